@@ -1,4 +1,4 @@
-//! Finds libotf2, checks that it is 3.0 or newer, and puts the bindings into `OUT_DIR`.
+//! Finds libotf2, checks that it is 3.0 or newer, and writes the bindings to `OUT_DIR`.
 
 #[cfg(feature = "buildtime-bindgen")]
 #[path = "build/bind.rs"]

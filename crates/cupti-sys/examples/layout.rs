@@ -1,10 +1,10 @@
-//! Reads CUPTI headers and says where the fields of its records are, as JSON; compares that with the committed numbers.
+//! Reads the offsets of record fields from CUPTI headers as JSON, and compares them with the committed numbers.
 //!
 //! ```sh
 //! cargo run -p cupti-sys --example layout -- FIXTURE [--write] RELEASE=FOLDER[,FOLDER…] …
 //! ```
 //!
-//! `cargo xtask cupti-layout` fetches the headers of published releases and runs this. Needs libclang.
+//! `cargo xtask cupti-layout` fetches the headers of published releases and runs this example. Needs libclang.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use cupti_sys::{code::Code, constants, record};
 use serde::{Deserialize, Serialize};
 
-/// Not the whole `cupti.h`, which repeats all of CUDA's functions and so needs exactly its release's headers of those.
+/// Not the whole `cupti.h`: it repeats all of CUDA's functions, and so needs the CUDA headers of exactly its release.
 const HEADERS: &str = "\
 #include <cuda.h>
 #include <cupti_result.h>
@@ -27,19 +27,19 @@ const HEADERS: &str = "\
 
 type Fixture = BTreeMap<String, Headers>;
 
-/// What the headers of a release say.
+/// The layouts and constants in the headers of a release.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Headers {
     records: BTreeMap<String, Structure>,
     constants: BTreeMap<String, u32>,
 }
 
-/// The structure that the release fills for a kind of record.
+/// The structure that the release uses for a kind of record.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Structure {
     name: String,
     size: usize,
-    /// Offsets in bytes. A field that the release does not have is not there.
+    /// Offsets in bytes. Fields that the release does not have are absent.
     fields: BTreeMap<String, usize>,
 }
 
@@ -89,11 +89,11 @@ fn run() -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::from(u8::from(differs)))
 }
 
-/// Asks clang, through bindgen, which writes down sizes and offsets as assertions.
+/// Runs clang through bindgen, which emits sizes and offsets as assertions.
 fn read(folders: &[&str]) -> Result<Headers, Box<dyn Error>> {
     let stub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stub");
     let mut arguments: Vec<String> = folders.iter().map(|folder| format!("-I{folder}")).collect();
-    // Last: a header of the user's goes first.
+    // Last, so that a header among the user's folders takes precedence.
     arguments.push(format!("-I{}", stub.display()));
     let structures: Vec<String> = record::LAYOUTS.iter().map(|layout| format!("{}[0-9]*", layout.c_name)).collect();
     let text = bindgen::Builder::default()
@@ -126,7 +126,7 @@ fn understand(text: &str) -> Result<Headers, Box<dyn Error>> {
             let digits = name.strip_prefix(layout.c_name)?;
             if digits.is_empty() { Some(0) } else { digits.parse().ok() }
         };
-        // CUPTI fills the last one of its release.
+        // CUPTI fills the highest version of its release.
         let (name, size) = sizes
             .iter()
             .filter(|(name, _)| number(name).is_some())
@@ -146,7 +146,7 @@ fn understand(text: &str) -> Result<Headers, Box<dyn Error>> {
     Ok(Headers { records, constants })
 }
 
-/// `["Size of X"] [… - 40usize]`: X and 40.
+/// The names and numbers of assertions: X and 40 for `["Size of X"] [… - 40usize]`.
 fn assertions(text: &str, beginning: &str) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::new();
     for part in text.split(beginning).skip(1) {
@@ -162,7 +162,7 @@ fn assertions(text: &str, beginning: &str) -> BTreeMap<String, usize> {
     found
 }
 
-/// `pub const NAME : TYPE = 39 ;`: 39.
+/// The value of a constant: 39 for `pub const NAME : TYPE = 39 ;`.
 fn constant(text: &str, name: &str) -> Option<u32> {
     let (_, rest) =
         text.split_once(&format!("pub const {name} :")).or_else(|| text.split_once(&format!("pub const {name}:")))?;

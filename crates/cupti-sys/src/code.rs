@@ -1,4 +1,4 @@
-//! Result codes. `cuptiGetResultString` fails when it is needed most (without a driver), so the names are here.
+//! Result codes and their names. `cuptiGetResultString` fails when it is needed most: without a driver.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ macro_rules! codes {
                 pub const $name: Self = Self($value);
             )*
 
-            /// All that have a name, by the names of the headers.
+            /// All codes with a name, by their names in the headers.
             pub const ALL: &[(&'static str, Self)] = &[$(($c_name, Self::$name)),*];
         }
     };
@@ -31,18 +31,18 @@ codes! {
     HARDWARE = 9, "CUPTI_ERROR_HARDWARE";
     PARAMETER_SIZE_NOT_SUFFICIENT = 10, "CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT";
     API_NOT_IMPLEMENTED = 11, "CUPTI_ERROR_API_NOT_IMPLEMENTED";
-    /// No more of these; of `cuptiActivityGetNextRecord`: no more records.
+    /// A limit is reached; from `cuptiActivityGetNextRecord`: no more records.
     MAX_LIMIT_REACHED = 12, "CUPTI_ERROR_MAX_LIMIT_REACHED";
     NOT_READY = 13, "CUPTI_ERROR_NOT_READY";
-    /// The global functions and a subscriber's exclude each other.
+    /// The global functions and the functions for subscribers exclude each other.
     NOT_COMPATIBLE = 14, "CUPTI_ERROR_NOT_COMPATIBLE";
-    /// CUPTI found no driver that it can use.
+    /// CUPTI found no driver that it supports.
     NOT_INITIALIZED = 15, "CUPTI_ERROR_NOT_INITIALIZED";
-    /// There is no external id to take away.
+    /// There is no external id to pop.
     QUEUE_EMPTY = 18, "CUPTI_ERROR_QUEUE_EMPTY";
     INVALID_HANDLE = 19, "CUPTI_ERROR_INVALID_HANDLE";
     INVALID_STREAM = 20, "CUPTI_ERROR_INVALID_STREAM";
-    /// No such kind; of `cuptiActivityGetNextRecord`: the record is broken or not whole.
+    /// Unknown kind; from `cuptiActivityGetNextRecord`: the record is broken or incomplete.
     INVALID_KIND = 21, "CUPTI_ERROR_INVALID_KIND";
     DISABLED = 23, "CUPTI_ERROR_DISABLED";
     INVALID_MODULE = 24, "CUPTI_ERROR_INVALID_MODULE";
@@ -58,22 +58,22 @@ codes! {
     MIG_DEVICE_NOT_SUPPORTED = 43, "CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED";
     SLI_DEVICE_NOT_SUPPORTED = 44, "CUPTI_ERROR_SLI_DEVICE_NOT_SUPPORTED";
     WSL_DEVICE_NOT_SUPPORTED = 45, "CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED";
-    /// Nobody knows; also what releases from 13.0 on say without a driver.
+    /// Unknown error; since 13.0 also the error without a driver.
     UNKNOWN = 999, "CUPTI_ERROR_UNKNOWN";
 }
 
 impl Code {
-    /// The name in CUPTI's headers, where it is one of those that a tool like this can meet.
+    /// The name in CUPTI's headers; `None` for codes that a tool like this cannot meet.
     pub fn name(self) -> Option<&'static str> {
         Self::ALL.iter().find(|(_, code)| *code == self).map(|(name, _)| *name)
     }
 
-    /// Whether all is well.
+    /// Whether the call succeeded.
     pub const fn is_success(self) -> bool {
         self.0 == 0
     }
 
-    /// What a user can do about it, where there is something.
+    /// What a user can do about the error, if anything.
     pub const fn remedy(self) -> Option<&'static str> {
         Some(match self {
             Self::NOT_COMPATIBLE => {

@@ -1,4 +1,4 @@
-//! Numbers of CUPTI's interface that have been the same in every release from CUDA 11.8 to 13.5.
+//! Constants of CUPTI's interface that are equal in all releases from CUDA 11.8 to 13.5.
 
 macro_rules! constants {
     ($($(#[$doc:meta])* $name:ident: $type:ty = $value:literal, $c_name:literal;)*) => {
@@ -8,27 +8,27 @@ macro_rules! constants {
             pub const $name: $type = $value;
         )*
 
-        /// All of them by the names of the headers.
+        /// All constants, by their names in the headers.
         pub const ALL: &[(&str, u32)] = &[$(($c_name, $name as u32)),*];
     };
 }
 
 constants! {
     KIND_MEMCPY: u32 = 1, "CUPTI_ACTIVITY_KIND_MEMCPY";
-    /// Activity kind: all functions of the driver. It undoes a choice of single functions made before.
+    /// Activity kind: all driver functions. Enabling it undoes an earlier choice of single functions.
     KIND_DRIVER: u32 = 4, "CUPTI_ACTIVITY_KIND_DRIVER";
     KIND_RUNTIME: u32 = 5, "CUPTI_ACTIVITY_KIND_RUNTIME";
-    /// Activity kind: kernels, which run beside each other as they would without CUPTI.
+    /// Activity kind: kernels, which run concurrently as they would without CUPTI.
     KIND_CONCURRENT_KERNEL: u32 = 10, "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL";
-    /// Activity kind: copies between devices; comes with [`KIND_MEMCPY`].
+    /// Activity kind: copies between devices; enabled together with [`KIND_MEMCPY`].
     KIND_MEMCPY2: u32 = 22, "CUPTI_ACTIVITY_KIND_MEMCPY2";
-    /// Activity kind: which of a tool's own ids a function of CUDA's was called under.
+    /// Activity kind: links the call of a CUDA function to one of the tool's own ids.
     KIND_EXTERNAL_CORRELATION: u32 = 39, "CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION";
 
-    /// Kind of external id that PyTorch's profiler does not use: it has the first two custom ones.
+    /// Kind of external id that PyTorch's profiler does not use: it uses the first two custom ones.
     EXTERNAL_CUSTOM2: u32 = 5, "CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2";
 
-    /// Attribute: buffers are all zero when CUPTI is given them (u8).
+    /// Attribute: buffers passed to CUPTI are zeroed (u8).
     ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER: u32 = 5, "CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER";
 
     CBID_LAUNCH_KERNEL: u32 = 307, "CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel";
@@ -43,20 +43,20 @@ constants! {
     CBID_MEMCPY_BATCH_13: u32 = 509, "CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyBatchAsync_v13000";
     CBID_MEMCPY_BATCH_13_PTSZ: u32 = 510, "CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyBatchAsync_ptsz_v13000";
 
-    /// Flag of `cuptiActivityFlushAll`: give back buffers with unfinished records too.
+    /// Flag of `cuptiActivityFlushAll`: also return buffers with unfinished records.
     FLUSH_FORCED: u32 = 1, "CUPTI_ACTIVITY_FLAG_FLUSH_FORCED";
 }
 
-/// Driver functions that launch a kernel.
+/// Driver functions that launch kernels.
 pub const CBIDS_OF_LAUNCHES: [u32; 4] =
     [CBID_LAUNCH_KERNEL, CBID_LAUNCH_KERNEL_PTSZ, CBID_LAUNCH_KERNEL_EX, CBID_LAUNCH_KERNEL_EX_PTSZ];
-/// Runtime functions that copy, and that every release has.
+/// Runtime functions that copy, in all releases.
 pub const CBIDS_OF_COPIES: [u32; 2] = [CBID_MEMCPY_ASYNC, CBID_MEMCPY_ASYNC_PTSZ];
-/// Runtime functions that copy in batches: early releases do not have them.
+/// Runtime functions that copy in batches; early releases lack them.
 pub const CBIDS_OF_BATCHES: [u32; 4] =
     [CBID_MEMCPY_BATCH_12, CBID_MEMCPY_BATCH_12_PTSZ, CBID_MEMCPY_BATCH_13, CBID_MEMCPY_BATCH_13_PTSZ];
 
-/// From this version (CUDA 13.3) on the functions of a subscriber (`…_v2`) are whole, and exclude the global ones.
+/// Since this version (CUDA 13.3) the functions for subscribers (`…_v2`) are complete and exclude the global ones.
 pub const VERSION_SUBSCRIBER_FUNCTIONS: u32 = 130_300;
-/// From this version (CUDA 12.9) on a buffer may be refused; before, CUPTI can crash on that.
+/// Since this version (CUDA 12.9) a tool may refuse to provide a buffer; earlier releases can crash on that.
 pub const VERSION_BUFFER_MAY_BE_REFUSED: u32 = 27;

@@ -1,26 +1,26 @@
-//! Whether the process has a GPU driver that answers.
+//! Finds out whether the process has a working GPU driver.
 //!
-//! Without one CUPTI must not be touched: some releases end the process as soon as they are asked for their version,
-//! others say nothing but "unknown error". And a process that has not mapped `libcuda` runs nothing on a GPU.
+//! Without one CUPTI must not be called: some releases kill the process when asked for their version, others only
+//! report "unknown error". A process that has not mapped `libcuda` runs nothing on a GPU.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::fmt;
 
-/// A driver that answers.
+/// A working driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Driver {
     /// `cuDriverGetVersion`: 12080 for CUDA 12.8.
     pub version: u32,
 }
 
-/// Why there is none.
+/// The reason why there is no driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoDriver {
     /// `libcuda.so.1` is not mapped.
     NotMapped,
-    /// It has no `cuDriverGetVersion`.
+    /// `libcuda.so.1` has no `cuDriverGetVersion`.
     NotADriver,
-    /// It gave this error: 34 is the stub of a CUDA toolkit.
+    /// `cuDriverGetVersion` returned this error: 34 in the stub library of a CUDA toolkit.
     Refused(c_int),
 }
 
@@ -40,29 +40,29 @@ impl fmt::Display for NoDriver {
     }
 }
 
-/// A function of the mapped driver; NULL where there is none. Maps nothing.
+/// A function of the mapped driver; NULL if it is missing. Maps nothing.
 fn symbol(name: &CStr) -> Result<*mut c_void, NoDriver> {
-    // SAFETY: a string that ends; with RTLD_NOLOAD nothing is mapped and no code of a library runs.
+    // SAFETY: a NUL-terminated string; with RTLD_NOLOAD dlopen maps nothing and runs no code of a library.
     let handle = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if handle.is_null() {
         return Err(NoDriver::NotMapped);
     }
-    // The handle is kept: what libcuda gave out must not go away under us.
-    // SAFETY: a handle of dlopen's that was not closed, and a string that ends.
+    // The handle is kept, so that libcuda stays mapped while its functions are used.
+    // SAFETY: a handle from dlopen that was not closed, and a NUL-terminated string.
     Ok(unsafe { libc::dlsym(handle, name.as_ptr()) })
 }
 
 impl Driver {
-    /// Finds the driver that is mapped; maps none.
+    /// Finds the mapped driver. Maps nothing.
     pub fn find() -> Result<Self, NoDriver> {
         let found = symbol(c"cuDriverGetVersion")?;
         if found.is_null() {
             return Err(NoDriver::NotADriver);
         }
-        // SAFETY: the type of this function in cuda.h.
+        // SAFETY: cuda.h declares the function with this type.
         let ask = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_int) -> c_int>(found) };
         let mut version: c_int = 0;
-        // SAFETY: it only writes the number, and may be called before cuInit.
+        // SAFETY: the function only writes the number, and may be called before cuInit.
         let code = unsafe { ask(&raw mut version) };
         match (code, u32::try_from(version)) {
             (0, Ok(version)) if version > 0 => Ok(Self { version }),
@@ -70,7 +70,7 @@ impl Driver {
         }
     }
 
-    /// The CUDA release that the driver is of: 12 for 12.8.
+    /// The major version of the driver's CUDA release: 12 for 12.8.
     pub const fn cuda_major(self) -> u32 {
         self.version / 1000
     }

@@ -1,7 +1,7 @@
-//! Finds and loads the `libcupti.so` that belongs to this process.
+//! Finds and loads the `libcupti.so` that fits this process.
 //!
-//! Two of them in one process get in each other's way, so one that is mapped already comes before all others. What is
-//! loaded is never closed: CUPTI has threads of its own.
+//! Two copies in one process interfere with each other, so a copy that is already mapped takes precedence. The library
+//! is never closed, because CUPTI has its own threads.
 
 use std::ffi::{CStr, CString, c_int};
 use std::fmt;
@@ -13,38 +13,38 @@ use crate::driver::{Driver, NoDriver};
 use crate::functions::Functions;
 use crate::mapped::Mapped;
 
-/// Where to look.
+/// Where to search for CUPTI.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
-    /// What the user names: a path, or a name that the loader knows. Then nothing else is tried.
+    /// The user's choice: a path, or a name for the loader. If set, nothing else is tried.
     pub explicit: Option<PathBuf>,
-    /// `CUDA_HOME`, where that is set.
+    /// The value of `CUDA_HOME`, if set.
     pub cuda_home: Option<PathBuf>,
 }
 
-/// CUPTI, loaded for good.
+/// A loaded CUPTI, which is never unloaded.
 #[derive(Clone, Debug)]
 pub struct Library {
-    /// The file, as far as the loader says.
+    /// The library's file, if the loader knows it, otherwise its name.
     pub path: PathBuf,
-    /// Whether the process had it already, which means that something else of the process uses it or may.
+    /// Whether the library was already mapped, so that another part of the process may use it.
     pub was_mapped: bool,
-    /// The driver that there is.
+    /// The driver of the process.
     pub driver: Driver,
-    /// Its functions.
+    /// The library's functions.
     pub functions: Functions,
 }
 
-/// Why there is no CUPTI.
+/// The reason why CUPTI is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
-    /// No driver: CUPTI was not touched.
+    /// There is no driver, so CUPTI was not touched.
     Driver(NoDriver),
-    /// The one that the user named cannot be loaded; the loader's words.
+    /// The user's choice cannot be loaded, with the loader's message.
     Explicit(PathBuf, String),
-    /// None found; these were tried.
+    /// No library was found in any of these places.
     NotFound(Vec<PathBuf>),
-    /// What was found is not CUPTI.
+    /// The library that was found is not CUPTI.
     NotCupti(PathBuf),
 }
 
@@ -69,11 +69,11 @@ impl std::error::Error for LoadError {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Candidate {
     name: PathBuf,
-    /// Only if it is there already.
+    /// Try this only if it is already mapped.
     must_be_mapped: bool,
 }
 
-/// Loads CUPTI, or takes the one that is mapped. Without a driver no CUPTI is even opened.
+/// Loads CUPTI, or uses the mapped one. Without a driver, opens no CUPTI at all.
 pub fn load(search: &Search) -> Result<Library, LoadError> {
     let driver = Driver::find().map_err(LoadError::Driver)?;
     let mapped = Mapped::now();
@@ -90,18 +90,18 @@ pub fn load(search: &Search) -> Result<Library, LoadError> {
     Err(LoadError::NotFound(tried))
 }
 
-/// What [`load`] would try in a process that has these libraries, whatever its driver: files, and names for the loader.
+/// What [`load`] would try in a process with these libraries, whatever its driver: files, and names for the loader.
 pub fn places(search: &Search, mapped: &Mapped) -> Vec<PathBuf> {
     candidates(search, mapped, Driver { version: u32::MAX }).into_iter().map(|candidate| candidate.name).collect()
 }
 
-/// A handle of dlopen's that is never closed.
+/// A handle from dlopen that is never closed.
 #[derive(Clone, Copy)]
 struct Handle(*mut libc::c_void);
 
 impl Handle {
     fn symbol(self, name: &CStr) -> *mut libc::c_void {
-        // SAFETY: a handle that is never closed, and a string that ends.
+        // SAFETY: a handle that is never closed, and a NUL-terminated string.
         unsafe { libc::dlsym(self.0, name.as_ptr()) }
     }
 }
@@ -113,12 +113,12 @@ fn open(candidate: &Candidate) -> Result<Handle, String> {
     if candidate.must_be_mapped {
         flags |= libc::RTLD_NOLOAD;
     }
-    // SAFETY: a string that ends. What is loaded is CUPTI by its name, or what the user said is; its initialisers run.
+    // SAFETY: a NUL-terminated string. Loading runs initialisers: of CUPTI, by its name, or of the user's choice.
     let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
     if !handle.is_null() {
         return Ok(Handle(handle));
     }
-    // SAFETY: asks for this thread's last error of the loader: NULL or a string of the loader's.
+    // SAFETY: returns this thread's last loader error: NULL or a string owned by the loader.
     let error = unsafe { libc::dlerror() };
     if error.is_null() {
         return Err("it is not loaded".to_owned());
@@ -135,31 +135,31 @@ fn library(handle: Handle, candidate: Candidate, mapped: &Mapped, driver: Driver
     }
     let path = file_of(version).unwrap_or(candidate.name);
     let was_mapped = mapped.libraries("libcupti").any(|file| file == path);
-    // SAFETY: the library has CUPTI's version function, so it is CUPTI, and it is never closed.
+    // SAFETY: the library has CUPTI's version function, so it is CUPTI; it is never closed.
     let functions = unsafe { Functions::find(|name| handle.symbol(name)) };
     Ok(Library { path, was_mapped, driver, functions })
 }
 
-/// The file that holds a function, without links.
+/// The file that contains a function, with symbolic links resolved.
 fn file_of(function: *const libc::c_void) -> Option<PathBuf> {
     let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: dladdr only compares the address, and fills the structure when it knows the object.
+    // SAFETY: dladdr only compares the address, and fills in the structure if it knows the object.
     if unsafe { libc::dladdr(function, found.as_mut_ptr()) } == 0 {
         return None;
     }
-    // SAFETY: zeroed pointers are valid values, and dladdr filled them.
+    // SAFETY: zeroed pointers are valid values, and dladdr has filled them in.
     let found = unsafe { found.assume_init() };
     if found.dli_fname.is_null() {
         return None;
     }
-    // SAFETY: the loader's string for an object that stays loaded.
+    // SAFETY: the loader owns this string, and the object stays loaded.
     let name = unsafe { CStr::from_ptr(found.dli_fname) };
     let path = PathBuf::from(std::ffi::OsString::from_vec(name.to_bytes().to_vec()));
     Some(path.canonicalize().unwrap_or(path))
 }
 
-/// What to try, in this order: what the user names; what is mapped; what the loader's path has, by the CUDA release;
-/// what lies beside the CUDA libraries of the process; what a toolkit has.
+/// The candidates, in order: the user's choice; mapped files; names in the loader's path, by CUDA release; files next
+/// to the process's CUDA libraries; files in toolkits.
 fn candidates(search: &Search, mapped: &Mapped, driver: Driver) -> Vec<Candidate> {
     let any = |name: PathBuf| Candidate { name, must_be_mapped: false };
     if let Some(explicit) = &search.explicit {
@@ -175,12 +175,12 @@ fn candidates(search: &Search, mapped: &Mapped, driver: Driver) -> Vec<Candidate
     all
 }
 
-/// CUPTI's names, the one for the CUDA runtime of the process first. None that is newer than the driver.
+/// CUPTI's names up to the driver's release, beginning with the one for the process's CUDA runtime.
 fn names(mapped: &Mapped, driver: Driver) -> Vec<&'static str> {
     const BY_RELEASE: [(u32, &str); 3] = [
         (13, "libcupti.so.13"),
         (12, "libcupti.so.12"),
-        // The one release whose name has its minor number.
+        // The only release whose name includes the minor number.
         (11, "libcupti.so.11.8"),
     ];
     let runtime = mapped.libraries("libcudart").find_map(runtime_major);
@@ -196,17 +196,17 @@ fn names(mapped: &Mapped, driver: Driver) -> Vec<&'static str> {
     names
 }
 
-/// 12 for `libcudart.so.12` and `libcudart-1234.so.12.4.127`.
+/// The major version: 12 for `libcudart.so.12` and `libcudart-1234.so.12.4.127`.
 fn runtime_major(path: &Path) -> Option<u32> {
     let (_, version) = path.file_name()?.to_str()?.split_once(".so.")?;
     version.split('.').next()?.parse().ok()
 }
 
-/// Where a CUPTI lies that belongs to the CUDA libraries of the process, and where toolkits have theirs.
+/// Folders that may have a CUPTI which fits the process's CUDA libraries, and folders of toolkits.
 fn folders(search: &Search, mapped: &Mapped) -> Vec<PathBuf> {
-    // From the folder of a CUDA library: the same (Conda, toolkits); Python's packages, where each has a folder
-    // (`nvidia/nccl/lib`, `nvidia/cuda_cupti/lib`) or, from CUDA 13 on, all but NCCL have one (`nvidia/cu13/lib`); and
-    // a toolkit's, from `lib64` and from `targets/x86_64-linux/lib`.
+    // Relative to the folder of a CUDA library: the same folder (Conda, toolkits); Python's packages, with a folder
+    // for each (`nvidia/nccl/lib`, `nvidia/cuda_cupti/lib`) or, since CUDA 13, one for all but NCCL
+    // (`nvidia/cu13/lib`); and a toolkit's, from `lib64` and from `targets/x86_64-linux/lib`.
     const BESIDE: [&str; 5] =
         ["", "../../cuda_cupti/lib", "../../cu13/lib", "../extras/CUPTI/lib64", "../../../extras/CUPTI/lib64"];
     let mut folders: Vec<PathBuf> = Vec::new();

@@ -1,35 +1,35 @@
-//! Which shared libraries this process has mapped: found out by reading, without touching any of them.
+//! Lists the shared libraries that this process has mapped, without touching any of them.
 
 use std::path::{Path, PathBuf};
 
-/// The files that a process has mapped.
+/// The files mapped by a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapped {
     files: Vec<PathBuf>,
 }
 
 impl Mapped {
-    /// Those of this process; none where `/proc` is not there.
+    /// The files mapped by this process; none if `/proc` is missing.
     pub fn now() -> Self {
         Self::parse(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default())
     }
 
-    /// The files that a process would have mapped.
+    /// Pretends that a process has mapped these files.
     pub fn of(files: Vec<PathBuf>) -> Self {
         Self { files }
     }
 
-    /// Takes the text of a `maps` file.
+    /// Parses the text of a `maps` file.
     pub fn parse(maps: &str) -> Self {
         let mut files = Vec::new();
         for line in maps.lines() {
-            // The path is the last of six columns, and can have spaces of its own.
+            // The path is the last of six columns and may contain spaces.
             let Some(start) = line.find('/') else {
                 continue;
             };
             let path = line.get(start..).unwrap_or_default();
             let path = Path::new(path.strip_suffix(" (deleted)").unwrap_or(path));
-            // The parts of a file follow each other.
+            // The mappings of one file are adjacent.
             if files.last().is_none_or(|last| last != path) {
                 files.push(path.to_owned());
             }
@@ -37,13 +37,13 @@ impl Mapped {
         Self { files }
     }
 
-    /// All of them; one may be there several times.
+    /// All mapped files; a file may occur more than once.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(PathBuf::as_path)
     }
 
-    /// The files whose names begin with `stem` and a dot, `libcudart.so` and `libcudart.so.12` for `libcudart`;
-    /// a part of the name that a package adds (`libcudart-d0da41ae.so.11.0`) does no harm.
+    /// The files whose names are `stem` followed by a dot (`libcudart.so` and `libcudart.so.12` for `libcudart`), or
+    /// by a suffix that a package adds (`libcudart-d0da41ae.so.11.0`).
     pub fn libraries(&self, stem: &str) -> impl Iterator<Item = &Path> {
         self.files().filter(move |path| {
             let rest = path.file_name().and_then(|name| name.to_str()?.strip_prefix(stem));

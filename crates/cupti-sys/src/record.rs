@@ -1,11 +1,11 @@
-//! Where the fields of activity records are: the same in every release from CUDA 11.8 to 13.5.
+//! Offsets of the fields of activity records, which are equal in all releases from CUDA 11.8 to 13.5.
 //!
-//! A record is taken as the bytes that CUPTI gave for it; a field behind its end is not there. So a field that only
-//! later releases have cannot be taken from the record that follows.
+//! A record is a slice of exactly the bytes that CUPTI returned for it, and a field beyond its end is absent. So a
+//! field that only later releases have is never read from the next record.
 
 use std::marker::PhantomData;
 
-/// A field of a record: where it is, and what.
+/// A field of a record: its offset and type.
 #[derive(Debug)]
 pub struct Field<T> {
     offset: usize,
@@ -25,7 +25,7 @@ impl<T> Field<T> {
         Self { offset, is: PhantomData }
     }
 
-    /// Bytes from the beginning of the record.
+    /// Offset in bytes from the start of the record.
     pub const fn offset(self) -> usize {
         self.offset
     }
@@ -34,7 +34,7 @@ impl<T> Field<T> {
 macro_rules! readable {
     ($($type:ty),*) => {
         $(impl Field<$type> {
-            /// The field of this record; `None` when the record ends before it.
+            /// The field's value in this record; `None` if the record ends before the field.
             #[inline]
             pub fn of(self, record: &[u8]) -> Option<$type> {
                 Some(<$type>::from_ne_bytes(*record.get(self.offset..)?.first_chunk()?))
@@ -45,14 +45,14 @@ macro_rules! readable {
 
 readable!(u8, u16, u32, u64);
 
-/// A kind of record, for checks against headers.
+/// The layout of a kind of record, for comparison with headers.
 #[derive(Debug)]
 pub struct Layout {
-    /// The module of this file that has its fields.
+    /// The module in this file that defines the fields.
     pub record: &'static str,
-    /// The structure's name in the headers, before the number that grows with its size.
+    /// The structure's name in the headers, without the version number, which grows with the structure.
     pub c_name: &'static str,
-    /// The fields by their names in the headers, with their offsets and sizes in bytes.
+    /// The fields: name in the headers, offset and size in bytes.
     pub fields: &'static [(&'static str, usize, usize)],
 }
 
@@ -76,11 +76,11 @@ macro_rules! records {
     };
 }
 
-/// What every record begins with: its kind.
+/// The first field of every record: its kind.
 pub const KIND: Field<u32> = Field::at(0);
 
 records! {
-    /// Kinds 10 and 3: a kernel. `NAME` is the address of a string of CUPTI's, or 0.
+    /// Kinds 10 and 3: a kernel. `NAME` is the address of a string owned by CUPTI, or 0.
     kernel "CUpti_ActivityKernel" {
         REGISTERS_PER_THREAD: u16 = 6 "registersPerThread",
         START: u64 = 16 "start",
@@ -108,7 +108,7 @@ records! {
         EXTERNAL: u64 = 8 "externalId",
         CORRELATION: u32 = 16 "correlationId",
     }
-    /// Kinds 4 and 5: a call of a function of CUDA's.
+    /// Kinds 4 and 5: a call of a CUDA function.
     api "CUpti_ActivityAPI" {
         CBID: u32 = 4 "cbid",
         CORRELATION: u32 = 32 "correlationId",
@@ -128,7 +128,7 @@ records! {
         GRAPH_NODE: u64 = 64 "graphNodeId",
         COUNT: u64 = 88 "copyCount",
     }
-    /// Kind 22: a copy between devices. Other offsets than [`copy`] from the stream on.
+    /// Kind 22: a copy between devices. From the stream on, offsets differ from those in [`copy`].
     peer_copy "CUpti_ActivityMemcpyPtoP" {
         COPY_KIND: u8 = 4 "copyKind",
         SOURCE_KIND: u8 = 5 "srcKind",

@@ -1,7 +1,7 @@
-//! The tools that share CUPTI with this one. In most releases it serves one tool at a time, and the second can lose its
-//! records without an error.
+//! Other tools that use CUPTI. In most releases CUPTI serves one tool at a time, and a second tool can lose its records
+//! without an error.
 
-/// Libraries of tools that use CUPTI, or may use it.
+/// Libraries of tools that use CUPTI or may use it.
 const LIBRARIES: [(&str, &str); 10] = [
     ("libtorch_cuda", "PyTorch's profiler"),
     ("libtorch_cpu", "PyTorch's profiler"),
@@ -15,7 +15,7 @@ const LIBRARIES: [(&str, &str); 10] = [
     ("libcupti.so", "whoever has loaded libcupti"),
 ];
 
-/// Variables of such tools; they count unless their value is a no. A name that ends with `_` is a prefix.
+/// Environment variables of such tools; a value that means "no" does not count. A name that ends in `_` is a prefix.
 const VARIABLES: [(&str, &str); 7] = [
     ("CUDA_INJECTION64_PATH", "what is injected into CUDA"),
     ("NSYS_", "Nsight Systems"),
@@ -26,7 +26,7 @@ const VARIABLES: [(&str, &str); 7] = [
     ("LD_PRELOAD", "what is preloaded"),
 ];
 
-/// Another tool that may use CUPTI in a process with these files and this environment, and by which sign that is known.
+/// Another tool that may use CUPTI in a process with these files and this environment, and the evidence for it.
 pub fn other_user(maps: &[String], environment: &[(String, String)], is_ours: bool) -> Option<(&'static str, String)> {
     for (library, who) in LIBRARIES {
         if library == "libcupti.so" && is_ours {
@@ -51,7 +51,7 @@ pub fn other_user(maps: &[String], environment: &[(String, String)], is_ours: bo
     None
 }
 
-/// Whether a variable's value is not a no.
+/// Whether a variable's value does not mean "no".
 fn is_yes(value: &str) -> bool {
     let no = ["", "0", "no", "none", "off", "false"];
     !no.contains(&value.trim().to_ascii_lowercase().as_str())

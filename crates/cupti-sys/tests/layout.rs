@@ -1,6 +1,6 @@
-//! The numbers of this crate are those of NVIDIA's headers, in every release whose numbers are in `layout.json`.
+//! Compares this crate's numbers with those of NVIDIA's headers in all releases listed in `layout.json`.
 //!
-//! `cargo xtask cupti-layout` makes that file from the headers, and compares it with them.
+//! `cargo xtask cupti-layout` generates that file from the headers, and compares it with them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
@@ -45,7 +45,7 @@ fn every_field_is_where_it_is_read() {
                         assert!(offset + bytes <= structure.size, "{release}: {field}");
                     }
                     None => {
-                        // Then it must not be found in a record of that release's size.
+                        // The field must not be found in a record of that release's size.
                         assert!(*offset >= structure.size, "{release}: {}.{field} would be read", structure.name);
                         absent.insert(field);
                     }

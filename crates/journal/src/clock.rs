@@ -1,9 +1,9 @@
 //! The tick source: one cheap, monotonic counter, the same for all threads of a host.
 //!
-//! x86-64 reads the TSC when the processor says it is invariant (CPUID 8000_0007h EDX bit 8) *and* the
-//! kernel itself runs on it; aarch64 reads CNTVCT, which is always invariant. Everything else uses
-//! `clock_gettime(CLOCK_MONOTONIC)`, about 25 ns dearer. Ticks mean nothing until calibration pairs say
-//! what the system's clocks showed at some of them ([`ClockPair`], recorded by the maintenance thread).
+//! x86-64 reads the TSC if the processor reports it as invariant (CPUID 8000_0007h EDX bit 8) *and* the kernel
+//! itself uses it; aarch64 reads CNTVCT, which is always invariant. Every other host uses
+//! `clock_gettime(CLOCK_MONOTONIC)`, which costs about 25 ns more. Ticks have no meaning without calibration pairs:
+//! readings of the tick source together with the system's clocks ([`ClockPair`], recorded by the maintenance thread).
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -21,7 +21,7 @@ pub enum TickSource {
 }
 
 impl TickSource {
-    /// The source with this number in a journal; an unknown one counts as the system's clock.
+    /// The source with this number in a journal. An unknown number means [`Self::Monotonic`].
     pub const fn from_number(number: u32) -> Self {
         match number {
             2 => Self::Tsc,
@@ -40,10 +40,10 @@ impl TickSource {
     }
 }
 
-/// 0 until [`select`] has run: then a [`TickSource`] number.
+/// A [`TickSource`] number, or 0 until [`select`] has run.
 static SOURCE: AtomicU8 = AtomicU8::new(0);
 
-/// Chooses the tick source of this process; later calls return the same.
+/// Chooses the tick source of this process. Later calls return the same source.
 pub fn select() -> TickSource {
     match SOURCE.load(Ordering::Relaxed) {
         0 => {
@@ -59,10 +59,10 @@ pub fn select() -> TickSource {
 fn best_source() -> TickSource {
     use std::arch::x86_64::__cpuid;
     let invariant = __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0;
-    // The kernel watches the TSC against other clocks and leaves it when the sockets disagree; then so do we.
+    // The kernel checks the TSC against other clocks and abandons it when the sockets disagree; so does this plugin.
     let kernel = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
     let trusted = match kernel {
-        // Under KVM the guest runs on kvm-clock or hyperv's page, which are the TSC scaled.
+        // Under KVM and Hyper-V the guest uses kvm-clock or the Hyper-V page, both of which are the scaled TSC.
         Ok(name) => matches!(name.trim(), "tsc" | "kvm-clock" | "hyperv_clocksource_tsc_page"),
         Err(_) => true,
     };
@@ -79,7 +79,7 @@ fn best_source() -> TickSource {
     TickSource::Monotonic
 }
 
-/// Reads the tick source. [`select`] should have run; before that the system's clock is read.
+/// Reads the tick source. Before [`select`] has run, reads `CLOCK_MONOTONIC`.
 #[inline]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -94,7 +94,7 @@ pub fn ticks() -> u64 {
     monotonic_ns()
 }
 
-/// The processor's counter, also where it is not the tick source: another tool may have chosen it.
+/// The processor's counter, even if it is not this process's tick source: another tool may use it.
 pub fn processor_counter() -> Option<u64> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -127,7 +127,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// CLOCK_MONOTONIC in nanoseconds: the same for all processes since the host's boot.
+/// CLOCK_MONOTONIC in nanoseconds. All processes see the same value since the host's boot.
 pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
@@ -137,21 +137,21 @@ pub fn realtime_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
 
-/// What the clocks of the system showed at one tick.
+/// The values of the system's clocks at one tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "clocks by the system's names")]
 pub struct ClockPair {
-    /// The tick, in the middle of the reading.
+    /// The tick halfway through the reading of CLOCK_MONOTONIC.
     pub ticks: u64,
     pub monotonic_ns: u64,
     pub realtime_ns: u64,
     pub monotonic_raw_ns: u64,
-    /// How long the reading of CLOCK_MONOTONIC took: the pair is good to half of this.
+    /// Duration of the reading of CLOCK_MONOTONIC. The pair is accurate to half of this.
     pub uncertainty_ticks: u64,
 }
 
 impl ClockPair {
-    /// Reads all clocks, several times, and keeps the reading that took the shortest.
+    /// Reads all clocks eight times and keeps the reading with the shortest duration.
     pub fn read() -> Self {
         let mut best = Self::read_once();
         for _ in 0..7 {
@@ -170,7 +170,7 @@ impl ClockPair {
         let realtime_ns = clock_ns(libc::CLOCK_REALTIME);
         let later_ns = self::monotonic_ns();
         let monotonic_raw_ns = clock_ns(libc::CLOCK_MONOTONIC_RAW);
-        // The three clocks are read one after the other: move each to the first one's instant.
+        // The three clocks are read one after the other: shift each value to the instant of the first reading.
         let between_ns = later_ns.saturating_sub(monotonic_ns);
         Self {
             ticks: before + after.saturating_sub(before) / 2,

@@ -15,28 +15,28 @@ pub enum Life {
     Running,
     /// It is stopped, by a signal or a debugger.
     Stopped,
-    /// It is dead. A zombie is: its parent has not asked for its exit code yet.
+    /// It is dead. This includes a zombie, whose parent has not collected its exit code yet.
     Gone,
     /// It was started on another host, in another boot of this one, or in another process id namespace.
     Unknown,
 }
 
 impl Life {
-    /// Whether the process is known to be there.
+    /// Whether the process is known to exist.
     pub const fn is_there(self) -> bool {
         matches!(self, Self::Running | Self::Stopped)
     }
 }
 
-/// What identifies a process: ids are used again, also by another container of the host, ids with all of this are not.
+/// Identifies a process. The kernel reuses process ids, and containers of a host share them; the whole key is unique.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "fields that say it themselves")]
 pub struct ProcessKey {
     pub boot_id: String,
-    /// The process id namespace, as `/proc/self/ns/pid` names it; empty where not known.
+    /// The process id namespace as in `/proc/self/ns/pid`; empty if unknown.
     pub pid_namespace: String,
     pub pid: u32,
-    /// When it started, in clock ticks since boot; 0 where not known.
+    /// Start time in clock ticks since boot; 0 if unknown.
     pub start_ticks: u64,
 }
 
@@ -47,7 +47,7 @@ impl ProcessKey {
         Self { boot_id: boot_id(), pid_namespace: pid_namespace(), pid, start_ticks: start_ticks(pid).unwrap_or(0) }
     }
 
-    /// Whether the process runs, as far as can be told from here.
+    /// Whether the process runs, as far as this process can tell.
     pub fn life(&self) -> Life {
         let is_namespace_known = !self.pid_namespace.is_empty();
         if self.boot_id.is_empty()
@@ -60,7 +60,7 @@ impl ProcessKey {
     }
 }
 
-/// Whether a process of this host runs; one that started at another time is another process of the same id.
+/// Whether a process of this host runs. If it started at another time, it is a different process with the same id.
 pub fn life_here(pid: u32, start_ticks: Option<u64>) -> Life {
     Stat::read(pid).map_or(Life::Gone, |stat| stat.life(start_ticks))
 }
@@ -71,12 +71,12 @@ pub fn pid_namespace() -> String {
     link.to_string_lossy().into_owned()
 }
 
-/// When a process of this host started, in clock ticks since boot; `None` if no process has this id.
+/// Start time of a process of this host, in clock ticks since boot; `None` if no process has this id.
 pub fn start_ticks(pid: u32) -> Option<u64> {
     Some(Stat::read(pid)?.start_ticks)
 }
 
-/// Of `/proc/PID/stat`.
+/// Fields of `/proc/PID/stat`.
 struct Stat {
     state: char,
     threads: u64,
@@ -89,7 +89,7 @@ impl Stat {
     }
 
     fn parse(stat: &str) -> Option<Self> {
-        // The second field is the program's name in parentheses, with whatever is in it, also parentheses and blanks.
+        // The second field is the program's name in parentheses, which may itself contain parentheses and blanks.
         let (_, rest) = stat.rsplit_once(')')?;
         let mut fields = rest.split_ascii_whitespace();
         Some(Self {
@@ -104,7 +104,7 @@ impl Stat {
             return Life::Gone;
         }
         match self.state {
-            // A main thread that has ended while others run on is shown as a zombie, too.
+            // A main thread that has ended while other threads run also appears as a zombie.
             'Z' if self.threads > 1 => Life::Running,
             'Z' | 'X' | 'x' => Life::Gone,
             'T' | 't' => Life::Stopped,
@@ -116,7 +116,7 @@ impl Stat {
 /// The host's name.
 pub fn host_name() -> String {
     let mut name = [0_u8; 256];
-    // SAFETY: the length given is one less than the buffer's, so there is a NUL at its end in any case.
+    // SAFETY: the given length excludes the buffer's last byte, which therefore stays NUL.
     unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
     let length = name.iter().position(|byte| *byte == 0).unwrap_or(0);
     let name = String::from_utf8_lossy(name.get(..length).unwrap_or(&[])).into_owned();
@@ -133,7 +133,7 @@ pub fn without_signals<T>(action: impl FnOnce() -> T) -> T {
     let changed = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) } == 0;
     let result = action();
     if changed {
-        // SAFETY: the first call succeeded and so wrote `before`.
+        // SAFETY: the first call succeeded, so it initialised `before`.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
     }
     result

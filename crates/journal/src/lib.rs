@@ -1,7 +1,7 @@
-//! The journal: what the recording half leaves behind and the writing half reads.
+//! The journal: the format in which the plugin records and from which archives are written.
 //!
-//! One directory per process, one series of files per thread slot, each file a row of segments, each
-//! segment a header and records (see `docs/FORMATS.md` for the bytes):
+//! A process has one directory, a thread slot a series of files, a file a row of segments, and a segment a header
+//! followed by records (`docs/FORMATS.md` specifies the bytes):
 //!
 //! ```text
 //! journal/0.0   ┌ segment ─────────────────────────────┬ segment ─────────┬ … 64 in a file
@@ -10,7 +10,7 @@
 //!                         └─ trusted up to header[COMMITTED] ─┘
 //! ```
 //!
-//! Writing is one thread per slot and never waits; reading needs nothing from the writer. [`follow`] reads while
+//! Each slot has one writing thread, which never waits; readers need nothing from the writer. [`follow`] reads while
 //! the process records; [`reader`] polls a follower once.
 #![warn(missing_docs, clippy::missing_panics_doc)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]

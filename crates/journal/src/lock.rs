@@ -1,28 +1,28 @@
-//! A lock for callbacks. A thread that has to wait for one of `parking_lot` first allocates a record of itself, which
-//! ends the program where there is no memory.
+//! A lock for callbacks. `parking_lot` is unsuitable: a thread that has to wait allocates memory first, and aborts the
+//! program if there is none.
 
 #[expect(clippy::disallowed_types, reason = "waiting for it needs no memory; poisoning is undone below")]
 use std::sync::Mutex;
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 
-/// A mutex that is not poisoned by panics, and needs no memory.
+/// A mutex that panics do not poison and that never allocates.
 #[derive(Debug, Default)]
 #[expect(clippy::disallowed_types, reason = "as above")]
 pub struct Lock<T>(Mutex<T>);
 
 impl<T> Lock<T> {
-    /// Not locked.
+    /// An unlocked lock.
     #[expect(clippy::disallowed_types, reason = "as above")]
     pub const fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
 
-    /// Waits until nobody else has the lock.
+    /// Waits for the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the lock unless another has it.
+    /// Takes the lock if no other thread holds it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),

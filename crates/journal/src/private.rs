@@ -1,5 +1,5 @@
-//! Files and directories for their user only, whatever the process's umask is. That cannot be changed for a while: it
-//! is the same for all threads of the job.
+//! Files and directories accessible to their user only, whatever the umask. The umask is not changed, because all
+//! threads of the job share it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -9,27 +9,27 @@ use std::path::Path;
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
-/// Makes a directory.
+/// Creates a directory.
 pub fn directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(DIRECTORY_MODE).create(path)
 }
 
-/// Makes a directory, with all that are missing above it; nothing is wrong with one that is there.
+/// Creates a directory and all missing parents; an existing directory is no error.
 pub fn directories(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(DIRECTORY_MODE).recursive(true).create(path)
 }
 
-/// Makes a file that is not there.
+/// Creates a file, which must not exist.
 pub fn new_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)
 }
 
-/// Writes a file, whether there is one or not.
+/// Writes a file, replacing an existing one.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)?.write_all(bytes)
 }
 
-/// Gives a directory, with all that is in it, the mode of another directory: files without the right to execute them.
+/// Gives a directory and everything in it the mode of another directory; files without execute permission.
 pub fn share(path: &Path, like: &Path) {
     let Ok(mode) = fs::metadata(like).map(|data| data.permissions().mode()) else {
         return;
@@ -37,7 +37,7 @@ pub fn share(path: &Path, like: &Path) {
     set_modes(path, mode & 0o777, mode & 0o666);
 }
 
-/// Closes what another library made, in a directory that is closed already, before others can see it.
+/// Removes the access of others from what another library created in a private directory, before it becomes visible.
 pub fn seal(path: &Path) {
     set_modes(path, DIRECTORY_MODE, FILE_MODE);
 }
@@ -56,7 +56,7 @@ fn set_modes(path: &Path, directory_mode: u32, file_mode: u32) {
     } else {
         return;
     };
-    // Most have it already, having been sealed under another name. A file system without modes refuses.
+    // Most files were sealed under another name and have the mode already. A file system without modes refuses.
     if data.permissions().mode() & 0o7777 != mode {
         let _without_modes = fs::set_permissions(path, Permissions::from_mode(mode));
     }

@@ -1,4 +1,4 @@
-//! For tests: recorded processes to read and write, by the journal's own writer. Feature `testing` only.
+//! For tests: processes recorded with the journal's own writer. Feature `testing` only.
 #![expect(
     missing_docs,
     clippy::missing_panics_doc,
@@ -18,12 +18,12 @@ use crate::clock::{self, ClockPair};
 use crate::part::process::ProcessInfo;
 use crate::writer::{JournalWriter, SlotWriter, WriterOptions};
 
-/// A process id that no process has: pids end at 2²².
+/// A process id that no process has: Linux allows ids up to 2²².
 pub const NO_PROCESS: u32 = 1 << 30;
-/// How far the GPU's timer is behind CLOCK_MONOTONIC.
+/// How far the GPU's timer lags CLOCK_MONOTONIC.
 const GPU_OFFSET_NS: u64 = 1000;
 
-/// A process that records: a rank of one communicator.
+/// A recording process: one rank of one communicator.
 #[derive(Debug)]
 pub struct Process {
     pub part: PathBuf,
@@ -31,20 +31,20 @@ pub struct Process {
     pub main: SlotWriter,
     pub proxy: SlotWriter,
     pub maintenance: SlotWriter,
-    /// The communicator's.
+    /// The communicator's context.
     pub context: ContextId,
     pub rank: i32,
     writer: Arc<JournalWriter>,
 }
 
-/// What a process is to look like.
+/// Properties of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Who {
-    /// Rank of the process and in its communicator.
+    /// Rank in the job and in the communicator.
     pub rank: u32,
-    /// Ranks of the communicator.
+    /// Size of the communicator.
     pub ranks: u32,
-    /// Whether the launcher's rank and size are known.
+    /// Whether the environment contains the launcher's rank and size.
     pub in_environment: bool,
 }
 
@@ -77,7 +77,7 @@ pub fn all_reduce(sequence: u64, parent_group: u64) -> Body<Name<'static>> {
 }
 
 impl Process {
-    /// Begins to record in `out/parts/`, two processes a host.
+    /// Begins recording in `out/parts/`, with two processes per host.
     pub fn begin(out: &Path, who: Who) -> Self {
         let host = who.rank / 2;
         let mut info = ProcessInfo {
@@ -98,7 +98,7 @@ impl Process {
         Self::begin_as(&out.join("parts").join(name), who, &info)
     }
 
-    /// Begins to record in `part` as the process that `info` describes.
+    /// Begins recording in `part` as the process that `info` describes.
     pub fn begin_as(part: &Path, who: Who, info: &ProcessInfo) -> Self {
         let tick_source = clock::select();
         fs::create_dir_all(part.join("journal")).expect("a part can be made");
@@ -136,13 +136,13 @@ impl Process {
         start(self.context, parent.get(), self.rank, body)
     }
 
-    /// Starts an event of the thread that calls NCCL.
+    /// Starts an event on the thread that calls NCCL.
     fn start(&mut self, parent: EventId, body: Body<Name<'_>>) -> EventId {
         let event = self.event(parent, body);
         self.main.start(&event)
     }
 
-    /// Starts an event of the proxy thread.
+    /// Starts an event on the proxy thread.
     fn start_proxy(&mut self, parent: EventId, body: Body<Name<'_>>) -> EventId {
         let event = self.event(parent, body);
         self.proxy.start(&event)
@@ -214,7 +214,7 @@ impl Process {
         }
     }
 
-    /// A send and a receive with the other rank of two, in one plan, without children.
+    /// A send to and a receive from the other of two ranks, in one plan, without children.
     pub fn exchange(&mut self) {
         let plan = self.start(EventId::NONE, Body::Group(event::Group {}));
         for func in [c"Send", c"Recv"] {
@@ -234,13 +234,13 @@ impl Process {
         self.main.stop(plan.get());
     }
 
-    /// Ends as the last `finalize` does. Returns the part.
+    /// Ends like the last `finalize`. Returns the part.
     pub fn end(mut self) -> PathBuf {
         self.main.comm_finalize(self.context.get(), clock::ticks());
         self.leave()
     }
 
-    /// Ends as a killed process does: no finalize, threads where they were. Returns the part.
+    /// Ends like a killed process: no finalize, and threads do not end. Returns the part.
     pub fn leave(mut self) -> PathBuf {
         self.maintenance.clock_pair(&ClockPair::read());
         drop((self.main, self.proxy, self.maintenance, self.writer));
@@ -248,7 +248,7 @@ impl Process {
     }
 }
 
-/// `2.28.9` as NCCL's number of a version.
+/// NCCL's version number for a text such as `2.28.9`.
 fn version_number(text: &str) -> u32 {
     let mut parts = text.split('.').map(|part| part.parse().unwrap_or(0));
     let mut next = || parts.next().unwrap_or(0_u32);

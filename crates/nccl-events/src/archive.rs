@@ -1,9 +1,9 @@
-//! What the archive says of locations and regions for programs: the writer and readers share these names
+//! Names with which archives describe locations and regions to programs, shared by the writer and the readers
 //! (`docs/MAPPING.md` §1 and §2).
 //!
-//! A location says it in its properties. OTF2's regions have none, so a region says it in its canonical name:
-//! `nccl::<class>::<kind of event>::<name>`, without the kind where the region shows no event. Only kernels keep the
-//! name that the compiler gave them; they are the regions on locations of the kind `stream` that are no copies.
+//! Locations have properties for these names. OTF2's regions have no properties and use the canonical name:
+//! `nccl::<class>::<kind of event>::<name>`, without the kind if the region shows no event. Only kernels keep the
+//! name given by the compiler: they are all regions on locations of the kind `stream` except copies.
 
 use crate::Kind;
 
@@ -16,7 +16,7 @@ macro_rules! named {
         }
 
         impl $name {
-            /// All, in order.
+            /// All values, in order.
             pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
 
             /// The name in archives.
@@ -26,7 +26,7 @@ macro_rules! named {
                 }
             }
 
-            /// The one of this name.
+            /// The value with this name.
             pub fn parse(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|it| it.name() == name)
             }
@@ -39,13 +39,13 @@ named! {
     LocationKind {
         /// A thread that called NCCL.
         ApiThread "api-thread",
-        /// A thread of CUDA's that calls host functions.
+        /// A thread of CUDA that calls host functions.
         CallbackThread "callback-thread",
         /// A proxy thread between transfers.
         ProxyThread "proxy-thread",
         /// A rank of a communicator.
         Communicator "communicator",
-        /// A rank of a communicator that nobody recorded.
+        /// A rank of a communicator whose process was not recorded.
         NotRecorded "not-recorded",
         /// A CUDA stream.
         Stream "stream",
@@ -55,25 +55,25 @@ named! {
         Connection "connection",
         /// A slot of a network connection.
         Slot "slot",
-        /// What the network plugin does for a slot.
+        /// The work of the network plugin for a slot.
         NetPlugin "net-plugin",
     }
 
-    /// The classes of regions: names are unique within one.
+    /// The classes of regions. Names are unique within a class.
     RegionClass {
-        /// Calls of NCCL's interface.
+        /// Calls of NCCL's API.
         Api "call",
         /// Work inside a call: launch plans, enqueueing.
         Enqueue "enqueue",
         /// Kernel launches.
         Launch "launch",
-        /// Collective and point-to-point operations as they ran.
+        /// Collective and point-to-point operations, for the time they ran.
         Operation "operation",
         /// Network transfers by the proxy.
         Network "transfer",
         /// Kernel channels.
         Channel "channel",
-        /// States of proxy threads.
+        /// States of proxy threads, outside of transfers.
         Proxy "proxy",
         /// Kernels.
         Kernel "kernel",
@@ -81,19 +81,19 @@ named! {
         Copy "copy",
     }
 
-    /// What an operation's interval was measured by: attribute `nccl.timing`.
+    /// How an operation's interval was measured: attribute `nccl.timing`.
     Timing {
-        /// Its kernel or copies, as CUPTI reports.
+        /// CUPTI's times of the operation's kernel or copies.
         Cupti "cupti",
-        /// CUDA events around its launch.
+        /// CUDA events around the operation's launch.
         Event "event",
-        /// Kernel channels on the GPU's timer.
+        /// Kernel channels, on the GPU's timer.
         KernelChannel "kernelch",
-        /// Kernel channels without GPU time: when the host heard of them.
+        /// Kernel channels without GPU time: when the host learned of them.
         KernelChannelHost "kernelch-host",
-        /// Kernel launch to last proxy operation.
+        /// From the kernel launch to the last proxy operation.
         Proxy "proxy",
-        /// Nothing of its own: while the other operations of its kernel ran.
+        /// No measurement of its own: the time of the other operations of its kernel.
         Kernel "shared-kernel",
         /// Only the enqueueing is known.
         Enqueue "enqueue",
@@ -101,13 +101,13 @@ named! {
 }
 
 impl Timing {
-    /// Whether it says how long an operation ran, not only how long something around it.
+    /// Whether the interval is the operation's own, not only that of something around it.
     pub const fn is_measured(self) -> bool {
         !matches!(self, Self::Enqueue | Self::Kernel)
     }
 }
 
-/// The canonical name of a region that is no kernel.
+/// The canonical name of a region other than a kernel.
 pub fn canonical_name(class: RegionClass, kind: Option<Kind>, name: &str) -> String {
     let class = class.name();
     match kind {
@@ -116,7 +116,7 @@ pub fn canonical_name(class: RegionClass, kind: Option<Kind>, name: &str) -> Str
     }
 }
 
-/// The class of a region, and the kind of event that it shows, by its canonical name. `None` for kernels and for
+/// The class of a region and the kind of event that it shows, from its canonical name. `None` for kernels and for
 /// regions of other writers.
 pub fn parse_canonical_name(canonical: &str) -> Option<(RegionClass, Option<Kind>)> {
     let mut words = canonical.strip_prefix("nccl::")?.splitn(3, "::");
@@ -135,7 +135,7 @@ mod tests {
     fn names_lead_back_to_classes_and_kinds() {
         for class in RegionClass::ALL {
             for kind in Kind::ALL.into_iter().map(Some).chain([None]) {
-                // A phase may be called `a::b`.
+                // A phase may have a name like `a::b`.
                 for name in ["a name", "a::b"] {
                     let canonical = canonical_name(class, kind, name);
                     assert_eq!(parse_canonical_name(&canonical), Some((class, kind)), "{canonical}");

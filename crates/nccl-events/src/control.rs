@@ -1,33 +1,33 @@
-//! What is recorded at the moment, and the switches that change it: the journal records each.
+//! The current selection of what is recorded, and the switches that change it; the journal records each switch.
 
 use std::fmt;
 
-/// A range of steps: collectives counted from 1, both ends in it.
+/// A range of steps. Collectives are counted from 1, and both ends are inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
-    /// The first.
+    /// The first step of the range.
     pub first: u32,
-    /// The last; [`u32::MAX`] for no end.
+    /// The last step of the range; [`u32::MAX`] if it has no end.
     pub last: u32,
 }
 
 impl Span {
-    /// How many collectives are in it.
+    /// Number of collectives in the range.
     pub const fn len(self) -> u64 {
         self.last as u64 - self.first as u64 + 1
     }
 
-    /// Whether none is: never.
+    /// Whether the range is empty, which never happens.
     pub const fn is_empty(self) -> bool {
         self.last < self.first
     }
 
-    /// In one word, which is not 0: collectives are counted from 1.
+    /// The range as one word. Never 0, because collectives are counted from 1.
     pub const fn word(self) -> u64 {
         (self.last as u64) << 32 | self.first as u64
     }
 
-    /// What [`Self::word`] gave; `None` for 0.
+    /// The inverse of [`Self::word`]; `None` for 0.
     #[expect(clippy::cast_possible_truncation, reason = "the halves of a word")]
     pub const fn from_word(word: u64) -> Option<Self> {
         let (first, last) = (word as u32, (word >> 32) as u32);
@@ -44,51 +44,51 @@ impl fmt::Display for Span {
     }
 }
 
-/// What is recorded.
+/// The selection of what is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Whether anything is.
+    /// Whether anything is recorded.
     pub is_on: bool,
-    /// NCCL's mask of the kinds that are.
+    /// NCCL's mask of the selected kinds.
     pub events: u32,
 }
 
 impl Wanted {
-    /// What is in force, as a mask; 0 when off.
+    /// The mask in force: 0 if recording is off.
     pub const fn in_force(self) -> u32 {
         if self.is_on { self.events } else { 0 }
     }
 }
 
-/// By what recording is switched.
+/// The cause of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The control file.
+    /// The control file changed.
     File,
-    /// `NCCL_OTF2_TOGGLE_SIGNAL`.
+    /// The signal in `NCCL_OTF2_TOGGLE_SIGNAL` arrived.
     Signal,
-    /// A range of steps.
+    /// A range of steps began, ended or changed.
     Steps(StepSwitch),
 }
 
-/// What step ranges did.
+/// A switch caused by step ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepSwitch {
-    /// The range that a rank is in from now on, or was in, or is to be in; `None` when there are none from now on.
+    /// The range that the rank enters, leaves or waits for; `None` if there are no ranges any more.
     pub range: Option<Span>,
-    /// How many collectives the rank had started.
+    /// Number of collectives that the rank had started.
     pub started: u64,
-    /// Whether these ranges held from the rank's first collective on: then all ranks that say so record the same.
+    /// Whether these ranges applied from the rank's first collective on; all such ranks record the same collectives.
     pub is_exact: bool,
 }
 
-/// A switch.
+/// A change of the selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch {
-    /// By what.
+    /// The cause of the change.
     pub cause: Cause,
-    /// What was recorded.
+    /// The selection before the switch.
     pub before: Wanted,
-    /// What is from now on.
+    /// The selection from now on.
     pub after: Wanted,
 }

@@ -1,9 +1,9 @@
-//! The numbers handed to NCCL as handles.
+//! The numbers that NCCL gets as handles.
 //!
-//! NCCL stores whatever `startEvent` and `init` write, copies it around and never looks inside
-//! (NCCL 2.30.7 `profiler.cc`). So a handle is a number, not a pointer: a parent that has already
-//! stopped, a stop after `finalize`, or a handle that PXN carried here from another process are all
-//! harmless, and a foreign process tag is how PXN is recognised.
+//! NCCL stores whatever `startEvent` and `init` return, copies it around and never looks inside (NCCL 2.30.7
+//! `profiler.cc`). So handles are numbers, not pointers: a parent that has already stopped, a stop after `finalize`,
+//! and a handle that PXN brought here from another process are all harmless, and PXN is recognised by the other
+//! process's tag.
 //!
 //! ```text
 //!  63            48 47       36 35                       6  5  4       0
@@ -16,27 +16,27 @@
 //! └────────────────┴───────────┴────────────────────────────────────────┘
 //! ```
 //!
-//! An event's id says of which kind it is and (`x`) whether its start could not be recorded: a stop or a state
-//! brings nothing but the id, and when it cannot be recorded either, the loss is counted for the right kind.
+//! An event's id contains its kind and whether its start could not be recorded (`x`). A stop or a state has only the
+//! id; if it cannot be recorded either, the id tells which kind's loss to count.
 
 use crate::Kind;
 
-/// Bits of the number below the slot: of a context's sequence, or of an event's sequence, mark and kind.
+/// Bits below the slot: a context's sequence, or an event's sequence, mark and kind.
 const NUMBER_BITS: u32 = 36;
 /// Bits of an event's kind.
 const KIND_BITS: u32 = 5;
 /// Set in the ids of events whose start was not recorded.
 const UNRECORDED: u64 = 1 << KIND_BITS;
-/// Where the sequence number of an event begins.
+/// Position of the lowest bit of an event's sequence number.
 const SEQUENCE_SHIFT: u32 = KIND_BITS + 1;
-/// The last sequence number of a slot: after it no starts are recorded, which are counted as lost. That is after
-/// some 50 GiB of journal of one thread.
+/// The last sequence number of a slot. Later starts are not recorded but counted as lost. One thread reaches it after
+/// about 50 GiB of journal.
 pub const LAST_SEQUENCE: u64 = (1 << (NUMBER_BITS - SEQUENCE_SHIFT)) - 1;
 /// Bits of the slot number.
 pub const SLOT_BITS: u32 = 12;
 /// The slot number that marks a [`ContextId`].
 pub const CONTEXT_SLOT: u16 = 0xfff;
-/// How many thread slots there are: every slot number below [`CONTEXT_SLOT`].
+/// Number of thread slots: all slot numbers below [`CONTEXT_SLOT`].
 pub const SLOTS: u16 = CONTEXT_SLOT;
 
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
@@ -44,12 +44,12 @@ const KIND_MASK: u64 = (1 << KIND_BITS) - 1;
 
 const _: () = assert!(Kind::COUNT <= 1 << KIND_BITS);
 
-/// Tells the processes of a job apart in the handles that NCCL passes between them. Never zero.
+/// Distinguishes the processes of a job in handles that NCCL passes between them. Never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessTag(u16);
 
 impl ProcessTag {
-    /// Makes a tag from random bits. Zero, which would allow a NULL handle, becomes one.
+    /// Makes a tag from random bits. Zero, which would allow a NULL handle, becomes 1.
     #[inline]
     pub const fn new(bits: u16) -> Self {
         Self(if bits == 0 { 1 } else { bits })
@@ -75,7 +75,7 @@ macro_rules! parts {
                 self.0
             }
 
-            /// Takes a number that came from NCCL or from a journal as it is; it may be foreign or stale.
+            /// Wraps a number from NCCL or from a journal, which may be foreign or stale.
             #[inline]
             pub const fn from_raw(raw: u64) -> Self {
                 Self(raw)
@@ -96,11 +96,11 @@ macro_rules! parts {
     };
 }
 
-/// Names one started event. Zero means "none" where NCCL passes NULL.
+/// Identifies a started event. Zero means none, where NCCL passes NULL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId(u64);
 
-/// Names one `init`: a communicator of this process. Zero means "none".
+/// Identifies a call of `init`: a communicator of this process. Zero means none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContextId(u64);
 
@@ -111,19 +111,19 @@ impl EventId {
     /// No event: NCCL's NULL.
     pub const NONE: Self = Self(0);
 
-    /// A group that is not recorded, and of which NCCL is to tell what is in it all the same. No process has tag 0.
+    /// A group that is not recorded, but whose contents NCCL must still report. No process has tag 0.
     pub const NOT_SELECTED: Self = Self((CONTEXT_SLOT as u64) << NUMBER_BITS);
 
-    /// The id of the `sequence`th event that is not recorded, but that a chained plugin has a handle for. `own` is the
-    /// recorder's answer, [`Self::NONE`] or [`Self::NOT_SELECTED`].
+    /// The id of the `sequence`th event that is not recorded but has a handle of a chained plugin. `own` is the
+    /// recorder's answer: [`Self::NONE`] or [`Self::NOT_SELECTED`].
     #[inline]
     pub const fn chained(sequence: u64, kind: Kind, own: Self) -> Self {
         let mark = if own.is_none() { 0 } else { UNRECORDED };
-        // No process has tag 0, and the sequence never gets to the slot of [`Self::NOT_SELECTED`].
+        // No process has tag 0, and the sequence never reaches the slot of [`Self::NOT_SELECTED`].
         Self((sequence << SEQUENCE_SHIFT | mark | kind as u64) & ((1 << (NUMBER_BITS + SLOT_BITS)) - 1))
     }
 
-    /// The recorder's id: this one, or what the recorder answered where only a chained plugin has the event.
+    /// The recorder's id: this id, or the recorder's answer for an event that only a chained plugin has.
     #[inline]
     pub const fn own(self) -> Self {
         match self.tag() {
@@ -145,32 +145,32 @@ impl EventId {
         (self.0 & NUMBER_MASK) >> SEQUENCE_SHIFT
     }
 
-    /// The kind that the id names. Only ids of this process are sure to name one: who made another is not known.
+    /// The kind in the id. Valid only for ids of this process, because the maker of other ids is unknown.
     #[inline]
     pub fn kind(self) -> Kind {
         let number = u8::try_from(self.0 & KIND_MASK).unwrap_or(u8::MAX);
         Kind::from_number(number).unwrap_or(Kind::Unknown)
     }
 
-    /// Whether the kind that the id names is one of these, a mask of [`Kind::mask`]: cheaper than to ask for the kind.
+    /// Whether the kind in the id is in a mask of [`Kind::mask`] bits: cheaper than [`Self::kind`].
     #[inline]
     pub const fn is_of(self, kinds: u32) -> bool {
         kinds >> (self.0 & KIND_MASK) & 1 != 0
     }
 
-    /// The id of the same event, its start not being recorded.
+    /// The id of the same event, marked as not recorded.
     #[inline]
     pub const fn unrecorded(self) -> Self {
         Self(self.0 | UNRECORDED)
     }
 
-    /// Whether the event's start was not recorded, if the id is of this process.
+    /// Whether the event's start was not recorded. Valid only for ids of this process.
     #[inline]
     pub const fn is_unrecorded(self) -> bool {
         self.0 & UNRECORDED != 0
     }
 
-    /// Whether there is no event.
+    /// Whether this is [`Self::NONE`].
     #[inline]
     pub const fn is_none(self) -> bool {
         self.0 == 0
@@ -193,7 +193,7 @@ impl ContextId {
         self.0 & NUMBER_MASK
     }
 
-    /// Whether this can be a context at all.
+    /// Whether the number can be a context's id.
     #[inline]
     pub const fn is_context(self) -> bool {
         self.slot() == CONTEXT_SLOT

@@ -1,11 +1,11 @@
-//! The event model without versions: what NCCL reports, in NCCL's words.
+//! The event model, independent of interface versions: what NCCL reports, in NCCL's terms.
 //!
-//! `abi::vN` turns a raw descriptor into a [`Start`] or a [`State`]; everything behind it knows only
-//! these types. They live on the stack of one callback: a [`Name`] borrows NCCL's string and is gone
-//! when the callback returns (the recorder interns it by content).
+//! `abi::vN` converts a raw descriptor to a [`Start`] or a [`State`]; all other code knows only these types. They live
+//! on the stack of one callback: a [`Name`] borrows NCCL's string and ends with the callback (the recorder interns the
+//! string by content).
 //!
-//! Units: `count` is elements, `bytes` bytes, `gpu_ns` the GPU's globaltimer in nanoseconds. Device
-//! pointers and streams are kept as numbers, never followed.
+//! Units: `count` in elements, `bytes` in bytes, `gpu_ns` the GPU's globaltimer in nanoseconds. Device pointers and
+//! streams are stored as numbers and never dereferenced.
 #![warn(missing_docs, clippy::missing_panics_doc)]
 
 pub mod archive;
@@ -31,24 +31,24 @@ pub use states::{State, StateArgs, state};
 pub use table::{Release, Table};
 pub use visible::visible;
 
-/// More ranks than any machine has: a communicator, or a launcher, that claims more is not believed.
+/// More ranks than any machine has. Larger values from a communicator or a launcher are ignored.
 pub const MOST_RANKS: u32 = 1 << 22;
 
-/// What `init` says about a communicator.
+/// Description of a communicator, from `init`.
 #[derive(Clone, Copy, Debug)]
 pub struct CommInit<'a> {
-    /// Which table NCCL called.
+    /// The table that NCCL called.
     pub table: Table,
-    /// NCCL's id of the communicator, equal on all its ranks; 0 where the version has none (v1–v3).
+    /// NCCL's id of the communicator, equal on all its ranks; 0 if the version has none (v1–v3).
     pub comm_id: u64,
-    /// The user's name for it; often absent.
+    /// The user's name for the communicator; often absent.
     pub name: Name<'a>,
-    /// Number of hosts; 0 where not given.
+    /// Number of hosts; 0 if not given.
     pub nodes: i32,
-    /// Number of ranks; 0 where not given.
+    /// Number of ranks; 0 if not given.
     pub ranks: i32,
-    /// This rank; −1 where not given.
+    /// This rank; −1 if not given.
     pub rank: i32,
-    /// The running NCCL as `ncclGetVersion` says it (22809 = 2.28.9); 0 where it cannot be asked.
+    /// The running NCCL's version as in `ncclGetVersion` (22809 = 2.28.9); 0 if unknown.
     pub nccl_version: u32,
 }

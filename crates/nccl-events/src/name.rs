@@ -1,10 +1,10 @@
-//! Strings of NCCL's, borrowed for the length of a callback.
+//! Strings of NCCL, borrowed for the duration of a callback.
 
 use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A NUL-terminated string of NCCL's (or of ours), valid during the callback only. May be absent.
+/// A NUL-terminated string of NCCL (or of this plugin), valid only during the callback. May be absent.
 #[derive(Clone, Copy)]
 pub struct Name<'a> {
     pointer: *const c_char,
@@ -12,22 +12,22 @@ pub struct Name<'a> {
 }
 
 impl<'a> Name<'a> {
-    /// No string: NCCL passed NULL, or this version of the interface has none here.
+    /// No string: NCCL passed NULL, or this version of the interface has no string here.
     pub const NONE: Self = Self { pointer: std::ptr::null(), borrowed: PhantomData };
 
-    /// The longest name that is kept; longer ones are cut.
+    /// The longest name that is stored; longer names are truncated.
     pub const MAX_BYTES: usize = 255;
 
-    /// Borrows a string of NCCL's.
+    /// Borrows a string of NCCL.
     ///
     /// # Safety
     /// `pointer` is NULL or points to a NUL-terminated string that stays valid and unchanged for `'a`.
-    /// The adapters in `abi/` uphold it: NCCL's descriptors hold NULL or static strings of libnccl.
+    /// The adapters in `abi/` uphold this: NCCL's descriptors contain NULL or static strings of libnccl.
     pub const unsafe fn from_ptr(pointer: *const c_char) -> Self {
         Self { pointer, borrowed: PhantomData }
     }
 
-    /// Borrows a string of ours.
+    /// Borrows a string of this plugin.
     pub const fn from_cstr(string: &'a CStr) -> Self {
         Self { pointer: string.as_ptr(), borrowed: PhantomData }
     }
@@ -37,16 +37,16 @@ impl<'a> Name<'a> {
         self.pointer.is_null()
     }
 
-    /// Where the string lies: the key of the recorder's cache.
+    /// The address of the string: the key of the recorder's cache.
     pub fn address(self) -> usize {
         self.pointer.addr()
     }
 
-    /// The first sixteen bytes as they lie in memory, two little-endian words; what follows the NUL is not
-    /// part of the string. None when there is no string, when reading on to sixteen bytes could leave the
-    /// page, or on a processor for which this is not written.
+    /// The first sixteen bytes in memory, as two little-endian words; bytes behind the NUL do not belong to the string.
+    /// `None` if there is no string, if reading sixteen bytes could cross the end of the page, or if the processor is
+    /// not supported.
     ///
-    /// This is what makes the check of a cached string cheap: no search for the NUL, no call.
+    /// Makes the check of a cached string cheap: no search for the NUL, no call.
     #[inline]
     pub fn first_words(self) -> Option<[u64; 2]> {
         const PAGE_BYTES: usize = 4096;
@@ -56,8 +56,8 @@ impl<'a> Name<'a> {
         }
         let (first, second): (u64, u64);
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the string's first byte is readable by `from_ptr`'s contract, and so is its page, which
-        // holds all sixteen bytes. Assembly, because the bytes after the NUL need not belong to the string's object.
+        // SAFETY: `from_ptr`'s contract makes the string's first byte readable, and so its page, which contains all
+        // sixteen bytes. Uses assembly, because the bytes behind the NUL need not belong to the string's object.
         unsafe {
             std::arch::asm!(
                 "mov {first}, qword ptr [{pointer}]",
@@ -88,12 +88,12 @@ impl<'a> Name<'a> {
         Some([first, second])
     }
 
-    /// The bytes without the NUL, cut at [`Self::MAX_BYTES`]; empty when there is no string.
+    /// The bytes without the NUL, truncated to [`Self::MAX_BYTES`]; empty if there is no string.
     pub fn bytes(self) -> &'a [u8] {
         if self.pointer.is_null() {
             return &[];
         }
-        // SAFETY: not NULL, so `from_ptr`'s contract (or the CStr of `from_cstr`) gives a string for 'a.
+        // SAFETY: not NULL, so `from_ptr`'s contract (or `from_cstr`'s CStr) guarantees a string for 'a.
         let string = unsafe { CStr::from_ptr(self.pointer) };
         let bytes = string.to_bytes();
         bytes.get(..Self::MAX_BYTES).unwrap_or(bytes)

@@ -1,8 +1,8 @@
-//! Sets of event kinds: presets, and their names.
+//! Sets of event kinds: presets and names of kinds.
 
 use crate::Kind;
 
-/// The smallest preset that has a kind.
+/// The smallest preset that contains a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// [`LIGHT`].
@@ -14,7 +14,7 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// Of a kind. What no version knows is always shown.
+    /// The preset of a kind. Unknown kinds are always shown.
     pub const fn of(kind: Kind) -> Self {
         match kind {
             Kind::Group | Kind::Coll | Kind::P2p | Kind::GroupApi | Kind::CollApi | Kind::P2pApi => Self::Light,
@@ -40,16 +40,16 @@ impl Preset {
 pub const LIGHT: u32 = Preset::Light.mask();
 /// [`LIGHT`] and proxy operations.
 pub const STANDARD: u32 = Preset::Standard.mask();
-/// Everything.
+/// All kinds.
 pub const FULL: u32 = Preset::Full.mask();
 
-/// The kinds of a mask by name, for people.
+/// The names of the kinds in a mask, for users.
 pub fn event_names(mask: u32) -> Vec<&'static str> {
     Kind::ALL.iter().filter(|kind| mask & kind.mask() != 0).map(|kind| kind.name()).collect()
 }
 
-/// A mask with what `rules` add: each says which kinds (the second) come with one of others (the first). A rule may add
-/// what a later one begins with.
+/// Extends a mask by `rules`: each adds its second mask if any kind of its first mask is present. The result of a rule
+/// can trigger later rules.
 pub const fn completed(mask: u32, mut rules: &[(u32, u32)]) -> u32 {
     let mut all = mask;
     while let [(children, parents), rest @ ..] = rules {

@@ -1,8 +1,8 @@
-//! Who hears how far long work is: writing archives, reading them. Nobody, unless a caller says so.
+//! Reporting progress of long work, such as writing or reading archives. `()` ignores all reports.
 
-/// Receives the progress of some work. All working threads call it.
+/// Receives the progress of some work. All working threads may call it.
 pub trait Progress: Send + Sync {
-    /// Something that can be shown begins; `steps` says how many [`Progress::step`] calls follow.
+    /// Begins a phase with a name to show. `steps` calls of [`Progress::step`] follow.
     fn begin(&self, what: &str, steps: u64) {
         let _ = (what, steps);
     }
@@ -13,7 +13,7 @@ pub trait Progress: Send + Sync {
     /// The work is done.
     fn end(&self) {}
 
-    /// Something that a person should know.
+    /// Reports something that a user should know.
     fn remark(&self, remark: &str) {
         let _ = remark;
     }

@@ -1,21 +1,21 @@
-//! The numbers that people know the ranks of a job by.
+//! The numbers by which users know the ranks of a job.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// What a rank of the job is in: by that it is numbered.
+/// What numbers a rank of the job.
 #[derive(Clone, Debug, Default)]
 pub struct Seats {
-    /// Its process.
+    /// The rank's process.
     pub process: usize,
-    /// The rank that the launcher gave its process.
+    /// The rank that the launcher gave to the process.
     pub launcher_rank: Option<u32>,
-    /// Communicators, with its ranks there.
+    /// The rank's number in each of its communicators.
     pub members: BTreeMap<u32, u32>,
 }
 
-/// The communicator that has all ranks of the job, if there is one, and the number that people know each rank by: that
-/// in this communicator, else the launcher's where its process has no other rank.
+/// The communicator that contains all ranks of the job, if there is one, and each rank's number: its rank in that
+/// communicator, otherwise the launcher's rank if the process has no other rank.
 pub fn number(ranks: &[Seats]) -> (Option<u32>, Vec<Option<u32>>) {
     let mut of_process: BTreeMap<usize, usize> = BTreeMap::new();
     for rank in ranks {
@@ -25,7 +25,7 @@ pub fn number(ranks: &[Seats]) -> (Option<u32>, Vec<Option<u32>>) {
     let first = ranks.first().map(|rank| &rank.members);
     let has_all = |comm: &u32| ranks.iter().all(|rank| rank.members.contains_key(comm));
     let all = first.into_iter().flat_map(BTreeMap::keys).copied().filter(has_all);
-    // A split can have all ranks in another order than the launcher's.
+    // A split may contain all ranks in another order than the launcher's.
     let alike = |comm: &u32| {
         let known = ranks.iter().filter(|rank| launcher_rank(rank).is_some());
         known.filter(|rank| rank.members.get(comm).copied() == rank.launcher_rank).count()

@@ -1,19 +1,19 @@
-//! What NCCL reports of an event between its start and its stop.
+//! What NCCL reports about an event between its start and its stop.
 
 use crate::NetData;
 
-/// An event changes its state.
+/// A change of an event's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// The event's handle as NCCL passed it; 0 for NULL.
     pub event: u64,
-    /// NCCL's state number, known or not (see [`state`]).
+    /// NCCL's state number, which need not be known (see [`state`]).
     pub state: u32,
-    /// The state's argument; [`StateArgs::None`] where NCCL passed NULL.
+    /// The state's argument; [`StateArgs::None`] if NCCL passed NULL.
     pub args: StateArgs,
 }
 
-/// The argument of a state, by what the state means.
+/// The argument of a state, by the meaning of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are NCCL's")]
 pub enum StateArgs {
@@ -69,6 +69,6 @@ pub mod state {
     pub const GROUP_START_API_STOP: u32 = 23;
     pub const GROUP_END_API_START: u32 = 24;
     pub const KERNEL_PHASE_STOP: u32 = 31;
-    /// The highest number any release defines.
+    /// The highest number that any release defines.
     pub const LAST: u32 = crate::Table::NEWEST.facts().last_state;
 }

@@ -1,9 +1,9 @@
-//! Text from outside as a terminal or a log may show it.
+//! Makes text from outside safe to show in a terminal or a log.
 
 use std::borrow::Cow;
 
-/// The text with its control characters escaped, as `\n` and `\u{1b}`: names come from other programs, and a terminal
-/// obeys control sequences, takes a line break for a new message, and reorders text by Unicode's directional marks.
+/// Escapes control characters, as `\n` and `\u{1b}`: names come from other programs, and a terminal executes control
+/// sequences, shows a line break like a new message, and reorders text at Unicode's directional marks.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let Some(first) = text.find(acts) else {
         return Cow::Borrowed(text);
@@ -20,7 +20,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether a terminal does something else than to show it: C0, DEL, C1, line separators, and the directional marks.
+/// Whether a terminal acts on the character instead of showing it: C0, DEL, C1, line separators, directional marks.
 const fn acts(letter: char) -> bool {
     matches!(
         letter,

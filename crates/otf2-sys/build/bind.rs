@@ -1,8 +1,8 @@
-//! What is bound, in one place: the build script and the test that regenerates the checked-in file both read it.
+//! Defines what is bound, for the build script and for the test that regenerates the checked-in file.
 
 use std::path::{Path, PathBuf};
 
-/// What the safe crate calls, and near neighbours it is likely to call next.
+/// Functions that the safe crate calls, and related ones that it is likely to need next.
 const FUNCTIONS: &[&str] = &[
     "OTF2_Archive_(Open|Close|Set(Flush|Memory|Collective|SerialCollective)Callbacks)",
     "OTF2_Archive_Set(MachineName|Description|Creator|Property|DefChunkSize)",
@@ -37,7 +37,7 @@ const FUNCTIONS: &[&str] = &[
     "OTF2_Reader_((Open|Close)(Evt|Def)Files|SelectLocation)",
 ];
 
-/// The enumerations behind the `uint8_t` types: without their names bindgen leaves out the constants.
+/// The enumerations behind the `uint8_t` types: bindgen omits the constants unless the enumerations are listed.
 const ENUMERATIONS: &[&str] = &[
     "OTF2_(FileMode|FileType|FileSubstrate|Compression|FlushType|IdMapMode|MappingType|Type|CallbackCode)_enum",
     "OTF2_(LocationType|LocationGroupType|SystemTreeDomain|GroupType|GroupFlag|CommFlag|RmaWinFlag)_enum",
@@ -47,7 +47,7 @@ const ENUMERATIONS: &[&str] = &[
 
 const CONSTANTS: &[&str] = &["OTF2_VERSION(_.*)?", "OTF2_(SUCCESS|WARNING|ABORT|DEPRECATED|INVALID|ERROR_.*)"];
 
-/// Types whose shape depends on the machine's `va_list`; `src/error_callback.rs` declares them by hand.
+/// Types whose layout depends on the platform's `va_list`; `src/error_callback.rs` declares them by hand.
 const BY_HAND: &[&str] = &["va_list", "__builtin_va_list", "__va_list_tag", "OTF2_ErrorCallback"];
 
 /// The bindings of `wrapper.h` with the headers found in `include_directories`.

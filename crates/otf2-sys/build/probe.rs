@@ -1,4 +1,4 @@
-//! Where libotf2 is: three ways to ask, each with its own reason when it fails.
+//! Finds libotf2 in three ways, each with its own reason if it fails.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The environment variables that change the answer.
+/// The environment variables that affect the result.
 pub(crate) const VARIABLES: &[&str] = &["OTF2_DIR", "OTF2_CONFIG", "OTF2_STATIC", "PATH", "PKG_CONFIG_PATH"];
 
 /// The oldest release whose functions have the signatures bound here.
@@ -15,7 +15,7 @@ pub(crate) const OLDEST_MAJOR: u32 = 3;
 
 pub(crate) type Version = (u32, u32, u32);
 
-/// What the person asked for.
+/// The user's request.
 pub(crate) struct Request {
     pub(crate) directory: Option<PathBuf>,
     pub(crate) config: OsString,
@@ -58,7 +58,7 @@ impl Found {
         lines
     }
 
-    /// What dependents read as `DEP_OTF2_*`.
+    /// The metadata that dependent crates read as `DEP_OTF2_*`.
     pub(crate) fn metadata(&self) -> Vec<(&'static str, String)> {
         let (major, minor, bugfix) = self.version;
         let first = |paths: &[PathBuf]| paths.first().map(|path| path.display().to_string());
@@ -72,7 +72,7 @@ impl Found {
     }
 }
 
-/// Why no libotf2 is usable: one reason per way.
+/// The reasons why no libotf2 is usable, one per way.
 #[derive(Debug)]
 pub(crate) struct Reasons {
     pub(crate) tried: Vec<(&'static str, String)>,
@@ -96,7 +96,7 @@ impl fmt::Display for Reasons {
 
 type Way = fn(&Request) -> Result<Found, String>;
 
-/// Tries all ways; the first usable one wins.
+/// Tries all ways in order; the first usable result wins.
 pub(crate) fn find(request: &Request) -> Result<Found, Reasons> {
     let ways: [(&'static str, Way); 3] =
         [("OTF2_DIR", by_directory), ("otf2-config", by_config), ("pkg-config", by_pkg_config)];
@@ -106,7 +106,7 @@ pub(crate) fn find(request: &Request) -> Result<Found, Reasons> {
             Ok(found) => return Ok(found),
             Err(reason) => tried.push((way, reason)),
         }
-        // An explicit directory is an order, not a hint: another libotf2 must not slip in behind it.
+        // An explicit directory is binding: do not fall back to another libotf2.
         if way == "OTF2_DIR" && request.directory.is_some() {
             break;
         }
@@ -189,7 +189,7 @@ fn by_pkg_config(request: &Request) -> Result<Found, String> {
     })
 }
 
-/// Old versions and missing archives are found here, not by the linker three minutes later.
+/// Detects old versions and missing libraries here rather than in the linker minutes later.
 fn checked(found: Found, request: &Request) -> Result<Found, String> {
     let (major, minor, bugfix) = found.version;
     if major < OLDEST_MAJOR {
@@ -204,7 +204,7 @@ fn checked(found: Found, request: &Request) -> Result<Found, String> {
     Ok(found)
 }
 
-/// The version macros of the first `otf2/OTF2_GeneralDefinitions.h` on the include path.
+/// The version in the first `otf2/OTF2_GeneralDefinitions.h` on the include path.
 pub(crate) fn header_version(include_directories: &[PathBuf]) -> Result<Version, String> {
     let system = [PathBuf::from("/usr/include")];
     let header = include_directories

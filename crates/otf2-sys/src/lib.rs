@@ -1,20 +1,20 @@
 //! Raw bindings to libotf2 (3.0 or newer), the library of the Open Trace Format 2.
 //!
-//! Use the safe crate `otf2` instead: libotf2 calls `abort()` on some kinds of misuse, and nothing here
-//! stands in the way.
+//! Use the safe crate `otf2` instead: libotf2 calls `abort()` on some kinds of misuse, and this crate does not
+//! prevent that.
 //!
 //! ```text
 //!  otf2.h ──bindgen──▶ bindings/otf2_3_0.rs ──build.rs──▶ OUT_DIR/bindings.rs ──▶ this crate
 //!                       (checked in, floor version)          + constants.rs        what bindgen skips
-//!                                                            + error_callback.rs   what va_list spoils
+//!                                                            + error_callback.rs   what has a va_list
 //! ```
 //!
-//! Where libotf2 is found, in this order: `OTF2_DIR` (an installation prefix), `OTF2_CONFIG` or `otf2-config`
-//! on the `PATH`, pkg-config. `OTF2_STATIC=1` links `libotf2.a`, `OTF2_STATIC=0` the shared library. When all
-//! of them fail the build says why each one did.
+//! The build looks for libotf2 in this order: `OTF2_DIR` (an installation prefix), `OTF2_CONFIG` or `otf2-config`
+//! on the `PATH`, pkg-config. `OTF2_STATIC=1` links `libotf2.a`, `OTF2_STATIC=0` the shared library. If all of
+//! them fail, the build reports the reason for each.
 //!
-//! The checked-in bindings are those of 3.0, on Linux with 64-bit pointers; newer releases only add to them.
-//! Feature `buildtime-bindgen` binds the installed header afresh, which needs libclang.
+//! The checked-in bindings are generated from 3.0, on Linux with 64-bit pointers; newer releases only add to them.
+//! The feature `buildtime-bindgen` generates bindings from the installed header, which needs libclang.
 //!
 //! ```
 //! // SAFETY: takes any code and returns a string with static lifetime.
@@ -53,5 +53,5 @@ mod bindings {
 
 pub use bindings::*;
 
-/// The version of the header that the build found, as `(major, minor, bugfix)`.
+/// The version of the header that the build found: major, minor, bugfix.
 pub const HEADER_VERSION: (u32, u32, u32) = include!(concat!(env!("OUT_DIR"), "/header_version.rs"));

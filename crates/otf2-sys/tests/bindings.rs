@@ -1,4 +1,4 @@
-//! The checked-in bindings are what bindgen makes of the header, and the constants written by hand are the header's.
+//! The checked-in bindings equal bindgen's output for the header, and the handwritten constants equal the header's.
 
 #[path = "../build/bind.rs"]
 mod bind;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 const CHECKED_IN: &str = "bindings/otf2_3_0.rs";
 
-/// Set to write the regenerated bindings back instead of comparing.
+/// If set, the test writes the regenerated bindings back instead of comparing them.
 const UPDATE: &str = "OTF2_SYS_UPDATE_BINDINGS";
 
 #[test]
@@ -20,7 +20,7 @@ fn checked_in_bindings_are_current() {
         return skip(&format!("the installed header is {major}.{minor}, the bindings are of 3.0"));
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // bindgen's run-time loader panics where there is no libclang.
+    // bindgen's run-time loader panics if there is no libclang.
     let generated = panic::catch_unwind(|| bind::bindings(&root.join("wrapper.h"), &[]));
     let Ok(generated) = generated else {
         return skip("libclang is not installed (apt-get install libclang-dev)");
@@ -65,7 +65,7 @@ fn constants_written_by_hand_are_those_of_the_header() {
 
 fn skip(reason: &str) {
     assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "must not be skipped in CI: {reason}");
-    // Past the test harness, which keeps to itself what a test prints that passes.
+    // Bypass the test harness, which hides the output of passing tests.
     let line = format!("skipped: {reason}\n");
     std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).expect("write to stderr");
 }

@@ -1,5 +1,5 @@
-//! Are the definitions those that were written? A wrong byte in a name or a mapping table gives wrong values, and
-//! nothing in OTF2 shows it.
+//! Checksums of the definitions. A wrong byte in a name or a mapping table changes values, and nothing in OTF2 itself
+//! detects it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,10 +11,10 @@ use regular_files::{FNV_SEED, MOST_MANIFEST_BYTES, checksum, fnv};
 
 use crate::error::{Error, Result};
 
-/// The property of the anchor with the checksums, in hexadecimal: of the global definitions, then of the local ones.
+/// The anchor's property with the checksums of the global and of the local definitions, in hexadecimal.
 pub(crate) const PROPERTY: &str = "NCCL_OTF2::DEFINITIONS_CHECKSUM";
 
-/// Of the files of definitions of an archive.
+/// Checksums of an archive's definition files.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Checksums {
     global: u64,
@@ -28,12 +28,12 @@ impl fmt::Display for Checksums {
 }
 
 impl Checksums {
-    /// Reads the files of an archive with these locations, in the order of their numbers. The global definitions are of
-    /// a size that an archive can have: they were read or written before.
+    /// Reads the definition files of an archive with these locations, in ascending order. Does not limit the size of
+    /// the global definitions, because they were read or written before.
     pub(crate) fn of(anchor: &Path, locations: impl Iterator<Item = u64>) -> Result<Self> {
         let global = anchor.with_extension("def");
         let global = checksum(&global, u64::MAX).map_err(|source| read(&global, source))?;
-        // The locations of a process share a file under many names.
+        // The locations of a process share one file through hard links.
         let mut known: HashMap<(u64, u64), u64> = HashMap::new();
         let mut local = FNV_SEED;
         for location in locations {
@@ -55,7 +55,7 @@ impl Checksums {
         Ok(Self { global, local })
     }
 
-    /// Compares the files' checksums with those that the archive states.
+    /// Compares the files' checksums with those stated in the archive.
     pub(crate) fn compare(&self, anchor: &Path, written: &str) -> Result<()> {
         let (global, local) = written.split_once(' ').unwrap_or((written, ""));
         let path = if global != format!("{:016x}", self.global) {
@@ -70,8 +70,8 @@ impl Checksums {
     }
 }
 
-/// Checks that each of these locations has local definitions, if any of them has: without them, what its events refer
-/// to is taken for something else, and its clock is not corrected. Programs that number everything alike write none.
+/// Checks that either all or none of these locations have local definitions: without them, references are misread and
+/// the clock is not corrected. Programs that number definitions alike in all processes write no local definitions.
 pub(crate) fn check_presence(anchor: &Path, locations: impl Iterator<Item = u64> + Clone) -> Result<()> {
     let is_missing = |location: &u64| {
         let data = file(anchor, *location).symlink_metadata();

@@ -1,4 +1,4 @@
-//! What can go wrong, and libotf2's own words about it.
+//! Errors, including libotf2's own messages.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -7,7 +7,7 @@ use std::sync::Once;
 
 use otf2_sys as sys;
 
-/// The result of every fallible call here.
+/// The result of every fallible call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an archive could not be written or read.
@@ -22,13 +22,13 @@ pub enum Error {
     #[error("{operation}: libotf2 reports {code}: {detail}")]
     Library {
         operation: String,
-        /// The name of OTF2's error code, such as `INVALID_ARGUMENT`, or for errors of the operating system
-        /// what they mean, such as `No space left on device`.
+        /// The name of OTF2's error code, for example `INVALID_ARGUMENT`; for errors of the operating system their
+        /// description, for example `No space left on device`.
         code: String,
         /// libotf2's messages.
         detail: String,
     },
-    /// The call was refused before libotf2 saw it: libotf2 would write a broken archive, or abort.
+    /// The call was refused before it reached libotf2, which would write a broken archive or abort.
     #[error("{operation}: {reason}")]
     Refused { operation: String, reason: String },
     /// A file or directory could not be read or written.
@@ -37,13 +37,13 @@ pub enum Error {
     /// A file of an archive is damaged or incomplete.
     #[error("{}: {reason}", path.display())]
     Damaged { path: PathBuf, reason: String },
-    /// The events of a location are not in the order of time.
+    /// The events of a location are not in chronological order.
     #[error("{}: time goes from {from} back to {to}", path.display())]
     TimeGoesBack {
         path: PathBuf,
         /// The time of an event, corrected by the location's clock offsets.
         from: u64,
-        /// The time of the event that follows it.
+        /// The time of the next event.
         to: u64,
     },
 }
@@ -56,7 +56,7 @@ pub(crate) fn io(operation: &'static str, path: &Path, source: std::io::Error) -
     Error::Io { operation, path: path.to_owned(), source }
 }
 
-/// The error for a damaged file, with the message of libotf2.
+/// The error for a damaged file, with libotf2's message.
 pub(crate) fn damaged(path: &Path, what: &str, error: &Error) -> Error {
     let reason = match error {
         Error::Library { code, detail, .. } => format!("{what} (libotf2 reports {code}: {detail})"),
@@ -70,8 +70,8 @@ pub(crate) fn c_string(bytes: &[u8], operation: impl FnOnce() -> String) -> Resu
 }
 
 thread_local! {
-    /// The errors libotf2 reported on this thread since the last `forget`: the first one names the cause,
-    /// the later ones are its callers saying that they failed too.
+    /// Errors that libotf2 reported on this thread since the last `forget`. The first one names the cause; later ones
+    /// come from its callers inside libotf2.
     static REPORTED: RefCell<Option<Report>> = const { RefCell::new(None) };
 }
 
@@ -80,21 +80,21 @@ struct Report {
     message: String,
 }
 
-/// Routes libotf2's messages here instead of stderr. Called before the first use of libotf2 by every
-/// constructor of this crate.
+/// Redirects libotf2's messages from stderr to this module. Every constructor of this crate calls this before it
+/// uses libotf2.
 pub(crate) fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: `Once` makes this the only registration, and every way into libotf2 in this crate passes
-        // here first, so no other thread is inside libotf2 now. The callback has C linkage and never unwinds.
+        // SAFETY: `Once` makes this the only registration, and every use of libotf2 in this crate calls `listen`
+        // first, so no other thread is inside libotf2 now. The callback has C linkage and never unwinds.
         unsafe { sys::OTF2_Error_RegisterCallback(Some(on_error), std::ptr::null_mut()) };
     });
     forget();
 }
 
-/// Forgets what was reported so far, so that the next error is about the next call.
+/// Forgets earlier reports, so that the next error belongs to the next call.
 pub(crate) fn forget() {
-    // A thread that is ending may have no thread-local storage any more; then there is nothing to forget.
+    // An ending thread may have no thread-local storage any more, and so nothing to forget.
     drop(REPORTED.try_with(|slot| slot.take()));
 }
 
@@ -107,8 +107,8 @@ pub(crate) fn check(code: sys::OTF2_ErrorCode, operation: impl FnOnce() -> Strin
     Err(library_error(code, operation()))
 }
 
-/// The result of a libotf2 call that swallows errors: closing a file reports a failed write to the error
-/// callback and still returns success.
+/// The result of a libotf2 call that swallows errors: closing a file reports a failed write only to the error
+/// callback and returns success.
 pub(crate) fn check_all(code: sys::OTF2_ErrorCode, operation: impl FnOnce() -> String) -> Result<()> {
     let reported = REPORTED.try_with(|slot| slot.borrow().as_ref().map(|report| report.code));
     match reported {
@@ -126,7 +126,7 @@ pub(crate) fn null(operation: String) -> Error {
 fn library_error(code: sys::OTF2_ErrorCode, operation: String) -> Error {
     let report = REPORTED.try_with(|slot| slot.take()).ok().flatten();
     let (code, detail) = match report {
-        // The first report is the cause (a full disk), the returned code often only "processed with faults".
+        // The first report is the cause (a full disk); the returned code is often just "processed with faults".
         Some(report) => (report.code, report.message),
         None => (code, description(code)),
     };
@@ -137,7 +137,7 @@ fn name(code: sys::OTF2_ErrorCode) -> String {
     // SAFETY: takes any code and returns a string of static lifetime.
     let name = unsafe { sys::OTF2_Error_GetName(code) };
     let name = text(name);
-    // libotf2's names for what the operating system reports are errno's numbers: "28" for a full disk.
+    // libotf2 names errors of the operating system by their errno: "28" for a full disk.
     if name.parse::<i32>().is_ok() { description(code) } else { name }
 }
 
@@ -152,12 +152,12 @@ pub(crate) fn text(string: *const c_char) -> String {
     if string.is_null() {
         return String::new();
     }
-    // SAFETY: not NULL, and libotf2's strings are NUL-terminated and alive when they are passed here.
+    // SAFETY: not NULL; libotf2's strings are NUL-terminated, and the caller passes one that is alive.
     let string = unsafe { CStr::from_ptr(string) };
     string.to_string_lossy().into_owned()
 }
 
-/// libotf2 reports an error. Runs inside libotf2, on the thread that called it; allocates, which a writer may.
+/// Receives libotf2's errors, on the thread that called it. Allocates, which code that writes archives may do.
 unsafe extern "C" fn on_error(
     _user_data: *mut c_void,
     _file: *const c_char,
@@ -167,13 +167,13 @@ unsafe extern "C" fn on_error(
     format: *const c_char,
     arguments: *mut c_void,
 ) -> sys::OTF2_ErrorCode {
-    // Warnings and deprecations are negative; they do not fail a call.
+    // Warnings and deprecations are negative; they do not make a call fail.
     if code <= sys::OTF2_SUCCESS {
         return code;
     }
     let mut buffer = [0_u8; 512];
-    // SAFETY: the buffer is writable for its length, the format and its arguments are those that libotf2
-    // passes to this callback, and they are used once.
+    // SAFETY: the buffer is writable for its length; libotf2 passed the format and the arguments to this
+    // callback, and they are used only once.
     let length = unsafe { sys::format_arguments(buffer.as_mut_ptr().cast(), buffer.len(), format, arguments) };
     let message = if length < 0 {
         String::new()
@@ -193,7 +193,7 @@ unsafe extern "C" fn on_error(
             Some(_) => {}
         }
     });
-    // A thread that is ending has no place to keep it; its call still returns the code.
+    // An ending thread cannot store the report; its call still returns the code.
     reported.unwrap_or(());
     code
 }
@@ -205,14 +205,14 @@ mod tests {
     #[test]
     fn errors_carry_the_words_of_libotf2() {
         listen();
-        // SAFETY: libotf2 checks for NULL; that is the error provoked here.
+        // SAFETY: libotf2 checks for NULL, which is the error that this test provokes.
         let code = unsafe { sys::OTF2_Archive_SetCreator(std::ptr::null_mut(), c"x".as_ptr()) };
         let text = check(code, || "set it".to_owned()).expect_err("NULL is no archive").to_string();
         assert!(text.starts_with("set it: libotf2 reports INVALID_ARGUMENT"), "{text}");
         assert!(text.contains("This is no valid archive handle!"), "{text}");
-        // A path comes through the arguments of the format.
+        // The path is one of the arguments of the format.
         listen();
-        // SAFETY: a string that ends.
+        // SAFETY: a NUL-terminated string.
         let archive = unsafe { sys::OTF2_Reader_Open(c"/nonexistent/traces.otf2".as_ptr()) };
         let text = null("open".to_owned()).to_string();
         assert!(archive.is_null() && text.contains("/nonexistent"), "{text}");

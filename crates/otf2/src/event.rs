@@ -1,42 +1,42 @@
-//! Events: what a writer is given and a reader returns.
+//! Events, for writers and from readers.
 
 use crate::refs::{AttributeRef, CommRef, MetricRef, ParameterRef, RegionRef, RmaWinRef, StringRef};
 use crate::value::{AttributeValue, MetricValue};
 use crate::vocabulary::{CollectiveOp, MeasurementMode};
 
-/// What a member of a communicator reports of a collective operation.
+/// A member's data about a collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of OTF2's arguments")]
 pub struct Collective {
     pub op: CollectiveOp,
     pub comm: CommRef,
-    /// A rank, for operations that have one.
+    /// A rank of the communicator; `None` for operations without a root.
     pub root: Option<u32>,
-    /// Of this member, as `bytes_received`.
+    /// Bytes sent by this member, as `bytes_received` are the bytes it received.
     pub bytes_sent: u64,
     pub bytes_received: u64,
 }
 
-/// One end of a message. Sends and receives match by communicator and tag.
+/// One end of a message. Sends and receives are matched by communicator and tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of OTF2's arguments")]
 pub struct Message {
-    /// The rank of the other end.
+    /// The rank of the other end in `comm`.
     pub peer: u32,
     pub comm: CommRef,
     pub tag: u32,
     pub bytes: u64,
 }
 
-/// A put or a get.
+/// A put into, or a get from, the memory of another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of OTF2's arguments")]
 pub struct RmaAccess {
     pub win: RmaWinRef,
-    /// A rank of the window's communicator.
+    /// The remote member's rank in the window's communicator.
     pub remote: u32,
     pub bytes: u64,
-    /// The completion names the same id.
+    /// The id that the completion has, too.
     pub matching: u64,
 }
 
@@ -44,13 +44,13 @@ pub struct RmaAccess {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "fields that say it themselves")]
 pub struct Event {
-    /// In ticks of the archive's clock, corrected by the location's clock offsets.
+    /// Time in ticks of the archive's clock, corrected by the location's clock offsets.
     pub time: u64,
     pub kind: EventKind,
     pub attributes: Vec<(AttributeRef, AttributeValue)>,
 }
 
-/// What an event is, by OTF2's names. The parts of an operation have the same `request` or `matching`.
+/// The kinds of events by OTF2's names. All parts of an operation have the same `request` or `matching`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "kinds and fields have the names of OTF2's events")]

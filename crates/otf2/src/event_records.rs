@@ -1,16 +1,16 @@
-//! Event files as records: the events of two writers become one file, and no record is decoded further than needed.
+//! Event files as records: merges the event files of two writers and decodes records only as far as needed.
 //!
 //! | bytes | meaning |
 //! |---|---|
-//! | `03`, `42` or `23`, u64, u64 | begin of a chunk: byte order, numbers of its first and last event |
+//! | `03`, `42` or `23`, u64, u64 | start of a chunk: byte order, numbers of its first and last event |
 //! | `05`, u64 | the time of the records that follow |
 //! | `06`, length, … | attributes of the event that follows |
 //! | `0c` or `0d`, number of bytes, … | ENTER or LEAVE, and its region |
 //! | other type, length, … | another event |
-//! | `00` | end of the chunk; the next one begins at the next multiple of its size |
+//! | `00` | end of the chunk; the next chunk begins at the next multiple of the chunk size |
 //! | `02` | end of the file |
 //!
-//! A length is a byte, or `ff` and a u64.
+//! A length is one byte, or `ff` and a u64.
 
 use std::ops::Range;
 use std::path::Path;
@@ -36,7 +36,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 const _: () = assert!(CHUNK_BYTES as u64 == EVENT_CHUNK_BYTES);
 const BYTE_ORDER: u8 = if cfg!(target_endian = "little") { b'B' } else { b'#' };
 
-/// An event file in memory, as the records that it consists of. Its chunks have [`EVENT_CHUNK_BYTES`].
+/// An event file in memory, as its records. Its chunks have [`EVENT_CHUNK_BYTES`].
 pub struct EventRecords {
     bytes: Vec<u8>,
     records: Vec<EventRecord>,
@@ -45,14 +45,14 @@ pub struct EventRecords {
 /// An event with its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventRecord {
-    /// The time in the file, without the location's clock offsets.
+    /// The time in the file, not corrected by the location's clock offsets.
     pub time: u64,
-    /// What happened.
+    /// The kind of the event.
     pub kind: RecordKind,
     at: Range<usize>,
 }
 
-/// The kind of an event. Regions have the numbers of the file: the location's mapping table resolves them.
+/// The kind of an event. Regions have the file's numbers: the location's mapping table translates them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecordKind {
     /// ENTER.
@@ -79,13 +79,13 @@ impl EventRecords {
         }
     }
 
-    /// The events in the order of the file.
+    /// The events in file order.
     pub fn as_slice(&self) -> &[EventRecord] {
         &self.records
     }
 
-    /// The order of these and other events by time: whether the next one is another. At the same time the others
-    /// come first.
+    /// Merges these and other events by time: true where the next event is one of the others. At equal times the
+    /// others come first.
     pub fn by_time(&self, others: &Self) -> Vec<bool> {
         let mut others_left = others.records.iter().peekable();
         let mut order = Vec::with_capacity(self.records.len() + others.records.len());
@@ -99,7 +99,7 @@ impl EventRecords {
         order
     }
 
-    /// Writes these and other events as one file in an order as [`EventRecords::by_time`] gives one.
+    /// Writes these and other events into one file, in an order returned by [`EventRecords::by_time`].
     pub fn write_with(&self, others: &Self, order: &[bool], path: &Path) -> Result<()> {
         let mut to = Writer::default();
         let (mut own_left, mut others_left) = (self.records.iter(), others.records.iter());
@@ -186,11 +186,11 @@ impl Reader<'_> {
             [u8::MAX] => u64::from_ne_bytes(self.array()?),
             [length] => length.into(),
         };
-        // What is longer than memory is longer than the file.
+        // A length that exceeds `usize` also exceeds the file.
         self.skip(usize::try_from(length).unwrap_or(usize::MAX)).map(drop)
     }
 
-    /// A number without its leading zeros; `ff` for an undefined one.
+    /// Reads a number without its leading zeros; the length `ff` means undefined.
     fn region(&mut self) -> Parsed<RegionRef> {
         let [length] = self.array()?;
         if length == u8::MAX {
@@ -213,7 +213,7 @@ struct Writer {
     chunk: Vec<u8>,
     time: Option<u64>,
     events: u64,
-    /// Events in the chunks before.
+    /// Events in earlier chunks.
     before: u64,
 }
 
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
     use crate::{Attributes, LocationRef, PartWriter};
 
-    /// Enters and leaves a region `times` times, from a time on.
+    /// Enters and leaves regions `times` times, starting at a time.
     fn file(directory: &Path, name: &str, from: u64, times: u64) -> EventRecords {
         let mut part = PartWriter::create(directory, name).expect("a part");
         let mut to = part.event_writer(LocationRef::new(0)).expect("a writer");
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn records_of_two_files_become_one() {
         let scratch = tempfile::tempdir().expect("a directory");
-        // More than a chunk.
+        // `theirs` exceeds one chunk.
         let (theirs, ours) = (file(scratch.path(), "theirs", 100, 60_000), file(scratch.path(), "ours", 105, 3));
         let both = scratch.path().join("both.evt");
         theirs.write_with(&ours, &theirs.by_time(&ours), &both).expect("a file");
@@ -288,7 +288,7 @@ mod tests {
         let [enter, leave] = [RecordKind::Enter, RecordKind::Leave].map(|kind| move |at| kind(RegionRef::new(at)));
         let first = [(100, enter(0)), (101, leave(0)), (105, enter(0)), (106, leave(0)), (110, enter(1))];
         assert!(both.iter().map(|record| (record.time, record.kind)).take(5).eq(first));
-        // Nothing to add leaves the file as it was.
+        // Merging with nothing leaves the file unchanged.
         let nothing = EventRecords { bytes: Vec::new(), records: Vec::new() };
         let same = scratch.path().join("same.evt");
         theirs.write_with(&nothing, &theirs.by_time(&nothing), &same).expect("a file");

@@ -1,4 +1,4 @@
-//! A safe subset of OTF2, the Open Trace Format 2: write archives, and read them.
+//! A safe subset of OTF2, the Open Trace Format 2: writes and reads archives.
 //!
 //! ```text
 //!   in every process                       once                                 anybody
@@ -11,16 +11,16 @@
 //!                                           └ close ──▶ traces.otf2, the anchor
 //! ```
 //!
-//! libotf2 does the work; this crate stands between it and its callers:
+//! libotf2 does the work; this crate protects its callers:
 //!
-//! * References are typed, and definitions are checked: dense, in order, referring to what is defined.
-//! * What libotf2 would answer with `abort()`, a broken archive or an endless loop is an [`Error`] before it
-//!   gets there. Its messages on stderr are taken away and become part of the [`Error`].
-//! * A writer has one chunk of memory and writes it when it is full; there is one event writer at a time.
-//! * An error while a file is written is never lost: `close` returns it, and so does the `close` of the
-//!   archive. A dropped writer is closed, too, but tells nobody.
-//! * One thread owns a writer: writers can move between threads and cannot be shared.
-//! * The vocabulary is that of OTF2 3.0, so that every reader of this decade understands it.
+//! * References are typed, and definitions are checked: dense, in order, and referring only to defined things.
+//! * Calls that libotf2 would answer with `abort()`, a broken archive or an endless loop return an [`Error`] instead.
+//!   libotf2's messages do not go to stderr but become part of the [`Error`].
+//! * A writer has one chunk of memory, which it writes when it is full; there is one event writer at a time.
+//! * No error while writing a file is lost: `close` returns it, and so does the `close` of the archive. A dropped
+//!   writer is closed as well, but its error is only part of the archive's.
+//! * One thread owns a writer: writers can move between threads but cannot be shared.
+//! * The vocabulary is that of OTF2 3.0, which all current readers understand.
 //!
 //! ```
 //! use otf2::records::{ClockProperties, Location, LocationGroup, Region, SystemTreeNode};
@@ -109,8 +109,8 @@ pub use write::{
     LocalDefWriter, NextAttributes, PartWriter, write_stub_events,
 };
 
-/// Archives as they are, to copy one into another without loss: all global definitions in the order of the file with
-/// all fields, and the records of an event file. [`Definitions`] and [`Event`] say what an archive contains.
+/// Archives without interpretation, to copy one into another without loss: all global definitions in file order with
+/// all fields, and the records of an event file. [`Definitions`] and [`Event`] interpret an archive.
 pub mod verbatim {
     pub use crate::definition::{Definition, ReferenceKind};
     pub use crate::event_records::{EventRecord, EventRecords, RecordKind};

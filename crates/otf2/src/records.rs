@@ -1,4 +1,4 @@
-//! The definitions of an archive as plain data: what a writer is given and a reader returns.
+//! The definitions of an archive as plain data, for writers and from readers.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +21,13 @@ pub type Property = (StringRef, AttributeValue);
 /// The clock of all timestamps of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockProperties {
-    /// Ticks per second: 1 000 000 000 when timestamps are nanoseconds.
+    /// Ticks per second: 1 000 000 000 if timestamps are nanoseconds.
     pub timer_resolution: u64,
-    /// A timestamp not after the first event, in ticks.
+    /// A timestamp not later than the first event, in ticks.
     pub global_offset: u64,
-    /// From there to a timestamp not before the last event, in ticks.
+    /// Ticks from `global_offset` to a timestamp not earlier than the last event.
     pub trace_length: u64,
-    /// The wall clock at `global_offset`, in nanoseconds since 1970, or `u64::MAX` when not known.
+    /// The wall clock at `global_offset`, in nanoseconds since 1970; `u64::MAX` if unknown.
     pub realtime_timestamp: u64,
 }
 
@@ -52,7 +52,7 @@ pub struct ParadigmRecord {
     pub properties: Vec<(ParadigmProperty, AttributeValue)>,
 }
 
-/// Records with the fields of the [`Definition`] of the same name. Each list after `;` holds other definitions.
+/// Records with the fields of the [`Definition`] of the same name. Lists after `;` collect other definitions.
 macro_rules! records {
     ($($(#[$of:meta])* $kind:ident($own:ty) in $map:ident {
         $($(#[$doc:meta])* $field:ident: $type:ty,)*
@@ -74,7 +74,7 @@ macro_rules! records {
         )*
 
         impl Definitions {
-            /// Keeps a definition that is all of a record; else gives it back.
+            /// Stores a definition that has a record of its own; returns any other definition.
             pub(crate) fn add_record(&mut self, definition: Definition) -> Option<Definition> {
                 match definition {
                     $(Definition::$kind { this, $($field,)* } => {
@@ -103,7 +103,7 @@ records! {
     Location(LocationRef) in locations {
         name: StringRef,
         location_type: LocationType,
-        /// How many events its event file has.
+        /// Number of events in the location's event file.
         number_of_events: u64,
         group: LocationGroupRef,
         ;
@@ -114,12 +114,12 @@ records! {
     #[derive(Clone, Debug, Default, PartialEq)]
     SystemTreeNode(SystemTreeNodeRef) in system_tree_nodes {
         name: StringRef,
-        /// What it is: "machine" for the root and "node" for a host, the words Scalasca looks for.
+        /// The kind of node: Scalasca looks for "machine" (the root) and "node" (a host).
         class_name: StringRef,
-        /// The node above, or UNDEFINED for the root.
+        /// The parent node; UNDEFINED for the root.
         parent: SystemTreeNodeRef,
         ;
-        /// What its members share.
+        /// What the members of the node share.
         domains: Vec<SystemTreeDomain>,
         properties: Vec<Property>,
     }
@@ -145,7 +145,7 @@ records! {
         group_type: GroupType,
         paradigm: Paradigm,
         flags: u32,
-        /// References or indices, by `group_type`.
+        /// References or indices, depending on `group_type`.
         members: Vec<u64>,
     }
 
@@ -153,11 +153,11 @@ records! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     Comm(CommRef) in comms {
         name: StringRef,
-        /// Its members: a group of type [`GroupType::CommGroup`] or [`GroupType::CommSelf`].
+        /// The members: a group of type [`GroupType::CommGroup`] or [`GroupType::CommSelf`].
         group: GroupRef,
-        /// The communicator it was made from, or UNDEFINED.
+        /// The communicator from which this one was created, or UNDEFINED.
         parent: CommRef,
-        /// Flags; 0 is none. Writing accepts only 0: the flags promise events that this crate does not write.
+        /// Flags, 0 for none. Writing accepts only 0, because the flags promise events that this crate does not write.
         flags: u32,
     }
 
@@ -166,7 +166,7 @@ records! {
     RmaWin(RmaWinRef) in rma_wins {
         name: StringRef,
         comm: CommRef,
-        /// Flags; 0 is none. Writing accepts only 0: the flags promise events that this crate does not write.
+        /// Flags, 0 for none. Writing accepts only 0, because the flags promise events that this crate does not write.
         flags: u32,
     }
 
@@ -177,7 +177,7 @@ records! {
         description: StringRef,
         metric_type: MetricType,
         mode: MetricMode,
-        /// The type of its values: `U64`, `I64` or `F64`.
+        /// The type of the values: `U64`, `I64` or `F64`.
         value_type: AttributeType,
         /// Values are multiplied by `base` to the power of `exponent`.
         base: MetricBase,
@@ -235,7 +235,7 @@ impl LocationGroup {
 pub struct Definitions {
     /// The clock; every archive has one.
     pub clock: Option<ClockProperties>,
-    /// Strings; bytes that are not UTF-8 are replaced.
+    /// Strings; invalid UTF-8 is replaced.
     pub strings: BTreeMap<StringRef, String>,
     pub attributes: BTreeMap<AttributeRef, Attribute>,
     /// The system tree, with its properties and domains.
@@ -251,17 +251,17 @@ pub struct Definitions {
     pub metric_members: BTreeMap<MetricMemberRef, MetricMember>,
     pub metric_classes: BTreeMap<MetricRef, MetricClass>,
     pub parameters: BTreeMap<ParameterRef, Parameter>,
-    /// What is said about paradigms.
+    /// Names, classes and properties of paradigms.
     pub paradigms: BTreeMap<Paradigm, ParadigmRecord>,
-    /// How many definitions were read, of all kinds.
+    /// Number of definitions of all kinds.
     pub records: u64,
-    /// How many definitions of every other kind there are, by OTF2's name; "Unknown" are those that this
-    /// libotf2 does not know.
+    /// Numbers of definitions of all other kinds, by OTF2's name; "Unknown" counts kinds that this libotf2 does not
+    /// know.
     pub others: BTreeMap<&'static str, u64>,
 }
 
 impl Definitions {
-    /// The text of a string; `None` when it is UNDEFINED or not there.
+    /// The text of a string; `None` if it is UNDEFINED or missing.
     pub fn string(&self, string: StringRef) -> Option<&str> {
         self.strings.get(&string).map(String::as_str)
     }

@@ -11,7 +11,7 @@ macro_rules! reference {
         pub struct $name($raw);
 
         impl $name {
-            /// "None": OTF2 writes it where a definition has nothing to refer to.
+            /// OTF2's value for a reference to nothing.
             pub const UNDEFINED: Self = Self($undefined);
 
             /// The reference with this number.
@@ -24,7 +24,7 @@ macro_rules! reference {
                 self.0
             }
 
-            /// Whether it refers to something.
+            /// Whether the reference refers to anything.
             pub const fn is_defined(self) -> bool {
                 self.0 != Self::UNDEFINED.0
             }
@@ -57,7 +57,7 @@ reference! {
     SystemTreeNodeRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
     /// A group of locations: a process, or an accelerator of a process.
     LocationGroupRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
-    /// A location: one sequence of events in time order, one row of a timeline.
+    /// A location: one chronological sequence of events, one row of a timeline.
     LocationRef(u64) undefined sys::OTF2_UNDEFINED_UINT64;
     /// A region of the program, entered and left.
     RegionRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
@@ -69,19 +69,19 @@ reference! {
     RmaWinRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
     /// One value of a metric class.
     MetricMemberRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
-    /// A metric class (or a metric instance: they share their numbers).
+    /// A metric class or a metric instance, which share their numbers.
     MetricRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
     /// A parameter of a region.
     ParameterRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
     /// A place in the source code.
     SourceCodeLocationRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
-    /// A node of a tree of calls, as sampling finds them.
+    /// A node of a call tree, as sampling finds it.
     CallingContextRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
-    /// What interrupts a program to sample it.
+    /// A source of interrupts for sampling.
     InterruptGeneratorRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
-    /// A node of a tree of calls.
+    /// A node of a call tree.
     CallpathRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
-    /// Where a region is entered.
+    /// A place where a region is entered.
     CallsiteRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
     /// A dimension of a topology.
     CartDimensionRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;

@@ -1,4 +1,4 @@
-//! Typed values, as attributes, properties and metrics carry them.
+//! Typed values of attributes, properties and metrics.
 
 use otf2_sys as sys;
 
@@ -16,7 +16,7 @@ macro_rules! attribute_values {
         #[expect(missing_docs, reason = "the names of the types")]
         pub enum AttributeValue {
             $($variant($rust),)*
-            /// A value of a type that this crate has no use for.
+            /// A value of a type that this crate does not interpret.
             Other { attribute_type: AttributeType, bits: u64 },
         }
 
@@ -30,10 +30,10 @@ macro_rules! attribute_values {
                 }
             }
 
-            // Where it is called the type is mostly known, and the match falls away.
+            // Most callers know the type at compile time, so that inlining removes the match.
             #[inline(always)]
             pub(crate) fn to_raw(self) -> sys::OTF2_AttributeValue {
-                // All bytes are set first: libotf2 may copy the whole union.
+                // Initialise all bytes: libotf2 may copy the whole union.
                 let mut raw = sys::OTF2_AttributeValue { uint64: 0 };
                 match self {
                     $(Self::$variant($value) => raw.$field = $raw,)*
@@ -45,8 +45,8 @@ macro_rules! attribute_values {
             pub(crate) fn from_raw(attribute_type: sys::OTF2_Type, raw: sys::OTF2_AttributeValue) -> Self {
                 match AttributeType::from_raw(attribute_type) {
                     $(AttributeType::$variant => {
-                        // SAFETY: every field of the union is a number, for which all bits are valid, and
-                        // libotf2 fills in the one that the type names.
+                        // SAFETY: every field of the union is a number, for which all bits are valid; libotf2 sets the
+                        // field that corresponds to the type.
                         let value = unsafe { raw.$field };
                         Self::$variant($from_raw(value))
                     })*
@@ -111,11 +111,11 @@ impl MetricValue {
         }
     }
 
-    /// libotf2 widens the narrow types to 64 bits, so three fields cover all.
+    /// libotf2 widens narrow types to 64 bits, so three fields cover all types.
     pub(crate) fn from_raw(value_type: sys::OTF2_Type, raw: sys::OTF2_MetricValue) -> Self {
         match AttributeType::from_raw(value_type) {
             AttributeType::F32 | AttributeType::F64 => {
-                // SAFETY: the union's fields are numbers of 64 bits, for which all bits are valid.
+                // SAFETY: the union's fields are 64-bit numbers, for which all bits are valid.
                 Self::F64(unsafe { raw.floating_point })
             }
             AttributeType::I8 | AttributeType::I16 | AttributeType::I32 | AttributeType::I64 => {

@@ -1,8 +1,8 @@
 //! OTF2's enumerations, in the vocabulary of version 3.0.
 //!
-//! `Unspecified` is what OTF2 calls unknown.
+//! `Unspecified` is the value that OTF2 calls unknown.
 //!
-//! Reading never fails on a number that a newer OTF2 brought: it becomes `Unknown`.
+//! Reading never fails on a number from a newer OTF2: it becomes `Unknown`.
 
 use otf2_sys as sys;
 
@@ -14,7 +14,7 @@ macro_rules! vocabulary {
         #[allow(missing_docs, clippy::allow_attributes, reason = "most variants have the names of OTF2's constants")]
         pub enum $name {
             $($(#[$variant_doc])* $variant,)*
-            /// A value that is not in the vocabulary of OTF2 3.0.
+            /// A value outside the vocabulary of OTF2 3.0.
             Unknown(u8),
         }
 
@@ -54,7 +54,7 @@ macro_rules! vocabulary {
     )*};
 }
 
-/// The header declares its enumerations as `int` and stores them in a byte.
+/// The header declares enumerations as `int`, but libotf2 stores them in one byte.
 const fn byte(constant: u32) -> u8 {
     let [low, rest @ ..] = constant.to_le_bytes();
     assert!(matches!(rest, [0, 0, 0]), "OTF2 stores this enumeration in one byte");
@@ -77,7 +77,7 @@ vocabulary! {
         Accelerator = OTF2_LOCATION_GROUP_TYPE_ACCELERATOR,
     }
 
-    /// What members of a system tree node share.
+    /// What the members of a system tree node share.
     SystemTreeDomain {
         Machine = OTF2_SYSTEM_TREE_DOMAIN_MACHINE,
         SharedMemory = OTF2_SYSTEM_TREE_DOMAIN_SHARED_MEMORY,
@@ -105,7 +105,7 @@ vocabulary! {
         Point2Point = OTF2_REGION_ROLE_POINT2POINT,
         Rma = OTF2_REGION_ROLE_RMA,
         DataTransfer = OTF2_REGION_ROLE_DATA_TRANSFER,
-        /// Made up by the measurement system.
+        /// Created by the measurement system.
         Artificial = OTF2_REGION_ROLE_ARTIFICIAL,
         TaskWait = OTF2_REGION_ROLE_TASK_WAIT,
         Allocate = OTF2_REGION_ROLE_ALLOCATE,
@@ -118,7 +118,7 @@ vocabulary! {
         User = OTF2_PARADIGM_USER,
         Compiler = OTF2_PARADIGM_COMPILER,
         OpenMp = OTF2_PARADIGM_OPENMP,
-        /// MPI, and what is recorded with MPI's events.
+        /// MPI, and everything recorded with MPI's events.
         Mpi = OTF2_PARADIGM_MPI,
         Cuda = OTF2_PARADIGM_CUDA,
         MeasurementSystem = OTF2_PARADIGM_MEASUREMENT_SYSTEM,
@@ -132,7 +132,7 @@ vocabulary! {
         Kokkos = OTF2_PARADIGM_KOKKOS,
     }
 
-    /// How a paradigm makes things happen at the same time.
+    /// The way in which a paradigm runs things concurrently.
     ParadigmClass {
         Process = OTF2_PARADIGM_CLASS_PROCESS,
         ThreadForkJoin = OTF2_PARADIGM_CLASS_THREAD_FORK_JOIN,
@@ -142,29 +142,29 @@ vocabulary! {
 
     /// A property of a paradigm.
     ParadigmProperty {
-        /// Template for the names of its communicators; a string.
+        /// Template for the names of the paradigm's communicators; a string.
         CommNameTemplate = OTF2_PARADIGM_PROPERTY_COMM_NAME_TEMPLATE,
-        /// Template for the names of its windows; a string.
+        /// Template for the names of the paradigm's windows; a string.
         RmaWinNameTemplate = OTF2_PARADIGM_PROPERTY_RMA_WIN_NAME_TEMPLATE,
-        /// Its communicators are only used by windows; a boolean.
+        /// Whether the paradigm's communicators are used only by windows; a boolean.
         RmaOnly = OTF2_PARADIGM_PROPERTY_RMA_ONLY,
     }
 
-    /// What the members of a group are.
+    /// The type of a group's members.
     GroupType {
         Unspecified = OTF2_GROUP_TYPE_UNKNOWN,
         Locations = OTF2_GROUP_TYPE_LOCATIONS,
         Regions = OTF2_GROUP_TYPE_REGIONS,
         Metric = OTF2_GROUP_TYPE_METRIC,
-        /// Location references: all locations of a paradigm that communicate. One per paradigm.
+        /// Location references: all communicating locations of a paradigm. One such group per paradigm.
         CommLocations = OTF2_GROUP_TYPE_COMM_LOCATIONS,
         /// Indices into the paradigm's [`GroupType::CommLocations`] group, in rank order.
         CommGroup = OTF2_GROUP_TYPE_COMM_GROUP,
-        /// The communicator of one member, whoever uses it. Has no members.
+        /// Any location's communicator with itself only. Has no members.
         CommSelf = OTF2_GROUP_TYPE_COMM_SELF,
     }
 
-    /// Which collective operation.
+    /// The type of a collective operation.
     CollectiveOp {
         Barrier = OTF2_COLLECTIVE_OP_BARRIER,
         Bcast = OTF2_COLLECTIVE_OP_BCAST,
@@ -189,7 +189,7 @@ vocabulary! {
         Deallocate = OTF2_COLLECTIVE_OP_DEALLOCATE,
     }
 
-    /// Which references of a location's events and local definitions a mapping table translates.
+    /// The kind of references in events and local definitions that a mapping table translates.
     MappingType {
         String = OTF2_MAPPING_STRING,
         Attribute = OTF2_MAPPING_ATTRIBUTE,
@@ -233,7 +233,7 @@ vocabulary! {
         LocationGroup = OTF2_TYPE_LOCATION_GROUP,
     }
 
-    /// Where a metric comes from.
+    /// The source of a metric.
     MetricType {
         Other = OTF2_METRIC_TYPE_OTHER,
         Papi = OTF2_METRIC_TYPE_PAPI,
@@ -241,7 +241,7 @@ vocabulary! {
         User = OTF2_METRIC_TYPE_USER,
     }
 
-    /// What a metric's value means, and for which time.
+    /// The meaning of a metric's value, and the time to which the value applies.
     MetricMode {
         AccumulatedStart = OTF2_METRIC_ACCUMULATED_START,
         AccumulatedPoint = OTF2_METRIC_ACCUMULATED_POINT,
@@ -265,13 +265,13 @@ vocabulary! {
         Asynchronous = OTF2_METRIC_ASYNCHRONOUS,
     }
 
-    /// Whether a metric's exponent is one of 2 or of 10.
+    /// Whether a metric's exponent applies to base 2 or 10.
     MetricBase {
         Binary = OTF2_BASE_BINARY,
         Decimal = OTF2_BASE_DECIMAL,
     }
 
-    /// Which locations record a metric class.
+    /// The kind of location that records a metric class.
     RecorderKind {
         Unspecified = OTF2_RECORDER_KIND_UNKNOWN,
         /// Only through metric instances.
@@ -287,23 +287,23 @@ vocabulary! {
         U64 = OTF2_PARAMETER_TYPE_UINT64,
     }
 
-    /// Whether measurement continues.
+    /// Whether the measurement is on.
     MeasurementMode {
         On = OTF2_MEASUREMENT_ON,
         Off = OTF2_MEASUREMENT_OFF,
     }
 }
 
-/// Flags of a region: none by default.
+/// Flags of a region; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RegionFlags(pub u32);
 
 impl RegionFlags {
     /// No flag.
     pub const NONE: Self = Self(sys::OTF2_REGION_FLAG_NONE);
-    /// Its instances differ and are to be told apart.
+    /// Instances of the region differ and must be distinguished.
     pub const DYNAMIC: Self = Self(sys::OTF2_REGION_FLAG_DYNAMIC);
-    /// A phase of the program.
+    /// The region is a phase of the program.
     pub const PHASE: Self = Self(sys::OTF2_REGION_FLAG_PHASE);
 }
 

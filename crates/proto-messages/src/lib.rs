@@ -1,6 +1,6 @@
-//! The protobuf messages that other programs read, with the fields that this project writes and no others.
+//! Protobuf messages for other programs, with only the fields that this project writes.
 //!
-//! Written by hand from the published `.proto` files, whose names and numbers they keep: a build needs no protoc.
+//! Written by hand with the names and numbers of the published `.proto` files, so that a build needs no protoc.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! OpenTelemetry's metrics (`opentelemetry/proto/collector/metrics/v1/metrics_service.proto` and what it imports).
+//! OpenTelemetry's metrics (`opentelemetry/proto/collector/metrics/v1/metrics_service.proto` and its imports).
 
 use prost::{Message, Oneof};
 
-/// [`Sum::aggregation_temporality`]: values are since the beginning.
+/// [`Sum::aggregation_temporality`]: values are totals since the beginning.
 pub const CUMULATIVE: i32 = 2;
 
 #[derive(Clone, PartialEq, Message)]

@@ -1,6 +1,6 @@
-//! Perfetto's trace (`perfetto/trace/trace.proto` and what it imports).
+//! Perfetto's trace (`perfetto/trace/trace.proto` and its imports).
 //!
-//! Protozero reads repeated numbers of these messages unpacked only.
+//! Protozero reads repeated numbers in these messages only if they are not packed.
 
 use prost::Message;
 
@@ -9,13 +9,13 @@ pub mod clock {
     pub const MONOTONIC: u32 = 3;
 }
 
-/// [`TracePacket::sequence_flags`]: interned names and defaults of the sequence begin here.
+/// [`TracePacket::sequence_flags`]: interned names and defaults of the sequence are reset here.
 pub const SEQ_INCREMENTAL_STATE_CLEARED: u32 = 1;
-/// [`TracePacket::sequence_flags`]: the packet needs interned names or defaults.
+/// [`TracePacket::sequence_flags`]: the packet depends on interned names or defaults.
 pub const SEQ_NEEDS_INCREMENTAL_STATE: u32 = 2;
 
 pub const ORDERING_EXPLICIT: i32 = 3;
-/// [`TrackDescriptor::sibling_merge_behavior`]: tracks of one name stay apart.
+/// [`TrackDescriptor::sibling_merge_behavior`]: tracks with the same name are not merged.
 pub const MERGE_NONE: i32 = 2;
 
 pub mod event_type {
@@ -47,7 +47,7 @@ pub struct TracePacket {
 }
 
 impl TracePacket {
-    /// Appends the packet to a file, which is Perfetto's message `Trace`: packets in its field 1.
+    /// Appends the packet to a file, which is a `Trace` message of Perfetto: packets in its field 1.
     pub fn append_to(&self, file: &mut Vec<u8>) {
         prost::encoding::message::encode(1, self, file);
     }
@@ -69,7 +69,7 @@ pub struct Clock {
     pub timestamp: Option<u64>,
 }
 
-/// What packets of a sequence have that do not say otherwise.
+/// Default values for packets of a sequence.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct TracePacketDefaults {
     #[prost(message, optional, tag = "11")]
@@ -78,7 +78,7 @@ pub struct TracePacketDefaults {
     pub timestamp_clock_id: Option<u32>,
 }
 
-/// What track events of a sequence have that do not say otherwise.
+/// Default values for track events of a sequence.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct TrackEventDefaults {
     #[prost(uint64, optional, tag = "11")]
@@ -155,7 +155,7 @@ pub struct TrackEvent {
     pub flow_ids: Vec<u64>,
 }
 
-/// An argument of a slice: a name, and a value or further arguments.
+/// An argument of a slice: a name, and a value or nested arguments.
 #[derive(Clone, PartialEq, Message)]
 pub struct DebugAnnotation {
     #[prost(uint64, optional, tag = "1")]
@@ -172,7 +172,7 @@ pub struct DebugAnnotation {
     pub string_value_iid: Option<u64>,
 }
 
-/// Names that packets of a sequence have by number from here on.
+/// Names that later packets of the sequence refer to by number.
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedData {
     #[prost(message, repeated, tag = "1")]
@@ -185,7 +185,7 @@ pub struct InternedData {
     pub debug_annotation_string_values: Vec<Interned>,
 }
 
-/// A name: Perfetto's `EventCategory`, `EventName`, `DebugAnnotationName` and `InternedString` are alike.
+/// A name. Perfetto's `EventCategory`, `EventName`, `DebugAnnotationName` and `InternedString` have the same fields.
 #[derive(Clone, PartialEq, Message)]
 pub struct Interned {
     #[prost(uint64, optional, tag = "1")]

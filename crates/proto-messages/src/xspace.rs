@@ -1,18 +1,18 @@
 //! XSpace, the profile of TensorFlow, JAX and TensorBoard (`tsl/profiler/protobuf/xplane.proto`).
 //!
-//! Serialized spaces concatenate: the planes of both are those of the result.
+//! Serialized spaces can be concatenated: the result has the planes of both.
 
 use std::collections::BTreeMap;
 
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len, message};
 
-/// The plane that says what all others are relative to.
+/// The plane with the time to which all other planes are relative.
 pub const TASK_ENVIRONMENT: &str = "Task Environment";
-/// Its stat: when the profile began, in ns since 1970.
+/// Stat of the plane [`TASK_ENVIRONMENT`]: when the profile began, in ns since 1970.
 pub const PROFILE_START_TIME: &str = "profile_start_time";
 pub const PROFILE_STOP_TIME: &str = "profile_stop_time";
-/// How the names of planes begin that viewers show as devices of a kind that they do not know.
+/// Prefix of plane names that viewers show as devices of an unknown kind.
 pub const CUSTOM_DEVICE: &str = "/device:CUSTOM:";
 
 #[derive(Clone, PartialEq, Message)]
@@ -23,7 +23,7 @@ pub struct XSpace {
     pub hostnames: Vec<String>,
 }
 
-/// What one device or one source of events has; its lines are appended by [`begin_plane`].
+/// The data of one device or one source of events. [`begin_plane`] appends its lines.
 #[derive(Clone, PartialEq, Message)]
 pub struct XPlane {
     #[prost(int64, tag = "1")]
@@ -38,7 +38,7 @@ pub struct XPlane {
     pub stats: Vec<XStat>,
 }
 
-/// A line; its events are appended by [`begin_line`].
+/// A line. [`begin_line`] appends its events.
 #[derive(Clone, PartialEq, Message)]
 pub struct XLine {
     #[prost(int64, tag = "1")]
@@ -78,7 +78,7 @@ pub struct XStat {
     pub int64_value: Option<i64>,
     #[prost(string, optional, tag = "5")]
     pub str_value: Option<String>,
-    /// The text is the name of this stat metadata.
+    /// Id of the stat metadata whose name is the text.
     #[prost(uint64, optional, tag = "7")]
     pub ref_value: Option<u64>,
 }
@@ -105,17 +105,17 @@ impl XEvent {
     }
 }
 
-/// Appends a plane to a space up to its lines; `lines` is how many bytes of [`begin_line`] and events follow.
+/// Appends a plane to a space, up to its lines. `lines` is the size in bytes of the [`begin_line`] output and events.
 pub fn begin_plane(plane: &XPlane, lines: u64, space: &mut Vec<u8>) {
     begin(1, &plane.encode_to_vec(), lines, space);
 }
 
-/// Appends a line to a plane up to its events; `events` is how many bytes of them follow.
+/// Appends a line to a plane, up to its events. `events` is the size in bytes of the events.
 pub fn begin_line(line: &XLine, events: u64, plane: &mut Vec<u8>) {
     begin(3, &line.encode_to_vec(), events, plane);
 }
 
-/// How many bytes a line has with its events.
+/// The size in bytes of a line including its events.
 pub fn line_bytes(line: &XLine, events: u64) -> u64 {
     let content = line.encoded_len() as u64 + events;
     (key_len(3) + encoded_len_varint(content)) as u64 + content

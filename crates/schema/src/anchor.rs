@@ -1,15 +1,15 @@
-//! What an anchor cannot take is cut.
+//! Cuts properties to a size that fits into an anchor.
 
 use crate::grammar::{Grammar as _, Lines};
 use crate::statements::Property;
 
-/// OTF2's anchor is one chunk of 256 KiB, all properties together, with some for names and the anchor's own numbers.
+/// OTF2's anchor is one chunk of 256 KiB for all properties; the rest is for names and the anchor's own numbers.
 const MOST_BYTES: usize = 200 << 10;
-/// What a list may have in any case.
+/// The limit on a list is not halved again below this size, so that lists keep at least half of it.
 const SHORT_BYTES: usize = 12 << 10;
 
-/// Cuts the longest lists until all properties together fit. The last line of a list that was cut says how many lines
-/// are missing.
+/// Cuts the longest lists until all properties together fit. The last line of a cut list states how many lines are
+/// missing.
 pub fn within_anchor(mut properties: Vec<Property>) -> Vec<Property> {
     let mut longest = MOST_BYTES;
     loop {

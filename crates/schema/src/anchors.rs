@@ -1,22 +1,22 @@
-//! What all clocks of a process showed at the same moments.
+//! Simultaneous readings of all clocks of a process.
 
 use serde::{Deserialize, Serialize};
 
-/// What the clocks showed at one moment.
+/// The values of the clocks at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Anchor {
-    /// The process's tick source.
+    /// Value of the process's tick source.
     pub ticks: u64,
-    /// CLOCK_MONOTONIC.
+    /// CLOCK_MONOTONIC, in nanoseconds.
     pub monotonic_ns: u64,
-    /// CLOCK_MONOTONIC_RAW.
+    /// CLOCK_MONOTONIC_RAW, in nanoseconds.
     pub monotonic_raw_ns: u64,
-    /// CLOCK_REALTIME.
+    /// CLOCK_REALTIME, in nanoseconds since 1970.
     pub realtime_ns: u64,
 }
 
 impl Anchor {
-    /// Anchors as text, with commas between them: each has ticks and the nanoseconds of CLOCK_MONOTONIC,
+    /// Anchors as text, separated by commas: for each its ticks and the nanoseconds of CLOCK_MONOTONIC,
     /// CLOCK_MONOTONIC_RAW and CLOCK_REALTIME.
     pub fn text(anchors: &[Self]) -> String {
         let texts = anchors.iter().map(|anchor| {
@@ -25,7 +25,7 @@ impl Anchor {
         texts.collect::<Vec<_>>().join(", ")
     }
 
-    /// What [`Self::text`] made; `None` if it is something else.
+    /// Parses the result of [`Self::text`]; `None` for any other text.
     pub fn parse(text: &str) -> Option<Vec<Self>> {
         let anchor = |text: &str| {
             let numbers: Vec<u64> = text.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;

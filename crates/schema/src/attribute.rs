@@ -1,31 +1,31 @@
-//! The attributes that events carry (`docs/MAPPING.md` §5): one table, the same in every archive.
+//! The attributes of events (`docs/MAPPING.md` §5): one table for all archives.
 
 use std::ffi::CStr;
 
 use crate::carriers::{self, Carrier, Type, Value};
 
-/// An attribute: a type of its own, so that the compiler knows the type of its values.
+/// An attribute. Each is a separate type, so that the compiler knows the type of its values.
 pub trait Attribute {
-    /// Its number.
+    /// The number of the attribute, which is its reference in every part.
     const ID: AttributeId;
-    /// The type of its values.
+    /// How the attribute's values are stored.
     type Carrier: Carrier;
 }
 
-/// What is written of an attribute, with texts of the type `S`.
+/// The value that is written for an attribute. `S` is the type of texts.
 pub type Given<A, S> = <<A as Attribute>::Carrier as Carrier>::Given<S>;
-/// What is read of an attribute.
+/// The value that is read from an attribute. `S` is the type of texts.
 pub type Taken<A, S> = <<A as Attribute>::Carrier as Carrier>::Taken<S>;
 
-/// What a reader asks for: a structure that [`crate::fields!`] made.
+/// A reader's selection of attributes: a structure declared with [`crate::fields!`].
 pub trait Fields<'a>: Default {
-    /// Takes in an attribute of an event. `text` resolves a text.
+    /// Stores an event's attribute if it is selected. `text` resolves a text.
     fn take<R>(&mut self, attribute: AttributeId, value: Value<R>, text: impl FnOnce(R) -> Option<&'a str>);
 }
 
 macro_rules! attributes {
     ($($variant:ident $name:literal $carrier:ident $description:literal;)+) => {
-        /// The number of an attribute: its reference in every part.
+        /// The number of an attribute, which is its reference in every part.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u32)]
         pub enum AttributeId {
@@ -33,7 +33,7 @@ macro_rules! attributes {
         }
 
         impl AttributeId {
-            /// All, in the order of their numbers.
+            /// All attributes, in ascending order.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
             /// The name in the archive.
@@ -41,7 +41,7 @@ macro_rules! attributes {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// The name, for Score-P.
+            /// The name in the archive, as a C string for Score-P.
             pub const fn c_name(self) -> &'static CStr {
                 let name = match self { $(Self::$variant => concat!($name, "\0"),)+ };
                 match CStr::from_bytes_with_nul(name.as_bytes()) {
@@ -58,12 +58,12 @@ macro_rules! attributes {
                 }
             }
 
-            /// The type of its values.
+            /// The type of the attribute's values.
             pub const fn value_type(self) -> Type {
                 match self { $(Self::$variant => <carriers::$carrier as Carrier>::TYPE,)+ }
             }
 
-            /// What it means, for people.
+            /// The description in the archive, for users.
             pub const fn description(self) -> &'static str {
                 match self { $(Self::$variant => $description,)+ }
             }
@@ -153,8 +153,8 @@ attributes! {
     Copies "cuda.copies" Small "Copies of a batch";
 }
 
-/// A structure with some attributes of an event, for a reader. `None`: the event does not say it, or not in a type that
-/// fits.
+/// Declares a structure with some attributes of an event, for a reader. A field is `None` if the event lacks the
+/// attribute or has it in an unsuitable type.
 #[macro_export]
 macro_rules! fields {
     ($(#[$meta:meta])* $visible:vis struct $name:ident { $($field:ident: $attribute:ident,)+ }) => {

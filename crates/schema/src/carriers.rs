@@ -1,31 +1,31 @@
-//! How Rust values lie in archives.
+//! Representation of Rust values in archives.
 
 use nccl_events::archive::{LocationKind, Timing};
 
 use crate::anchors::Anchor;
 
-/// A type that OTF2 has.
+/// A type of OTF2 values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// A flag.
+    /// Unsigned 8-bit integer, used for flags.
     U8,
-    /// A small number.
+    /// Unsigned 32-bit integer.
     U32,
-    /// A number.
+    /// Unsigned 64-bit integer.
     U64,
-    /// A number with a sign.
+    /// Signed 32-bit integer.
     I32,
-    /// A large number with a sign.
+    /// Signed 64-bit integer.
     I64,
-    /// A number with a fraction.
+    /// Double-precision floating-point number.
     F64,
-    /// A text.
+    /// Reference to a string.
     String,
-    /// A location.
+    /// Reference to a location.
     Location,
 }
 
-/// A value as OTF2 has it. `S` is a text: a reference, or the text itself.
+/// A value in OTF2. `S` is the type of texts: a reference, or the text itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<S> {
     /// [`Type::U8`].
@@ -42,12 +42,12 @@ pub enum Value<S> {
     F64(f64),
     /// [`Type::String`].
     String(S),
-    /// [`Type::Location`]: its number.
+    /// [`Type::Location`], by the location's number.
     Location(u64),
 }
 
 impl<S> Value<S> {
-    /// A number without a sign, of any width: Score-P's bridge writes U64 where the archive has I32 or U8.
+    /// The value as an unsigned integer, from any width: Score-P's bridge writes U64 where archives have I32 or U8.
     fn whole(self) -> Option<u64> {
         match self {
             Self::U8(number) => Some(number.into()),
@@ -59,7 +59,7 @@ impl<S> Value<S> {
         }
     }
 
-    /// Replaces the text of a value.
+    /// Replaces the text of the value, if it has one.
     pub fn map<T>(self, text: impl FnOnce(S) -> T) -> Value<T> {
         match self {
             Self::U8(number) => Value::U8(number),
@@ -74,17 +74,17 @@ impl<S> Value<S> {
     }
 }
 
-/// How a Rust value lies in an archive. `S` is a text.
+/// The representation of a Rust value in an archive. `S` is the type of texts.
 pub trait Carrier {
     /// The type in the archive.
     const TYPE: Type;
-    /// What is written.
+    /// The type that is written.
     type Given<S>;
-    /// What is read.
+    /// The type that is read.
     type Taken<S>;
-    /// The value that is written.
+    /// Converts to the value in the archive.
     fn put<S>(given: Self::Given<S>) -> Value<S>;
-    /// What a value of any type says, where it fits. `text` resolves a text.
+    /// Converts from a value of any suitable type; `None` for other types. `text` resolves a text.
     fn take<R, S>(value: Value<R>, text: impl FnOnce(R) -> Option<S>) -> Option<Self::Taken<S>>
     where
         S: AsRef<str>;
@@ -116,16 +116,16 @@ macro_rules! carriers {
 }
 
 carriers! {
-    /// A number.
+    /// An unsigned 64-bit integer.
     Number U64 u64, u64: |number| number, |value, _text| value.whole();
-    /// A small number.
+    /// An unsigned 32-bit integer.
     Small U32 u32, u32: |number| number, |value, _text| value.whole()?.try_into().ok();
-    /// A number with a sign.
+    /// A signed 32-bit integer.
     Signed I32 i32, i32: |number| number, |value, _text| match value {
         Value::I32(number) => Some(number),
         other => other.whole()?.try_into().ok(),
     };
-    /// A large number with a sign.
+    /// A signed 64-bit integer.
     Long I64 i64, i64: |number| number, |value, _text| match value {
         Value::I64(number) => Some(number),
         _ => None,
@@ -135,11 +135,11 @@ carriers! {
         Value::Location(number) => Some(number),
         _ => None,
     };
-    /// A rank. NCCL has a negative one for none.
+    /// A rank. NCCL uses a negative number for no rank.
     Rank I32 i32, u32: |rank| rank, |value, _text| value.whole()?.try_into().ok();
-    /// Yes or no.
+    /// A boolean.
     Flag U8 bool, bool: |is_so| is_so.into(), |value, _text| Some(value.whole()? != 0);
-    /// A number with a fraction.
+    /// A finite floating-point number.
     Fraction F64 f64, f64: |number| number, |value, _text| match value {
         Value::F64(number) => Some(number).filter(|number| number.is_finite()),
         _ => None,

@@ -1,7 +1,7 @@
-//! The numbers of an archive, and of each part: what was seen and what became of it.
+//! The counters of an archive and of each part: what was seen and what became of it.
 //!
-//! For every kind: `seen = written + left_out + not_shown + duplicate`. What the recording half could not even
-//! record is `lost`; `unfinished` and `orphan` are properties of what was seen, not a fate.
+//! For every kind: `seen = written + left_out + not_shown + duplicate`. What could not even be recorded is `lost`.
+//! `unfinished` and `orphan` are properties of events that were seen, not an additional outcome.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ macro_rules! counts {
         }
 
         impl $name {
-            /// The numbers by name, in the order they are written.
+            /// The counters with their names, in the order in which they are written.
             pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
                 [$(($text, self.$field),)+].into_iter()
             }
@@ -30,12 +30,12 @@ macro_rules! counts {
                 [$(($text, &mut self.$field),)+].into_iter()
             }
 
-            /// The number with this name.
+            /// The counter with this name.
             pub fn get_mut(&mut self, name: &str) -> Option<&mut u64> {
                 self.all_mut().find(|(known, _)| *known == name).map(|(_, number)| number)
             }
 
-            /// Adds others.
+            /// Adds other counters to these.
             pub fn add(&mut self, other: &Self) {
                 for ((_, number), (_, more)) in self.all_mut().zip(other.named()) {
                     *number = number.saturating_add(more);
@@ -46,7 +46,7 @@ macro_rules! counts {
 }
 
 counts! {
-    /// The numbers of one kind of event.
+    /// The counters of one kind of event.
     KindCounts {
         seen "SEEN",
         written "WRITTEN",
@@ -66,14 +66,14 @@ counts! {
 }
 
 impl KindCounts {
-    /// Whether everything seen is accounted for.
+    /// Whether every event that was seen is accounted for.
     pub const fn adds_up(&self) -> bool {
         let known = self.written.saturating_add(self.left_out).saturating_add(self.not_shown);
         self.seen == known.saturating_add(self.duplicate)
     }
 }
 
-/// The numbers of all kinds; written by NCCL's names, without the kinds that never came.
+/// The counters of all kinds. Serialized by NCCL's names, without kinds whose counters are all 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "BTreeMap<String, KindCounts>", from = "BTreeMap<String, KindCounts>")]
 pub struct Kinds {
@@ -82,23 +82,23 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// The numbers of one kind.
+    /// The counters of one kind.
     pub fn get(&self, kind: Kind) -> &KindCounts {
         self.by_number.get(usize::from(kind as u8)).unwrap_or(&self.unknown)
     }
 
-    /// The numbers of one kind.
+    /// The counters of one kind.
     pub fn get_mut(&mut self, kind: Kind) -> &mut KindCounts {
         self.by_number.get_mut(usize::from(kind as u8)).unwrap_or(&mut self.unknown)
     }
 
-    /// The kinds that came or were lost.
+    /// The kinds with counters other than 0.
     pub fn iter(&self) -> impl Iterator<Item = (Kind, &KindCounts)> {
         let all = Kind::ALL.into_iter().map(|kind| (kind, self.get(kind)));
         all.filter(|(_, counts)| **counts != KindCounts::default())
     }
 
-    /// The sum of a number over all kinds.
+    /// The sum of a counter over all kinds.
     pub fn sum(&self, of: impl Fn(&KindCounts) -> u64) -> u64 {
         self.iter().map(|(_, counts)| of(counts)).fold(0, u64::saturating_add)
     }
@@ -123,7 +123,7 @@ impl From<BTreeMap<String, KindCounts>> for Kinds {
 }
 
 counts! {
-    /// The numbers that belong to no kind.
+    /// The counters that belong to no kind.
     Others {
         stops_without_start "STOPS_WITHOUT_START",
         states_without_start "STATES_WITHOUT_START",
@@ -163,13 +163,13 @@ counts! {
     }
 }
 
-/// All numbers of a process, or of an archive.
+/// All counters of a process or an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
-    /// By kind.
+    /// The counters by kind.
     pub kinds: Kinds,
-    /// Of no kind.
+    /// The counters that belong to no kind.
     #[serde(flatten)]
     pub others: Others,
 }
@@ -189,12 +189,12 @@ impl std::ops::DerefMut for Counts {
 }
 
 impl Counts {
-    /// The numbers of one kind.
+    /// The counters of one kind.
     pub fn kind_mut(&mut self, kind: Kind) -> &mut KindCounts {
         self.kinds.get_mut(kind)
     }
 
-    /// Adds another process's numbers.
+    /// Adds the counters of another process.
     pub fn add(&mut self, other: &Self) {
         for kind in Kind::ALL {
             self.kinds.get_mut(kind).add(other.kinds.get(kind));
@@ -202,7 +202,7 @@ impl Counts {
         self.others.add(&other.others);
     }
 
-    /// Everything that could not be recorded.
+    /// Number of events that could not be recorded.
     pub fn lost(&self) -> u64 {
         let others = [self.stops_lost, self.states_lost, self.communicators_lost];
         others.into_iter().fold(self.kinds.sum(|kind| kind.lost), u64::saturating_add)
@@ -210,7 +210,7 @@ impl Counts {
 }
 
 counts! {
-    /// What is known of the work of GPUs: first what was recorded, see [`GpuCount`], then what became of it.
+    /// Counters of GPU work: first what was recorded (see [`GpuCount`]), then what became of it.
     GpuCounts {
         launches "LAUNCHES",
         captured "CAPTURED",
@@ -245,7 +245,7 @@ counts! {
 }
 
 impl GpuCounts {
-    /// Takes in the totals of the recording half. They are the first that [`Self::named`] gives.
+    /// Stores the recorder's totals, which are the first counters in [`Self::named`].
     pub fn take_recorded(&mut self, totals: [u64; GpuCount::COUNT]) {
         self.all_mut().zip(totals).for_each(|((_, number), total)| *number = total);
     }

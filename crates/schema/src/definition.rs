@@ -2,22 +2,22 @@
 
 use crate::carriers::{self, Carrier, Value};
 
-/// A property of a definition: a type of its own, so that the compiler knows the type of its values.
+/// A property of a definition. Each is a separate type, so that the compiler knows the type of its values.
 pub trait DefinitionProperty {
     /// The name in the archive.
     const NAME: &'static str;
-    /// The type of its values.
+    /// How the property's values are stored.
     type Carrier: Carrier;
 }
 
-/// A property with its value, with texts of the type `S`.
+/// A property as name and value. `S` is the type of texts.
 pub fn property<P: DefinitionProperty, S>(_: P, given: <P::Carrier as Carrier>::Given<S>) -> (&'static str, Value<S>) {
     (P::NAME, P::Carrier::put(given))
 }
 
 macro_rules! properties {
     ($($name:ident $text:literal $carrier:ident;)+) => {
-        /// The names of all.
+        /// The names of all properties.
         pub const NAMES: &[&str] = &[$($text,)+];
 
         $(

@@ -1,14 +1,14 @@
-//! The grammars of properties of an archive. The type of a property is also the rule by which archives are merged.
+//! The grammars of archive properties. A property's type also defines how its values are merged.
 
 use small_sort::Gather;
 
-/// What a property says, as it is written.
+/// The value of a property.
 pub trait Grammar: Default + PartialEq {
-    /// Reads it; `None` if it breaks the grammar.
+    /// Parses a text; `None` if it violates the grammar.
     fn parse(text: &str) -> Option<Self>;
-    /// Writes it; empty if nothing is said.
+    /// The text to write; empty if there is no value.
     fn text(&self) -> String;
-    /// Adds what another archive says.
+    /// Adds the value from another archive.
     fn merge(&mut self, other: &Self);
 }
 
@@ -19,12 +19,12 @@ macro_rules! numbers {
         pub struct $name(pub Option<u64>);
 
         impl $name {
-            /// A number that says nothing if it is 0.
+            /// The number, or no value if it is 0.
             pub const fn some(number: u64) -> Self {
                 Self(if number == 0 { None } else { Some(number) })
             }
 
-            /// The number; 0 if there is none.
+            /// The number; 0 if there is no value.
             pub const fn get(self) -> u64 {
                 match self.0 {
                     Some(number) => number,
@@ -51,49 +51,49 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// A number that adds up. Absent is 0.
+    /// A number that merging adds up. Missing means 0.
     Sum: |a, b| a.into_iter().chain(b).reduce(u64::saturating_add);
-    /// The largest of several numbers.
+    /// A number of which merging keeps the largest.
     Most: |a, b| a.max(b);
-    /// A number that adds up. Absent is unknown, and so is every sum with it.
+    /// A number that merging adds up. Missing means unknown, and makes the sum unknown.
     Told: |a, b| a.zip(b).map(|(a, b)| a.saturating_add(b));
 }
 
-/// A list, an entry a line. Merged, it has each entry once.
+/// A list with one entry per line. A merged list contains each entry once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
     /// The entries.
     pub all: Vec<String>,
-    /// How many more there were before the list was cut to fit into the anchor file.
+    /// Number of entries that were cut to make the list fit into the anchor file.
     pub more: u64,
 }
 
-/// How the last line of a list that was cut begins.
+/// Prefix of the last line of a cut list.
 const MORE: &str = "and more: ";
 
 impl Lines {
-    /// These entries. A line break in an entry is written as `\n`.
+    /// A list of these entries. A line break in an entry is written as `\n`.
     pub fn of<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> Self {
         let line = |entry: T| entry.as_ref().replace('\n', "\\n").replace('\0', "");
         Self { all: entries.into_iter().map(line).collect(), more: 0 }
     }
 
-    /// How many entries there are, or were.
+    /// Number of entries, including those that were cut.
     pub fn len(&self) -> u64 {
         self.more.saturating_add(self.all.len() as u64)
     }
 
-    /// Whether nothing is said.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The entries for people, with a line that says how many were cut.
+    /// The entries, for users, with a final line for entries that were cut.
     pub fn shown(&self) -> Vec<String> {
         self.all.iter().cloned().chain((self.more > 0).then(|| format!("{MORE}{}", self.more))).collect()
     }
 
-    /// Cuts the list to its first entries, as far as they have at most `bytes` together.
+    /// Cuts the list to as many of its first entries as fit into `bytes`.
     pub(crate) fn cut(&mut self, bytes: usize) {
         let mut length = 0;
         let fits = |line: &&String| {
@@ -127,7 +127,7 @@ impl Grammar for Lines {
     }
 }
 
-/// What is only true of one archive: a merged one does not say it.
+/// A value that applies to a single archive, and that merged archives lack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Own(pub String);
 
@@ -145,31 +145,31 @@ impl Grammar for Own {
     }
 }
 
-/// A list, and a number: of its entries, or of what they are about.
+/// A list and a number, which counts the entries or what they describe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// How many there are.
+    /// The total number.
     pub number: Sum,
     /// The entries, or the first of them.
     pub lines: Lines,
 }
 
 impl Listed {
-    /// A writer gives at most so many entries of a list that may be long.
+    /// The most entries that a writer writes of a potentially long list.
     const MOST: u64 = 100;
 
-    /// This number, and at most [`Self::MOST`] of these entries.
+    /// This number, and at most [`Self::MOST`] of the entries.
     pub fn some<T: AsRef<str>>(number: u64, entries: impl IntoIterator<Item = T>) -> Self {
         let entries = entries.into_iter().take(usize::try_from(Self::MOST).unwrap_or(usize::MAX));
         Self { number: Sum::some(number), lines: Lines::of(entries) }
     }
 
-    /// Whether the list has as many entries as the number says that it must have at least.
+    /// Whether the list has at least as many entries as the number requires.
     pub fn has_enough(&self) -> bool {
         self.lines.len() >= self.number.get().min(Self::MOST)
     }
 
-    /// Entries of both archives are one. `key` is what of an entry says which it is.
+    /// Merges and counts entries with equal keys once. `key` returns the identifying part of an entry.
     pub(crate) fn merge_by(&mut self, other: &Self, key: fn(&str) -> &str) {
         let known: std::collections::BTreeSet<&str> = self.lines.all.iter().map(|line| key(line)).gather();
         let both = other.lines.all.iter().filter(|line| known.contains(key(line))).count() as u64;

@@ -1,33 +1,33 @@
-//! What happened and is not in an archive.
+//! Events and data that an archive lacks.
 
 use crate::grammar::Listed;
 use crate::statements::Statements;
 
-/// Something that is not in an archive.
+/// Something that an archive lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
-    /// Callbacks that could not be recorded: of events, stops, states, beginnings and ends of communicators.
+    /// Callbacks that could not be recorded: starts, stops, states, and starts and ends of communicators.
     Callbacks(u64),
     /// Processes whose part could not be included.
     Processes(u64),
-    /// Places of journals that could not be read.
+    /// Places in journals that could not be read.
     Places(u64),
-    /// What came before the end that flight recordings keep.
+    /// What happened before the period that flight recordings keep.
     Beginning,
-    /// What came while recording was off.
+    /// What happened while recording was off.
     WhileOff,
-    /// Records of collectives: it was written without.
+    /// Records of collectives, because the archive was written without them.
     CollectiveRecords,
-    /// Ranks of communicators that nobody recorded.
+    /// Ranks of communicators whose processes were not recorded.
     Ranks(u64),
-    /// Collectives that not all recorded ranks have.
+    /// Collectives that some recorded ranks lack.
     Collectives(u64),
     /// Ranks that called fewer collectives than others.
     RanksBehind(u64),
 }
 
 impl Statements {
-    /// What the archive does not have, by its own account. Events that had not ended when recording did are in it.
+    /// What the archive lacks according to its own properties. Events that were unfinished at the end are not lacking.
     pub fn lacks(&self) -> impl Iterator<Item = Lack> {
         let some = |number: u64, lack: fn(u64) -> Lack| (number > 0).then(|| lack(number));
         let is = |is_so: bool, lack: Lack| is_so.then_some(lack);
@@ -47,7 +47,7 @@ impl Statements {
         lacks.into_iter().flatten()
     }
 
-    /// Whether something that happened is not in the archive.
+    /// Whether the archive lacks something that happened.
     pub fn is_cut(&self) -> bool {
         self.lacks().any(|lack| {
             use Lack::{Beginning, Callbacks, Places, Processes, Ranks};
@@ -55,28 +55,28 @@ impl Statements {
         })
     }
 
-    /// Events that had not ended when recording did.
+    /// Number of events that were unfinished when the recording ended.
     pub fn unfinished(&self) -> u64 {
         self.counts.kinds.sum(|kind| kind.unfinished)
     }
 
-    /// Whether ranks need not have all of each other's operations, by the archive's own account.
+    /// Whether ranks may lack some of each other's operations, according to the archive's properties.
     pub fn is_partial(&self) -> bool {
         self.is_cut() || self.unfinished() > 0
     }
 
-    /// The places of an order mean nothing where something in the middle is missing.
+    /// Whether something in the middle may be missing, so that positions in an order have no meaning.
     pub fn has_gaps(&self) -> bool {
         self.lacks().any(|lack| matches!(lack, Lack::Callbacks(_) | Lack::Places(_)))
     }
 
-    /// What it says of ranks of a communicator that do not call the same, or may not. A line begins with the name of
-    /// the communicator.
+    /// Statements about ranks of a communicator whose calls differ or may differ. Each line begins with the name of the
+    /// communicator.
     pub fn differences(&self) -> impl Iterator<Item = &Listed> {
         self.mismatches().into_iter().map(|(_, listed)| listed).chain([&self.ranks_behind, &self.matching_unknown])
     }
 
-    /// In what ranks of a communicator differ that do not call the same.
+    /// In what the calls of a communicator's ranks differ.
     pub const fn mismatches(&self) -> [(&'static str, &Listed); 5] {
         [
             ("function", &self.mismatch_function),

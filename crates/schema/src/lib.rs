@@ -1,9 +1,9 @@
-//! What an archive says, declared once for the writer, all readers and the pages.
+//! The vocabulary of archives, declared once for the writer, all readers and the documentation.
 //!
-//! * [`attribute`]: the attributes of events, each a type with its name and the type of its values. [`fields!`]
-//!   declares a structure with those that a reader asks for.
-//! * [`definition`]: the properties of processes and locations, each a type likewise.
-//! * [`Statements`]: the properties of an archive. The type of each is its grammar, and the rule by which it is
+//! * [`attribute`]: the attributes of events. Each is a type that determines its name and the type of its values.
+//!   [`fields!`] declares a structure of the attributes that a reader needs.
+//! * [`definition`]: the properties of processes and locations, each also a type.
+//! * [`Statements`]: the properties of an archive. The type of each property is its grammar, and defines how values are
 //!   merged.
 #![warn(missing_docs, clippy::missing_panics_doc)]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What an archive says of itself, in its properties (`docs/REFERENCE.md` §3).
+//! The properties of an archive (`docs/REFERENCE.md` §3).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use small_sort::Gather;
 /// A property of an archive: name and value.
 pub type Property = (String, String);
 
-/// Names of all properties of this project begin so.
+/// The prefix of all property names of this project.
 const PREFIX: &str = "NCCL::";
 
 macro_rules! properties {
@@ -25,17 +25,17 @@ macro_rules! properties {
         pub struct Statements {
             $($(#[doc = $doc])* pub $field: $grammar,)+
             $(pub $listed: Listed,)+
-            /// `NCCL::COUNT::…`: what was seen and what became of it.
+            /// `NCCL::COUNT::…`: events that were seen and what became of them.
             pub counts: Counts,
             /// `NCCL::GPU::…`: counters of GPU work.
             pub gpu_counts: GpuCounts,
-            /// `NCCL::CHAIN::…`: what the profiler plugins behind this one did not get.
+            /// `NCCL::CHAIN::…`: calls that did not reach the chained profiler plugins.
             pub chain_counts: BTreeMap<String, u64>,
-            /// `NCCL::SCOREP::…`: what Score-P was shown, and what not.
+            /// `NCCL::SCOREP::…`: what was forwarded to Score-P and what was not.
             pub scorep_counts: BTreeMap<String, u64>,
-            /// What breaks its grammar.
+            /// Properties that violate their grammar.
             pub bad: Vec<Property>,
-            /// What this version does not know.
+            /// Properties that this version does not know.
             pub unknown: Vec<Property>,
         }
 
@@ -88,7 +88,7 @@ properties! {
     clock_source "NCCL::CLOCK::SOURCE" Lines;
     clock_calibration "NCCL::CLOCK::CALIBRATION" Lines;
     clock_residual_ns "NCCL::CLOCK::RESIDUAL_NS" Most;
-    /// How far the ticks of a process can be off its host's clock. On a process: off the archive's clock.
+    /// Maximum error of a process's ticks against its host's clock. On a process: against the archive's clock.
     clock_uncertainty_ns "NCCL::CLOCK::UNCERTAINTY_NS" Most;
     gpu_clock_bounded "NCCL::GPU_CLOCK::BOUNDED::RANKS" Sum;
     gpu_clock_bounded_ns "NCCL::GPU_CLOCK::BOUNDED::RESIDUAL_NS" Most;
@@ -105,7 +105,7 @@ properties! {
     alignment_groups "NCCL::CLOCK::ALIGNMENT::GROUPS" Sum;
     alignment_uncorrected "NCCL::CLOCK::ALIGNMENT::UNCORRECTED" Sum;
     alignment_uncertainty_ns "NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS" Most;
-    /// Events that began, by the numbers in their ids. Recordings of earlier versions do not say it, nor do parts that
+    /// Events that began, by the numbers in their ids. Missing in recordings of earlier versions, and in parts that
     /// were written while their process ran.
     started "NCCL::COUNT::STARTED" Told;
     records "NCCL::RECORDS" Sum;
@@ -147,10 +147,10 @@ properties! {
     }
 }
 
-/// What became of a property that was read.
+/// The result of reading a property.
 enum Read {
     Well,
-    /// It breaks its grammar.
+    /// The value violates the grammar.
     Badly,
     /// No property has this name.
     Unknown,
@@ -167,7 +167,7 @@ fn read<G: Grammar>(into: &mut G, value: &str) -> Read {
 }
 
 impl Statements {
-    /// Reads the properties of an archive; those of other writers are left out.
+    /// Reads the properties of an archive; ignores those of other writers.
     pub fn read<'a>(properties: impl IntoIterator<Item = &'a Property>) -> Self {
         let mut found = Self::default();
         for (name, value) in properties.into_iter().filter(|(name, _)| name.starts_with(PREFIX)) {
@@ -181,7 +181,7 @@ impl Statements {
         found
     }
 
-    /// Whether the writer of this project says something.
+    /// Whether any property was written by this project.
     pub fn are_in(properties: &[Property]) -> bool {
         properties.iter().any(|(name, _)| name.starts_with(PREFIX))
     }
@@ -212,7 +212,7 @@ impl Statements {
         }
     }
 
-    /// How many ranks have a GPU clock of each quality, and the largest residual of these.
+    /// For each quality of GPU clocks the number of ranks and their largest residual.
     pub fn gpu_clocks(&self) -> impl Iterator<Item = (u64, u64)> {
         let all = [
             (self.gpu_clock_bounded, self.gpu_clock_bounded_ns),
@@ -223,7 +223,7 @@ impl Statements {
         all.into_iter().map(|(ranks, residual_ns)| (ranks.get(), residual_ns.get()))
     }
 
-    /// Writes them. OTF2 has no empty properties.
+    /// Writes the properties. OTF2 has no empty properties, so these are omitted.
     pub fn write(&self) -> Vec<Property> {
         let mut written = Vec::new();
         self.write_single(|name, value| written.push((name.to_owned(), value)));
@@ -247,15 +247,15 @@ impl Statements {
         written
     }
 
-    /// What two archives say together.
+    /// The properties of two archives, merged.
     pub fn merged(mut self, other: &Self) -> Self {
-        // A line of a host says more than its name, and may differ between archives.
+        // A host's line contains more than its name, and the rest may differ between archives.
         let mut hosts = self.hosts.clone();
         hosts.merge_by(&other.hosts, |line| line.split_once(": ").map_or(line, |(host, _)| host));
         self.merge_single(other);
         self.hosts = hosts;
         if self.alignment_groups.get() > 1 {
-            // Nothing bounds the clocks of one group by those of another.
+            // Nothing bounds the clocks of one group relative to another group.
             self.alignment_uncertainty_ns = Most(None);
         }
         self.counts.add(&other.counts);
@@ -274,12 +274,12 @@ impl Statements {
     }
 }
 
-/// Whether a number of a kind that came is written: these two are, whatever they are.
+/// Whether a counter of a kind is written: SEEN and WRITTEN always, others unless they are 0.
 pub fn is_written(name: &str, number: u64) -> bool {
     number > 0 || matches!(name, "SEEN" | "WRITTEN")
 }
 
-/// Properties without a grammar are merged as lists, which loses nothing.
+/// Merges properties without a known grammar as lists, which loses nothing.
 fn merge_texts(own: &mut Vec<Property>, others: &[Property]) {
     for (name, value) in others {
         match own.iter_mut().find(|(known, _)| known == name) {

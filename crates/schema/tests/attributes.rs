@@ -1,4 +1,4 @@
-//! Attributes as readers get them, whoever wrote them, and the page that lists them.
+//! Attributes as readers get them from any writer, and the page that lists them.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ schema::fields! {
     }
 }
 
-/// What a reader makes of these; texts are numbers of a list.
+/// The fields read from these attributes; texts are indices into a list.
 fn read(attributes: &[(AttributeId, Value<usize>)]) -> Read<'static> {
     const TEXTS: [&str; 3] = ["RING", "kernelch-host", "of a later version"];
     let mut found = Read::default();
@@ -30,7 +30,7 @@ fn read(attributes: &[(AttributeId, Value<usize>)]) -> Read<'static> {
 
 #[test]
 fn values_of_other_widths_are_read() {
-    // As Score-P's bridge writes them: without a sign, and wider.
+    // Score-P's bridge writes wider, unsigned values.
     let found = read(&[
         (AttributeId::Peer, Value::U64(3)),
         (AttributeId::Unfinished, Value::U64(1)),
@@ -59,7 +59,7 @@ fn what_does_not_fit_says_nothing() {
         (AttributeId::AlgorithmBandwidth, Value::F64(f64::NAN)),
         (AttributeId::Algorithm, Value::U64(0)),
         (AttributeId::Timing, Value::String(2)),
-        // A flag in a type that is no number does not say yes.
+        // A flag of a non-numeric type is ignored.
         (AttributeId::Suspicious, Value::String(0)),
         (AttributeId::Unfinished, Value::F64(1.0)),
     ]);

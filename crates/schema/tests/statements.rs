@@ -1,4 +1,4 @@
-//! What an archive says of itself, as readers get it, and when archives are merged.
+//! Properties of an archive as readers get them, and after merging archives.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ fn read(said: &[(&str, &str)]) -> Statements {
     Statements::read(&properties(said))
 }
 
-/// What both say together, whichever comes first; lists by line. An empty text is not said.
+/// The merged properties, independent of the order, with sorted lists. Properties with empty texts are absent.
 fn merged(one: &[(&str, &str)], other: &[(&str, &str)]) -> Vec<Property> {
     let read = |said: &[(&str, &str)]| {
         Statements::read(&properties(said).into_iter().filter(|(_, value)| !value.is_empty()).collect::<Vec<_>>())
@@ -81,7 +81,7 @@ fn a_line_break_stays_in_its_entry() {
     assert_eq!(Lines::parse(&lines.text()), Some(lines));
 }
 
-/// The values of a property in two archives, and its value when they are merged.
+/// The values of a property in two archives, and the merged value.
 #[test]
 fn values_are_merged_by_what_they_mean() {
     const LIST: &str = "NCCL::CLOCK::ALIGNMENT::LIST";
@@ -90,10 +90,10 @@ fn values_are_merged_by_what_they_mean() {
         ("NCCL::CHAIN::ERRORS", "2", "1", "3"),
         ("NCCL::SCOREP::CALLS", "8", "", "8"),
         ("NCCL::RECORDS", "7", "", "7"),
-        // The latest moment, and the largest error.
+        // The latest time, and the largest error.
         ("NCCL::FLIGHT::COMPLETE_FROM", "1764000000000000000", "1764000000000000009", "1764000000000000009"),
         ("NCCL::CLOCK::RESIDUAL_NS", "2", "3", "3"),
-        // Parts and hosts are counted once; a fingerprint and an uncertainty hold for one archive.
+        // Parts and hosts are counted once; a fingerprint and an uncertainty apply to a single archive.
         ("NCCL::PARTS", "a\nb", "b\nc", "a\nb\nc"),
         ("NCCL::PARTS::NUMBER", "2", "2", "3"),
         ("NCCL::PARTS::FINGERPRINT", "1234567890123456", "6543210987654321", ""),
@@ -101,9 +101,9 @@ fn values_are_merged_by_what_they_mean() {
         ("NCCL::CLOCK::ALIGNMENT::HOSTS", "2", "1", "2"),
         ("NCCL::CLOCK::ALIGNMENT::GROUPS", "1", "1", "2"),
         ("NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS", "900", "900", ""),
-        // A sum with what is not known is not known.
+        // A sum with an unknown number is unknown.
         ("NCCL::COUNT::STARTED", "12", "", ""),
-        // Lists have each line once, and the number of lines that were cut.
+        // A list has each line once, plus the number of lines that were cut.
         ("NCCL::PROBLEM_LIST", "a\nb\nand more: 7", "b\nc", "a\nand more: 7\nb\nc"),
         ("NCCL::PROBLEMS", "9", "2", "10"),
         ("NCCL::JOB", "17", "17", "17"),
@@ -118,14 +118,14 @@ fn values_are_merged_by_what_they_mean() {
     }
 }
 
-/// `NCCL::A::{B, C}::D` as two names.
+/// Expands `NCCL::A::{B, C}::D` to two names.
 fn each(name: &str) -> Vec<String> {
     let Some((start, rest)) = name.split_once('{') else { return vec![name.to_owned()] };
     let (some, end) = rest.split_once('}').expect("a closing brace");
     some.split(", ").flat_map(|it| each(&format!("{start}{it}{end}"))).collect()
 }
 
-/// The names in a cell of the page; `…::LIST` stands for what is before it, with this end.
+/// The names in a cell of the page; `…::LIST` stands for each name before it, with this suffix.
 fn names(cell: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in cell.split('`').skip(1).step_by(2) {
@@ -137,7 +137,7 @@ fn names(cell: &str) -> Vec<String> {
     names
 }
 
-/// The names in a column of the table of a section of the page.
+/// The names in a column of a section's table in the page.
 fn listed(section: &str, column: usize) -> BTreeSet<String> {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/REFERENCE.md");
     let page = std::fs::read_to_string(page).expect("the page is there");
@@ -150,8 +150,8 @@ fn listed(section: &str, column: usize) -> BTreeSet<String> {
 
 #[test]
 fn the_page_lists_the_properties() {
-    // Others of definitions are the host's and the device's own, under names without a prefix. Families of counters
-    // have pages and tests of their own; the checksum is that of `otf2`.
+    // Names without the prefix are properties of the host and the device themselves. Families of counters have pages
+    // and tests of their own; the checksum belongs to `otf2`.
     let is_ours = |name: &&str| name.starts_with("NCCL::") && !name.ends_with('…');
     let is_open =
         |name: &&str| ["NCCL::CHAIN::", "NCCL::SCOREP::", "NCCL::COUNT::"].iter().any(|it| name.starts_with(it));

@@ -1,4 +1,4 @@
-//! The files of a journal that is followed: which there are, and which are held open.
+//! The files of a followed journal, and which of them are held open.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,25 +10,25 @@ use std::sync::Arc;
 
 use crate::format::layout::SEGMENTS_PER_FILE;
 
-/// Files that a follower holds open at most. What the process removes of them can be read to its end. Others are opened
-/// when they are read: what is removed by then is gone, and counted.
+/// The most files that a follower holds open. A file held open can be read to its end even after the process removes
+/// it. Other files are opened for each read: what the process has removed by then is lost, and counted.
 pub const MOST_OPEN_FILES: usize = 64;
 
-/// A file by its number in its slot, so that the older files of all slots come first, and by its path.
+/// A file: its number in its slot, so that the oldest files of all slots sort first, and its path.
 pub(super) type FileKey = (u32, Arc<Path>);
 
 #[derive(Debug)]
 pub(super) struct JournalFile {
     file: Option<File>,
-    /// Whether it was in the directory when that was last read.
+    /// Whether the last listing of the directory contained the file.
     pub(super) is_listed: bool,
-    /// One bit for each place of a segment: whether a segment was found there, or a problem reported.
+    /// Bit n: whether a segment was found, or a problem reported, at segment n of the file.
     pub(super) seen: u64,
-    /// Segments that are not read to their end.
+    /// Number of segments that are not read to their end.
     pub(super) unread: usize,
-    /// Whether its slot has gone on to another file, and does not come back.
+    /// Whether the slot has moved on to another file for good.
     is_left: bool,
-    /// Whether a problem of the file as a whole was reported.
+    /// Whether a problem of the whole file was reported.
     pub(super) is_reported: bool,
 }
 
@@ -47,12 +47,12 @@ impl JournalFile {
         self.seen |= 1 << index;
     }
 
-    /// Whether a segment may have come into use in it.
+    /// Whether a new segment may have come into use in the file.
     pub(super) fn is_open(&self) -> bool {
         (self.is_listed || self.file.is_some()) && !self.is_left
     }
 
-    /// Whether all that it ever has is read.
+    /// Whether everything the file will ever contain is read.
     fn is_done(&self) -> bool {
         self.is_left && self.unread == 0
     }
@@ -63,7 +63,7 @@ pub(super) struct Files {
     pub(super) all: BTreeMap<FileKey, JournalFile>,
     open: usize,
     most_open: usize,
-    /// Where none may be held open: the file that was read last.
+    /// The file that was read last; used only if no file may be held open.
     last: RefCell<Option<(FileKey, File)>>,
 }
 
@@ -72,7 +72,7 @@ impl Files {
         Self { all: BTreeMap::new(), open: 0, most_open, last: RefCell::new(None) }
     }
 
-    /// Reads the directory. False when it is gone.
+    /// Lists the directory. Returns false if the directory is gone.
     pub(super) fn list(&mut self, directory: &Path) -> io::Result<bool> {
         let mut listed = Vec::new();
         let is_there = match std::fs::read_dir(directory) {
@@ -92,13 +92,13 @@ impl Files {
             self.all.entry(key).or_insert_with(JournalFile::new).is_listed = true;
         }
         for ((_, path), file) in &mut self.all {
-            // A directory that changes while it is read may leave an entry out.
+            // Listing a directory that changes at the same time may miss an entry.
             file.is_listed = file.is_listed || path.symlink_metadata().is_ok();
         }
         Ok(is_there)
     }
 
-    /// Opens what may be held open, the oldest first, and lets go of what is read.
+    /// Opens files, the oldest first, up to the limit, and closes files that are fully read.
     pub(super) fn hold(&mut self) {
         for ((_, path), file) in &mut self.all {
             let is_done = file.is_done();
@@ -111,7 +111,7 @@ impl Files {
         }
     }
 
-    /// Forgets files that are gone and of which nothing is left to read.
+    /// Forgets removed files that have nothing left to read.
     pub(super) fn forget(&mut self) {
         let open = &mut self.open;
         self.all.retain(|_, file| {
@@ -121,12 +121,12 @@ impl Files {
         });
     }
 
-    /// Whether nothing more will come into a file, since it is removed.
+    /// Whether the file was removed and so receives no more segments.
     pub(super) fn is_removed(&self, key: &FileKey) -> bool {
         self.all.get(key).is_none_or(|file| !file.is_listed)
     }
 
-    /// Files with something to read that were removed and not held open.
+    /// Removed files that have unread segments and were not held open.
     pub(super) fn gone(&self) -> BTreeSet<FileKey> {
         let gone = |file: &JournalFile| !file.is_listed && file.file.is_none() && file.unread > 0;
         self.all.iter().filter(|(_, file)| gone(file)).map(|(key, _)| key.clone()).collect()
@@ -144,14 +144,14 @@ impl Files {
         }
     }
 
-    /// The segment at an offset is another one than was found there: it is to be found again.
+    /// Marks a segment as unseen: another segment has taken its place, which the next search must find.
     pub(super) fn find_again(&mut self, key: &FileKey, index: usize) {
         if let Some(file) = self.all.get_mut(key) {
             file.seen &= !(1 << index);
         }
     }
 
-    /// Does something with a file that is held open, or is opened for it.
+    /// Calls `ask` with the file, opening it if it is not held open.
     pub(super) fn with<T>(&self, key: &FileKey, ask: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
         if let Some(file) = self.all.get(key).and_then(|file| file.file.as_ref()) {
             return ask(file);
@@ -165,7 +165,7 @@ impl Files {
         answer
     }
 
-    /// Reads as much of a buffer as the file has.
+    /// Reads into `buffer` until it is full or the file ends.
     pub(super) fn read_at(&self, key: &FileKey, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.with(key, |file| {
             let mut done = 0;
@@ -188,7 +188,7 @@ fn key(path: &Path) -> FileKey {
     (number.unwrap_or(u32::MAX), Arc::from(path))
 }
 
-/// Opens a file. What it has behind its last segment is reported, and not read.
+/// Opens a file. Bytes behind its last segment are reported but not read.
 fn open(path: &Path) -> io::Result<File> {
     regular_files::open(path, u64::MAX)
 }

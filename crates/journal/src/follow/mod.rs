@@ -1,13 +1,13 @@
-//! Follows the journal of one process while it records: every poll gives what was committed since the one before.
+//! Follows the journal of one process while it records: every poll returns what was committed since the previous poll.
 //!
-//! A follower asks nothing of the process: it reads the journal's files and never writes, locks or maps them. It trusts
-//! committed bytes only and checks every record. A bad record ends the reading of its segment; the rest is reported,
-//! not guessed at. The records of a slot come in their order, records of different slots in any order.
+//! A follower only reads: it never writes, locks or maps the journal's files, and the process does not notice it. It
+//! trusts committed bytes only and checks every record. A bad record ends the reading of its segment, whose rest is
+//! reported, not guessed at. Records of one slot arrive in order; records of different slots arrive in any order.
 //! [`crate::reader::Journal`] polls a follower once.
 //!
-//! What is removed while it is followed, by a flight recording or because the process ended, is read to its end all the
-//! same where its file was held open ([`MOST_OPEN_FILES`]); until then it takes space on the disk. What was gone before
-//! it could be read is counted ([`Discarded`]).
+//! Files that are removed meanwhile, by a flight recording or because the process ended, are still read to their end
+//! if they were held open ([`MOST_OPEN_FILES`]); until then they occupy disk space. Data removed before it could be
+//! read is counted ([`Discarded`]).
 
 use small_sort::Gather;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ use files::{FileKey, Files};
 pub use polled::{Discarded, Polled};
 use slot::{Poll, Slot};
 
-/// How much a follower reads at once: of slots in turn, so that none is read far ahead of the others.
+/// Bytes that a follower reads at once. Slots take turns, so that no slot is read far ahead of the others.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Follows the journal of one process.
@@ -43,7 +43,7 @@ pub struct Follower {
     slots: BTreeMap<u16, Slot>,
     symbols: Symbols,
     recorder: Option<Recorder>,
-    /// Of threads without a slot, and the segment whose header has them.
+    /// Losses of threads without a slot, and the segment whose header counts them.
     slotless: Losses,
     slotless_at: Option<(FileKey, u64)>,
     discarded: Discarded,
@@ -51,7 +51,7 @@ pub struct Follower {
     buffer: Vec<u8>,
 }
 
-/// A problem of a file as a whole, or at a place that a segment can have.
+/// A problem with a whole file, or at one segment's place in it.
 struct FileProblem {
     index: Option<usize>,
     problem: Problem,
@@ -59,12 +59,12 @@ struct FileProblem {
 }
 
 impl Follower {
-    /// A follower of the journal in this directory (`parts/<part>/journal`), which may be empty yet. Reads nothing.
+    /// Follows the journal in this directory (`parts/<part>/journal`), which may still be empty. Reads no records.
     pub fn open(journal: &Path) -> Result<Self, Error> {
         Self::with(journal, MOST_OPEN_FILES, CHUNK_BYTES)
     }
 
-    /// A follower that holds so many files open at most, with 0 one at a time, and reads so many bytes at once.
+    /// A follower with its own limits: files held open (0: one at a time), and bytes read at once.
     pub(crate) fn with(journal: &Path, most_open: usize, chunk_bytes: usize) -> Result<Self, Error> {
         let mut files = Files::new(most_open);
         let is_there = files.list(journal).map_err(|source| Error::Io { path: journal.to_owned(), source })?;
@@ -85,23 +85,23 @@ impl Follower {
         })
     }
 
-    /// Gives `sink` the records that were committed since the last poll, the oldest ones first, at most about
-    /// `most_bytes` of them. With [`u64::MAX`], slot by slot.
-    /// After an error the next poll continues where this one began.
+    /// Passes to `sink` the records that were committed since the last poll, oldest first, at most about `most_bytes`
+    /// of them; slot by slot if `most_bytes` is [`u64::MAX`].
+    /// After an error the next poll resumes where this poll began.
     pub fn poll(&mut self, sink: &mut impl Records, most_bytes: u64) -> Result<Polled, Error> {
         let mut polled = self.find()?;
         self.read_found(sink, most_bytes, &mut polled);
         Ok(polled)
     }
 
-    /// Finds out what is committed.
+    /// Finds committed bytes without reading records.
     pub(crate) fn find(&mut self) -> Result<Polled, Error> {
         let mut polled = Polled { discarded: self.discarded, damaged_bytes: self.damaged_bytes, ..Polled::default() };
         polled.is_removed = !self.list()?;
         let is_first = self.slots.is_empty();
         let mut problems = self.find_segments();
         if !problems.is_empty() || self.slots.values().any(Slot::has_gap) {
-            // The process may have been on its way from one segment to the next: what stays a problem is one.
+            // The process may have been moving from one segment to the next: only a problem that persists is real.
             self.slots.values_mut().for_each(Slot::confirm);
             polled.is_removed = !self.list()?;
             problems = self.find_segments();
@@ -111,7 +111,7 @@ impl Follower {
         for slot in self.slots.values_mut() {
             slot.refresh(&gone, &mut self.files, &mut polled);
         }
-        // What was committed when the headers were read is there when the records are.
+        // Records that the headers count as committed must be visible to the reads that follow.
         fence(Ordering::Acquire);
         let slots_used = self.read_slotless();
         if is_first {
@@ -134,27 +134,27 @@ impl Follower {
         (self.discarded, self.damaged_bytes) = (polled.discarded, polled.damaged_bytes);
     }
 
-    /// Ends the following of the journal. Gives the strings, and where bytes are that could not be read.
+    /// Stops following. Returns the strings, and a problem for every segment with bytes that could not be read.
     pub(crate) fn end(self) -> (Symbols, Vec<Problem>) {
         (self.symbols, self.slots.values().flat_map(Slot::unread).collect())
     }
 
-    /// The segments of each slot that were found and not read to their end, in their order.
+    /// The segments of each slot that were found and are not fully read, in order.
     pub(crate) fn segments(&self) -> BTreeMap<u16, Vec<SegmentPlace>> {
         self.slots.iter().map(|(number, slot)| (*number, slot.places().cloned().collect())).gather()
     }
 
-    /// How many events were given an id: the highest number of each slot, recorded or lost.
+    /// Number of events that got an id: the highest numbers of all slots, plus the losses of threads without a slot.
     pub(crate) fn started(&self) -> u64 {
         self.slots.values().map(|slot| slot.started).sum::<u64>() + self.slotless.starts.iter().sum::<u64>()
     }
 
-    /// The strings, as far as records were read.
+    /// The strings of all records read so far.
     pub const fn symbols(&self) -> &Symbols {
         &self.symbols
     }
 
-    /// What a flight recording had removed before the oldest records that were read.
+    /// What a flight recording had removed before the oldest record that was read.
     pub fn removed(&self) -> Removed {
         let mut removed = Removed::default();
         for (number, slot) in &self.slots {
@@ -175,7 +175,7 @@ impl Follower {
         self.recorder.map_or(0, |recorder| recorder.id)
     }
 
-    /// Where its ticks come from.
+    /// The tick source of the process.
     pub fn tick_source(&self) -> TickSource {
         self.recorder.map_or(TickSource::Monotonic, |recorder| recorder.tick_source)
     }
@@ -185,7 +185,7 @@ impl Follower {
         self.recorder.map_or(0, |recorder| recorder.session_start_realtime_ns)
     }
 
-    /// Reads the directory and opens what is new. False when it is gone.
+    /// Lists the directory and opens new files. Returns false if the directory is gone.
     fn list(&mut self) -> Result<bool, Error> {
         let is_there = self.files.list(&self.directory);
         let is_there = is_there.map_err(|source| Error::Io { path: self.directory.clone(), source })?;
@@ -193,7 +193,7 @@ impl Follower {
         Ok(is_there)
     }
 
-    /// Finds segments that came into use, and problems where there should be some.
+    /// Finds segments that came into use, and problems where a segment should be.
     fn find_segments(&mut self) -> Vec<(FileKey, FileProblem)> {
         let mut problems = Vec::new();
         let open = self.files.all.iter().filter(|(_, file)| file.is_open());
@@ -225,7 +225,7 @@ impl Follower {
             }
             offset += SEGMENT_BYTES as u64;
         }
-        // A file without a byte never got room.
+        // An empty file was never allocated.
         if offset < length {
             let reason = if offset + HEADER_BYTES as u64 > length {
                 format!("the file ends in a segment's header, after {length} bytes")
@@ -272,7 +272,7 @@ impl Follower {
     }
 
     fn report(&mut self, problems: Vec<(FileKey, FileProblem)>, polled: &mut Polled) -> Result<(), Error> {
-        // A process writes one format: among segments that can be read it is a damaged one.
+        // A process writes a single format: a newer version number among readable segments is damage.
         if self.slots.is_empty()
             && let Some((key, found)) = problems.iter().find_map(|(key, problem)| Some((key, problem.newer?)))
         {
@@ -290,7 +290,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Threads without a slot count in the header of the process's first segment; it also has how many slots there are.
+    /// Reads the losses of threads without a slot from the process's first header. Returns its number of used slots.
     fn read_slotless(&mut self) -> u64 {
         let Some((key, offset)) = &self.slotless_at else {
             return 0;
@@ -302,8 +302,8 @@ impl Follower {
         head_words(&bytes).get(header::SLOTS).copied().unwrap_or(0)
     }
 
-    /// Reads until nothing is left to read or about `most_bytes` were read, from the slot whose next record is oldest:
-    /// so no slot is read far ahead of the others.
+    /// Reads from the slot whose next record is the oldest, until nothing is left or about `most_bytes` were read, so
+    /// that no slot is read far ahead of the others.
     fn read(&mut self, most_bytes: u64, sink: &mut impl Records, polled: &mut Polled) {
         let share = if most_bytes == u64::MAX { u64::MAX } else { CHUNK_BYTES as u64 };
         let oldest = |slot: &Slot, files: &Files| match share {

@@ -1,39 +1,39 @@
-//! What a poll returned beside the records.
+//! What a poll returns besides records.
 
 use crate::segments::{Losses, Problem};
 
-/// What a poll returned beside the records. *Since the beginning*: a total of all polls of a follower.
+/// What a poll returns besides records. *Since the beginning*: the total over all polls of a follower.
 #[derive(Debug, Default)]
 pub struct Polled {
-    /// Records that this poll gave.
+    /// Number of records that this poll returned.
     pub records: u64,
-    /// Bytes of them, and of strings.
+    /// Bytes of these records and of string records.
     pub bytes: u64,
-    /// Committed when the poll began, and not read yet.
+    /// Bytes committed when the poll began but not read yet.
     pub behind_bytes: u64,
-    /// Ticks of the oldest record that was not read yet, if there is one.
+    /// Ticks of the oldest unread record, if any.
     pub oldest_unread_ticks: Option<u64>,
-    /// What was gone before it was read, since the beginning.
+    /// What was removed before it was read, since the beginning.
     pub discarded: Discarded,
-    /// Committed bytes that could not be used, since the beginning: those of all problems, and what was committed later
-    /// behind a bad record.
+    /// Committed bytes that could not be used, since the beginning: the bytes of all problems, and bytes that were
+    /// committed later behind a bad record.
     pub damaged_bytes: u64,
-    /// What could not be used and was not reported by earlier polls.
+    /// Problems that earlier polls did not report.
     pub problems: Vec<Problem>,
-    /// What was not recorded, as the process counts it at this moment.
+    /// What was not recorded, as the process counts it now.
     pub losses: Losses,
-    /// Whether the journal's directory is gone. What was held open is read to its end all the same.
+    /// Whether the journal's directory is gone. Files held open are still read to their end.
     pub is_removed: bool,
 }
 
-/// What a flight recording, or who finalized the process, had removed before it was read.
+/// What a flight recording, or whoever finalized the process, removed before it was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Discarded {
-    /// Segments of which not all was read.
+    /// Segments that were not fully read.
     pub segments: u64,
-    /// Their bytes that were not read: as committed when last seen, or whole segments that were never seen.
+    /// Unread bytes of these segments: as committed when last seen; the whole segment if it was never seen.
     pub bytes: u64,
-    /// Starts of events in them, where a later segment of the flight recording says so.
+    /// Starts of events in these segments, if a later segment of the flight recording counts them.
     pub starts: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A slot that is followed: its segments in their order, and how far they are read.
+//! A followed slot: its segments in order, and how far each is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -20,35 +20,35 @@ use crate::segments::segment::{
 };
 use crate::segments::{Losses, Problem, Symbols};
 
-/// Segments in the order in which they are read.
+/// Sorts segments in reading order.
 type SegmentKey = (u64, FileKey, u64);
 
 #[derive(Debug)]
 pub(super) struct Slot {
     number: u16,
-    /// Found and not read to their end. The last one may still grow.
+    /// Segments that were found and are not read to their end. The last one may still grow.
     segments: BTreeMap<SegmentKey, FollowedSegment>,
-    /// The order of the segment that comes next.
+    /// The order of the next segment to read.
     due: u64,
-    /// The newest segment that was known before the files were last looked through: what is missing before it, is.
+    /// The newest segment known before the last search: a segment missing before this one is really missing.
     confirmed: Option<u64>,
     pub(super) losses: Losses,
-    /// The segment whose header has the losses.
+    /// The segment whose header holds `losses`.
     newest: Option<u64>,
-    /// The highest number of an event.
+    /// The highest number of an event in the slot.
     pub(super) started: u64,
-    /// The oldest segment that was read, in a flight recording.
+    /// The oldest segment that was read; flight recordings only.
     pub(super) oldest: Option<OldestSegment>,
     records: SlotRecords,
 }
 
-/// What the records of a slot rest on.
+/// State that decoding a slot's records needs.
 #[derive(Debug)]
 struct SlotRecords {
     names: Names,
-    /// Starts that were read or are gone, in a flight recording.
+    /// Starts that were read or discarded; flight recordings only.
     starts: u64,
-    /// Whether something was discarded since the last segment was begun.
+    /// Whether anything was discarded since the last segment was begun.
     has_discarded: bool,
 }
 
@@ -65,7 +65,7 @@ impl SlotRecords {
         self.starts = self.starts.max(before);
     }
 
-    /// The rest of a segment is gone.
+    /// Counts the unread rest of a segment as discarded.
     fn discard(&mut self, segment: &mut FollowedSegment, total: &mut Discarded) {
         if !segment.is_over {
             total.segments = total.segments.saturating_add(1);
@@ -76,7 +76,7 @@ impl SlotRecords {
         segment.is_final = true;
     }
 
-    /// Another segment, or none, is where this one was.
+    /// Another segment, or nothing, is now where this one was.
     fn replaced(
         &mut self,
         segment: &mut FollowedSegment,
@@ -93,14 +93,14 @@ impl SlotRecords {
 #[derive(Debug)]
 struct FollowedSegment {
     place: SegmentPlace,
-    /// Where the next record begins, in words.
+    /// The next record's offset in words.
     at: usize,
     has_begun: bool,
     /// Whether nothing more will be committed.
     is_final: bool,
     /// Whether nothing more can be read from it.
     is_over: bool,
-    /// The committed bytes whose end was looked at.
+    /// The committed bytes at which the end was last checked.
     checked: Option<u64>,
 }
 
@@ -118,10 +118,10 @@ impl FollowedSegment {
     }
 }
 
-/// What polling a slot needs beside the slot.
+/// What polling a slot needs besides the slot.
 pub(super) struct Poll<'a, S> {
     pub(super) files: &'a mut Files,
-    /// For a chunk, and for the rest of a record that begins in it.
+    /// Holds a chunk and the rest of a record that begins in the chunk.
     pub(super) buffer: &'a mut [u8],
     pub(super) symbols: &'a mut Symbols,
     pub(super) sink: &'a mut S,
@@ -143,13 +143,13 @@ impl Slot {
         }
     }
 
-    /// A segment was found. False when one of this order was read before, or is there already.
+    /// Adds a segment that was found. Returns false if a segment of this order is known or already read.
     pub(super) fn add(&mut self, file: &FileKey, offset: u64, head: &SegmentHead, words: &HeadWords) -> bool {
         let key = (head.order, file.clone(), offset);
         if head.order < self.due || self.segments.contains_key(&key) {
             return false;
         }
-        // The counters run on from segment to segment: the newest segment of a slot has the totals.
+        // Counters accumulate from segment to segment: a slot's newest segment has the totals.
         if self.newest.is_none_or(|newest| newest < head.order) {
             self.newest = Some(head.order);
             self.losses = losses(words);
@@ -179,7 +179,7 @@ impl Slot {
         })
     }
 
-    /// The files are looked through now: what is not found before the newest segment is missing.
+    /// Called before the files are searched again: any segment before the newest that is then not found is missing.
     pub(super) fn confirm(&mut self) {
         self.confirmed = self.segments.keys().next_back().map(|(order, ..)| *order);
     }
@@ -188,7 +188,7 @@ impl Slot {
         self.segments.values().map(|segment| &segment.place)
     }
 
-    /// Where bytes are that were not read, as problems.
+    /// A problem for every segment with unread bytes.
     pub(super) fn unread(&self) -> impl Iterator<Item = Problem> {
         let unread = self.segments.values().filter(|segment| segment.unread_bytes() > 0);
         unread.map(|segment| segment.place.problem(segment.at, "cannot be opened".to_owned(), segment.unread_bytes()))
@@ -198,12 +198,12 @@ impl Slot {
         self.segments.values().map(FollowedSegment::unread_bytes).sum()
     }
 
-    /// Whether there is anything to read, or to be done with.
+    /// Whether anything is left to read, or a segment can be closed.
     pub(super) fn has_work(&self) -> bool {
         self.segments.values().any(|segment| segment.is_final || segment.has_work())
     }
 
-    /// Ticks of the first record that is not read.
+    /// Ticks of the first unread record.
     pub(super) fn oldest_unread_ticks(&self, files: &Files) -> Option<u64> {
         let unread = |(_, segment): &(&SegmentKey, &FollowedSegment)| segment.unread_bytes() > 0;
         let ((_, file, offset), segment) = self.segments.iter().find(unread)?;
@@ -214,7 +214,7 @@ impl Slot {
         word_at(words, 1).filter(|_| is_record)
     }
 
-    /// Looks how much is committed by now, in segments that may have grown. Those in files that are gone are discarded.
+    /// Rereads the committed length of segments that may have grown. Discards segments in files that are gone.
     pub(super) fn refresh(&mut self, gone: &BTreeSet<FileKey>, files: &mut Files, polled: &mut Polled) {
         let mut behind: Option<(u64, FileKey)> = None;
         for (key, segment) in self.segments.iter_mut().rev() {
@@ -229,14 +229,14 @@ impl Slot {
             let is_next =
                 |(next, _): &&(u64, FileKey)| *next <= order.saturating_add(1) || Some(*next) <= self.confirmed;
             let next_file = next.as_ref().filter(is_next).map(|(_, file)| file);
-            // Asked before the header is read, so the header is final then.
+            // Checked before the header is read, so that the header is final if this is true.
             segment.is_final = next_file.is_some() || files.is_removed(file);
             if next_file.is_some_and(|next| next != file) {
                 files.leave(file);
             }
             let mut bytes = [0; HEADER_BYTES];
             let Ok(HEADER_BYTES) = files.read_at(file, &mut bytes, *offset) else {
-                // What cannot be read is found when its records are.
+                // A segment that cannot be read is reported when its records are read.
                 continue;
             };
             let words = head_words(&bytes);
@@ -255,7 +255,7 @@ impl Slot {
         }
     }
 
-    /// Reads records until there are no more, or about `limit` bytes were read. Returns how many.
+    /// Reads until no records are left or about `limit` bytes were read. Returns the number of bytes.
     pub(super) fn read<S: Records>(&mut self, limit: u64, poll: &mut Poll<'_, S>) -> u64 {
         let mut done = 0;
         while let Some(entry) = self.segments.first_entry() {
@@ -282,7 +282,7 @@ impl Slot {
         done
     }
 
-    /// Segments are missing before the first one: removed from a flight recording, else lost.
+    /// Accounts for segments missing before the first one: removed by a flight recording, otherwise lost.
     fn gap(&mut self, (from, to): gaps::Gap, polled: &mut Polled) {
         let Some((_, segment)) = self.segments.first_key_value() else {
             return;
@@ -298,7 +298,7 @@ impl Slot {
         }
     }
 
-    /// Reads on in the first segment, which has something to read. `None` where that has to wait.
+    /// Continues reading the first segment, which has unread bytes. `None` if reading must wait.
     fn read_on<S: Records>(&mut self, limit: u64, poll: &mut Poll<'_, S>) -> Option<u64> {
         let (key, segment) = self.segments.iter_mut().next()?;
         let (_, file, offset) = key;
@@ -322,7 +322,7 @@ impl Slot {
             }
         };
         fence(Ordering::Acquire);
-        // The records are of this segment if it is still the one that was there before they were read.
+        // The records belong to this segment only if its header is still in place after they were read.
         let mut head = [0; 24];
         let head_bytes = poll.files.read_at(file, &mut head, *offset).ok()?;
         if head_bytes < head.len() || !is_same(self.number, &segment.place, &head) {
@@ -354,14 +354,14 @@ impl Slot {
     }
 }
 
-/// Whether the first words of a header belong to this segment.
+/// Whether the first words of a header are this segment's.
 fn is_same(slot: u16, place: &SegmentPlace, head: &[u8; 24]) -> bool {
     let (words, _) = head.as_chunks::<8>();
     let is_slot = word_at(words, 1).is_some_and(|version| high(version) >> 16 == u32::from(slot));
     word_at(words, 0) == Some(MAGIC) && is_slot && word_at(words, 2) == Some(place.order)
 }
 
-/// Looks at the end of a segment's committed bytes. Returns how many words up to there the file has.
+/// Checks the end of a segment's committed bytes. Returns how many of the committed words the file really has.
 fn check_end<S>(segment: &mut FollowedSegment, file: &FileKey, poll: &mut Poll<'_, S>) -> usize {
     let (committed, offset) = (segment.committed_words(), segment.place.offset);
     segment.checked = Some(segment.place.committed);

@@ -1,7 +1,7 @@
 //! Decodes records from their words.
 //!
-//! The writing side ([`crate::format::encode`]) goes from borrowed events straight to words; this is the
-//! reading side. One `match` here and one there define each record's layout.
+//! [`crate::format::encode`] turns borrowed events into words on the writing side; this module reads them back. One
+//! `match` here and one there define each record's layout.
 
 use crate::format::layout::{flag, high, kind, low};
 use crate::format::record::{CommRecord, RecordBody, Symbol};
@@ -11,7 +11,7 @@ use nccl_events::control::{Cause, StepSwitch, Switch, Wanted};
 use nccl_events::event::Field as _;
 use nccl_events::{Kind, NetData, Start, StateArgs};
 
-/// A decoded record that is not of an event, or the one thing a reader must act on itself: a new string.
+/// A decoded record other than an event's, or a new string, which the reader itself must store.
 pub(crate) enum Decoded {
     Body(RecordBody),
     Name { number: u16, text: String },
@@ -21,12 +21,12 @@ const fn signed(word: u32) -> i32 {
     word.cast_signed()
 }
 
-/// Reads the text of `length` bytes that begins at `words[0]`.
+/// The text of `length` bytes that begins at `words[0]`.
 fn text(words: &[Word], length: usize) -> Option<String> {
     Some(String::from_utf8_lossy(words.as_flattened().get(..length)?).into_owned())
 }
 
-/// Reads the payload of a record that is not of an event. `None` when the words do not fit the kind: the record is bad.
+/// Decodes the payload of a record other than an event's. `None` if the words do not fit the kind: a bad record.
 #[inline]
 pub(crate) fn decode(
     record_kind: u8,
@@ -89,7 +89,7 @@ pub(crate) fn decode(
     Some(Decoded::Body(body))
 }
 
-/// Reads the payload of an event's start; its record kind is `kind::START` and the event's.
+/// Decodes the payload of an event's start; its record kind is `kind::START` plus the event's kind.
 #[inline]
 pub(crate) fn decode_start(
     record_kind: u8,
@@ -107,10 +107,10 @@ pub(crate) fn decode_state(payload: &[Word]) -> Option<(u32, StateArgs)> {
     Some((low(word), state_args(high(word), payload)?))
 }
 
-/// How many words the payload of an event's record has in this version; `None` for what has no fixed length.
+/// Payload length of an event's record in words, in this version; `None` if the record has no fixed length.
 #[inline]
 pub(crate) fn usual_words(record_kind: u8, payload: &[Word]) -> Option<usize> {
-    /// By what a change of state carries.
+    /// Indexed by what a change of state carries.
     const STATES: [u8; 6] = [1, 3, 2, 2, 2, 5];
     let of = |table: &[u8], at: u32| table.get(usize::try_from(at).ok()?).copied();
     let words = match record_kind {

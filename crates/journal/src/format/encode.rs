@@ -1,18 +1,18 @@
-//! Lays records out in words. The mirror of [`crate::format::record`], on the recording side: straight code,
-//! no allocation. Payload words are counted from after the record header.
+//! Encodes records as words: the inverse of [`crate::format::decode`], on the recording side. Straight code, no
+//! allocation. Payload words are counted from the end of the record header.
 
 use crate::format::layout::{flag, kind, pair};
 use nccl_events::event::{Field as _, StartSink};
 use nccl_events::{Kind, Name, Start, StateArgs};
 
-/// A string's number in its slot.
+/// The number of a string in its slot.
 pub(crate) type NameNumber = u16;
 
-/// Where payloads go: the recording thread's slot writer. One call, one record, its length known when compiled.
+/// Takes payloads: the recording thread's slot writer. Each call appends one record of a length known at compile time.
 pub(crate) trait Sink {
-    /// Appends a record; false when there was no room.
+    /// Appends a record. Returns false if there was no room.
     fn put<const WORDS: usize>(&mut self, kind: u8, flags: u8, id: u64, payload: [u64; WORDS]) -> bool;
-    /// The number of a string in this slot, recorded on first sight.
+    /// The number of a string in this slot. The first use of a string records it.
     fn name(&mut self, name: Name<'_>) -> NameNumber;
 }
 

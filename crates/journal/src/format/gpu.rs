@@ -1,4 +1,4 @@
-//! Records about GPUs in words: out and in. The structures say where their fields lie (`nccl_events::gpu`).
+//! Encodes and decodes records about GPUs. Their structures define the layout (`nccl_events::gpu`).
 
 use crate::format::encode::{Sink, flags};
 use crate::format::layout::{flag, kind, low, pair};
@@ -7,7 +7,7 @@ use crate::format::words::{Word, field8, field16, numbers, word_at};
 use nccl_events::Name;
 use nccl_events::gpu::{Backend, ClockSample, Copy, Device, GpuRecord, Kernel, LaunchTime};
 
-/// Appends a record about GPUs. False when there was no room.
+/// Appends a record about GPUs. Returns false if there was no room.
 pub(crate) fn put(sink: &mut impl Sink, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
     macro_rules! put {
         ($kind:ident, $fields:expr) => {
@@ -40,7 +40,7 @@ pub(crate) fn put(sink: &mut impl Sink, id: u64, record: &GpuRecord<Name<'_>>) -
     }
 }
 
-/// Reads the payload of a record about GPUs. `None` when it is none, or its words do not fit.
+/// Decodes the payload of a record about GPUs. `None` if the kind is another one or the words do not fit it.
 pub(crate) fn decode(
     record_kind: u8,
     flags: u8,

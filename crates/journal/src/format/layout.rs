@@ -1,79 +1,78 @@
-//! The journal's numbers: magic, version, header words, record header. `docs/FORMATS.md` is the prose.
+//! The journal's constants: magic, version, header words, record header. `docs/FORMATS.md` describes them.
 
 /// First word of every segment: `NCCLOTF2` as bytes on disk.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"NCCLOTF2");
-/// Version of the format. A reader refuses a higher one; any change of a record's words raises it.
+/// Version of the format. A reader refuses a higher version; every change to a record's words raises it.
 pub const FORMAT_VERSION: u32 = 1;
 
 /// Bytes of a segment, header included.
 pub const SEGMENT_BYTES: usize = 1 << 20;
 /// Words of a segment.
 pub const SEGMENT_WORDS: usize = SEGMENT_BYTES / 8;
-/// Segments in one journal file; the next file gets the next number.
+/// Segments in one journal file. A full file is followed by the file with the next number.
 pub const SEGMENTS_PER_FILE: usize = 64;
 /// Words of the segment header.
 pub const HEADER_WORDS: usize = 128;
 
-/// Words of the segment header, by meaning. Words not named are zero.
+/// Indices of the words of the segment header. Unnamed words are zero.
 pub mod header {
     /// [`super::MAGIC`].
     pub const MAGIC: usize = 0;
-    /// Low half: format version. Then 16 bits header words, 16 bits slot.
+    /// Low half: format version. High half: header words (16 bits), then slot (16 bits).
     pub const VERSION: usize = 1;
     /// Zero-based index of the segment in its slot.
     pub const ORDER: usize = 2;
     /// Low 16 bits: process tag; next 8: tick source; high half: process id.
     pub const PROCESS: usize = 3;
-    /// When the session began, CLOCK_REALTIME ns: the same in all segments of a part.
+    /// Start of the session, CLOCK_REALTIME ns; the same in all segments of a part.
     pub const SESSION: usize = 4;
     /// Bytes of the segment.
     pub const BYTES: usize = 5;
-    /// Ticks when the segment came into use.
+    /// Ticks at which the segment came into use.
     pub const TICKS: usize = 6;
     /// Bits of [`super::segment_flag`].
     pub const FLAGS: usize = 7;
-    /// Bytes that are valid, header included. Published with release order after each record; on a
-    /// cache line of its own.
+    /// Valid bytes, header included. Published with release order after each record; alone on its cache line.
     pub const COMMITTED: usize = 8;
-    /// How often the recording thread had to prepare a segment itself (so far, for the slot).
+    /// How often the recording thread had to prepare a segment itself; running total of the slot.
     pub const STALLS: usize = 16;
-    /// Events not recorded (so far, for the slot), by kind.
+    /// Starts of events not recorded, by kind; running totals of the slot.
     pub const LOST_STARTS: usize = 17;
-    /// Stops not recorded, by kind.
+    /// Stops not recorded, by kind; running totals of the slot.
     pub const LOST_STOPS: usize = LOST_STARTS + nccl_events::Kind::COUNT;
-    /// State changes not recorded, by kind.
+    /// State changes not recorded, by kind; running totals of the slot.
     pub const LOST_STATES: usize = LOST_STOPS + nccl_events::Kind::COUNT;
-    /// Beginnings and ends of communicators not recorded.
+    /// Starts and ends of communicators not recorded.
     pub const LOST_COMMUNICATORS: usize = LOST_STATES + nccl_events::Kind::COUNT;
-    /// Counters of losses.
+    /// Number of loss counters.
     pub const LOST_WORDS: usize = LOST_COMMUNICATORS + 1 - LOST_STARTS;
-    /// Proxy control events without a state (so far, for the slot): counted instead of recorded.
+    /// Proxy control events without a state, counted instead of recorded; running total of the slot.
     pub const EMPTY_CONTROLS: usize = LOST_STARTS + LOST_WORDS;
-    /// Repetitions of a waiting state (so far, for the slot): counted instead of recorded.
+    /// Repetitions of a waiting state, counted instead of recorded; running total of the slot.
     pub const REPEATED_WAITS: usize = EMPTY_CONTROLS + 1;
-    /// How many events of the slot had been given an id when a start was last lost; 0 when none was.
+    /// How many events of the slot had an id when a start was last lost; 0 if no start was lost.
     pub const STARTED_AT_LOSS: usize = REPEATED_WAITS + 1;
-    /// Losses of threads without a slot, in the order of [`LOST_STARTS`]: only in the first segment of the
-    /// process's first slot, for the whole process.
+    /// Losses of the process's threads without a slot, in the order of [`LOST_STARTS`]. Only in the first segment of
+    /// the process's first slot.
     pub const SLOTLESS_LOST: usize = STARTED_AT_LOSS + 1;
-    /// How many events of the slot had been given an id when the segment came into use. Only where older segments
-    /// may be gone ([`super::segment_flag::FLIGHT`]), and so the next.
+    /// How many events of the slot had an id when the segment came into use. Used, like [`LOST_BEFORE`], only if older
+    /// segments may be gone ([`super::segment_flag::FLIGHT`]).
     pub const STARTED_BEFORE: usize = SLOTLESS_LOST + LOST_WORDS;
-    /// How many of those had been lost.
+    /// How many of the events counted in [`STARTED_BEFORE`] had been lost.
     pub const LOST_BEFORE: usize = STARTED_BEFORE + 1;
-    /// How many slots the process has used: only in the first segment of its first slot.
+    /// Number of slots that the process has used. Only in the first segment of its first slot.
     pub const SLOTS: usize = LOST_BEFORE + 1;
 }
 
 /// Bits of a segment's flags.
 pub mod segment_flag {
-    /// A flight recording: only the last segments of a slot stay. Each can be read without those before it: it states
-    /// anew which thread writes, and every string that it uses, under the number that the string has in the slot.
+    /// A flight recording: only the last segments of a slot are kept. Each can be read without its predecessors: it
+    /// repeats which thread writes, and every string that it uses, under the string's number in the slot.
     pub const FLIGHT: u64 = 1;
 }
 
 const _: () = assert!(header::SLOTS < HEADER_WORDS);
-// The header and the numbers of kinds are those of this version of the format.
+// The header and the numbers of kinds belong to this version of the format.
 const _: () = match (FORMAT_VERSION, HEADER_WORDS, nccl_events::Kind::COUNT) {
     (1, 128, 17) => (),
     _ => panic!("another header or another kind is another version of the format: docs/FORMATS.md, 8"),
@@ -90,7 +89,7 @@ pub const RECORD_MAX_WORDS: usize = 48;
 pub mod kind {
     pub const THREAD_BEGIN: u8 = 0x01;
     pub const THREAD_END: u8 = 0x02;
-    /// A string and the number that stands for it in this slot from here on.
+    /// A string and the number that stands for it in this slot from now on.
     pub const NAME: u8 = 0x03;
     pub const CLOCK_PAIR: u8 = 0x04;
     pub const COMM_INIT: u8 = 0x05;
@@ -107,7 +106,7 @@ pub mod kind {
     pub const GPU_LAUNCH_TIME: u8 = 0x15;
     pub const GPU_NOTICE: u8 = 0x16;
     pub const GPU_COUNTS: u8 = 0x17;
-    /// An event started; the event kind is added.
+    /// An event started. The record kind is this plus the event kind.
     pub const START: u8 = 0x20;
     pub const STOP: u8 = 0x40;
     pub const STATE: u8 = 0x41;
@@ -115,18 +114,18 @@ pub mod kind {
 
 /// Bits of a record's flag byte.
 pub mod flag {
-    /// The event's one boolean: captured, symmetric, complete, intra-batch.
+    /// The event's only boolean: captured, symmetric, complete or intra-batch.
     pub const TRUE: u8 = 1;
 }
 
-/// The first word of a record: kind, flags, words, and a mark that only a record at this place of
-/// this segment carries, so that stale or torn bytes are recognised.
+/// The first word of a record: kind, flags, length in words, and a mark that is valid only at this place of this
+/// segment, so that stale or torn bytes are recognised.
 #[inline]
 pub const fn record_word(kind: u8, flags: u8, words: u16, mark: u32) -> u64 {
     kind as u64 | (flags as u64) << 8 | (words as u64) << 16 | (mark as u64) << 32
 }
 
-/// The mark of a record that begins at `word` of the `order`th segment.
+/// The mark of a record that begins at `word` of the segment with this `order`.
 #[inline]
 #[expect(
     clippy::cast_possible_truncation,

@@ -4,7 +4,7 @@ use nccl_events::control::Switch;
 use nccl_events::gpu::GpuRecord;
 use nccl_events::{Kind, Start, StateArgs};
 
-/// A string of the journal, by number. Zero stands for "no string".
+/// The number of a string in the journal. Zero means "no string".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Symbol(pub u32);
 
@@ -16,11 +16,11 @@ impl Symbol {
 /// One record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// The slot it was written in.
+    /// The slot that contains the record.
     pub slot: u16,
-    /// The tick source's reading when it was written.
+    /// The tick source's value when the record was written.
     pub ticks: u64,
-    /// The event or context it is about; 0 where it is about none.
+    /// The event or context that the record is about; 0 if there is none.
     pub id: u64,
     /// The content.
     pub body: RecordBody,
@@ -46,11 +46,11 @@ pub enum RecordBody {
     CommFinalize {
         end_ticks: u64,
     },
-    /// What is recorded was changed.
+    /// The selection of what is recorded changed.
     Switch(Switch),
-    /// Starts that were not wanted, by kind.
+    /// Starts that were not selected, by kind.
     NotSelected([u64; Kind::COUNT]),
-    /// About GPUs; what the record's id is depends on it.
+    /// A record about GPUs, which also determines the meaning of the record's id.
     Gpu(GpuRecord<Symbol>),
     Start(Start<Symbol>),
     Stop,
@@ -60,7 +60,7 @@ pub enum RecordBody {
     },
 }
 
-/// A communicator's beginning. The record's ticks are those of the call's start.
+/// The creation of a communicator. The record's ticks are those of the call's start.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields of event::CommInit")]
 pub struct CommRecord {
@@ -76,8 +76,8 @@ pub struct CommRecord {
     pub repetition: u32,
 }
 
-/// Takes the records of a journal. The most frequent ones have fast paths: building a [`Record`] for each costs as much
-/// as reading it.
+/// Receives the records of a journal. The most frequent records have fast paths, because building a [`Record`] costs as
+/// much as reading it.
 pub trait Records {
     /// Takes any record.
     fn record(&mut self, record: Record);

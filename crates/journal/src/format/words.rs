@@ -7,7 +7,7 @@ pub(crate) fn word_at(words: &[Word], index: usize) -> Option<u64> {
     words.get(index).map(|word| u64::from_le_bytes(*word))
 }
 
-/// The words of a payload of `N`; `None` for one of another length.
+/// The words of a payload with exactly `N` words; `None` for another length.
 pub(crate) fn numbers<const N: usize>(words: &[Word]) -> Option<[u64; N]> {
     let words: &[Word; N] = words.try_into().ok()?;
     Some(words.map(u64::from_le_bytes))

@@ -1,4 +1,4 @@
-//! The profiler plugins behind the recording one: `chain.json` in the directory of the process.
+//! The profiler plugins chained behind this one: `chain.json` in the directory of the process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use super::{read_json, write_json};
 
-/// Which plugins there were, and what they did not get.
+/// The chained plugins, and the calls that did not reach them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChainReport {
-    /// The plugins, as in `inspector (v5)`.
+    /// The plugins, for example `inspector (v5)`.
     pub plugins: Vec<String>,
-    /// Those that were left out, with the reason.
+    /// Plugins that were not loaded, with the reason.
     pub left_out: Vec<String>,
-    /// What was not handed over, by name; numbers that are 0 are left out.
+    /// Calls that were not passed on, by name; zero counts are omitted.
     pub counts: BTreeMap<String, u64>,
 }
 
 impl ChainReport {
-    /// Whether no plugin was asked for.
+    /// Whether no plugins were requested.
     pub const fn is_empty(&self) -> bool {
         self.plugins.is_empty() && self.left_out.is_empty()
     }
@@ -30,7 +30,7 @@ impl ChainReport {
         part.join("chain.json")
     }
 
-    /// Writes it into a part, if plugins were asked for.
+    /// Writes the report into a part, unless no plugins were requested.
     pub fn write(&self, part: &Path) -> io::Result<()> {
         if self.is_empty() {
             return Ok(());
@@ -38,7 +38,7 @@ impl ChainReport {
         write_json(&Self::path(part), self)
     }
 
-    /// Reads it from a part; `None` where no plugin was asked for, or the file makes no sense.
+    /// Reads the report from a part; `None` if no plugin was requested or the file is malformed.
     pub fn read(part: &Path) -> Option<Self> {
         read_json(&Self::path(part))
     }

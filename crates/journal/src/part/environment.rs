@@ -1,4 +1,4 @@
-//! What the job's launcher put into the environment: rank, size, job id.
+//! Environment variables of the job's launcher: rank, size, job id.
 
 use small_sort::Gather;
 use std::collections::BTreeMap;
@@ -17,23 +17,23 @@ pub struct JobEnvironment {
     pub local_size: Option<u32>,
     /// Number of the host in the job.
     pub node: Option<u32>,
-    /// The launcher's name of the host; in a container the host name may be arbitrary.
+    /// The launcher's name for the host; in a container the host name may be arbitrary.
     pub node_name: Option<String>,
-    /// What the batch system calls the cluster.
+    /// The batch system's name for the cluster.
     pub cluster: Option<String>,
-    /// Job id, with the step where there is one: the first of `ids` in the order of [`JOBS`].
+    /// Job id, with the step if there is one: the first of `ids` in the order of [`JOBS`].
     pub job: Option<String>,
-    /// Every id that the environment has of the job, by variable.
+    /// Every id of the job that the environment contains, by variable.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub ids: BTreeMap<String, String>,
     /// How often torchrun has restarted the workers before this process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restarts: Option<u32>,
-    /// Which launcher the rank came from.
+    /// The launcher that set the rank.
     pub launcher: Option<String>,
 }
 
-/// A launcher's variables; an empty name where it has none.
+/// A launcher's variables. An empty name means that the launcher sets no such variable.
 struct Launcher {
     name: &'static str,
     rank: &'static str,
@@ -41,7 +41,7 @@ struct Launcher {
     local_rank: &'static str,
     local_size: &'static str,
     node: &'static str,
-    /// Without this one it did not start this process: its variables come from further up.
+    /// A variable that the launcher sets in every process it starts. Without it the others come from an outer process.
     needs: &'static str,
 }
 
@@ -59,8 +59,8 @@ macro_rules! launchers {
     };
 }
 
-/// Those that start others' processes come last: the first whose rank is set counts (torchrun inside a Slurm step, say;
-/// jsrun sets Open MPI's variables, PALS and Flux those of PMI).
+/// Launchers that start other launchers come last, because the first one whose rank is set counts: torchrun may run
+/// inside a Slurm step; jsrun also sets Open MPI's variables; PALS and Flux also set those of PMI.
 const LAUNCHERS: &[Launcher] = launchers! {
     "torchrun": "RANK" "WORLD_SIZE" "LOCAL_RANK" "LOCAL_WORLD_SIZE" "GROUP_RANK" "";
     "jsrun": "JSM_NAMESPACE_RANK" "JSM_NAMESPACE_SIZE" "JSM_NAMESPACE_LOCAL_RANK" "JSM_NAMESPACE_LOCAL_SIZE" "" "";
@@ -74,10 +74,10 @@ const LAUNCHERS: &[Launcher] = launchers! {
     "Slurm": "SLURM_PROCID" "SLURM_STEP_NUM_TASKS" "SLURM_LOCALID" "" "SLURM_NODEID" "SLURM_STEP_ID";
 };
 
-/// The variable with which a user, or `nccl-otf2 run`, names the job of a process.
+/// Names the job of a process; set by the user or by `nccl-otf2 run`.
 pub const JOB_VARIABLE: &str = "NCCL_OTF2_JOB";
 
-/// Where job ids come from.
+/// The variables with job ids, in order of precedence.
 const JOBS: &[&str] = &[
     JOB_VARIABLE,
     "SLURM_JOB_ID",
@@ -91,11 +91,11 @@ const JOBS: &[&str] = &[
     "PMIX_NAMESPACE",
 ];
 
-/// Where the names of hosts come from.
+/// The variables with host names, in order of precedence.
 const NODE_NAMES: &[&str] = &["SLURMD_NODENAME", "PMIX_HOSTNAME", "NODE_NAME"];
 
 impl Launcher {
-    /// The job by its variables, if it started this process.
+    /// Reads the launcher's variables; `None` if it did not start this process.
     fn read(&self, get: &impl Fn(&str) -> Option<String>) -> Option<JobEnvironment> {
         let number = |name: &str| get(name).and_then(|value| value.trim().parse::<u32>().ok());
         let rank = number(self.rank)?;
@@ -115,17 +115,17 @@ impl Launcher {
     }
 }
 
-/// The components of a heterogeneous Slurm job share a numbering of ranks, but each has a step of its own with its
-/// own number of tasks: how many there are in all is not said.
+/// The components of a heterogeneous Slurm job number their ranks together, but each is its own step with its own
+/// number of tasks: no variable has the total.
 fn is_heterogeneous(get: &impl Fn(&str) -> Option<String>) -> bool {
     get("SLURM_HET_SIZE").is_some_and(|size| size.trim() != "1")
 }
 
-/// The job id in a variable, with the number that distinguishes the jobs that share it.
+/// The job id in a variable, plus the number that distinguishes jobs with the same id.
 fn job_id(name: &str, get: &impl Fn(&str) -> Option<String>) -> Option<String> {
-    // torchrun's default run id is the word "none": the same for all jobs.
+    // torchrun's default run id is the word "none", so it identifies no job.
     let id = get(name).filter(|id| !id.is_empty() && id != "none")?;
-    // The steps of a Slurm job, and the jobs of an array, have one id.
+    // The steps of a Slurm job share an id, and so do the jobs of an LSF array.
     let place = match name {
         "SLURM_JOB_ID" => get("SLURM_STEP_ID"),
         "LSB_JOBID" => get("LSB_JOBINDEX").filter(|place| place != "0"),
@@ -139,8 +139,8 @@ impl JobEnvironment {
     pub fn from_variables(get: impl Fn(&str) -> Option<String>) -> Self {
         let mut said = LAUNCHERS.iter().filter_map(|launcher| launcher.read(&get));
         let mut job = said.next().unwrap_or_default();
-        // Where a launcher does not say everything, one that gives this process the same rank started it, too. A job of
-        // one is none: an interactive step, within which the other one started the job.
+        // Fill gaps from launchers that give this process the same rank: they started it, too. A size of 1 does not
+        // count: it is an interactive step, within which the other launcher started the job.
         for other in said.filter(|other| other.rank == job.rank) {
             job.size = job.size.or(other.size.filter(|size| *size > 1));
             job.local_rank = job.local_rank.or(other.local_rank);
@@ -155,7 +155,7 @@ impl JobEnvironment {
         job
     }
 
-    /// Names the job, whatever the launcher's variables are.
+    /// Sets the job's name, overriding the launcher's variables.
     pub fn belong_to(&mut self, job: &str) {
         self.job = Some(job.to_owned());
         self.ids.insert(JOB_VARIABLE.to_owned(), job.to_owned());
@@ -179,12 +179,12 @@ pub(in crate::part) mod tests {
         })
     }
 
-    /// Rank, size, rank on the host, size there and node; -1 is not known.
+    /// Rank, size, local rank, local size and node; -1 means unknown.
     #[test]
     fn each_launcher_is_understood() {
         for (variables, launcher, numbers) in [
             ("RANK=11 WORLD_SIZE=16 LOCAL_RANK=3 LOCAL_WORLD_SIZE=8 GROUP_RANK=1", "torchrun", [11, 16, 3, 8, 1]),
-            // Within a step of Slurm its own ranks count.
+            // torchrun's ranks take precedence over those of the Slurm step around it.
             (
                 "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0",
                 "torchrun",
@@ -204,7 +204,7 @@ pub(in crate::part) mod tests {
                 [7, 12, 1, 6, -1],
             ),
             ("MV2_COMM_WORLD_RANK=1 MV2_COMM_WORLD_SIZE=2 MV2_COMM_WORLD_LOCAL_RANK=0", "MVAPICH", [1, 2, 0, -1, -1]),
-            // PALS has the size in PMI's variables only.
+            // For PALS, only PMI's variables have the size.
             (
                 "PALS_RANKID=9 PALS_NODEID=2 PALS_LOCAL_RANKID=1 PALS_LOCAL_SIZE=4 PMI_RANK=9 PMI_SIZE=12 \
                  PBS_JOBID=5.head",
@@ -217,17 +217,17 @@ pub(in crate::part) mod tests {
                 [3, 4, 1, -1, -1],
             ),
             ("PMI_RANK=6 PMI_SIZE=8 MPI_LOCALRANKID=2 MPI_LOCALNRANKS=4", "PMI", [6, 8, 2, 4, -1]),
-            // A size that cannot be is not believed.
+            // A size that does not exceed the rank is ignored.
             ("PMI_RANK=3 PMI_SIZE=2", "PMI", [3, -1, -1, -1, -1]),
             (
                 "SLURM_PROCID=2 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_NTASKS=4 SLURM_LOCALID=0 SLURM_NODEID=1",
                 "Slurm",
                 [2, 4, 0, -1, 1],
             ),
-            // The size of a component is not that of a heterogeneous job.
+            // The size of one component is not the size of the heterogeneous job.
             ("SLURM_PROCID=1 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_HET_SIZE=2", "Slurm", [1, -1, -1, -1, -1]),
             ("SLURM_PROCID=1 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_HET_SIZE=1", "Slurm", [1, 4, -1, -1, -1]),
-            // A step with PMIx has Slurm's size.
+            // A step with PMIx takes its size from Slurm.
             (
                 "PMIX_RANK=2 SLURM_PROCID=2 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=0 SLURM_NODEID=1",
                 "PMIx",
@@ -245,7 +245,7 @@ pub(in crate::part) mod tests {
         assert_eq!(read(""), JobEnvironment::default());
     }
 
-    /// A batch script is task 0 of nothing, and what it starts by other means inherits that.
+    /// A batch script is task 0 but no rank; what it starts without `srun` inherits its variables.
     #[test]
     fn a_batch_script_is_no_rank() {
         let job = read("SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_LOCALID=0 SLURM_JOB_ID=77");
@@ -258,7 +258,7 @@ pub(in crate::part) mod tests {
         for (variables, job, node_name) in [
             ("SLURMD_NODENAME=nid001 LSB_JOBID=12 LSB_JOBINDEX=3", "12.3", Some("nid001")),
             ("LSB_JOBID=12 LSB_JOBINDEX=0", "12", None),
-            // The user has the last word.
+            // The user's variable takes precedence.
             ("NCCL_OTF2_JOB=both SLURM_JOB_ID=77 SLURM_STEP_ID=1", "both", None),
             ("RANK=5 WORLD_SIZE=8 SLURM_JOB_ID=77 SLURM_STEP_ID=0 TORCHELASTIC_RUN_ID=none", "77.0", None),
         ] {

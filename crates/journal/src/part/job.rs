@@ -1,5 +1,5 @@
-//! Which job a directory is of. The first process that records there claims it for its job, in the file `job`; what
-//! other jobs record there goes into directories of their own, `jobs/<job>`.
+//! Assigns directories to jobs. The first process that records in a directory claims it for its job, in the file `job`;
+//! other jobs that record there get their own directories, `jobs/<job>`.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -21,49 +21,49 @@ pub const CLAIM: &str = "job";
 /// Name of the directory of other jobs in a job's directory.
 pub const OTHER_JOBS: &str = "jobs";
 const FORMAT: u32 = 1;
-/// Directories that are tried: more jobs without an id in one place are no accident.
+/// Directories to try before giving up: so many jobs without an id in one place are no accident.
 const MOST_DIRECTORIES: u32 = 10_000;
-/// How often a claim is read that is not whole, before it counts as damaged.
+/// How often an incomplete claim is read before it counts as damaged.
 const CLAIM_READS: u32 = 100;
 const BETWEEN_CLAIM_READS: Duration = Duration::from_millis(10);
 
-/// Which job a directory is of.
+/// The job that a directory belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Claim {
-    /// [`FORMAT`] when it was written.
+    /// [`FORMAT`] of the plugin that wrote the claim.
     pub format: u32,
-    /// What the job is called: its id, or `run-<n>` without one.
+    /// Name of the job: its id, or `run-<n>` if it has none.
     pub name: String,
-    /// The ids of the job, by variable; empty without one.
+    /// The ids of the job, by variable; empty if it has none.
     pub ids: BTreeMap<String, String>,
-    /// NCCL's id of the first communicator of the process that made the claim; 0 where it has none.
+    /// NCCL's id of the first communicator of the process that made the claim; 0 if NCCL gives none.
     pub first_comm: u64,
 }
 
-/// Where a job records.
+/// The directory in which a job records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "fields that say it themselves")]
 pub struct JobDirectory {
     pub path: PathBuf,
     pub job: String,
-    /// The job that had claimed the directory asked for, where that is another one.
+    /// The job that had claimed the requested directory, if it is a different job.
     pub other: Option<String>,
 }
 
-/// Whether a process is of the job that claimed a directory.
+/// Whether a process belongs to the job that claimed a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Relation {
     Same,
     Other,
-    /// They have no id in common.
+    /// The two have no id variable in common.
     Unknown,
 }
 
-/// Finds the directory of a job in the one that was asked for: that itself where it is the job's or nobody's.
+/// Finds a job's directory: the requested one if it belongs to the job or to no job, otherwise one below it.
 ///
-/// Processes that share a communicator are of one job. Without ids to compare, so are all until the processes that
-/// recorded there have ended. `first_comm` is NCCL's id of the process's first communicator, 0 where it has none.
+/// Processes that share a communicator belong to the same job. Without ids to compare, a process joins the recording
+/// unless its processes have ended. `first_comm` is NCCL's id of the process's first communicator, 0 if there is none.
 pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Result<JobDirectory> {
     let mut other = None;
     for number in 1..=MOST_DIRECTORIES {
@@ -75,7 +75,7 @@ pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Resul
             _ if shares_comm => true,
             Relation::Same => true,
             Relation::Other => false,
-            // torchrun restarts its workers when all of them have ended; they continue the latest recording.
+            // torchrun restarts its workers once all of them have ended; the new workers continue the latest recording.
             Relation::Unknown if job.restarts.is_some_and(|restarts| restarts > 0) => {
                 !candidate(out, number + 1, job).exists()
             }
@@ -92,7 +92,7 @@ pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Resul
 /// The claim of a directory, if a job has recorded there.
 ///
 /// # Errors
-/// It cannot be read: whose the directory is, is not known.
+/// The claim cannot be read, so the owner is unknown.
 pub fn owner(out: &Path) -> io::Result<Option<Claim>> {
     let path = out.join(CLAIM);
     let refused = |error: &dyn Display| {
@@ -106,7 +106,7 @@ pub fn owner(out: &Path) -> io::Result<Option<Claim>> {
     }
 }
 
-/// The directories of other jobs in a job's directory.
+/// The directories of other jobs within a job's directory.
 pub fn other_jobs(out: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(out.join(OTHER_JOBS)).into_iter().flatten().flatten();
     let mut jobs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.join(PARTS).is_dir()).collect();
@@ -151,20 +151,20 @@ impl Claim {
     }
 }
 
-/// Whether two ids name one job. `mpirun` in a Slurm job starts some of its processes outside of a step.
+/// Whether two ids denote the same job. `mpirun` in a Slurm job starts some of its processes outside of a step.
 fn is_same_id(one: &str, other: &str) -> bool {
     let is_step_of = |step: &str, job: &str| step.strip_prefix(job).is_some_and(|rest| rest.starts_with('.'));
     one == other || is_step_of(one, other) || is_step_of(other, one)
 }
 
-/// The claim of a directory, made if there is none.
+/// The claim of a directory; makes `ours` if there is none.
 fn claim(directory: &Path, ours: impl FnOnce() -> Claim) -> io::Result<Claim> {
     if let Some(claim) = settled_owner(directory)? {
         return Ok(claim);
     }
     let ours = ours();
     let json = serde_json::to_vec_pretty(&ours).map_err(io::Error::other)?;
-    // A link, so that the file has its content as soon as it is there.
+    // A hard link makes the file appear with its whole content.
     let path = directory.join(CLAIM);
     let draft = directory.join(format!(".{CLAIM}-{}-{}", host::host_name(), std::process::id()));
     private::write(&draft, &json)?;
@@ -172,7 +172,7 @@ fn claim(directory: &Path, ours: impl FnOnce() -> Claim) -> io::Result<Claim> {
     let _best_effort = fs::remove_file(&draft);
     let made = match linked {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            // A file system without links.
+            // The file system has no hard links.
             private::new_file(&path).and_then(|mut file| file.write_all(&json))
         }
         made => made,
@@ -184,7 +184,7 @@ fn claim(directory: &Path, ours: impl FnOnce() -> Claim) -> io::Result<Claim> {
     }
 }
 
-/// The claim, once it is whole: on a file system without links another process may still be writing it.
+/// The claim, once it is complete: without hard links another process may still be writing it.
 fn settled_owner(directory: &Path) -> io::Result<Option<Claim>> {
     for _ in 0..CLAIM_READS {
         if let Ok(found) = owner(directory) {
@@ -195,7 +195,7 @@ fn settled_owner(directory: &Path) -> io::Result<Option<Claim>> {
     owner(directory)
 }
 
-/// The claim that the first part would have made, where there are parts and no claim.
+/// The claim that the first part would have made; for a directory with parts but no claim.
 fn of_first_part(out: &Path) -> Option<Claim> {
     let parts = fs::read_dir(out.join(PARTS)).ok()?.flatten().map(|entry| read_process(&entry.path()).0);
     let first = parts.min_by_key(|process| process.session_start_realtime_ns)?;
@@ -206,9 +206,9 @@ fn of_first_part(out: &Path) -> Option<Claim> {
     Some(claim)
 }
 
-/// Whether processes recorded here, and all have ended, as far as can be told from this host. Who had
-/// the same communicator counts as if it ran. Where NCCL has no ids of communicators, a job also lacks a rank of which
-/// its launcher knows until that has come.
+/// Whether processes recorded here and all have ended, as far as this host can tell. A process with the same
+/// communicator counts as running. Without ids of communicators, a job of the same size that still lacks this
+/// process's rank counts as running, too.
 fn is_over(directory: &Path, job: &JobEnvironment, comm: u64) -> bool {
     let Ok(parts) = fs::read_dir(directory.join(PARTS)) else {
         return false;
@@ -247,7 +247,7 @@ mod tests {
         path.strip_prefix(out).expect("inside").display().to_string()
     }
 
-    /// Where processes with these variables record, one after the other, and their jobs' names.
+    /// The directories and job names of processes with these variables, which record one after the other.
     fn places(jobs: &[&str]) -> Vec<(String, String)> {
         let out = tempfile::tempdir().expect("a directory");
         let of = |job| (place(out.path(), &job, 0), directory(out.path(), &job, 0).expect("a place").job);
@@ -271,11 +271,11 @@ mod tests {
     #[test]
     fn one_job_stays_in_one_place() {
         for jobs in [
-            // The user said so.
+            // The user names the job.
             ["NCCL_OTF2_JOB=x SLURM_JOB_ID=1 SLURM_STEP_ID=0", "NCCL_OTF2_JOB=x SLURM_JOB_ID=1 SLURM_STEP_ID=1"],
             // `mpirun` starts some processes outside of a step.
             ["SLURM_JOB_ID=1", "SLURM_JOB_ID=1 SLURM_STEP_ID=0"],
-            // Its variables do not reach all hosts.
+            // The user's variable does not reach all hosts.
             ["NCCL_OTF2_JOB=x", "PMIX_NAMESPACE=prterun-host-1"],
             ["", ""],
         ] {

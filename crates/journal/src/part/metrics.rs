@@ -1,11 +1,11 @@
-//! The metrics that an archive can have, and sets of them. What each is stands in `docs/MAPPING.md`.
+//! The metrics that an archive can contain, and sets of metrics. `docs/MAPPING.md` defines each metric.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A metric.
+/// A metric of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
@@ -18,10 +18,10 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// All, in order.
+    /// All metrics, in order.
     pub const ALL: [Self; 3] = [Self::BytesInFlight, Self::Bandwidth, Self::NetworkBandwidth];
 
-    /// The name that it is chosen by.
+    /// The name in options.
     pub const fn option(self) -> &'static str {
         match self {
             Self::BytesInFlight => "bytes-in-flight",
@@ -39,7 +39,7 @@ impl Metric {
         }
     }
 
-    /// What it means, for people.
+    /// The description in the archive, for users.
     pub const fn description(self) -> &'static str {
         match self {
             Self::BytesInFlight => {
@@ -55,7 +55,7 @@ impl Metric {
         }
     }
 
-    /// The unit of its values.
+    /// The unit of the values.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::BytesInFlight => "bytes",
@@ -63,29 +63,29 @@ impl Metric {
         }
     }
 
-    /// Whether it is about communicator locations; else it is about net locations.
+    /// Whether the metric belongs to communicator locations; otherwise it belongs to net locations.
     pub const fn is_on_communicator(self) -> bool {
         !matches!(self, Self::NetworkBandwidth)
     }
 }
 
-/// Some of the metrics.
+/// A set of metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Metric>", into = "Vec<Metric>")]
 pub struct MetricSet(u8);
 
 impl MetricSet {
-    /// All of them.
+    /// The set of all metrics.
     pub fn all() -> Self {
         Metric::ALL.into_iter().collect()
     }
 
-    /// Whether a metric is in it.
+    /// Whether the set contains a metric.
     pub const fn has(self, metric: Metric) -> bool {
         self.0 >> metric as u8 & 1 == 1
     }
 
-    /// The metrics in it, in order.
+    /// The metrics of the set, in order.
     pub fn iter(self) -> impl Iterator<Item = Metric> {
         Metric::ALL.into_iter().filter(move |metric| self.has(*metric))
     }
@@ -123,7 +123,7 @@ impl fmt::Display for MetricSet {
 impl FromStr for MetricSet {
     type Err = String;
 
-    /// A list of names, `all` or `none`.
+    /// Parses a list of names, `all` or `none`.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut set = Self::default();
         for word in text.split([',', ' ', '+']).filter(|word| !word.trim().is_empty()) {

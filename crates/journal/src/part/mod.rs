@@ -1,4 +1,4 @@
-//! The directory of one process, its part: what it is called, and what lies beside the journal.
+//! The directory of one process, its part: its name and the files next to the journal.
 
 pub mod chain;
 pub mod environment;
@@ -29,23 +29,23 @@ pub const PROCESS: &str = "process.json";
 /// Name of the completion mark in a part.
 pub const DONE: &str = "done";
 
-/// Writes one of the files of a part, as JSON.
+/// Writes a JSON file of a part.
 fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     private::write(path, &serde_json::to_vec(value).map_err(io::Error::other)?)
 }
 
-/// Reads one of the files of a part; `None` if there is none, or it makes no sense.
+/// Reads a JSON file of a part; `None` if it is missing or malformed.
 fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&regular_files::read(path, MOST_DESCRIPTION_BYTES).ok()?).ok()
 }
 
-/// The name of a part: that of its directory.
+/// The name of a part, which is the name of its directory.
 pub fn part_name(part: &Path) -> String {
     let name = part.file_name().unwrap_or(part.as_os_str());
     name.to_string_lossy().into_owned()
 }
 
-/// Reads who recorded a part, and what of that cannot be read, and why.
+/// Reads the process that recorded a part. The string lists fields that cannot be read and why; empty if all can.
 pub fn read_process(part: &Path) -> (ProcessInfo, String) {
     let bytes = match regular_files::read(&part.join(PROCESS), MOST_DESCRIPTION_BYTES) {
         Ok(bytes) => bytes,
@@ -60,13 +60,13 @@ pub fn read_process(part: &Path) -> (ProcessInfo, String) {
 
 type Fields = serde_json::Map<String, Value>;
 
-/// Reads from text again: to read from values, too, would take 40 KB of code.
+/// Converts to text and back: deserialising from values as well would add 40 KB of code.
 fn of_fields(fields: &Fields) -> Result<ProcessInfo, String> {
     let read = serde_json::to_vec(fields).and_then(|json| serde_json::from_slice(&json));
     read.map_err(|error| error.to_string().split(" at line ").next().unwrap_or_default().to_owned())
 }
 
-/// Takes all fields that can be read, nested ones too, and names those that cannot.
+/// Takes all fields that can be read, including nested ones, and names those that cannot.
 fn good_fields(fields: Fields) -> (ProcessInfo, String) {
     let check = |name: &str, value: &Value| of_fields(&Fields::from_iter([(name.to_owned(), value.clone())]));
     let (mut good, mut bad) = (Fields::new(), Vec::new());

@@ -1,7 +1,7 @@
-//! What of the recorded goes into the archive, and how: chosen when it is written, not when it is recorded.
+//! Which records go into the archive, and how: chosen when the archive is written, not when it is recorded.
 //!
-//! The choice of a process is in its `process.json`, the one a part was written with in its manifest: all parts of an
-//! archive are to be written alike.
+//! The choice of the process is in its `process.json`; the choice with which a part was written is in the part's
+//! manifest. All parts of an archive must be written with the same choice.
 
 use std::str::FromStr;
 
@@ -31,10 +31,10 @@ macro_rules! choice {
         }
 
         impl $name {
-            /// All, with their names.
+            /// All choices, with their names.
             pub const CHOICES: &'static [(&'static str, Self)] = &[$(($text, Self::$variant),)+];
 
-            /// The name, as it is chosen by.
+            /// The name in options.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text,)+ }
             }
@@ -55,39 +55,39 @@ macro_rules! choice {
 }
 
 choice! {
-    /// Which kinds of events are shown, of those that were recorded. What is left out is counted, and still
-    /// tells when operations ran and what they moved.
+    /// Which recorded kinds of events are shown. Hidden events are counted, and still determine when operations ran
+    /// and what they moved.
     Level {
         /// Calls, launches, collectives, point-to-point and copy-engine operations.
         Light "light",
-        /// These, and proxy operations.
+        /// `Light` and proxy operations.
         Standard "standard",
-        /// Everything.
+        /// All kinds.
         #[default]
         Full "full",
     }
 }
 
 choice! {
-    /// What kind of location a communicator location is.
+    /// The OTF2 location type of communicator locations.
     CommLocations {
         /// A stream of the GPU.
         #[default]
         Stream "stream",
-        /// A thread of the process: for tools that show communication of threads only.
+        /// A CPU thread, for tools that show only the communication of threads.
         Cpu "cpu",
     }
 }
 
 choice! {
-    /// Which records collectives have on their communicator location.
+    /// Which records collectives have on their communicator location, besides regions.
     CollectiveRecords {
         /// `MpiCollectiveBegin` and `MpiCollectiveEnd` around the operation.
         #[default]
         Blocking "blocking",
         /// `NonBlockingCollectiveRequest` when it was enqueued, `NonBlockingCollectiveComplete` when it ended.
         Nonblocking "nonblocking",
-        /// None: regions only.
+        /// No records.
         None "none",
     }
 }
@@ -98,7 +98,7 @@ impl Level {
         self as u8 >= Self::of(kind) as u8
     }
 
-    /// The lowest level that has a kind.
+    /// The lowest level that shows a kind.
     const fn of(kind: Kind) -> Self {
         match nccl_events::Preset::of(kind) {
             nccl_events::Preset::Light => Self::Light,
@@ -108,7 +108,7 @@ impl Level {
     }
 }
 
-/// What somebody asks for when an archive is written again; the rest stays as it was.
+/// Options given when an archive is written again; the others stay as they were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields of `ArchiveOptions`")]
 pub struct ArchiveWishes {
@@ -119,12 +119,12 @@ pub struct ArchiveWishes {
 }
 
 impl ArchiveWishes {
-    /// Whether anything is asked for.
+    /// Whether no option is given.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What was, with what is asked for instead.
+    /// `before`, overridden by the options given here.
     pub fn over(&self, before: ArchiveOptions) -> ArchiveOptions {
         ArchiveOptions {
             level: self.level.unwrap_or(before.level),
@@ -136,7 +136,7 @@ impl ArchiveWishes {
 }
 
 impl ArchiveOptions {
-    /// The choices in words: name of the option and value.
+    /// Option names and values, as text.
     pub fn named(&self) -> [(&'static str, String); 4] {
         [
             ("LEVEL", self.level.name().to_owned()),
@@ -146,13 +146,13 @@ impl ArchiveOptions {
         ]
     }
 
-    /// Whether event files written with these are good for `other`, too: only unify looks at the rest.
+    /// Whether event files written with these options are also valid for `other`. Only unify uses the other options.
     pub fn same_events(&self, other: &Self) -> bool {
         let with_lanes_of_other = Self { comm_locations: other.comm_locations, ..*self };
         with_lanes_of_other == *other
     }
 
-    /// The metrics that are computed, in the order of their numbers in a part.
+    /// The metrics to compute, in the order of their numbers in a part.
     pub fn metrics(&self) -> Vec<Metric> {
         self.metrics.iter().collect()
     }

@@ -1,4 +1,4 @@
-//! Who recorded: `process.json` in every part, written when recording begins.
+//! The recording process: `process.json` in every part, written when recording begins.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,48 +9,48 @@ use crate::part::options::ArchiveOptions;
 /// Version of `process.json`.
 pub const PROCESS_FORMAT: u32 = 1;
 
-/// The process of a part. Every field has a default: a torn file still gives an archive.
+/// The process of a part. Every field has a default, so that a torn file still yields an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "fields that say it themselves")]
 pub struct ProcessInfo {
-    /// [`PROCESS_FORMAT`] when it was written.
+    /// [`PROCESS_FORMAT`] of the plugin that wrote the file.
     pub format: u32,
     pub host: String,
-    /// The kernel's boot id: processes with the same one share a clock.
+    /// The kernel's boot id. Processes with the same boot id share a clock.
     pub boot_id: String,
     pub pid: u32,
-    /// The process id namespace, as `/proc/self/ns/pid` names it: a container counts its processes from 1 again.
+    /// The process id namespace as in `/proc/self/ns/pid`. Each container numbers its processes from 1.
     pub pid_namespace: String,
-    /// When the process started, in clock ticks since the host's boot; 0 where not known. Process ids are used again,
-    /// ids with a start are not.
+    /// When the process started, in clock ticks since the host's boot; 0 if unknown. The kernel reuses process ids, but
+    /// not with the same start time.
     pub start_ticks: u64,
     /// When recording began, CLOCK_REALTIME ns.
     pub session_start_realtime_ns: u64,
-    /// The job that the part is of, as the claim of its directory names it; empty where there is none.
+    /// The part's job, as named by the claim of its directory; empty if there is no claim.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub job: String,
-    /// NCCL's id of the first communicator; 0 where it has none. Processes that share one are of one job.
+    /// NCCL's id of the first communicator; 0 if NCCL gives none. Processes with the same id belong to the same job.
     #[serde(skip_serializing_if = "is_zero")]
     pub first_comm: u64,
-    /// What the launcher's variables say.
+    /// The launcher's environment variables.
     pub environment: JobEnvironment,
-    /// The running NCCL (`2.28.9`); empty where it cannot be asked.
+    /// The version of the running NCCL (`2.28.9`); empty if unknown.
     pub nccl_version: String,
-    /// `RCCL` where that is the library; else empty.
+    /// `RCCL` if NCCL is RCCL; otherwise empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub library: String,
-    /// Which `ncclProfiler_v<N>` table NCCL called first.
+    /// N of the `ncclProfiler_v<N>` table that NCCL called first.
     pub table: u8,
     pub plugin_version: String,
     pub tick_source: String,
-    /// The activation mask asked for, cut to what the table has.
+    /// The requested activation mask, restricted to the events of the table.
     pub event_mask: u32,
-    /// The same by name.
+    /// The events in `event_mask`, by name.
     pub events: Vec<String>,
     pub command: Vec<String>,
     pub working_directory: String,
-    /// How its part of the archive is to be written.
+    /// How the part is to be written to an archive.
     pub archive: ArchiveOptions,
     /// When this copy of a running process's part was made, CLOCK_REALTIME ns; 0 for the part itself.
     #[serde(skip_serializing_if = "is_zero")]
@@ -58,7 +58,7 @@ pub struct ProcessInfo {
 }
 
 impl ProcessInfo {
-    /// Whether the process runs, as far as can be told from here.
+    /// Whether the process runs, as far as this process can tell.
     pub fn life(&self) -> Life {
         let key = ProcessKey {
             boot_id: self.boot_id.clone(),
@@ -69,8 +69,8 @@ impl ProcessInfo {
         key.life()
     }
 
-    /// Whether another process than this one still records into the part. One of another host is taken for dead: who
-    /// finalizes there knows better.
+    /// Whether a process other than this one still records into the part. A process of another host counts as dead:
+    /// whoever finalizes a part from another host knows better.
     pub fn is_recording(&self) -> bool {
         let is_other = self.pid != 0 && self.pid != std::process::id();
         is_other && self.snapshot_realtime_ns == 0 && self.life().is_there()
@@ -89,8 +89,8 @@ pub fn command() -> Vec<String> {
     text.split_terminator('\0').map(str::to_owned).collect()
 }
 
-/// NCCL's version number as people write it.
+/// NCCL's version number in the usual notation.
 pub fn nccl_version_text(version: u32) -> String {
-    // Up to 2.8 one digit less for the minor version: no profiler there.
+    // Up to 2.8 the minor version has one digit less, but those releases have no profiler.
     if version == 0 { String::new() } else { format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100) }
 }

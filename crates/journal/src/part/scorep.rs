@@ -1,4 +1,4 @@
-//! What the live bridge to Score-P forwarded: `scorep.json` in the directory of the process.
+//! Report of the live bridge to Score-P: `scorep.json` in the directory of the process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,33 +8,33 @@ use serde::{Deserialize, Serialize};
 
 use super::{read_json, write_json};
 
-/// What a session forwarded; in the part's file `scorep.json`.
+/// What a session forwarded to Score-P.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScorepReport {
-    /// Which Score-P, which functions, which threads.
+    /// The Score-P library, its functions and the threads.
     pub target: String,
-    /// Numbers by name; those that are 0 are left out.
+    /// Counts by name; zero counts are omitted.
     pub counts: BTreeMap<String, u64>,
 }
 
 impl ScorepReport {
-    /// The file in a part.
+    /// Path of the file in a part.
     pub fn path(part: &Path) -> PathBuf {
         part.join("scorep.json")
     }
 
-    /// Writes it into a part.
+    /// Writes the report into a part.
     pub fn write(&self, part: &Path) -> io::Result<()> {
         write_json(&Self::path(part), self)
     }
 
-    /// Reads it from a part; `None` where nothing was forwarded, or the file makes no sense.
+    /// Reads the report from a part; `None` if nothing was forwarded or the file is malformed.
     pub fn read(part: &Path) -> Option<Self> {
         read_json(&Self::path(part))
     }
 
-    /// For the closing line, as in `Score-P got 24 calls and 8 operations, not 2 operations`.
+    /// Text for the closing line, for example `Score-P got 24 calls and 8 operations, not 2 operations`.
     pub fn summary(&self) -> String {
         let number = |name: &str| self.counts.get(name).copied().unwrap_or(0);
         let sum =

@@ -1,4 +1,4 @@
-//! Reads all slots of a journal side by side, in the order of time.
+//! Reads all slots of a journal together, in chronological order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,18 +11,18 @@ use crate::format::record::Record;
 use crate::segments::Symbols;
 use crate::segments::segment::{Names, SegmentPlace, SlotStrings, Stretch, read_record, read_words};
 
-/// The records of a journal in the order of their ticks; of equal ticks by slot. A slot's own records stay in their
-/// order. It holds a segment of each slot. [`super::Journal::read`] says what is wrong or missing.
+/// The records of a journal ordered by ticks, then by slot. A slot's own records keep their order. Holds one segment of
+/// each slot in memory. Only [`super::Journal::read`] reports problems and losses.
 #[derive(Debug)]
 pub struct InOrder {
     slots: Vec<Slot>,
-    /// The slots that have a record, by its ticks.
+    /// The slots that have a next record, by its ticks.
     due: BinaryHeap<Reverse<(u64, usize)>>,
     symbols: Symbols,
 }
 
 impl Segments {
-    /// Reads what was committed when the journal was opened. Strings have their numbers in `symbols`.
+    /// Reads what was committed when the journal was opened. `symbols` assigns the numbers of strings.
     pub fn in_order(&self, symbols: Symbols) -> InOrder {
         let slots = self.0.iter().map(|(number, places)| Slot::new(*number, places.clone()));
         let mut records = InOrder { slots: slots.collect(), due: BinaryHeap::new(), symbols };
@@ -54,7 +54,7 @@ impl Iterator for InOrder {
 struct Slot {
     number: u16,
     places: vec::IntoIter<SegmentPlace>,
-    /// The segment that is being read, its committed words, and the next word.
+    /// The segment being read, followed by its buffer, its committed words and the index of the next word.
     place: Option<SegmentPlace>,
     buffer: Vec<u8>,
     end: usize,

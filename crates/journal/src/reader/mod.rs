@@ -1,6 +1,6 @@
-//! Reads the journal of one process: every committed record, slot by slot, and what is wrong or missing.
+//! Reads the journal of one process: every committed record, slot by slot, and everything wrong or missing.
 //!
-//! A reader is a [`Follower`] that is polled once. It may run in a job's process, so it has one file open at a time.
+//! A reader is a [`Follower`] polled once. It may run in a process of the job, so it opens one file at a time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,19 +16,19 @@ pub use in_order::InOrder;
 
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// What reading returned beside the records.
+/// What reading returns besides records.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// The strings; index by [`crate::format::record::Symbol`].
     pub symbols: Symbols,
-    /// What could not be used.
+    /// Places that could not be used.
     pub problems: Vec<Problem>,
     /// What was not recorded.
     pub losses: Losses,
     /// What a flight recording removed.
     pub removed: Removed,
-    /// How many events were given an id: the highest number of each slot, recorded or lost, which is told apart from
-    /// how many records and losses there are. Empty proxy control events give theirs back.
+    /// How many events were given an id, recorded or lost: the sum of the highest numbers of all slots, which is
+    /// independent of the numbers of records and losses. Empty proxy control events return their ids.
     pub started: u64,
     /// Records read.
     pub records: u64,
@@ -36,7 +36,7 @@ pub struct Outcome {
     pub bytes: u64,
 }
 
-/// The journal of one process, opened.
+/// An opened journal of one process.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the functions of `Follower` have these names")]
 pub struct Journal {
@@ -49,7 +49,7 @@ pub struct Journal {
     found: Polled,
 }
 
-/// Where the records of a journal are, by slot.
+/// The segments of a journal, by slot.
 #[derive(Clone, Debug)]
 pub struct Segments(BTreeMap<u16, Vec<SegmentPlace>>);
 
@@ -74,7 +74,7 @@ impl Journal {
         Segments(self.follower.segments())
     }
 
-    /// Reads every committed record, slot by slot, in the order it was written in its slot.
+    /// Reads every committed record, slot by slot, in the order of writing.
     pub fn read(mut self, sink: &mut impl Records) -> Outcome {
         let segments = self.follower.segments();
         let bytes = segments.values().flatten().map(|place| place.committed).sum();
@@ -85,7 +85,7 @@ impl Journal {
         let mut problems = read.problems;
         problems.extend(unread);
         let gone = read.discarded;
-        // A flight recording removes its oldest files while it is read; another journal loses none.
+        // A flight recording may remove its oldest files during the reading; any other journal must lose none.
         if !removed.is_window && gone.segments > 0 {
             let reason = format!("{} segments were removed while they were read", gone.segments);
             problems.push(Problem { path: self.directory, offset: 0, reason, lost_bytes: gone.bytes });

@@ -1,4 +1,4 @@
-//! How many records of a segment were read, and which event was the last.
+//! Counts the records that are read from a segment, and keeps the highest event number.
 
 use crate::format::record::{Record, Records, Symbol};
 use nccl_events::id::EventId;

@@ -1,5 +1,5 @@
-//! Segments that should be there: a machine that went down before its disk had all, or a file that was cut or lost,
-//! leaves others behind them.
+//! Missing segments. A machine that crashed before its disk had all data, or a file that was truncated or lost, can
+//! leave later segments behind.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -8,10 +8,10 @@ use crate::format::layout::SEGMENT_BYTES;
 use crate::segments::Problem;
 use crate::segments::segment::SegmentPlace;
 
-/// Orders that nothing has: from, up to and including.
+/// A range of missing orders; both ends are inclusive.
 pub(crate) type Gap = (u64, u64);
 
-/// What is missing before each of the orders, which are sorted and begin with 0 where nothing is missing.
+/// The gap before each of the sorted orders. The first order is expected to be 0.
 pub(crate) fn before_each(orders: impl Iterator<Item = u64>) -> impl Iterator<Item = Option<Gap>> {
     let mut due = 0;
     orders.map(move |order| {
@@ -21,11 +21,11 @@ pub(crate) fn before_each(orders: impl Iterator<Item = u64>) -> impl Iterator<It
     })
 }
 
-/// The slots without a segment and with nothing where their first one was, of a process that has used so many.
+/// Problems for those of a process's `used` slots that have no segment and nothing at the place of their first one.
 pub(crate) fn of_slots(directory: &Path, found: impl Iterator<Item = u16>, used: u64) -> impl Iterator<Item = Problem> {
     before_each(found.map(u64::from).chain([used])).flatten().filter_map(|(from, to)| {
         let path = directory.join(format!("{from}.0"));
-        // A running process may have made it meanwhile.
+        // A running process may have created the file in the meantime.
         let mut magic = [0; 8];
         let read = regular_files::open(&path, u64::MAX).and_then(|mut file| file.read_exact(&mut magic));
         let is_there = read.is_ok() && magic != [0; 8];
@@ -34,7 +34,7 @@ pub(crate) fn of_slots(directory: &Path, found: impl Iterator<Item = u16>, used:
     })
 }
 
-/// That segments of a slot are missing before this place.
+/// The problem that segments of a slot are missing before this place.
 pub(crate) fn problem(slot: u16, (from, to): Gap, place: &SegmentPlace) -> Problem {
     let missing = (to - from).saturating_add(1);
     let reason = match missing {

@@ -9,29 +9,29 @@ pub(crate) const HEADER_BYTES: usize = 8 * HEADER_WORDS;
 
 pub(crate) type HeadWords = [u64; HEADER_WORDS];
 
-/// What lies where a segment can begin.
+/// Contents of a place where a segment can begin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Head {
-    /// Prepared, not in use yet; or its process died while it wrote the header.
+    /// A prepared segment that is not in use yet, or whose process died while it wrote the header.
     Unused,
-    /// No header.
+    /// Not a valid header.
     Damaged,
-    /// A segment of this format, which is newer than this version reads.
+    /// A segment of a newer format version than this reader supports.
     Newer(u32),
     /// A segment.
     Used(SegmentHead),
 }
 
-/// The header of a segment in use, but for its counters.
+/// The header of a segment in use, without its counters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SegmentHead {
     pub(crate) slot: u16,
     pub(crate) order: u64,
     pub(crate) committed: u64,
     pub(crate) process: Recorder,
-    /// How many events of the slot had been given an id when a start was last lost.
+    /// How many events of the slot had an id when a start was last lost.
     pub(crate) started_at_loss: u64,
-    /// In a flight recording: what its header has about the segments before it.
+    /// For a flight recording: what the header states about earlier segments.
     pub(crate) alone: Option<OldestSegment>,
 }
 
@@ -59,7 +59,7 @@ impl Head {
         let version = word(header::VERSION);
         match word(header::MAGIC) {
             MAGIC => {}
-            // No more than a header: its process died while it wrote that, the magic last.
+            // Only a header is committed: the process died while it wrote the header, whose magic is written last.
             0 if word(header::COMMITTED) <= 8 * u64::from(high(version) & 0xffff) => return Self::Unused,
             _ => return Self::Damaged,
         }
@@ -69,7 +69,7 @@ impl Head {
         let events = |index: usize| word(index).min(MOST);
         let order = word(header::ORDER);
         let process = word(header::PROCESS);
-        // 0 is no tag: every id would be of another process, and who follows waits for a tag.
+        // 0 is no valid tag: all ids would belong to another process, and followers wait for a tag.
         if low(process) & 0xffff == 0 {
             return Self::Damaged;
         }

@@ -1,18 +1,18 @@
-//! Losses, from the headers of segments.
+//! Losses, read from the headers of segments.
 
 use crate::format::layout::header;
 use nccl_events::Kind;
 
-/// What the recording half could not record, from the segment headers.
+/// What the process could not record, from the segment headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Starts not recorded, by kind.
     pub starts: [u64; Kind::COUNT],
-    /// Stops not recorded, by kind: [`Kind::Unknown`] has those of handles that this process did not make.
+    /// Stops not recorded, by kind. [`Kind::Unknown`] counts stops of handles that this process did not create.
     pub stops: [u64; Kind::COUNT],
     /// State changes not recorded, by kind.
     pub states: [u64; Kind::COUNT],
-    /// Beginnings and ends of communicators not recorded.
+    /// Starts and ends of communicators not recorded.
     pub communicators: u64,
     /// How often a recording thread prepared a segment itself.
     pub stalls: u64,
@@ -22,7 +22,7 @@ pub struct Losses {
     pub repeated_waits: u64,
 }
 
-/// An upper bound of each counter: a day of nothing but losses of one kind on one thread. A damaged header can hold any
+/// An upper bound of each counter: what one thread can lose of one kind in a day. A damaged header can contain any
 /// number, and sums over all kinds and slots must not overflow.
 pub(super) const MOST: u64 = 1 << 42;
 
@@ -46,7 +46,7 @@ impl Losses {
         self.repeated_waits += other.repeated_waits;
     }
 
-    /// The counters of losses that begin at a word of a segment's header.
+    /// The loss counters that begin at word `first` of a segment's header.
     fn at(head: &[u64], first: usize) -> Self {
         let from = |word: usize| first + word - header::LOST_STARTS;
         let word = |index: usize| head.get(from(index)).copied().unwrap_or(0).min(MOST);
@@ -67,7 +67,7 @@ impl Losses {
     }
 }
 
-/// The losses of a slot in the header of its segment.
+/// The losses of a slot, from the header of its newest segment.
 pub(crate) fn losses(head: &[u64]) -> Losses {
     let word = |index: usize| head.get(index).copied().unwrap_or(0).min(MOST);
     Losses {

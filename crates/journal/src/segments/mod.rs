@@ -1,4 +1,4 @@
-//! What reading a journal rests on: segments with their headers, records and strings; what is missing or damaged.
+//! Basis of reading a journal: segments with headers, records and strings; missing and damaged places.
 
 use std::io;
 use std::path::PathBuf;
@@ -21,11 +21,11 @@ pub use symbols::Symbols;
 pub struct Problem {
     /// The file.
     pub path: PathBuf,
-    /// Where in it, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// What was found there.
+    /// What was found at the offset.
     pub reason: String,
-    /// Committed bytes that were left out because of it.
+    /// Committed bytes that were skipped because of the problem.
     pub lost_bytes: u64,
 }
 

@@ -1,25 +1,25 @@
-//! What a flight recording removed, by the headers of the oldest segments.
+//! What a flight recording removed, from the headers of the oldest segments.
 
 use std::collections::BTreeMap;
 
 use nccl_events::id::EventId;
 
-/// What was recorded and then removed on purpose: not a loss.
+/// What was recorded and then removed on purpose, as opposed to lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Whether it is a flight recording.
+    /// Whether the journal is a flight recording.
     pub is_window: bool,
-    /// Starts of events that were recorded.
+    /// Removed starts of events.
     pub starts: u64,
-    /// Segments that are gone.
+    /// Removed segments.
     pub segments: u64,
-    /// From when on the records of all threads are there; 0 when nothing is gone.
+    /// The tick from which the records of all threads are complete; 0 if nothing was removed.
     pub since_ticks: u64,
-    /// By slot: the numbers of events up to this one are gone.
+    /// Highest number of a removed event, by slot.
     last: BTreeMap<u16, u64>,
 }
 
-/// What the header of a slot's oldest segment has about the segments before it.
+/// What the header of a slot's oldest segment states about earlier segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OldestSegment {
     pub(crate) order: u64,
@@ -40,15 +40,15 @@ impl Removed {
         self.last.insert(slot, oldest.started_before);
     }
 
-    /// Whether the start of the event with this id is gone.
+    /// Whether the start of the event with this id was removed.
     pub fn has(&self, id: u64, process_tag: u16) -> bool {
         let id = EventId::from_raw(id);
         let last = self.last.get(&id.slot()).copied().unwrap_or(0);
         id.tag() == process_tag && !id.is_unrecorded() && id.sequence() <= last
     }
 
-    /// How many events of the same thread that are gone, too, came after the one with this id; `None` where that is not
-    /// gone.
+    /// How many later events of the same thread were removed as well; `None` if the event with this id was not
+    /// removed.
     pub fn starts_after(&self, id: u64, process_tag: u16) -> Option<u64> {
         let sequence = EventId::from_raw(id).sequence();
         let last = self.last.get(&EventId::from_raw(id).slot()).copied()?;

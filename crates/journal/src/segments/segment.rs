@@ -1,4 +1,4 @@
-//! Where a segment of a journal lies, and how one record after the other is read from it.
+//! The place of a segment in a journal, and the reading of its records one by one.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -24,7 +24,7 @@ pub(crate) struct SegmentPlace {
     pub(crate) offset: u64,
     pub(crate) order: u64,
     pub(crate) committed: u64,
-    /// In a flight recording: what its header has about the segments before it.
+    /// For a flight recording: what the header states about earlier segments.
     pub(crate) alone: Option<OldestSegment>,
 }
 
@@ -44,18 +44,18 @@ const _: () = assert!(kind::START as usize + Kind::COUNT <= kind::STOP as usize)
 #[derive(Clone, Copy)]
 pub(crate) struct Stretch<'a> {
     pub(crate) words: &'a [Word],
-    /// Which word of the segment is the first of them.
+    /// Index in the segment of the first of `words`.
     pub(crate) first: usize,
 }
 
-/// A slot, and where its strings go.
+/// A slot, and the tables for its strings.
 pub(crate) struct SlotStrings<'a> {
     pub(crate) slot: u16,
     pub(crate) names: &'a mut Names,
     pub(crate) symbols: &'a mut Symbols,
 }
 
-/// The strings of a slot by number. In a flight recording they come in any order, and some never.
+/// The strings of a slot by number. In a flight recording they arrive in any order and may be incomplete.
 #[derive(Debug)]
 pub(crate) struct Names(Vec<Option<Symbol>>);
 
@@ -68,7 +68,7 @@ impl Names {
         self.0.get(usize::from(number)).copied().flatten()
     }
 
-    /// Where a string goes, unless another number was due.
+    /// The entry for a string. An error if another number was due.
     fn place(&mut self, number: u16, in_any_order: bool) -> Result<&mut Option<Symbol>, String> {
         let (number, due) = (usize::from(number), self.0.len());
         let is_due = number == due || in_any_order && number > 0;
@@ -82,8 +82,8 @@ impl Names {
     }
 }
 
-/// Reads the records that begin in a range of a segment's words, all of which the stretch has. Returns where the next
-/// one begins, and why it cannot be read if that is so.
+/// Reads the records that begin in a range of a segment's words; the stretch contains the whole range. Returns where
+/// the next record begins, and if it is bad, the reason.
 pub(crate) fn read_records(
     stretch: Stretch<'_>,
     range: Range<usize>,
@@ -101,7 +101,7 @@ pub(crate) fn read_records(
     (at, None)
 }
 
-/// Reads the record at word `at` of a segment and passes it on, unless it is a new string. Returns its length.
+/// Reads the record at word `at` of a segment. Stores a new string, passes on any other record. Returns its length.
 #[inline]
 pub(crate) fn read_record(
     stretch: Stretch<'_>,
@@ -127,8 +127,8 @@ pub(crate) fn read_record(
     let [_, ticks, id, payload @ ..] = record else {
         return Err("record without a header".to_owned());
     };
-    // A length that was changed so that it fits again swallows whole records: one that is not as usual is looked
-    // through.
+    // A corrupt length that happens to end at a record swallows whole records: search records of unusual length for
+    // record headers.
     if usual_words(record_kind, payload) != Some(payload.len()) {
         let begins = |word: usize| is_record_head(word_at(record, word), mark(place.order, at + word));
         if has_mark(record, place.order, at) && (1..length).any(begins) {
@@ -164,14 +164,14 @@ pub(crate) fn read_record(
         .ok_or_else(|| format!("record of kind {record_kind:#x} and {length} words does not make sense"))
 }
 
-/// Whether a word behind the first has the mark of its place. Looks at all, without a branch: each record is asked.
+/// Whether a word behind the first has the mark of its place. Checks all words without branches: runs for each record.
 #[inline]
 fn has_mark(record: &[Word], order: u64, at: usize) -> bool {
     let behind = record.iter().enumerate().skip(1);
     behind.fold(false, |any, (word, bytes)| any | (high(u64::from_le_bytes(*bytes)) == mark(order, at + word)))
 }
 
-/// Whether a word begins a record at the place of this mark: no payload looks so by chance.
+/// Whether a word is a record header with this mark. No payload looks like one by chance.
 fn is_record_head(word: Option<u64>, mark: u32) -> bool {
     word.is_some_and(|word| {
         let length = usize::try_from((word >> 16) & 0xffff).unwrap_or(0);
@@ -182,10 +182,10 @@ fn is_record_head(word: Option<u64>, mark: u32) -> bool {
     })
 }
 
-/// Words that the two records behind the committed ones can take at most, but for the second's payload.
+/// The most words that two records behind the committed ones can take, without the second's payload.
 pub(crate) const BEHIND_WORDS: usize = RECORD_MAX_WORDS + 1;
 
-/// The committed words of a segment, as far as the file has them, and the words of two records behind.
+/// The committed words of a segment, as far as the file has them, and the words of up to two records behind them.
 pub(crate) fn read_words<'a>(place: &SegmentPlace, buffer: &'a mut Vec<u8>) -> io::Result<(&'a [Word], &'a [Word])> {
     let mut file = regular_files::open(&place.path, u64::MAX)?;
     file.seek(SeekFrom::Start(place.offset))?;
@@ -197,15 +197,14 @@ pub(crate) fn read_words<'a>(place: &SegmentPlace, buffer: &'a mut Vec<u8>) -> i
     Ok(words.split_at(count.min(words.len())))
 }
 
-/// How many bytes are committed at this moment; none where that cannot be read any more.
+/// The currently committed bytes; `None` if they cannot be read any more.
 pub(crate) fn committed_now(file: &File, place: &SegmentPlace) -> Option<u64> {
     let mut bytes = [0; 8];
     file.read_exact_at(&mut bytes, place.offset + 8 * header::COMMITTED as u64).ok()?;
     Some(u64::from_le_bytes(bytes).min(SEGMENT_BYTES as u64))
 }
 
-/// What is not as it should be at the end of a segment's committed bytes, of which the file has `end` words, and then
-/// those `beyond`.
+/// Checks the end of a segment's committed bytes. The file has `end` words of them, followed by the words `beyond`.
 pub(crate) fn problem_at_end(
     place: &SegmentPlace,
     end: usize,
@@ -217,7 +216,7 @@ pub(crate) fn problem_at_end(
         let reason = format!("the file ends after {} bytes of the segment", 8 * end);
         return Some(place.problem(end, reason, missing));
     }
-    // The record that a process was writing when it died is not committed. There cannot be two of them.
+    // A process that died while writing a record leaves it uncommitted, but never two records.
     let records = || {
         let length = |at: usize| {
             let word = word_at(beyond, at).unwrap_or(0);
@@ -226,7 +225,7 @@ pub(crate) fn problem_at_end(
         };
         length(length(0)?)
     };
-    // A process that runs has committed them meanwhile.
+    // A running process has committed these records in the meantime.
     let is_odd = records().is_some() && committed_now() == Some(place.committed);
     is_odd.then(|| place.problem(end, "records go on behind the committed bytes".to_owned(), 0))
 }

@@ -1,4 +1,4 @@
-//! The strings of a journal, each once.
+//! The distinct strings of a journal.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// The number of a string; a new one if it was not known.
+    /// The number of a string; assigns the next number to a new string.
     pub fn intern(&mut self, text: &str) -> Symbol {
         if let Some(&symbol) = self.numbers.get(text) {
             return symbol;
@@ -30,7 +30,7 @@ impl Symbols {
         (1_u32..).zip(&self.texts).map(|(number, _)| Symbol(number))
     }
 
-    /// The string of a number; empty for [`Symbol::NONE`].
+    /// The string with this number; empty for [`Symbol::NONE`].
     pub fn text(&self, symbol: Symbol) -> &str {
         index(symbol.0).checked_sub(1).and_then(|index| self.texts.get(index)).map_or("", String::as_str)
     }

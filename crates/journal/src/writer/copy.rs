@@ -1,7 +1,7 @@
-//! Copies a journal while it is being written: what was committed when its turn came.
+//! Copies a journal while it is being written: for each segment, what is committed when its turn comes.
 //!
-//! Files that are used up never change again: the copy has them by a second name, so that it costs nothing and
-//! outlives the removal of the first. Those in use are copied segment by segment.
+//! A used-up file never changes again: a hard link costs nothing and survives the removal of the original. Files in
+//! use are copied segment by segment.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,8 +15,8 @@ use crate::format::layout::{HEADER_WORDS, MAGIC, SEGMENT_BYTES, header};
 const HEADER_BYTES: usize = 8 * HEADER_WORDS;
 
 impl JournalWriter {
-    /// Copies the journal into a directory that is there. To be called by the maintenance thread, whose work goes on
-    /// between two segments.
+    /// Copies the journal into an existing directory. For the maintenance thread, whose other work continues between
+    /// two segments.
     pub fn copy_to(&self, into: &Path) -> io::Result<()> {
         let current: BTreeMap<u16, u32> = self
             .slots()
@@ -40,7 +40,7 @@ impl JournalWriter {
             };
             let is_used_up = current.get(&slot).is_some_and(|current| number < *current);
             let copy = into.join(name);
-            // Another file system, or one without links: copied as well.
+            // Across file systems, or without hard links, copy this file as well.
             if !is_used_up || std::fs::hard_link(&path, &copy).is_err() {
                 in_use.push((path, copy));
             }
@@ -54,7 +54,7 @@ impl JournalWriter {
     fn copy_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         let from = match File::open(from) {
             Ok(file) => file,
-            // Removed meanwhile, as the recording continues.
+            // The continuing recording has removed the file in the meantime.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -62,7 +62,7 @@ impl JournalWriter {
         let to = options.write(true).create_new(true).mode(0o600).open(to)?;
         let length = from.metadata()?.len();
         let mut segment = Vec::new();
-        // The job continues without the copy.
+        // Without memory only the copy fails; the job continues.
         segment.try_reserve_exact(SEGMENT_BYTES).map_err(|_| io::ErrorKind::OutOfMemory)?;
         segment.resize(SEGMENT_BYTES, 0);
         let mut at = 0;
@@ -70,7 +70,7 @@ impl JournalWriter {
             let Some(head) = segment.get_mut(..HEADER_BYTES) else {
                 break;
             };
-            // The header first: the bytes that it counts as committed are there when the rest is read.
+            // The header first: the bytes that it counts as committed are then complete when the rest is read.
             from.read_exact_at(head, at)?;
             let word = |index: usize| {
                 let bytes = head.as_chunks::<8>().0.get(index);

@@ -15,15 +15,15 @@ use super::space::{Retention, Space, Stop, WriterOptions};
 use crate::format::layout::header;
 use crate::lock::Lock;
 
-/// All slots of a process and what they share.
+/// All slots of a process and their shared state.
 pub struct JournalWriter {
     pub(crate) space: Arc<Space>,
     slots: Lock<Vec<Arc<Slot>>>,
     free: Lock<Vec<SlotWriter>>,
-    /// The first slot's first file: its header counts what threads without a slot lose, so that the count
-    /// survives the process.
+    /// The first file of the first slot. Its header counts the losses of threads without a slot, so that the counts
+    /// survive the process.
     first_file: OnceLock<Arc<JournalFile>>,
-    /// Events that threads without a slot have started.
+    /// Number of events that threads without a slot have started.
     slotless_sequence: AtomicU64,
 }
 
@@ -39,7 +39,7 @@ impl JournalWriter {
         Self::with_retention(options, None)
     }
 
-    /// A journal writer without slots, of a flight recording.
+    /// A journal writer without slots; with a retention, for a flight recording.
     pub fn with_retention(options: WriterOptions, retention: Option<Retention>) -> Arc<Self> {
         Arc::new(Self {
             space: Arc::new(Space::new(options, retention)),
@@ -54,7 +54,7 @@ impl JournalWriter {
         self.slots.lock().clone()
     }
 
-    /// Gives the calling thread a slot: one that an ended thread left, or a new one.
+    /// Gives the calling thread a slot: the slot of an ended thread, or a new one.
     pub fn register(&self, thread_name: &str) -> Result<SlotWriter, Stop> {
         let free = self.free.lock().pop();
         let mut slot_writer = match free {
@@ -75,26 +75,26 @@ impl JournalWriter {
         let _first = self.first_file.set(Arc::clone(&file));
         slots.push(Arc::clone(&slot));
         let slot_writer = SlotWriter::new(Arc::clone(&self.space), slot, Segment::take(file, 0));
-        // Counted when its header is there: a slot that is counted and has no segment has lost it.
+        // Counted once its header is written: readers report a counted slot without a segment as lost.
         if let Some(first) = self.first_file.get() {
             first.count_in_header(header::SLOTS);
         }
         Ok(slot_writer)
     }
 
-    /// Ends the recording for lack of memory: every thread records to the end of the segment it has.
+    /// Ends the recording for lack of memory. Every thread still fills its current segment.
     pub fn stop_without_memory(&self) {
         if self.stop_reason().is_none() {
             let _stopped = self.space.stopped(Stop::Memory);
         }
     }
 
-    /// Why recording stopped, if it did. The first reason counts.
+    /// Why recording stopped, if it did. The first reason is kept.
     pub fn stop_reason(&self) -> Option<Stop> {
         self.space.stop_reason()
     }
 
-    /// Whether anything was not recorded. Where recording stopped, threads may have had room to their end.
+    /// Whether anything was not recorded. A recording that stopped may have lost nothing: threads fill their segments.
     pub fn has_lost(&self) -> bool {
         self.space.has_lost()
     }
@@ -104,19 +104,19 @@ impl JournalWriter {
         self.space.reserved_bytes()
     }
 
-    /// Takes back the slot of a thread that ends.
+    /// Takes back the slot of a thread that is ending.
     pub fn retire(&self, mut slot_writer: SlotWriter) {
         slot_writer.thread_end();
         self.free.lock().push(slot_writer);
     }
 
-    /// Lets go of the slots of ended threads; after this the journal writer only counts.
+    /// Drops the slots of ended threads. Afterwards the journal writer only counts.
     pub fn close(&self) {
         let slot_writers = std::mem::take(&mut *self.free.lock());
         drop(slot_writers);
     }
 
-    /// Counts what a thread without a slot could not record.
+    /// Counts a loss of a thread without a slot.
     pub fn lose(&self, what: Lost) {
         self.space.lose();
         if let Some(file) = self.first_file.get() {
@@ -125,16 +125,16 @@ impl JournalWriter {
         }
     }
 
-    /// An id for an event that no slot can record. It is not [`EventId::NONE`]: up to 2.27 NCCL leaves out the
-    /// children of an event without a handle, which other threads can perhaps record.
+    /// An id for an event that no slot can record. The id is not [`EventId::NONE`], because up to 2.27 NCCL omits the
+    /// children of an event without a handle, and other threads may be able to record those.
     pub fn slotless_id(&self, kind: Kind) -> EventId {
-        // The first slot is that of the maintenance thread, which starts no events.
+        // Slot 0 belongs to the maintenance thread, which starts no events.
         let sequence = self.slotless_sequence.fetch_add(1, Ordering::Relaxed) + 1;
         EventId::new(self.space.options.tag, 0, sequence, kind).unrecorded()
     }
 
-    /// One round of the maintenance thread: prepares what recording threads will need next, lets go of what they
-    /// have left. Returns whether there was anything to prepare.
+    /// One round of the maintenance thread: prepares what recording threads will need next, and releases what they
+    /// have finished with. Returns whether there was anything to prepare.
     pub fn keep(&self) -> bool {
         let slots = self.slots();
         if let Some(retention) = self.space.retention {
@@ -147,7 +147,7 @@ impl JournalWriter {
             };
             *slot.kept.lock() = Some(Arc::clone(&file));
             file.release_used();
-            // Most threads record little: they stay at the one segment they have.
+            // Most threads record little and never leave their first segment.
             if file.committed_bytes() < PREPARE_FROM_BYTES {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! What could not be recorded, and where it is counted.
+//! Losses, and the counters that count them.
 
 use nccl_events::Kind;
 use nccl_events::id::{EventId, ProcessTag};
@@ -14,12 +14,12 @@ pub enum Lost {
     Stop(u64),
     /// A change of state of the event with this id.
     State(u64),
-    /// The beginning or the end of a communicator.
+    /// The start or the end of a communicator.
     Communicator,
 }
 
 impl Lost {
-    /// Its place among the counters of losses of a process.
+    /// Index among the loss counters of a process.
     pub(crate) fn index(self, tag: ProcessTag) -> usize {
         const STARTS: usize = header::LOST_STARTS;
         match self {
@@ -31,8 +31,8 @@ impl Lost {
     }
 }
 
-/// The kind of an event. What this process did not name, a stale handle or one of another process, may mean
-/// anything by these bits.
+/// The kind of an event. In a stale handle, or the id of another process, the kind's bits may mean anything: such
+/// events count as [`Kind::Unknown`].
 fn kind_of(event: u64, tag: ProcessTag) -> Kind {
     let id = EventId::from_raw(event);
     if id.tag() == tag.get() { id.kind() } else { Kind::Unknown }

@@ -1,7 +1,7 @@
-//! One journal file, mapped shared into memory: space is reserved before it is touched.
+//! One journal file, mapped shared into memory. Disk space is reserved before the memory is touched.
 //!
 //! All of this file's `unsafe` rests on one fact: [`JournalFile`] owns the mapping from `mmap` to
-//! `munmap`, and everything that points into it ([`Segment`]) holds the `JournalFile` alive.
+//! `munmap`, and everything that points into the mapping ([`Segment`]) keeps the `JournalFile` alive.
 
 use std::fs::File;
 use std::io;
@@ -21,7 +21,7 @@ const PAGE_WORDS: usize = 4096 / 8;
 
 pub(crate) type SegmentWords = [AtomicU64; SEGMENT_WORDS];
 
-/// How far the preparation of a segment has come.
+/// States of a segment's preparation.
 mod preparation {
     pub(crate) const NONE: u8 = 0;
     pub(crate) const CLAIMED: u8 = 1;
@@ -34,20 +34,20 @@ pub(crate) struct JournalFile {
     file: File,
     /// Zero-based index of the file in its slot.
     number: u32,
-    /// How many it has, at most [`SEGMENTS_PER_FILE`].
+    /// Number of segments, at most [`SEGMENTS_PER_FILE`].
     segments: usize,
     base: NonNull<SegmentWords>,
     writing: Lock<()>,
     prepared: [AtomicU8; SEGMENTS_PER_FILE],
-    /// The segment in use.
+    /// Index of the segment in use.
     active: AtomicUsize,
     /// Segments below this one are no longer resident.
     released: AtomicUsize,
 }
 
-// SAFETY: `base` points to a mapping that this value owns; it is only read and written through atomics.
+// SAFETY: `base` points to a mapping that this value owns; the mapping is accessed through atomics only.
 unsafe impl Send for JournalFile {}
-// SAFETY: as for Send: all access to the mapped words goes through atomics, the rest is atomics and a File.
+// SAFETY: all access to the mapped words goes through atomics; the other fields are `Sync`.
 unsafe impl Sync for JournalFile {}
 
 impl JournalFile {
@@ -55,7 +55,7 @@ impl JournalFile {
     pub(crate) fn create(path: &Path, number: u32, segments: usize) -> io::Result<Arc<Self>> {
         let segments = segments.clamp(1, SEGMENTS_PER_FILE);
         let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(path)?;
-        // SAFETY: a new mapping of our own file at an address of the kernel's choice; touches nothing of ours.
+        // SAFETY: maps our own file at an address of the kernel's choice, so no existing memory is affected.
         let address = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -96,19 +96,19 @@ impl JournalFile {
         self.active.load(Ordering::Relaxed)
     }
 
-    /// Whether a segment can be written to at once.
+    /// Whether a segment can be written to immediately.
     pub(crate) fn is_prepared(&self, index: usize) -> bool {
         self.prepared.get(index).is_some_and(|state| state.load(Ordering::Acquire) == preparation::DONE)
     }
 
-    /// Whether somebody prepares a segment or has done so.
+    /// Whether a thread is preparing a segment or has prepared it.
     pub(crate) fn is_claimed(&self, index: usize) -> bool {
         self.prepared.get(index).is_some_and(|state| state.load(Ordering::Acquire) != preparation::NONE)
     }
 
-    /// Reserves the segment's space on disk and makes its pages resident. The recording thread and the
-    /// maintenance thread may both do it at once: every step may be repeated. Returns whether this call was the
-    /// first to claim it (for the account of bytes).
+    /// Reserves the segment's space on disk and makes its pages resident. The recording thread and the maintenance
+    /// thread may both do so at once, because every step can be repeated. Returns whether this call was the first to
+    /// claim the segment (for the account of bytes).
     pub(crate) fn prepare(&self, index: usize) -> io::Result<bool> {
         let Some(state) = self.prepared.get(index) else {
             return Err(io::Error::other("no such segment"));
@@ -126,7 +126,7 @@ impl JournalFile {
         Ok(first)
     }
 
-    /// A hole in the file would be a SIGBUS on a full disk: the space must be there before it is touched.
+    /// Reserves disk space before it is touched: on a full disk, touching a hole in the file raises SIGBUS.
     fn reserve(&self, index: usize) -> io::Result<()> {
         let offset = index * SEGMENT_BYTES;
         let (start, length) = (
@@ -134,14 +134,14 @@ impl JournalFile {
             libc::off_t::try_from(SEGMENT_BYTES).map_err(io::Error::other)?,
         );
         loop {
-            // SAFETY: plain system call on a descriptor that `self.file` keeps open.
+            // SAFETY: a plain system call on a descriptor that `self.file` keeps open.
             if unsafe { libc::fallocate(self.file.as_raw_fd(), 0, start, length) } == 0 {
                 return Ok(());
             }
             let error = io::Error::last_os_error();
             match error.raw_os_error() {
                 Some(libc::EINTR) => {}
-                // File systems without it (NFSv3, older Lustre): writing zeros reserves as well.
+                // File systems without fallocate (NFSv3, older Lustre): writing zeros reserves space as well.
                 Some(libc::EOPNOTSUPP | libc::ENOSYS) => return self.reserve_by_writing(offset),
                 _ => return Err(error),
             }
@@ -149,8 +149,8 @@ impl JournalFile {
     }
 
     fn reserve_by_writing(&self, offset: usize) -> io::Result<()> {
-        // Two preparations at once would wipe each other's records. Waiting here costs the recording
-        // thread no more than writing the zeros itself, and counts as a stall all the same.
+        // Two preparations at once would overwrite each other's records. Waiting here costs the recording thread no
+        // more than writing the zeros itself, and counts as a stall as well.
         let _one_at_a_time = self.writing.lock();
         let zeros = [0_u8; 1 << 16];
         let end = (offset + SEGMENT_BYTES) as u64;
@@ -165,18 +165,18 @@ impl JournalFile {
 
     fn populate(&self, index: usize) {
         let words = self.words(index);
-        // SAFETY: the range is one segment of our own mapping, and its space was just reserved.
+        // SAFETY: the range is one segment of this mapping, and its space was just reserved.
         let done = unsafe { libc::madvise(words.as_ptr().cast_mut().cast(), SEGMENT_BYTES, libc::MADV_POPULATE_WRITE) };
         if done != 0 {
-            // Kernels before 5.14: an atomic OR with zero is a write that changes nothing.
+            // Kernels before 5.14: touch each page with an atomic OR of zero, which changes nothing.
             for word in words.iter().step_by(PAGE_WORDS) {
                 word.fetch_or(0, Ordering::Relaxed);
             }
         }
     }
 
-    /// How many bytes of the segment in use are committed; none while it is not prepared, when touching it
-    /// would be a SIGBUS.
+    /// Committed bytes of the segment in use. 0 while the segment is not prepared, since touching it would raise
+    /// SIGBUS.
     pub(crate) fn committed_bytes(&self) -> u64 {
         let active = self.active();
         if !self.is_prepared(active) {
@@ -186,47 +186,47 @@ impl JournalFile {
         word.map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
-    /// Counts in a word of the first segment's header, which must be prepared; from any thread.
+    /// Increments a word of the first segment's header, which must be prepared; callable from any thread.
     pub(crate) fn count_in_header(&self, word: usize) {
         if let Some(word) = self.words(0).get(word) {
             word.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// How many used segments are still resident.
+    /// Number of used segments that are still resident.
     pub(crate) fn unreleased(&self) -> usize {
         self.active().saturating_sub(self.released.load(Ordering::Relaxed))
     }
 
-    /// Lets go of the pages of segments before the active one; their data stays in the file.
+    /// Releases the pages of segments before the active one; their data stays in the file.
     pub(crate) fn release_used(&self) {
         let active = self.active();
         let from = self.released.fetch_max(active, Ordering::Relaxed);
         for index in from..active {
-            // SAFETY: a shared file mapping loses only its page table entries by this; the range is ours.
+            // SAFETY: MADV_DONTNEED on a shared file mapping drops only page table entries; this mapping has the range.
             unsafe { libc::madvise(self.words(index).as_ptr().cast_mut().cast(), SEGMENT_BYTES, libc::MADV_DONTNEED) };
         }
     }
 
     fn words(&self, index: usize) -> &SegmentWords {
         let index = index.min(self.segments - 1);
-        // SAFETY: the mapping has `segments` segments, at least one, and `index` is below that.
+        // SAFETY: the mapping has `segments` segments, at least one, and `index` is less than `segments`.
         let pointer = unsafe { self.base.add(index) };
-        // SAFETY: the mapping lives as long as `self`, is aligned to a page, and holds plain atomics, for
-        // which every bit pattern is valid; whoever touches the words has prepared the segment first.
+        // SAFETY: the mapping lives as long as `self`, is page-aligned, and contains only atomics, for which every bit
+        // pattern is valid; callers prepare the segment before they touch the words.
         unsafe { pointer.as_ref() }
     }
 }
 
 impl Drop for JournalFile {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `create` with this size; every user holds an Arc of this value,
-        // so no reference into it is left.
+        // SAFETY: `create` made the mapping with this size; every user holds an Arc of this value, so no reference into
+        // the mapping is left.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.segments * SEGMENT_BYTES) };
     }
 }
 
-/// A prepared segment in the hands of the one thread that writes it.
+/// A prepared segment, owned by the only thread that writes it.
 #[derive(Debug)]
 pub(crate) struct Segment {
     file: Arc<JournalFile>,
@@ -238,20 +238,20 @@ pub(crate) struct Segment {
 unsafe impl Send for Segment {}
 
 impl Segment {
-    /// Takes a prepared segment into use.
+    /// Puts a prepared segment into use.
     pub(crate) fn take(file: Arc<JournalFile>, index: usize) -> Self {
         file.active.store(index, Ordering::Relaxed);
         let words = NonNull::from(file.words(index));
         Self { file, words, index }
     }
 
-    /// Fetches the cache line of a word that will be written soon. A fresh page costs a TLB miss and a
-    /// line from memory, which a callback would otherwise wait for once in forty.
+    /// Prefetches the cache line of a word that will be written soon. A fresh page costs a TLB miss and a line from
+    /// memory, which about one callback in forty would otherwise wait for.
     #[inline]
     pub(crate) fn fetch_ahead(&self, word: usize) {
         let address = self.words.as_ptr().cast::<AtomicU64>().wrapping_add(word);
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch reads nothing and faults nowhere, whatever the address.
+        // SAFETY: a prefetch reads no data and never faults, whatever the address.
         unsafe {
             std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_ET0 }>(address.cast());
         }
@@ -278,7 +278,7 @@ impl Deref for Segment {
 
     #[inline]
     fn deref(&self) -> &SegmentWords {
-        // SAFETY: `words` came from `JournalFile::words` and `self.file` keeps that mapping alive.
+        // SAFETY: `words` came from `JournalFile::words`, and `self.file` keeps that mapping alive.
         unsafe { self.words.as_ref() }
     }
 }
@@ -291,7 +291,7 @@ mod tests {
     fn what_is_not_reserved_is_not_touched() {
         let directory = tempfile::tempdir().unwrap();
         let file = JournalFile::create(&directory.path().join("0.0"), 0, 64).unwrap();
-        // Reading the mapping beyond the file's end would end the process with SIGBUS.
+        // Reading the mapping beyond the file's end would kill the process with SIGBUS.
         assert_eq!(file.committed_bytes(), 0);
         file.prepare(0).unwrap();
         let segment = Segment::take(Arc::clone(&file), 0);

@@ -1,5 +1,5 @@
-//! The recording side of the journal: one [`JournalWriter`] a process, which hands out one [`SlotWriter`] a slot and
-//! prepares what slot writers will need next.
+//! The recording side of the journal: one [`JournalWriter`] per process, which hands out one [`SlotWriter`] per slot
+//! and prepares what slot writers will need next.
 
 mod copy;
 mod journal_writer;

@@ -1,20 +1,20 @@
-//! Strings become numbers: a small cache by address, checked against the bytes each time.
+//! Numbers for strings: a small cache by address, whose hits are checked against the bytes.
 
 use crate::format::encode::NameNumber;
 use nccl_events::Name;
 
-/// Strings the cache can hold; NCCL has some forty. A slot that meets more records them again and again
-/// under new numbers until the numbers run out, and then as "no string".
+/// Strings that the cache can hold; NCCL has about forty. A slot with more strings records the others repeatedly under
+/// new numbers until the numbers run out, and after that as "no string".
 const ENTRIES: usize = 256;
-/// Places a string may be in, one after the other: the first free one from where its address points.
+/// Number of consecutive places for a string, starting at the hash of its address; the first free one is used.
 const PROBES: usize = 8;
-/// The longest string that is compared as two words; longer ones are searched by content.
+/// The longest string that is compared as two words; longer strings are looked up by content.
 const SHORT_BYTES: usize = 15;
 
 #[derive(Clone, Copy)]
 struct Entry {
     address: usize,
-    /// The string and its NUL, and which bits of the two words they take.
+    /// The string with its NUL, and a mask of the bits that it occupies in the two words.
     words: [u64; 2],
     bits: [u64; 2],
     number: NameNumber,
@@ -45,9 +45,9 @@ struct Known {
 
 pub(crate) struct NameCache {
     entries: Box<[Entry; ENTRIES]>,
-    /// By content: what is under another address, or was pushed out of its place.
+    /// Strings by content: those at another address, and those evicted from `entries`.
     known: Vec<Known>,
-    /// Strings recorded in an earlier generation have to be recorded again.
+    /// A string that was recorded in an earlier generation must be recorded again.
     generation: u64,
 }
 
@@ -56,20 +56,20 @@ impl NameCache {
         Self { entries: Box::new([EMPTY; ENTRIES]), known: Vec::with_capacity(ENTRIES), generation: 0 }
     }
 
-    /// Has every string recorded again when it is next used, under the number it has.
+    /// Makes the next use of every string record it again, under its number.
     #[cold]
     pub(crate) fn record_anew(&mut self) {
         self.entries.fill(EMPTY);
         self.generation += 1;
     }
 
-    /// Where the search for a string begins (the high bits of a product mix all bits of the address).
+    /// First place to search for a string. The high bits of the product depend on all bits of the address.
     #[inline]
     const fn place(address: usize) -> usize {
         address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - ENTRIES.ilog2())
     }
 
-    /// The number of a string that is in the cache.
+    /// The number of a string, if it is in the cache.
     #[inline]
     pub(crate) fn get(&self, name: Name<'_>) -> Option<NameNumber> {
         let address = name.address();
@@ -88,7 +88,7 @@ impl NameCache {
         None
     }
 
-    /// Where a string of this address goes: its own place, the first free one, or over the first.
+    /// The place for a string of this address: its own, else the first free one, else the first one.
     fn place_for(&self, address: usize) -> usize {
         let first = Self::place(address);
         let free = (0..PROBES)
@@ -97,7 +97,7 @@ impl NameCache {
         free.unwrap_or(first)
     }
 
-    /// The number of a string that is not in the cache, and whether it has to be recorded.
+    /// The number of a string that is not in the cache, and whether it must be recorded.
     #[cold]
     pub(crate) fn insert(&mut self, name: Name<'_>) -> (NameNumber, bool) {
         let bytes = name.bytes();
@@ -140,7 +140,7 @@ mod tests {
             let name = Name::from_cstr(CStr::from_bytes_until_nul(&buffer).unwrap());
             cache.get(name).unwrap_or_else(|| cache.insert(name).0)
         };
-        // A prefix is not the string, and neither is the string a prefix of.
+        // Neither a prefix of the string nor an extension of it matches.
         let [ring, again, tree, back, prefix] =
             [b"RING\0", b"RING\0", b"TREE\0", b"RING\0", b"RIN\0G"].map(&mut number);
         assert_eq!((again, back), (ring, ring));

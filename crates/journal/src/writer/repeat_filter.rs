@@ -1,9 +1,9 @@
-//! Filters out what NCCL reports again and again.
+//! Filters out events that NCCL repeats endlessly.
 //!
-//! Up to 2.26 the proxy thread starts and stops a control event in each turn of its loop, some hundred thousand
-//! a second, almost all without a state. And a step that waits for its peer enters the same state again with
-//! each attempt to send (`SendPeerWait`, up to 2.26 `ProxyOpSendRemFifoWait`). Both would fill the journal with
-//! nothing; they are counted.
+//! Up to 2.26 the proxy thread starts and stops a control event in each iteration of its loop, some hundred thousand
+//! times a second, almost always without a state. A step that waits for its peer enters the same state again with each
+//! attempt to send (`SendPeerWait`, up to 2.26 `ProxyOpSendRemFifoWait`). Both would fill the journal, so they are only
+//! counted.
 
 use nccl_events::id::EventId;
 use nccl_events::{Name, Start, State, StateArgs, state};
@@ -11,7 +11,7 @@ use nccl_events::{Name, Start, State, StateArgs, state};
 /// The start of a proxy control event that has not entered a state yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldControl {
-    /// Its id; [`EventId::NONE`] while nothing is held.
+    /// The event's id; [`EventId::NONE`] while no event is held.
     pub(crate) id: EventId,
     pub(crate) ticks: u64,
     pub(crate) parent: u64,
@@ -27,19 +27,19 @@ impl HeldControl {
     }
 }
 
-/// How many waiting events are told apart. Two that share a place are recorded more often than needed, which the
-/// writing half sees and counts.
+/// Number of waiting events that are distinguished. Two events that share a place are recorded more often than needed;
+/// the readers recognise and count the repetitions.
 const PLACES: usize = 2048;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Wait {
-    /// 0: none.
+    /// The waiting event; 0 if the place is free.
     event: u64,
     /// State (low half) and step of the operation (high half).
     which: u64,
 }
 
-/// Which waiting states a slot has recorded.
+/// The waiting states that a slot has recorded.
 pub(crate) struct Waits {
     recorded: Box<[Wait]>,
 }
@@ -49,12 +49,12 @@ impl Waits {
         Self { recorded: vec![Wait::default(); PLACES].into_boxed_slice() }
     }
 
-    /// Whether this is a waiting state that was recorded before; else it is remembered.
+    /// Whether this is a waiting state that is already recorded. Remembers a new one.
     #[inline]
     pub(crate) fn repeats(&mut self, change: &State) -> bool {
         let step = match (change.state, change.args) {
             (state::PROXY_STEP_SEND_PEER_WAIT, _) => 0,
-            // An operation of v1 to v3 waits once for each of its steps, and says which.
+            // An operation of v1 to v3 waits once for each of its steps and reports the step's number.
             (state::PROXY_OP_SEND_REM_FIFO_WAIT, StateArgs::ProxyOp { steps, .. }) => steps,
             _ => return false,
         };

@@ -1,8 +1,8 @@
-//! Flight recordings: removes what is older than the retention, segment by segment, the oldest of all slots first.
+//! Flight recordings: removes what exceeds the retention, segment by segment, oldest first across all slots.
 //!
-//! Only the maintenance thread does. A segment in use is never removed, nor is anything of the maintenance thread's own
-//! slot: it has the clock pairs and the communicators, without which the rest means nothing, and grows by some five
-//! megabytes a day.
+//! Runs on the maintenance thread only. A segment in use is never removed, nor is any segment of the maintenance
+//! thread's own slot: it contains the clock pairs and the communicators, without which the rest has no meaning, and
+//! grows by about five megabytes a day.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,17 +11,17 @@ use super::slot::{Slot, UsedFile};
 use super::space::{Retention, Space};
 use crate::format::layout::SEGMENT_BYTES;
 
-/// How full a segment is when the maintenance thread prepares the next one: early, since at full speed the rest lasts
-/// less than a millisecond.
+/// Fill level at which the maintenance thread prepares the next segment: early, because at full speed the rest of the
+/// segment lasts less than a millisecond.
 pub(crate) const PREPARE_FROM_BYTES: u64 = SEGMENT_BYTES as u64 / 8;
 
-/// Whether the maintenance thread is about to prepare a file for it.
+/// Whether the maintenance thread is about to prepare a file for the slot.
 fn wants_segment(slot: &Slot) -> bool {
     let current = slot.current.lock().clone();
     slot.spare.lock().is_none() && current.is_some_and(|file| file.committed_bytes() >= PREPARE_FROM_BYTES)
 }
 
-/// Unmaps the files that threads have left, and removes those beyond the retention.
+/// Unmaps the files that threads have finished with, and removes files beyond the retention.
 pub(crate) fn remove_old(space: &Space, slots: &[Arc<Slot>], retention: Retention) {
     let now = Instant::now();
     for slot in slots {
@@ -33,7 +33,7 @@ pub(crate) fn remove_old(space: &Space, slots: &[Arc<Slot>], retention: Retentio
             slot.used.lock().see(current, now);
         }
     }
-    // Room for the segments that are prepared next.
+    // Leave room for the segments that are prepared next.
     let segment = SEGMENT_BYTES as u64;
     let next = slots.iter().filter(|slot| wants_segment(slot)).count() as u64;
     let most = retention.bytes.saturating_sub(segment * next);
@@ -43,7 +43,7 @@ pub(crate) fn remove_old(space: &Space, slots: &[Arc<Slot>], retention: Retentio
             break;
         }
         let removed = std::fs::remove_file(space.path_of(slot, file.number));
-        // What cannot be removed stays in the account, and in the archive.
+        // A file that cannot be removed stays in the account and in the archive.
         if removed.is_ok() {
             space.give_back(segment);
         }

@@ -1,4 +1,4 @@
-//! A slot that several threads write to, one after the other: the maintenance thread's.
+//! A slot that several threads write in turn: the maintenance thread's.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use super::SlotWriter;
 pub struct SharedSlotWriter(Arc<Mutex<SlotWriter>>);
 
 impl SharedSlotWriter {
-    /// Shares a slot writer.
+    /// Puts a slot writer behind a lock.
     pub fn new(slot_writer: SlotWriter) -> Self {
         Self(Arc::new(Mutex::new(slot_writer)))
     }
 
-    /// The slot writer, for this thread alone.
+    /// Locks the slot writer.
     pub fn lock(&self) -> MutexGuard<'_, SlotWriter> {
         self.0.lock()
     }
 
-    /// Records something about GPUs at `ticks`. False when there was no room.
+    /// Records data about GPUs at `ticks`. Returns false if there was no room.
     #[expect(clippy::must_use_candidate, reason = "what had no room is counted by the slot_writer")]
     pub fn put(&self, ticks: u64, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
         self.lock().gpu(ticks, id, record)

@@ -1,4 +1,4 @@
-//! A slot as the maintenance thread sees it.
+//! The state of a slot that the maintenance thread shares with the recording thread.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use std::time::Instant;
 use super::mapping::JournalFile;
 use crate::lock::Lock;
 
-/// How many used files a recording thread may leave to the maintenance thread, between two of its rounds, to unmap.
+/// How many used files a recording thread may leave for unmapping between two rounds of the maintenance thread.
 const LEFT_FILES: usize = 16;
 
-/// What the maintenance thread sees of a slot.
+/// The maintenance thread's view of a slot.
 pub(crate) struct Slot {
     pub(crate) number: u16,
     pub(crate) next_file: AtomicU32,
     pub(crate) current: Lock<Option<Arc<JournalFile>>>,
     pub(crate) spare: Lock<Option<Arc<JournalFile>>>,
-    /// The maintenance thread's own hold on the current file: so that thread, not the recording one, unmaps a file that
-    /// is used up.
+    /// The maintenance thread's own reference to the current file, so that this thread, not the recording one, unmaps a
+    /// used-up file.
     pub(crate) kept: Lock<Option<Arc<JournalFile>>>,
-    /// In a flight recording: files that the recording thread has left, for the maintenance thread to unmap.
+    /// In a flight recording: files that the recording thread has finished with, for the maintenance thread to unmap.
     pub(crate) left: Lock<Vec<Arc<JournalFile>>>,
-    /// In a flight recording: used files that are still there, oldest first.
+    /// In a flight recording: used files that still exist, oldest first.
     pub(crate) used: Lock<Used>,
 }
 
@@ -48,7 +48,7 @@ impl Slot {
 
 #[derive(Debug, Default)]
 pub(crate) struct Used {
-    /// The number of the first file that is not among them yet.
+    /// The number of the first file that is not in `files` yet.
     next: u32,
     pub(crate) files: VecDeque<UsedFile>,
 }
@@ -56,12 +56,12 @@ pub(crate) struct Used {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UsedFile {
     pub(crate) number: u32,
-    /// When the maintenance thread saw that the recording thread had left it: all it holds is older.
+    /// When the maintenance thread noticed that the recording thread had left the file: all its records are older.
     pub(crate) since: Instant,
 }
 
 impl Used {
-    /// Takes note of the files before the current one.
+    /// Adds the files before the current one.
     pub(crate) fn see(&mut self, current: u32, now: Instant) {
         for number in self.next..current {
             self.files.push_back(UsedFile { number, since: now });

@@ -1,8 +1,8 @@
 //! Appends records to one slot.
 //!
-//! A slot writer belongs to one thread at a time and appends without locks, system calls or allocation. It
-//! meets the maintenance thread only where a segment ends: the maintenance thread has prepared the next one, or the
-//! slot writer prepares it itself and counts a stall.
+//! A slot writer belongs to one thread at a time and appends without locks, system calls or allocation. It meets the
+//! maintenance thread only at the end of a segment: either the maintenance thread has prepared the next segment, or
+//! the slot writer prepares it itself and counts a stall.
 
 use nccl_events::event;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use nccl_events::{Body, Kind, Name, Start, State};
 mod control_records;
 mod next_segment;
 
-/// How far ahead lines are fetched: some twenty records, several hundred nanoseconds at full speed.
+/// Prefetch distance: about twenty records, several hundred nanoseconds at full speed.
 const FETCH_AHEAD_WORDS: usize = 128;
 
-/// What a record and the strings it names may take together, and a control event that was held back: in a flight
-/// recording they must be in one segment.
+/// Upper bound for a record, the strings it names and a held control event together. In a flight recording all of these
+/// must be in one segment.
 const RECORD_AND_NAMES_WORDS: usize = 256;
 
 /// Appends records to one slot.
@@ -35,9 +35,9 @@ pub struct SlotWriter {
     space: Arc<Space>,
     slot: Arc<Slot>,
     segment: Segment,
-    /// Where the next record begins, in words.
+    /// The next record's offset in words.
     at: usize,
-    /// From where a record that names strings goes to the next segment.
+    /// The offset from which a record that names strings goes to the next segment.
     names_end: usize,
     order: u64,
     next_sequence: u64,
@@ -45,14 +45,14 @@ pub struct SlotWriter {
     held: HeldControl,
     waits: Waits,
     counters: Counters,
-    /// The record of the thread that writes here.
+    /// The record of the thread that writes to the slot.
     thread: Option<ThreadBegin>,
 }
 
-/// The payload of the record of a thread's beginning.
+/// The payload of a `THREAD_BEGIN` record.
 type ThreadBegin = [u64; 3];
 
-/// The running totals of a slot, as they lie in the header of the segment in use.
+/// The running totals of a slot, laid out as in the header of the segment in use.
 #[derive(Clone, Copy, Debug)]
 struct Counters([u64; COUNTERS]);
 
@@ -69,7 +69,7 @@ impl std::fmt::Debug for SlotWriter {
 }
 
 impl SlotWriter {
-    /// A slot writer at the beginning of a slot's first segment, which is prepared.
+    /// A slot writer at the start of a slot's first segment, which must be prepared.
     pub(crate) fn new(space: Arc<Space>, slot: Arc<Slot>, segment: Segment) -> Self {
         let names_end = match space.retention {
             Some(_) => SEGMENT_WORDS - RECORD_AND_NAMES_WORDS,
@@ -93,8 +93,8 @@ impl SlotWriter {
         slot_writer
     }
 
-    /// Records the start of an event. When there is no room the loss is counted, and the id says that its stop
-    /// and its states are part of what is lost.
+    /// Records the start of an event. If there is no room the loss is counted, and a mark in the id makes the event's
+    /// stop and states count as lost, too.
     #[inline]
     pub fn start(&mut self, event: &Start<Name<'_>>) -> EventId {
         self.make_room_for_names();
@@ -105,7 +105,7 @@ impl SlotWriter {
             return self.lose_start(id);
         }
         if matches!(event.body, Body::ProxyCtrl(event::ProxyCtrl {})) {
-            // Counted as empty from now on, so that the count is right whenever the process is killed.
+            // Counted as empty from now on, so that the count is right even if the process is killed.
             self.held = HeldControl::new(id, ticks(), event);
             self.add(header::EMPTY_CONTROLS, 1);
         } else if !encode::start(self, id.get(), event) {
@@ -114,7 +114,7 @@ impl SlotWriter {
         id
     }
 
-    /// In a flight recording: advances to the next segment if a record with its strings might not fit into this one.
+    /// In a flight recording: advances to the next segment if a record and its strings might not fit into this one.
     #[inline]
     fn make_room_for_names(&mut self) {
         if self.at > self.names_end {
@@ -129,7 +129,7 @@ impl SlotWriter {
         id.unrecorded()
     }
 
-    /// Records the control event that was held back: something else happens, so it is not an empty one.
+    /// Records the held control event: something else happens, so the event is not empty.
     #[inline]
     fn put_held(&mut self) {
         if !self.held.id.is_none() {
@@ -139,15 +139,15 @@ impl SlotWriter {
 
     #[cold]
     fn put_held_now(&mut self) {
-        // While it is held back it counts among those that come in the next segment.
+        // A held event counts among the events of the next segment.
         self.make_room_for_names();
         let held = std::mem::replace(&mut self.held, HeldControl::NONE);
         let payload = [held.parent, held.context, u64::from(held.rank.cast_unsigned())];
         let control = Kind::ProxyCtrl;
         let record = kind::START + control as u8;
         if !self.put_at(record, 0, held.ticks, held.id.get(), payload) {
-            // NCCL has its id already, without the mark; but its stop and states come on this thread, which has no
-            // room for them either.
+            // NCCL already has the id without the mark. But the event's stop and states come on this thread, which has
+            // no room for them either.
             let _marked = self.lose_start(held.id);
         }
         self.add(header::EMPTY_CONTROLS, u64::MAX);
@@ -157,8 +157,8 @@ impl SlotWriter {
     #[inline]
     pub fn stop(&mut self, event: u64) {
         if event == self.held.id.get() {
-            // It never entered a state: it stays a number. Its sequence number, that of the last start, is free
-            // again: a day of these events would use up all numbers.
+            // The event entered no state and is only counted. Its sequence number, the last one, becomes free again:
+            // otherwise a day of these events would use up all numbers.
             self.next_sequence -= u64::from(!self.held.id.is_none());
             self.held = HeldControl::NONE;
             return;
@@ -169,7 +169,7 @@ impl SlotWriter {
         }
     }
 
-    /// Whether the start of this event was lost: then its stop and states are, too, wherever there is room.
+    /// Whether the start of this event was lost. If so, its stop and states are lost as well, even if there is room.
     #[inline]
     fn is_of_lost(&self, event: u64) -> bool {
         let id = EventId::from_raw(event);
@@ -196,7 +196,7 @@ impl SlotWriter {
         self.space.lose();
     }
 
-    /// Sets a running number, here and in the journal.
+    /// Sets a counter, here and in the journal.
     fn set(&mut self, word: usize, value: u64) {
         if let Some(total) = self.counters.0.get_mut(word - header::STALLS) {
             *total = value;
@@ -206,7 +206,7 @@ impl SlotWriter {
         }
     }
 
-    /// Adds to a running total (wrapping, so that `u64::MAX` takes one away), here and in the journal.
+    /// Adds to a running total, here and in the journal. Wraps, so that `u64::MAX` subtracts one.
     #[inline]
     fn add(&mut self, word: usize, more: u64) {
         if let Some(total) = self.counters.0.get_mut(word - header::STALLS) {
@@ -266,8 +266,8 @@ impl Sink for SlotWriter {
 }
 
 impl SlotWriter {
-    /// Records a string on first sight. When there is no room for it there is none for the record that
-    /// names it either ([`Self::advance`]).
+    /// Records a string on first use. If there is no room for the string there is also none for the record that
+    /// names it ([`Self::advance`]).
     #[cold]
     fn new_name(&mut self, name: Name<'_>) -> NameNumber {
         let (number, new) = self.names.insert(name);

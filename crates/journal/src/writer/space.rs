@@ -1,4 +1,4 @@
-//! The room on disk that the slots of a process share.
+//! The disk space that the slots of a process share.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,33 +15,33 @@ use crate::file_size;
 use crate::format::layout::{SEGMENT_BYTES, SEGMENTS_PER_FILE};
 use crate::lock::Lock;
 
-/// How many files fit under a limit on address space (`ulimit -v`): a thread has up to three mapped, and the program
-/// may need nearly all of the limit itself. RLIMIT_DATA does not count mappings that are shared.
+/// How many files must fit within a limit on address space (`ulimit -v`): a thread maps up to three files, and the
+/// program itself may need nearly all of the limit. RLIMIT_DATA does not count shared mappings.
 const FILES_IN_ADDRESS_SPACE: u64 = 256;
 
-/// Who records, and how much may be recorded.
+/// Identity of the recording process, and the limit on its journal.
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
-    /// The journal's directory; it exists.
+    /// The journal's directory, which must exist.
     pub directory: PathBuf,
-    /// The tag in every id.
+    /// The process tag in every id.
     pub tag: ProcessTag,
-    /// This process. A number, because asking is a system call, and headers are written in callbacks.
+    /// Id of this process. Stored, because `getpid` is a system call and headers are written in callbacks.
     pub process_id: u32,
-    /// Where ticks come from.
+    /// The tick source of the process.
     pub tick_source: TickSource,
-    /// When the session began, CLOCK_REALTIME ns.
+    /// Start of the session, CLOCK_REALTIME ns.
     pub session_start_realtime_ns: u64,
-    /// Most bytes to reserve on disk.
+    /// Maximum number of bytes to reserve on disk.
     pub limit_bytes: u64,
 }
 
 /// How much a flight recording retains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Most bytes on disk. Each recording thread has one or two segments that are never removed.
+    /// Maximum number of bytes on disk. One or two segments of each recording thread are never removed.
     pub bytes: u64,
-    /// How long a used segment is kept.
+    /// How long a used segment is kept; no time limit if `None`.
     pub time: Option<Duration>,
 }
 
@@ -54,17 +54,17 @@ pub enum Stop {
     System(String),
     /// The system refused memory.
     Memory,
-    /// Every slot number is taken: more threads at once than slots.
+    /// All slot numbers are taken: more simultaneous threads than slots.
     Slots,
 }
 
-/// What is reserved on disk, and whether there may be more.
+/// The reserved disk space, and whether more may be reserved.
 #[derive(Debug)]
 pub(crate) struct Space {
     pub(crate) options: WriterOptions,
-    /// Absent where everything is kept.
+    /// `None` if all segments are kept.
     pub(crate) retention: Option<Retention>,
-    /// Most address space that a file may take; none without a limit on it.
+    /// Maximum address space for one file; `None` if it is unlimited.
     most_mapped_bytes: Option<u64>,
     reserved_bytes: AtomicU64,
     full: AtomicBool,
@@ -91,7 +91,7 @@ impl Space {
         }
         let number = slot.next_file.fetch_add(1, Ordering::Relaxed);
         let path = self.path_of(slot, number);
-        // A file is what can be removed: in a flight recording one segment.
+        // A flight recording removes whole files, so its files have one segment.
         let segments = match self.retention {
             Some(_) => 1,
             None => segments_in([file_size::limit(), self.most_mapped_bytes].into_iter().flatten().min()),
@@ -100,7 +100,7 @@ impl Space {
             .map_err(|error| self.stopped(Stop::System(format!("{}: {error}", path.display()))))
     }
 
-    /// Where a file of a slot lies.
+    /// The path of a slot's file.
     pub(crate) fn path_of(&self, slot: &Slot, number: u32) -> PathBuf {
         let name = format!("{}.{number}", slot.number);
         self.options.directory.join(name)
@@ -110,7 +110,7 @@ impl Space {
         if self.full.load(Ordering::Relaxed) {
             return Err(Stop::Limit);
         }
-        // Before anything is made: threads that prepare at the same time must not all find room for the last segment.
+        // Count before preparing: threads that prepare at the same time must not all find room for the last segment.
         let counted = !file.is_claimed(index);
         if counted && !self.count_in() {
             return Err(self.stopped(Stop::Limit));
@@ -118,9 +118,9 @@ impl Space {
         let prepared = file.prepare(index);
         match (&prepared, counted) {
             (Ok(true), true) | (Ok(false) | Err(_), false) => {}
-            // Another claimed it meanwhile and has counted it, or there is none.
+            // Another thread claimed and counted the segment in the meantime, or there is no such segment.
             (Ok(false) | Err(_), true) => self.count_out(),
-            // It was given back meanwhile.
+            // The claim of another thread was undone in the meantime.
             (Ok(true), false) => {
                 self.reserved_bytes.fetch_add(SEGMENT_BYTES as u64, Ordering::Relaxed);
             }
@@ -128,7 +128,7 @@ impl Space {
         prepared.map(|_first| ()).map_err(|error| self.stopped(Stop::System(describe(&self.options.directory, &error))))
     }
 
-    /// Counts a segment, if the limit leaves room for it.
+    /// Counts a segment if the limit leaves room for it.
     fn count_in(&self) -> bool {
         let more = |reserved: u64| {
             let reserved = reserved.checked_add(SEGMENT_BYTES as u64)?;
@@ -141,19 +141,19 @@ impl Space {
         self.reserved_bytes.fetch_sub(SEGMENT_BYTES as u64, Ordering::Relaxed);
     }
 
-    /// From now on every thread records only to the end of the segment it has.
+    /// Stops the recording: every thread fills only its current segment.
     pub(super) fn stopped(&self, stop: Stop) -> Stop {
         self.full.store(true, Ordering::Relaxed);
         self.stop.lock().get_or_insert_with(|| stop.clone());
         stop
     }
 
-    /// Why recording stopped, if it did. The first reason counts.
+    /// Why recording stopped, if it did. The first reason is kept.
     pub(crate) fn stop_reason(&self) -> Option<Stop> {
         self.stop.lock().clone()
     }
 
-    /// Takes note that something is not recorded; how much is counted in the journal.
+    /// Notes that something is not recorded; the journal counts how much.
     pub(crate) fn lose(&self) {
         self.has_lost.store(true, Ordering::Relaxed);
     }
@@ -162,7 +162,7 @@ impl Space {
         self.has_lost.load(Ordering::Relaxed)
     }
 
-    /// One thread goes without a slot: its events are counted, and the others continue to record.
+    /// Notes that a thread has no slot: its events are counted, and the other threads continue to record.
     pub(crate) fn no_slot(&self) -> Stop {
         self.stop.lock().get_or_insert(Stop::Slots);
         Stop::Slots
@@ -172,13 +172,13 @@ impl Space {
         self.reserved_bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes note that files were removed.
+    /// Subtracts the bytes of removed files.
     pub(crate) fn give_back(&self, bytes: u64) {
         self.reserved_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
-/// How many segments go into a file of at most `limit` bytes.
+/// Number of segments in a file of at most `limit` bytes.
 fn segments_in(limit: Option<u64>) -> usize {
     let segments = limit.map_or(SEGMENTS_PER_FILE as u64, |bytes| bytes / SEGMENT_BYTES as u64);
     usize::try_from(segments).unwrap_or(SEGMENTS_PER_FILE).clamp(1, SEGMENTS_PER_FILE)

@@ -1,4 +1,4 @@
-//! Slots side by side.
+//! Records of several slots in chronological order.
 
 use journal::reader::Journal;
 use nccl_events::{Body, Name, event};
@@ -12,7 +12,7 @@ fn records_of_all_slots_come_in_the_order_of_time() {
     let mut slots: Vec<_> = (0..3).map(|_| writer.register("a thread").unwrap()).collect();
     let texts = [c"one", c"two", c"three"];
     for number in 0..60_000_u64 {
-        // One slot is silent for long, others use up several segments.
+        // One slot is silent for long periods, while others use up several segments.
         let slot = if number % 1000 == 0 { 2 } else { usize::from(number % 7 == 0) };
         let func = Name::from_cstr(texts[usize::try_from(number % 3).unwrap()]);
         let call = event::CollApi {

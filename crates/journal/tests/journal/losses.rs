@@ -1,4 +1,4 @@
-//! What has no room is counted, kind by kind.
+//! Events without room are counted, kind by kind.
 
 use nccl_events::event;
 
@@ -11,7 +11,7 @@ use nccl_events::{Body, Kind, Name, NetData, State, StateArgs};
 
 use super::{CONTROL, GROUP, Recording, TAG, read, start, state, step};
 
-/// Kinds that differ in everything that matters here: length of the record, and who may hold it back.
+/// Kinds that differ in what matters here: the length of the record, and whether it may be held back.
 const BODIES: [Body<Name<'_>>; 4] = [
     GROUP,
     Body::ProxyStep(event::ProxyStep { step: 3 }),
@@ -19,7 +19,7 @@ const BODIES: [Body<Name<'_>>; 4] = [
     Body::Unknown(event::Unknown { event_type: 1 << 20 }),
 ];
 
-/// How many records of a sort there are of a kind, by what their ids say.
+/// Number of records of a sort whose ids have this kind.
 fn recorded(records: &[Record], kind: Kind, sort: fn(&RecordBody) -> bool) -> u64 {
     let such = records.iter().filter(|record| sort(&record.body) && EventId::from_raw(record.id).kind() == kind);
     such.count() as u64
@@ -29,7 +29,7 @@ const STARTS: fn(&RecordBody) -> bool = |body| matches!(body, RecordBody::Start(
 const STOPS: fn(&RecordBody) -> bool = |body| *body == RecordBody::Stop;
 const STATES: fn(&RecordBody) -> bool = |body| matches!(body, RecordBody::State { .. });
 
-/// Recorded and lost starts, stops and states of a kind are together those that were sent.
+/// Checks that recorded and lost starts, stops and states of a kind add up to what was sent.
 fn assert_whole(read: &(Vec<Record>, Outcome), kind: Kind, sent: [u64; 3]) {
     let (records, Outcome { losses, .. }) = read;
     let whole = [(STARTS, losses.starts), (STOPS, losses.stops), (STATES, losses.states)]
@@ -47,7 +47,7 @@ fn fill(slot_writer: &mut SlotWriter) -> u64 {
     }
 }
 
-/// Room is prepared ahead. Where there is none, what was recorded may have had room nevertheless.
+/// Room is prepared ahead, so a recording that stopped may nevertheless have lost nothing.
 #[test]
 fn what_is_lost_is_told_apart_from_what_would_be() {
     let Recording { writer, mut slot, directory: _directory } = Recording::new(SEGMENT_BYTES as u64);
@@ -85,8 +85,8 @@ fn the_limit_stops_recording_and_every_loss_is_counted() {
     assert_eq!(read.1.started, 40_000);
 }
 
-/// One thread's journal is full, another's is not: the stop of an event that was lost is lost as well, wherever it
-/// comes; that of one that was recorded is not.
+/// One thread's journal is full, another's is not: the stop of a lost event is lost as well, on either thread; the stop
+/// of a recorded event is not.
 #[test]
 fn the_stop_of_a_lost_event_is_part_of_the_loss() {
     let Recording { directory, writer, slot: mut with_room } = Recording::new(2 * SEGMENT_BYTES as u64);
@@ -118,7 +118,7 @@ fn the_stop_of_a_lost_event_is_part_of_the_loss() {
     assert_eq!(outcome.started, groups + 2);
 }
 
-/// Starts, states and stops in the order of the journal.
+/// Starts, states and stops in journal order.
 fn words(records: &[Record]) -> Vec<String> {
     let word = |record: &Record| match &record.body {
         RecordBody::Start(start) => Some(format!("{:?}", start.body.kind())),
@@ -129,7 +129,7 @@ fn words(records: &[Record]) -> Vec<String> {
     records.iter().filter_map(word).collect()
 }
 
-/// A day of empty turns of the proxy is a number of the journal, and uses up no numbers of events.
+/// A day of empty iterations of the proxy's loop adds one counter to the journal and uses up no event numbers.
 #[test]
 fn empty_turns_of_the_proxy_are_a_number() {
     let mut recording = Recording::new(SEGMENT_BYTES as u64);
@@ -140,13 +140,13 @@ fn empty_turns_of_the_proxy_are_a_number() {
         assert_eq!(next.sequence(), first.sequence());
         recording.slot.stop(next.get());
     }
-    // NCCL may stop what it has stopped, and what never was.
+    // NCCL may stop an event twice, or one that never existed.
     recording.slot.stop(first.get());
     recording.slot.stop(0);
     let busy = recording.start(CONTROL);
     recording.slot.state(&state(busy, 13));
     recording.slot.stop(busy.get());
-    // One that is open when something else happens is not empty.
+    // A control event that is open when something else happens is not empty.
     let open = recording.start(CONTROL);
     let _group = recording.start(GROUP);
     recording.slot.stop(open.get());
@@ -154,7 +154,7 @@ fn empty_turns_of_the_proxy_are_a_number() {
     assert_eq!(words(&records), ["stop", "ProxyCtrl", "13", "stop", "ProxyCtrl", "Group", "stop"]);
     assert_eq!(outcome.losses.empty_controls, 100_001);
     assert!(records.is_sorted_by_key(|record| record.ticks));
-    // One that was held back and then found no room is lost like any other.
+    // A held event that finds no room later is lost like any other.
     let groups = 1 + fill(&mut recording.slot);
     let held = recording.start(CONTROL);
     recording.slot.state(&state(held, 13));

@@ -1,5 +1,5 @@
-//! What the recording side writes is what the reading side gets, record by record, and a torn journal is
-//! read up to the tear.
+//! The reading side gets what the recording side writes, record by record, and reads a torn journal up to the
+//! tear.
 
 mod follow;
 mod in_order;
@@ -19,7 +19,7 @@ use nccl_events::id::{EventId, ProcessTag};
 use nccl_events::{Body, Name, Start, State, StateArgs, event};
 use tempfile::TempDir;
 
-/// The process that records here.
+/// The tag of the recording process.
 const TAG: ProcessTag = ProcessTag::new(0x4e4f);
 
 fn options(directory: &Path, limit_bytes: u64) -> WriterOptions {
@@ -61,7 +61,7 @@ fn step(step: i32) -> Body<Name<'static>> {
     Body::ProxyStep(event::ProxyStep { step })
 }
 
-/// A process with one thread that records.
+/// A process with one recording thread.
 struct Recording {
     directory: TempDir,
     writer: Arc<JournalWriter>,
@@ -80,7 +80,7 @@ impl Recording {
         self.slot.start(&start(body))
     }
 
-    /// Starts of steps, each of 48 bytes.
+    /// Starts steps, each a record of 48 bytes.
     fn steps(&mut self, count: usize) {
         for number in 0..count {
             let _id = self.start(step(i32::try_from(number).unwrap()));
@@ -101,7 +101,7 @@ impl Recording {
     }
 }
 
-/// The debug text, with strings instead of their numbers.
+/// The debug text, with strings in place of their numbers.
 fn text(value: &impl Debug, symbols: &Symbols) -> String {
     let debug = format!("{value:?}");
     let mut parts = debug.split("Symbol(");

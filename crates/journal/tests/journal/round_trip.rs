@@ -1,4 +1,4 @@
-//! One record of every kind against what comes back.
+//! Writes one record of every kind and compares what is read.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -13,7 +13,7 @@ use nccl_events::{Body, CommInit, Kind, Name, NetData, Start, State, StateArgs, 
 
 use super::{Recording, text};
 
-/// One start of every kind. Each field has a value of its own: no two bytes of its record are equal.
+/// One start of every kind. Field values are distinct: no two bytes of a record are equal.
 fn bodies() -> Vec<Body<Name<'static>>> {
     let bytes: Vec<u8> = (1..=8 * 15).collect();
     let words = bytes.as_chunks().0;
@@ -28,12 +28,12 @@ fn bodies() -> Vec<Body<Name<'static>>> {
     Kind::ALL.iter().map(body).collect()
 }
 
-/// A name as NCCL has it: a C string that lives for ever.
+/// A name as NCCL passes it: a C string that is never freed.
 fn leaked(text: &str) -> Name<'static> {
     Name::from_cstr(Box::leak(Box::new(CString::new(text).unwrap())))
 }
 
-/// What comes back, without problems and losses, of what `write` writes.
+/// Reads back what `write` writes; checks that there are no problems or losses.
 fn recorded(write: impl FnOnce(&mut SlotWriter)) -> (Vec<Record>, Outcome) {
     let mut recording = Recording::new(u64::MAX);
     write(&mut recording.slot);
@@ -148,7 +148,7 @@ fn switches_come_back() {
     let _counts = found(RecordBody::NotSelected(not_selected));
 }
 
-/// One record about GPUs of every kind, each field with a value of its own. Names are the journal's first three.
+/// One record of every kind about GPUs, with distinct field values. Names are the journal's first three.
 fn gpu_records<N>(names: [N; 3]) -> [GpuRecord<N>; 8] {
     let [device, kernel, text] = names;
     [

@@ -1,4 +1,4 @@
-//! Segments, files and slots, and a journal that is torn.
+//! Segments, files and slots, and torn journals.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +9,7 @@ use nccl_events::{Body, event};
 
 use super::{GROUP, Recording, start};
 
-/// The starts that fill a file of 64 segments.
+/// The number of starts that fill a file of 64 segments.
 const FILE_STEPS: usize = 64 * SEGMENT_BYTES / 48;
 
 #[test]
@@ -29,7 +29,7 @@ fn segments_and_files_follow_one_another() {
     assert!(recording.directory.path().join("0.1").exists());
 }
 
-/// The maintenance thread looks at slots at any moment, also while a thread goes from one file to the next.
+/// The maintenance thread inspects slots at any moment, even while a thread moves from one file to the next.
 #[test]
 fn the_maintenance_thread_never_touches_what_is_not_reserved() {
     let mut recording = Recording::new(u64::MAX);
@@ -54,7 +54,7 @@ fn a_bad_record_ends_its_segment_and_is_reported() {
     let mut recording = Recording::new(u64::MAX);
     recording.steps(10);
     let mut bytes = recording.bytes();
-    // The thread's begin has 6 words, a step's start 6: break the sixth start.
+    // The THREAD_BEGIN record has 6 words, a step's start 6: break the sixth start.
     let at = 8 * (HEADER_WORDS + 6 + 5 * 6);
     bytes[at + 4] ^= 0x10;
     std::fs::write(recording.file(), &bytes).unwrap();
@@ -65,7 +65,7 @@ fn a_bad_record_ends_its_segment_and_is_reported() {
     assert_eq!((outcome.problems[0].offset, outcome.problems[0].lost_bytes), (at as u64, 5 * 48));
 }
 
-/// A process can die between any two words of a segment's header, of which the magic is the last.
+/// A process can die between any two words of a segment's header, whose magic is written last.
 #[test]
 fn a_segment_that_was_being_begun_is_no_damage() {
     let recording = Recording::new(u64::MAX);
@@ -81,7 +81,7 @@ fn a_segment_that_was_being_begun_is_no_damage() {
     assert_eq!(problems_with(header::COMMITTED, 0), 0);
 }
 
-/// What a process commits between two looks of a reader is not damage; what it never commits is.
+/// What a process commits between a reader's two reads of the header is not damage; what it never commits is.
 #[test]
 fn records_behind_the_committed_bytes() {
     let mut recording = Recording::new(u64::MAX);
@@ -97,7 +97,7 @@ fn records_behind_the_committed_bytes() {
     assert_eq!(recording.read().1.problems.len(), 1, "the number is wrong");
 }
 
-/// What a machine had not written to its disk when it went down, and what is behind it.
+/// Segments that a crashed machine had not written to its disk, and the segments behind them.
 #[test]
 fn segments_that_are_missing_among_others_are_reported() {
     let mut recording = Recording::new(u64::MAX);

@@ -1,4 +1,4 @@
-//! NCCL's functions: names, how data moves, bytes and bandwidths. Writers and readers of archives share this.
+//! NCCL's functions: names, data flow, bytes and bandwidths. Shared by writers and readers of archives.
 
 use std::ffi::CStr;
 
@@ -6,7 +6,7 @@ mod pattern;
 
 pub use pattern::Pattern;
 
-/// NCCL's algorithms by their numbers (`NCCL_ALGO_*`), with the names that its events have.
+/// NCCL's algorithms, indexed by number (`NCCL_ALGO_*`), with their names in NCCL's events.
 pub const ALGORITHMS: [&CStr; 7] =
     [c"TREE", c"RING", c"COLLNET_DIRECT", c"COLLNET_CHAIN", c"NVLS", c"NVLS_TREE", c"PAT"];
 
@@ -18,11 +18,11 @@ pub enum Function {
     Collective(Collective),
     Send,
     Recv,
-    /// A send or a receive, NCCL does not say which: only version 1 of the interface has a number for it.
+    /// A send or a receive. NCCL does not say which; only version 1 of the interface has a number for this.
     SendRecv,
 }
 
-/// The collectives of NCCL.
+/// NCCL's collectives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "NCCL's names")]
 pub enum Collective {
@@ -36,14 +36,14 @@ pub enum Collective {
     Gather,
 }
 
-/// How data moves in a collective.
+/// The direction of data in a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Everybody to everybody.
+    /// From all ranks to all ranks.
     AllToAll,
-    /// The root to everybody.
+    /// From the root to all ranks.
     FromRoot,
-    /// Everybody to the root.
+    /// From all ranks to the root.
     ToRoot,
 }
 
@@ -63,24 +63,24 @@ impl Function {
         Self::SendRecv,
     ];
 
-    /// The function that NCCL's events call so (`AllReduce`); `None` for one this version does not know.
+    /// The function with this name in NCCL's events (`AllReduce`); `None` if this version does not know it.
     pub fn named(name: impl AsRef<[u8]>) -> Option<Self> {
         let name = name.as_ref();
         Self::ALL.into_iter().find(|function| function.name().as_bytes() == name)
     }
 
-    /// The function that a region of an archive shows: `ncclAllGather (CE)` shows an `AllGather`.
+    /// The function that a region of an archive shows: `AllGather` for the region `ncclAllGather (CE)`.
     pub fn of_region(region: &str) -> Option<Self> {
         Self::named(region.split(' ').next()?.strip_prefix("nccl")?)
     }
 
-    /// What NCCL's events call it.
+    /// The name in NCCL's events.
     pub fn name(self) -> &'static str {
         let call = self.call().to_str().unwrap_or_default();
         call.strip_prefix("nccl").unwrap_or(call)
     }
 
-    /// The function in NCCL's API, which regions are named after.
+    /// The name in NCCL's API, after which regions are named.
     pub const fn call(self) -> &'static CStr {
         match self {
             Self::Collective(Collective::AllReduce) => c"ncclAllReduce",
@@ -97,7 +97,7 @@ impl Function {
         }
     }
 
-    /// The collective, if it is one.
+    /// The collective; `None` for point-to-point functions.
     pub const fn collective(self) -> Option<Collective> {
         match self {
             Self::Collective(collective) => Some(collective),
@@ -105,7 +105,7 @@ impl Function {
         }
     }
 
-    /// Whether it sends to its peer (`true`) or receives; `None` for a collective, and where NCCL does not say.
+    /// Whether the function sends to its peer (`true`) or receives; `None` for collectives, and if NCCL does not say.
     pub const fn is_send(self) -> Option<bool> {
         match self {
             Self::Send => Some(true),
@@ -114,7 +114,7 @@ impl Function {
         }
     }
 
-    /// Elements in the buffers that a rank sends from and receives into, by the call's count.
+    /// Elements in a rank's send and receive buffers, given the call's count.
     pub const fn elements(self, count: u64, ranks: u64, is_root: bool) -> (u64, u64) {
         match self {
             Self::Collective(collective) => collective.elements(count, ranks, is_root),
@@ -124,17 +124,17 @@ impl Function {
 }
 
 impl Collective {
-    /// The collective that NCCL's events call so; `None` for other functions.
+    /// The collective with this name in NCCL's events; `None` for other functions.
     pub fn named(name: impl AsRef<[u8]>) -> Option<Self> {
         Function::named(name)?.collective()
     }
 
-    /// What NCCL's events call it.
+    /// The name in NCCL's events.
     pub fn name(self) -> &'static str {
         Function::Collective(self).name()
     }
 
-    /// How data moves.
+    /// The direction of data.
     pub const fn flow(self) -> Flow {
         match self {
             Self::AllReduce | Self::AllGather | Self::ReduceScatter | Self::AlltoAll => Flow::AllToAll,
@@ -148,8 +148,8 @@ impl Collective {
         !matches!(self.flow(), Flow::AllToAll)
     }
 
-    /// Whether NCCL copies without arithmetic. Then only the number of bytes counts, whatever type the caller names,
-    /// and ranks may name different ones.
+    /// Whether NCCL copies without arithmetic. If so, only the number of bytes matters, whatever datatype the caller
+    /// passes, and ranks may pass different datatypes.
     pub const fn moves_bytes(self) -> bool {
         match self {
             Self::AllGather | Self::AlltoAll | Self::Broadcast | Self::Scatter | Self::Gather => true,
@@ -157,8 +157,8 @@ impl Collective {
         }
     }
 
-    /// Bytes sent and received by a rank: `bytes` is count × type size, `ranks` the communicator's
-    /// size (Score-P's logical convention).
+    /// Bytes that a rank sends and receives, by Score-P's logical convention. `bytes` is count × type size, `ranks` the
+    /// communicator's size.
     pub const fn bytes(self, bytes: u64, ranks: u64, is_root: bool) -> (u64, u64) {
         let all = bytes.saturating_mul(ranks);
         match (self.flow(), is_root) {
@@ -183,20 +183,20 @@ impl Collective {
         }
     }
 
-    /// What bandwidths are computed from: the larger of a rank's buffers, as in nccl-tests.
+    /// The size from which bandwidths are computed: the larger of a rank's buffers, as in nccl-tests.
     pub fn buffer_bytes(self, bytes: u64, ranks: u64) -> u64 {
         let (sent, received) = self.elements(bytes, ranks, true);
         sent.max(received)
     }
 
-    /// Algorithm and bus bandwidth in bytes per second of a collective that took `seconds`; `bytes` is count × type
+    /// Algorithm and bus bandwidth, in bytes per second, of a collective that took `seconds`. `bytes` is count × type
     /// size.
     pub fn bandwidths(self, bytes: u64, ranks: u32, seconds: f64) -> (f64, f64) {
         let algorithm = approximate(self.buffer_bytes(bytes, ranks.into())) / seconds;
         (algorithm, algorithm * self.bus_factor(ranks))
     }
 
-    /// Bus bandwidth per algorithm bandwidth, as in nccl-tests.
+    /// The ratio of bus bandwidth to algorithm bandwidth, as in nccl-tests.
     pub fn bus_factor(self, ranks: u32) -> f64 {
         let ranks = f64::from(ranks.max(1));
         let pieces = match self {
@@ -213,7 +213,7 @@ fn approximate(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// Bytes of an element of a datatype by NCCL's name; 0 for one this version does not know.
+/// Bytes per element of a datatype with this name in NCCL; 0 if this version does not know it.
 pub fn element_bytes(datatype: impl AsRef<[u8]>) -> u64 {
     let datatype = datatype.as_ref();
     match datatype.strip_prefix(b"nccl").unwrap_or(datatype) {

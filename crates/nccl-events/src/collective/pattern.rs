@@ -1,15 +1,15 @@
-//! Collectives that NCCL makes of sends and receives, by the order of these.
+//! Recognises collectives that NCCL implements as sends and receives, by the order of these.
 
 use super::Collective;
 
-/// A collective that NCCL makes of sends and receives.
+/// A collective that NCCL implements as sends and receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pattern {
-    /// `ncclAlltoAll`
+    /// `ncclAlltoAll`.
     AlltoAll,
-    /// `ncclGather`, on its root.
+    /// `ncclGather`, recognised only on the root.
     Gather,
-    /// `ncclScatter`, on its root.
+    /// `ncclScatter`, recognised only on the root.
     Scatter,
 }
 
@@ -23,13 +23,13 @@ impl Pattern {
         }
     }
 
-    /// Whether all ranks recognise it: then it has one collective record, and its members have no messages. The same
-    /// bytes are not reported twice.
+    /// Whether all ranks recognise the pattern. If so, it has one collective record instead of its members' messages,
+    /// because the same bytes must not be reported twice.
     pub const fn is_collective_record(self) -> bool {
         matches!(self, Self::AlltoAll)
     }
 
-    /// The pattern of the calls of a group on `ranks`; `true` is a send.
+    /// The pattern of a group's calls in a communicator of size `ranks`; `true` means send.
     pub fn of(sends: &[bool], ranks: usize) -> Option<Self> {
         if ranks < 2 {
             return None;
@@ -48,7 +48,7 @@ impl Pattern {
         }
     }
 
-    /// Transfers between this rank and the others.
+    /// Number of transfers between this rank and the others.
     pub const fn transfers(self, ranks: usize) -> usize {
         let others = ranks.saturating_sub(1);
         match self {

@@ -1,7 +1,7 @@
 use super::*;
 
-/// NCCL's name, whether it has a root, whether it moves bytes, whether it sends; elements in the buffers of a root and
-/// of another rank, with a count of 10 on 4 ranks, as NCCL's API documents them.
+/// NCCL's name, whether it has a root, whether it moves bytes, whether it sends; elements in the buffers of the root
+/// and of another rank for a count of 10 on 4 ranks, as documented in NCCL's API.
 type Facts = (&'static str, bool, bool, Option<bool>, [(u64, u64); 2]);
 
 const FACTS: [Facts; 11] = [
@@ -39,7 +39,7 @@ fn regions_are_named_after_functions() {
     assert_eq!(Function::of_region("AllGather"), None);
 }
 
-/// The table of docs/MAPPING.md §5, "Communication records", is Score-P's convention.
+/// The table in docs/MAPPING.md §5, "Communication records", follows Score-P's convention.
 #[test]
 fn bytes_are_those_of_the_documentation() {
     let page = include_str!("../../../../docs/MAPPING.md");
@@ -62,8 +62,8 @@ fn bytes_are_those_of_the_documentation() {
     assert_eq!(rows, 8);
 }
 
-/// What nccl-tests prints for a run of 2 ms on 8 ranks with 1 000 000 float32 as the call's count: the size
-/// is the buffer of a rank that has them all, count × 4 where each has all, and × ranks where `count` is a piece.
+/// The output of nccl-tests for a run of 2 ms on 8 ranks, with 1 000 000 float32 as the call's count. The size is the
+/// buffer of a rank with all elements: count × 4 if `count` is the whole, times ranks if `count` is a piece.
 #[test]
 fn bandwidths_follow_nccl_tests() {
     const WHOLE: f64 = 4e6;
@@ -83,7 +83,7 @@ fn bandwidths_follow_nccl_tests() {
         assert!((algorithm / (size / 2e-3) - 1.0).abs() < 1e-12, "{func}");
         assert!((bus / algorithm - factor).abs() < 1e-12, "{func}");
     }
-    // A rank alone has no bus.
+    // With a single rank the bus factor is 0 or 1.
     for (func, alone) in [("AllReduce", 0.0), ("AllGather", 0.0), ("Broadcast", 100.0_f64)] {
         let bus = Collective::named(func).expect("known").bandwidths(100, 1, 1.0).1;
         assert!((bus - alone).abs() < 1e-12, "{func}");

@@ -1,4 +1,4 @@
-//! What the declarations of the kinds give beyond the structure of each: the kinds, and an event with any of them.
+//! Generates from the declarations of the kinds what covers all kinds: `Kind` and `Body`.
 
 macro_rules! events {
     ($(
@@ -11,7 +11,7 @@ macro_rules! events {
             $name $(<$strings>)?, $words words { $($fields)* }
         })*
 
-        /// The event kinds, numbered by NCCL's own bit: `1 << kind` is the event type in the activation mask.
+        /// The kinds of events, numbered by NCCL's bits: `1 << kind` is the event type in the activation mask.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum Kind {
@@ -19,20 +19,20 @@ macro_rules! events {
         }
 
         impl Kind {
-            /// How many kinds there are, [`Kind::Unknown`] included.
+            /// Number of kinds, including [`Kind::Unknown`].
             pub const COUNT: usize = Self::ALL.len();
 
-            /// All kinds in the order of their numbers.
+            /// All kinds, in ascending order.
             pub const ALL: [Self; [$($number),*].len()] = [$(Self::$name),*];
 
-            /// NCCL's name without the prefix `ncclProfile`.
+            /// NCCL's name, without the prefix `ncclProfile`.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)*
                 }
             }
 
-            /// The kind of this bit in NCCL's activation mask; [`Kind::Unknown`] for all other bits.
+            /// The kind with this bit number in NCCL's activation mask; [`Kind::Unknown`] for all other bits.
             #[inline]
             pub const fn of_bit(bit: u32) -> Self {
                 match bit {
@@ -41,14 +41,14 @@ macro_rules! events {
                 }
             }
 
-            /// The first table that has it.
+            /// The first table with this kind.
             pub const fn since(self) -> Table {
                 match self {
                     $(Self::$name => Table::$table,)*
                 }
             }
 
-            /// How many words the payload of a start has.
+            /// Number of words in the payload of a start.
             pub const fn words(self) -> usize {
                 match self {
                     $(Self::$name => $words,)*
@@ -56,7 +56,7 @@ macro_rules! events {
             }
         }
 
-        /// The fields of an event, by kind, with strings of the type `S`.
+        /// The fields of an event, by kind. `S` is the type of strings.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Body<S> {
             $($(#[$meta])* $name($name $(<$strings>)?),)*
@@ -71,7 +71,7 @@ macro_rules! events {
                 }
             }
 
-            /// Hands over each field: its label, how it is listed, and its value.
+            /// Passes on each field: its label, its style in listings, and its value.
             pub fn each(&self, mut field: impl FnMut(&'static str, Style, Value<S>)) {
                 match *self {
                     $(Self::$name(fields) => fields.each(&mut field),)*
@@ -80,7 +80,7 @@ macro_rules! events {
         }
 
         impl Start<Name<'_>> {
-            /// Hands the words of this event's record to `sink`, and returns what it returns.
+            /// Passes the words of this event's record to `sink`, and returns the sink's result.
             #[inline]
             pub fn encode(&self, sink: &mut impl StartSink) -> bool {
                 match self.body {
@@ -99,8 +99,8 @@ macro_rules! events {
         }
 
         impl<S: Copy> Start<S> {
-            /// Reads the record of a start. `name` turns the number of a string into the string. `None` where the
-            /// words do not fit the kind, or a string is not known.
+            /// Reads the record of a start. `name` maps the number of a string to the string. `None` if the words do
+            /// not fit the kind, or a string is unknown.
             #[inline]
             pub fn decode(
                 kind: Kind,

@@ -1,19 +1,19 @@
-//! How fields are listed.
+//! Listings of fields.
 
 use super::net::NetData;
 
-/// How a field is listed.
+/// How a listing shows a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// As it is.
+    /// The plain value.
     Plain,
     /// A pointer or handle, in hexadecimal; 0 is NULL.
     Address,
-    /// Not where it is 0: only some releases report it.
+    /// Omitted if it is 0: only some releases report the field.
     Rare,
 }
 
-/// The value of a field, with strings of the type `S`.
+/// The value of a field. `S` is the type of strings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the type of the field")]
 pub enum Value<S> {
@@ -55,13 +55,13 @@ values! {
 macro_rules! packed_listing {
     ($name:ident <$strings:ident> { $($field:ident: $type:tt, $label:literal, [$($style:ident)?];)* }) => {
         impl<S: ::core::marker::Copy> $name<S> {
-            /// The same fields with other strings; `None` where one has no counterpart.
+            /// The same fields with other strings; `None` if `name` maps one of them to `None`.
             #[inline(always)]
             pub fn map_names<T>(self, mut name: impl FnMut(S) -> Option<T>) -> Option<$name<T>> {
                 Some($name { $($field: $crate::event::listing::packed_map!($type, self.$field, name),)* })
             }
 
-            /// Hands over each field: its label, how it is listed, and its value.
+            /// Passes on each field: its label, its style in listings, and its value.
             pub fn each(self, field: &mut impl FnMut(&'static str, $crate::event::listing::Style, $crate::event::listing::Value<S>)) {
                 $(field(
                     $label,
@@ -73,7 +73,7 @@ macro_rules! packed_listing {
     };
     ($name:ident { $($field:ident: $type:tt, $label:literal, [$($style:ident)?];)* }) => {
         impl $name {
-            /// Hands over each field: its label, how it is listed, and its value.
+            /// Passes on each field: its label, its style in listings, and its value.
             pub fn each<S>(self, field: &mut impl FnMut(&'static str, $crate::event::listing::Style, $crate::event::listing::Value<S>)) {
                 let _no_fields = &field;
                 $(field(

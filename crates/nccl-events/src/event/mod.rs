@@ -1,7 +1,7 @@
-//! The kinds of events with their fields: one declaration each, from which everything else about them comes.
+//! The kinds of events and their fields. One declaration per kind generates all code for it.
 //!
-//! The order of fields is that of listings; where a field lies in a record stands beside it ([`packed`]). Words 0 to 2
-//! of every start hold parent, context and, in the lower half, the rank.
+//! Fields are in the order of listings; the place in the record is next to each field ([`packed`]). Words 0 to 2 of
+//! every start contain the parent, the context and, in the lower half, the rank.
 #![expect(missing_docs, reason = "the fields are NCCL's, see its headers")]
 
 mod declare;
@@ -20,10 +20,10 @@ pub use packed::{Field, Word};
 pub use since::{has, kinds};
 
 events! {
-    /// Operations that are launched together.
+    /// A group of operations that are launched together.
     Group = 0 since V1, 3 words {}
 
-    /// A collective below the API.
+    /// A collective, below the API.
     Coll<S> = 1 since V1, 12 words {
         func: S [10 0] "func",
         sequence: u64 [3 0] "seq",
@@ -31,7 +31,7 @@ events! {
         protocol: S [10 48] "proto",
         channels: u8 [11 16] "channels",
         warps: u8 [11 24] "warps",
-        /// Elements.
+        /// Number of elements.
         count: u64 [6 0] "count",
         root: i32 [2 32] "root",
         datatype: S [10 16] "dtype",
@@ -39,7 +39,7 @@ events! {
         recv_buffer: u64 [5 0] "recvBuff" address,
         /// Handle of the Group event (the parent itself up to v4).
         parent_group: u64 [7 0] "parentGroup" address,
-        /// v1–v3 only: the communicator's hash; 0 where it is not given.
+        /// v1–v3 only: the communicator's hash; 0 if it is not given.
         comm_hash: u64 [9 0] "commHash" rare,
         /// v7 only.
         kernel_variant: S [11 0] "kernelVariant",
@@ -49,25 +49,25 @@ events! {
         user_tag: u64 [8 0] "userTag" rare,
     }
 
-    /// A send or receive below the API.
+    /// A send or receive, below the API.
     P2p<S> = 2 since V1, 9 words {
         func: S [8 0] "func",
         peer: i32 [2 32] "peer",
-        /// v4+; garbage when v4 runs on NCCL ≥ 2.28, never size anything by it.
+        /// v4+; garbage if v4 runs on NCCL ≥ 2.28, so never use it as a size.
         channels: u8 [8 32] "channels",
-        /// Elements.
+        /// Number of elements.
         count: u64 [3 0] "count",
         datatype: S [8 16] "dtype",
         buffer: u64 [4 0] "buff" address,
         /// Handle of the Group event (the parent itself up to v4).
         parent_group: u64 [5 0] "parentGroup" address,
-        /// v1–v3 only: the communicator's hash; 0 where it is not given.
+        /// v1–v3 only: the communicator's hash; 0 if it is not given.
         comm_hash: u64 [7 0] "commHash" rare,
         /// v7 only; 0 for none.
         user_tag: u64 [6 0] "userTag" rare,
     }
 
-    /// The proxy's work for one channel of an operation and one peer.
+    /// The proxy's work for one channel and one peer of an operation.
     ProxyOp = 3 since V1, 5 words {
         channel: u8 [4 32] "channel",
         peer: i32 [3 0] "peer",
@@ -82,13 +82,13 @@ events! {
         step: i32 [2 32] "step",
     }
 
-    /// What the proxy thread does between transfers.
+    /// The proxy thread's activity between transfers.
     ProxyCtrl = 5 since V1, 3 words {}
 
     /// A collective's kernel on one channel.
     KernelCh = 6 since V3, 4 words {
         channel: u8 [2 32] "channel",
-        /// The GPU's globaltimer; 0 where the release has no GPU time (v3).
+        /// Time of the GPU's globaltimer; 0 if the release has no GPU time (v3).
         gpu_ns: u64 [3 0] "pTimer",
     }
 
@@ -98,7 +98,7 @@ events! {
         data: NetData [4 0] "net",
     }
 
-    /// `ncclGroupStart` to `ncclGroupEnd`, or one call outside of these.
+    /// The interval from `ncclGroupStart` to `ncclGroupEnd`, or a single call outside of a group.
     GroupApi = 8 since V5, 3 words {
         depth: i32 [2 32] "depth",
         graph_captured: bool [flag] "graphCaptured",
@@ -107,7 +107,7 @@ events! {
     /// A call of a collective.
     CollApi<S> = 9 since V5, 7 words {
         func: S [6 0] "func",
-        /// Elements.
+        /// Number of elements.
         count: u64 [3 0] "count",
         datatype: S [6 16] "dtype",
         root: i32 [2 32] "root",
@@ -119,7 +119,7 @@ events! {
     /// A call of a send or receive.
     P2pApi<S> = 10 since V5, 7 words {
         func: S [6 0] "func",
-        /// Elements.
+        /// Number of elements.
         count: u64 [3 0] "count",
         datatype: S [6 16] "dtype",
         stream: u64 [4 0] "stream" address,
@@ -132,12 +132,12 @@ events! {
         stream: u64 [3 0] "stream" address,
     }
 
-    /// A collective by copy engines.
+    /// A collective that uses copy engines.
     CeColl<S> = 12 since V6, 12 words {
         func: S [9 0] "func",
         sequence: u64 [3 0] "seq",
         ce_sequence: u32 [11 0] "ceSeq",
-        /// Elements.
+        /// Number of elements.
         count: u64 [6 0] "count",
         root: i32 [2 32] "root",
         datatype: S [9 16] "dtype",
@@ -151,13 +151,13 @@ events! {
         user_tag: u64 [8 0] "userTag" rare,
     }
 
-    /// A synchronisation of a copy-engine collective.
+    /// A synchronisation in a copy-engine collective.
     CeSync = 13 since V6, 3 words {
         complete: bool [flag] "isComplete",
         ranks: i32 [2 32] "nranks",
     }
 
-    /// A batch of copies of a copy-engine collective.
+    /// A batch of copies in a copy-engine collective.
     CeBatch = 14 since V6, 4 words {
         operations: i32 [2 32] "operations",
         bytes: u64 [3 0] "bytes",
@@ -169,18 +169,18 @@ events! {
         channel: u8 [2 32] "channel",
         phase: u8 [2 40] "phase",
         name: S [2 48] "phaseName",
-        /// The GPU's globaltimer.
+        /// Time of the GPU's globaltimer.
         gpu_ns: u64 [3 0] "pTimer",
     }
 
-    /// A type that this version of the plugin does not know: counted, not an error. Any table may pass one.
+    /// A type that this version of the plugin does not know: counted, not an error. Any table may contain one.
     Unknown = 16 since V1, 4 words {
-        /// As NCCL passed it.
+        /// The type as NCCL passed it.
         event_type: u64 [3 0] "eventType",
     }
 }
 
-// `from_number` takes the number for the place.
+// `from_number` uses the number as the index.
 const _: () = {
     let mut at = 0;
     while let [kind, ..] = Kind::ALL.as_slice().split_at(at).1 {
@@ -205,7 +205,7 @@ impl Kind {
 }
 
 impl<S> Body<S> {
-    /// The stream of a launch, which gives work to the GPU.
+    /// The stream of an event that launches work on the GPU.
     #[inline]
     pub const fn stream_of_launch(&self) -> Option<u64> {
         match self {
@@ -215,22 +215,22 @@ impl<S> Body<S> {
     }
 }
 
-/// An event begins. `S` is the type of strings: [`Name`] while it is recorded, a symbol when it was read.
+/// The start of an event. `S` is the type of strings: [`Name`] during recording, a symbol after reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start<S> {
-    /// What `init` handed out, as NCCL passed it back; PXN passes contexts of other processes.
+    /// The handle from `init`, as NCCL passed it back. PXN passes contexts of other processes.
     pub context: u64,
-    /// `parentObj`: the parent's handle, 0 for none; PXN passes handles of other processes.
+    /// `parentObj`: the parent's handle, 0 if none. PXN passes handles of other processes.
     pub parent: u64,
-    /// The descriptor's rank. Wrong (0) for many kinds in many releases: the context's rank counts.
+    /// The descriptor's rank. Wrong (0) for many kinds in many releases, so the context's rank takes precedence.
     pub rank: i32,
-    /// What kind of event, and its fields.
+    /// The event's kind and fields.
     pub body: Body<S>,
 }
 
-/// Takes the record of a start.
+/// Receives the record of a start.
 pub trait StartSink {
-    /// Appends it; false when there was no room. The length is known when compiled.
+    /// Appends a record of a length known at compile time. Returns false if there was no room.
     fn put<const WORDS: usize>(&mut self, kind: Kind, flag: bool, words: [u64; WORDS]) -> bool;
 
     /// The number of a string.

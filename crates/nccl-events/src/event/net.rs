@@ -1,10 +1,10 @@
-//! What network plugins say.
+//! Data from network plugins.
 
-/// What a net plugin says about one of its own events; copied in the callback, by plugin id.
+/// A network plugin's data about one of its events, by plugin id; copied in the callback.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of NCCL's net_ib and net_socket descriptors")]
 pub enum NetData {
-    /// An id whose layout we do not know, or NULL data: only the id is kept.
+    /// An id whose layout is unknown, or NULL data: only the id is kept.
     #[default]
     Opaque,
     IbQueuePair {

@@ -1,4 +1,4 @@
-//! How the data of network plugins lies in records.
+//! Layout of network plugins' data in records.
 
 use super::net::NetData;
 use super::packed::{Field, Word};
@@ -7,7 +7,7 @@ const fn both(low: i32, high: i32) -> u64 {
     low.cast_unsigned() as u64 | (high.cast_unsigned() as u64) << 32
 }
 
-/// Four words: which layout and a number, two numbers, a number, bytes.
+/// Four words: the layout's number and a number, two numbers, a number, bytes.
 impl Field for NetData {
     #[inline(always)]
     fn put(self, words: &mut [u64], at: usize, _shift: u32) {

@@ -1,21 +1,21 @@
-//! How a structure of fields lies in the words of a journal record: one declaration gives the structure, its encoding,
-//! its decoding and its listing.
+//! Layout of fields in the words of a journal record: one declaration generates a structure, its encoding, its decoding
+//! and its listing.
 //!
-//! A field is declared as `name: type [place] "label" style`. The place `[2 32]` is bit 32 and up of the word with
-//! index 2; `[flag]` is the one bit that the header of a record has for its payload. The label is the name in listings.
-//! The style is nothing, `address` (a pointer or handle) or `rare` (0 where a release does not report it). The type `S`
-//! is that of strings: borrowed from NCCL while it is recorded, a number in a record, a symbol in a journal that was
-//! read.
+//! A field is declared as `name: type [place] "label" style`. The place `[2 32]` means bit 32 and up of the word with
+//! index 2; `[flag]` is the only bit that the record header has for the payload. The label is the name in listings.
+//! The style is empty, `address` (a pointer or handle) or `rare` (0 if a release does not report it). The type `S`
+//! stands for strings: borrowed from NCCL during recording, a number in a record, a symbol after reading a
+//! journal.
 
-/// A word as it is in the file, little-endian.
+/// A word as in the file, little-endian.
 pub type Word = [u8; 8];
 
-/// A type that fields can have.
+/// A type of fields.
 pub trait Field: Copy {
-    /// Writes the value into words that are 0 there.
+    /// Writes the value into words whose bits are 0 at this place.
     fn put(self, words: &mut [u64], at: usize, shift: u32);
 
-    /// Reads a value. `None` where the words end before it, or have no such value.
+    /// Reads a value. `None` if the words end before the value, or its bits are no valid value.
     fn take(words: &[Word], at: usize, shift: u32) -> Option<Self>;
 }
 
@@ -54,7 +54,7 @@ integers! {
     i64 as u64,
 }
 
-/// Values one behind the other, in this word and the next ones.
+/// Consecutive values, in this word and the following ones.
 impl<T: Field + Default, const N: usize> Field for [T; N] {
     #[inline(always)]
     fn put(self, words: &mut [u64], at: usize, shift: u32) {
@@ -73,7 +73,7 @@ impl<T: Field + Default, const N: usize> Field for [T; N] {
     }
 }
 
-/// Where values of a type lie that begin at a place.
+/// The places of consecutive values of a type, starting at a place.
 #[inline(always)]
 fn places<T>(at: usize, shift: u32) -> impl Iterator<Item = (usize, u32)> {
     std::iter::successors(Some((at, shift)), |&(at, shift)| {
@@ -96,7 +96,7 @@ macro_rules! packed {
         }
 
         impl $name $(<$crate::event::packed::packed_number!($strings)>)? {
-            /// Writes the fields into the words of a record, and returns its flag.
+            /// Writes the fields into the words of a record and returns the flag of the record header.
             #[inline(always)]
             pub fn put(self, words: &mut [u64; $words]) -> bool {
                 let _no_fields = &words;
@@ -104,7 +104,7 @@ macro_rules! packed {
                 false $(| $crate::event::packed::packed_flag!(self.$field, $($place)+))*
             }
 
-            /// Reads the fields of a record. `None` where the words do not fit.
+            /// Reads the fields of a record. `None` if the words do not fit.
             #[inline(always)]
             pub fn take(flag: bool, words: &[$crate::event::packed::Word]) -> Option<Self> {
                 let words: &[$crate::event::packed::Word; $words] = words.get(..$words)?.try_into().ok()?;

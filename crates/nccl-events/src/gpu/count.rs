@@ -1,8 +1,8 @@
-//! What is counted about GPUs: nothing is dropped without a number. `docs/REFERENCE.md` §7 describes the numbers.
+//! Counters about GPUs: nothing is dropped without being counted. `docs/REFERENCE.md` §7 describes the counters.
 
 macro_rules! counts {
     ($($count:ident,)+) => {
-        /// A counter; its place in [`super::GpuRecord::Counts`].
+        /// A counter, whose value is its index in [`super::GpuRecord::Counts`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         #[expect(missing_docs, reason = "`docs/REFERENCE.md` describes them")]
@@ -11,10 +11,10 @@ macro_rules! counts {
         }
 
         impl GpuCount {
-            /// How many there are.
+            /// Number of counters.
             pub const COUNT: usize = Self::ALL.len();
 
-            /// All, in their order.
+            /// All counters, in order.
             pub const ALL: [Self; [$(stringify!($count),)+].len()] = [$(Self::$count,)+];
         }
     };

@@ -1,7 +1,7 @@
-//! What the journal says of GPUs. Times are on a clock of the GPU's ([`GpuClock`]); samples of that clock against
-//! ticks are recorded beside them, and the writing half turns them into time.
+//! Records about GPUs in the journal. Times are on a GPU clock ([`GpuClock`]). The journal also has samples of these
+//! clocks against ticks, from which archives get the time.
 //!
-//! `N` is a string: a [`crate::Name`] on the way in, a symbol of the journal on the way out.
+//! `N` is a string: a [`crate::Name`] when recording, a symbol of the journal when reading.
 #![expect(missing_docs, reason = "the fields are CUDA's and CUPTI's; ids of devices are CUDA's ordinals")]
 
 mod count;
@@ -11,13 +11,13 @@ pub use count::GpuCount;
 use crate::event::packed::packed;
 use crate::event::{Field, Value, Word};
 
-/// A clock that times of GPU records are on.
+/// A clock for the times in GPU records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum GpuClock {
-    /// `cuptiGetTimestamp`: one for all devices of the process.
+    /// `cuptiGetTimestamp`: one clock for all devices of the process.
     Cupti = 0,
-    /// Nanoseconds since the first reference event of the device (`cuEventElapsedTime`): one for each device.
+    /// Nanoseconds since the device's first reference event (`cuEventElapsedTime`): one clock per device.
     Events = 1,
 }
 
@@ -53,11 +53,11 @@ impl Field for GpuClock {
     }
 }
 
-/// How times of GPU work are found out.
+/// The method by which times of GPU work are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Backend {
-    /// Not at all.
+    /// Not measured.
     Off = 0,
     /// By CUPTI's activity records.
     Cupti = 1,
@@ -66,7 +66,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The way with this number.
+    /// The method with this number.
     pub const fn from_number(number: u8) -> Option<Self> {
         match number {
             0 => Some(Self::Off),
@@ -76,7 +76,7 @@ impl Backend {
         }
     }
 
-    /// As it is called in `NCCL_OTF2_GPU` and in archives.
+    /// The name in `NCCL_OTF2_GPU` and in archives.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -86,47 +86,47 @@ impl Backend {
     }
 }
 
-/// All devices, where a record is about no single one.
+/// Ordinal of records that apply to all devices.
 pub const ALL_DEVICES: u32 = u32::MAX;
 
-/// A record about GPUs. What the record's id is stands with each.
+/// A record about GPUs. Each variant defines the meaning of the record's id.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GpuRecord<N> {
     /// A device of this process. No id.
     Device(Device<N>),
-    /// Which device a communicator's rank uses, by its ordinal. The id is the communicator's context.
+    /// The ordinal of the device that a communicator's rank uses. The id is the communicator's context.
     DeviceOfCommunicator { ordinal: u32 },
-    /// What a clock showed; the record's ticks are the middle of when it was asked. No id.
+    /// A reading of a clock; the record's ticks are the middle of the reading. No id.
     Clock(ClockSample),
-    /// A kernel ran. The id is the external correlation id: the event id of the launch, 0 for none.
+    /// A kernel ran. The id is the external correlation id: the event id of the launch, or 0.
     Kernel(Kernel<N>),
-    /// A copy engine copied. The id as with kernels: the event id of the launch or the copy-engine collective.
+    /// A copy engine copied. The id is the event id of the launch or the copy-engine collective, as for kernels.
     Copy(Copy),
-    /// When what a launch enqueued ran, by CUDA events. The id is the launch's event id.
+    /// The time of a launch's work, by CUDA events. The id is the event id of the launch.
     LaunchTime(LaunchTime),
-    /// What was decided on how GPUs are recorded, or what went wrong: a line for people. No id.
+    /// A decision on how GPUs are recorded, or an error: a line for users. No id.
     Notice {
-        /// The way from here on.
+        /// The method from here on.
         backend: Backend,
         text: N,
     },
-    /// Running totals; the last record of the process counts. No id.
+    /// Running totals; the process's last such record has the final values. No id.
     Counts([u64; GpuCount::COUNT]),
 }
 
 packed! {
-    /// A device, by `cuDeviceGet…`.
+    /// A device, as reported by `cuDeviceGet…`.
     Device<S>, 6 words {
         /// CUDA's ordinal in this process, after `CUDA_VISIBLE_DEVICES`.
         ordinal: u32 [0 0] "ordinal",
         name: S [5 0] "name",
-        /// `cuDeviceGetUuid_v2`: of the MIG instance where it is one. Zero when not known.
+        /// `cuDeviceGetUuid_v2`, for MIG the UUID of the instance. Zero if unknown.
         uuid: [u8; 16] [1 0] "uuid",
         pci_domain: u32 [3 0] "pciDomain",
         pci_bus: u8 [3 32] "pciBus",
         pci_device: u8 [3 40] "pciDevice",
         is_mig: bool [flag] "isMig",
-        /// `cuDriverGetVersion`, 12080 for CUDA 12.8; 0 when not known.
+        /// `cuDriverGetVersion`, 12080 for CUDA 12.8; 0 if unknown.
         driver_version: u32 [0 32] "driverVersion",
         compute_capability: [u16; 2] [4 0] "computeCapability",
         multiprocessors: u32 [4 32] "multiprocessors",
@@ -134,22 +134,22 @@ packed! {
 }
 
 packed! {
-    /// What a clock showed at the record's ticks.
+    /// The value of a clock at the record's ticks.
     ClockSample, 3 words {
         clock: GpuClock [0 0] "clock",
-        /// Whose, by ordinal, or [`ALL_DEVICES`].
+        /// The ordinal of the clock's device, or [`ALL_DEVICES`].
         ordinal: u32 [0 32] "ordinal",
         gpu_ns: u64 [1 0] "gpuNs",
-        /// It showed that at most this many ticks before or after the record's.
+        /// The clock had this value at most this many ticks before or after the record's ticks.
         uncertainty_ticks: u64 [2 0] "uncertaintyTicks",
     }
 }
 
 packed! {
-    /// A kernel, as CUPTI reports it. Times on [`GpuClock::Cupti`].
+    /// A kernel as reported by CUPTI. Times are on [`GpuClock::Cupti`].
     #[derive(Default)]
     Kernel<S>, 11 words {
-        /// Mangled, as CUPTI gives it.
+        /// The mangled name from CUPTI.
         name: S [8 0] "name",
         device: u32 [0 32] "device",
         context: u32 [1 0] "context",
@@ -166,13 +166,13 @@ packed! {
         graph: u32 [8 32] "graph" rare,
         /// 0 outside of graphs.
         graph_node: u64 [9 0] "graphNode" rare,
-        /// The captured node, of which `graph_node` is a clone; 0 where CUPTI does not report it (before 13.4).
+        /// The captured node of which `graph_node` is a clone; 0 if CUPTI does not report it (before 13.4).
         source_graph_node: u64 [10 0] "sourceGraphNode" rare,
     }
 }
 
 packed! {
-    /// A copy, as CUPTI reports it. Times on [`GpuClock::Cupti`].
+    /// A copy as reported by CUPTI. Times are on [`GpuClock::Cupti`].
     #[derive(Default)]
     Copy, 8 words {
         /// `CUpti_ActivityMemcpyKind`.
@@ -188,11 +188,11 @@ packed! {
         source_kind: u8 [5 8] "sourceKind",
         /// `CUpti_ActivityMemoryKind`.
         destination_kind: u8 [5 16] "destinationKind",
-        /// The device copied from, where both ends are known; else `device`.
+        /// The source device if both ends are known, otherwise `device`.
         source_device: u32 [7 0] "sourceDevice",
-        /// The device copied to, where both ends are known; else `device`.
+        /// The destination device if both ends are known, otherwise `device`.
         destination_device: u32 [7 32] "destinationDevice",
-        /// How many copies of a batch; 1 for a single one.
+        /// Number of copies in a batch; 1 for a single copy.
         count: u32 [5 32] "count",
         /// 0 outside of graphs.
         graph_node: u64 [6 0] "graphNode" rare,
@@ -200,26 +200,26 @@ packed! {
 }
 
 packed! {
-    /// When what a launch enqueued ran, by CUDA events before and behind it. Times on [`GpuClock::Events`].
+    /// When a launch's work ran, by CUDA events before and behind it. Times are on [`GpuClock::Events`].
     LaunchTime, 4 words {
         ordinal: u32 [0 0] "ordinal",
         /// The stream's handle, as in the launch.
         stream: u64 [1 0] "stream" address,
         /// When the stream reached the launch.
         start_ns: u64 [2 0] "startNs",
-        /// When it was through with it.
+        /// When the stream had completed the launch.
         end_ns: u64 [3 0] "endNs",
-        /// Both times may be off by this much: the resolution of `cuEventElapsedTime`, a 32-bit float of milliseconds.
+        /// Maximum error of both times: the resolution of `cuEventElapsedTime`, a 32-bit float in milliseconds.
         uncertainty_ns: u32 [0 32] "uncertaintyNs",
     }
 }
 
-/// A kernel's grid or block, as CUDA writes it.
+/// A kernel's grid or block in CUDA's notation.
 pub fn extent([x, y, z]: [u32; 3]) -> String {
     format!("{x},{y},{z}")
 }
 
-/// Whether a kernel is NCCL's, by its mangled name: what graphs replay has no other sign.
+/// Whether a kernel belongs to NCCL, by its mangled name: kernels replayed by graphs have no other mark.
 pub fn is_of_nccl(mangled: &str) -> bool {
     const NAMES: [&str; 3] = ["ncclDevKernel", "ncclSymkDevKernel", "oneRankReduce"];
     NAMES.iter().any(|name| mangled.contains(name))

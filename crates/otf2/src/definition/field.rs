@@ -1,11 +1,11 @@
-//! The fields of definitions: numbers, and references that can be given other numbers.
+//! The fields of definitions: numbers, and references, which can be renumbered.
 
 use otf2_sys as sys;
 
 use crate::refs::*;
 use crate::value::AttributeValue;
 
-/// Gives a reference of a kind another number.
+/// Maps a reference of a kind to its new number.
 pub(super) type Renumber<'a> = dyn FnMut(ReferenceKind, u64) -> u64 + 'a;
 
 /// A field of a definition that is one argument of libotf2's functions.
@@ -16,12 +16,12 @@ pub(crate) trait Field: Copy {
 
     fn to_raw(self) -> Self::Raw;
 
-    /// What it refers to, if it is a reference.
+    /// Kind and number of the referenced definition, if the field is a defined reference.
     fn reference(self) -> Option<(ReferenceKind, u64)> {
         None
     }
 
-    /// Changes it if it is a reference to something.
+    /// Renumbers the field if it is a defined reference.
     fn renumber(&mut self, _: &mut Renumber<'_>) {}
 }
 
@@ -45,7 +45,7 @@ numbers! { u8 u32 u64 i64 }
 
 macro_rules! references {
     ($($(#[$doc:meta])* $kind:ident: $type:ident($raw:ty);)*) => {
-        /// What a reference refers to. Each kind has numbers of its own.
+        /// The kind of a referenced definition. Each kind is numbered separately.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum ReferenceKind {
@@ -54,7 +54,7 @@ macro_rules! references {
                 $(#[$doc])*
                 $kind,
             )*
-            /// A rank in the list of communicating locations of a paradigm (OTF2's number).
+            /// A rank in a paradigm's list of communicating locations; the paradigm by OTF2's number.
             CommIndex(u8),
         }
 
@@ -76,7 +76,7 @@ macro_rules! references {
             fn renumber(&mut self, number: &mut Renumber<'_>) {
                 if self.is_defined() {
                     let new = number(ReferenceKind::$kind, u64::from(self.get()));
-                    // What does not fit is nothing that is defined.
+                    // No definition has a number that does not fit.
                     *self = <$raw>::try_from(new).map_or(Self::UNDEFINED, Self::new);
                 }
             }
@@ -92,7 +92,7 @@ references! {
     Location: LocationRef(u64);
     Region: RegionRef(u32);
     Group: GroupRef(u32);
-    /// Also a communicator between two groups.
+    /// This includes communicators between two groups.
     Comm: CommRef(u32);
     RmaWin: RmaWinRef(u32);
     MetricMember: MetricMemberRef(u32);
@@ -112,7 +112,7 @@ references! {
 
 macro_rules! values {
     ($($variant:ident)*) => {
-        /// What a value refers to, defined or not.
+        /// The reference in a value; `None` if it is undefined or the value is a number.
         pub(crate) fn reference_of(value: AttributeValue) -> Option<(ReferenceKind, u64)> {
             match value {
                 $(AttributeValue::$variant(it) => it.reference(),)*
@@ -120,12 +120,12 @@ macro_rules! values {
             }
         }
 
-        /// A value that refers to something refers to it by another number.
+        /// Renumbers the reference in a value, if it has one.
         pub(super) fn renumber_value(value: &mut AttributeValue, number: &mut Renumber<'_>) {
             match value {
                 $(AttributeValue::$variant(it) => it.renumber(number),)*
                 AttributeValue::Other { attribute_type, bits } => {
-                    // The reference is the lower half; what is above it was never written.
+                    // The reference is the lower half of the bits; the upper half was never written.
                     let reference = *bits & u64::from(u32::MAX);
                     if reference == u64::from(u32::MAX) {
                         return;
@@ -149,7 +149,7 @@ macro_rules! values {
 }
 
 impl AttributeValue {
-    /// Asks for a new number where the value refers to something.
+    /// Replaces the number of the reference in the value, if it has one.
     pub fn renumber(&mut self, mut number: impl FnMut(ReferenceKind, u64) -> u64) {
         renumber_value(self, &mut number);
     }

@@ -1,7 +1,7 @@
-//! Every kind of global definition that OTF2 3.0 to 3.2 have, as data with all fields.
+//! Every kind of global definition in OTF2 3.0 to 3.2, as data with all fields.
 //!
-//! Reading and writing both pass through [`Definition`]: a kind's fields are declared once, here. Archives are copied
-//! by it as it is, so that nothing is lost; [`crate::records`] is what it means.
+//! Reading and writing both use [`Definition`], so a kind's fields are declared only here. Copying archives uses it
+//! unchanged, so that nothing is lost; [`crate::records`] interprets it.
 
 mod field;
 
@@ -13,8 +13,8 @@ pub use field::ReferenceKind;
 pub(crate) use field::{Field, reference_of};
 use field::{Renumber, renumber_value};
 
-/// The definitions whose fields are numbers and references, each an argument of libotf2's functions, and a value
-/// with its type at the end of some. A user of the list passes a macro that expands it.
+/// Definitions whose fields are numbers and references, each of which is one argument of libotf2's functions; some end
+/// in a value and its type. Users pass a macro that expands the list.
 macro_rules! plain_definitions {
     ($make:ident) => {
         $make! {
@@ -93,16 +93,16 @@ pub(crate) use plain_definitions;
 macro_rules! declare {
     ($($kind:ident $(($this:ident: $own:ty))? by $set:ident, $write:ident
         { $($field:ident: $type:ty),* $(; $value:ident)? })*) => {
-        /// A global definition with all its fields. References of enumerations are numbers: so what a newer OTF2 has
-        /// passes through.
+        /// A global definition with all its fields. Enumerations are numbers, so that values of a newer OTF2 are
+        /// preserved.
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         #[expect(missing_docs, reason = "kinds and fields have the names of OTF2's definitions")]
         pub enum Definition {
             $($kind { $($this: $own,)? $($field: $type,)* $($value: AttributeValue,)? },)*
-            /// Bytes without NUL, in whatever encoding.
+            /// Bytes without NUL, in any encoding.
             String { this: StringRef, text: Vec<u8> },
-            /// Members are references or indices, by `group_type`.
+            /// Members are references or indices, depending on `group_type`.
             Group { this: GroupRef, name: StringRef, group_type: u8, paradigm: u8, flags: u32, members: Vec<u64> },
             MetricClass { this: MetricRef, members: Vec<MetricMemberRef>, occurrence: u8, recorder_kind: u8 },
             CartTopology { this: CartTopologyRef, name: StringRef, comm: CommRef, dimensions: Vec<CartDimensionRef> },
@@ -131,7 +131,7 @@ macro_rules! declare {
                 }
             }
 
-            /// What it defines: the kind and the number. `None` for those that say more about something defined before.
+            /// Kind and number of what is defined. `None` for definitions that only add to an earlier one.
             pub fn defines(&self) -> Option<(ReferenceKind, u64)> {
                 match self {
                     $($(Self::$kind { $this, .. } => $this.reference(),)?)*
@@ -144,7 +144,7 @@ macro_rules! declare {
                 }
             }
 
-            /// Asks for a new number for every reference in it, its own first.
+            /// Renumbers every reference in the definition, its own first.
             pub fn renumber(&mut self, mut number: impl FnMut(ReferenceKind, u64) -> u64) {
                 let number: &mut Renumber<'_> = &mut number;
                 match self {
@@ -188,7 +188,7 @@ macro_rules! declare {
 plain_definitions!(declare);
 
 impl Definition {
-    /// What the scope of a metric refers to depends on its kind.
+    /// Renumbers the scope of a metric, whose kind determines what it refers to.
     fn renumber_scope(&mut self, number: &mut Renumber<'_>) {
         if let Self::MetricInstance { scope_kind, scope, .. } = self
             && let Some(kind) = ReferenceKind::of_scope(*scope_kind)

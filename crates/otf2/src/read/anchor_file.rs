@@ -1,12 +1,12 @@
-//! Is an anchor whole? libotf2 takes memory for as many properties as one counts, and reads on as long.
+//! Checks that an anchor is complete. libotf2 trusts an anchor's count of properties when it allocates and reads.
 
 use std::path::Path;
 
 use crate::error::{Error, Result, io};
 
-/// OTF2 takes 256 KiB of properties; archives of other programs may have larger chunks.
+/// OTF2 reserves 256 KiB for properties; other programs may use larger chunks.
 const MOST_ANCHOR_BYTES: u64 = 16 << 20;
-/// `03`, then the byte order.
+/// First byte of the file; the byte order follows.
 const HEADER_MARK: u8 = 3;
 const LITTLE_ENDIAN: u8 = 0x42;
 const BIG_ENDIAN: u8 = 0x23;
@@ -15,14 +15,14 @@ const MAGIC: &[u8] = b"OTF2\0";
 const FIXED_BYTES: usize = 38;
 const TEXTS: usize = 3;
 
-/// Checks that an anchor has the strings that it counts.
+/// Checks that an anchor contains all the strings that it counts.
 pub(super) fn check_anchor(path: &Path) -> Result<()> {
     let bytes = regular_files::read(path, MOST_ANCHOR_BYTES).map_err(|source| io("open the archive", path, source))?;
     let reason = "is not the anchor of an archive, or was cut short".to_owned();
     check(&bytes).ok_or_else(|| Error::Damaged { path: path.to_owned(), reason })
 }
 
-/// Passes over all strings; `None` where the anchor ends before.
+/// Skips all strings; `None` if the anchor ends too early.
 fn check(bytes: &[u8]) -> Option<()> {
     let (&[HEADER_MARK, order], rest) = bytes.split_first_chunk()? else { return None };
     let number = match order {
@@ -32,7 +32,7 @@ fn check(bytes: &[u8]) -> Option<()> {
     };
     let (format, rest) = rest.strip_prefix(MAGIC)?.split_first()?;
     let rest = after_texts(rest.get(FIXED_BYTES..)?, TEXTS)?;
-    // Properties came with the second format.
+    // Properties were added in format 2.
     if *format > 1 {
         let (properties, rest) = rest.split_first_chunk()?;
         after_texts(rest, usize::try_from(number(*properties)).ok()?.checked_mul(2)?)?;
@@ -40,7 +40,7 @@ fn check(bytes: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// What is behind so many strings, each of which ends in a zero.
+/// What follows the given number of NUL-terminated strings.
 fn after_texts(mut bytes: &[u8], texts: usize) -> Option<&[u8]> {
     for _text in 0..texts {
         let end = bytes.iter().position(|byte| *byte == 0)?;
@@ -53,7 +53,7 @@ fn after_texts(mut bytes: &[u8], texts: usize) -> Option<&[u8]> {
 mod tests {
     use super::check;
 
-    /// An anchor with a property, or that says it has others.
+    /// An anchor with one property, which claims to have `properties`.
     fn anchor(properties: u32) -> Vec<u8> {
         let fixed = [0; super::FIXED_BYTES];
         let texts = b"machine\0creator\0\0";
@@ -65,7 +65,7 @@ mod tests {
     fn an_anchor_has_the_strings_that_it_counts() {
         let whole = anchor(1);
         assert_eq!(check(&whole), Some(()));
-        // libotf2 would take memory for none of these, and write to it.
+        // libotf2 would fail to allocate memory for these, and write to NULL anyway.
         assert_eq!(check(&anchor(1 << 31)), None);
         assert_eq!(check(&anchor(u32::MAX)), None);
         assert_eq!(check(b"[OTF2]\n"), None);

@@ -1,4 +1,4 @@
-//! An archive to read, and what its anchor says.
+//! An archive to read, and the contents of its anchor.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -44,10 +44,10 @@ impl Archive {
         let mut reader = Reader::open(anchor)?;
         let operation = || format!("read the anchor {}", anchor.display());
         let pointer = reader.as_ptr();
-        /// Calls a function of the reader that fills in numbers.
+        /// Calls a reader function that stores numbers.
         macro_rules! get {
             ($get:ident($($number:expr),*)) => {{
-                // SAFETY: an open reader and places to write to.
+                // SAFETY: the reader is open, and the pointers refer to local variables.
                 let code = unsafe { sys::$get(pointer, $(&raw mut $number),*) };
                 check(code, operation)?;
             }};
@@ -81,41 +81,41 @@ impl Archive {
     getters! {
         /// The anchor file.
         anchor_file(&self) -> &Path { &self.anchor }
-        /// Which program wrote the archive.
+        /// The program that wrote the archive.
         creator(&self) -> &str { &self.creator }
-        /// The machine the trace is from.
+        /// The machine on which the trace was recorded.
         machine_name(&self) -> &str { &self.machine_name }
-        /// What the trace is, for people.
+        /// A description of the trace, for users.
         description(&self) -> &str { &self.description }
         /// The version of libotf2 that wrote the archive.
         version(&self) -> (u8, u8, u8) { self.version }
-        /// The size of an event chunk. All event files of the archive have this one.
+        /// The size of an event chunk in bytes, the same in all event files of the archive.
         event_chunk_bytes(&self) -> u64 { self.event_chunk_bytes }
-        /// The size of a definitions chunk.
+        /// The size of a definitions chunk in bytes.
         definitions_chunk_bytes(&self) -> u64 { self.definitions_chunk_bytes }
-        /// How many locations the anchor counts.
+        /// The anchor's number of locations.
         number_of_locations(&self) -> u64 { self.number_of_locations }
-        /// How many global definitions the anchor counts.
+        /// The anchor's number of global definitions.
         number_of_global_definitions(&self) -> u64 { self.number_of_global_definitions }
-        /// How many snapshots the anchor counts: states of all locations at one time.
+        /// The anchor's number of snapshots: states of all locations at one time.
         number_of_snapshots(&self) -> u32 { self.number_of_snapshots }
-        /// How many thumbnails the anchor counts: small pictures of the trace.
+        /// The anchor's number of thumbnails: small pictures of the trace.
         number_of_thumbnails(&self) -> u32 { self.number_of_thumbnails }
-        /// The trace file properties, sorted by name. OTF2 has the names in upper case.
+        /// The trace file properties, sorted by name. OTF2 stores the names in upper case.
         properties(&self) -> &[(String, String)] { &self.properties }
     }
 
-    /// The value of a trace file property; upper and lower case are the same.
+    /// The value of a trace file property; ignores case.
     pub fn property(&self, name: &str) -> Option<&str> {
         self.properties.iter().find(|(present, _)| present.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// Where the events of a location are.
+    /// The path of a location's event file.
     pub fn event_file(&self, location: LocationRef) -> PathBuf {
         self.anchor.with_extension("").join(format!("{}.evt", location.get()))
     }
 
-    /// Whether a location has local definitions; the file of them is whole.
+    /// Whether a location has local definitions; an error if their file is incomplete.
     pub fn has_local_definitions(&self, location: LocationRef) -> Result<bool> {
         let file = self.definition_file(location);
         match file.symlink_metadata() {
@@ -124,7 +124,7 @@ impl Archive {
         }
     }
 
-    /// Checks that all definitions are there, and are those that were written, where the archive says what these were.
+    /// Checks that no definitions are missing, and that they match the archive's checksums if it has any.
     pub fn check_definitions(&self, definitions: &Definitions) -> Result<()> {
         let locations = definitions.locations.iter();
         let with_events = locations.clone().filter(|(_, it)| it.number_of_events > 0).map(|(it, _)| it.get());
@@ -133,7 +133,7 @@ impl Archive {
             Some(written) => {
                 let found = Checksums::of(&self.anchor, locations.clone().map(|(location, _)| location.get()))?;
                 found.compare(&self.anchor, written).map_err(|differs| {
-                    // The checksum covers all local definitions: name the file that is broken by itself, if one is.
+                    // The checksum covers all local definitions: name a file that is broken by itself, if there is one.
                     let mut broken = locations.filter_map(|(location, _)| self.has_local_definitions(*location).err());
                     broken.next().unwrap_or(differs)
                 })
@@ -142,7 +142,7 @@ impl Archive {
         }
     }
 
-    /// Where the local definitions of a location are.
+    /// The path of a location's local definitions.
     pub fn definition_file(&self, location: LocationRef) -> PathBuf {
         self.anchor.with_extension("").join(format!("{}.def", location.get()))
     }

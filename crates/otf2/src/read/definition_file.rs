@@ -1,16 +1,16 @@
-//! Is a definition file whole? libotf2's words about one that was cut short do not say so.
+//! Checks that a definition file is complete. libotf2's messages about a truncated file do not say so.
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use crate::error::{Error, Result, io};
 
-/// `03`, endianness, and two numbers that definitions do not use; end of file, end of buffer.
+/// Size of an empty file: `03`, endianness, two numbers that definitions do not use; end of file, end of buffer.
 const LEAST_BYTES: u64 = 20;
 const HEADER_MARK: u8 = 3;
 const END: [u8; 2] = [2, 1];
 
-/// Checks the beginning and the end of a definition file, of at most this many bytes.
+/// Checks the beginning and the end of a definition file of at most `most_bytes`.
 pub fn check_definition_file(path: &Path, most_bytes: u64) -> Result<()> {
     let read = |source| io("read the definitions", path, source);
     let damaged = |reason: String| Error::Damaged { path: path.to_owned(), reason };

@@ -1,4 +1,4 @@
-//! The global definitions of an archive: from libotf2's callbacks to [`Definition`]s.
+//! The global definitions of an archive: converts the arguments of libotf2's callbacks to [`Definition`]s.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
@@ -32,8 +32,8 @@ impl Archive {
         Ok(found)
     }
 
-    /// Reads the global definitions as they are: every kind, in the order of the file.
-    /// Kinds that OTF2 3.0 does not have are an error: passing on the others would lose them.
+    /// Reads the global definitions without interpretation: every kind, in file order.
+    /// Kinds that OTF2 3.0 does not have are an error, because a copy would lose them.
     pub fn verbatim_definitions(&self) -> Result<Vec<Definition>> {
         let mut found = Vec::new();
         let count = self.each_definition(&mut |definition| found.extend(definition))?;
@@ -53,11 +53,11 @@ impl Archive {
         format!("read the definitions {}", file.display())
     }
 
-    /// Calls `each` for every global definition, with `None` for those that libotf2 does not know; how many there are.
+    /// Calls `each` for every global definition, with `None` for kinds unknown to libotf2. Returns their number.
     fn each_definition(&self, mut each: Each<'_>) -> Result<u64> {
         let callbacks = Callbacks::new()?;
         let file = self.anchor_file().with_extension("def");
-        // A chunk has a definition at least.
+        // Every chunk contains at least one definition.
         let most_chunks = self.number_of_global_definitions().saturating_add(1);
         check_definition_file(&file, most_chunks.saturating_mul(self.definitions_chunk_bytes()))?;
         let mut reader = Reader::open(self.anchor_file())?;
@@ -70,28 +70,28 @@ impl Archive {
             return Err(error::null(operation()));
         }
         let (table, user_data) = (callbacks.as_ptr(), ptr::from_mut(&mut each).cast());
-        // SAFETY: both readers are open, libotf2 copies the table, whose callbacks take an `Each`, and `each` is used
-        // through this pointer alone until the reading is done.
+        // SAFETY: both readers are open; libotf2 copies the table, whose callbacks expect an `Each`; `each` is used
+        // only through this pointer until the reading is done.
         let code = unsafe { sys::OTF2_Reader_RegisterGlobalDefCallbacks(pointer, definitions, table, user_data) };
         check(code, operation)?;
         let mut count = 0;
-        // SAFETY: both readers are open; the callbacks' user data is alive.
+        // SAFETY: both readers are open; the callbacks' user data outlives the call.
         let code = unsafe { sys::OTF2_Reader_ReadAllGlobalDefinitions(pointer, definitions, &raw mut count) };
         check(code, operation).map_err(|error| error::damaged(&file, "cannot be read", &error))?;
         Ok(count)
     }
 }
 
-/// The user data of the callbacks is the address of one.
+/// The user data of the callbacks is a pointer to this.
 type Each<'a> = &'a mut dyn FnMut(Option<Definition>);
 
-/// Hands a definition on.
+/// Passes on a definition.
 ///
 /// # Safety
 ///
-/// The user data is what `each_definition` registers.
+/// `user_data` is the pointer that `each_definition` registered.
 unsafe fn give(user_data: *mut c_void, definition: Option<Definition>) -> sys::OTF2_CallbackCode {
-    // SAFETY: the caller vouches for it, and nothing else uses it while libotf2 runs.
+    // SAFETY: the caller guarantees the type, and nothing else uses the value while libotf2 runs.
     let each = unsafe { &mut *user_data.cast::<Each<'_>>() };
     each(definition);
     sys::OTF2_CALLBACK_SUCCESS
@@ -110,15 +110,15 @@ impl Callbacks {
     }
 }
 
-/// Registers one callback: its arguments are the C ones, its body makes the definition.
+/// Registers a callback with these C arguments. The body converts them to a definition.
 macro_rules! callback {
     ($table:ident, $set:ident($($name:ident: $argument:ty),*) $definition:expr) => {{
         unsafe extern "C" fn callback(user_data: *mut c_void, $($name: $argument,)*) -> sys::OTF2_CallbackCode {
             let definition = $definition;
-            // SAFETY: libotf2 passes what `each_definition` registered.
+            // SAFETY: libotf2 passes the user data that `each_definition` registered.
             unsafe { give(user_data, definition) }
         }
-        // SAFETY: the table is alive, and the callback has the type that the header gives it.
+        // SAFETY: the table is alive, and the callback has the type declared in the header.
         let code = unsafe { sys::$set($table, Some(callback)) };
         check(code, || "register a definition callback".to_owned())?;
     }};
@@ -215,11 +215,11 @@ fn register_lists(table: *mut sys::OTF2_GlobalDefReaderCallbacks) -> Result<()> 
     Ok(())
 }
 
-/// A C string as it is: not every archive is in UTF-8.
+/// The bytes of a C string: not every archive is in UTF-8.
 fn bytes(text: *const c_char) -> Vec<u8> {
     if text.is_null() {
         return Vec::new();
     }
-    // SAFETY: not NULL, and libotf2's strings are NUL-terminated and alive in a callback.
+    // SAFETY: not NULL; libotf2's strings are NUL-terminated and alive during a callback.
     unsafe { CStr::from_ptr(text) }.to_bytes().to_vec()
 }

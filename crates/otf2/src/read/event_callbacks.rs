@@ -1,7 +1,7 @@
-//! From libotf2's event callbacks to [`Event`]s.
+//! Converts the arguments of libotf2's event callbacks to [`Event`]s.
 //!
-//! A callback only puts the event into the [`Inbox`]; the caller's code runs when libotf2 has returned, so a
-//! panic in it never passes through C.
+//! A callback only puts the event into the [`Inbox`]. The caller's code runs after libotf2 has returned, so that its
+//! panics never pass through C.
 
 use std::ffi::c_void;
 
@@ -14,7 +14,7 @@ use crate::refs::{AttributeRef, CommRef, LocationRef, MetricRef, ParameterRef, R
 use crate::value::{AttributeValue, MetricValue};
 use crate::vocabulary::{CollectiveOp, MeasurementMode};
 
-/// The event that libotf2 delivered last. Its address is the callbacks' user data.
+/// The event that libotf2 delivered last. The callbacks' user data is its address.
 #[derive(Default)]
 pub(super) struct Inbox {
     pub(super) event: Option<(LocationRef, Event)>,
@@ -27,7 +27,7 @@ callback_table!(EventCallbacks of OTF2_GlobalEvtReaderCallbacks:
 ///
 /// # Safety
 ///
-/// The arguments are those of an event callback that was registered with the address of an [`Inbox`].
+/// The arguments come from an event callback that was registered with the address of an [`Inbox`].
 unsafe fn deliver(
     location: sys::OTF2_LocationRef,
     time: sys::OTF2_TimeStamp,
@@ -35,7 +35,7 @@ unsafe fn deliver(
     list: *mut sys::OTF2_AttributeList,
     kind: EventKind,
 ) {
-    // SAFETY: `event_loop` registers its inbox, which lives as long as the reader, and does not touch it while
+    // SAFETY: `event_loop` registers its inbox, keeps it alive as long as the reader, and does not use it while
     // libotf2 runs.
     let inbox = unsafe { &mut *user_data.cast::<Inbox>() };
     // SAFETY: the list is alive during the callback.
@@ -47,7 +47,7 @@ unsafe fn deliver(
 ///
 /// # Safety
 ///
-/// The list is one that libotf2 passed to the callback that runs now.
+/// libotf2 passed the list to the callback that is running.
 unsafe fn attributes(list: *mut sys::OTF2_AttributeList) -> Vec<(AttributeRef, AttributeValue)> {
     // SAFETY: the caller passes a live list; NULL counts as empty.
     let count = unsafe { sys::OTF2_AttributeList_GetNumberOfElements(list) };
@@ -55,7 +55,7 @@ unsafe fn attributes(list: *mut sys::OTF2_AttributeList) -> Vec<(AttributeRef, A
     for index in 0..count {
         let (mut attribute, mut value_type) = (0, 0);
         let mut value = sys::OTF2_AttributeValue { uint64: 0 };
-        // SAFETY: a live list, an index below its length, and three places to write to.
+        // SAFETY: the list is alive, the index is below its length, and the pointers refer to local variables.
         let code = unsafe {
             let (to, its_type, its_value) = (&raw mut attribute, &raw mut value_type, &raw mut value);
             sys::OTF2_AttributeList_GetAttributeByIndex(list, index, to, its_type, its_value)
@@ -67,7 +67,7 @@ unsafe fn attributes(list: *mut sys::OTF2_AttributeList) -> Vec<(AttributeRef, A
     entries
 }
 
-/// Registers callbacks: the arguments of each, and the event that is made of them.
+/// Registers callbacks, given their arguments and the resulting events.
 macro_rules! event_callbacks {
     ($table:ident; $($set:ident($($name:tt: $argument:ty),*) => $kind:expr;)*) => {$({
         unsafe extern "C" fn callback(
@@ -78,11 +78,11 @@ macro_rules! event_callbacks {
             $($name: $argument,)*
         ) -> sys::OTF2_CallbackCode {
             let kind = $kind;
-            // SAFETY: the arguments are those that libotf2 passed to this event callback.
+            // SAFETY: libotf2 passed these arguments to this event callback.
             unsafe { deliver(location, time, user_data, attributes, kind) };
             sys::OTF2_CALLBACK_SUCCESS
         }
-        // SAFETY: the table is alive, and the callback has the type that the header gives it.
+        // SAFETY: the table is alive, and the callback has the type declared in the header.
         let code = unsafe { sys::$set($table, Some(callback)) };
         check(code, || "register an event callback".to_owned())?;
     })*};
@@ -175,13 +175,13 @@ fn register(table: *mut sys::OTF2_GlobalEvtReaderCallbacks) -> Result<()> {
     Ok(())
 }
 
-/// The event that a callback is for.
+/// The name of the event that a callback receives.
 const fn name_of(set: &str) -> &str {
     let (_, name) = set.split_at("OTF2_GlobalEvtReaderCallbacks_Set".len());
     name.split_at(name.len() - "Callback".len()).0
 }
 
-/// Events that are read by their name only: the callbacks differ in the arguments that are not looked at.
+/// Events of which only the name is read. Their callbacks differ only in arguments that are ignored.
 macro_rules! other_events {
     ($table:ident; $($set:ident($($argument:ty),*);)*) => {
         event_callbacks! { $table; $($set($(_: $argument),*)

@@ -1,21 +1,21 @@
-//! Is an event file whole? libotf2 reads one that was cut short for ever.
+//! Checks that an event file is complete. libotf2 never finishes reading a truncated one.
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use crate::error::{Error, Result, io};
 
-/// `03`, endianness, first event, last event.
+/// Chunk header: `03`, endianness, numbers of the first and last event.
 const HEADER_BYTES: u64 = 18;
 const HEADER_MARK: u8 = 3;
 const LITTLE_ENDIAN: u8 = 0x42;
 const BIG_ENDIAN: u8 = 0x23;
-/// End of file, end of buffer.
+/// The end of the last chunk: end of file, end of buffer.
 const END: [u8; 2] = [2, 1];
 const END_BYTES: u64 = 2;
 
-/// Checks an event file's chunks and its end, and returns how many events are in it. Reads a few bytes per
-/// chunk, not the events.
+/// Checks an event file's chunks and its end, and returns its number of events. Reads a few bytes per chunk, not the
+/// events.
 pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
     let damaged = |reason: String| Error::Damaged { path: path.to_owned(), reason };
     let read = |source| io("read the event file", path, source);
@@ -31,7 +31,7 @@ pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
     if end != END {
         return Err(cut_short());
     }
-    // libotf2 crashes on the rest of an end that was written past a full chunk.
+    // libotf2 crashes on the rest of an end that was written beyond a full chunk.
     let rest = size % chunk_bytes;
     if rest != 0 && rest < HEADER_BYTES + END_BYTES {
         let reason = format!("has {rest} bytes after its last chunk: they are no chunk");

@@ -1,4 +1,4 @@
-//! Local definitions first, then all events in the order of time.
+//! Reads local definitions first, then all events in chronological order.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use crate::error::{self, Error, Result, check, refused};
 use crate::event::Event;
 use crate::refs::LocationRef;
 
-/// What must hold for the events of a location, so that a damaged file ends in an error and not in a loop.
+/// Expectations for the events of a location, so that a damaged file results in an error, not an endless loop.
 struct Expected {
     events: u64,
     seen: u64,
@@ -21,19 +21,19 @@ struct Expected {
 }
 
 impl Archive {
-    /// Calls `each` for every event of these locations, in the order of their corrected times. Returns how many events
-    /// were given.
+    /// Calls `each` for every event of these locations, in the order of their corrected times. Returns the number of
+    /// events.
     ///
-    /// Clock offsets are applied, and references are those of the global definitions. Equal times are given in
-    /// the order of location ids. Memory is two chunks per location. A file that libotf2 would read for ever, or
-    /// in part, is an error: one that was cut short, or has chunks of another size than the anchor states.
+    /// Clock offsets are applied, and references are global ones. Events with equal times come in the order of location
+    /// ids. Needs two chunks of memory per location. Truncated files, and files whose chunk size differs from the
+    /// anchor's, are an error: libotf2 would never finish reading them, or skip a part.
     pub fn for_each_event(
         &self,
         locations: &[LocationRef],
         mut each: impl FnMut(LocationRef, Event) -> ControlFlow<()>,
     ) -> Result<u64> {
         let mut expected = self.expected(locations)?;
-        // libotf2 takes no global reader without locations for an answer.
+        // libotf2 returns no global reader if there are no locations.
         if locations.is_empty() {
             return Ok(0);
         }
@@ -81,8 +81,8 @@ impl Archive {
     }
 }
 
-/// Selects the locations and reads their mapping tables and clock offsets. Without them a location has an identity
-/// mapping and no clock offsets.
+/// Selects the locations and reads their mapping tables and clock offsets. A location without local definitions has
+/// the identity mapping and no clock offsets.
 fn select(reader: &mut Reader, archive: &Archive, locations: &[LocationRef]) -> Result<()> {
     reader.select(locations)?;
     for location in locations {
@@ -95,12 +95,12 @@ fn select(reader: &mut Reader, archive: &Archive, locations: &[LocationRef]) -> 
     check(code, || "close the local definition files".to_owned())
 }
 
-/// The events of the selected locations, one after the other.
+/// The events of the selected locations, one at a time.
 struct Events<'a> {
-    /// Closes the event readers when it is closed.
+    /// Frees the event readers when it is closed.
     _reader: &'a mut Reader,
     events: *mut sys::OTF2_GlobalEvtReader,
-    /// Libotf2 has its address: made by `Box::into_raw`, so that no reference of ours competes with it.
+    /// libotf2 has this address. A raw pointer from `Box::into_raw`, so that no Rust reference aliases it.
     inbox: *mut Inbox,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Events<'a> {
         check(code, || "open the event files".to_owned())?;
         for location in locations {
             error::forget();
-            // SAFETY: the reader is open and the location selected.
+            // SAFETY: the reader is open and the location is selected.
             let events = unsafe { sys::OTF2_Reader_GetEvtReader(pointer, location.get()) };
             if events.is_null() {
                 return Err(error::null(format!("open the events of {location:?}")));
@@ -126,7 +126,7 @@ impl<'a> Events<'a> {
         }
         let callbacks = EventCallbacks::new()?;
         let opened = Self { _reader: reader, events, inbox: Box::into_raw(Box::default()) };
-        // SAFETY: both readers are open, libotf2 copies the table, and the inbox is freed after its last use.
+        // SAFETY: both readers are open, libotf2 copies the table, and the inbox outlives the event reader's use.
         let code = unsafe {
             sys::OTF2_Reader_RegisterGlobalEvtCallbacks(pointer, events, callbacks.as_ptr(), opened.inbox.cast())
         };
@@ -147,9 +147,9 @@ impl<'a> Events<'a> {
             // SAFETY: the event reader is open.
             let code = unsafe { sys::OTF2_GlobalEvtReader_ReadEvent(self.events) };
             check(code, || "read the next event".to_owned())?;
-            // SAFETY: libotf2 has returned, so nothing else refers to the inbox now.
+            // SAFETY: libotf2 has returned, so nothing else refers to the inbox.
             let inbox = unsafe { &mut *self.inbox };
-            // A newer libotf2 may know kinds of events that have no callback here; they pass unseen.
+            // A newer libotf2 may know kinds of events that have no callback here; they are skipped.
             if let Some(event) = inbox.event.take() {
                 return Ok(Some(event));
             }

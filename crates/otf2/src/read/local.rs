@@ -13,33 +13,33 @@ use crate::error::{self, Result, check};
 use crate::refs::LocationRef;
 use crate::vocabulary::MappingType;
 
-/// By how much the clock of a location is behind the archive's at a time.
+/// How far a location's clock is behind the archive's at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClockOffset {
     /// The time in the event file, before correction.
     pub time: u64,
-    /// What readers add at that time.
+    /// Ticks that readers add at that time.
     pub offset: i64,
-    /// How sure that is.
+    /// Standard deviation of the offset, in ticks.
     pub standard_deviation: f64,
 }
 
-/// The content of the local definition file of a location.
+/// The contents of a location's local definition file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LocalDefinitions {
-    /// Clock offsets, in the order of the file.
+    /// Clock offsets, in file order.
     pub clock_offsets: Vec<ClockOffset>,
-    /// What local references of each kind stand for.
+    /// Translations of local references, by kind.
     pub mapping_tables: BTreeMap<MappingType, MappingTable>,
 }
 
-/// What local references of a kind stand for.
+/// Translations of local references of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MappingTable {
-    /// Local and global.
+    /// Global references by local ones.
     pub pairs: BTreeMap<u64, u64>,
-    /// Whether there are no other local references than those from 0 to the last of the pairs. Else one that is in
-    /// no pair stands for itself.
+    /// Whether the local references are exactly those from 0 to the last of the pairs. If not, a local reference
+    /// that is in no pair equals the global one.
     pub is_complete: bool,
 }
 
@@ -50,10 +50,10 @@ impl Callbacks {
         let operation = || "register a callback for local definitions".to_owned();
         let callbacks = Self::empty()?;
         let table = callbacks.as_ptr();
-        // SAFETY: the table is alive, and the callback has the type that the header gives it.
+        // SAFETY: the table is alive, and the callback has the type declared in the header.
         let code = unsafe { sys::OTF2_DefReaderCallbacks_SetMappingTableCallback(table, Some(mapping_table)) };
         check(code, operation)?;
-        // SAFETY: the table is alive, and the callback has the type that the header gives it.
+        // SAFETY: the table is alive, and the callback has the type declared in the header.
         let code = unsafe { sys::OTF2_DefReaderCallbacks_SetClockOffsetCallback(table, Some(clock_offset)) };
         check(code, operation)?;
         Ok(callbacks)
@@ -66,7 +66,7 @@ unsafe extern "C" fn clock_offset(
     offset: i64,
     standard_deviation: f64,
 ) -> sys::OTF2_CallbackCode {
-    // SAFETY: `read` registers the definitions it fills, and nothing else uses them while libotf2 runs.
+    // SAFETY: `read` registers the definitions that it fills; nothing else uses them while libotf2 runs.
     let found = unsafe { &mut *user_data.cast::<LocalDefinitions>() };
     found.clock_offsets.push(ClockOffset { time, offset, standard_deviation });
     sys::OTF2_CALLBACK_SUCCESS
@@ -77,15 +77,15 @@ unsafe extern "C" fn mapping_table(
     mapping: sys::OTF2_MappingType,
     map: *const sys::OTF2_IdMap,
 ) -> sys::OTF2_CallbackCode {
-    // SAFETY: `read` registers the definitions it fills, and nothing else uses them while libotf2 runs.
+    // SAFETY: `read` registers the definitions that it fills; nothing else uses them while libotf2 runs.
     let found = unsafe { &mut *user_data.cast::<LocalDefinitions>() };
     let table = found.mapping_tables.entry(MappingType::from_raw(mapping)).or_default();
     let mut mode = 0;
-    // SAFETY: libotf2 passes a map that is alive, and `mode` is a place to write to.
+    // SAFETY: libotf2 passes a map that is alive; `mode` is a local variable.
     let code = unsafe { sys::OTF2_IdMap_GetMode(map, &raw mut mode) };
     table.is_complete = code == sys::OTF2_SUCCESS && u32::from(mode) == sys::OTF2_ID_MAP_DENSE;
     let pairs = ptr::from_mut(&mut table.pairs);
-    // SAFETY: libotf2 passes a map that is alive; it calls back with the table until it returns.
+    // SAFETY: libotf2 passes a map that is alive, and passes the table to the callback only until it returns.
     let code = unsafe { sys::OTF2_IdMap_Traverse(map, Some(pair), pairs.cast()) };
     match code {
         sys::OTF2_SUCCESS => sys::OTF2_CALLBACK_SUCCESS,
@@ -94,13 +94,13 @@ unsafe extern "C" fn mapping_table(
 }
 
 unsafe extern "C" fn pair(local: u64, global: u64, user_data: *mut c_void) {
-    // SAFETY: the table that `mapping_table` passes, which nothing else uses while libotf2 runs.
+    // SAFETY: `mapping_table` passes this table, which nothing else uses while libotf2 runs.
     let table = unsafe { &mut *user_data.cast::<BTreeMap<u64, u64>>() };
     table.insert(local, global);
 }
 
 impl Reader {
-    /// Selects locations, whose local definitions can then be read.
+    /// Selects locations, so that their local definitions can be read.
     pub(super) fn select(&mut self, locations: &[LocationRef]) -> Result<()> {
         for location in locations {
             // SAFETY: the reader is open.
@@ -112,7 +112,7 @@ impl Reader {
         check(code, || "open the local definition files".to_owned())
     }
 
-    /// Reads the local definitions of a selected location, into what callbacks fill.
+    /// Reads the local definitions of a selected location, with callbacks that fill the definitions in `to`.
     pub(super) fn read_local(
         &mut self,
         location: LocationRef,
@@ -122,30 +122,30 @@ impl Reader {
         let operation = || format!("read {}", file.display());
         let pointer = self.as_ptr();
         error::forget();
-        // SAFETY: the reader is open and the location selected.
+        // SAFETY: the reader is open and the location is selected.
         let definitions = unsafe { sys::OTF2_Reader_GetDefReader(pointer, location.get()) };
         if definitions.is_null() {
             return Err(error::null(operation()));
         }
         if let Some((callbacks, found)) = to {
             let (callbacks, found) = (callbacks.as_ptr(), ptr::from_mut(found).cast());
-            // SAFETY: both readers are open, libotf2 copies the table, and what is found is used through this pointer
-            // alone until the reading is done.
+            // SAFETY: both readers are open, libotf2 copies the table, and `found` is used only through this
+            // pointer until the reading is done.
             let code = unsafe { sys::OTF2_Reader_RegisterDefCallbacks(pointer, definitions, callbacks, found) };
             check(code, operation)?;
         }
         let mut count = 0;
-        // SAFETY: both readers are open; the callbacks' user data is alive.
+        // SAFETY: both readers are open; the callbacks' user data outlives the call.
         let code = unsafe { sys::OTF2_Reader_ReadAllLocalDefinitions(pointer, definitions, &raw mut count) };
         let result = check(code, operation);
-        // SAFETY: both readers are open, and this one is not used again.
+        // SAFETY: both readers are open, and this one is not used afterwards.
         let code = unsafe { sys::OTF2_Reader_CloseDefReader(pointer, definitions) };
         result.and(check(code, operation))
     }
 }
 
 impl Archive {
-    /// Reads the local definitions of a location: its mapping tables and clock offsets. Without a file there are none.
+    /// Reads the mapping tables and clock offsets of a location; empty if it has no local definition file.
     pub fn local_definitions(&self, location: LocationRef) -> Result<LocalDefinitions> {
         let mut found = LocalDefinitions::default();
         if !self.has_local_definitions(location)? {

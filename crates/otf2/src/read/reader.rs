@@ -1,4 +1,4 @@
-//! An `OTF2_Reader*`, and the strings it gives away.
+//! An `OTF2_Reader*`, and the strings that it allocates.
 
 use std::ffi::{c_char, c_void};
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,12 +10,12 @@ use otf2_sys as sys;
 use super::anchor_file::check_anchor;
 use crate::error::{self, Result, c_string, check, refused, text};
 
-/// An open reader. Closed when dropped, and with it everything that was got from it.
+/// An open reader. Dropping it closes it, together with everything obtained from it.
 pub(super) struct Reader {
     reader: NonNull<sys::OTF2_Reader>,
 }
 
-// SAFETY: the reader is reachable through this value only, libotf2 keeps no readers in global or thread-local
+// SAFETY: the reader is reachable only through this value, libotf2 keeps no readers in global or thread-local
 // state, and all methods take `&mut self`.
 unsafe impl Send for Reader {}
 
@@ -43,14 +43,14 @@ impl Reader {
         self.reader.as_ptr()
     }
 
-    /// Asks for a string that libotf2 allocates for the caller.
+    /// Calls a function that allocates a string for its caller.
     pub(super) fn string(
         &mut self,
         what: &str,
         get: unsafe extern "C" fn(*mut sys::OTF2_Reader, *mut *mut c_char) -> sys::OTF2_ErrorCode,
     ) -> Result<String> {
         let mut text = ptr::null_mut();
-        // SAFETY: all functions passed here take an open reader and a place for a string.
+        // SAFETY: all functions passed here take an open reader and a pointer to store a string in.
         let code = unsafe { get(self.reader.as_ptr(), &raw mut text) };
         let text = Allocated::new(text);
         check(code, || format!("read the {what}"))?;
@@ -60,9 +60,9 @@ impl Reader {
     pub(super) fn properties(&mut self) -> Result<Vec<(String, String)>> {
         let operation = || "read the properties".to_owned();
         let (mut count, mut names) = (0_u32, ptr::null_mut());
-        // SAFETY: an open reader and two places to write to.
+        // SAFETY: the reader is open, and both pointers refer to local variables.
         let code = unsafe { sys::OTF2_Reader_GetPropertyNames(self.reader.as_ptr(), &raw mut count, &raw mut names) };
-        // One allocation holds the array and the names in it.
+        // One allocation holds the array and the names.
         let array = Allocated::new(names.cast());
         check(code, operation)?;
         let mut properties = Vec::new();
@@ -70,12 +70,12 @@ impl Reader {
             return Ok(properties);
         }
         for index in 0..usize::try_from(count).unwrap_or(0) {
-            // SAFETY: libotf2 says the array has `count` elements.
+            // SAFETY: libotf2 returned an array of `count` elements.
             let place = unsafe { names.add(index) };
-            // SAFETY: as above, and the array is alive.
+            // SAFETY: as above; the array is alive.
             let name = unsafe { place.read() };
             let mut value = ptr::null_mut();
-            // SAFETY: an open reader, a name that libotf2 gave, and a place to write to.
+            // SAFETY: the reader is open, `name` comes from libotf2, and `value` is a local variable.
             let code = unsafe { sys::OTF2_Reader_GetProperty(self.reader.as_ptr(), name, &raw mut value) };
             let value = Allocated::new(value);
             check(code, operation)?;
@@ -89,7 +89,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // SAFETY: open until here; a failure to close a file that was only read loses nothing.
+        // SAFETY: open until here. Ignoring the result is fine: closing files that were only read loses nothing.
         unsafe { sys::OTF2_Reader_Close(self.reader.as_ptr()) };
     }
 }
@@ -124,16 +124,16 @@ impl Drop for Allocated {
 ///
 /// # Safety
 ///
-/// NULL, or `length` values that are alive now.
+/// `values` is NULL or points to `length` values that are alive.
 pub(super) unsafe fn array<T: Copy>(values: *const T, length: usize) -> Vec<T> {
     if values.is_null() || length == 0 {
         return Vec::new();
     }
-    // SAFETY: not NULL, and the caller vouches for the rest.
+    // SAFETY: not NULL; the caller guarantees the rest.
     unsafe { std::slice::from_raw_parts(values, length) }.to_vec()
 }
 
-/// A table of callbacks, for a reader of libotf2 to copy.
+/// A table of callbacks, which a reader of libotf2 copies.
 macro_rules! callback_table {
     ($name:ident of $type:ident: $new:ident, $delete:ident) => {
         pub(super) struct $name(std::ptr::NonNull<sys::$type>);
@@ -141,7 +141,7 @@ macro_rules! callback_table {
         impl $name {
             fn empty() -> Result<Self> {
                 crate::error::forget();
-                // SAFETY: takes nothing, returns a table or NULL.
+                // SAFETY: takes no arguments, returns a table or NULL.
                 let table = std::ptr::NonNull::new(unsafe { sys::$new() });
                 table.map(Self).ok_or_else(|| crate::error::null("make a table of callbacks".to_owned()))
             }
@@ -153,7 +153,7 @@ macro_rules! callback_table {
 
         impl Drop for $name {
             fn drop(&mut self) {
-                // SAFETY: made by libotf2 and deleted only here; readers have a copy.
+                // SAFETY: made by libotf2 and deleted only here; readers have their own copies.
                 unsafe { sys::$delete(self.0.as_ptr()) };
             }
         }

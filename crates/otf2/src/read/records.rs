@@ -1,9 +1,9 @@
-//! From definitions, as they are in the file, to records.
+//! Converts definitions to records.
 
 use crate::definition::Definition;
 use crate::records::{ClockProperties, Definitions, LocationGroup, ParadigmRecord};
 
-/// Adds to a list of what is in a map; nothing where it is not.
+/// Appends to a list of a record in a map; `None` if the map lacks the record.
 macro_rules! push {
     ($self:ident.$map:ident[$of:expr].$list:ident, $value:expr) => {
         $self.$map.get_mut(&$of).map(|of| of.$list.push($value))
@@ -34,13 +34,13 @@ impl Definitions {
             }
             other => self.add_whole(other),
         };
-        // A property of something undefined is counted, too.
+        // A property of an undefined record is counted as well.
         if kept.is_none() {
             *self.others.entry(kind).or_default() += 1;
         }
     }
 
-    /// Keeps a definition that needs no other. Returns `None` for all others.
+    /// Stores a definition that does not depend on another. Returns `None` for all other definitions.
     fn add_whole(&mut self, definition: Definition) -> Option<()> {
         match definition {
             Definition::ClockProperties { timer_resolution, global_offset, trace_length, realtime_timestamp } => {

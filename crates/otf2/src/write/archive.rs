@@ -1,5 +1,5 @@
-//! An archive: anchor, global definitions, and local definitions for its event files. Or event files alone: the part of
-//! one process.
+//! Writers of an archive (anchor, global definitions, and local definitions for its event files) and of a part (the
+//! event files of one process only).
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +13,13 @@ use crate::checksums::{Checksums, PROPERTY};
 use crate::error::{Result, c_string, check, refused};
 use crate::refs::LocationRef;
 
-/// Writes an archive, `directory/name.otf2` and what belongs to it.
+/// Writes an archive: `directory/name.otf2` and the files that belong to it.
 ///
-/// Nothing in the archive can be read before it is closed: the anchor is written last, and says with which
-/// chunk sizes and how many locations and definitions there are. The locations of the archive are those that
-/// [`GlobalDefinitions::location`] defined; each of them needs an event file, which this writer makes
-/// ([`ArchiveWriter::event_writer`]), or a part made and somebody moves to [`ArchiveWriter::event_file`], or
-/// which is empty ([`crate::write_stub_events`]).
+/// An archive cannot be read before it is closed: the anchor, which is written last, contains the chunk sizes and the
+/// numbers of locations and definitions. The locations of the archive are those that
+/// [`GlobalDefinitions::location`] defined. Each of them needs an event file: written by this writer
+/// ([`ArchiveWriter::event_writer`]), written by a part and moved to [`ArchiveWriter::event_file`], or
+/// empty ([`crate::write_stub_events`]).
 pub struct ArchiveWriter {
     handle: Handle,
     definitions: DefinitionState,
@@ -39,14 +39,14 @@ macro_rules! texts {
 }
 
 impl ArchiveWriter {
-    /// Makes `directory` (its parent must be there) and `directory/name/`.
-    /// An archive that is there is not written over.
+    /// Creates `directory`, whose parent must exist, and `directory/name/`.
+    /// Never overwrites an existing archive.
     pub fn create(directory: &Path, name: &str) -> Result<Self> {
         Self::create_with_chunks(directory, name, DEFINITIONS_CHUNK_BYTES)
     }
 
-    /// Sets another size of definitions chunks, to match local definition files that another program wrote.
-    /// From 256 KiB to 16 MiB.
+    /// Like [`Self::create`], with another size of definitions chunks, to match local definition files of another
+    /// program. From 256 KiB to 16 MiB.
     pub fn create_with_chunks(directory: &Path, name: &str, definitions_chunk_bytes: u64) -> Result<Self> {
         if !(sys::OTF2_CHUNK_SIZE_MIN..=sys::OTF2_CHUNK_SIZE_MAX).contains(&definitions_chunk_bytes) {
             let reason = format!("definitions chunks of {definitions_chunk_bytes} bytes");
@@ -57,15 +57,15 @@ impl ArchiveWriter {
     }
 
     texts! {
-        /// Says which program wrote the archive, with its version.
+        /// Sets the name and version of the program that wrote the archive.
         set_creator: "creator", OTF2_Archive_SetCreator;
-        /// Names the machine the trace is from.
+        /// Sets the name of the machine on which the trace was recorded.
         set_machine_name: "machine name", OTF2_Archive_SetMachineName;
-        /// Describes the trace for people.
+        /// Sets the description of the trace, for users.
         set_description: "description", OTF2_Archive_SetDescription;
     }
 
-    /// Sets a trace file property. OTF2 keeps names in upper case and compares them so.
+    /// Sets a trace file property. OTF2 converts names to upper case.
     /// A name is two or more words of `A-Z a-z 0-9 _` joined by `::`, such as `NCCL_OTF2::DROPPED`; no value is empty.
     pub fn set_property(&mut self, name: &str, value: &str) -> Result<()> {
         let operation = || format!("set the property {name:?}");
@@ -84,12 +84,12 @@ impl ArchiveWriter {
         check(code, operation)
     }
 
-    /// The writer of the global definitions. It can be taken again, and continues where it was.
+    /// The writer of the global definitions. Another call returns it again; it continues where it stopped.
     pub fn definitions(&mut self) -> Result<GlobalDefinitions<'_>> {
         GlobalDefinitions::new(&mut self.handle, &mut self.definitions)
     }
 
-    /// The writer of one location's event file. There is one at a time, so that memory is one chunk.
+    /// The writer of one location's event file. Only one exists at a time, so that one chunk of memory is enough.
     pub fn event_writer(&mut self, location: LocationRef) -> Result<EventWriter<'_>> {
         EventWriter::new(&mut self.handle, location)
     }
@@ -99,23 +99,23 @@ impl ArchiveWriter {
         LocalDefWriter::new(&mut self.handle, location)
     }
 
-    /// Where the events of a location belong.
+    /// The path for a location's event file.
     pub fn event_file(&self, location: LocationRef) -> PathBuf {
         self.handle.event_file(location)
     }
 
-    /// Where the local definitions of a location are.
+    /// The path of a location's local definitions.
     pub fn definition_file(&self, location: LocationRef) -> PathBuf {
         self.handle.definition_file(location)
     }
 
-    /// The file that makes it an archive.
+    /// The path of the archive's anchor.
     pub fn anchor_file(&self) -> PathBuf {
         self.handle.anchor_file()
     }
 
-    /// Writes what is not written yet, the anchor last.
-    /// An error of any of its files, now or before, is returned: then the archive is not to be used.
+    /// Writes everything not yet written, the anchor last.
+    /// Returns any error of the archive's files, including earlier ones: then the archive must not be used.
     pub fn close(mut self) -> Result<()> {
         self.finish()
     }
@@ -140,30 +140,30 @@ impl Drop for ArchiveWriter {
     }
 }
 
-/// Writes event files only, for a process that shares an archive with others it does not know.
+/// Writes only event files, for a process that shares an archive with processes it does not know.
 ///
-/// It writes no anchor and no global definitions, and never waits for anybody; an [`ArchiveWriter`]
-/// makes an archive of the event files of many parts, with mapping tables from the part's own references to
-/// the archive's. Event files carry no location id, so they may be renamed.
+/// Writes no anchor and no global definitions, and never waits for another process. An [`ArchiveWriter`]
+/// creates an archive from the event files of many parts, with mapping tables from each part's own references
+/// to the archive's. Event files contain no location id, so they may be renamed.
 pub struct PartWriter {
     handle: Handle,
 }
 
 impl PartWriter {
-    /// Event files go to `directory/name/<location>.evt`; the directories are made when they are not there.
+    /// Event files go to `directory/name/<location>.evt`. Creates missing directories.
     pub fn create(directory: &Path, name: &str) -> Result<Self> {
         let role = &Role::NeverPrimary;
         let handle = Handle::open(directory, name, role, DEFINITIONS_CHUNK_BYTES)?;
         Ok(Self { handle })
     }
 
-    /// The writer of one location's event file; an older file of that name is replaced. There is one at a
-    /// time, so that memory is one chunk.
+    /// The writer of one location's event file; replaces an existing file. Only one exists at a time, so that one
+    /// chunk of memory is enough.
     pub fn event_writer(&mut self, location: LocationRef) -> Result<EventWriter<'_>> {
         EventWriter::new(&mut self.handle, location)
     }
 
-    /// Where the events of a location go.
+    /// The path of a location's event file.
     pub fn event_file(&self, location: LocationRef) -> PathBuf {
         self.handle.event_file(location)
     }

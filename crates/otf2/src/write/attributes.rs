@@ -1,4 +1,4 @@
-//! The attributes of one event: in a list to keep, or given to libotf2 straight away.
+//! The attributes of one event: kept in a list, or passed to libotf2 directly.
 
 use std::ptr::NonNull;
 
@@ -8,11 +8,11 @@ use crate::error::{self, Error, Result, check, refused};
 use crate::refs::AttributeRef;
 use crate::value::AttributeValue;
 
-/// Attributes for an event: a list to fill, write, clear and fill again. An attribute has one value.
+/// Attributes for an event: a reusable list. Each attribute has one value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attributes {
     entries: Vec<(AttributeRef, AttributeValue)>,
-    /// Bit n: attribute n has a value. Those with higher numbers are looked for.
+    /// Bit n: attribute n has a value. Higher numbers are searched for in `entries`.
     has: u128,
 }
 
@@ -25,18 +25,18 @@ impl Attributes {
         Self { entries: Vec::new(), has: 0 }
     }
 
-    /// Empties the list and keeps its memory.
+    /// Clears the list but keeps its memory.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.has = 0;
     }
 
-    /// What is in the list, in the order it was added.
+    /// The attributes in the order in which they were added.
     pub fn entries(&self) -> &[(AttributeRef, AttributeValue)] {
         &self.entries
     }
 
-    /// Adds a value; an attribute has one.
+    /// Adds a value; an error if the attribute already has one.
     #[inline]
     pub fn add(&mut self, attribute: AttributeRef, value: AttributeValue) -> Result<()> {
         let bit = 1_u128.checked_shl(attribute.get()).unwrap_or(0);
@@ -48,7 +48,7 @@ impl Attributes {
         Ok(())
     }
 
-    /// Whether an attribute without a bit can be added.
+    /// Whether an attribute without a bit in `has` can be added.
     fn is_free(&self, attribute: AttributeRef) -> bool {
         let mut listed = self.entries.iter().map(|(listed, _)| *listed);
         attribute.is_defined() && !listed.any(|listed| listed == attribute)
@@ -77,21 +77,21 @@ impl<const N: usize> TryFrom<[(AttributeRef, AttributeValue); N]> for Attributes
     }
 }
 
-/// Attributes for the next event of a writer, which takes them. Where they are known one by one this is the short way;
-/// [`Attributes`] are for those that several events have.
+/// Attributes for a writer's next event, which consumes them. The faster way for attributes that are added one by one;
+/// [`Attributes`] suit attributes that several events have in common.
 #[derive(Debug)]
 pub struct NextAttributes {
     list: NonNull<sys::OTF2_AttributeList>,
 }
 
-// SAFETY: the list is reachable through this value only, and libotf2 keeps nothing of it elsewhere.
+// SAFETY: the list is reachable only through this value, and libotf2 keeps none of it elsewhere.
 unsafe impl Send for NextAttributes {}
 
 impl NextAttributes {
-    /// `None` without memory.
+    /// `None` if there is no memory.
     pub(super) fn new() -> Option<Self> {
         error::forget();
-        // SAFETY: takes nothing, returns a list or NULL.
+        // SAFETY: takes no arguments, returns a list or NULL.
         let list = unsafe { sys::OTF2_AttributeList_New() };
         Some(Self { list: NonNull::new(list)? })
     }
@@ -114,25 +114,25 @@ impl NextAttributes {
         value: sys::OTF2_AttributeValue,
     ) -> Result<()> {
         let list = self.list.as_ptr();
-        // SAFETY: the list is alive and nobody else uses it; `add` gives the value with the type that goes with it.
+        // SAFETY: the list is alive and nothing else uses it; `add` passes a value with its type.
         let code = unsafe { sys::OTF2_AttributeList_AddAttribute(list, attribute, attribute_type, value) };
         check(code, || format!("add attribute {attribute}"))
     }
 
-    /// For libotf2, which empties it when it has written an event.
+    /// The list for libotf2, which clears it after writing an event.
     pub(super) fn as_ptr(&mut self) -> *mut sys::OTF2_AttributeList {
         self.list.as_ptr()
     }
 
     pub(super) fn clear(&mut self) {
-        // SAFETY: the list is alive and nobody else uses it.
+        // SAFETY: the list is alive and nothing else uses it.
         unsafe { sys::OTF2_AttributeList_RemoveAllAttributes(self.list.as_ptr()) };
     }
 }
 
 impl Drop for NextAttributes {
     fn drop(&mut self) {
-        // SAFETY: made in `new`, used only by this value.
+        // SAFETY: made in `new` and used only by this value.
         unsafe { sys::OTF2_AttributeList_Delete(self.list.as_ptr()) };
     }
 }
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn an_attribute_has_one_value() {
-        // Below and above the numbers that have a bit.
+        // Numbers with a bit in `has`, and larger ones.
         for attribute in [1, 127, 128, 1 << 20].map(AttributeRef::new) {
             let mut attributes = Attributes::new();
             attributes.add(attribute, AttributeValue::U64(1)).expect("the first value is accepted");

@@ -1,4 +1,4 @@
-//! The calls of libotf2 that write global definitions.
+//! Calls of libotf2's functions that write global definitions.
 
 use otf2_sys as sys;
 
@@ -6,7 +6,7 @@ use super::defined::operation;
 use crate::definition::{Definition, Field as _, plain_definitions};
 use crate::error::{Result, c_string, refused};
 
-/// Writes a definition whose lists libotf2 can count: the code that libotf2 returns.
+/// Writes a definition that [`super::definitions`] has checked. Returns libotf2's code.
 pub(super) fn write(to: *mut sys::OTF2_GlobalDefWriter, definition: &Definition) -> Result<sys::OTF2_ErrorCode> {
     match (write_plain(to, definition), definition) {
         (Some(code), _) => Ok(code),
@@ -23,11 +23,11 @@ pub(super) fn write(to: *mut sys::OTF2_GlobalDefWriter, definition: &Definition)
 macro_rules! write_plain {
     ($($kind:ident $(($this:ident: $own:ty))? by $set:ident, $write:ident
         { $($field:ident: $type:ty),* $(; $value:ident)? })*) => {
-        /// Writes a definition without lists; `None` for the others.
+        /// Writes a definition without lists; `None` for other definitions.
         fn write_plain(writer: *mut sys::OTF2_GlobalDefWriter, definition: &Definition) -> Option<sys::OTF2_ErrorCode> {
             Some(match definition {
                 $(Definition::$kind { $($this,)? $($field,)* $($value,)? } => {
-                    // SAFETY: the writer is open and takes numbers; a value has the type that goes with it.
+                    // SAFETY: the writer is open and takes numbers; a value is passed with its type.
                     unsafe {
                         sys::$write(
                             writer,
@@ -45,7 +45,7 @@ macro_rules! write_plain {
 
 plain_definitions!(write_plain);
 
-/// A list as the arguments of a call: how many, and where.
+/// A list as two arguments of a call: length and pointer.
 macro_rules! list {
     ($elements:expr) => {
         (u8::try_from($elements.len()).unwrap_or(u8::MAX), $elements.as_ptr())

@@ -1,11 +1,11 @@
-//! The memory of libotf2's writers: one chunk per buffer, reused.
+//! Memory for libotf2's writers: one chunk per buffer, reused.
 //!
-//! Without this libotf2 keeps up to 128 MiB per writer before it writes anything. Here a writer's second
-//! request is refused, so it flushes its one chunk and goes on with the same memory. Chunks of closed writers
-//! go to the next one, so thousands of locations written one after the other touch the same pages.
+//! By default libotf2 buffers up to 128 MiB per writer before it writes anything. Here a writer's second request is
+//! refused, so that it flushes its only chunk and reuses it. The next writer gets the chunk of a closed one, so that
+//! thousands of locations written one after the other touch the same pages.
 //!
-//! The chunk that a buffer has stays its own until the buffer is closed: libotf2 has no way back when the
-//! request after a flush fails, it would write through a NULL pointer.
+//! A buffer keeps its chunk until it is closed: if the request after a flush failed, libotf2 could not recover and
+//! would write through a NULL pointer.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
@@ -16,14 +16,14 @@ use otf2_sys as sys;
 
 use super::last_chunk::FullChunk;
 
-/// libotf2 may write one byte past a full chunk when it appends the two bytes that end a file.
+/// libotf2 may write one byte beyond a full chunk when it appends the two bytes that end a file.
 const SLACK_BYTES: usize = 64;
-/// What that byte has until then. libotf2 writes 1 there.
+/// Initial value of that byte. libotf2 writes 1.
 const UNWRITTEN: u8 = 0xee;
 const ALIGNMENT: usize = 64;
 
-/// Chunks that no buffer uses. Boxed by the archive that owns it and handed to libotf2 as a pointer; only the
-/// thread that drives the archive gets here.
+/// Chunks that no buffer uses. The archive owns the pool in a box and passes its address to libotf2; only the thread
+/// that uses the archive accesses it.
 #[derive(Default)]
 pub(super) struct ChunkPool {
     free: Vec<Chunk>,
@@ -38,15 +38,15 @@ impl ChunkPool {
     }
 }
 
-/// A buffer that libotf2 writes to. There is one for a file type and location.
+/// A buffer that libotf2 writes to. Each file type and location has its own.
 struct OpenBuffer {
     file_type: sys::OTF2_FileType,
     location: sys::OTF2_LocationRef,
     buffer: *mut Buffer,
 }
 
-/// Buffers are flushed whenever their chunk is full, and no BufferFlush event is written: it would only say
-/// what the process that converts a journal did, not what the traced one did.
+/// Flushes a buffer whenever its chunk is full. No BufferFlush event is written: it would describe the process that
+/// converts a journal, not the traced one.
 pub(super) static FLUSH_CALLBACKS: sys::OTF2_FlushCallbacks =
     sys::OTF2_FlushCallbacks { otf2_pre_flush: Some(pre_flush), otf2_post_flush: None };
 
@@ -59,7 +59,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// The byte after the chunk.
+    /// The address of the byte after the chunk.
     fn slack(&self) -> *mut u8 {
         self.memory.as_ptr().wrapping_add(self.size())
     }
@@ -68,9 +68,9 @@ impl Chunk {
         self.layout.size() - SLACK_BYTES
     }
 
-    /// Marks the byte after the chunk, so that writing it is noticed.
+    /// Marks the byte after the chunk, so that writing to it can be detected.
     fn mark(&self) {
-        // SAFETY: one of the SLACK_BYTES bytes that `new` allocated after the chunk.
+        // SAFETY: one of the SLACK_BYTES bytes that `new` allocated behind the chunk.
         unsafe { self.slack().write(UNWRITTEN) };
     }
 
@@ -89,15 +89,15 @@ impl Drop for Chunk {
     }
 }
 
-/// What `perBufferData` points to: the buffer's one chunk.
+/// Referenced by libotf2's `perBufferData`: the buffer's only chunk.
 struct Buffer {
     chunk: Chunk,
     in_use: bool,
     flushed: bool,
 }
 
-/// libotf2 wants a chunk for a buffer: the first request gets one, the next ones do until the buffer says
-/// that it has flushed.
+/// libotf2 requests a chunk for a buffer. The first request succeeds; later ones succeed only after the buffer was
+/// flushed.
 unsafe extern "C" fn allocate(
     user_data: *mut c_void,
     file_type: sys::OTF2_FileType,
@@ -105,9 +105,9 @@ unsafe extern "C" fn allocate(
     per_buffer_data: *mut *mut c_void,
     chunk_size: u64,
 ) -> *mut c_void {
-    // SAFETY: libotf2 passes the address of a pointer of its buffer, NULL at first, then what is stored below.
+    // SAFETY: libotf2 passes the address of a pointer in its buffer: NULL at first, later what is stored below.
     let slot = unsafe { &mut *per_buffer_data.cast::<*mut Buffer>() };
-    // SAFETY: NULL or the `Box` leaked below; libotf2 uses a buffer from one thread at a time.
+    // SAFETY: NULL or the `Box` leaked below; libotf2 uses a buffer from only one thread at a time.
     if let Some(buffer) = unsafe { slot.as_mut() } {
         if buffer.in_use {
             return ptr::null_mut();
@@ -120,7 +120,7 @@ unsafe extern "C" fn allocate(
         return ptr::null_mut();
     };
     // SAFETY: the archive passes its pool to libotf2, keeps it until libotf2 has closed the archive, and does
-    // not touch it meanwhile.
+    // not access it in the meantime.
     let pool = unsafe { &mut *user_data.cast::<ChunkPool>() };
     let fits = |chunk: &Chunk| chunk.size() == size;
     let chunk = match pool.free.iter().position(fits) {
@@ -138,7 +138,7 @@ unsafe extern "C" fn allocate(
     memory
 }
 
-/// libotf2 wants to write a buffer to its file. Declined for the end of a file that went past its chunk: see
+/// libotf2 is about to write a buffer to its file. Declines if the end of the file was written beyond the chunk: see
 /// [`super::last_chunk`].
 unsafe extern "C" fn pre_flush(
     user_data: *mut c_void,
@@ -157,20 +157,20 @@ unsafe extern "C" fn pre_flush(
     let Some(open) = pool.open.iter().find(is_this).filter(|_| final_) else {
         return FLUSH;
     };
-    // SAFETY: `allocate` made it, and `free_all` takes it from the list before it frees it.
+    // SAFETY: `allocate` made it, and `free_all` removes it from the list before freeing it.
     let buffer = unsafe { &*open.buffer };
-    // SAFETY: allocated and written by `mark`, perhaps by libotf2 since.
+    // SAFETY: allocated, and initialised by `mark`; libotf2 may have written to it since.
     let slack = unsafe { buffer.chunk.slack().read() };
     if slack == UNWRITTEN {
         return FLUSH;
     }
-    // SAFETY: the chunk is full, so every byte is initialized; libotf2 is not running.
+    // SAFETY: the chunk is full, so every byte is initialised, and libotf2 writes nothing during this callback.
     let bytes = unsafe { slice::from_raw_parts(buffer.chunk.memory.as_ptr(), buffer.chunk.size()) };
     pool.full = Some(FullChunk { bytes: bytes.to_vec(), is_first: !buffer.flushed });
     NO_FLUSH
 }
 
-/// libotf2 has flushed a buffer, or closes it.
+/// libotf2 has flushed a buffer or is closing it.
 unsafe extern "C" fn free_all(
     user_data: *mut c_void,
     _file_type: sys::OTF2_FileType,
@@ -195,7 +195,7 @@ unsafe extern "C" fn free_all(
     // SAFETY: as in `allocate`.
     let pool = unsafe { &mut *user_data.cast::<ChunkPool>() };
     pool.open.retain(|open| open.buffer != buffer);
-    // SAFETY: `allocate` made it with `Box::into_raw`, and slot and list forgot it above.
+    // SAFETY: `allocate` made it with `Box::into_raw`; slot and list no longer contain it.
     let buffer = unsafe { Box::from_raw(buffer) };
     pool.free.push(buffer.chunk);
 }

@@ -1,4 +1,4 @@
-//! What libotf2 asks a writing archive about the others that write.
+//! libotf2's questions to a writing archive about the other writers.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -7,8 +7,8 @@ use otf2_sys as sys;
 
 use crate::vocabulary::AttributeType;
 
-/// The answers of an archive that is never the primary one: it writes event files, no anchor and no global
-/// definitions, and waits for nobody. libotf2 aborts on a callback that is not set, so all of them are.
+/// The answers of an archive that is never the primary one: it writes only event files, no anchor and no global
+/// definitions, and does not wait for others. libotf2 aborts on an unset callback, so all of them are set.
 pub(super) static NEVER_PRIMARY: sys::OTF2_CollectiveCallbacks = sys::OTF2_CollectiveCallbacks {
     otf2_release: None,
     otf2_get_size: Some(two),
@@ -24,7 +24,7 @@ pub(super) static NEVER_PRIMARY: sys::OTF2_CollectiveCallbacks = sys::OTF2_Colle
 };
 
 const SUCCESS: sys::OTF2_CallbackCode = sys::OTF2_CALLBACK_SUCCESS;
-/// For what only file substrates use that are not used here.
+/// Answer to calls that only other file substrates make.
 const REFUSED: sys::OTF2_CallbackCode = sys::OTF2_CALLBACK_ERROR;
 
 unsafe extern "C" fn two(
@@ -51,7 +51,7 @@ unsafe extern "C" fn barrier(_: *mut c_void, _: *mut sys::OTF2_CollectiveContext
     SUCCESS
 }
 
-/// The primary, which does not exist, sends zeros: the status of what it did, and zero is success.
+/// The primary, which does not exist, broadcasts its status; zero means success.
 unsafe extern "C" fn broadcast_of_zeros(
     _: *mut c_void,
     _: *mut sys::OTF2_CollectiveContext,

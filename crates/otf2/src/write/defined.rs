@@ -1,4 +1,4 @@
-//! Which references are defined: what makes a wrong definition an error here, and not a puzzle for a reader.
+//! Tracks which references are defined, so that a wrong definition is an error here, not a puzzle for a reader.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,20 +10,20 @@ use crate::records::Property;
 use crate::value::AttributeValue;
 use crate::vocabulary::{AttributeType, GroupType};
 
-/// The definitions written so far. References of a kind are dense: 0, 1, 2 and so on; only those of locations
-/// are free.
+/// The definitions written so far. References of a kind are dense (0, 1, 2 and so on), except those of
+/// locations.
 #[derive(Default)]
 pub(super) struct Defined {
     next: BTreeMap<ReferenceKind, u64>,
     locations: HashSet<u64>,
     groups: Vec<u8>,
     paradigms: HashSet<u8>,
-    /// How many members the paradigm's group of communicating locations has.
+    /// Number of members of a paradigm's group of communicating locations.
     comm_locations: BTreeMap<u8, u64>,
     clock: bool,
 }
 
-/// What is being done, for messages.
+/// The description of the current operation, for messages.
 pub(super) fn operation(definition: &Definition) -> String {
     match definition.defines() {
         Some((kind, number)) => format!("define {kind:?}Ref({number})"),
@@ -32,7 +32,7 @@ pub(super) fn operation(definition: &Definition) -> String {
 }
 
 impl Defined {
-    /// Takes in a definition and the properties that go with it, or refuses it and stays as it was.
+    /// Accepts a definition and its properties, or refuses it and leaves the state unchanged.
     pub(super) fn define(&mut self, definition: &mut Definition, properties: &[Property]) -> Result<()> {
         let refuse = |reason| refused(operation(definition), reason);
         self.properties(properties).map_err(refuse)?;
@@ -41,7 +41,7 @@ impl Defined {
         let own = definition.defines();
         let (mut is_own, mut wrong) = (own.is_some(), None);
         definition.renumber(|kind, number| {
-            // Its own reference comes first.
+            // The definition's own reference comes first.
             if !std::mem::take(&mut is_own) && wrong.is_none() {
                 wrong = self.known(kind, number).err();
             }
@@ -54,7 +54,7 @@ impl Defined {
         result.map_err(|reason| refused(operation(definition), reason))
     }
 
-    /// The values of properties of a paradigm.
+    /// Checks the values of a paradigm's properties.
     pub(super) fn values(&self, by: &str, values: impl Iterator<Item = AttributeValue>) -> Result<()> {
         for value in values {
             self.value(value).map_err(|reason| refused(by, reason))?;
@@ -111,21 +111,21 @@ impl Defined {
         Ok(())
     }
 
-    /// Takes in a location that is not checked.
+    /// Accepts a location without checks.
     pub(super) fn note_location(&mut self, definition: &Definition) {
         if let Some((ReferenceKind::Location, number)) = definition.defines() {
             self.locations.insert(number);
         }
     }
 
-    /// The locations, in the order of their numbers.
+    /// The locations in ascending order.
     pub(super) fn locations(&self) -> Vec<u64> {
         let mut locations: Vec<u64> = self.locations.iter().copied().collect();
         small_sort::sort(&mut locations);
         locations
     }
 
-    /// What holds for kinds besides that references are defined.
+    /// Checks rules of a kind other than that references must be defined.
     fn check_kind(&self, definition: &Definition) -> std::result::Result<(), String> {
         let is_complete = match definition {
             Definition::Attribute { name, .. }
@@ -204,7 +204,7 @@ impl Defined {
         }
     }
 
-    /// Properties have names of their own, and values that refer to what is defined.
+    /// Checks that properties have distinct names, and values that refer to defined things.
     fn properties(&self, properties: &[Property]) -> std::result::Result<(), String> {
         for (index, (name, value)) in properties.iter().enumerate() {
             self.value(AttributeValue::String(*name))?;

@@ -1,4 +1,4 @@
-//! The global definitions of an archive: from records and [`Definition`]s to libotf2's writer.
+//! The global definitions of an archive: passes records and [`Definition`]s to libotf2's writer.
 
 use std::ptr::NonNull;
 
@@ -21,9 +21,9 @@ use crate::vocabulary::Paradigm;
 
 /// Writes the global definitions.
 ///
-/// References of a kind are given in order, 0, 1, 2 and so on, because readers complain about anything else;
-/// only those of locations are free. What a definition refers to is defined before it. All this is checked
-/// here, and an error leaves the archive as it was.
+/// References of a kind must be defined in the order 0, 1, 2 and so on, because readers complain otherwise; only
+/// location references are arbitrary. A definition must come after those that it refers to. All this is checked, and
+/// an error leaves the archive unchanged.
 pub struct GlobalDefinitions<'a> {
     handle: &'a mut Handle,
     writer: NonNull<sys::OTF2_GlobalDefWriter>,
@@ -31,11 +31,11 @@ pub struct GlobalDefinitions<'a> {
     failed: &'a mut bool,
 }
 
-// SAFETY: `writer` is only reachable through this value, which has the handle to itself, and libotf2 allows a
+// SAFETY: `writer` is reachable only through this value, which borrows the handle exclusively, and libotf2 allows a
 // writer to move between threads that use it one after the other.
 unsafe impl Send for GlobalDefinitions<'_> {}
 
-/// What an archive remembers of its global definitions between two uses of their writer.
+/// The state of an archive's global definitions between two uses of their writer.
 #[derive(Default)]
 pub(super) struct DefinitionState {
     writer: Option<NonNull<sys::OTF2_GlobalDefWriter>>,
@@ -43,12 +43,12 @@ pub(super) struct DefinitionState {
     failed: bool,
 }
 
-// SAFETY: the pointer is used only together with the handle of the archive it came from, which `ArchiveWriter`
-// keeps next to it and lends out as a whole.
+// SAFETY: the pointer is used only together with the handle of its archive, which `ArchiveWriter` keeps next to it
+// and lends out together with it.
 unsafe impl Send for DefinitionState {}
 
 impl DefinitionState {
-    /// Closes the file, and returns the locations; `None` where there is nothing to close.
+    /// Closes the file and returns the locations; `None` if there is nothing to close.
     pub(super) fn close(&mut self, handle: &mut Handle) -> Result<Option<Vec<u64>>> {
         let Some(writer) = self.writer.take().filter(|_| !self.failed) else {
             return Ok(None);
@@ -106,28 +106,28 @@ impl<'a> GlobalDefinitions<'a> {
     typed! {
         /// Defines an attribute.
         attribute(AttributeRef, Attribute);
-        /// Defines a location group, with its properties.
+        /// Defines a location group, including its properties.
         location_group(LocationGroupRef, LocationGroup) with LocationGroupProperty;
-        /// Defines a location, with its properties. The archive then has this location, and needs its event file.
+        /// Defines a location, including its properties. The archive then needs the location's event file.
         location(LocationRef, Location) with LocationProperty;
         /// Defines a region.
         region(RegionRef, Region);
-        /// Defines a group. Its members are defined, or indices into the group of communicating locations of its
-        /// paradigm, by its type.
+        /// Defines a group. Depending on its type, its members are references to defined things, or indices into its
+        /// paradigm's group of communicating locations.
         group(GroupRef, Group);
-        /// Defines a communicator, without flags. Its group is one of a communicator.
+        /// Defines a communicator, without flags. Its group must be one for communicators.
         comm(CommRef, Comm);
         /// Defines a window of remote memory access, without flags.
         rma_win(RmaWinRef, RmaWin);
-        /// Defines one value of metric classes, of the type `U64`, `I64` or `F64`.
+        /// Defines one value of metric classes, of type `U64`, `I64` or `F64`.
         metric_member(MetricMemberRef, MetricMember);
-        /// Defines a metric class of 1 to 255 members.
+        /// Defines a metric class with 1 to 255 members.
         metric_class(MetricRef, MetricClass);
         /// Defines a parameter.
         parameter(ParameterRef, Parameter);
     }
 
-    /// Defines the clock. Once.
+    /// Defines the clock. Must be called once.
     pub fn clock_properties(&mut self, clock: &ClockProperties) -> Result<()> {
         let ClockProperties { timer_resolution, global_offset, trace_length, realtime_timestamp } = *clock;
         let clock = Definition::ClockProperties { timer_resolution, global_offset, trace_length, realtime_timestamp };
@@ -139,7 +139,7 @@ impl<'a> GlobalDefinitions<'a> {
         self.define(Definition::String { this: reference, text: text.as_bytes().to_vec() }, &[])
     }
 
-    /// Defines a node of the system tree, with its domains and properties.
+    /// Defines a node of the system tree, including its domains and properties.
     pub fn system_tree_node(&mut self, of: SystemTreeNodeRef, node: &SystemTreeNode) -> Result<()> {
         self.define(node.definition(of), &node.properties)?;
         for domain in &node.domains {
@@ -151,7 +151,7 @@ impl<'a> GlobalDefinitions<'a> {
         Ok(())
     }
 
-    /// Names a paradigm and says how it works, with its properties. Once for each paradigm.
+    /// Defines a paradigm's name, class and properties. At most once per paradigm.
     pub fn paradigm(&mut self, paradigm: Paradigm, record: &ParadigmRecord) -> Result<()> {
         let values = record.properties.iter().map(|(_, value)| *value);
         self.defined.values(&format!("define the paradigm {paradigm:?}"), values)?;
@@ -163,8 +163,8 @@ impl<'a> GlobalDefinitions<'a> {
         Ok(())
     }
 
-    /// Writes a definition as it is. Nothing is checked but its size: who mixes this with the other functions, which
-    /// check that references are dense and defined, gets refusals from them.
+    /// Writes a definition without interpretation. Only its size is checked. The other functions refuse references that
+    /// are not dense or refer to definitions written with this one.
     pub fn verbatim(&mut self, definition: &Definition) -> Result<()> {
         self.fits(definition)?;
         self.defined.note_location(definition);
@@ -177,7 +177,7 @@ impl<'a> GlobalDefinitions<'a> {
         self.put(&definition)
     }
 
-    /// A definition is written into one chunk, and libotf2 counts elements of lists in one byte.
+    /// Checks the size: a definition must fit into one chunk, and libotf2 counts list elements in one byte.
     fn fits(&self, definition: &Definition) -> Result<()> {
         let refuse = |reason| Err(refused(operation(definition), reason));
         if *self.failed {
@@ -205,7 +205,7 @@ impl<'a> GlobalDefinitions<'a> {
         Ok(())
     }
 
-    /// Writes a definition that [`Self::fits`] accepts: so a failure is one of the file.
+    /// Writes a definition that [`Self::fits`] accepts, so that a failure is a failure of the file.
     fn put(&mut self, definition: &Definition) -> Result<()> {
         let writer = self.writer.as_ptr();
         let result = check(write(writer, definition)?, || operation(definition));
@@ -217,11 +217,11 @@ impl<'a> GlobalDefinitions<'a> {
     }
 }
 
-/// What a definition has besides its text or members of a group takes less than this, but for 255 elements of at most
-/// 11 bytes, which fit into the smallest chunk.
+/// Upper bound of a definition's size without text and group members. Up to 255 elements of at most 11 bytes come on
+/// top, but these fit into the smallest chunk.
 const REST_BYTES: usize = 256;
 
-/// libotf2 writes a number as its length in one byte, then its bytes without leading zeros.
+/// libotf2 writes a number as one byte with its length, followed by its bytes without leading zeros.
 fn compressed_size(number: u64) -> usize {
     let bytes = 8 - number.leading_zeros() / 8;
     1 + usize::try_from(bytes).unwrap_or(8)

@@ -14,12 +14,11 @@ use crate::refs::{
 use crate::value::MetricValue;
 use crate::vocabulary::MeasurementMode;
 
-/// Writes the event file of one location. Times are in ticks of the archive's clock, and never go backwards.
+/// Writes the event file of one location. Times are in ticks of the archive's clock and never decrease.
 ///
-/// Every method that writes an event returns an error when the time is smaller than that of the event before,
-/// when a reference is UNDEFINED, or when libotf2 cannot write; after the last of these the file is lost and
-/// every further call fails. References are not looked up: the definitions are written by somebody else,
-/// later.
+/// Every method that writes an event returns an error if the time is smaller than the previous event's, if a
+/// reference is UNDEFINED, or if libotf2 cannot write. After the last of these errors the file is lost and all
+/// further calls fail. References are not checked against definitions, which another process writes later.
 pub struct EventWriter<'a> {
     handle: &'a mut Handle,
     archive: *mut sys::OTF2_Archive,
@@ -30,8 +29,8 @@ pub struct EventWriter<'a> {
     events: u64,
 }
 
-// SAFETY: `archive` and `writer` are only reachable through this value, which has the handle to
-// itself, and libotf2 allows a writer to move between threads that use it one after the other.
+// SAFETY: `archive` and `writer` are reachable only through this value, which borrows the handle exclusively, and
+// libotf2 allows a writer to move between threads that use it one after the other.
 unsafe impl Send for EventWriter<'_> {}
 
 impl<'a> EventWriter<'a> {
@@ -48,25 +47,25 @@ impl<'a> EventWriter<'a> {
         Ok(Self { handle, archive, writer: Some(writer), next, location, last_time: 0, events: 0 })
     }
 
-    /// The location.
+    /// The location whose events are written.
     pub fn location(&self) -> LocationRef {
         self.location
     }
 
-    /// The attributes of the event that is written next, beside those that are given with it: it takes them, or, where
-    /// it is refused, they are gone.
+    /// Attributes for the next event, in addition to those passed with it. The event consumes them, even if it is
+    /// refused.
     #[inline]
     pub fn next_attributes(&mut self) -> &mut NextAttributes {
         &mut self.next
     }
 
-    /// How many events were written so far.
+    /// Number of events written so far.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Closes the event file and returns how many events are in it.
-    /// On an error the file is not to be used.
+    /// Closes the event file and returns its number of events.
+    /// After an error the file must not be used.
     pub fn close(mut self) -> Result<u64> {
         if let Err(error) = self.finish() {
             self.handle.note_failure();
@@ -98,7 +97,7 @@ impl<'a> EventWriter<'a> {
     ) -> Result<()> {
         let written = self.write_event(event, time, attributes, write);
         if written.is_err() {
-            // libotf2 leaves the attributes in the list when it fails.
+            // libotf2 leaves the attributes in the list if it fails.
             self.next.clear();
         }
         written
@@ -126,7 +125,7 @@ impl<'a> EventWriter<'a> {
         }
         let code = write(writer.as_ptr(), self.next.as_ptr());
         if let Err(error) = check(code, operation) {
-            // All arguments were good, so the file was not: see `Handle::give_up`.
+            // The arguments were valid, so the file must be the reason: see `Handle::give_up`.
             self.writer = None;
             self.handle.give_up();
             return Err(error);
@@ -150,19 +149,19 @@ impl<'a> EventWriter<'a> {
 impl Drop for EventWriter<'_> {
     fn drop(&mut self) {
         if self.writer.is_some() && self.finish().is_err() {
-            // A caller that needs the error calls `close`; the archive still states that it is incomplete.
+            // A caller that needs the error calls `close`; the archive is still marked as incomplete.
             self.handle.note_failure();
         }
     }
 }
 
-/// The event that a function of libotf2 writes.
+/// The name of the event that a libotf2 function writes.
 fn name_of(function: &str) -> &str {
     function.trim_start_matches("OTF2_EvtWriter_")
 }
 
-/// One function for each kind of event: its arguments, which of them are references, and the arguments that libotf2
-/// takes for them.
+/// Defines one function per kind of event: its arguments, which of these are references, and the arguments for
+/// libotf2.
 macro_rules! events {
     ($($(#[$doc:meta])* $method:ident($($argument:ident: $type:ty),*)
         $(refers to $(($what:literal: $reference:expr))+)? = $function:ident($($raw:expr),*);)*) => {
@@ -189,13 +188,13 @@ events! {
     leave(region: RegionRef) refers to ("region": region) = OTF2_EvtWriter_Leave(region.get());
     /// Recording stops or continues.
     measurement_on_off(mode: MeasurementMode) = OTF2_EvtWriter_MeasurementOnOff(mode.raw());
-    /// A string parameter of the region entered last.
+    /// A string parameter of the region that was entered last.
     parameter_string(parameter: ParameterRef, value: StringRef) refers to ("parameter": parameter) ("string": value)
         = OTF2_EvtWriter_ParameterString(parameter.get(), value.get());
-    /// A signed parameter of the region entered last.
+    /// A signed parameter of the region that was entered last.
     parameter_i64(parameter: ParameterRef, value: i64) refers to ("parameter": parameter)
         = OTF2_EvtWriter_ParameterInt(parameter.get(), value);
-    /// An unsigned parameter of the region entered last.
+    /// An unsigned parameter of the region that was entered last.
     parameter_u64(parameter: ParameterRef, value: u64) refers to ("parameter": parameter)
         = OTF2_EvtWriter_ParameterUnsignedInt(parameter.get(), value);
 
@@ -205,31 +204,31 @@ events! {
     mpi_collective_end(it: &Collective) refers to ("communicator": it.comm)
         = OTF2_EvtWriter_MpiCollectiveEnd(
             it.op.raw(), it.comm.get(), it.root.unwrap_or(NO_ROOT), it.bytes_sent, it.bytes_received);
-    /// A collective operation is requested; it completes later, under the same request id.
+    /// A collective operation is requested; it completes later, with the same request id.
     non_blocking_collective_request(request: u64) = OTF2_EvtWriter_NonBlockingCollectiveRequest(request);
     /// A requested collective operation has completed.
     non_blocking_collective_complete(it: &Collective, request: u64) refers to ("communicator": it.comm)
         = OTF2_EvtWriter_NonBlockingCollectiveComplete(
             it.op.raw(), it.comm.get(), it.root.unwrap_or(NO_ROOT), it.bytes_sent, it.bytes_received, request);
-    /// A send begins; it completes later, under the same request id.
+    /// A send begins; it completes later, with the same request id.
     mpi_isend(message: &Message, request: u64) refers to ("communicator": message.comm)
         = OTF2_EvtWriter_MpiIsend(message.peer, message.comm.get(), message.tag, message.bytes, request);
     /// A send has completed.
     mpi_isend_complete(request: u64) = OTF2_EvtWriter_MpiIsendComplete(request);
-    /// A receive begins; it completes later, under the same request id.
+    /// A receive begins; it completes later, with the same request id.
     mpi_irecv_request(request: u64) = OTF2_EvtWriter_MpiIrecvRequest(request);
     /// A receive has completed.
     mpi_irecv(message: &Message, request: u64) refers to ("communicator": message.comm)
         = OTF2_EvtWriter_MpiIrecv(message.peer, message.comm.get(), message.tag, message.bytes, request);
 
-    /// A window is made.
+    /// A window is created.
     rma_win_create(win: RmaWinRef) refers to ("window": win) = OTF2_EvtWriter_RmaWinCreate(win.get());
-    /// A window is given up.
+    /// A window is destroyed.
     rma_win_destroy(win: RmaWinRef) refers to ("window": win) = OTF2_EvtWriter_RmaWinDestroy(win.get());
-    /// Data is put into a window of a remote member; completes under the same matching id.
+    /// Data is put into a remote member's window; completes with the same matching id.
     rma_put(it: &RmaAccess) refers to ("window": it.win)
         = OTF2_EvtWriter_RmaPut(it.win.get(), it.remote, it.bytes, it.matching);
-    /// Data is got from a window of a remote member; completes under the same matching id.
+    /// Data is got from a remote member's window; completes with the same matching id.
     rma_get(it: &RmaAccess) refers to ("window": it.win)
         = OTF2_EvtWriter_RmaGet(it.win.get(), it.remote, it.bytes, it.matching);
     /// A put or get has completed, and its caller waited for it.
@@ -250,21 +249,21 @@ events! {
     /// A calling context is left.
     calling_context_leave(context: CallingContextRef) refers to ("calling context": context)
         = OTF2_EvtWriter_CallingContextLeave(context.get());
-    /// A file is opened: access mode, creation and status flags by OTF2's numbers.
+    /// A file is opened. `flags` are access mode, creation flags and status flags, as OTF2's numbers.
     io_create_handle(file: IoHandleRef, flags: (u8, u32, u32)) refers to ("file": file)
         = OTF2_EvtWriter_IoCreateHandle(file.get(), flags.0, flags.1, flags.2);
     /// A file is closed.
     io_destroy_handle(file: IoHandleRef) refers to ("file": file) = OTF2_EvtWriter_IoDestroyHandle(file.get());
-    /// A read (mode 0), write (1) or flush (2) begins; of how many bytes, and with which matching id it completes.
+    /// A read (mode 0), write (1) or flush (2) begins, with its number of bytes and the matching id of its completion.
     io_operation_begin(file: IoHandleRef, mode: u8, bytes_and_id: (u64, u64)) refers to ("file": file)
         = OTF2_EvtWriter_IoOperationBegin(file.get(), mode, 0, bytes_and_id.0, bytes_and_id.1);
-    /// It has completed.
+    /// A read, write or flush has completed.
     io_operation_complete(file: IoHandleRef, bytes_and_id: (u64, u64)) refers to ("file": file)
         = OTF2_EvtWriter_IoOperationComplete(file.get(), bytes_and_id.0, bytes_and_id.1);
 }
 
 impl EventWriter<'_> {
-    /// The values of a metric class, at most 255, in the order of its members and of their types.
+    /// The values of a metric class, at most 255, in the order of its members and with their types.
     pub fn metric(
         &mut self,
         time: u64,
@@ -277,7 +276,7 @@ impl EventWriter<'_> {
             let operation = format!("write Metric at {time} on {:?}", self.location);
             return Err(refused(operation, "a metric event has at most 255 values"));
         };
-        // One value is the common case and needs no memory.
+        // A single value is the common case and needs no allocation.
         let one;
         let many: (Vec<_>, Vec<_>);
         let (types, raw_values): (*const _, *const _) = match values {

@@ -12,14 +12,14 @@ use super::collective_callbacks::NEVER_PRIMARY;
 use crate::error::{self, Result, c_string, check, check_all, refused};
 use crate::refs::LocationRef;
 
-/// The size of an event chunk, in bytes: of every writer, because the anchor says it for all event files of
-/// the archive. It is Score-P's, so that an archive can have event files of both.
+/// The size of an event chunk, in bytes, for all writers: the anchor states one size for all event files. Equals
+/// Score-P's size, so that an archive can have event files of both.
 pub const EVENT_CHUNK_BYTES: u64 = 1024 * 1024;
 
-/// The size of a definitions chunk, in bytes: no single definition can be larger.
+/// The size of a definitions chunk, in bytes: the limit on the size of a single definition.
 pub const DEFINITIONS_CHUNK_BYTES: u64 = 4 * 1024 * 1024;
 
-/// libotf2's constants are `int`s in the header and bytes in its functions.
+/// The header declares libotf2's constants as `int`; its functions take bytes.
 const WRITE: u8 = 0;
 const POSIX: u8 = 1;
 const UNCOMPRESSED: u8 = 1;
@@ -32,7 +32,7 @@ const _: () = assert!(
 const INCOMPLETE: &str = "a file of the archive could not be written before";
 
 pub(super) enum Role {
-    /// Writes anchor and global definitions, and makes the directories.
+    /// Writes the anchor and the global definitions, and creates the directories.
     Primary,
     /// Writes event files only.
     NeverPrimary,
@@ -40,19 +40,19 @@ pub(super) enum Role {
 
 /// An `OTF2_Archive*` in write mode with its memory. Closed when dropped.
 pub(super) struct Handle {
-    /// `None` once closed, or given up.
+    /// `None` once the archive is closed or given up.
     archive: Option<NonNull<sys::OTF2_Archive>>,
-    /// Made by `Box::into_raw`; libotf2 has the same pointer, so it stays a pointer here.
+    /// From `Box::into_raw`. Stays a raw pointer, because libotf2 has a copy of it.
     pool: NonNull<ChunkPool>,
     directory: PathBuf,
     name: String,
     definitions_chunk_bytes: u64,
     given_up: bool,
-    /// A file of the archive is not whole.
+    /// Whether a file of the archive is incomplete.
     failed: bool,
 }
 
-// SAFETY: `archive` and `pool` are reachable through this handle only (libotf2 keeps no archive in global or
+// SAFETY: `archive` and `pool` are reachable only through this handle (libotf2 keeps no archive in global or
 // thread-local state), and all methods that use them take `&mut self`; the other fields are `Send`.
 unsafe impl Send for Handle {}
 
@@ -66,11 +66,11 @@ impl Handle {
         let c_directory = c_string(directory.as_os_str().as_bytes(), operation)?;
         let c_name = c_string(name.as_bytes(), operation)?;
         if matches!(role, Role::NeverPrimary) {
-            // Only a primary archive makes the directories.
+            // libotf2 creates the directories only for a primary archive.
             let events = directory.join(name);
             fs::create_dir_all(&events).map_err(|source| error::io("create the directory", &events, source))?;
         }
-        // SAFETY: two NUL-terminated strings and values of the header.
+        // SAFETY: two NUL-terminated strings, and constants from the header.
         let archive = unsafe {
             sys::OTF2_Archive_Open(
                 c_directory.as_ptr(),
@@ -96,7 +96,7 @@ impl Handle {
             failed: false,
         };
         if let Err(error) = handle.set_callbacks(archive, role) {
-            // Closing would write an anchor, or abort for want of callbacks: this archive was never there.
+            // Closing would write an anchor, or abort for lack of callbacks: leak the archive instead.
             handle.give_up();
             return Err(error);
         }
@@ -137,7 +137,7 @@ impl Handle {
         }
     }
 
-    /// The size of a definitions chunk: no definition can be larger.
+    /// The size of a definitions chunk: the limit on the size of a single definition.
     pub(super) fn definitions_chunk_bytes(&self) -> u64 {
         self.definitions_chunk_bytes
     }
@@ -162,16 +162,16 @@ impl Handle {
         self.directory.join(&self.name).join(format!("{}.def", location.get()))
     }
 
-    /// A write has failed inside libotf2. It has freed a buffer that it will use and free again when it closes
-    /// the file, which ends the process; so the archive is never closed, and leaks instead.
+    /// Called after a write failed inside libotf2: libotf2 has freed a buffer, and would use and free it again when
+    /// closing the file, which kills the process. So the archive is never closed, but leaked.
     pub(super) fn give_up(&mut self) {
         self.given_up = true;
     }
 
-    /// Writes the end of the file that libotf2 has just closed, if its last chunk was too full for libotf2.
+    /// Writes the end of the file that libotf2 has just closed, if the last chunk was too full for libotf2.
     pub(super) fn write_full_chunk(&mut self, file: &Path, events: u64) -> Result<()> {
-        // SAFETY: made in `open` and freed in `close` after the last use of the archive; libotf2 uses it only
-        // while one of its functions runs, and none does.
+        // SAFETY: made in `open`, and freed in `close` after the last use of the archive; libotf2 accesses it only
+        // inside its functions, none of which is running.
         let pool = unsafe { self.pool.as_mut() };
         match pool.take_full() {
             Some(chunk) => chunk.append_to(file, events),
@@ -179,7 +179,7 @@ impl Handle {
         }
     }
 
-    /// A file of the archive could not be written to its end.
+    /// Notes that a file of the archive could not be written completely.
     pub(super) fn note_failure(&mut self) {
         self.failed = true;
     }
@@ -196,7 +196,7 @@ impl Handle {
         // SAFETY: the archive is open, all its writers are closed (they borrow this handle), and `take` makes
         // this its last use.
         let code = unsafe { sys::OTF2_Archive_Close(archive.as_ptr()) };
-        // SAFETY: made by `Box::into_raw` in `open`; libotf2 has closed the archive and forgotten the pointer.
+        // SAFETY: made by `Box::into_raw` in `open`; libotf2 has closed the archive and no longer has the pointer.
         drop(unsafe { Box::from_raw(self.pool.as_ptr()) });
         check_all(code, || format!("close the {}", self.described()))?;
         if self.failed {

@@ -1,12 +1,12 @@
-//! The last chunk of a file: of the event file of a location without events, and of a file whose chunk is full.
+//! Writes last chunks that libotf2 does not: of event files without events, and of files whose last chunk is full.
 //!
-//! A writer of libotf2 keeps one byte of a chunk free and ends a file with two. When the last record leaves no
-//! more than the one, the second goes past the chunk, and the flush that follows clears what it takes for the
-//! rest of the chunk: nearly all addresses there are. The process dies. It takes bad luck of one in a million,
-//! and there are millions of files.
+//! A writer of libotf2 keeps one byte of a chunk free, but ends a file with two bytes. If the last record leaves
+//! only that byte, the second goes beyond the chunk, and the flush that follows clears what it takes for the rest
+//! of the chunk: nearly the whole address space. The process crashes. The probability is one in a million, and
+//! there are millions of files.
 //!
-//! So the flush is declined at that moment ([`super::chunks`]), libotf2 closes the file without its last chunk,
-//! and the chunk is written here, its end in a chunk of its own.
+//! Therefore the flush is declined in this case ([`super::chunks`]), libotf2 closes the file without its last
+//! chunk, and this module writes the chunk, with its end in a second chunk.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -16,18 +16,18 @@ use crate::error::{Result, io};
 
 /// A chunk that libotf2 was not allowed to flush.
 pub(super) struct FullChunk {
-    /// All of the chunk. The last byte is the first of the two that end a file.
+    /// The complete chunk. Its last byte is the first of the two that end a file.
     pub(super) bytes: Vec<u8>,
-    /// Whether the file has no chunks yet; then libotf2 has not opened it.
+    /// Whether the file has no chunks yet, in which case libotf2 has not opened it.
     pub(super) is_first: bool,
 }
 
 const END_OF_CHUNK: u8 = 0;
-/// Where a chunk header has the number of the chunk's last event.
+/// Place of the last event's number in a chunk header.
 const LAST_EVENT: std::ops::Range<usize> = 10..18;
 
 impl FullChunk {
-    /// Writes the chunk and the end to the file that libotf2 has closed. `events` are all events of the file.
+    /// Writes the chunk and the end to the file that libotf2 has closed. `events` counts all events of the file.
     pub(super) fn append_to(mut self, path: &Path, events: u64) -> Result<()> {
         if let Some(last_event) = self.bytes.get_mut(LAST_EVENT) {
             last_event.copy_from_slice(&events.to_ne_bytes());
@@ -46,14 +46,14 @@ impl FullChunk {
     }
 }
 
-/// A chunk without events that ends a file after this many events; definitions do not count as events.
+/// A chunk without events that ends a file with this many events; definitions do not count as events.
 ///
 /// | bytes | meaning |
 /// |---|---|
 /// | `03` | chunk header |
-/// | `42` or `23` | numbers that follow are little- or big-endian |
-/// | u64 | number of the chunk's first event: the one after those of the file |
-/// | u64 | number of its last event: the one before, so there is none |
+/// | `42` or `23` | the following numbers are little- or big-endian |
+/// | u64 | number of the chunk's first event: one more than the events of the file |
+/// | u64 | number of its last event: one less than the first, so the chunk has none |
 /// | `02` | end of file |
 /// | `01` | end of buffer |
 fn last_chunk(events: u64) -> [u8; 20] {
@@ -63,7 +63,7 @@ fn last_chunk(events: u64) -> [u8; 20] {
     [3, endianness, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, 2, 1]
 }
 
-/// Writes an event file without events. Readers fail on a location that has no event file at all.
+/// Writes an event file without events. Readers fail on a location without an event file.
 pub fn write_stub_events(path: &Path) -> Result<()> {
     fs::write(path, last_chunk(0)).map_err(|source| io("write the event file", path, source))
 }

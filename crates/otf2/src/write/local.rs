@@ -12,9 +12,9 @@ use crate::vocabulary::MappingType;
 
 /// Writes the local definition file of a location.
 ///
-/// Readers apply mapping tables to the references in the location's events, and clock offsets to its times:
-/// between two offsets linearly, before the first and after the last one with the slope of the two next to it. One
-/// offset alone has no effect: write two or more.
+/// Readers apply mapping tables to the references in the location's events, and clock offsets to its times. They
+/// interpolate linearly between two offsets, and extrapolate with the slope of the two nearest ones. A single offset
+/// has no effect: write two or more.
 pub struct LocalDefWriter<'a> {
     handle: &'a mut Handle,
     archive: *mut sys::OTF2_Archive,
@@ -24,16 +24,16 @@ pub struct LocalDefWriter<'a> {
     mapped: Vec<MappingType>,
 }
 
-// SAFETY: `archive` and `writer` are only reachable through this value, which has the handle to itself, and
+// SAFETY: `archive` and `writer` are reachable only through this value, which borrows the handle exclusively, and
 // libotf2 allows a writer to move between threads that use it one after the other.
 unsafe impl Send for LocalDefWriter<'_> {}
 
-/// Frees an identifier map on every way out.
+/// Frees an identifier map when dropped.
 struct IdMap(NonNull<sys::OTF2_IdMap>);
 
 impl Drop for IdMap {
     fn drop(&mut self) {
-        // SAFETY: made by libotf2 and freed only here; a mapping table is a copy of it.
+        // SAFETY: made by libotf2 and freed only here; mapping tables are copies.
         unsafe { sys::OTF2_IdMap_Free(self.0.as_ptr()) };
     }
 }
@@ -53,8 +53,8 @@ impl<'a> LocalDefWriter<'a> {
         Ok(Self { handle, archive, writer: Some(writer), location, last_offset_time: None, mapped })
     }
 
-    /// Local reference `i` stands for global reference `globals[i]`. An identity is not written.
-    /// A type has one table, not larger than a definitions chunk.
+    /// Local reference `i` stands for global reference `globals[i]`. An identity mapping is not written.
+    /// Only one table per type is allowed, at most as large as a definitions chunk.
     pub fn mapping_table_dense(&mut self, mapping: MappingType, globals: &[u32]) -> Result<()> {
         self.first_of_its_type(mapping)?;
         if globals.iter().zip(0..).all(|(global, local)| *global == local) {
@@ -68,11 +68,11 @@ impl<'a> LocalDefWriter<'a> {
         self.write(mapping, &IdMap(map))
     }
 
-    /// Each local reference of a pair stands for the global one; others stand for themselves.
+    /// The first reference of a pair is local, the second global. Local references without a pair stand for themselves.
     pub fn mapping_table_sparse(&mut self, mapping: MappingType, pairs: &[(u64, u64)]) -> Result<()> {
         self.first_of_its_type(mapping)?;
         let mut sorted: Vec<(u64, u64)> = pairs.to_vec();
-        // libotf2 inserts by shifting: only ascending order is fast.
+        // libotf2 inserts by shifting, so only ascending order is fast.
         small_sort::sort(&mut sorted);
         if let Some(twice) = sorted.windows(2).find(|two| matches!(two, [(a, _), (b, _)] if a == b)) {
             return Err(refused(self.operation(mapping), format!("two entries for one: {twice:?}")));
@@ -82,11 +82,11 @@ impl<'a> LocalDefWriter<'a> {
         }
         let length = u64::try_from(sorted.len()).unwrap_or(u64::MAX);
         error::forget();
-        // SAFETY: takes numbers, and checks them.
+        // SAFETY: takes numbers and checks them.
         let map = unsafe { sys::OTF2_IdMap_Create(SPARSE, length) };
         let map = IdMap(NonNull::new(map).ok_or_else(|| error::null(self.operation(mapping)))?);
         for (local, global) in sorted {
-            // SAFETY: the map is alive and used by nobody else.
+            // SAFETY: the map is alive and nothing else uses it.
             let code = unsafe { sys::OTF2_IdMap_AddIdPair(map.0.as_ptr(), local, global) };
             check(code, || self.operation(mapping))?;
         }
@@ -108,14 +108,14 @@ impl<'a> LocalDefWriter<'a> {
         let Some(writer) = self.writer else {
             return Err(refused(self.operation(mapping), "the file could not be written before"));
         };
-        // SAFETY: writer and map are alive, and used by nobody else.
+        // SAFETY: writer and map are alive, and nothing else uses them.
         let code = unsafe { sys::OTF2_DefWriter_WriteMappingTable(writer.as_ptr(), mapping.raw(), map.0.as_ptr()) };
         let result = check(code, || self.operation(mapping));
         self.remember(result)
     }
 
-    /// At this local time (before correction) the clock of the location is `offset` ticks behind the
-    /// archive's: readers add it. Times increase.
+    /// At this local time (before correction) the location's clock is `offset` ticks behind the archive's: readers
+    /// add the offset. Times must increase.
     pub fn clock_offset(&mut self, time: u64, offset: i64, standard_deviation: f64) -> Result<()> {
         let operation = format!("write a clock offset at {time} for {:?}", self.location);
         if let Some(last) = self.last_offset_time.filter(|last| time <= *last) {
@@ -127,7 +127,7 @@ impl<'a> LocalDefWriter<'a> {
         let Some(writer) = self.writer else {
             return Err(refused(operation, "the file could not be written before"));
         };
-        // SAFETY: the writer is alive, and used by nobody else.
+        // SAFETY: the writer is alive and nothing else uses it.
         let code = unsafe { sys::OTF2_DefWriter_WriteClockOffset(writer.as_ptr(), time, offset, standard_deviation) };
         let result = check(code, || operation);
         self.remember(result)?;
@@ -135,7 +135,7 @@ impl<'a> LocalDefWriter<'a> {
         Ok(())
     }
 
-    /// See `Handle::give_up` for why a writer that failed is not used again.
+    /// Gives up after an error: `Handle::give_up` explains why a failed writer must not be used again.
     fn remember(&mut self, result: Result<()>) -> Result<()> {
         if result.is_err() {
             self.writer = None;
@@ -159,7 +159,7 @@ impl<'a> LocalDefWriter<'a> {
             return Err(refused(operation(), "a definition could not be written before"));
         };
         error::forget();
-        // SAFETY: archive and writer are open; the writer is forgotten below.
+        // SAFETY: archive and writer are open; the writer is cleared below and not used again.
         let code = unsafe { sys::OTF2_Archive_CloseDefWriter(self.archive, writer.as_ptr()) };
         let result = check_all(code, operation);
         self.writer = None;
@@ -182,7 +182,7 @@ const _: () = assert!(sys::OTF2_ID_MAP_SPARSE == SPARSE as u32);
 impl Drop for LocalDefWriter<'_> {
     fn drop(&mut self) {
         if self.writer.is_some() && self.finish().is_err() {
-            // A caller that needs the error calls `close`; the archive still states that it is incomplete.
+            // A caller that needs the error calls `close`; the archive is still marked as incomplete.
             self.handle.note_failure();
         }
     }

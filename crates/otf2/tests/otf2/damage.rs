@@ -1,4 +1,4 @@
-//! Damaged files and full disks are errors that name the file; nothing loops, nothing aborts.
+//! Damaged files and full disks cause errors that name the file; nothing loops or aborts.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -48,7 +48,7 @@ fn a_file_that_was_cut_short_or_lacks_a_chunk_is_not_read_for_ever() {
     // A chunk in the middle is missing.
     fs::write(&file, [&whole[..chunk], &whole[2 * chunk..]].concat()).expect("the file is written");
     assert!(damage(&archive, &file).contains("parts of it are missing"));
-    // Its chunks are of another size.
+    // The chunks have another size.
     fs::write(&file, &whole).expect("the file is written");
     assert_eq!(check_event_file(&file, EVENT_CHUNK_BYTES).expect("it is whole"), 200_000);
     let text = check_event_file(&file, EVENT_CHUNK_BYTES / 2).expect_err("no chunk there").to_string();
@@ -81,7 +81,7 @@ fn what_is_no_anchor_is_not_opened() {
     Archive::open(directory.path()).expect_err("a directory is no anchor");
 }
 
-/// Events of one location go to a device that is always full, before and after libotf2's file buffer is.
+/// The events of one location go to a device that is always full, before and after libotf2's file buffer is full.
 #[test]
 fn a_full_disk_is_an_error_at_the_event_or_at_close() {
     for count in [10, 100_000, 1_000_000] {

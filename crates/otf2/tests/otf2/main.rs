@@ -1,4 +1,4 @@
-//! Archives that this crate writes, read by this crate and by otf2-print; misuse and damage.
+//! Archives written by this crate, read by this crate and by otf2-print; misuse and damage.
 
 mod damage;
 mod misuse;

@@ -1,4 +1,4 @@
-//! Misuse is an error: libotf2 would abort, write a broken archive, or say nothing.
+//! Misuse causes errors, where libotf2 would abort, write a broken archive, or do nothing.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ fn time_does_not_go_backwards_and_attributes_are_not_left_behind() {
     let next = events.next_attributes();
     next.add(attribute, two).expect("those of the refused are gone");
     refusal(events.leave(11, RegionRef::UNDEFINED, none));
-    // What is given with the event comes beside.
+    // Attributes passed with the event are added to those of the next event.
     let given = Attributes::try_from([(attribute, one)]).expect("one attribute");
     let next = events.next_attributes();
     next.add(AttributeRef::new(1), two).expect("another one");

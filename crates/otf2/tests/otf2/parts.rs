@@ -1,4 +1,4 @@
-//! Parts that know nothing of each other become one archive.
+//! Parts written independently of each other become one archive.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use otf2::{
     LocationRef, MappingType, PartWriter, RegionRef, StringRef, check_event_file,
 };
 
-/// Every part calls its only attribute 0, its only communicator 5, its location 0 and its note string 0; its regions
-/// have each other's numbers in the archive.
+/// In every part the only attribute has number 0, the only communicator 5, the location 0 and the note's string 0; the
+/// parts' regions have each other's numbers in the archive.
 fn write_part(directory: &Path, rank: u64) {
     let mut part = PartWriter::create(directory, "traces").expect("a part is made");
     let mut events = part.event_writer(LocationRef::new(0)).expect("a writer");
@@ -27,7 +27,7 @@ fn write_part(directory: &Path, rank: u64) {
     part.close().expect("the part is whole");
 }
 
-/// The attribute of the sample that is a string, and a string for each part's note.
+/// The sample's string attribute, and a string for the note of each part.
 const NOTE: u32 = 10;
 const NOTES: [u32; 2] = [1, 3];
 
@@ -92,7 +92,7 @@ fn parts_become_one_archive() {
             _ => {}
         }
     }
-    // The second clock is 300 behind: 1100 is 1400.
+    // The second clock is 300 behind: 1100 becomes 1400.
     assert_eq!(notes, [(HOST_THREAD, "name", 1000), (GPU_STREAM, "note of 1", 1400)]);
 
     if let Some(text) = sample::otf2_print(&anchor) {

@@ -1,4 +1,4 @@
-//! Events of programs, samples, files and windows: what other recorders write.
+//! Events of programs, samples, files and windows, as other recorders write them.
 
 use crate::sample::{self, GPU_STREAM};
 use otf2::{
@@ -49,7 +49,7 @@ fn what_is_written_is_read() {
     assert_eq!(read.iter().map(|(_, event)| (event.time, event.kind.clone())).collect::<Vec<_>>(), wanted);
     assert_eq!(read[0].1.attributes, [(AttributeRef::new(3), AttributeValue::U64(4711))]);
     let Some(text) = sample::otf2_print(&anchor) else { return };
-    // What our reader does not look at.
+    // Details that this crate's reader ignores.
     for word in ["Exit status: -1", "Bytes Result: 512", "Bytes Request: 512", "Unwind Distance: 1", "WRITE"] {
         assert!(text.contains(word), "{word}:\n{text}");
     }

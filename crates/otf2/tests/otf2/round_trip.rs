@@ -1,4 +1,4 @@
-//! What is written is read back: by this crate and by otf2-print.
+//! This crate and otf2-print read back what is written.
 
 use std::ops::ControlFlow;
 
@@ -41,7 +41,7 @@ fn definitions_and_properties_come_back() {
     assert_eq!(definitions.string(StringRef::new(2)), Some("\u{fffd}\u{fffd}x"));
 }
 
-/// Records, which are typed, against the definitions of the sample, which are numbers.
+/// Compares records, which are typed, with the sample's definitions, which are numbers.
 #[test]
 fn records_are_read_and_written() {
     let sample = sample::records();
@@ -110,19 +110,19 @@ fn many_chunks_come_back() {
     assert_eq!(total.expect("it is read"), count);
 }
 
-/// libotf2 keeps one byte free for the end of a chunk and writes two at the end of a file. When the chunk is
-/// that full, it crashes. Here the first or second chunk is filled to all levels near its end.
+/// libotf2 keeps one byte free for the end of a chunk and writes two at the end of a file, so that it crashes on a
+/// full chunk. This test fills the first or second chunk to all levels near its end.
 #[test]
 fn a_chunk_that_is_full_to_the_last_byte_is_whole() {
     const HEADER_BYTES: u64 = 18;
     const TIME_BYTES: u64 = 9;
-    /// Time, kind, and a region that takes 1 or 5 bytes.
+    /// Time, kind, and a region number that takes 1 or 5 bytes.
     const NARROW_BYTES: u64 = TIME_BYTES + 1 + 1;
     const WIDE_BYTES: u64 = TIME_BYTES + 1 + 5;
-    /// What libotf2 keeps free.
+    /// Bytes that libotf2 keeps free.
     const FREE_BYTES: u64 = 1;
     let first_room = EVENT_CHUNK_BYTES - HEADER_BYTES - FREE_BYTES;
-    // The second chunk begins with the time of its first event, which then has none.
+    // The second chunk begins with the time of its first event, which therefore has no time record of its own.
     for (before, room) in [(0, first_room), (first_room / WIDE_BYTES, first_room)] {
         let mut full = 0;
         for narrow in 0..WIDE_BYTES {

@@ -1,4 +1,4 @@
-//! Definitions pass from one archive to another as they are: every kind, every field.
+//! Definitions are copied unchanged from one archive to another: every kind, every field.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn every_kind_passes_through() {
     let scratch = tempfile::tempdir().expect("a directory");
     let written = every_kind([0, 0]);
     let kinds: BTreeSet<&str> = written.iter().map(Definition::kind).collect();
-    // As many kinds of global definitions as OTF2's manual lists.
+    // The number of kinds of global definitions in OTF2's manual.
     assert_eq!(kinds.len(), 38, "{kinds:?}");
     let first = archive(&scratch.path().join("first"), &written, 1 << 20);
     assert_eq!(first.definitions_chunk_bytes(), 1 << 20);
@@ -46,7 +46,7 @@ fn every_kind_passes_through() {
     assert_eq!(read, written);
     let again = archive(&scratch.path().join("again"), &read, 256 << 10);
     let bytes = |archive: &Archive| std::fs::read(archive.anchor_file().with_extension("def")).expect("definitions");
-    // Byte for byte the same: nothing is lost that this test does not know either.
+    // Equal bytes: nothing is lost, not even what this test does not check.
     assert_eq!(bytes(&first), bytes(&again));
     let _printed = sample::otf2_print(again.anchor_file());
 }

@@ -1,4 +1,4 @@
-//! Records of what is no event: communicators, switches, clocks, GPUs, the threads themselves.
+//! Records other than events: communicators, switches, clocks, GPUs, and the threads themselves.
 
 use super::SlotWriter;
 use crate::clock::{ClockPair, ticks};
@@ -12,13 +12,13 @@ use nccl_events::gpu::GpuRecord;
 use nccl_events::{CommInit, Kind, Name};
 
 impl SlotWriter {
-    /// Records what the system's clocks show.
+    /// Records the values of the system's clocks.
     pub fn clock_pair(&mut self, clocks: &ClockPair) {
         let payload = [clocks.monotonic_ns, clocks.realtime_ns, clocks.monotonic_raw_ns, clocks.uncertainty_ticks];
         let _full = self.put_at(kind::CLOCK_PAIR, 0, clocks.ticks, 0, payload);
     }
 
-    /// Records a communicator's beginning: `begin_ticks` is when `init` was entered.
+    /// Records the creation of a communicator. `begin_ticks` is when `init` was entered.
     pub fn comm_init(&mut self, context: u64, begin_ticks: u64, repetition: u32, comm: &CommInit<'_>) {
         self.put_held();
         if !self.put_comm(kind::COMM_INIT, context, begin_ticks, repetition, comm) {
@@ -26,9 +26,9 @@ impl SlotWriter {
         }
     }
 
-    /// Records that a communicator is there, for when the record of its beginning is gone.
+    /// Records that a communicator exists, in case the record of its creation is removed.
     pub fn comm_known(&mut self, context: u64, begin_ticks: u64, repetition: u32, comm: &CommInit<'_>) {
-        // A loss is reported by the record of the beginning.
+        // The record of the creation reports a loss.
         let _full = self.put_comm(kind::COMM_KNOWN, context, begin_ticks, repetition, comm);
     }
 
@@ -45,7 +45,7 @@ impl SlotWriter {
         self.put_at(record, 0, begin_ticks, context, payload)
     }
 
-    /// Records a communicator's end.
+    /// Records the end of a communicator.
     pub fn comm_finalize(&mut self, context: u64, begin_ticks: u64) {
         self.put_held();
         if !self.put_at(kind::COMM_FINALIZE, 0, begin_ticks, context, [ticks()]) {
@@ -53,7 +53,7 @@ impl SlotWriter {
         }
     }
 
-    /// Records that what is wanted was changed, by step ranges for one `context`; else that is 0.
+    /// Records a change of the selection. `context` is the context whose step ranges caused it, otherwise 0.
     pub fn switch(&mut self, begin_ticks: u64, context: u64, switch: &Switch) {
         self.put_held();
         let [before, after] = [switch.before, switch.after].map(|wanted| pair(wanted.events, u32::from(wanted.is_on)));
@@ -67,12 +67,12 @@ impl SlotWriter {
         let _full = self.put_at(kind::SWITCH, 0, begin_ticks, context, payload);
     }
 
-    /// Records how many starts were not wanted, by kind.
+    /// Records how many starts were not selected, by kind.
     pub fn not_selected(&mut self, counts: [u64; Kind::COUNT]) {
         let _full = self.put(kind::NOT_SELECTED, 0, 0, counts);
     }
 
-    /// Records what was found out about GPUs, at `ticks`. False when there was no room.
+    /// Records data about GPUs, at `ticks`. Returns false if there was no room.
     pub fn gpu(&mut self, ticks: u64, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
         self.put_held();
         self.make_room_for_names();
@@ -104,7 +104,7 @@ impl SlotWriter {
     }
 }
 
-/// The slot writer, for records of a time that is not now.
+/// The slot writer, for records of another time than now.
 struct At<'a> {
     slot_writer: &'a mut SlotWriter,
     ticks: u64,

@@ -1,4 +1,4 @@
-//! From one segment to the next, where the recording thread meets the maintenance thread.
+//! The transition to the next segment, where the recording thread meets the maintenance thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,11 +12,11 @@ use crate::format::layout::{
 use crate::writer::mapping::{JournalFile, Segment};
 use nccl_events::Kind;
 
-/// Used segments that may be resident before the recording thread lets go of them itself.
+/// Used segments that may be resident before the recording thread releases them itself.
 const MOST_UNRELEASED: usize = 1;
 
 impl SlotWriter {
-    /// Goes on to the next segment. False when there is none to be had.
+    /// Moves on to the next segment. Returns false if there is none.
     #[cold]
     pub(super) fn advance(&mut self) -> bool {
         let index = self.segment.index() + 1;
@@ -27,15 +27,15 @@ impl SlotWriter {
             self.next_file()
         };
         let Some(next) = next else {
-            // Nothing more may go in, also not what is short enough for the rest of this segment: it could
-            // name a string whose record found no room.
+            // Append nothing more, not even a record that would fit into the rest of this segment: it could name a
+            // string whose own record found no room.
             self.at = SEGMENT_WORDS;
             return false;
         };
         self.segment = next;
         let file = self.segment.file();
         if file.unreleased() > MOST_UNRELEASED {
-            // The maintenance thread is late, and used segments must not pile up in memory.
+            // The maintenance thread is late, and used segments must not accumulate in memory.
             file.release_used();
             self.stall();
         }
@@ -48,7 +48,7 @@ impl SlotWriter {
         true
     }
 
-    /// Says anew what the records to come rest on: the segments before this one will be gone.
+    /// Repeats what later records depend on, because the segments before this one will be removed.
     fn stand_alone(&mut self) {
         self.names.record_anew();
         if let Some(thread) = self.thread {
@@ -64,7 +64,7 @@ impl SlotWriter {
         Some(Segment::take(file, index))
     }
 
-    /// A new file for the slot, its first segment ready.
+    /// A new file for the slot, with its first segment prepared.
     fn next_file(&mut self) -> Option<Segment> {
         let spare = self.slot.spare.try_lock().and_then(|mut spare| spare.take());
         let file = match spare {
@@ -76,11 +76,11 @@ impl SlotWriter {
             && let Some(mut left) = self.slot.left.try_lock()
             && left.len() < left.capacity()
         {
-            // The maintenance thread unmaps it.
+            // Leave the file for the maintenance thread to unmap.
             left.push(Arc::clone(self.segment.file()));
         }
-        // The maintenance thread holds this lock only to copy the pointer. If it holds it just now, it goes on with the
-        // old file, and this thread prepares its segments itself until the next file.
+        // The maintenance thread holds this lock only while it copies the pointer. If it holds the lock now, it keeps
+        // working on the old file, and this thread prepares its own segments until the next file.
         if let Some(mut current) = self.slot.current.try_lock() {
             *current = Some(file);
         }
@@ -121,7 +121,7 @@ impl SlotWriter {
         }
     }
 
-    /// This thread does the maintenance thread's work.
+    /// Counts that this thread did the maintenance thread's work.
     fn stall(&mut self) {
         self.add(header::STALLS, 1);
     }

@@ -8,7 +8,7 @@ fn group() -> Start<Name<'static>> {
     Start { context: 1, parent: 0, rank: 0, body: Body::Group(event::Group {}) }
 }
 
-/// An id is not given twice: rather than that, events are lost and counted.
+/// No id is given twice: when the numbers run out, events are lost and counted.
 #[test]
 fn a_slot_whose_numbers_are_used_up_loses_events() {
     let directory = tempfile::tempdir().expect("a directory");

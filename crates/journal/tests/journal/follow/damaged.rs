@@ -1,4 +1,4 @@
-//! Damage is found and counted as reading finds it, also when it comes while the journal is followed.
+//! Followers find and count the same damage as readers, even if it happens while the journal is followed.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use journal::layout::{MAGIC, SEGMENT_BYTES};
 use super::super::Recording;
 use super::{Followed, fill, numbers, recorded, whole};
 
-/// One bit of the byte is flipped, or the file ends before it.
+/// One bit of each byte is flipped, or the file is truncated before the byte.
 #[test]
 fn a_journal_that_is_damaged_at_any_byte() {
     let (_directory, journal) = recorded();
@@ -57,7 +57,7 @@ fn a_file_that_is_lost() {
     }
 }
 
-/// A file that is cut, or overwritten, while it is followed.
+/// A file that is truncated or overwritten while it is followed.
 #[test]
 fn a_journal_that_is_damaged_while_it_is_followed() {
     let (_directory, journal) = recorded();
@@ -84,7 +84,7 @@ fn a_journal_that_is_damaged_while_it_is_followed() {
     }
 }
 
-/// A segment of another order where one was: the rest of the first is gone, the second is read from its beginning.
+/// A segment of another order replaces one: the rest of the first is lost, the second is read from its beginning.
 #[test]
 fn a_segment_that_is_replaced() {
     let mut recording = Recording::new(u64::MAX);

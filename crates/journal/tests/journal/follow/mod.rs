@@ -1,5 +1,5 @@
-//! A journal that is followed gives what reading it gives, however often and however far each poll reads, also when it
-//! is damaged anywhere; what is gone before it was read is counted.
+//! Following a journal yields the same as reading it, whatever the number and size of the polls, even with damage at
+//! any byte; what is removed before it was read is counted.
 
 mod damaged;
 mod processes;
@@ -17,7 +17,7 @@ use nccl_events::{Body, Name, event};
 
 use super::{start, text, writer};
 
-/// What is to be equal: the records of each slot, with their strings, and everything beside them.
+/// What must be equal: the records of each slot, with their strings, and everything besides records.
 #[derive(Debug, Default, PartialEq)]
 struct Whole {
     records: BTreeMap<u16, Vec<String>>,
@@ -53,7 +53,7 @@ fn whole(journal: &Path) -> Whole {
     }
 }
 
-/// A follower, and everything that it gave.
+/// A follower and everything that it returned.
 struct Followed {
     follower: Follower,
     records: Vec<Record>,
@@ -82,7 +82,7 @@ impl Followed {
             self.poll(most_bytes());
             let is_idle = self.last.behind_bytes == 0 && self.last.bytes == 0;
             idle = if is_idle { idle + 1 } else { 0 };
-            // What was replaced is found by the poll behind.
+            // The next poll finds a replaced segment.
             if idle == 2 {
                 return self;
             }
@@ -101,7 +101,7 @@ impl Followed {
     }
 }
 
-/// A small journal of three slots, cut a little behind what is committed.
+/// A small journal of three slots, truncated shortly behind the committed bytes.
 fn recorded() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let writer = writer(directory.path(), u64::MAX);
@@ -122,7 +122,7 @@ fn recorded() -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-/// Numbers without order.
+/// Pseudo-random numbers from 1 to `below`.
 fn numbers(seed: u64, below: u64) -> impl FnMut() -> u64 {
     let mut state = seed;
     move || {
@@ -145,7 +145,7 @@ fn every_step_gives_the_same() {
     }
 }
 
-/// Each slot has its share of every poll.
+/// Each slot gets its share of every poll.
 #[test]
 fn no_slot_waits_for_another() {
     let (_directory, journal) = recorded();
@@ -165,7 +165,7 @@ fn no_slot_waits_for_another() {
     assert_eq!(oldest, ticks.min());
 }
 
-/// Records steps, and every now and then something with strings, until about `bytes` are written.
+/// Records steps, and now and then an event with strings, until about `bytes` are written.
 fn fill(slot_writer: &mut SlotWriter, bytes: usize, sent: &mut u64) {
     for step in 0..bytes / 54 {
         let step = i32::try_from(step).unwrap();

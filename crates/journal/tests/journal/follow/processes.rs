@@ -1,4 +1,4 @@
-//! Processes that record while they are followed, and files that are removed meanwhile.
+//! Processes that record while they are followed, and files that are removed in the meantime.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use super::super::{GROUP, Recording, options, start, writer};
 use super::{Followed, fill, whole};
 
-/// A step of a process that records, or of who follows it.
+/// A step of a recording process or of its follower.
 #[derive(Clone, Debug)]
 enum Step {
     Record { slot: usize, bytes: usize },
@@ -39,8 +39,8 @@ fn counts(records: &[Record]) -> u64 {
     records.iter().filter(such).count() as u64
 }
 
-/// A process records while it is followed. Gives the follower, the slots, which are still open, and how many records
-/// were written.
+/// Records while the journal is followed. Returns the follower, the slots, which are still open, and the number of
+/// records written.
 fn records_while_followed(
     steps: Vec<Step>,
     writer: &Arc<JournalWriter>,
@@ -79,13 +79,13 @@ proptest! {
         prop_assert_eq!(followed.whole(), whole(directory.path()));
     }
 
-    /// Nothing is given twice, nothing is missing that is not counted.
+    /// No record is returned twice, and every missing record is counted.
     #[test]
     fn a_flight_recording(steps in steps(), megabytes in 1_u64..6) {
         let directory = tempfile::tempdir().unwrap();
         let retention = Retention { bytes: megabytes << 20, time: None };
         let writer = JournalWriter::with_retention(options(directory.path(), u64::MAX), Some(retention));
-        // The first slot is kept whole.
+        // The first slot is never removed.
         let _maintenance = writer.register("maintenance").unwrap();
         let (followed, mut slot_writers, sent) = records_while_followed(steps, &writer, directory.path());
         let followed = followed.until_idle(|| 1 << 20);
@@ -104,7 +104,7 @@ proptest! {
     }
 }
 
-/// What is held open outlives its removal; beyond the bound, what is removed is counted.
+/// Files held open can be read after their removal; beyond the limit of open files, removed records are counted.
 #[test]
 fn files_that_are_removed_are_read_to_their_end() {
     for segments in [10, MOST_OPEN_FILES + 20] {
@@ -132,7 +132,7 @@ fn files_that_are_removed_are_read_to_their_end() {
     }
 }
 
-/// Segments that came into use after the last poll, in a file that is held open.
+/// Segments that came into use after the last poll, in a file held open.
 #[test]
 fn what_came_last_is_read_after_its_removal() {
     let Recording { directory, writer: _writer, mut slot } = Recording::new(u64::MAX);
@@ -149,7 +149,7 @@ fn what_came_last_is_read_after_its_removal() {
     assert_eq!(held(directory.path()), 1, "the writer's");
 }
 
-/// How many descriptors of this process are of files in a directory.
+/// Number of this process's descriptors of files in a directory.
 fn held(directory: &Path) -> usize {
     let open = std::fs::read_dir("/proc/self/fd").unwrap();
     let targets = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());

@@ -1,4 +1,4 @@
-//! The definitions of the sample: one of every kind at least.
+//! The definitions of the sample, at least one of every kind.
 
 use otf2::verbatim::Definition::{self, *};
 use otf2::{
@@ -13,15 +13,15 @@ use super::events::VALUES;
 pub(crate) const HOST_THREAD: LocationRef = LocationRef::new(0);
 pub(crate) const GPU_STREAM: LocationRef = LocationRef::new(1 << 32);
 pub(crate) const QUIET: LocationRef = LocationRef::new(7 << 32 | 3);
-/// The string that most are named by.
+/// The name of most definitions.
 const NAME: StringRef = StringRef::new(1);
 
 pub(crate) fn text(number: u32, text: &[u8]) -> Definition {
     String { this: StringRef::new(number), text: text.to_vec() }
 }
 
-/// Values in all fields, and numbers that OTF2 3.0 does not have where libotf2 stores what it is given. The numbers
-/// are the events of the host's thread and of the GPU's stream.
+/// Definitions with values in all fields, including numbers that OTF2 3.0 does not have, where libotf2 stores them
+/// unchanged. `events` are the numbers of events of the host's thread and of the GPU's stream.
 pub(crate) fn every_kind(events: [u64; 2]) -> Vec<Definition> {
     [system(events), communication(), values(), calls(), files()].concat()
 }

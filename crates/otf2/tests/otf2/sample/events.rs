@@ -1,4 +1,4 @@
-//! One event of every kind that is read as what it is.
+//! One event of every kind that the reader interprets.
 
 use otf2::{
     AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, Event, EventKind, EventWriter,
@@ -6,7 +6,7 @@ use otf2::{
     RmaWinRef, StringRef,
 };
 
-/// Values of the attributes 0, 1 and so on, one of every type that is written.
+/// Values for the attributes 0, 1 and so on, one of every type that is written.
 pub(crate) const VALUES: [AttributeValue; 12] = [
     AttributeValue::U8(u8::MAX),
     AttributeValue::U16(1 << 15),
@@ -62,14 +62,14 @@ pub(crate) fn sample_events() -> Vec<Event> {
         .into_iter()
         .zip(1..)
         .map(|(kind, number): (_, u64)| {
-            // Every third event without attributes, every second at the time of the one before.
+            // Every third event has no attributes; every second has the time of the previous one.
             let attributes = if number % 3 == 0 { Vec::new() } else { attributes.clone() };
             Event { time: 1000 + number / 2, kind, attributes }
         })
         .collect()
 }
 
-/// Writes an event as it was read.
+/// Writes an event that was read.
 pub(crate) fn write_event(to: &mut EventWriter<'_>, event: &Event) -> Result<()> {
     let mut list = Attributes::new();
     for (attribute, value) in &event.attributes {

@@ -1,4 +1,4 @@
-//! What the tests share: a sample archive, and foreign readers.
+//! Shared by the tests: a sample archive, and foreign readers.
 
 mod definitions;
 mod events;
@@ -13,12 +13,12 @@ use otf2::{RegionRef, Result};
 pub(crate) use definitions::*;
 pub(crate) use events::*;
 
-/// The sample definitions with these events of the GPU stream and one enter and leave of the host thread.
+/// The sample definitions, with these events on the GPU stream and one enter and leave on the host thread.
 pub(crate) fn write_archive(directory: &Path, gpu_events: &[Event]) -> Result<PathBuf> {
     write_archive_by(directory, |gpu| gpu_events.iter().try_for_each(|event| write_event(gpu, event)))
 }
 
-/// The sample with the events of the GPU stream that `write` writes.
+/// The sample, with the events that `write` writes to the GPU stream.
 pub(crate) fn write_archive_by(
     directory: &Path,
     write: impl FnOnce(&mut EventWriter<'_>) -> Result<()>,
@@ -55,7 +55,7 @@ pub(crate) fn records() -> Definitions {
     Archive::open(&anchor).and_then(|archive| archive.definitions()).expect("the definitions are read")
 }
 
-/// Writes definitions in an order in which everything is defined before it is used.
+/// Writes definitions in an order that defines everything before its use.
 pub(crate) fn write_records(to: &mut GlobalDefinitions<'_>, from: &Definitions) -> Result<()> {
     /// Writes all records of a kind.
     macro_rules! write {
@@ -84,7 +84,7 @@ pub(crate) fn write_records(to: &mut GlobalDefinitions<'_>, from: &Definitions) 
     Ok(())
 }
 
-/// All events of some locations, each with its location.
+/// All events of the given locations, each with its location.
 pub(crate) fn read_events(archive: &Archive, locations: &[LocationRef]) -> Result<Vec<(LocationRef, Event)>> {
     let mut events = Vec::new();
     archive.for_each_event(locations, |location, event| {
@@ -94,15 +94,15 @@ pub(crate) fn read_events(archive: &Archive, locations: &[LocationRef]) -> Resul
     Ok(events)
 }
 
-/// Says that a test is skipped, which is a failure in CI.
+/// Reports that a test is skipped, which is a failure in CI.
 pub(crate) fn skip(reason: &str) {
     assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "must not be skipped in CI: {reason}");
-    // Past the test harness, which keeps to itself what a test prints that passes.
+    // Bypass the test harness, which hides the output of passing tests.
     let line = format!("skipped: {reason}\n");
     std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).expect("write to stderr");
 }
 
-/// What `otf2-print` prints with all it knows and without a complaint; `None` where it is not installed.
+/// The complete output of `otf2-print`, which must not complain; `None` if it is not installed.
 pub(crate) fn otf2_print(anchor: &Path) -> Option<String> {
     let Ok(output) = Command::new("otf2-print").arg("-Werror").arg("--show-all").arg(anchor).output() else {
         skip("otf2-print is not installed (apt-get install otf2-tools)");
