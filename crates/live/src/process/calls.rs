@@ -101,7 +101,7 @@ pub(crate) struct OfCall {
     pub(crate) is_at_capture: bool,
     /// From 1; 0 if the call was not captured.
     pub(crate) replay: u64,
-    /// A second operation of a call that was not captured is a replay: the launch is not its own.
+    /// Whether this is the call's first operation. If uncaptured, later ones are replays: the launch is not theirs.
     pub(crate) is_first: bool,
 }
 
