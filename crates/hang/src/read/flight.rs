@@ -1,6 +1,6 @@
 //! The beginning of a rank's operations if only the end of a recording is kept.
 //!
-//! Each thread's records are cut at another time, a mebibyte at a time, so an operation may be kept without its call.
+//! Each thread loses its first records at another time, a mebibyte at once: an operation may be kept without its call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
