@@ -9,7 +9,7 @@
 //!            └ repair   moved as little as the lines between the middles ask for
 //! ```
 //!
-//! The stated uncertainty is half of what is left between earliest and latest, and the slack that contradictions need.
+//! The stated uncertainty is half the range between earliest and latest, plus the slack that contradictions require.
 //! `docs/CLOCKS.md` explains the method and names its sources.
 
 mod components;
