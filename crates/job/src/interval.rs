@@ -101,7 +101,7 @@ pub fn share_kernel(kernel: &mut [Interval], earlier: Earlier) {
 }
 
 /// From the first begin to the last end of the operations of one collective, with the timing of the least precisely
-/// known operation. Operations without times of their own (`Timing::Kernel`) do not count.
+/// known operation. An operation without times of its own (`Timing::Kernel`) does not affect the timing.
 pub fn around(members: impl Iterator<Item = Interval>) -> Option<Interval> {
     // The collective is a call of its own, with its own kernels.
     members.map(|member| Interval { is_shared: false, ..member }).reduce(|all, member| {

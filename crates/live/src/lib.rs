@@ -1,7 +1,7 @@
 //! Sums up what running processes record.
 //!
 //! ```text
-//!  journals ─► follower (crate `journal`) ─► process: what has not ended ─► sums ─► Snapshot ─► metrics, top, watch
+//!  journals ─► follower (crate `journal`) ─► process: open events ─► sums ─► Snapshot ─► metrics, top, watch
 //! ```
 //!
 //! Sums begin with the first record of each process, whenever following begins: a later follower reads the journal

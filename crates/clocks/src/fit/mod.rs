@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   y │   ▾     ▾  ▾        ▾ upper bounds    A line is the pair of its values (p, q) at the two ends. Each bound,
-//!     │ p̂┌ ─ ─ ─ ─ ─ ─ ─ ─ ┐q̂                 and the limits of the slope, cut a half-plane off; what is left is a
+//!     │ p̂┌ ─ ─ ─ ─ ─ ─ ─ ─ ┐q̂                 and the limits of the slope, cut a half-plane off; the rest is a
 //!     │  ┤═════════════════├  the line        convex polygon (`Bounds::lines`), and the truth is in it.
 //!     │ p̌└ ─ ─ ─ ─ ─ ─ ─ ─ ┘q̌
 //!     │    ▴    ▴      ▴     lower bounds

@@ -1,8 +1,8 @@
 //! Finds a few joined lines where no single line is within all bounds, because the drift changed.
 //!
 //! ```text
-//!   y │    ▾   ▾      ▾           The tube: between what the value lies at each bound, by all bounds together and the
-//!     │  ════════╤════╗▾          limit of the drift. A line continues as long as it can; the next begins at its end.
+//!   y │    ▾   ▾      ▾           The tube: the range of the value at each bound, from all bounds together and the
+//!     │  ════════╤════╗▾          drift limit. A line continues as far as it can; the next begins at its end.
 //!     │    ▴  ▴   ▴    ╚══
 //!     │           knot  ▴
 //!     └──────────────────── x

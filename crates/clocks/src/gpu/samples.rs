@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  host │              ×╱       between two samples: their line
-//!       │        ╱×╱╱           beyond the first and the last: the usual pace
-//!       │   ╱╱×    ┆step        a step (the system's clock was set): a time in it is on the line before or on the one
-//!       │ ╱×                    after; if it can be on both, it is taken as in the middle
+//!       │        ╱×╱╱           beyond the first and the last: the usual rate
+//!       │   ╱╱×    ┆step        a step (the system's clock was set): a time in it is on the line before or after;
+//!       │ ╱×                    if it can be on both, the middle of the two is used
 //!       └──────────────── GPU
 //! ```
 //!

@@ -26,7 +26,7 @@ impl Relation {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Correction {
     pub relation: Relation,
-    /// The boot whose clock this clock is mapped to: its own if there is no correction.
+    /// The boot whose clock this clock is mapped to: the reference host of the component.
     pub reference: usize,
     /// From readings, CLOCK_REALTIME ns of the host, to the common clock; a single knot means no correction. The
     /// uncertainty bounds the distance of the corrected clock from the reference's.

@@ -2,8 +2,8 @@
 //! simple temporal problem).
 //!
 //! ```text
-//!   clock(B) − clock(A) ≤ 30 ns      A ──30──► B        latest(h)   = shortest way from the reference to h
-//!   clock(C) − clock(B) ≤ 20 ns      B ──20──► C        earliest(h) = − shortest way from h to the reference
+//!   clock(B) − clock(A) ≤ 30 ns      A ──30──► B        latest(h)   = shortest path from the reference to h
+//!   clock(C) − clock(B) ≤ 20 ns      B ──20──► C        earliest(h) = − shortest path from h to the reference
 //! ```
 //!
 //! The earliest values of all hosts satisfy every difference; so do the latest, and the middle, since differences are

@@ -126,7 +126,7 @@ impl PairWindow {
         }
     }
 
-    /// Merges overlapping intervals. If there are many, keeps only the length of old ones: later steps rarely meet them.
+    /// Merges overlapping intervals. Of many, keeps only the length of the oldest: later steps rarely overlap them.
     fn unite(&mut self) {
         self.intervals = union(std::mem::take(&mut self.intervals));
         if self.intervals.len() > MOST_INTERVALS / 2 {

@@ -42,7 +42,7 @@ impl DerivedCollective {
     }
 
     /// From the first begin of the members to the last end, with the timing of the least precisely known member.
-    /// Members without times of their own (`Timing::Kernel`) do not count.
+    /// A member without times of its own (`Timing::Kernel`) does not affect the timing.
     pub fn interval(&self, intervals: &[Option<Interval>]) -> Option<Interval> {
         around(self.members.iter().filter_map(|&at| intervals.get(index(at)).copied().flatten()))
     }

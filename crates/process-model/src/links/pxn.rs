@@ -1,9 +1,9 @@
 //! PXN: the proxy of one process does the network transfers for an operation of another process on the node.
 //!
 //! ```text
-//!  worker  ProxyOp, parent: an id of the other's ─► parts/<worker>/remote-transfers   what it did for which operation
-//!  origin  Coll, no ProxyOp of its own ◄── reads that when it is written: its network part counts
-//!  unify   the worker's location ─► named after the rank it worked for, in that process's group
+//!  worker  ProxyOp, parent: an id of the origin ─► parts/<worker>/remote-transfers   transfers by operation
+//!  origin  Coll, no ProxyOp of its own ◄── the writer of its part reads the file, and counts the transfers
+//!  unify   the worker's location ─► named after the rank it worked for, in the origin's group
 //! ```
 //!
 //! Processes of a node share a clock, so the worker's times hold for the origin. The process written first cannot know

@@ -2,7 +2,7 @@
 //!
 //! * **threads**: calls nest by construction. A call that would outlast the call around it is cut there.
 //! * **all others**: intervals follow each other. An interval that starts before the location is free goes to the
-//!   lowest free sibling, `#2`, `#3` …. Intervals come by start, so this needs the fewest locations.
+//!   lowest free sibling (`#2`, `#3`, …). Intervals come by start, so this needs the fewest locations.
 
 use crate::links::gpu_work::GpuStream;
 use nccl_events::Kind;

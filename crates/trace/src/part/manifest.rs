@@ -3,9 +3,9 @@
 //! ```text
 //! parts/<part>/manifest            this
 //! parts/<part>/collectives         the collective calls of every rank, see `calls`
-//! parts/<part>/remote-transfers    what the process did for ranks of others (PXN), where it did
+//! parts/<part>/remote-transfers    what the process did for ranks of others (PXN), if anything
 //! parts/<part>/traces/<n>.evt      the events of location n, in the part's own numbers, CLOCK_MONOTONIC ns
-//! parts/<part>/done                there when all of these are whole
+//! parts/<part>/done                exists when all of these are complete
 //! ```
 //!
 //! Numbers are indices into the lists here: string 3 of an event is `strings[3]`. The file does not record when or by

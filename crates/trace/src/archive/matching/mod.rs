@@ -3,7 +3,7 @@
 //! ```text
 //!  part     each rank's calls in order ─► parts/<p>/collectives (all of them)
 //!                                      └► manifest (their number and a hash)
-//!  archive  hashes of the ranks of a communicator ─ equal ─► nothing to say
+//!  archive  hashes of the ranks of a communicator ─ equal ─► no finding
 //!                                      └ not equal ─► the calls of a few ranks ─► the first difference
 //! ```
 //!
