@@ -47,7 +47,7 @@ pub struct TableBuilder {
 
 impl Records for TableBuilder {
     fn record(&mut self, record: Record) {
-        // A `CommKnown` record repeats an earlier one, which a flight recording may not have kept.
+        // A `CommKnown` record repeats an earlier one, whose time may precede what a flight recording kept.
         if !matches!(record.body, RecordBody::CommKnown(_)) {
             self.see(record.ticks);
         }

@@ -41,7 +41,7 @@ pub(crate) struct OpenEvents {
     pub(super) derived: Derived,
     pub(super) gpu: GpuWork,
     pub(super) meanings: Meanings,
-    /// By slot: the system's id of the thread that writes there, or an invalid number.
+    /// By slot: the system's id of the thread that writes there; 0 if unknown.
     threads: Vec<u32>,
     /// How long to wait for more records of an operation.
     pub(super) settle_ns: u64,

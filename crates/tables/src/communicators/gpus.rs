@@ -2,7 +2,7 @@
 //! device.
 //!
 //! 1. Operations on one CUDA stream are on one GPU. Handles 0, 1, 2 are CUDA's default streams: they exist on every GPU
-//! and prove nothing.
+//!    and prove nothing.
 //! 2. The ranks of one communicator are on different GPUs. The communicator with the most ranks in the
 //!    process names the GPUs: `GPU of rank 2`.
 //! 3. If each thread works for only one rank of that communicator, its other calls are on that rank's GPU.

@@ -19,8 +19,8 @@ pub(crate) struct Origin {
     pub(crate) rank: u32,
 }
 
-/// The ranks of all processes by context. Contexts have only 16 bits per process, so two processes of a host can hand
-/// out the same one by chance; the origin is then unknown.
+/// The ranks of all processes by context. Only 16 bits of a context identify its process, so two processes of a host
+/// can hand out the same context by chance; the origin is then unknown.
 #[derive(Debug)]
 pub(crate) struct Origins<'a> {
     by_context: BTreeMap<(&'a str, &'a str, u64), Option<Origin>>,

@@ -90,8 +90,8 @@ pub(super) struct Parts<'a> {
 ///
 /// Locations of communicator ranks get 0, 1, 2 …, and are listed in that order as *the* communicating locations, so a
 /// member's number in a communicator's group is also its location id. OTF2 only requires the former; ViTE 1.2 assumes
-/// the latter and crashes on a message to a location that does not exist. All other locations are `((number + 1) << 32)
-/// | process index`.
+/// the latter and crashes on a message to a location that does not exist. All other locations are
+/// `((number + 1) << 32) | process index`.
 fn number_locations(processes: &mut [Process]) {
     let mut ranks = Vec::new();
     for (at, process) in processes.iter_mut().enumerate() {

@@ -8,7 +8,7 @@ use crate::tests::stream::Stream;
 use nccl_events::archive::Timing;
 use process_model::links::gpu_work::Link;
 
-/// A kernel of a graph.
+/// A kernel of a graph; `node` is the clone's number.
 fn add_node(stream: &mut Stream, graph: u32, node: u64, span: (u64, u64)) {
     let kernel = Kernel { graph, graph_node: node, ..stream.kernel(span) };
     stream.gpu(9000, 0, GpuRecord::Kernel(kernel));
