@@ -1,4 +1,4 @@
-//! The known state of a job at one moment: plain data, from which [`super::judge`] finds the culprit. Times are
+//! The known state of a job at one moment: plain data, from which [`super::judge`] finds the suspects. Times are
 //! CLOCK_REALTIME ns of the process's host.
 
 use std::collections::BTreeMap;

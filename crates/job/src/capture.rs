@@ -23,7 +23,7 @@ pub struct Reported {
 }
 
 impl Reported {
-    /// Whether the operation was reported at capture: NCCL itself launches a captured call only then.
+    /// Whether the operation was reported at capture, the only time when NCCL launches a captured call.
     pub fn is_at_capture(&self) -> bool {
         match self.is_callers_thread {
             true => self.group_stop.is_some_and(|stop| stop.is_none_or(|stop| self.start <= stop)),

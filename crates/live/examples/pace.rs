@@ -1,5 +1,5 @@
-//! Writes the journals of many processes at a steady pace, to measure the cost of following them: run `pace DIR
-//! PROCESSES EVENTS_PER_SECOND SECONDS` (events per process) along with `nccl-otf2 metrics DIR --json`.
+//! Writes the journals of many processes at a steady pace, to measure the cost of following them. Run it as
+//! `pace DIR PROCESSES EVENTS_PER_SECOND SECONDS` (events per process), along with `nccl-otf2 metrics DIR --json`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

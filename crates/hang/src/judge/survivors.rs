@@ -41,7 +41,7 @@ impl<'a> Survivors<'a> {
         let is_later = process.has_clock && comm.last_ns >= process.until_ns.saturating_add(OUTLIVED_NS);
         match process.state {
             Life::Gone | Life::Ended => comm.some_run || is_later,
-            // Running others prove nothing: this process may be running, too.
+            // That others are running proves nothing: this process may be, too.
             Life::Unknown => is_later,
             _ => false,
         }

@@ -89,7 +89,7 @@ fn verdict(
             let waits = sentences::waits(job, blockage);
             (Kind::Waiting, format!("No hang: {waits}; that is less than {after} (--after)"))
         }
-        // The missing records may be those of the culprit.
+        // The missing records may show which rank holds up the job.
         (None, Some(_)) if job.is_over() && doubts::has_lost(job) => nobody_waits(job),
         (None, Some(silence)) if job.is_archive => {
             (Kind::Unknown, format!("CANNOT TELL: {}", quiet::verdict(job, silence)))

@@ -213,7 +213,7 @@ impl Told {
         told
     }
 
-    /// No operation and no step was missed, and the same operations have measured durations.
+    /// No operation and no step was missed, and durations were measured in the same ways.
     pub(crate) fn assert_counts(&self, by_stats: &Self) {
         let counts = |told: &Self| {
             let of = told.operations.iter();

@@ -87,7 +87,7 @@ fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
 
 impl RegionText {
     pub fn facts(&self) -> RegionFacts {
-        // Readers count the time in regions of paradigm MPI as MPI time, so only communicators get it.
+        // Readers count the time in regions of paradigm MPI as MPI time, so no region has it: only communicators do.
         let (paradigm, group, description) = match self.class {
             RegionClass::Api => (Paradigm::User, "NCCL API", "call"),
             RegionClass::Enqueue => (Paradigm::User, "NCCL API", "enqueueing of an operation"),

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::process::clock::ProcessClock;
 use crate::process::kept::Kept;
 
-/// A clock is fitted to `SAMPLES`. More samples and launch times are kept: operations enter the sums seconds later.
+/// A clock is fitted to this many samples. More of them and launch times are kept: sums come seconds later.
 const SAMPLES: usize = 64;
 const MOST_SAMPLES: usize = 256;
 const MOST_LAUNCHES: usize = 1 << 12;
