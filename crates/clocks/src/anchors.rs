@@ -1,16 +1,16 @@
-//! Chooses the few clock pairs of a process that an archive needs so that a trace on another clock, such as Score-P's,
-//! can be merged with it.
+//! Chooses the few clock pairs of a process that an archive needs for merging with a trace on another clock, such as
+//! Score-P's.
 //!
-//! The first and the last pair are anchors. Others become anchors, the farthest first, until no pair is further than
-//! [`TOLERANCE_NS`] from the lines between anchors in any clock, or there are [`MOST`]. The anchors are a property of
-//! the process's location group.
+//! The first and the last pair are anchors. Others become anchors, farthest first, until every pair is within
+//! [`TOLERANCE_NS`] of the lines between anchors for each clock, or there are [`MOST`] anchors. The anchors are a
+//! property of the process's location group.
 
 use std::collections::{BTreeSet, BinaryHeap};
 
 use journal::clock::ClockPair;
 use schema::Anchor;
 
-/// How far a pair may be from the line of the anchors around it.
+/// Largest distance of a pair from the line between the anchors around it.
 pub const TOLERANCE_NS: u64 = 100;
 const MOST: usize = 64;
 
@@ -47,10 +47,10 @@ pub fn of(pairs: &[ClockPair]) -> Vec<Anchor> {
     kept.into_iter().filter_map(|at| all.get(at).copied()).collect()
 }
 
-/// What lies between two anchors.
+/// The pairs between two anchors.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Gap {
-    /// How far the farthest is from their lines.
+    /// Distance of the farthest pair from the lines.
     off_ns: u64,
     farthest: usize,
     from: usize,
@@ -84,7 +84,7 @@ fn off_ns(first: &Anchor, last: &Anchor, anchor: &Anchor) -> u64 {
 mod tests {
     use super::*;
 
-    /// A pair a second; the rate changes at some of them.
+    /// One pair per second; the rate changes at the seconds in `bent_at`.
     fn pairs(seconds: u64, bent_at: &[u64]) -> Vec<ClockPair> {
         let (mut monotonic_ns, mut pairs) = (5_000_000_000, Vec::new());
         let mut rate = 1_000_000_000;
@@ -104,7 +104,7 @@ mod tests {
         pairs
     }
 
-    /// The seconds of the anchors.
+    /// The seconds at which anchors are.
     fn kept(pairs: &[ClockPair]) -> Vec<u64> {
         of(pairs).iter().map(|anchor| anchor.ticks / 2_445_000_000).collect()
     }

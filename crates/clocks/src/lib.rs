@@ -1,8 +1,8 @@
 //! Clocks: ticks to nanoseconds ([`ticks`]), GPU times to nanoseconds ([`gpu`]), the clocks of several hosts to one
 //! ([`hosts`]).
 //!
-//! Every clock is a [`piecewise::Piecewise`] map. Where only bounds are known, [`fit`] finds the lines within them.
-//! `docs/CLOCKS.md` explains the algorithms and names their sources. Callers pass plain numbers: this room imports
+//! Every clock is a [`piecewise::Piecewise`] map. If only bounds are known, [`fit`] finds the lines within them.
+//! `docs/CLOCKS.md` explains the algorithms and names their sources. Callers pass plain numbers: this crate imports
 //! neither tables nor parts nor OTF2.
 
 #![cfg_attr(

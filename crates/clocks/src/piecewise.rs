@@ -9,17 +9,17 @@
 //! ```
 //!
 //! All clocks of an archive are such maps: ticks to nanoseconds, GPU times to host time, a host's time to the common
-//! one, any of them to Score-P's. Values are computed in integers and never decrease. The maker of a map states how
-//! far a value can be from the truth: [`Piecewise::uncertainty`].
+//! one, any of these to Score-P's. Values are computed in integers and never decrease. The creator of a map states the
+//! largest error of a value: [`Piecewise::uncertainty`].
 
 pub type Knot = (i128, i128);
 
-/// Which line continues before the first knot and after the last.
+/// The line before the first knot and after the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beyond {
-    /// That of the two knots at this end.
+    /// The line through the two knots at this end.
     Nearest,
-    /// That from the first knot to the last: two knots close together give a poor slope.
+    /// The line from the first knot to the last: two close knots would give a poor slope.
     Whole,
     Slope(Slope),
 }
@@ -27,9 +27,9 @@ pub enum Beyond {
 /// A slope, as a fraction of integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slope {
-    /// By how much `y` grows, 0 or more.
+    /// Growth of `y`, 0 or more.
     pub rise: i128,
-    /// While `x` grows by this much, 1 or more.
+    /// Growth of `x`, 1 or more.
     pub run: i128,
 }
 
@@ -45,14 +45,14 @@ impl Slope {
         Self { rise: self.run, run: if self.rise > 0 { self.rise } else { 1 } }
     }
 
-    /// `x × rise ÷ run`, towards 0; exact below 2¹²⁷, then saturating.
+    /// `x × rise ÷ run`, rounded towards 0; exact below 2¹²⁷, then saturating.
     fn times(self, x: i128) -> i128 {
         let (whole, rest) = (x / self.run, x % self.run);
         let rest = rest.saturating_mul(self.rise) / self.run;
         whole.saturating_mul(self.rise).saturating_add(rest)
     }
 
-    /// The same, to the nearest.
+    /// [`Self::times`], rounded to the nearest integer.
     fn times_nearest(self, x: i128) -> i128 {
         let (whole, rest) = (x.div_euclid(self.run), x.rem_euclid(self.run));
         let rest = rest.saturating_mul(self.rise).saturating_add(self.run / 2) / self.run;
@@ -63,11 +63,11 @@ impl Slope {
 /// See the [module](self). The default maps every time to itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piecewise {
-    /// At least one; `x` increases, `y` does not decrease.
+    /// At least one knot; `x` increases, `y` does not decrease.
     knots: Vec<Knot>,
     before: Slope,
     after: Slope,
-    /// No value is further from the truth than this; `None`: nothing bounds it.
+    /// Largest error of a value; `None` if unbounded.
     pub uncertainty: Option<u64>,
 }
 
@@ -78,7 +78,7 @@ impl Default for Piecewise {
 }
 
 impl Piecewise {
-    /// The map through these knots: at least two, `x` increasing, `y` not decreasing. `None` for others.
+    /// The map through at least two knots, with `x` increasing and `y` not decreasing; `None` otherwise.
     pub fn new(knots: Vec<Knot>, beyond: Beyond) -> Option<Self> {
         let slope = |pair: &[Knot]| match *pair {
             [from, to] => Slope::between(from, to),
@@ -106,7 +106,7 @@ impl Piecewise {
         Self { knots: vec![knot], before: slope, after: slope, uncertainty: None }
     }
 
-    /// The same, no value further from the truth than this.
+    /// The same map with this uncertainty.
     pub fn within(mut self, uncertainty: u64) -> Self {
         self.uncertainty = Some(uncertainty);
         self
@@ -116,7 +116,7 @@ impl Piecewise {
         &self.knots
     }
 
-    /// The value at `x`, rounded down; before the first knot up, towards it.
+    /// The value at `x`, rounded down; before the first knot, rounded up.
     pub fn at(&self, x: i128) -> i128 {
         let (from, slope) = self.line(|knot| knot.0 <= x);
         let advance = slope.times(x.saturating_sub(from.0));
@@ -130,7 +130,7 @@ impl Piecewise {
         from.1.saturating_add(advance)
     }
 
-    /// Where the value is `y`, rounded to the nearest.
+    /// The `x` at which the value is `y`, rounded to the nearest.
     pub fn inverse(&self, y: i128) -> i128 {
         let (from, slope) = self.line(|knot| knot.1 <= y);
         let advance = slope.inverse().times_nearest(y.saturating_sub(from.1));
@@ -150,7 +150,7 @@ impl Piecewise {
         }
     }
 
-    /// A knot and the slope of the line that holds after the knots for which `is_before` holds.
+    /// A knot and the slope of the line after it: the last knot for which `is_before` holds.
     fn line(&self, is_before: impl Fn(&Knot) -> bool) -> (Knot, Slope) {
         let after = self.knots.partition_point(is_before);
         let from = self.knots.get(after.saturating_sub(1)).copied();
@@ -164,7 +164,7 @@ impl Piecewise {
     }
 }
 
-/// The points that are later than the one before in both coordinates; the others cannot be knots of one map.
+/// Keeps the points that exceed the last kept point in both coordinates, so that they can be knots of one map.
 pub fn advancing(points: impl Iterator<Item = Knot>) -> Vec<Knot> {
     let mut knots: Vec<Knot> = Vec::with_capacity(points.size_hint().0);
     for point in points {
@@ -176,7 +176,7 @@ pub fn advancing(points: impl Iterator<Item = Knot>) -> Vec<Knot> {
     knots
 }
 
-/// As a time in an archive: not before 0, not after the last that there is.
+/// Clamps a value to the range of times in an archive.
 pub fn unsigned(value: i128) -> u64 {
     u64::try_from(value.max(0)).unwrap_or(u64::MAX)
 }
@@ -216,8 +216,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the knots, also the farthest: later times never come earlier, knots are met, and the way back
-        /// leads to where the value is the same.
+        /// For any knots, however far apart: later times never come earlier, knots are met, and the inverse leads to a
+        /// point with the same value.
         #[test]
         fn times_never_go_backwards(
             mut points in prop::collection::vec((0..1_u64 << 63, 0..1_u64 << 63), 2..20),

@@ -1,9 +1,9 @@
-//! Maps the ticks of a process to CLOCK_MONOTONIC nanoseconds of its host, by the clock pairs that the maintenance
+//! Maps the ticks of a process to CLOCK_MONOTONIC nanoseconds of its host, with the clock pairs that the maintenance
 //! thread records about once a second.
 //!
 //! The knots are the pairs. Beyond them the line from the first to the last pair continues. The stated uncertainty is
-//! the larger of two numbers: how far a pair lies from the line of its neighbours, and half of the longest reading of
-//! a pair.
+//! the larger of two numbers: the largest distance of a pair from the line of its neighbours, and half the longest time
+//! that reading a pair took.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +11,8 @@ use journal::clock::{ClockPair, TickSource};
 
 use super::piecewise::{Beyond, Piecewise, advancing, unsigned};
 
-/// The latest time a clock can say: 146 years after it began. Twice as much still fits into 63 bits, so neither the
-/// wall clock's distance nor libotf2, which adds it unchecked, wraps. Only damaged records ask for more.
+/// The latest time of a clock: 146 years after it began. Twice as much still fits into 63 bits, so neither the offset
+/// to the wall clock nor libotf2, which adds it unchecked, wraps. Only damaged records exceed the limit.
 pub const LATEST_NS: u64 = 1 << 62;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,38 +20,38 @@ pub const LATEST_NS: u64 = 1 << 62;
 pub enum Calibration {
     /// Two or more clock pairs.
     Pairs,
-    /// The ticks are CLOCK_MONOTONIC already.
+    /// The ticks already are CLOCK_MONOTONIC.
     #[default]
     Monotonic,
-    /// A counter with fewer than two pairs: one tick is taken for one nanosecond, which is wrong.
+    /// A counter with fewer than two pairs: assumes one nanosecond per tick, which is wrong.
     Assumed,
 }
 
-/// How well the clock is known; written into the archive.
+/// The quality of the clock; written into the archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockQuality {
     pub source: String,
     pub calibration: Calibration,
     pub pairs: u64,
-    /// Pairs left out because time did not advance with them.
+    /// Pairs left out because time did not advance.
     pub pairs_unusable: u64,
-    /// How far the pairs between the first and the last lie from the line of their neighbours, at most.
+    /// Largest distance of a pair from the line of its neighbours; first and last pair excepted.
     pub residual_ns: u64,
-    /// Half of the longest reading of a pair.
+    /// Half the longest time that reading a pair took.
     pub uncertainty_ns: u64,
     pub first_monotonic_ns: u64,
     pub first_realtime_ns: u64,
 }
 
 impl ClockQuality {
-    /// How far a time can be off; `None` where the length of a tick is not known.
+    /// Largest error of a time; `None` if the length of a tick is unknown.
     pub fn off_ns(&self) -> Option<u64> {
         (self.calibration != Calibration::Assumed).then(|| self.residual_ns.max(self.uncertainty_ns))
     }
 }
 
-/// Turns the ticks of one process into nanoseconds of its host's CLOCK_MONOTONIC.
+/// Converts the ticks of one process to nanoseconds of its host's CLOCK_MONOTONIC.
 #[derive(Debug)]
 pub struct HostClock {
     map: Piecewise,
@@ -94,13 +94,13 @@ impl HostClock {
         unsigned(self.map.at(ticks.into())).min(LATEST_NS)
     }
 
-    /// The same for many ticks, of which most lie near the one before.
+    /// A reader for many ticks, most of which are close to the previous one.
     pub const fn reader(&self) -> ClockReader<'_> {
         ClockReader { clock: self, ticks: 0, ns: 0, run: 0, rise: 0 }
     }
 }
 
-/// Reads a [`HostClock`]: keeps the line of the last tick.
+/// Reads a [`HostClock`], caching the line of the last tick.
 #[derive(Debug)]
 pub struct ClockReader<'a> {
     clock: &'a HostClock,
@@ -127,7 +127,7 @@ impl ClockReader<'_> {
     }
 }
 
-/// How far knots lie from the line of their neighbours, at most.
+/// Largest distance of a knot from the line of its neighbours.
 fn residual_ns(map: &Piecewise) -> u64 {
     let triples = map.knots().windows(3).filter_map(|window| match *window {
         [before, knot, after] => {
@@ -139,7 +139,7 @@ fn residual_ns(map: &Piecewise) -> u64 {
     triples.max().unwrap_or(0)
 }
 
-/// How long these ticks are.
+/// The duration of this many ticks.
 fn length_ns(map: &Piecewise, ticks: u64) -> u64 {
     let after = map.knots().last().map_or(0, |last| last.0);
     unsigned(map.at(after + i128::from(ticks)) - map.at(after))
@@ -167,7 +167,7 @@ mod tests {
         for ticks in [5000, 0, 1000, 3999, 1999, 2000, 900, 4000, 3000, 1001] {
             assert_eq!(reader.nanoseconds(ticks), clock.nanoseconds(ticks));
         }
-        // The line from the first to the last has 0.6 ns a tick.
+        // The line from the first to the last has 0.6 ns per tick.
         assert_eq!(clock.nanoseconds(5000), 2900);
         assert_eq!(clock.nanoseconds(900), 440);
         assert_eq!(clock.quality.calibration, Calibration::Pairs);

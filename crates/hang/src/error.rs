@@ -1,4 +1,4 @@
-//! Why a job cannot be judged.
+//! Errors that prevent judging a job.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What is known about a job at one moment: plain data, from which [`super::judge`] finds who holds it up. Times are
+//! The known state of a job at one moment: plain data, from which [`super::judge`] finds the suspects. Times are
 //! CLOCK_REALTIME ns of the process's host.
 
 use std::collections::BTreeMap;
@@ -10,16 +10,16 @@ use super::operation::{Message, OpenCall, Tail};
 
 #[derive(Debug, Default)]
 pub(crate) struct Job {
-    /// In the order of their parts' names.
+    /// Sorted by name of the part.
     pub(crate) processes: Vec<Process>,
     pub(crate) comms: Vec<Comm>,
-    /// The moment of looking: what began later does not count, because processes are read one after the other.
+    /// The moment of judgement. Later events do not count, because processes are read one after the other.
     pub(crate) now_ns: u64,
-    /// Whether it is read from an archive, whose journals are removed.
+    /// Whether the job was read from an archive, after its journals were removed.
     pub(crate) is_archive: bool,
-    /// What the archive says is missing from it.
+    /// The archive's statements about missing data.
     pub(crate) missing: Vec<String>,
-    /// What the archive says does not end, or differs between ranks.
+    /// The archive's statements about operations that do not end, or differ between ranks.
     pub(crate) signs: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Job {
 pub(crate) type Member = (usize, u32);
 
 impl Job {
-    /// Whether no process lives, so that nothing more can be called.
+    /// Whether no process is alive, so that nothing more can be called.
     pub(crate) fn is_over(&self) -> bool {
         !self.processes.iter().any(|process| process.state.is_alive())
     }
@@ -69,12 +69,12 @@ impl Job {
         self.process_of(rank).is_some_and(|process| process.state == state)
     }
 
-    /// Whether all records of a rank are there: else it may have done more, and positions mean nothing.
+    /// Whether all records of a rank are there. If not, it may have done more, and positions mean nothing.
     pub(crate) fn is_whole(&self, rank: &Rank) -> bool {
         self.process_of(rank).is_some_and(|process| process.is_whole)
     }
 
-    /// How long a rank has been in what it entered; `None` if it began after the moment of looking, or has no clock.
+    /// How long a rank has been in an operation; `None` if it entered after the moment of judgement, or has no clock.
     pub(crate) fn waited_ns(&self, rank: &Rank, entered_ns: u64) -> Option<u64> {
         self.process_of(rank).filter(|process| process.has_clock)?.until_ns.checked_sub(entered_ns)
     }
@@ -98,24 +98,24 @@ pub(crate) struct Process {
     pub(crate) pid: u32,
     pub(crate) launcher_rank: Option<u32>,
     pub(crate) launcher_size: Option<u32>,
-    /// Unknown where only the archive is there, which does not say how a process ended.
+    /// Unknown if only the archive is left, which does not record how a process ended.
     pub(crate) state: Life,
-    /// Until when it is known what it did: the moment of looking, or the last record of one that does not run.
+    /// The time up to which the process is known: the moment of judgement, or its last record if it is not running.
     pub(crate) until_ns: u64,
-    /// Its last record, the plugin's own clock readings (one a second) included.
+    /// Time of the last record, including the plugin's own clock readings (one per second).
     pub(crate) last_record_ns: u64,
-    /// The last time that NCCL called the plugin; 0 for never.
+    /// Time of NCCL's last call of the plugin; 0 if never.
     pub(crate) last_event_ns: u64,
-    /// `None` where it is not known what was recorded.
+    /// `None` if the recorded kinds of events are unknown.
     pub(crate) event_mask: Option<u32>,
     pub(crate) has_journal: bool,
-    /// Whether no record is missing from some time on up to `until_ns`.
+    /// Whether the records are complete from some time on up to `until_ns`.
     pub(crate) is_whole: bool,
-    /// Whether its clock readings are there: without them its times are not compared.
+    /// Whether clock readings exist. Without them the process's times are not compared.
     pub(crate) has_clock: bool,
-    /// From when on a flight recording has everything, where its beginning is removed.
+    /// The time from which a flight recording is complete, if its beginning was removed.
     pub(crate) kept_since_ns: Option<u64>,
-    /// What is missing or unsure in what it recorded.
+    /// Missing or doubtful parts of the recording.
     pub(crate) problems: Vec<String>,
 }
 
@@ -125,7 +125,7 @@ impl Process {
     }
 }
 
-/// One GPU of one process: while it waits in one communicator it cannot enter another.
+/// One GPU of one process: while waiting in one communicator it cannot enter another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Actor {
     pub(crate) process: usize,
@@ -134,20 +134,20 @@ pub(crate) struct Actor {
 
 #[derive(Debug, Default)]
 pub(crate) struct Comm {
-    /// The user's name, else its id.
+    /// The user's name, else the id.
     pub(crate) name: String,
-    /// NCCL's id or hash; 0 where there is none.
+    /// NCCL's id or hash; 0 if there is none.
     pub(crate) id: u64,
-    /// Number of ranks; where NCCL does not report it (2.26 and earlier) one more than the highest seen.
+    /// Number of ranks. If NCCL does not report it (2.26 and earlier), the highest rank seen plus one.
     pub(crate) size: u32,
     pub(crate) knows_size: bool,
-    /// Whether its ranks are those of the job.
+    /// Whether the communicator's ranks equal the job's ranks.
     pub(crate) has_all: bool,
     pub(crate) ranks: BTreeMap<u32, Rank>,
 }
 
 impl Comm {
-    /// The job's number of one of its ranks; `None` where that is not known.
+    /// The job's number of a rank of this communicator; `None` if unknown.
     pub(crate) fn job_rank(&self, rank: u32) -> Option<u32> {
         if self.has_all { Some(rank) } else { self.ranks.get(&rank)?.job_rank }
     }
@@ -161,13 +161,13 @@ impl Comm {
 pub(crate) struct Rank {
     pub(crate) actor: Actor,
     pub(crate) job_rank: Option<u32>,
-    /// The collectives that it called, in its order.
+    /// The collectives that the rank called, in order.
     pub(crate) calls: Tail,
-    /// The collectives of CUDA graphs that it launched: NCCL reports them on ranks with network transfers only.
+    /// The collectives of launched CUDA graphs: NCCL reports them only on ranks with network transfers.
     pub(crate) replays: Tail,
-    /// Its sends and receives that may not be complete.
+    /// Sends and receives that may be incomplete.
     pub(crate) messages: Vec<Message>,
-    /// How many sends (true) and receives it called, by peer.
+    /// Number of sends (true) and receives called, by peer.
     pub(crate) message_counts: BTreeMap<(u32, bool), u64>,
     pub(crate) open_calls: Vec<OpenCall>,
     pub(crate) finalized: bool,

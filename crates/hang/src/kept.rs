@@ -1,4 +1,4 @@
-//! The verdict that is kept beside an archive, because the journals that it was judged from are removed.
+//! Keeps the verdict beside an archive, because the journals that it is based on are removed.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -10,10 +10,10 @@ use trace::part_directories;
 use super::error::Error;
 use super::report::rows::{ProcessRow, Report};
 
-/// The file of a kept report, in the directory of the archive.
+/// File name of a kept report, in the directory of the archive.
 pub const FILE: &str = "hang.json";
 
-/// Keeps a report beside the archive in `directory`, which has this many events: they identify the archive.
+/// Stores a report beside the archive in `directory`. The archive's number of events identifies the archive.
 pub fn keep(directory: &Path, report: &mut Report, archive_events: Option<u64>) -> Result<(), Error> {
     report.archive_events = archive_events;
     let path = directory.join(FILE);
@@ -23,7 +23,7 @@ pub fn keep(directory: &Path, report: &mut Report, archive_events: Option<u64>) 
     written.map_err(Error::io("write", &path))
 }
 
-/// The report that is kept in `directory`; `None` if it is about another archive, or about another job.
+/// The report kept in `directory`; `None` if it is about another archive or another job.
 pub fn kept(directory: &Path, archive_events: impl FnOnce() -> Option<u64>) -> Result<Option<Report>, Error> {
     let path = directory.join(FILE);
     let bytes = match regular_files::read(&path, regular_files::MOST_MANIFEST_BYTES) {
@@ -31,7 +31,7 @@ pub fn kept(directory: &Path, archive_events: impl FnOnce() -> Option<u64>) -> R
         bytes => bytes.map_err(Error::io("read", &path))?,
     };
     let report: Report = serde_json::from_slice(&bytes).map_err(|source| Error::NotAReport { path, source })?;
-    // A report on an archive has no names of parts.
+    // A report on an archive has no part names.
     let is_process = |part: &PathBuf, process: &ProcessRow| {
         let (info, _) = read_process(part);
         info.pid != 0 && (&info.host, info.pid) == (&process.host, process.pid)

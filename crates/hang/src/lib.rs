@@ -1,4 +1,4 @@
-//! Who holds up a job, from the journals of its processes, running or dead, or from its archive.
+//! Finds who blocks a job, from the journals of its processes, running or dead, or from its archive.
 //!
 //! ```text
 //!  parts/*/journal ─┐
@@ -31,13 +31,13 @@ pub use report::rows::{
     SequenceRow, Straggler, SuspectRow, Verdict,
 };
 
-/// Judges what has been recorded in `directory` so far. Waits shorter than `after_ns` do not count.
+/// Judges the records in `directory` so far. Waits shorter than `after_ns` do not count.
 pub fn judge_journals(directory: &Path, after_ns: u64, progress: &dyn Progress) -> Result<Report, Error> {
     let job = read::journals(directory, progress)?;
     Ok(report::report(&directory.display().to_string(), &job, after_ns))
 }
 
-/// Judges the archive of a job; the report is for `path`, which the user named.
+/// Judges the archive of a job; `path` is the name given by the user, for the report.
 pub fn judge_archive(trace: &Trace, path: &Path, after_ns: u64, progress: &dyn Progress) -> Result<Report, Error> {
     let job = read::archive::job(trace, progress)?;
     Ok(report::report(&path.display().to_string(), &job, after_ns))

@@ -1,4 +1,4 @@
-//! An operation as one rank did it: what it asks for, and how far it got.
+//! An operation as one rank called it: its arguments, and its progress.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use nccl_events::collective::{Collective, Flow};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Signature {
-    /// `AllReduce` …
+    /// NCCL's name, such as `AllReduce`.
     pub(crate) func: Arc<str>,
     pub(crate) count: u64,
     pub(crate) datatype: Arc<str>,
-    /// The root, of functions that have one.
+    /// The root, for functions that have one.
     pub(crate) root: Option<i32>,
 }
 
 impl Signature {
-    /// Whether what each rank gets depends on all ranks: then it is complete on no rank before all have entered.
-    /// Transfers that ended before that have failed: when a peer dies NCCL stops them like any others.
+    /// Whether each rank's result depends on all ranks, so that no rank completes before all have entered. Transfers
+    /// that end earlier have failed: when a peer dies, NCCL stops them like any others.
     pub(crate) fn needs_all(&self) -> bool {
         Collective::named(&*self.func).is_some_and(|collective| collective.flow() == Flow::AllToAll)
     }
@@ -25,11 +25,11 @@ impl Signature {
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) what: Signature,
-    /// Whether `what` is from the API call; below the API AllGather and Broadcast count bytes.
+    /// Whether `what` comes from the API call; below the API AllGather and Broadcast count bytes.
     pub(crate) from_api: bool,
-    /// NCCL's number among the calls of this function.
+    /// NCCL's number of the call within its function.
     pub(crate) sequence: Option<u64>,
-    /// Whether a copy engine does it: NCCL numbers those separately.
+    /// Whether a copy engine does the work: NCCL numbers these calls separately.
     pub(crate) by_copy_engine: bool,
     pub(crate) entered_ns: u64,
     pub(crate) progress: Progress,
@@ -48,17 +48,17 @@ pub(crate) enum Stage {
     /// The program is in the call; nothing was enqueued.
     #[default]
     Calling,
-    /// The call has returned; what followed is not recorded.
+    /// The call has returned; later events are not recorded.
     Called,
-    /// NCCL launches its kernel, and the launch has not returned.
+    /// NCCL is launching the kernel; the launch has not returned.
     Launching,
-    /// It was enqueued; whether it began is not recorded.
+    /// The operation was enqueued; whether it began is not recorded.
     Enqueued,
-    /// Its kernel was launched; whether it began is not recorded.
+    /// The kernel was launched; whether it began is not recorded.
     Launched,
-    /// Its transfers or kernel channels were seen, but not their end.
+    /// Transfers or kernel channels were seen, but not their end.
     Running,
-    /// All its network transfers have ended; what the GPU does is not recorded.
+    /// All network transfers have ended; the GPU's work is not recorded.
     Transferred,
     Done,
 }
@@ -92,13 +92,13 @@ pub(crate) struct Wait {
     pub(crate) peer: i32,
     pub(crate) is_send: bool,
     pub(crate) state: WaitState,
-    /// The step that waits, where steps were recorded.
+    /// The waiting step, if steps were recorded.
     pub(crate) step: Option<i32>,
     pub(crate) steps: i32,
     pub(crate) since_ns: u64,
 }
 
-/// What a proxy waits for, in NCCL's words (`ncclProfilerProxyStep…`).
+/// What a proxy waits for, in NCCL's terms (`ncclProfilerProxyStep…`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WaitState {
     Queued,
@@ -106,7 +106,7 @@ pub(crate) enum WaitState {
     SendPeer,
     SendNetwork,
     Receive,
-    /// The data has arrived, and is being flushed to the GPU.
+    /// The data has arrived and is being flushed to the GPU.
     Flush,
     ReceiveGpu,
     Unknown,
@@ -153,48 +153,48 @@ impl Message {
     }
 }
 
-/// A call of NCCL that has not returned.
+/// An NCCL call that has not returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenCall {
     /// The function, `ncclGroupEnd`, or a kernel launch: `in …`.
     pub(crate) what: String,
-    /// Whether NCCL does not return; else the program is between two calls.
+    /// Whether NCCL does not return. If false, the program is between two calls.
     pub(crate) is_in_nccl: bool,
     pub(crate) since_ns: u64,
 }
 
-/// How many collectives of a rank are kept: ranks are further apart only where something is wrong anyway.
+/// How many collectives are kept per rank: ranks that are further apart have another problem anyway.
 pub(crate) const KEPT: usize = 1024;
 
-/// How the positions of a rank's operations in the order of the communicator are known.
+/// How the positions of a rank's operations in the communicator's order are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Positions {
     #[default]
     Counted,
-    /// The beginning is not kept; NCCL's numbers show which operations are the same as those of other ranks.
+    /// The beginning is not kept; NCCL's numbers match operations with those of other ranks.
     Aligned,
-    /// No kept operation is the same as one of others; NCCL's numbers show which come first, not how many lie between.
+    /// No kept operation matches another rank's; NCCL's numbers give the order, but not the distance.
     Ordered,
-    /// The beginning is not kept, and nothing gives the positions.
+    /// The beginning is not kept, and the positions are unknown.
     Unknown,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
-    /// How many came before those in the list.
+    /// Number of operations before those in the list.
     pub(crate) before: u64,
     pub(crate) list: Vec<Call>,
     pub(crate) positions: Positions,
 }
 
 impl Tail {
-    /// The last of these calls, which are counted from the first.
+    /// Keeps the last of these calls, which are counted from the first.
     pub(crate) fn of(mut calls: Vec<Call>) -> Self {
         let before = calls.len().saturating_sub(KEPT);
         Self { before: before as u64, list: calls.split_off(before), positions: Positions::Counted }
     }
 
-    /// How many in all, from where positions begin.
+    /// Number of operations in total, from the origin of positions.
     pub(crate) fn count(&self) -> u64 {
         self.before + self.list.len() as u64
     }
@@ -203,12 +203,12 @@ impl Tail {
         self.positions != Positions::Unknown
     }
 
-    /// The operation at a position, from 0; `None` if it is not there, not kept, or its position is unknown.
+    /// The operation at a position, from 0; `None` if there is none, if it is not kept, or if its position is unknown.
     pub(crate) fn at(&self, position: u64) -> Option<&Call> {
         self.list.get(usize::try_from(position.checked_sub(self.before)?).ok()?).filter(|_| self.has_positions())
     }
 
-    /// The first operation that is known not to have ended.
+    /// The first operation known not to have ended.
     pub(crate) fn first_open(&self) -> Option<&Call> {
         self.list.iter().find(|call| call.progress.stage.is_open())
     }

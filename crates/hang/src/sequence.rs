@@ -1,4 +1,4 @@
-//! The two sequences of collectives that a communicator has.
+//! The two sequences of collectives in a communicator.
 
 use super::job::{Comm, Rank};
 use super::operation::{Positions, Tail};
@@ -6,7 +6,7 @@ use super::operation::{Positions, Tail};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sequence {
     Calls,
-    /// The collectives of CUDA graphs that it launched.
+    /// The collectives of launched CUDA graphs.
     Replays,
 }
 
@@ -27,19 +27,19 @@ impl Sequence {
         }
     }
 
-    /// The sequences that a communicator has: launches of graphs only where a rank reports them.
+    /// The sequences of a communicator: launches of graphs only if a rank reports them.
     pub(crate) fn in_comm(comm: &Comm) -> impl Iterator<Item = Self> {
         let has = |sequence: Self| comm.ranks.values().any(|rank| sequence.of(rank).count() > 0);
         Self::ALL.into_iter().filter(move |sequence| *sequence == Self::Calls || has(*sequence))
     }
 
-    /// The ranks that take part in it: only ranks with network transfers report the launches of graphs.
+    /// The ranks that take part in the sequence: only ranks with network transfers report launches of graphs.
     pub(crate) fn ranks(self, comm: &Comm) -> impl Iterator<Item = (u32, &Rank)> {
         let takes_part = move |rank: &Rank| self == Self::Calls || self.of(rank).count() > 0;
         comm.ranks.iter().map(|(number, rank)| (*number, rank)).filter(move |(_, rank)| takes_part(rank))
     }
 
-    /// Whether positions count from the first collective of the communicator, not from the first that is kept.
+    /// Whether positions count from the communicator's first collective, not from the first kept one.
     pub(crate) fn is_from_beginning(self, comm: &Comm) -> bool {
         let tails = || comm.ranks.values().map(|rank| self.of(rank));
         let is_counted = |tail: &Tail| tail.positions == Positions::Counted;

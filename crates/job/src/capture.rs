@@ -1,4 +1,4 @@
-//! Captured calls: what NCCL reports again at each launch of a CUDA graph, and what it reports while it captures.
+//! Captured calls: what NCCL reports at each launch of a CUDA graph, and what it reports during capture.
 //!
 //! ```text
 //!  capture   GroupApi ── CollApi (graph captured)         once, on the calling thread
@@ -6,24 +6,24 @@
 //!  replay 2      Group ── Coll, the same parent
 //! ```
 //!
-//! A launch plan without network transfers and kernel channels is reported at capture instead, on the calling
-//! thread inside the call's group: that is no execution, and NCCL never reports its replays. A nonblocking
-//! communicator launches from a thread of its own, where the group may be over: that thread has the kernel launch.
+//! A launch plan without network transfers and kernel channels is reported at capture instead, on the calling thread
+//! inside the call's group. Such a report is not an execution, and NCCL never reports the replays. A nonblocking
+//! communicator launches from its own thread, perhaps after the group ended: that thread has the kernel launch.
 
-/// An operation of a captured call, as it is reported.
+/// An operation of a captured call, as NCCL reported it.
 #[derive(Clone, Copy, Debug)]
 pub struct Reported {
     pub start: u64,
-    /// Whether on the thread of the call.
+    /// Whether the thread is the one that made the call.
     pub is_callers_thread: bool,
-    /// Whether that thread launched a kernel of the call's group.
+    /// Whether the thread launched a kernel of the call's group.
     pub thread_launched: bool,
-    /// When the call's group stopped; `None` where the group is not known.
+    /// When the call's group stopped; `None` if the group is unknown.
     pub group_stop: Option<Option<u64>>,
 }
 
 impl Reported {
-    /// Whether it is reported at capture: NCCL launches a captured call only when it is captured.
+    /// Whether the operation was reported at capture, the only time when NCCL launches a captured call.
     pub fn is_at_capture(&self) -> bool {
         match self.is_callers_thread {
             true => self.group_stop.is_some_and(|stop| stop.is_none_or(|stop| self.start <= stop)),

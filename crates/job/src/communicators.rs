@@ -1,7 +1,7 @@
-//! Communicators across processes: what the processes know of the same one, put together.
+//! Communicators across processes: merges what several processes know about the same communicator.
 //!
-//! Processes that agree on identity, id, number of ranks and repetition have the same communicator; one without an
-//! identity is its process's own. A rank belongs to one process: [`Twice`] says what a second claim means.
+//! Processes that agree on identity, id, number of ranks and repetition have the same communicator; without an identity
+//! it belongs to one process. A rank belongs to one process: [`Twice`] tells what a second claim means.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use nccl_events::index::index;
 use serde::{Deserialize, Serialize};
 use tables::communicators::{Comm, CommIdentity, Comms, Member};
 
-/// What it means that a part claims a rank which another part has.
+/// The meaning of a part's claim to a rank that another part has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twice {
     /// The communicators differ: the part was copied, or (v1) communicators share an id. The whole communicator of the
@@ -25,15 +25,15 @@ pub struct CommDefinition {
     pub identity: CommIdentity,
     /// NCCL's id, the hash, or the context.
     pub id: u64,
-    /// Number of ranks; 0 where it is not known.
+    /// Number of ranks; 0 if unknown.
     pub ranks: u32,
-    /// Zero-based index among those with this id and size.
+    /// Zero-based index among the communicators with this id and size.
     pub repetition: u32,
-    /// One more than the highest rank seen.
+    /// The highest rank seen, plus one.
     pub ranks_seen: u32,
-    /// The user's name; empty for none.
+    /// The user's name; empty if there is none.
     pub name: String,
-    /// Number of hosts; 0 where it is not known.
+    /// Number of hosts; 0 if unknown.
     pub nodes: u32,
 }
 
@@ -52,7 +52,7 @@ pub struct Claim<M> {
 }
 
 impl<M> Claim<M> {
-    /// The claims of a process; `of` gives what is kept of a rank, by the index of its context.
+    /// The claims of a process; `of` makes the value to keep for a rank, from the index of its context.
     pub fn all(comms: &Comms, symbols: &Symbols, mut of: impl FnMut(usize, &Member) -> M) -> Vec<Self> {
         let claims = comms.comms.iter();
         let mut claims: Vec<Self> =
@@ -66,15 +66,15 @@ impl<M> Claim<M> {
     }
 }
 
-/// The last is the number of the part where the communicator is the part's own.
+/// The last field is the number of the part if the communicator belongs to the part alone.
 type Key = (CommIdentity, u64, u32, u32, Option<usize>);
 
 #[derive(Clone, Debug)]
 pub struct Communicator<M> {
-    /// What the parts know together: the highest of each number. The name is that of the first part.
+    /// The merged knowledge of the parts: the highest of each number, and the name from the first part.
     pub comm: CommDefinition,
     pub members: BTreeMap<u32, M>,
-    /// The part that mentions it first.
+    /// The first part that mentions the communicator.
     part: String,
     names: BTreeSet<String>,
 }
@@ -100,7 +100,7 @@ impl<M> Communicators<M> {
         Self { twice, numbers: BTreeMap::new(), all: Vec::new(), claimed_twice: 0 }
     }
 
-    /// Adds what a part knows; returns the index in `all` of each claim. Parts may share a name, not a number.
+    /// Adds a part's claims; returns the index in `all` of each. Parts may share a name, but not a number.
     pub fn add(&mut self, part: (usize, &str), claims: Vec<Claim<M>>) -> Vec<usize> {
         let numbers: Vec<usize> = claims.iter().map(|claim| self.number(part, claim)).collect();
         for (Claim { comm, members }, number) in claims.into_iter().zip(&numbers) {
@@ -135,14 +135,14 @@ impl<M> Communicators<M> {
         })
     }
 
-    /// In the order of their keys, which no order of parts changes.
+    /// The communicators by key, independent of the order of parts.
     pub fn into_key_order(self) -> impl Iterator<Item = Communicator<M>> {
         let mut all: Vec<Option<Communicator<M>>> = self.all.into_iter().map(Some).collect();
         self.numbers.into_values().filter_map(move |at| all.get_mut(at)?.take())
     }
 }
 
-/// Ranks in ascending order, as people write them: `0-6, 8`.
+/// Formats ranks in ascending order: `0-6, 8`.
 pub fn rank_list<'a>(ranks: impl IntoIterator<Item = &'a u32>) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for rank in BTreeSet::from_iter(ranks) {

@@ -6,17 +6,17 @@
 //!                      └── …             ── P2p ─┘
 //! ```
 //!
-//! A call of `ncclSend` or `ncclRecv` outside a user's group has a group of its own, so more than one of them in a
-//! group of depth 1 are NCCL's. Their order tells which collective it is, on N ranks: an all-to-all is a send and a
-//! receive N times, the root of a gather one send and N receives, that of a scatter N sends and one receive. On the
-//! other ranks of those two NCCL does what it does for a lone `ncclSend` or `ncclRecv`: nothing tells them apart.
+//! A call of `ncclSend` or `ncclRecv` outside a user's group has its own group, so several in a group of depth 1 come
+//! from NCCL. Their order identifies the collective, on N ranks: an all-to-all is a send and a receive N times, the
+//! root of a gather one send and N receives, the root of a scatter N sends and one receive. On the other ranks of a
+//! gather or scatter NCCL does the same as for a lone `ncclSend` or `ncclRecv`, so these cannot be recognised.
 
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::collective::{Function, Pattern};
 use nccl_events::event::P2pApi;
 
-/// What is the same in all calls of a collective; `C` names a context.
+/// What all calls of a collective have in common; `C` names a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Same<C> {
     pub context: C,
@@ -26,7 +26,7 @@ pub struct Same<C> {
     is_captured: bool,
 }
 
-/// Calls of sends and receives of a group, in their order.
+/// The calls of sends and receives in a group, in order.
 #[derive(Clone, Debug)]
 pub struct Calls<C> {
     same: Same<C>,
@@ -48,12 +48,12 @@ impl<C: Copy + PartialEq> Calls<C> {
         self.funcs.push(call.func);
     }
 
-    /// What they have in common, `None` where they differ.
+    /// What the calls have in common; `None` if they differ.
     pub fn same(&self) -> Option<Same<C>> {
         (!self.differ).then_some(self.same)
     }
 
-    /// The collective that these calls make up on this many ranks; `None` if they make up none.
+    /// The collective that these calls form on this many ranks; `None` if they form none.
     pub fn pattern(&self, ranks: usize, symbols: &Symbols) -> Option<Pattern> {
         let sends: Option<Vec<bool>> = self.funcs.iter().map(|func| is_send(symbols.text(*func))).collect();
         Pattern::of(&sends.filter(|_| !self.differ)?, ranks)
@@ -67,16 +67,16 @@ impl<C> Same<C> {
     }
 }
 
-/// The sends and receives of one execution of such a call, on rank `rank` of `ranks`.
+/// The sends and receives of one execution of a derived collective, on rank `rank` of `ranks`.
 #[derive(Clone, Debug)]
 pub struct Members {
     rank: i32,
     ranks: usize,
-    /// A bit for each peer: those that were received from, then those that were sent to.
+    /// A bit for each peer received from, then a bit for each peer sent to.
     seen: Vec<u64>,
     own: u32,
     others: usize,
-    /// Whether one is none of such a call.
+    /// Whether an operation was added that does not belong to such a collective.
     are_others: bool,
 }
 
@@ -100,10 +100,10 @@ impl Members {
         }
     }
 
-    /// How many of them are missing; `None` if they are not those of such a call after all.
+    /// How many operations are missing; `None` if they do not fit the collective after all.
     pub fn missing(&self, pattern: Pattern) -> Option<u32> {
         let missing = pattern.transfers(self.ranks).checked_sub(self.others).filter(|_| !self.are_others)?;
-        // What a rank sends to itself in place NCCL leaves out: both ends of it.
+        // NCCL leaves out both ends of an in-place transfer of a rank to itself.
         Some(u32::try_from(missing).unwrap_or(u32::MAX).saturating_add(self.own % 2))
     }
 }

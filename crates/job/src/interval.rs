@@ -1,17 +1,17 @@
-//! When an operation ran, by what is known about it: never how long it took to enqueue (`docs/MAPPING.md` §4).
+//! When an operation ran, as far as known: never how long enqueueing took (`docs/MAPPING.md` §4).
 
 use nccl_events::archive::Timing;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     pub start: u64,
-    /// To; the last time seen when it is unfinished.
+    /// The last time seen if the operation is unfinished.
     pub end: u64,
     pub timing: Timing,
     pub unfinished: bool,
-    /// How much later than its launch it begins here, because the kernel before had not ended.
+    /// How much later than its launch the operation begins, because an earlier kernel had not ended.
     pub moved_ns: u64,
-    /// Whether other operations ran in it, too: as a bandwidth of this one alone it would be wrong.
+    /// Whether other operations ran in the same interval: a bandwidth computed for one alone would be wrong.
     pub is_shared: bool,
 }
 
@@ -21,20 +21,20 @@ pub struct Known {
     pub launched: u64,
     pub enqueued: (u64, u64),
     pub kernel: Option<(u64, u64)>,
-    /// Its kernel as reported on the host.
+    /// The kernel's interval as reported on the host.
     pub kernel_on_host: Option<(u64, u64)>,
-    /// When the last of its proxy operations ended.
+    /// When the last of the proxy operations ended.
     pub proxy_last: Option<u64>,
-    /// Whether some of it never ended.
+    /// Whether some part of the operation never ended.
     pub unfinished: bool,
-    /// Whether copy engines do it: NCCL tells the enqueueing only.
+    /// Whether copy engines do the work: NCCL then reports only the enqueueing.
     pub is_by_copy_engines: bool,
 }
 
-/// When the kernels of a communicator rank that were enqueued before have ended.
+/// When the earlier kernels of a communicator rank ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Earlier {
-    /// All; those that never ended, at the last time seen.
+    /// End of all; unfinished kernels count with the last time seen.
     end: u64,
     known_end: u64,
 }
@@ -49,7 +49,7 @@ impl Earlier {
 }
 
 impl Interval {
-    /// The interval of an operation for itself; one that is unfinished goes to the last time seen.
+    /// The interval of one operation alone; an unfinished one extends to the last time seen.
     pub fn of(known: &Known, last_seen: u64) -> Self {
         let launched = known.launched;
         let (start, end, timing) = match *known {
@@ -69,20 +69,20 @@ impl Interval {
         self.end = self.end.max(self.start);
     }
 
-    /// Begins when what was enqueued before has ended, where only the launch is known.
+    /// If only the launch is known, moves the start to the end of the earlier kernels.
     fn wait_for(&mut self, earlier: Earlier) {
         match self.timing {
             Timing::Proxy if self.unfinished || earlier.end < self.end => {
                 self.begin_at(earlier.end.min(self.end));
             }
-            // Of what was only enqueued the end is not known either: it may be past what never ended.
+            // The end is unknown, too: an operation that was only enqueued may outlast unfinished ones.
             Timing::Enqueue => self.begin_at(earlier.known_end),
             _ => {}
         }
     }
 }
 
-/// Completes the intervals of one kernel: operations with no times of their own ran with the others.
+/// Completes the intervals of one kernel: operations without times of their own ran with the others.
 pub fn share_kernel(kernel: &mut [Interval], earlier: Earlier) {
     let mut known: Option<Interval> = None;
     for interval in kernel.iter_mut().filter(|interval| interval.timing != Timing::Enqueue) {
@@ -100,10 +100,10 @@ pub fn share_kernel(kernel: &mut [Interval], earlier: Earlier) {
     }
 }
 
-/// From the first begin of operations that are one collective to the last end. Its timing is that of the operation of
-/// which the least is known; what ran with other operations of the kernel says nothing.
+/// From the first begin to the last end of the operations of one collective, with the timing of the least precisely
+/// known operation. An operation without times of its own (`Timing::Kernel`) does not affect the timing.
 pub fn around(members: impl Iterator<Item = Interval>) -> Option<Interval> {
-    // A call of its own has kernels of its own.
+    // The collective is a call of its own, with its own kernels.
     members.map(|member| Interval { is_shared: false, ..member }).reduce(|all, member| {
         let first = if member.start < all.start { member } else { all };
         let timing = match (all.timing, member.timing) {

@@ -1,14 +1,14 @@
-//! Which kernel launch an operation had. NCCL does not say: a launch names the API group, as the operation's call
-//! does, and a group has a launch for each plan (kernel) of each communicator.
+//! Infers the kernel launch of an operation. NCCL does not report it: a launch names the API group, as the operation's
+//! call does, and a group has a launch for each plan (kernel) of each communicator.
 //!
 //! ```text
 //!  GroupApi ──┬── KernelLaunch 1     Group 1 ── Coll, Coll     the k-th plan has the k-th launch
 //!             └── KernelLaunch 2     Group 2 ── P2p
 //! ```
 //!
-//! Plans are mostly reported right after their launch, but all later, by CUDA's callback thread, where the host stream
-//! is busy or launches block. So the order counts, and time only where the numbers of plans and launches differ:
-//! because something was lost, or does not name its plan.
+//! Plans are mostly reported right after their launch, but all later, by CUDA's callback thread, if the host stream is
+//! busy or launches block. So order decides, and time only if the numbers of plans and launches differ: because
+//! something was lost, or does not name its plan.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct At<R> {
@@ -16,14 +16,14 @@ pub struct At<R> {
     pub of: R,
 }
 
-/// Whether the k-th plan of a group on a communicator has the k-th launch: there are as many of both, each launch
-/// before its plan. Both are in the order of time. Where more plans may be reported, there may be fewer than launches.
+/// Whether the k-th plan of a group on a communicator has the k-th launch: both are equally many, sorted by time, and
+/// each launch precedes its plan. If `more_may_come`, there may be fewer plans than launches.
 pub fn in_order<R>(launches: &[At<R>], plans: impl ExactSizeIterator<Item = u64>, more_may_come: bool) -> bool {
     let as_many = plans.len() == launches.len() || more_may_come && plans.len() < launches.len();
     as_many && launches.iter().zip(plans).all(|(launch, plan)| launch.start <= plan)
 }
 
-/// The last launch that began by then; they are in the order of time.
+/// The last launch that began at or before `time`; `launches` is sorted by time.
 pub fn last_before<R>(launches: &[At<R>], time: u64) -> Option<&At<R>> {
     launches.get(launches.partition_point(|launch| launch.start <= time).checked_sub(1)?)
 }

@@ -1,22 +1,22 @@
-//! Whether a recorded process still runs: the process table tells on its host, the age of its last record elsewhere.
+//! Whether a recorded process is running: on its host by the process table, elsewhere by the age of its last record.
 
 use journal::host;
 
-/// The plugin reads the clocks once a second, so a process that runs has a record that is younger than this.
+/// The plugin reads the clocks once a second, so a running process has a more recent record than this.
 const FRESH_NS: u64 = 5_000_000_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Life {
     Running,
-    /// On this host, and stopped by a signal or a debugger.
+    /// On this host, stopped by a signal or a debugger.
     Stopped,
-    /// It was on this host and is gone, without having ended its recording.
+    /// The process was on this host and is gone without having ended its recording.
     Gone,
-    /// It finalized its communicators, or its part is written and its journal removed.
+    /// The process finalized its communicators, or its part is written and its journal removed.
     Ended,
-    /// On another host, without a record for a while.
+    /// On another host, without a recent record.
     Silent,
-    /// What says how it ended is damaged, or was not kept.
+    /// The record of how the process ended is damaged, or was not kept.
     #[default]
     Unknown,
 }
@@ -28,7 +28,7 @@ impl Life {
         matches!(self, Self::Running | Self::Stopped)
     }
 
-    /// Whether its recording is over. Of a silent process that is not known.
+    /// Whether the recording is over. For a silent process that is unknown.
     pub const fn is_over(self) -> bool {
         matches!(self, Self::Gone | Self::Ended | Self::Unknown)
     }
@@ -39,10 +39,10 @@ pub struct Evidence {
     pub host: host::Life,
     pub now_ns: u64,
     pub last_record_ns: u64,
-    /// Whether its description and its clock readings could be read.
+    /// Whether the description and the clock readings of the process could be read.
     pub is_described: bool,
     pub is_finalized: bool,
-    /// Whether a finalize would be among the records that could be read.
+    /// Whether a finalize would be among the readable records.
     pub shows_end: bool,
 }
 
@@ -56,7 +56,7 @@ impl Evidence {
             host::Life::Gone => Life::Unknown,
             host::Life::Unknown if !self.is_described && self.is_finalized => Life::Ended,
             host::Life::Unknown if !self.is_described => Life::Unknown,
-            // Its clock is believed: hosts of a cluster agree to far less than seconds.
+            // The other host's clock is trusted: hosts of a cluster differ by far less than seconds.
             host::Life::Unknown if self.last_record_ns.saturating_add(FRESH_NS) >= self.now_ns => Life::Running,
             host::Life::Unknown => Life::Silent,
         }

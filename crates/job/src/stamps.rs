@@ -1,33 +1,33 @@
-//! Which GPU stamps can be trusted.
+//! Decides which GPU stamps can be trusted.
 //!
-//! NCCL reads a kernel channel's stamps from a ring of 64 slots for each channel, without a look whether the slot is
-//! still this work's: when the GPU is that far ahead, they are a *later* work's.
+//! NCCL reads a kernel channel's stamps from a ring of 64 slots per channel, without checking that the slot still
+//! belongs to this work. If the GPU is that far ahead, the stamps are a *later* work's.
 //!
 //! ```text
 //!   launched:         A      B      C      D      E
 //!   stamps reported:  1      2      5      4      5        C has E's: later than D's, and reported again by E
 //! ```
 //!
-//! Nothing is made of stamps that are not trusted: neither an interval nor a bound for the clock.
+//! Distrusted stamps are not used, neither for an interval nor for a bound of the clock.
 
 use std::collections::BTreeMap;
 
-/// Why the GPU times of a kernel channel or phase are not believed.
+/// Why the GPU times of a kernel channel or phase are distrusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distrust {
     Zero,
-    /// 2^63 ns or more, 292 years: no timer gets there, and no offset of a clock leads back.
+    /// 2^63 ns or more, 292 years: no timer reaches that, and no clock offset compensates for it.
     Impossible,
     Backwards,
     /// The stamps of a kernel that was launched later on this channel.
     Repeated,
-    /// Not in the order in which the kernels were launched.
+    /// Not in launch order.
     OutOfOrder,
-    /// A phase outside its channel, or in another phase.
+    /// A phase outside its channel, or overlapping another phase.
     Outside,
 }
 
-/// Start and stop by themselves: both there, possible, and in this order.
+/// Checks start and stop on their own: both present, possible, and in order.
 pub const fn pair(start_gpu_ns: u64, stop_gpu_ns: u64) -> Result<(u64, u64), Distrust> {
     if start_gpu_ns == 0 || stop_gpu_ns == 0 {
         Err(Distrust::Zero)
@@ -40,19 +40,19 @@ pub const fn pair(start_gpu_ns: u64, stop_gpu_ns: u64) -> Result<(u64, u64), Dis
     }
 }
 
-/// A kernel on a channel, with stamps that are plausible by themselves. The order is that of launches.
+/// A kernel on a channel, with stamps that are plausible on their own. Sorted by launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Work<R> {
     pub enqueued: u64,
-    /// Its launch plan; 0: unknown.
+    /// The launch plan; 0 if unknown.
     pub plan: u64,
     pub start_gpu_ns: u64,
-    /// The second one.
+    /// Stamp of the stop.
     pub stop_gpu_ns: u64,
     pub of: R,
 }
 
-/// Holds the stamps of the kernels of a channel, in the order of launches, against each other.
+/// Compares the stamps of a channel's kernels, in launch order, with each other.
 pub fn judge<R: Copy>(ring: &[Work<R>], mut distrust: impl FnMut(R, Distrust)) {
     if is_in_order(ring) {
         return;
@@ -72,7 +72,7 @@ pub fn judge<R: Copy>(ring: &[Work<R>], mut distrust: impl FnMut(R, Distrust)) {
     }
 }
 
-/// Whether nothing repeats and nothing goes back: so it nearly always is.
+/// Whether no stamp repeats or goes back, which is nearly always true.
 fn is_in_order<R>(ring: &[Work<R>]) -> bool {
     ring.iter().zip(ring.iter().skip(1)).all(|(one, next)| {
         let (starts, stops) = ((one.start_gpu_ns, next.start_gpu_ns), (one.stop_gpu_ns, next.stop_gpu_ns));
@@ -83,7 +83,7 @@ fn is_in_order<R>(ring: &[Work<R>]) -> bool {
     })
 }
 
-/// Of kernels with the same stamp the slot is that of the last; the others came too late to see theirs.
+/// Kernels with the same stamp: the slot belongs to the last. The others' stamps were read too late.
 fn find_repeated<R>(ring: &[Work<R>], stamp: impl Fn(&Work<R>) -> u64, is_repeated: &mut [bool]) {
     let mut last: BTreeMap<u64, u64> = BTreeMap::new();
     for (work, is_repeated) in ring.iter().zip(is_repeated).rev().filter(|(work, _)| work.plan != 0) {
@@ -91,9 +91,9 @@ fn find_repeated<R>(ring: &[Work<R>], stamp: impl Fn(&Work<R>) -> u64, is_repeat
     }
 }
 
-/// Those outside the longest chain of starts that never goes back: the fewest that can be wrong.
+/// The works outside the longest nondecreasing chain of starts: the smallest set that can be wrong.
 fn out_of_order<R: Copy>(works: &[Work<R>]) -> Vec<R> {
-    // By length of a chain: the work that ends one as early as possible. Patience sorting.
+    // For each chain length, the work with the earliest start that ends such a chain. Patience sorting.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(works.len());
     let start = |number: usize| works.get(number).map(|work| work.start_gpu_ns);

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use tables::{ContextName, Event, ProxyOp, Row, Tables};
 
-/// How many steps of a proxy operation are under way at most: NCCL keeps one handle for each.
+/// Limit on the steps in progress of a proxy operation: NCCL keeps one handle for each.
 pub const STEP_SLOTS: u8 = 8;
 
 /// The slot of a step: 0 … 7.
@@ -11,12 +11,12 @@ pub fn slot(step: i32) -> u8 {
     u8::try_from(step.rem_euclid(STEP_SLOTS.into())).unwrap_or(0)
 }
 
-/// A network connection: context, whether it serves another process (PXN), to which NCCL 2.23 gives a context of this
-/// process, channel, peer, direction.
+/// A network connection: context, whether it serves another process (PXN; NCCL 2.23 gives these a context of this
+/// process), channel, peer, direction.
 type Connection = (ContextName, bool, u8, i32, bool);
 
 /// Which proxy operations NCCL reports on. It reports the progress of all operations of a connection or of none
-/// (CollNet, shared memory and peer-to-peer proxies since 2.27): of a silent one a missing stop says nothing.
+/// (CollNet, shared memory and peer-to-peer proxies since 2.27). On a silent connection a missing stop means nothing.
 #[derive(Debug, Default)]
 pub struct Reporting {
     all: Vec<bool>,

@@ -1,5 +1,5 @@
-//! Writes the journals of many processes at a steady pace, to see what following them costs:
-//! `pace DIR PROCESSES EVENTS_PER_SECOND SECONDS`, events of each process, while `nccl-otf2 metrics DIR --json` runs.
+//! Writes the journals of many processes at a steady pace, to measure the cost of following them. Run it as
+//! `pace DIR PROCESSES EVENTS_PER_SECOND SECONDS` (events per process), along with `nccl-otf2 metrics DIR --json`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use journal::host::boot_id;
 use journal::part::process::ProcessInfo;
 use journal::testing::{Process, Who};
 
-/// Events of an all-reduce of a process, with its calls, transfers and channels.
+/// Events of one all-reduce of a process, with its calls, transfers and channels.
 const EVENTS: f64 = 10.0;
 
 fn main() {

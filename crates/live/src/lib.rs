@@ -1,14 +1,14 @@
-//! What running processes record, summed up while they run.
+//! Sums up what running processes record.
 //!
 //! ```text
-//!  journals ─► follower (crate `journal`) ─► process: what has not ended ─► sums ─► Snapshot ─► metrics, top, watch
+//!  journals ─► follower (crate `journal`) ─► process: open events ─► sums ─► Snapshot ─► metrics, top, watch
 //! ```
 //!
 //! Sums begin with the first record of each process, whenever following begins: a later follower reads the journal
-//! again and comes to the same sums. What is gone by then is counted ([`Process::discarded_bytes`]).
+//! again and gets the same sums. Journal data removed by then is counted ([`Process::discarded_bytes`]).
 //!
-//! Sums follow the rules of the archive and of `stats`. `docs/MAPPING.md` §4 lists where they differ, because less is
-//! known while a process runs.
+//! Sums follow the rules of the archive and of `stats`. `docs/MAPPING.md` §4 lists the differences: less is known while
+//! a process runs.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Follows the processes of this node that record in a directory.
+//! Follows the processes of this node that record into a directory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::sums::Sums;
 /// Time between the two clock readings that give the length of a tick.
 const CALIBRATION: Duration = Duration::from_millis(10);
 
-/// The most bytes of a process that are read before its operations enter the sums: open operations take memory.
+/// Limit on the bytes read from a process before its operations enter the sums: open operations take memory.
 const MOST_SHARE: u64 = 512 << 10;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,21 +25,21 @@ pub struct Progress {
     pub records: u64,
     pub bytes: u64,
     pub processes: usize,
-    /// Whether there is more to read, and this poll read some: repeated until it is false, polling ends.
+    /// Whether there is more to read and this poll read some. Polling until this is false terminates.
     pub is_behind: bool,
 }
 
 #[derive(Debug)]
 enum Found {
     Followed,
-    /// It is no process of this node, or a copy of one.
+    /// A process of another node, or a copy of a part.
     Elsewhere,
     Missed,
-    /// Its `process.json` cannot be understood, yet.
+    /// The part's `process.json` cannot be parsed yet.
     Unreadable,
 }
 
-/// Follows the processes of this node that record in a directory, and sums up what they record.
+/// Follows the processes of this node that record into a directory, and sums up their records.
 #[derive(Debug)]
 pub struct Live {
     directory: PathBuf,
@@ -51,12 +51,12 @@ pub struct Live {
     sums: Sums,
     scanned: Option<Instant>,
     turn: usize,
-    /// `None` before the first snapshot, which is of everything.
+    /// `None` before the first snapshot, which covers everything.
     interval_began_ns: Option<u64>,
 }
 
 impl Live {
-    /// Follows the processes that record in `directory`, which may be there later. Waits for 10 ms.
+    /// Follows the processes that record into `directory`, which need not exist yet. Blocks for 10 ms.
     pub fn new(directory: &Path, options: Options) -> Self {
         select();
         let since = ClockPair::read();
@@ -75,7 +75,7 @@ impl Live {
         }
     }
 
-    /// Reads a bounded piece of what was recorded since the last poll.
+    /// Reads a bounded amount of the records since the last poll.
     pub fn poll(&mut self) -> Progress {
         if self.scanned.is_none_or(|scanned| scanned.elapsed() >= self.options.scan) {
             self.scan();
@@ -92,7 +92,7 @@ impl Live {
             let (records, bytes) = part.poll(share, (&mut self.sums, self.options.settle, self.since));
             progress.records += records;
             progress.bytes += bytes;
-            // A part of which nothing can be read stays behind: who reads until nobody is must not wait for it.
+            // An unreadable part stays behind: polling until nothing is behind must not wait for it.
             progress.is_behind |= part.is_behind() && bytes > 0;
             if progress.bytes >= self.options.poll_bytes {
                 progress.is_behind = true;
@@ -133,7 +133,7 @@ impl Live {
                 self.parts.push(part);
                 Found::Followed
             }
-            // It may be on its way to make one.
+            // The process may be about to create its journal.
             Err(_) if lives && !path.join(journal::part::DONE).exists() => Found::Unreadable,
             Err(_) => Found::Missed,
         }
@@ -160,7 +160,7 @@ impl Live {
         snapshot
     }
 
-    /// The labels of the process that came last.
+    /// The labels of the process that was found last.
     fn job(&self) -> JobLabels {
         let Some(info) = self.parts.last().map(Part::info) else {
             return JobLabels { host: host::host_name(), ..JobLabels::default() };

@@ -1,4 +1,4 @@
-//! Metrics as exporters take them: families of samples with labels, in base units.
+//! Metrics for exporters: families of samples with labels, in base units.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ pub enum MetricKind {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Family {
-    /// Its name in base units, as `nccl_operation_bytes`; exporters add `_total` to counters.
+    /// Name with its base unit, such as `nccl_operation_bytes`; exporters add `_total` to counters.
     pub name: Cow<'static, str>,
     pub help: Cow<'static, str>,
     /// `bytes`, `seconds`, `bytes_per_second`, `ratio`; empty for plain numbers.
@@ -26,7 +26,7 @@ pub type Label = (&'static str, String);
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// In the order of the family; no name twice.
+    /// In the order of the family, without duplicate names.
     pub labels: Vec<Label>,
     pub value: Value,
 }
@@ -34,7 +34,7 @@ pub struct Sample {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Number(f64),
-    /// Of a counter of whole things: exact above 2^53.
+    /// An integer counter: exact above 2^53.
     Count(u64),
     Histogram(Buckets),
 }
@@ -42,9 +42,9 @@ pub enum Value {
 /// A histogram in the unit of its family.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buckets {
-    /// Upper bounds, rising; `+Inf` is not among them.
+    /// Upper bounds, rising, without `+Inf`.
     pub bounds: &'static [f64],
-    /// How many are at most as large as the bound and larger than the one before; one more than there are bounds.
+    /// For each bound, the number of values up to it and above the previous bound; the last count has no bound.
     pub counts: Vec<u64>,
     pub sum: f64,
 }

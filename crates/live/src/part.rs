@@ -1,4 +1,4 @@
-//! A process that is followed, by its part.
+//! A followed process, identified by its part.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::sums::Sums;
 #[derive(Debug)]
 struct Reading {
     follower: Follower,
-    /// `None` before it recorded anything.
+    /// `None` before the first record.
     events: Option<OpenEvents>,
     settled: Instant,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Follows the process of a part; an error where there is no journal.
+    /// Follows the process of a part; an error if the part has no journal.
     pub(crate) fn open(path: &Path, number: usize, info: ProcessInfo) -> Result<Self, reader::Error> {
         let follower = Follower::open(&path.join(JOURNAL))?;
         let reading = Reading { follower, events: None, settled: Instant::now() };
@@ -67,7 +67,7 @@ impl Part {
         };
     }
 
-    /// Reads about `most_bytes`; gives how many records and bytes that were.
+    /// Reads about `most_bytes`; returns the number of records and bytes.
     pub(crate) fn poll(
         &mut self,
         most_bytes: u64,
@@ -148,7 +148,7 @@ impl Reading {
             }
             return Ok(polled);
         };
-        // What was committed by now is read, or stays unread.
+        // Everything committed by now is either read or reported as unread.
         let now = ticks_now(self.follower.tick_source());
         let polled = self.follower.poll(events, most_bytes)?;
         let symbols = self.follower.symbols();

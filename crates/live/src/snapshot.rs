@@ -1,6 +1,6 @@
-//! What is known at one moment, as plain data: `metrics` turns it into families, `top` shows it, `watch` judges it.
+//! The known state at one moment, as plain data: `metrics` turns it into families, `top` shows it, `watch` judges it.
 //!
-//! Sums and histograms are of everything since each process began. [`Window`]s are of the last interval only. Times are
+//! Sums and histograms cover everything since each process began. [`Window`]s cover the last interval only. Times are
 //! nanoseconds, moments are CLOCK_REALTIME nanoseconds, sizes are bytes, rates are bytes per second.
 
 use serde::Serialize;
@@ -8,23 +8,23 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
     pub at_ns: u64,
-    /// Length of the last interval; 0 in the first snapshot, whose windows are of everything since each process began.
+    /// Length of the last interval; 0 in the first snapshot, whose windows cover everything since each process began.
     pub interval_ns: u64,
     pub job: JobLabels,
     pub processes: Vec<Process>,
     pub communicators: Vec<Communicator>,
     pub ranks: Vec<Rank>,
-    /// Collectives and point-to-point operations, by communicator, rank, function, size class, and how they were timed.
+    /// Collectives and point-to-point operations, by communicator, rank, function, size class, and timing.
     pub operations: Vec<Operation>,
     pub pairs: Vec<Pair>,
     pub channels: Vec<Channel>,
     pub proxies: Vec<Proxy>,
     /// Skew of collectives whose ranks are all on this node, by communicator.
     pub skews: Vec<CollectiveSkew>,
-    /// Series that were folded into others, to bound their number: those of the communicator `other`, rank 0, with the
-    /// function and algorithm `other`.
+    /// Number of series folded to bound the total. They are added to communicator `other`, rank 0, with function and
+    /// algorithm `other`.
     pub folded: u64,
-    /// Processes of this node that ended and could not be read: their journals are gone.
+    /// Processes of this node that ended before they could be read: their journals are gone.
     pub processes_missed: u64,
     pub parts_unreadable: u64,
 }
@@ -32,9 +32,9 @@ pub struct Snapshot {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct JobLabels {
     pub host: String,
-    /// The job's id, such as Slurm's; empty where there is none.
+    /// The job's id, such as Slurm's; empty if there is none.
     pub job: String,
-    /// The launcher, such as `slurm`; empty where there is none.
+    /// The launcher, such as `slurm`; empty if there is none.
     pub launcher: String,
     pub cluster: String,
 }
@@ -47,7 +47,7 @@ pub enum ProcessState {
     Stopped,
     Finished,
     Gone,
-    /// It runs on another host, or cannot be seen from here.
+    /// The process runs on another host, or cannot be seen from here.
     Unknown,
 }
 
@@ -56,21 +56,21 @@ pub struct Process {
     pub part: String,
     pub pid: u32,
     pub state: ProcessState,
-    /// When it made its last record, CLOCK_REALTIME ns; none before the first one is read.
+    /// Time of the last record, CLOCK_REALTIME ns; `None` before the first one is read.
     pub last_record_ns: Option<u64>,
     pub records: u64,
     pub behind_bytes: u64,
-    /// Age of the oldest record that was not read yet; 0 where all is read.
+    /// Age of the oldest unread record; 0 if all are read.
     pub behind_ns: u64,
-    /// Bytes that were removed before they were read (flight recordings, segments over the limit, ended processes).
+    /// Bytes removed before they were read (flight recordings, segments over the limit, ended processes).
     pub discarded_bytes: u64,
     pub lost_events: u64,
-    /// Places in its journal where records could not be understood.
+    /// Number of places in the journal with unreadable records.
     pub damaged: u64,
-    /// Bytes there, and those behind them that could not be read either.
+    /// Unreadable bytes, including those skipped behind damaged records.
     pub damaged_bytes: u64,
     pub problem: Option<String>,
-    /// Events that came after their operation was taken to be over, or whose start is not known.
+    /// Events that came after their operation had entered the sums, or whose start is unknown.
     pub late_events: u64,
 }
 
@@ -79,7 +79,7 @@ pub struct Communicator {
     pub name: String,
     pub ranks: u32,
     pub here: u32,
-    /// The number of its nodes, where NCCL reports it.
+    /// Number of nodes, if NCCL reports it.
     pub nodes: Option<u32>,
 }
 
@@ -89,19 +89,19 @@ pub struct Rank {
     pub rank: u32,
     pub process: usize,
     pub is_finalized: bool,
-    /// When it last recorded an event of this communicator; none before the first.
+    /// When the rank last recorded an event of this communicator; `None` before the first.
     pub last_event_ns: Option<u64>,
     pub open: u64,
-    /// The oldest of them: its function, and since when.
+    /// Function and start of the oldest open operation.
     pub oldest: Option<(String, u64)>,
-    /// How many collectives it was the last to reach, where all ranks are on this node and the difference was above
-    /// the clocks' uncertainty; not the first of each function, which is warm-up.
+    /// How many collectives the rank was last to reach. Counts if all ranks are on this node and the difference exceeds
+    /// the clocks' uncertainty; the first collective of each function is warm-up and does not count.
     pub last: u64,
-    /// How long the others waited for it then, summed over them.
+    /// How long the other ranks waited then, in total.
     pub caused_waiting_ns: u64,
 }
 
-/// Operations of one function, size class and timing that a rank has in a communicator.
+/// A rank's operations in a communicator with the same function, size class and timing.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Operation {
     pub communicator: usize,
@@ -109,17 +109,17 @@ pub struct Operation {
     pub function: String,
     pub is_point_to_point: bool,
     pub peer: Option<i32>,
-    /// Smallest size of the class: a power of two, or 0. Its largest is twice as much less 1.
+    /// Smallest size of the class: a power of two, or 0. The largest is twice that minus 1.
     pub size_class: u64,
-    /// How its durations are measured: `kernelch`, `proxy`, `enqueue`, …, as in `nccl.timing`.
+    /// How durations are measured: `kernelch`, `proxy`, `enqueue`, …, as in `nccl.timing`.
     pub timing: &'static str,
-    /// Algorithm and protocol, as `RING_LL`; empty where NCCL does not report them.
+    /// Algorithm and protocol, such as `RING_LL`; empty if NCCL does not report them.
     pub algorithm: String,
     pub count: u64,
-    /// Their bytes, as `stats` counts them.
+    /// Bytes of the operations, counted as in `stats`.
     pub bytes: u64,
     pub duration: Histogram,
-    /// The same of the last interval, with bandwidths.
+    /// The last interval, with bandwidths.
     pub window: Window,
 }
 
@@ -128,18 +128,18 @@ pub struct Window {
     pub count: u64,
     pub bytes: u64,
     pub duration_ns: u64,
-    /// Median algorithm bandwidth; none where the timing does not allow one.
+    /// Median algorithm bandwidth; `None` if the timing does not allow one.
     pub algbw: Option<f64>,
     pub busbw: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Histogram {
-    /// Upper bounds in seconds, rising; `+Inf` is not among them.
+    /// Upper bounds in seconds, rising, without `+Inf`.
     pub bounds: &'static [f64],
-    /// How many are at most as large as the bound and larger than the one before; one more than there are bounds.
+    /// For each bound, the number of values up to it and above the previous bound; the last count has no bound.
     pub counts: Vec<u64>,
-    /// Sum in ns: an integer does not depend on the order in which it was added up.
+    /// Sum in ns: an integer, because it does not depend on the order of addition.
     pub sum_ns: u64,
 }
 
@@ -177,19 +177,19 @@ pub struct Pair {
     pub to: u32,
     pub steps: u64,
     pub bytes: u64,
-    /// Regression of the interval's durations on bytes: all steps.
+    /// Regression of durations on bytes over all steps of the interval.
     pub all: Option<Fit>,
-    /// The same of the least duration of each size.
+    /// The same over the least duration of each size.
     pub least: Option<Fit>,
-    /// Bytes of the interval over the union of its transfers' times.
+    /// Bytes of the interval divided by the union of its transfers' times.
     pub rate: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Fit {
-    /// Duration at no bytes; none where all sizes are equal, or the line explains less than half of the variance.
+    /// Duration at 0 bytes; `None` if all sizes are equal, or the line explains less than half of the variance.
     pub latency_ns: Option<f64>,
-    /// Bytes per second; none as well where duration does not grow with bytes.
+    /// Bytes per second; also `None` if duration does not grow with bytes.
     pub rate: Option<f64>,
     pub r2: f64,
     pub points: u64,
@@ -210,11 +210,11 @@ pub struct Channel {
     pub is_send: bool,
     pub steps: u64,
     pub bytes: u64,
-    /// How long they took, from when the data was handed to the network.
+    /// Durations, measured from the moment the data was handed to the network.
     pub duration: Histogram,
 }
 
-/// What the proxy of a rank waited for, in sums over its steps.
+/// What the proxy of a rank waited for, summed over its steps.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Proxy {
     pub communicator: usize,

@@ -1,5 +1,5 @@
-//! A process's tables become a timeline, and that becomes events. Apart from `trace`, whose code runs once a part: this
-//! runs once an event and is built for speed.
+//! Turns a process's tables into a timeline, and the timeline into events. A crate separate from `trace`: the code here
+//! runs once per event and is built for speed, the code of `trace` runs once per part.
 
 #![cfg_attr(
     not(test),

@@ -1,4 +1,4 @@
-//! A journal's records become tables.
+//! Reads a journal's records into tables.
 
 use journal::format::record::{Record, RecordBody, Records, Symbol};
 use journal::reader::{Journal, Outcome};
@@ -6,14 +6,14 @@ use nccl_events::gpu::GpuRecord;
 use nccl_events::{Start, StateArgs};
 use tables::builder::TableBuilder;
 
-/// Reads all of a journal but the events and the GPU work before `ticks`.
+/// Reads a journal without the events and GPU work before `ticks`.
 pub fn read_since(journal: Journal, ticks: u64) -> (TableBuilder, Outcome) {
     let mut since = Since { ticks, builder: TableBuilder::default() };
     let outcome = journal.read(&mut since);
     (since.builder, outcome)
 }
 
-/// Passes on records but those of events and of GPU work before a time.
+/// Drops events and GPU work before a time, and passes on all other records.
 struct Since {
     ticks: u64,
     builder: TableBuilder,

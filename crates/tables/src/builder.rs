@@ -5,10 +5,9 @@
 //! slot 3: Start(9) State(9, 19) … Stop(9) →  row of 9: …, time of state 19
 //! ```
 //!
-//! Nothing is thrown away unseen: a start that is there twice, a stop without a start and a state that
-//! repeats are counted; an event without a stop stays open. Records come slot by slot, so a stop or
-//! a state of another thread may be read before its start: it waits until all is read. Times are ticks
-//! until [`Tables::to_nanoseconds`] has run.
+//! Nothing is dropped silently: duplicate starts, stops without a start and repeated states are counted; an event
+//! without a stop stays open. Records come slot by slot, so another thread's stop or state may be read before the
+//! start: it waits until all records are read. Times are ticks until [`Tables::to_nanoseconds`] has run.
 
 use std::collections::HashSet;
 
@@ -29,7 +28,7 @@ use nccl_events::{Kind, Start, StateArgs, state};
 struct Waiting {
     id: u64,
     ticks: u64,
-    /// `None`: a stop.
+    /// `None` for a stop.
     state: Option<(u32, StateArgs)>,
 }
 
@@ -38,9 +37,9 @@ pub struct TableBuilder {
     tables: Tables,
     waiting: Vec<Waiting>,
     finalizes: Vec<(u64, CommCall)>,
-    /// By slot; `None` where it is not known yet.
+    /// The thread that writes in each slot; `None` if not known yet.
     slot_threads: Vec<Option<u32>>,
-    /// Contexts of which it is only known that they are there.
+    /// Contexts known only from `CommKnown` records.
     only_known: HashSet<u64>,
     starts: u32,
     seen_any: bool,
@@ -48,7 +47,7 @@ pub struct TableBuilder {
 
 impl Records for TableBuilder {
     fn record(&mut self, record: Record) {
-        // What only repeats an earlier record may be older than what a flight recording keeps.
+        // A `CommKnown` record repeats an earlier one, whose time may precede what a flight recording kept.
         if !matches!(record.body, RecordBody::CommKnown(_)) {
             self.see(record.ticks);
         }
@@ -110,14 +109,14 @@ impl Records for TableBuilder {
 }
 
 impl TableBuilder {
-    /// The tables, with times in ticks: of a journal that may be a flight recording.
+    /// The tables, with times in ticks, of a journal that may be a flight recording.
     pub fn finish(self, losses: &Losses, removed: &Removed, process_tag: u16) -> Tables {
         let mut tables = self.join(losses, removed, process_tag);
         tables.name_contexts(None);
         tables
     }
 
-    /// All but where contexts are.
+    /// Everything but the contexts of events.
     fn join(mut self, losses: &Losses, removed: &Removed, process_tag: u16) -> Tables {
         self.join_waiting(removed, process_tag);
         for (id, mut call) in std::mem::take(&mut self.finalizes) {
@@ -127,7 +126,7 @@ impl TableBuilder {
         }
         let mut tables = self.tables;
         small_sort::sort_by_key(&mut tables.clock_pairs, |pair| pair.ticks);
-        // Those of ranges are in the slots of the threads that called.
+        // Switches of step ranges are in the slots of the threads that called.
         small_sort::sort_by_key(&mut tables.switches, |switch| switch.time);
         tables.sort_contexts();
         tables.count_open(removed, process_tag);
@@ -137,7 +136,7 @@ impl TableBuilder {
         tables
     }
 
-    /// The same, and the clock of the process: all times are its nanoseconds.
+    /// Like [`Self::finish`], with the clock of the process: all times are its nanoseconds.
     pub fn finish_by_clock(
         self,
         losses: &Losses,
@@ -178,7 +177,7 @@ impl TableBuilder {
         self.slot_threads.get(usize::from(slot)).copied().flatten()
     }
 
-    /// The thread that writes in a slot; one without a name if the journal does not say who.
+    /// The thread that writes in a slot; an unnamed one if the journal names none.
     fn thread(&mut self, slot: u16) -> u32 {
         self.thread_of(slot).unwrap_or_else(|| self.new_thread(slot, 0, String::new()))
     }
@@ -196,7 +195,7 @@ impl TableBuilder {
         thread
     }
 
-    /// A thread takes a slot. Segments of a flight recording say so each time.
+    /// A thread takes a slot. Each segment of a flight recording repeats this record.
     fn thread_begin(&mut self, slot: u16, thread_id: u32, name: String) {
         let known = self.thread_of(slot).and_then(|thread| self.tables.threads.get(index(thread)));
         if known.is_none_or(|known| known.thread_id != thread_id || known.name != name) {
@@ -278,7 +277,7 @@ impl TableBuilder {
     #[inline]
     fn state_at(&mut self, row: EventRow, ticks: u64, (number, args): (u32, StateArgs)) {
         let value = |before: u64| match (number, args) {
-            // Steps: the size is right here and stale at the other states.
+            // Steps: only these states report the size correctly; at the others it is stale.
             (state::PROXY_STEP_SEND_WAIT | state::PROXY_STEP_RECV_FLUSH_WAIT, StateArgs::ProxyStep { bytes }) => bytes,
             (state::PROXY_CTRL_APPEND_END, StateArgs::ProxyCtrl { appended }) => u64::try_from(appended).unwrap_or(0),
             // v1–v3 operations: a running total.

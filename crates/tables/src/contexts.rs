@@ -1,35 +1,35 @@
-//! The contexts that events name, by number: an event names one by 32 bits.
+//! The contexts that events name. An event stores a 32-bit number instead of the id.
 
 use rustc_hash::FxHashMap;
 
 use crate::index::{index, index_u32};
 
-/// Set in the number of an id that is not in the list of contexts.
+/// Marks the number of an id that is not in the list of contexts.
 const NOT_LISTED: u32 = 1 << 31;
 
-/// Which context an event names: an index in [`crate::Tables::contexts`], or a number in [`ContextNames`].
+/// The context of an event: an index in [`crate::Tables::contexts`], or a number in [`ContextNames`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContextName(u32);
 
 impl ContextName {
-    /// The index, if it is in the list.
+    /// The index, if the context is listed.
     #[inline]
     pub const fn at(self) -> Option<u32> {
         if self.0 & NOT_LISTED == 0 { Some(self.0) } else { None }
     }
 
-    /// The name of a context of the list.
+    /// The name of a listed context.
     pub const fn of_index(at: u32) -> Self {
         Self(at & !NOT_LISTED)
     }
 
-    /// The number, if it is not in the list.
+    /// The number, if the context is not listed.
     pub(crate) const fn number(self) -> Option<u32> {
         if self.0 & NOT_LISTED == 0 { None } else { Some(self.0 & !NOT_LISTED) }
     }
 }
 
-/// The ids of contexts as NCCL passed them, each once.
+/// The distinct ids of contexts as NCCL passed them.
 #[derive(Debug, Default)]
 pub(crate) struct ContextNames {
     ids: Vec<u64>,
@@ -38,7 +38,7 @@ pub(crate) struct ContextNames {
 }
 
 impl ContextNames {
-    /// The name of an id, of which it is not known whether it is in the list of contexts.
+    /// The name of an id before it is known whether the context is listed.
     #[inline]
     pub(crate) fn name(&mut self, id: u64) -> ContextName {
         let number = match self.last {

@@ -1,11 +1,11 @@
-//! What a journal could not record, or did not, as [`Counts`].
+//! Counts what a journal lacks, as [`Counts`].
 
 use journal::part::late::LateCallbacks;
 use journal::reader::Losses;
 use nccl_events::Kind;
 use schema::Counts;
 
-/// Takes in what the recording half could not record.
+/// Adds what the recorder could not record.
 pub(crate) fn add_losses(counts: &mut Counts, losses: &Losses) {
     let by_kind = losses.starts.iter().zip(&losses.stops).zip(&losses.states);
     for (kind, ((starts, stops), states)) in Kind::ALL.into_iter().zip(by_kind) {
@@ -28,14 +28,14 @@ pub(crate) fn add_losses(counts: &mut Counts, losses: &Losses) {
     }
 }
 
-/// Takes in what came and was not wanted.
+/// Adds events that came although they were not selected.
 pub(crate) fn add_not_selected(counts: &mut Counts, starts: &[u64; Kind::COUNT]) {
     for (kind, starts) in Kind::ALL.into_iter().zip(starts) {
         counts.kind_mut(kind).not_selected += starts;
     }
 }
 
-/// Takes in what came when recording had ended.
+/// Adds callbacks that came after recording had ended.
 pub fn add_late(counts: &mut Counts, late: &LateCallbacks) {
     for kind in Kind::ALL {
         if let Some(starts) = late.starts.get(kind.name()) {

@@ -1,4 +1,4 @@
-//! What a row of a table holds.
+//! The contents of a table row.
 
 use std::ops::Deref;
 
@@ -10,21 +10,21 @@ use nccl_events::{Kind, state};
 /// The stop of an event that has not stopped.
 const OPEN: u64 = u64::MAX;
 
-/// What the events of all kinds have.
+/// Fields common to events of all kinds.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     pub id: u64,
-    /// The parent's handle as NCCL passed it; 0 for none.
+    /// The parent's handle as NCCL passed it; 0 if there is none.
     pub parent: u64,
     pub start: u64,
     stop: u64,
-    /// Its number among the starts of the process, in the order of the journal. Breaks ties.
+    /// Index among the starts of the process, in the order of the journal. Breaks ties.
     pub order: u32,
     /// See [`super::Tables::context_of`].
     pub context: ContextName,
-    /// The thread that started it: an index in [`super::Tables::threads`].
+    /// The thread that started the event: an index in [`super::Tables::threads`].
     pub thread: u32,
-    /// Bit n: state n was seen.
+    /// Bit n is set if state n was seen.
     pub states_seen: u32,
 }
 
@@ -44,16 +44,16 @@ impl Head {
         if self.stop == OPEN { None } else { Some(self.stop) }
     }
 
-    /// Notes a stop; gives whether it is the first one. The earliest counts: NCCL 2.28–2.32 stops stale handles of API
+    /// Records a stop; returns whether it is the first. The earliest counts: NCCL 2.28–2.32 stops stale handles of API
     /// events again, later.
     pub(super) fn stop_at(&mut self, ticks: u64) -> bool {
         let is_first = self.stop == OPEN;
-        // Two processors' ticks may differ by a few cycles: no event ends before it starts.
+        // Ticks of two processors may differ by a few cycles: no event ends before it starts.
         self.stop = self.stop.min(ticks.max(self.start));
         is_first
     }
 
-    /// The index of its context in [`super::Tables::contexts`], if that is of this process.
+    /// The index of the event's context in [`super::Tables::contexts`], if it is a context of this process.
     #[inline]
     pub const fn context_at(&self) -> Option<u32> {
         self.context.at()
@@ -75,7 +75,7 @@ impl Head {
 #[derive(Clone, Copy, Debug)]
 pub struct Event<F: Fields> {
     pub(super) head: Head,
-    /// The descriptor's rank; the context's counts where it has one.
+    /// The descriptor's rank. If the context has a rank, that one counts.
     pub rank: i32,
     /// The fields of the descriptor.
     pub fields: F,
@@ -96,14 +96,14 @@ impl<F: Fields> Event<F> {
         &self.head
     }
 
-    /// When it first entered a state.
+    /// When the event first entered a state.
     #[inline]
     pub fn state_time(&self, number: u32) -> Option<u64> {
         let index = F::STATES.iter().position(|&known| known == number)?;
         self.saw(number).then(|| self.states.time(index))?
     }
 
-    /// The states of its kind that it entered, with the first time of each, by time.
+    /// The states of the kind that the event entered, each with its first time, sorted by time.
     pub fn states(&self) -> impl Iterator<Item = (u32, u64)> {
         let mut states = [(u64::MAX, 0); MOST_STATES];
         let mut count = 0;
@@ -120,15 +120,15 @@ impl<F: Fields> Event<F> {
         states.into_iter().take(count).map(|(time, number)| (number, time))
     }
 
-    /// The one number that its states carry: bytes (proxy), operations taken (proxy control) or the GPU's time of the
-    /// stop (kernel channel and phase); 0 for none.
+    /// The number that the states carry: bytes (proxy), operations taken (proxy control) or the GPU's time of the stop
+    /// (kernel channel and phase); 0 if there is none.
     #[inline]
     pub fn state_value(&self) -> u64 {
         self.states.value()
     }
 
-    /// Notes a state; gives whether it is the first of its number. Under back-pressure state 20 comes thousands of
-    /// times for one step: the first one counts.
+    /// Records a state; returns whether it is the first with its number. Under back-pressure state 20 comes thousands
+    /// of times for one step: the first one counts.
     #[inline]
     pub(super) fn enter(&mut self, number: u32, ticks: u64, value: impl FnOnce(u64) -> u64) -> bool {
         self.states.set_value(value);
@@ -151,13 +151,13 @@ impl<F: Fields> Event<F> {
     }
 }
 
-/// The most states that a kind has.
+/// The largest number of states of any kind.
 const MOST_STATES: usize = 9;
 
 pub trait Fields: Copy + 'static {
     const KIND: Kind;
-    /// Its states of which the times are kept. The n-th one has the n-th time, modulo the number of times: those that
-    /// exclude each other share one.
+    /// The states whose times are kept. The n-th state uses time slot n modulo the number of slots: states that exclude
+    /// each other share a slot.
     const STATES: &'static [u32];
     type States: States;
 }

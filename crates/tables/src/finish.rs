@@ -1,4 +1,4 @@
-//! What the tables know once all is read: where contexts are, and what has no stop or no parent.
+//! Completes the tables when all records are read: contexts of events, missing stops and missing parents.
 
 use super::contexts::ContextName;
 use super::ids::Ids;
@@ -9,7 +9,7 @@ use clocks::ticks::HostClock;
 use journal::reader::Removed;
 
 impl Tables {
-    /// Notes the row of an event id unless it has one; gives whether it had none.
+    /// Sets the row of an event id unless it has one; returns whether it had none.
     #[inline]
     pub(super) fn note_event(&mut self, id: u64, row: EventRow) -> bool {
         let events = &self.events;
@@ -17,14 +17,14 @@ impl Tables {
         self.ids.insert_new(id, event_key(id), row, is_of)
     }
 
-    /// Notes the index of a context's id, in place of the one it had.
+    /// Sets the index of a context's id, replacing an earlier one.
     pub(super) fn note_context(&mut self, id: u64, at: u32) {
         let contexts = &self.contexts;
         let is_of = |at: u32| contexts.get(index(at)).is_some_and(|one| one.id == id);
         self.context_ids.put(id, context_key(id), at, is_of);
     }
 
-    /// Orders the communicator ranks by context id, which counts up in order of creation.
+    /// Sorts the communicator ranks by context id, which counts up in order of creation.
     pub(super) fn sort_contexts(&mut self) {
         let mut order: Vec<u32> = (0..index_u32(self.contexts.len())).collect();
         small_sort::sort_by_key(&mut order, |&at| self.contexts.get(index(at)).map(|context| context.id));
@@ -46,8 +46,8 @@ impl Tables {
         }
     }
 
-    /// Says of each event where its context is, and turns its times into nanoseconds where there is a clock: going
-    /// through all events once more would cost as much.
+    /// Sets each event's context, and converts its times to nanoseconds if there is a clock: a second pass over all
+    /// events would cost as much again.
     pub(super) fn name_contexts(&mut self, clock: Option<&HostClock>) {
         let ids = self.context_names.ids().iter();
         let listed: Vec<Option<ContextName>> =
@@ -58,7 +58,7 @@ impl Tables {
         self.events.name_contexts(name, clock.map(HostClock::reader));
     }
 
-    /// Counts events without a stop, and those whose parent is not there.
+    /// Counts events without a stop, and events whose parent is missing.
     pub(super) fn count_open(&mut self, removed: &Removed, process_tag: u16) {
         let mut counts = std::mem::take(&mut self.counts);
         self.events.each_head(|kind, head| {

@@ -1,29 +1,29 @@
-//! Rows by id. Ids count up in their slot, so a row is found by slot and number, without hashing.
+//! Finds rows by id without hashing. Ids count up within their slot, so slot and number give the row.
 //!
 //! ```text
 //!   id = tag | slot | number        slots: 0 ─ [ row of 1, row of 2, … ]
 //!                                          1 ─ [ … ]
 //! ```
 //!
-//! Journals may be damaged and ids of other processes come in: which id a row has is for the caller to compare, and
-//! ids that are far apart, or share slot and number with another, are in a map.
+//! Journals may be damaged, and ids of other processes occur. The caller compares the id of the row found. Ids that are
+//! far apart, or share slot and number with another id, are in a map.
 
 use std::collections::HashMap;
 
-/// Numbers that a slot may skip, for each that it has: bounds the memory that a damaged id can ask for.
+/// Numbers that a slot may skip for each used one: limits the memory that a damaged id can request.
 const SKIPPED: usize = 4;
-/// As many it may skip anyway.
+/// Numbers that a slot may skip in any case.
 const SKIPPED_AT_LEAST: usize = 4096;
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// The number of the first row: a flight recording does not begin with 1.
+    /// The number of the first row: a flight recording does not start at 1.
     first: u64,
     rows: Vec<Option<T>>,
     used: usize,
 }
 
-/// Which slot, and the number there.
+/// The slot, and the number within the slot.
 pub(crate) type Key = (u16, u64);
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl<T: Copy> Slot<T> {
         self.rows.get_mut(offset)?.as_mut()
     }
 
-    /// Puts in the number after the last one; gives whether it is that.
+    /// Appends the row if `number` follows the last one; returns whether it does.
     #[inline]
     fn push(&mut self, number: u64, at: T) -> bool {
         let is_next = self.used > 0 && self.offset(number) == Some(self.rows.len());
@@ -70,7 +70,7 @@ impl<T: Copy> Slot<T> {
         is_next
     }
 
-    /// Whether there was room for it.
+    /// Returns whether there was room.
     fn insert(&mut self, number: u64, at: T) -> bool {
         if self.used == 0 {
             self.first = number;
@@ -96,7 +96,7 @@ impl<T: Copy> Slot<T> {
 }
 
 impl<T: Copy> Ids<T> {
-    /// The row of an id. `is_of` says whether a row has this id.
+    /// The row of an id. `is_of` tells whether a row has this id.
     #[inline]
     pub(crate) fn get(&self, id: u64, key: Key, is_of: impl Fn(T) -> bool) -> Option<T> {
         match self.slots.get(usize::from(key.0)).and_then(|slot| slot.get(key.1)) {
@@ -106,7 +106,7 @@ impl<T: Copy> Ids<T> {
         }
     }
 
-    /// Notes the row of an id, instead of the one it has. `is_of` as for [`Self::get`].
+    /// Sets the row of an id, replacing an earlier one. `is_of` as for [`Self::get`].
     pub(crate) fn put(&mut self, id: u64, key: Key, at: T, is_of: impl Fn(T) -> bool) {
         match self.slots.get_mut(usize::from(key.0)).and_then(|slot| slot.get_mut(key.1)) {
             Some(known) if is_of(*known) => *known = at,
@@ -114,11 +114,11 @@ impl<T: Copy> Ids<T> {
         }
     }
 
-    /// Notes the row of an id unless it has one; gives whether it had none. `is_of` as for [`Self::get`].
+    /// Sets the row of an id unless it has one; returns whether it had none. `is_of` as for [`Self::get`].
     #[inline]
     pub(crate) fn insert_new(&mut self, id: u64, key: Key, at: T, is_of: impl Fn(T) -> bool) -> bool {
         let slot = self.slots.get_mut(usize::from(key.0));
-        // Nearly always: ids count up.
+        // Fast path: ids count up.
         if self.others.is_empty() && slot.is_some_and(|slot| slot.push(key.1, at)) {
             return true;
         }
@@ -129,7 +129,7 @@ impl<T: Copy> Ids<T> {
         is_new
     }
 
-    /// Notes the row of an id that has none yet.
+    /// Adds the row of an id that has none yet.
     fn insert(&mut self, id: u64, key: Key, at: T) {
         let slot = usize::from(key.0);
         if slot >= self.slots.len() {
@@ -148,7 +148,7 @@ mod tests {
     use crate::index::index;
     use proptest::prelude::*;
 
-    /// Ids as a map has them.
+    /// Compares the ids with a map.
     fn check(ids: &[(u16, u64, u16)]) {
         let id = |&(slot, number, tag): &(u16, u64, u16)| u64::from(tag) << 48 | u64::from(slot) << 36 | number;
         let all: Vec<u64> = ids.iter().map(id).collect();

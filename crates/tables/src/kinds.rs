@@ -1,4 +1,4 @@
-//! The tables: one line for each kind of event, with the states of which the times are kept.
+//! The tables: one line for each kind of event, with the states whose times are kept.
 
 use super::contexts::ContextName;
 use super::event::{Event, Fields, Head};
@@ -9,13 +9,13 @@ use journal::format::record::Symbol;
 use nccl_events::event;
 use nccl_events::{Body, Kind, state};
 
-/// The fields of a kind, which has a table.
+/// The fields of a kind that has a table.
 pub trait InTable: Fields {
     fn table(events: &Events) -> &[Event<Self>];
     fn table_mut(events: &mut Events) -> &mut Vec<Event<Self>>;
-    /// The row as one of any kind.
+    /// Converts the row to a row of any kind.
     fn any(row: Row<Self>) -> EventRow;
-    /// The row of this kind, if it is one.
+    /// The row, if it is of this kind.
     fn of(row: EventRow) -> Option<Row<Self>>;
 }
 
@@ -86,7 +86,7 @@ macro_rules! tables {
                 match row { $(EventRow::$name(row) => self.$table.get_mut(row.index()).map(|event| &mut event.head),)* }
             }
 
-            /// Notes that an event entered a state; gives whether it is the first of its number.
+            /// Records that an event entered a state; returns whether it is the first with its number.
             #[inline]
             pub(super) fn enter(
                 &mut self,
@@ -100,7 +100,7 @@ macro_rules! tables {
                 }
             }
 
-            /// Adds an event; none where its table is full.
+            /// Adds an event; `None` if its table is full.
             #[inline]
             pub(super) fn push(&mut self, head: Head, rank: i32, body: &Body<Symbol>) -> Option<EventRow> {
                 match *body {
@@ -118,7 +118,7 @@ macro_rules! tables {
                 }
             }
 
-            /// The row that the next event of a kind will have; none where its table is full.
+            /// The row that the next event of a kind will have; `None` if its table is full.
             #[inline]
             pub(super) fn next(&self, kind: Kind) -> Option<EventRow> {
                 Some(match kind { $(Kind::$name => EventRow::$name(Row::new(self.$table.len())?),)* })
@@ -139,7 +139,7 @@ macro_rules! tables {
                 rows.into_iter().map(|(_, row)| row).collect()
             }
 
-            /// The last time of a state.
+            /// The last time of any state.
             pub fn last_state(&self) -> Option<u64> {
                 [$(self.$table.iter().filter_map(|event| event.states.last()).max(),)*].into_iter().flatten().max()
             }
@@ -152,7 +152,7 @@ macro_rules! tables {
                 $(for event in &mut self.$table { event.convert(clock); })*
             }
 
-            /// Gives each event's context its index, and turns ticks into nanoseconds where there is a clock.
+            /// Sets each event's context, and converts ticks to nanoseconds if there is a clock.
             pub(super) fn name_contexts(
                 &mut self,
                 name: impl Fn(ContextName) -> ContextName,

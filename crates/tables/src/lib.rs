@@ -1,7 +1,7 @@
-//! The journal of one process as tables: one for each kind of event, one row for each event.
+//! The journal of one process as tables: a table for each kind of event, a row for each event.
 //!
-//! A row holds start, stop, parent, context and thread, the descriptor's fields and the times of the kind's states. A
-//! [`Row`] names one; ids lead to rows.
+//! A row has start, stop, parent, context and thread, the descriptor's fields and the times of the kind's states. A
+//! [`Row`] identifies a row; ids are mapped to rows.
 
 #![cfg_attr(
     not(test),
@@ -65,9 +65,9 @@ pub type KernelPhase = fields::KernelPhase<Symbol>;
 
 #[derive(Clone, Copy, Debug)]
 pub struct GpuAt {
-    /// When it was written, or what [`GpuRecord`] says.
+    /// When the record was written, or the time that [`GpuRecord`] defines.
     pub time: u64,
-    /// What [`GpuRecord`] says; 0 for none.
+    /// The id that [`GpuRecord`] defines; 0 if there is none.
     pub id: u64,
     pub record: GpuRecord<Symbol>,
 }
@@ -75,17 +75,17 @@ pub struct GpuAt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
     pub slot: u16,
-    /// The system's thread id; 0 if the journal does not say.
+    /// The system's thread id; 0 if the journal does not have it.
     pub thread_id: u32,
-    /// Its name when it began.
+    /// The thread's name when it began.
     pub name: String,
 }
 
-/// The identity of a thread: its id, or its slot where the journal does not record one.
+/// The identity of a thread: its id, or its slot if the journal has no id.
 pub type ThreadKey = (u32, Option<u16>);
 
 impl Thread {
-    /// Its identity: a thread may have written in several slots.
+    /// The identity of the thread, which may have written in several slots.
     pub fn key(&self) -> ThreadKey {
         let slot = (self.thread_id == 0).then_some(self.slot);
         (self.thread_id, slot)
@@ -94,7 +94,7 @@ impl Thread {
 
 #[derive(Clone, Copy, Debug)]
 pub struct CommCall {
-    /// An index in [`Tables::contexts`]; `None` where that is not recorded.
+    /// An index in [`Tables::contexts`]; `None` if not recorded.
     pub context: Option<u32>,
     pub is_init: bool,
     /// The calling thread: an index in [`Tables::threads`].
@@ -112,27 +112,27 @@ pub struct Context {
 
 #[derive(Debug, Default)]
 pub struct Tables {
-    /// The id of the process, as it saw it itself; 0 if the journal does not say.
+    /// The process id as the process itself saw it; 0 if the journal does not have it.
     pub process_id: u32,
-    /// The events, by kind. In each table they are in the order of the journal: slot by slot, in time within a slot.
+    /// The events by kind. Each table is in the order of the journal: slot by slot, by time within a slot.
     pub events: Events,
     pub threads: Vec<Thread>,
     /// The communicator ranks, in order of creation.
     pub contexts: Vec<Context>,
-    /// The calls that made and ended them.
+    /// The calls that created and ended communicator ranks.
     pub comm_calls: Vec<CommCall>,
-    /// The clock pairs, by ticks.
+    /// The clock pairs, sorted by ticks.
     pub clock_pairs: Vec<ClockPair>,
     pub counts: Counts,
-    /// The first and last time seen in any record; (0, 0) without records.
+    /// The first and last time in any record; (0, 0) without records.
     pub span: (u64, u64),
-    /// The tag in the ids that this process made; 0 where it is not known.
+    /// The tag in the ids that this process made; 0 if unknown.
     pub process_tag: u16,
     pub removed: Removed,
     pub switches: Vec<SwitchAt>,
     /// When starts that were not selected were last counted.
     pub last_not_selected: Option<u64>,
-    /// What was found out about GPUs, in the order of the journal.
+    /// Records about GPUs, in the order of the journal.
     pub gpu: Vec<GpuAt>,
     ids: Ids<EventRow>,
     context_ids: Ids<u32>,
@@ -178,7 +178,7 @@ impl Tables {
         F::table(&self.events).iter().enumerate().filter_map(|(at, event)| Some((Row::new(at)?, event)))
     }
 
-    /// The context of an event as NCCL passed it.
+    /// The id of an event's context as NCCL passed it.
     pub fn context_of(&self, event: &Head) -> u64 {
         match event.context.number() {
             Some(number) => self.context_names.id(number),
@@ -192,20 +192,20 @@ impl Tables {
         self.context_ids.get(id, context_key(id), is_of)
     }
 
-    /// Which calls and operations of a rank were recorded, not counting losses. Where some were not, their order says
+    /// Which calls and operations of a rank were recorded, not counting losses. Unless all were, their order means
     /// nothing.
     pub fn coverage(&self, context: u32) -> Coverage {
         let context = self.contexts.get(index(context)).map_or(0, |context| context.id);
         Coverage::of(&self.switches, &self.removed, context)
     }
 
-    /// Whether an event is of a communicator of another process (PXN): its context is none of ours.
+    /// Whether an event belongs to a communicator of another process (PXN): its context is not this process's.
     pub fn is_of_foreign_context(&self, event: &Head) -> bool {
         event.context_at().is_none() && !self.is_own_context(self.context_of(event))
     }
 
-    /// Whether a proxy operation is work for a communicator of another process (PXN): its context is none of ours, or
-    /// it names another process. NCCL 2.23 gives such a transfer the context of a communicator of ours.
+    /// Whether a proxy operation is work for a communicator of another process (PXN): its context is not this
+    /// process's, or it names another process. NCCL 2.23 gives such a transfer a context of this process.
     #[inline]
     pub fn is_foreign(&self, op: &Event<ProxyOp>) -> bool {
         self.names_another_process(op) || self.is_of_foreign_context(op)
@@ -216,7 +216,7 @@ impl Tables {
         tag != 0 && self.process_tag != 0 && tag != self.process_tag
     }
 
-    /// Whether NCCL names another process in a proxy operation.
+    /// Whether a proxy operation names another process.
     #[inline]
     pub fn names_another_process(&self, op: &Event<ProxyOp>) -> bool {
         let origin = u32::try_from(op.fields.pid).unwrap_or(0);
@@ -233,7 +233,7 @@ impl Tables {
         self.comm_calls.iter().any(|call| !call.is_init && call.context == Some(context))
     }
 
-    /// When a communicator rank began: when its `init` returned, where that is recorded.
+    /// When a communicator rank began: the end of its `init`, if recorded.
     pub fn began(&self, context: u32) -> Option<u64> {
         self.comm_calls.iter().find(|call| call.is_init && call.context == Some(context)).map(|call| call.end)
     }
@@ -244,7 +244,7 @@ impl Tables {
         self.threads.iter().position(|one| Some(one.key()) == key).map_or(thread, index_u32)
     }
 
-    /// Turns every time from ticks into CLOCK_MONOTONIC nanoseconds.
+    /// Converts all times from ticks to CLOCK_MONOTONIC nanoseconds.
     pub fn to_nanoseconds(&mut self, clock: &HostClock) {
         let mut clock = clock.reader();
         self.events.convert(&mut clock);
@@ -283,13 +283,13 @@ impl<F: InTable> Index<Row<F>> for Tables {
     }
 }
 
-/// Where an event id goes in [`Ids`].
+/// The place of an event id in [`Ids`].
 const fn event_key(id: u64) -> Key {
     let id = EventId::from_raw(id);
     (id.slot(), id.sequence())
 }
 
-/// Where a context id goes in [`Ids`].
+/// The place of a context id in [`Ids`].
 const fn context_key(id: u64) -> Key {
     let id = ContextId::from_raw(id);
     (id.slot(), id.sequence())

@@ -1,4 +1,4 @@
-//! Collectives, sends and receives: what all operations have.
+//! Collectives, sends and receives: fields common to all operations.
 
 use std::ops::Deref;
 
@@ -6,7 +6,7 @@ use crate::{CeColl, Coll, EventRow, Head, P2p, Row, Tables};
 use journal::format::record::Symbol;
 use nccl_events::Kind;
 
-/// A Coll, P2p or CeColl (which has no children that tell when it ran).
+/// A Coll, P2p or CeColl. A CeColl has no children that show when it ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OperationRow {
     Coll(Row<Coll>),
@@ -51,7 +51,7 @@ pub struct Operation<'a> {
     pub func: Symbol,
     pub count: u64,
     pub datatype: Symbol,
-    /// The launch plan (one kernel) of a Coll or P2p: the handle of its Group; 0 for none.
+    /// The launch plan (one kernel) of a Coll or P2p: the handle of its Group; 0 if there is none.
     pub plan: u64,
 }
 

@@ -1,22 +1,22 @@
-//! A row of a typed table, by number.
+//! A row number of a typed table.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 
-/// A row of the table of events with the fields `F`. Four bytes, as an `Option` too.
+/// A row of the table of events with the fields `F`. Takes four bytes, even in an `Option`.
 pub struct Row<F>(NonZeroU32, PhantomData<fn() -> F>);
 
 impl<F> Row<F> {
-    /// The row at an index; none where a table has no room for it.
+    /// The row at an index; `None` if the index does not fit.
     #[inline]
     pub(super) fn new(index: usize) -> Option<Self> {
         let number = u32::try_from(index).ok()?.checked_add(1)?;
         Some(Self(NonZeroU32::new(number)?, PhantomData))
     }
 
-    /// Where it is in its table, from 0.
+    /// Index in the table, from 0.
     #[inline]
     pub fn index(self) -> usize {
         crate::index::index(self.0.get() - 1)

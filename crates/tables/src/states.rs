@@ -1,13 +1,13 @@
-//! What is kept of the states of an event.
+//! Storage for the states of an event.
 
 use clocks::ticks::ClockReader;
 
 /// The time of a state that was not seen.
 const UNSEEN: u64 = u64::MAX;
 
-/// The times of an event's states, and the one number that they carry.
+/// The times of an event's states, and the number that the states carry.
 pub trait States: Clone + Copy + Default + std::fmt::Debug {
-    /// When the state with an index was entered.
+    /// When the state with this index was entered.
     fn time(&self, index: usize) -> Option<u64>;
     fn set_time(&mut self, index: usize, time: u64);
     fn value(&self) -> u64;
@@ -17,7 +17,7 @@ pub trait States: Clone + Copy + Default + std::fmt::Debug {
     fn convert(&mut self, clock: &mut ClockReader<'_>);
 }
 
-/// Of a kind of which no state is kept.
+/// For kinds without kept states.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoStates;
 
@@ -46,7 +46,7 @@ impl States for NoStates {
     fn convert(&mut self, _clock: &mut ClockReader<'_>) {}
 }
 
-/// The times of `N` states at a time, and a number.
+/// `N` time slots for states, and a number.
 #[derive(Clone, Copy, Debug)]
 pub struct StateTimes<const N: usize> {
     times: [u64; N],

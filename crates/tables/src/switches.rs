@@ -1,27 +1,27 @@
-//! What of a process was recorded when: recording may be switched while the job runs.
+//! What was recorded of a process when: recording can be switched while the job runs.
 
 use journal::reader::Removed;
 use nccl_events::Kind;
 use nccl_events::control::{Cause, Span, StepSwitch, Switch};
 
-/// The kinds by which operations of ranks are counted and compared.
+/// The kinds from which the operations of ranks are counted and compared.
 const COMPARED: u32 =
     Kind::CollApi.mask() | Kind::P2pApi.mask() | Kind::Coll.mask() | Kind::P2p.mask() | Kind::CeColl.mask();
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchAt {
-    /// In ticks, then in nanoseconds.
+    /// In ticks until converted, then in nanoseconds.
     pub time: u64,
     /// The context of the rank that a step range switched; 0 for the whole process.
     pub context: u64,
-    /// The thread that called then, where it was for one rank: an index in [`super::Tables::threads`].
+    /// The calling thread, if one rank was switched: an index in [`super::Tables::threads`].
     pub thread: Option<u32>,
     pub switch: Switch,
 }
 
 impl SwitchAt {
-    /// Whether from here on there are other calls or operations of the process than before: their order says
-    /// nothing then. Step ranges of a rank are another matter ([`Coverage`]).
+    /// Whether other calls or operations are recorded from here on than before, so that their order means nothing. Step
+    /// ranges of a rank are handled by [`Coverage`].
     pub const fn breaks_order(&self) -> bool {
         let Switch { before, after, cause } = self.switch;
         match cause {
@@ -30,12 +30,12 @@ impl SwitchAt {
         }
     }
 
-    /// Whether there are calls of the process that are not in the recording.
+    /// Whether some of the process's calls are missing from the recording.
     pub const fn leaves_out(&self) -> bool {
         self.breaks_order() || matches!(self.switch.cause, Cause::Steps(_))
     }
 
-    /// What a step range did to a rank.
+    /// The effect of a step range on a rank.
     pub const fn step_switch(&self) -> Option<StepSwitch> {
         match self.switch.cause {
             Cause::Steps(step_switch) => Some(step_switch),
@@ -47,16 +47,16 @@ impl SwitchAt {
 /// Which calls of a rank were recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Coverage {
-    /// All, from the first one on.
+    /// All calls, from the first one on.
     Whole,
-    /// The collectives of these ranges: the same on all ranks that say so.
+    /// The collectives of these ranges, which are the same on all ranks that state them.
     StepRanges(Vec<Span>),
-    /// Some calls are missing, and nothing shows which.
+    /// Some calls are missing, and it is unknown which.
     Unknown,
 }
 
 impl Coverage {
-    /// Of the rank with a context.
+    /// The coverage of the rank with this context.
     pub fn of(switches: &[SwitchAt], removed: &Removed, context: u64) -> Self {
         let switches = switches.iter();
         if removed.segments > 0 || switches.clone().any(SwitchAt::breaks_order) {

@@ -1,4 +1,4 @@
-//! What can go wrong while writing.
+//! Errors of writing parts and archives.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ pub enum Error {
     Journal(#[from] journal::reader::Error),
     #[error("{}: {source}", path.display())]
     Otf2 { path: PathBuf, source: otf2::Error },
-    /// The time limit was reached: nothing was changed, the journal is still there.
+    /// The time limit was reached. Nothing was changed, and the journal still exists.
     #[error("{}: the time limit was reached before all was written; `nccl-otf2 finalize` writes it from the journal", path.display())]
     Deadline { path: PathBuf },
-    /// A part's manifest, or another of its files, cannot be understood or made.
+    /// A part's manifest or another of its files cannot be parsed or made.
     #[error("{}: {reason}", path.display())]
     Manifest { path: PathBuf, reason: String },
     #[error(
@@ -25,7 +25,7 @@ pub enum Error {
         path.display()
     )]
     ManifestFormat { path: PathBuf, found: u32, known: u32 },
-    /// Parts cannot be written with other options: what they were written from is gone. Nothing was changed.
+    /// Parts cannot be written with other options because their journals are gone. Nothing was changed.
     #[error(
         "{} of the parts cannot be written again, nothing was changed: their journals were removed when they were written \
          (NCCL_OTF2_KEEP_JOURNAL=1, `nccl-otf2 run --keep-journal` and `nccl-otf2 finalize --keep-journal` keep them) or lie on \
@@ -35,7 +35,7 @@ pub enum Error {
     )]
     Removed {
         count: usize,
-        /// Where the journal of the first would be.
+        /// Where the journal of the first part would be.
         first: PathBuf,
     },
     #[error(
@@ -49,12 +49,12 @@ pub enum Error {
     Busy { path: PathBuf },
     #[error("{}: this process was not heard of for a minute, and another has taken over: nothing was put in place (run `nccl-otf2 finalize` again)", path.display())]
     TakenOver {
-        /// The file that says who has it now, if it is there.
+        /// The lock file that names the new holder, if it exists.
         path: PathBuf,
     },
 }
 
-/// Says what was being done with which file when the system refused.
+/// Names the failed operation and its file in an I/O error.
 pub(crate) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::Io { operation, path, source }

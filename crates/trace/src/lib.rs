@@ -1,4 +1,4 @@
-//! Journals become OTF2 archives. No global state; the same code in the plugin and in the tool.
+//! Turns journals into OTF2 archives. No global state; the plugin and the tool share this code.
 
 #![cfg_attr(
     not(test),

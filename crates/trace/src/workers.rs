@@ -1,4 +1,4 @@
-//! Does the same for many parts with several threads, within a bound of memory.
+//! Runs a function over many parts with several threads, within a memory budget.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use rayon::ThreadPoolBuilder;
 use crate::error::Error;
 use crate::part::manifest::Manifest;
 
-/// Memory that one worker at least may plan with, whatever the system says is free.
+/// Least budget, whatever the system reports as free.
 const LEAST_BUDGET_BYTES: u64 = 256 << 20;
 
-/// How many threads, and how much memory all of them together plan with.
+/// The number of threads, and the memory budget that all of them share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Workers {
     threads: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// With `threads` threads, `None` for one a core; half of the memory that is free now.
+    /// `None` means one thread per core. The budget is half of the memory that is free now.
     pub(crate) fn new(threads: Option<NonZeroUsize>) -> Self {
         let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Self {
@@ -30,9 +30,9 @@ impl Workers {
         }
     }
 
-    /// What `work` makes of each number below `weights.len()`, in their order. The heaviest begin first, and wait
-    /// until their weight (bytes of memory) fits into the budget beside what is under way; one that is larger than
-    /// the budget is done alone.
+    /// Applies `work` to each number below `weights.len()`; results are in order. The heaviest start first, and wait
+    /// until their weight (bytes of memory) fits into the budget beside the running ones; one heavier than the budget
+    /// runs alone.
     pub(crate) fn map<T: Send + Sync>(&self, weights: &[u64], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
         let mut order: Vec<usize> = (0..weights.len()).collect();
         small_sort::sort_by_key(&mut order, |&at| std::cmp::Reverse(weights.get(at).copied()));
@@ -45,7 +45,7 @@ impl Workers {
                 let _made_once = slot.set(work(at));
             }
         };
-        // The threads have ended when this returns: the plugin's code may be unloaded soon after.
+        // All threads have ended on return: the plugin's code may be unloaded soon after.
         let done = ThreadPoolBuilder::new().num_threads(threads).build_scoped(
             |thread| journal::host::without_signals(|| thread.run()),
             |pool| {
@@ -62,14 +62,14 @@ impl Workers {
         made.into_iter().filter_map(OnceLock::into_inner).collect()
     }
 
-    /// The manifests of parts, in their order; locations whose event files are lost have no events.
+    /// The manifests of parts, in order; locations with lost event files have no events.
     pub(crate) fn read_manifests(&self, parts: &[PathBuf]) -> Vec<Result<Manifest, Error>> {
         let read = |at: usize| Manifest::read_with_events(parts.get(at).map(PathBuf::as_path).unwrap_or("".as_ref()));
         self.map(&vec![0; parts.len()], read)
     }
 }
 
-/// Does one thing in a thread and another one here. Where the system refuses a thread, one after the other.
+/// Runs one function in a new thread and another here; one after the other if the system refuses a thread.
 pub(crate) fn beside<A: Send, B>(other: impl Fn() -> A + Sync, own: impl FnOnce() -> B) -> (A, B) {
     std::thread::scope(|scope| {
         let name = "nccl-otf2-links".to_owned();
@@ -90,7 +90,7 @@ struct Budget {
     freed: Condvar,
 }
 
-/// Some of a budget; given back when dropped.
+/// A share of a budget; released when dropped.
 struct Share<'a> {
     budget: &'a Budget,
     bytes: u64,
@@ -101,7 +101,7 @@ impl Budget {
         Self { bytes, used: Mutex::new(0), freed: Condvar::new() }
     }
 
-    /// Waits until that many bytes are free. More than the whole budget counts as all of it.
+    /// Waits until that many bytes are free. A request above the whole budget takes all of it.
     fn take(&self, bytes: u64) -> Share<'_> {
         let bytes = bytes.min(self.bytes);
         let mut used = self.used.lock();
@@ -119,8 +119,8 @@ impl Drop for Share<'_> {
     }
 }
 
-/// Memory that can be had without taking it from others: what the kernel says, and what the job's control group
-/// leaves (Slurm's, say).
+/// Memory that is available without taking it from others: the kernel's estimate, and the rest of the job's control
+/// group (Slurm's, for example).
 fn free_memory_bytes() -> u64 {
     let free = std::fs::read_to_string("/proc/meminfo").unwrap_or_default().lines().find_map(|line| {
         let number = line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?;

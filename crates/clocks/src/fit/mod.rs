@@ -1,26 +1,26 @@
-//! Finds lines within bounds: a quantity drifts at a limited rate, and at some places its value is known to be at
-//! least or at most something.
+//! Finds lines within bounds: a quantity drifts at a limited rate, and at some points its value has a known lower or
+//! upper bound.
 //!
 //! ```text
 //!   y │   ▾     ▾  ▾        ▾ upper bounds    A line is the pair of its values (p, q) at the two ends. Each bound,
-//!     │ p̂┌ ─ ─ ─ ─ ─ ─ ─ ─ ┐q̂                 and the limits of the slope, cut a half-plane off; what is left is a
+//!     │ p̂┌ ─ ─ ─ ─ ─ ─ ─ ─ ┐q̂                 and the limits of the slope, cut a half-plane off; the rest is a
 //!     │  ┤═════════════════├  the line        convex polygon (`Bounds::lines`), and the truth is in it.
 //!     │ p̌└ ─ ─ ─ ─ ─ ─ ─ ─ ┘q̌
 //!     │    ▴    ▴      ▴     lower bounds
 //!     └──┴─────────────────┴── x
 //! ```
 //!
-//! * [`Bounds::line`] returns the middle of the polygon's bounding box, and how far the truth can be from it. It keeps
-//!   all bounds, because each weighs p and q with positive weights that add up to 1.
+//! * [`Bounds::line`] returns the middle of the polygon's bounding box, and the largest distance to the truth. This
+//!   line keeps all bounds, because each bound weighs p and q with positive weights that add up to 1.
 //! * [`Bounds::piecewise`] returns several joined lines where no single line keeps all bounds.
-//! * [`Bounds::ends`] returns the box itself, with the least slack where bounds contradict each other.
+//! * [`Bounds::ends`] returns the box itself, with the least slack if bounds contradict each other.
 
 mod piecewise_fit;
 
 pub use piecewise_fit::PiecewiseFit;
 
-/// A bound at `x`, both against a beginning of the caller's: small numbers, because a time since 1970 does not fit an
-/// `f64`.
+/// A bound at `x`. Both coordinates are relative to an origin of the caller's, because a time since 1970 does not fit
+/// an `f64`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     pub x: f64,
@@ -29,47 +29,47 @@ pub struct Point {
 
 pub type Range = (f64, f64);
 
-/// A line, by its values at the two ends.
+/// A line, given by its values at the two ends.
 type Line = (f64, f64);
 
-/// What the values of a line are known to be, `x` from 0 on.
+/// Bounds on the values of a line; `x` starts at 0.
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
     pub lower: Vec<Point>,
     pub upper: Vec<Point>,
 }
 
-/// A line, and how far the truth can be from it.
+/// A line, and the largest distance to the truth.
 #[derive(Clone, Copy, Debug)]
 pub struct Fit {
     /// The value at 0.
     pub first: f64,
     /// The value at the other end.
     pub last: f64,
-    /// No line that keeps all bounds is further off.
+    /// No line within the bounds is further away.
     pub residual: f64,
 }
 
-/// The values that lines within bounds can have at the two ends.
+/// The ranges of values at the two ends of lines within bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends {
     pub first: Range,
     pub last: Range,
-    /// By how much the bounds had to be widened.
+    /// How much the bounds had to be widened.
     pub slack: f64,
 }
 
-/// Comparisons allow for the rounding of numbers up to some hours in ns.
+/// Comparisons tolerate the rounding of values up to some hours in ns.
 const TOLERANCE: f64 = 0.01;
 
-/// Further than any bound, but not so far that it costs precision.
+/// Beyond any bound, but small enough to keep precision.
 const FAR: f64 = 1e13;
 
 pub const OPEN: Range = (f64::NEG_INFINITY, f64::INFINITY);
 
 impl Bounds {
-    /// The lines from 0 to `length` that keep all bounds, widened by `slack`: a polygon of values at both ends. `start`
-    /// is the range of values at 0, `slopes` that of the slope.
+    /// The lines from 0 to `length` within all bounds widened by `slack`: a polygon of values at both ends. `start` is
+    /// the range of values at 0, `slopes` the range of slopes.
     fn lines(&self, length: f64, start: Range, slopes: Range, slack: f64) -> Vec<Line> {
         let ((low, high), (least, most)) = (start, slopes);
         let mut polygon = vec![
@@ -91,8 +91,8 @@ impl Bounds {
         polygon
     }
 
-    /// The line within all bounds from 0 to `length` with a slope of at most `drift` up or down; `None` if there is
-    /// none. If the bounds do not limit the slope, the line is level where a level one keeps them.
+    /// The line within all bounds from 0 to `length`, with a slope of at most `drift` up or down; `None` if there is
+    /// none. If the bounds do not limit the slope but allow a level line, the line is level.
     pub fn line(&self, length: f64, drift: f64) -> Option<Fit> {
         let reach = |bound: &Point| drift * bound.x;
         let lowest = range(self.lower.iter().map(|bound| bound.y - reach(bound))).1;
@@ -119,8 +119,8 @@ impl Bounds {
         Some(Fit { first: line.0, last: line.1, residual: off(line.0, first).max(off(line.1, last)) })
     }
 
-    /// The values at both ends of the lines from 0 to `length` with these slopes that keep all bounds, widened by the
-    /// least slack that leaves some.
+    /// The values at both ends of the lines from 0 to `length` with these slopes, within all bounds widened by the
+    /// least slack that allows a line.
     pub fn ends(&self, length: f64, slopes: Range) -> Ends {
         least_slack(FAR, |slack| self.ends_with(length, slopes, slack)).unwrap_or(Ends {
             first: OPEN,
@@ -142,15 +142,15 @@ impl Bounds {
         })
     }
 
-    /// Forgets bounds that others imply: only the corners of their convex hulls count.
+    /// Removes bounds that others imply: only the corners of their convex hulls count.
     pub fn reduce(&mut self) {
         hull(&mut self.upper, 1.0);
         hull(&mut self.lower, -1.0);
     }
 }
 
-/// The result of `attempt` with no slack, else with the least slack for which there is one (to 1, and to 1 %); `None`
-/// if there is none up to about `most`.
+/// The result of `attempt` without slack, else with the least slack that gives a result (to within 1, or 1 %); `None`
+/// if none up to about `most` does.
 pub fn least_slack<T>(most: f64, attempt: impl Fn(f64) -> Option<T>) -> Option<T> {
     if let Some(found) = attempt(0.0) {
         return Some(found);
@@ -203,7 +203,7 @@ fn middle((low, high): Range) -> f64 {
     low + (high - low) / 2.0
 }
 
-/// The lowest corners of points (`side` 1), or the highest (−1). A line that passes all corners passes all points.
+/// Keeps the corners of the lower hull (`side` 1) or upper hull (−1): a line that passes all corners passes all points.
 fn hull(points: &mut Vec<Point>, side: f64) {
     small_sort::sort_by(points, |a, b| a.x.total_cmp(&b.x).then((side * a.y).total_cmp(&(side * b.y))));
     points.dedup_by_key(|point| point.x);
@@ -231,7 +231,7 @@ mod tests {
         let bounds = |lower: &[_], upper: &[_]| Bounds { lower: points(lower), upper: points(upper) };
         let ends = bounds(&[(0.0, 4.0), (100.0, 6.0)], &[(0.0, 10.0), (100.0, 12.0)]).ends(100.0, (-1.0, 1.0));
         assert_eq!((ends.first, ends.last), ((4.0, 10.0), (6.0, 12.0)));
-        // A limit of the slope reaches from where something is known to where nothing is.
+        // The slope limit extends knowledge from known to unknown places.
         let ends = bounds(&[(50.0, 4.0)], &[(50.0, 10.0)]).ends(100.0, (-0.1, 0.1));
         assert_eq!((ends.first, ends.last), ((-1.0, 15.0), (-1.0, 15.0)));
         assert_eq!(bounds(&[], &[(5.0, 4.0)]).ends(100.0, (-0.1, 0.1)).first.0, f64::NEG_INFINITY);

@@ -1,24 +1,24 @@
-//! Finds few joined lines where no single line keeps all bounds, because the drift changed in between.
+//! Finds a few joined lines where no single line is within all bounds, because the drift changed.
 //!
 //! ```text
-//!   y │    ▾   ▾      ▾           The tube: between what the value lies at each bound, by all bounds together and the
-//!     │  ════════╤════╗▾          limit of the drift. A line continues as long as it can; the next begins at its end.
+//!   y │    ▾   ▾      ▾           The tube: the range of the value at each bound, from all bounds together and the
+//!     │  ════════╤════╗▾          drift limit. A line continues as far as it can; the next begins at its end.
 //!     │    ▴  ▴   ▴    ╚══
 //!     │           knot  ▴
 //!     └──────────────────── x
 //! ```
 //!
-//! Each knot is in the middle of where the bend can be, or two knots stand at its ends. Its value is in the middle of
-//! what all bounds before and after leave, so the lines keep all of them. The residual does not assume that the truth
-//! consists of lines: it is the distance to the farther side of the tube.
+//! Each knot is in the middle of the range where the bend can be, or two knots are at its ends. The value at a knot is
+//! in the middle of what all bounds before and after allow, so the lines are within all bounds. The residual does not
+//! assume that the truth consists of lines: it is the distance to the farther side of the tube.
 
 use super::{Bounds, Point, Range, TOLERANCE, cut, middle, range};
 
-/// Joined lines, and how far the truth can be from them.
+/// Joined lines, and the largest distance to the truth.
 #[derive(Clone, Debug)]
 pub struct PiecewiseFit {
     pub knots: Vec<Point>,
-    /// The truth is no further off at any bound.
+    /// Largest distance to the truth at any bound.
     pub residual: f64,
 }
 
@@ -35,7 +35,7 @@ impl Gap {
         self.high = self.high.min(high);
     }
 
-    /// Narrows by a neighbour: the value drifts no faster than it can.
+    /// Narrows the gap by a neighbour, given the limit of the drift.
     fn reach(&mut self, neighbour: Option<Self>, drift: f64) {
         if let Some(neighbour) = neighbour {
             let reach = drift * (self.x - neighbour.x).abs();
@@ -49,7 +49,7 @@ impl Gap {
 }
 
 impl Bounds {
-    /// Joined lines within all bounds whose slopes are at most `drift` up or down; `None` where bounds contradict each
+    /// Joined lines within all bounds, with slopes of at most `drift` up or down; `None` if bounds contradict each
     /// other.
     pub fn piecewise(&self, drift: f64) -> Option<PiecewiseFit> {
         let tube = Tube::of(self, drift)?;
@@ -78,13 +78,13 @@ impl Bounds {
     }
 }
 
-/// The gap at each bound, in their order.
+/// The gaps at all bounds, in order.
 struct Tube {
     gaps: Vec<Gap>,
     drift: f64,
 }
 
-/// Whether a line has to begin where the one before ends.
+/// Whether a line must begin where the previous one ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Joint {
     Joined,
@@ -92,7 +92,7 @@ enum Joint {
 }
 
 impl Tube {
-    /// `None` where some bounds contradict each other.
+    /// `None` if bounds contradict each other.
     fn of(bounds: &Bounds, drift: f64) -> Option<Self> {
         let gap = |point: &Point, (low, high): Range| Gap { x: point.x, low, high };
         let lower = bounds.lower.iter();
@@ -122,13 +122,13 @@ impl Tube {
         gaps.iter().all(holds).then_some(Self { gaps, drift })
     }
 
-    /// The same from the end to the beginning.
+    /// The tube with reversed `x`.
     fn mirrored(&self) -> Self {
         let gaps = self.gaps.iter().rev();
         Self { gaps: gaps.map(|gap| Gap { x: -gap.x, ..*gap }).collect(), drift: self.drift }
     }
 
-    /// The lines through the gaps from one to another that begin in a range.
+    /// The lines through all gaps from `begin` to `end` that start within `from`.
     fn lines(&self, begin: usize, end: usize, from: Range) -> Option<Vec<(f64, f64)>> {
         let gaps = self.gaps.get(begin..=end)?;
         let (first, last) = (gaps.first()?.x, gaps.last()?.x);
@@ -140,7 +140,7 @@ impl Tube {
         Some(bounds.lines(last - first, from, (-self.drift, self.drift), 0.0))
     }
 
-    /// How far a line that begins at `begin` can go, and where it can end.
+    /// The last gap that a line starting at `begin` can reach, and the range of values there.
     fn reach(&self, begin: usize, from: Range) -> Option<(usize, Range)> {
         let try_to = |end: usize| {
             let lines = self.lines(begin, end, from)?;
@@ -166,7 +166,7 @@ impl Tube {
         Some(good)
     }
 
-    /// The places where lines end that are each as long as can be, from the front.
+    /// Where lines end, if each is as long as possible, from the front.
     fn knots(&self, joint: Joint) -> Option<Vec<usize>> {
         let mut knots = vec![0];
         let mut at = (0, self.gaps.first()?.range());
@@ -180,7 +180,7 @@ impl Tube {
         Some(knots)
     }
 
-    /// The range of values at each knot with which lines go through all gaps.
+    /// For each knot, the range of values that allows lines through all gaps.
     fn ranges(&self, knots: &[usize]) -> Option<Vec<Range>> {
         let mut ranges = vec![self.gaps.get(*knots.first()?)?.range()];
         let mut all = Vec::with_capacity(knots.len());
@@ -193,7 +193,7 @@ impl Tube {
             ranges.push(range(lines.iter().map(|line| line.1)));
             all.push(lines);
         }
-        // From behind: what is left of each when those after it are what they are.
+        // Backwards: narrows each range to what the later ones allow.
         for (at, lines) in all.iter_mut().enumerate().rev() {
             let &(low, high) = ranges.get(at + 1)?;
             cut(lines, |line| line.1 - high);
@@ -204,8 +204,8 @@ impl Tube {
         ranges.iter().all(holds).then_some(ranges)
     }
 
-    /// Knots, and the range of values at each: in the middle of where each bend can be; else two for each; else those
-    /// of lines that are joined from the front, which there always are.
+    /// Knots, and the range of values at each: in the middle of where each bend can be; else two for each bend; else
+    /// the knots of lines joined from the front, which always exist.
     fn places(&self) -> Option<(Vec<usize>, Vec<Range>)> {
         let ends = self.knots(Joint::Free)?;
         let last = self.gaps.len().checked_sub(1)?;

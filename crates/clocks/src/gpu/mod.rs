@@ -1,5 +1,5 @@
-//! Maps GPU times to CLOCK_MONOTONIC nanoseconds: NCCL's stamps of the GPU's timer by bounds ([`stamps`]), times of
-//! CUPTI and of CUDA events by samples ([`samples`]).
+//! Maps GPU times to CLOCK_MONOTONIC nanoseconds: NCCL's stamps of the GPU's timer by bounds ([`stamps`]), times from
+//! CUPTI and CUDA events by samples ([`samples`]).
 
 pub mod samples;
 pub mod stamps;
@@ -14,18 +14,18 @@ use super::piecewise::{Piecewise, unsigned};
 pub enum GpuCalibration {
     #[default]
     None,
-    /// Between lower and upper bounds; no mapped stamp is further off than the residual.
+    /// Between lower and upper bounds; the residual is the largest error of a mapped stamp.
     Bounded,
-    /// Between lower and upper bounds, by several lines: the timer changed its pace. The same residual.
+    /// Between lower and upper bounds, by several lines: the timer changed its rate. Residual as for `Bounded`.
     Piecewise,
     /// Stamps, but no launch to bound them from below.
     UpperOnly,
-    /// The bounds contradict each other by the residual; the upper one is used.
+    /// The bounds contradict each other by the residual; the upper ones are used.
     Inconsistent,
 }
 
 impl GpuCalibration {
-    /// All that a clock of a GPU with stamps can be.
+    /// All calibrations of a GPU clock with stamps.
     pub const ALL: [Self; 4] = [Self::Bounded, Self::Piecewise, Self::UpperOnly, Self::Inconsistent];
 
     pub const fn name(self) -> &'static str {
@@ -39,23 +39,23 @@ impl GpuCalibration {
     }
 }
 
-/// How well a GPU's clock is known; written into the archive.
+/// The quality of a GPU's clock; written into the archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GpuQuality {
     pub calibration: GpuCalibration,
-    /// How far off a mapped stamp can be, see [`GpuCalibration`]; 0 where unknown.
+    /// Largest error of a mapped stamp, see [`GpuCalibration`]; 0 if unknown.
     pub residual_ns: u64,
-    /// By how many ns in a second the host's clock is faster than the GPU's timer, from the first knot to the last.
+    /// How much faster the host's clock is than the GPU's timer, in ns per second, from first to last knot.
     pub drift_ppb: i64,
     pub lines: u64,
-    /// How many bounds from below and from above it was found by.
+    /// Number of lower and upper bounds used.
     pub bounds: (u64, u64),
-    /// How many of those are times of kernels, from CUPTI or CUDA events.
+    /// Number of these bounds that are times of kernels, from CUPTI or CUDA events.
     pub kernel_bounds: u64,
-    /// How much further off those were allowed to be than their clock is known, to fit what callbacks say.
+    /// How far kernel bounds were widened, beyond the error of their clock, to agree with callbacks.
     pub kernel_slack_ns: u64,
-    /// There were such, but they contradict what callbacks say, and were not used.
+    /// Kernel times contradicted the callbacks, and were not used.
     pub kernels_contradict: bool,
 }
 
@@ -82,7 +82,7 @@ impl GpuClock {
         unsigned(self.map.at(gpu_ns.into()))
     }
 
-    /// The last host time at which the stamp can have been taken; `None` unless one line keeps all bounds.
+    /// The latest host time at which the stamp can have been taken; `None` unless one line is within all bounds.
     pub fn latest_ns(&self, gpu_ns: u64) -> Option<u64> {
         let is_line = self.quality.calibration == GpuCalibration::Bounded;
         let residual = self.map.uncertainty.filter(|_| is_line)?;

@@ -1,16 +1,16 @@
-//! Maps times of CUPTI and of CUDA events to host time, by samples: what a clock showed at a time of the host.
+//! Maps times from CUPTI and CUDA events to host time, by samples: readings of a clock at known host times.
 //!
 //! ```text
 //!  host │              ×╱       between two samples: their line
-//!       │        ╱×╱╱           beyond the first and the last: the usual pace
-//!       │   ╱╱×    ┆step        a step (the system's clock was set): a time in it is on the line before or on the one
-//!       │ ╱×                    after; if it can be on both, it is taken as in the middle
+//!       │        ╱×╱╱           beyond the first and the last: the usual rate
+//!       │   ╱╱×    ┆step        a step (the system's clock was set): a time in it is on the line before or after;
+//!       │ ╱×                    if it can be on both, the middle of the two is used
 //!       └──────────────── GPU
 //! ```
 //!
-//! A clock that was set back shows times twice. Such a time has no host time, unless both are close together. The
-//! stated uncertainty is the sum of the largest of a sample, of how far samples lie from the line of their
-//! neighbours, and of half of the distance between two possible host times.
+//! A clock that was set back shows times twice. Such a time has no host time, unless both candidates are close
+//! together. The stated uncertainty is the sum of the largest uncertainty of a sample, the largest distance of a sample
+//! from the line of its neighbours, and half the distance between two candidates.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::piecewise::{Beyond, Knot, Piecewise, Slope, unsigned};
 
-/// What a clock showed. Host times are CLOCK_MONOTONIC.
+/// A reading of a clock. Host times are CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     pub host_ns: u64,
     pub gpu_ns: u64,
-    /// It showed that at most this long before or after.
+    /// The clock was read at most this long before or after `host_ns`.
     pub uncertainty_ns: u64,
 }
 
@@ -34,57 +34,57 @@ impl Sample {
     }
 }
 
-/// How well a clock is known; written into the archive.
+/// The quality of a clock; written into the archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SampleQuality {
     pub samples: u64,
-    /// Samples left out because the host's time did not advance with them.
+    /// Samples left out because host time did not advance.
     pub unusable: u64,
-    /// How far samples lie from the line of their neighbours, at most; steps aside.
+    /// Largest distance of a sample from the line of its neighbours, not counting steps.
     pub residual_ns: u64,
     /// The largest uncertainty of a sample.
     pub uncertainty_ns: u64,
     pub steps: u64,
     pub largest_step_ns: u64,
-    /// By how many ns in a second it is faster than CLOCK_MONOTONIC.
+    /// How much faster the clock is than CLOCK_MONOTONIC, in ns per second.
     pub pace_ppb: i64,
 }
 
-/// A host time, and how far off it can be.
+/// A host time, and its largest error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
     pub host_ns: u64,
-    /// At most this far off, as far as the samples say.
+    /// Largest error, as far as the samples show.
     pub uncertainty_ns: u64,
 }
 
 /// Samples between which the clock was not set.
 #[derive(Debug)]
 struct Stretch {
-    /// From the clock's times to the host's.
+    /// From the clock's times to host times.
     map: Piecewise,
-    /// The last sample before and the first one after: at these host times the clock showed something else.
+    /// Host times of the last sample before and the first one after the stretch, which show other times.
     between: (i128, i128),
 }
 
-/// Turns the times of a clock into the host's.
+/// Converts the times of a clock to host times.
 #[derive(Debug, Default)]
 pub struct SampleClock {
     stretches: Vec<Stretch>,
     pub quality: SampleQuality,
 }
 
-/// CLOCK_MONOTONIC and other clocks of a host are slewed by up to 500 ppm each, together one part in 1000. More is a
-/// step.
+/// CLOCK_MONOTONIC and other clocks of a host are slewed by up to 500 ppm each, together one part in 1000. A larger
+/// difference is a step.
 const MOST_SLEW: i128 = 1000;
-/// Steps that are too small to matter, and that samples can feign.
+/// Smaller steps do not matter, and inaccurate samples can look like them.
 const SMALLEST_STEP_NS: i128 = 2000;
-/// A time with two possible host times that are further apart has none.
+/// A time is unknown if its two candidates for the host time are further apart.
 const MOST_DOUBT_NS: u64 = 1_000_000;
 
 impl SampleClock {
-    /// Makes the clock; the samples come in any order.
+    /// Makes the clock from samples in any order.
     pub fn of(mut samples: Vec<Sample>) -> Self {
         small_sort::sort_by_key(&mut samples, |sample| (sample.host_ns, sample.gpu_ns));
         let all = samples.len() as u64;
@@ -142,7 +142,7 @@ impl SampleClock {
         }
     }
 
-    /// When it showed this time; `None` if it never did, or if that is not known.
+    /// When the clock showed this time; `None` if never, or if unknown.
     pub fn place(&self, gpu_ns: u64) -> Option<Placed> {
         let mut places: Option<(u64, u64)> = None;
         let mut known = 0;
@@ -163,12 +163,12 @@ impl SampleClock {
     }
 }
 
-/// How fast a clock runs while it is not set: nanoseconds of the host by nanoseconds of the clock.
+/// The rate of a clock while it is not set: nanoseconds of the host per nanosecond of the clock.
 #[derive(Clone, Copy)]
 struct Pace(Slope);
 
 impl Pace {
-    /// That of all pieces which is in the middle, unless some go at that of the host. Fewer than two samples have none.
+    /// The median over all pairs of samples, or only over those near the host's rate, if any. `None` below two samples.
     fn of(samples: &[Sample]) -> Option<Self> {
         let mut paces: Vec<Self> = samples
             .windows(2)
@@ -189,7 +189,7 @@ impl Pace {
         (pace.0.run > 0).then_some(*pace)
     }
 
-    /// The host's time advances from one sample to the next.
+    /// Host time must advance from one sample to the next.
     fn between(from: Sample, to: Sample) -> Self {
         Self(Slope {
             rise: i128::from(to.host_ns) - i128::from(from.host_ns),
@@ -197,7 +197,7 @@ impl Pace {
         })
     }
 
-    /// How far a sample is from what the clock shows at this pace from another on.
+    /// Distance of sample `to` from the line through `from` at this pace.
     fn off(self, from: Sample, to: Sample) -> u64 {
         let Self(Slope { rise, run }) = Self::between(from, to);
         let (shown, expected) = (run.saturating_mul(self.0.rise), rise.saturating_mul(self.0.run));
@@ -206,7 +206,7 @@ impl Pace {
         u64::try_from(off).unwrap_or(u64::MAX)
     }
 
-    /// By how much the clock was set between two samples, if it was.
+    /// How much the clock was set between two samples, if it was.
     fn step(self, from: Sample, to: Sample) -> Option<u64> {
         let host = i128::from(to.host_ns) - i128::from(from.host_ns);
         let doubt = i128::from(from.uncertainty_ns) + i128::from(to.uncertainty_ns);
@@ -215,7 +215,7 @@ impl Pace {
         (i128::from(off) > SMALLEST_STEP_NS + doubt / self.0.rise.max(1)).then_some(off)
     }
 
-    /// By how many ns in a second it is faster than the host, rounded away from 0.
+    /// How much faster the clock is than the host's, in ns per second, rounded away from 0.
     fn ppb(self) -> i64 {
         let Slope { rise, run } = self.0;
         let ahead = (run - rise).saturating_mul(1_000_000_000);
@@ -225,15 +225,15 @@ impl Pace {
     }
 }
 
-/// The clocks of a process that GPU times are on.
+/// The clocks of a process's GPU times.
 #[derive(Debug, Default)]
 pub struct SampleClocks {
-    /// By clock and device: its ordinal, or [`ALL_DEVICES`].
+    /// By clock and device ordinal (or [`ALL_DEVICES`]).
     pub all: BTreeMap<(GpuClock, u32), SampleClock>,
 }
 
 impl SampleClocks {
-    /// Those of these samples, each with its time on the host's clock; their uncertainty is in nanoseconds, too.
+    /// Makes the clocks from samples with their host times; the samples' uncertainties must be in nanoseconds, too.
     pub fn of(all: impl Iterator<Item = (u64, ClockSample)>) -> Self {
         let mut samples: BTreeMap<(GpuClock, u32), Vec<Sample>> = BTreeMap::new();
         for (host_ns, sample) in all {

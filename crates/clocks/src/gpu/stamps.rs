@@ -1,4 +1,4 @@
-//! Maps NCCL's stamps of a GPU's timer to host time, by bounds: there is no moment at which both were read.
+//! Maps NCCL's stamps of a GPU's timer to host time by bounds: the two clocks are never read together.
 //!
 //! ```text
 //!   host:  KernelLaunch start ────────────────┐            ┌──── the callback that brings the stamp
@@ -6,36 +6,36 @@
 //!   so:    launch − g  ≤  offset(g)  ≤  callback − g        for every stamp g
 //! ```
 //!
-//! Times of the kernel from CUPTI or CUDA events give closer bounds: kernel start − g ≤ offset(g) for its first
-//! stamp, offset(g) ≤ kernel end − g for its last. The offset is one line in g within the bounds; else several joined
-//! lines; else the upper bound alone. The stated residual is a bound of the error, not an estimate.
+//! Kernel times from CUPTI or CUDA events give tighter bounds: kernel start − g ≤ offset(g) for its first stamp,
+//! offset(g) ≤ kernel end − g for its last. The offset is one line in g within the bounds; else several joined lines;
+//! else the upper bound alone. The stated residual is a bound of the error, not an estimate.
 
 use super::{GpuCalibration, GpuClock};
 use crate::fit::{Bounds, Point};
 use crate::piecewise::{Beyond, Piecewise};
 
-/// The most that a GPU's timer drifts against CLOCK_MONOTONIC: quartzes are good for some 50 ppm, and NTP slews
-/// the host's clock by up to 500 ppm only when it sets it right.
+/// Largest drift of a GPU's timer against CLOCK_MONOTONIC: quartzes are accurate to some 50 ppm, and NTP slews the
+/// host's clock by up to 500 ppm only while correcting it.
 const MOST_DRIFT: f64 = 200e-6;
 
-/// The coarsest steps that the timer is known to go in, ns; some go in steps of 32 ns.
+/// The coarsest known step of the timer, ns; some timers have steps of 32 ns.
 const COARSEST_STEP_NS: u64 = 1024;
 
-/// How far off the times of kernels may be beyond what is known of their clock: tried one after the other.
+/// How far kernel times may be off beyond the known error of their clock: tried in this order.
 const SLACKS_NS: [u64; 6] = [0, 1_000, 4_000, 16_000, 128_000, 1_000_000];
 
-/// How much rounding may add up to: both ends to whole ns, and the value between them.
+/// Total rounding error: both ends to whole ns, and the value between them.
 const ROUNDING_NS: u64 = 2;
 
 /// A pair of times in ns: stamp of the GPU's timer, CLOCK_MONOTONIC of the host.
 type Pair = (u64, u64);
 
-/// What is known of the host times of a GPU's stamps: each was taken at a time or later (`lower`), or before (`upper`).
+/// Host times of a GPU's stamps: each was taken at a time or later (`lower`), or before (`upper`).
 #[derive(Clone, Debug, Default)]
 pub struct StampBounds {
     lower: Vec<Pair>,
     upper: Vec<Pair>,
-    /// By the times of kernels on the host's clock: closer, and as good as that clock's samples.
+    /// From kernel times on the host's clock: tighter, and as accurate as that clock's samples.
     kernel_lower: Vec<Pair>,
     kernel_upper: Vec<Pair>,
 }
@@ -57,7 +57,7 @@ impl StampBounds {
         self.kernel_upper.push((gpu_ns, host_ns));
     }
 
-    /// Takes in what is known of other stamps of the same GPU.
+    /// Adds the bounds of other stamps of the same GPU.
     pub fn add(&mut self, other: &Self) {
         self.lower.extend(&other.lower);
         self.upper.extend(&other.upper);
@@ -69,8 +69,8 @@ impl StampBounds {
         self.upper.is_empty()
     }
 
-    /// The clock. Bounds from callbacks hold. Bounds from kernels are widened until they fit those, by up to a
-    /// millisecond.
+    /// The clock. Bounds from callbacks always hold. Bounds from kernels are widened by up to a millisecond until they
+    /// agree.
     pub fn clock(&self) -> GpuClock {
         let kernels = (self.kernel_lower.len() + self.kernel_upper.len()) as u64;
         let mut without = fitted(&self.lower, &self.upper);
@@ -156,8 +156,7 @@ fn fit(lower: &[Pair], upper: &[Pair]) -> Option<GpuClock> {
     Some(GpuClock::new(constant(), GpuCalibration::Inconsistent, contradiction))
 }
 
-/// The steps that the timer goes in, as far as the stamps show it: the event was up to one step after its
-/// stamp.
+/// The step of the timer, as far as the stamps show it. An event happens up to one step after its stamp.
 fn step_ns(mut stamps: impl Iterator<Item = u64>) -> u64 {
     let first = stamps.next().unwrap_or(0);
     let step = stamps.fold(0, |step, stamp| common_divisor(step, stamp.abs_diff(first)));

@@ -1,15 +1,15 @@
 //! Finds the hosts whose clocks bound each other: the strongly connected components of the constraints.
 //!
-//! Inside a component, every clock is known within bounds. Between two, constraints go one way only: one clock is not
-//! later than the other. There the system clocks are not corrected, and moved only as far as the constraints ask for.
+//! Inside a component, every clock is known within bounds. Between components, constraints go one way only: one clock
+//! is not later than the other. Their system clocks are moved only by the constants that this requires.
 
 use super::constraint::Constraint;
 use super::correction::Correction;
 
-/// The components, and of which each host is.
+/// The components, and the component of each host.
 #[derive(Debug, Default)]
 pub(super) struct Components {
-    /// The hosts of each, ascending; the largest component first, then by first host.
+    /// The hosts of each component, ascending; the largest component first, then by first host.
     pub(super) all: Vec<Vec<usize>>,
     of: Vec<usize>,
 }
@@ -17,7 +17,7 @@ pub(super) struct Components {
 pub(super) fn components(boots: usize, constraints: &[Constraint]) -> Components {
     let mut out: Vec<Vec<usize>> = vec![Vec::new(); boots];
     let mut into: Vec<Vec<usize>> = vec![Vec::new(); boots];
-    // Sorted by the earlier host, so most repetitions follow each other.
+    // Sorted by the earlier host, so most duplicates are adjacent.
     for one in constraints {
         let (from, to) = (one.earlier.boot, one.later.boot);
         if let (Some(out), Some(into)) = (out.get_mut(from), into.get_mut(to))
@@ -27,7 +27,7 @@ pub(super) fn components(boots: usize, constraints: &[Constraint]) -> Components
             into.push(from);
         }
     }
-    // Kosaraju: in the order of leaving the graph, then backwards along its edges.
+    // Kosaraju's algorithm: depth-first postorder, then backwards along the edges.
     let mut order = Vec::with_capacity(boots);
     let mut seen = vec![false; boots];
     for boot in 0..boots {
@@ -55,7 +55,7 @@ pub(super) fn components(boots: usize, constraints: &[Constraint]) -> Components
     Components { all, of }
 }
 
-/// Depth first, without recursion: hosts are left in this order.
+/// Depth-first postorder, without recursion.
 fn visit(start: usize, edges: &[Vec<usize>], seen: &mut [bool], left: &mut Vec<usize>) {
     let mut stack = vec![(start, 0)];
     match seen.get_mut(start) {
@@ -76,7 +76,7 @@ fn visit(start: usize, edges: &[Vec<usize>], seen: &mut [bool], left: &mut Vec<u
     }
 }
 
-/// A component's shift is at most another's and this.
+/// A component's shift is at most the shift of `other` plus `ns`.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     component: usize,
@@ -85,7 +85,7 @@ struct Limit {
 }
 
 impl Components {
-    /// Moves components by constants where the constraints between them ask for it; the largest stays.
+    /// Shifts components by constants as far as constraints between them require; the largest component stays.
     pub(super) fn shift(&self, clocks: &mut [Correction], constraints: &[Constraint], spans: &[(u64, u64)]) {
         if self.all.len() < 2 {
             return;
@@ -115,8 +115,8 @@ impl Components {
     }
 }
 
-/// The shifts nearest to none: what the first component leaves of each, then what they leave of each other.
-/// Components have no cycles between them, so there are always some.
+/// The smallest shifts: within the range that the first component leaves each, then adjusted to each other. There are
+/// no cycles between components, so a solution exists.
 fn shifts(components: usize, limits: &[Limit]) -> Vec<i64> {
     let mut open = vec![i64::MAX; components];
     if let Some(first) = open.first_mut() {
@@ -124,7 +124,7 @@ fn shifts(components: usize, limits: &[Limit]) -> Vec<i64> {
     }
     let (mut highest, mut negative) = (open.clone(), open);
     lower(&mut highest, limits);
-    // The least shifts are the negatives of the most in the mirrored problem.
+    // The least shifts are the negated greatest shifts of the mirrored problem.
     let mirrored = limits.iter().map(|limit| Limit { component: limit.other, other: limit.component, ns: limit.ns });
     lower(&mut negative, &mirrored.collect::<Vec<_>>());
     let ranges = negative.iter().zip(&highest);
@@ -133,7 +133,7 @@ fn shifts(components: usize, limits: &[Limit]) -> Vec<i64> {
     shifts
 }
 
-/// Lowers values until all limits hold; a chain of components is no longer than there are. `i64::MAX` is no limit.
+/// Lowers values until all limits hold. Chains are no longer than the number of components. `i64::MAX` is no limit.
 fn lower(values: &mut [i64], limits: &[Limit]) {
     for _ in 0..=values.len() {
         let mut changed = false;

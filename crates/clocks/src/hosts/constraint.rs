@@ -1,9 +1,9 @@
-//! What constrains the clocks of hosts: a moment on one was not after a moment on another.
+//! A constraint on the clocks of hosts: a moment on one was not after a moment on another.
 
-/// A reading of a host's clock: CLOCK_REALTIME as the host's kernel has it.
+/// A reading of a host's clock: CLOCK_REALTIME of the host's kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reading {
-    /// Whose clock: the number of the host's boot.
+    /// Number of the host's boot, which identifies the clock.
     pub boot: usize,
     pub ns: u64,
 }

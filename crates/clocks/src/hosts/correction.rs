@@ -1,16 +1,15 @@
-//! The correction of one host's clock, and how well it is known.
+//! The correction of one host's clock, and its uncertainty.
 
 use crate::piecewise::{Beyond, Knot, Piecewise, unsigned};
 
-/// What a host's clock is compared with.
+/// The relation of a host's clock to others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Relation {
-    /// Nothing says how it relates to others both ways: the system clock is used, moved by a constant where
-    /// traffic one way asks for it.
+    /// No bounds in both directions: the system clock is used, shifted by a constant if one-way traffic requires it.
     #[default]
     System,
     Reference,
-    /// It is known within bounds.
+    /// The clock is known within bounds.
     Bounded,
 }
 
@@ -27,12 +26,12 @@ impl Relation {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Correction {
     pub relation: Relation,
-    /// The boot whose clock it is put on: its own where it is believed.
+    /// The boot whose clock this clock is mapped to: the reference host of the component.
     pub reference: usize,
-    /// From readings, CLOCK_REALTIME ns of the host, to the common clock; with one knot the clock stays as it is. The
-    /// uncertainty bounds how far the corrected clock can be from the reference's.
+    /// From readings, CLOCK_REALTIME ns of the host, to the common clock; a single knot means no correction. The
+    /// uncertainty bounds the distance of the corrected clock from the reference's.
     pub map: Piecewise,
-    /// Mean drift that is corrected, in 10⁻⁹.
+    /// Mean corrected drift, in 10⁻⁹.
     pub drift_ppb: i64,
     pub constraints: u64,
     pub violations: u64,
@@ -44,7 +43,7 @@ impl Correction {
         unsigned(self.map.nearest(ns.into()))
     }
 
-    /// Readings and what to add to them, linear in between; none: the clock stays as it is.
+    /// Readings and the offsets to add, linear in between; empty if the clock is not corrected.
     pub fn knots(&self) -> impl Iterator<Item = (u64, i64)> {
         let knots = match self.map.knots() {
             [_] => &[],
@@ -53,12 +52,12 @@ impl Correction {
         knots.iter().map(|&knot| (unsigned(knot.0), added(knot)))
     }
 
-    /// What is added at the first knot: what is stated.
+    /// The offset at the first knot, which the archive states.
     pub fn first_ns(&self) -> i64 {
         self.knots().next().map_or(0, |(_, added)| added)
     }
 
-    /// Moves the clock by a constant. `span`: its first and last reading.
+    /// Shifts the clock by a constant. `span`: its first and last reading.
     pub(super) fn shift(&mut self, by_ns: i64, span: (u64, u64)) {
         if by_ns == 0 || span.0 > span.1 {
             return;

@@ -2,14 +2,14 @@
 //! another.
 //!
 //! ```text
-//!  components   hosts with constraints both ways, round about too: each component is solved for itself
-//!   └ rough     a constant for each host, to compare times at all
-//!      └ pieces for each pair and piece of time: the differences that all constraints leave (fit::Bounds)
-//!         └ paths   for each host: earliest and latest, over all ways from the reference; the middle is the estimate
-//!            └ repair   moved as little as the lines between the middles ask for
+//!  components   hosts with constraints both ways, even indirectly: each component is solved separately
+//!   └ rough     a constant for each host, which makes times comparable
+//!      └ pieces for each pair and piece of time: the differences that all constraints allow (fit::Bounds)
+//!         └ paths   for each host: earliest and latest, over all paths from the reference; the middle is the estimate
+//!            └ repair   moved as little as the lines between the middles require
 //! ```
 //!
-//! The stated uncertainty is half of what is left between earliest and latest, and the slack that contradictions need.
+//! The stated uncertainty is half the range between earliest and latest, plus the slack that contradictions require.
 //! `docs/CLOCKS.md` explains the method and names its sources.
 
 mod components;

@@ -2,12 +2,12 @@
 //! simple temporal problem).
 //!
 //! ```text
-//!   clock(B) − clock(A) ≤ 30 ns      A ──30──► B        latest(h)   = shortest way from the reference to h
-//!   clock(C) − clock(B) ≤ 20 ns      B ──20──► C        earliest(h) = − shortest way from h to the reference
+//!   clock(B) − clock(A) ≤ 30 ns      A ──30──► B        latest(h)   = shortest path from the reference to h
+//!   clock(C) − clock(B) ≤ 20 ns      B ──20──► C        earliest(h) = − shortest path from h to the reference
 //! ```
 //!
-//! Both, taken for all hosts, keep every difference; so does their middle, since differences are linear. A way
-//! round that is negative is a contradiction: then all differences get the same slack, the least that ends it.
+//! The earliest values of all hosts satisfy every difference; so do the latest, and the middle, since differences are
+//! linear. A negative cycle is a contradiction: all differences then get the same, least sufficient slack.
 
 use crate::fit::least_slack;
 
@@ -24,7 +24,7 @@ pub(super) struct Difference {
 pub(super) struct Extent {
     pub(super) earliest: Vec<f64>,
     pub(super) latest: Vec<f64>,
-    /// What had to be added to every difference; 0 where they do not contradict each other.
+    /// Added to every difference; 0 if they do not contradict each other.
     pub(super) slack: f64,
 }
 
@@ -41,12 +41,12 @@ impl Extent {
     }
 }
 
-/// Less than this is rounding, ns.
+/// Differences below this are rounding, ns.
 const ROUNDING: f64 = 1e-3;
-/// No contradiction between clocks is larger than their whole range, ns.
+/// Contradictions between clocks are never larger than their whole range, ns.
 const MOST_SLACK: f64 = 1e18;
 
-/// Finds how early and late each of `hosts` clocks can be against that of `reference`.
+/// Finds how early and late each of `hosts` clocks can be relative to that of `reference`.
 pub(super) fn extent(hosts: usize, reference: usize, differences: &[Difference]) -> Extent {
     let with = |slack: f64| {
         let latest = shortest(hosts, reference, differences, slack, false)?;
@@ -60,7 +60,7 @@ pub(super) fn extent(hosts: usize, reference: usize, differences: &[Difference])
     })
 }
 
-/// Bellman and Ford; `None` where a way round is negative.
+/// Bellman-Ford; `None` if there is a negative cycle.
 fn shortest(
     hosts: usize,
     reference: usize,
@@ -96,9 +96,9 @@ fn shortest(
     None
 }
 
-/// Whether going from parent to parent leads round: so negative ways are found soon.
+/// Whether the parents form a cycle, which reveals negative cycles early.
 fn is_round(parents: &[usize]) -> bool {
-    // 0: not yet, n: on the n-th walk.
+    // 0: not visited, n: visited on the n-th walk.
     let mut walked = vec![0_usize; parents.len()];
     for start in 0..parents.len() {
         let mut at = start;
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_ring_bounds_both_ways_and_a_contradiction_gets_the_least_slack() {
-        // Each clock is 100 ahead of the one before, known to 5; the way back closes the ring.
+        // Each clock is 100 ahead of the previous one, known to 5; the last constraint closes the ring.
         let ring = of(3, &[(0, 1, 105.0), (1, 2, 105.0), (2, 0, -195.0)]);
         assert_eq!((ring.earliest, ring.latest), (vec![0.0, 90.0, 195.0], vec![0.0, 105.0, 210.0]));
         assert!(ring.slack < 1e-9);

@@ -1,5 +1,5 @@
-//! Clocks that are straight on pieces of time of equal length, and what the constraints between two hosts leave of
-//! their difference on each piece.
+//! Clocks that are straight on pieces of equal length, and the differences between two hosts that constraints allow on
+//! each piece.
 
 use super::paths::Extent;
 use super::repair::Need;
@@ -8,14 +8,14 @@ use crate::fit::{Bounds, OPEN, Point, Range};
 /// Contradictions below this are rounding, ns.
 pub(super) const NEGLIGIBLE: f64 = 64.0;
 
-/// The most that two hosts' clocks drift against each other: quartzes are good for some 50 ppm each, and NTP slews
-/// by up to 500 ppm while it sets a clock right.
+/// Largest drift between two hosts' clocks: quartzes are accurate to some 50 ppm each, and NTP slews by up to 500 ppm
+/// while correcting a clock.
 const MOST_DRIFT: f64 = 600e-6;
 
-/// The least and most drift of one clock against another.
+/// The range of the drift of one clock against another.
 const ANY_DRIFT: Range = (-MOST_DRIFT, MOST_DRIFT);
 
-/// Clocks, straight on each piece: by host, then by knot, how far ahead they are beside the rough constant.
+/// Piecewise straight clocks: by host, then by knot, the lead relative to the rough constant.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Curves {
     pub(super) pieces: usize,
@@ -23,7 +23,7 @@ pub(super) struct Curves {
     pub(super) middle: Vec<Vec<f64>>,
     /// By knot: how early and late each clock can be.
     pub(super) extents: Vec<Extent>,
-    /// The contradictions that had to be smoothed.
+    /// The slack needed for contradictions.
     pub(super) slack: f64,
 }
 
@@ -36,7 +36,7 @@ impl Curves {
         self.piece * count(knot)
     }
 
-    /// The common time at which a host's clock shows this.
+    /// The common time at which a host's clock shows `reading`.
     pub(super) fn common(&self, host: usize, reading: f64) -> f64 {
         let Some(clock) = self.middle.get(host) else {
             return reading;
@@ -55,7 +55,7 @@ impl Curves {
         self.time(low) + (reading - from) * (self.time(low + 1) - self.time(low)) / (to - from)
     }
 
-    /// What is known of the drift of the second host against the first on a piece.
+    /// The range of the drift of the second host against the first on a piece.
     pub(super) fn drift(&self, hosts: (usize, usize), piece: usize) -> Range {
         let difference = |knot: usize| {
             let extent = self.extents.get(knot)?;
@@ -70,7 +70,7 @@ impl Curves {
         };
         let slope = |from: f64, to: f64| (to - from) / self.piece;
         let (least, most) = (slope(first.1, last.0), slope(first.0, last.1));
-        // Where bounds contradict each other nothing is known better.
+        // Contradicting bounds give no information.
         if least.is_finite() && most.is_finite() && least < most && self.slack < NEGLIGIBLE {
             (least.max(ANY_DRIFT.0), most.min(ANY_DRIFT.1))
         } else {
@@ -78,7 +78,7 @@ impl Curves {
         }
     }
 
-    /// No clock drifts like this: constraints that contradict each other gave its knots. A constant does less harm.
+    /// No clock drifts this fast: such knots come from contradicting constraints. A constant does less harm.
     pub(super) fn straighten(&mut self) {
         let most = 2.0 * MOST_DRIFT * self.piece;
         for clock in &mut self.middle {
@@ -91,15 +91,15 @@ impl Curves {
     }
 }
 
-/// Bounds on how far the clock of the second of two hosts is ahead of that of the first, by piece: `x` is the common
-/// time since the beginning of the piece.
+/// Bounds on the lead of the second host's clock over the first's, by piece; `x` is the common time since the beginning
+/// of the piece.
 pub(super) struct PairBounds {
     pub(super) pair: (usize, usize),
     pub(super) pieces: Vec<Bounds>,
 }
 
 impl PairBounds {
-    /// Least and most difference at every knot, and by how much bounds contradict each other.
+    /// Least and greatest difference at every knot, and how much bounds contradict each other.
     pub(super) fn at_knots(&self, curves: &Curves) -> (Vec<Range>, f64) {
         let mut known = vec![OPEN; self.pieces.len() + 1];
         let mut slack = 0.0_f64;
@@ -113,7 +113,7 @@ impl PairBounds {
                 }
             }
         }
-        // What is known at one knot bounds the next, however little traffic there is between.
+        // A range at one knot limits the next one, however little traffic is between them.
         let reach = |from: Range, to: &mut Range, drift: Range| {
             to.0 = to.0.max(from.0 + drift.0 * curves.piece);
             to.1 = to.1.min(from.1 + drift.1 * curves.piece);

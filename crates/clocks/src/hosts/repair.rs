@@ -1,16 +1,16 @@
-//! Moves clocks to the nearest ones that keep all constraints (Hildreth's method: projection onto one constraint after
-//! the other, each with the sum of its moves).
+//! Moves clocks to the nearest ones that satisfy all constraints (Hildreth's method: successive projection onto each
+//! constraint, accumulating its moves).
 //!
-//! This is the last step: lines between the middles at the ends of pieces can violate a constraint inside a piece where
+//! This is the last step: lines between the middles at the ends of pieces can violate a constraint inside a piece if
 //! several hosts share bounds.
 
-/// A constraint on the differences at both ends of a piece: weighed by where it is between them, the clock of
-/// `later` less that of `earlier` is at most `most`.
+/// A constraint on the differences at both ends of a piece: interpolated between the ends, the clock of `later` minus
+/// that of `earlier` is at most `most`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
     pub(super) earlier: usize,
     pub(super) later: usize,
-    /// The first end; the other is the next.
+    /// The knot at the first end; the next knot is the other end.
     pub(super) knot: usize,
     /// Weight of the other end: 0 … 1.
     pub(super) part: f64,
@@ -20,11 +20,11 @@ pub(super) struct Need {
 /// Rounding to whole ns at both ends, twice, and of each time.
 const MARGIN_NS: f64 = 3.0;
 const CLOSE_NS: f64 = 0.5;
-/// Passes over all constraints: what is left then is stated.
+/// Limit on the passes over all constraints. Remaining violations are stated.
 const MOST_PASSES: usize = 500;
 
-/// Moves the clocks (by host, then knot) as little as the needs ask for. That of `reference` stays. Returns whether
-/// one had to be moved.
+/// Moves the clocks (by host, then knot) as little as the needs require, except that of `reference`. Returns whether
+/// any was moved.
 pub(super) fn repair(clocks: &mut [Vec<f64>], reference: usize, needs: &[Need]) -> bool {
     let mut moved = false;
     let mut pushed = vec![0.0_f64; needs.len()];

@@ -1,12 +1,12 @@
-//! Finds a constant for each host, so that times of different hosts can be compared at all: clocks may be years apart.
-//! It is off by up to the drift over the run, and by the shortest delays.
+//! Finds a constant for each host that makes times of different hosts comparable: clocks may be years apart. Its error
+//! is up to the drift over the run, plus the shortest delays.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::constraint::Constraint;
 use small_sort::Gather;
 
-/// How far the clock of the second of a pair is ahead of that of the first.
+/// The lead of a pair's second clock over the first.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ahead {
     at_most: Option<i128>,
@@ -23,8 +23,8 @@ impl Ahead {
     }
 }
 
-/// How far each of these hosts' clocks is ahead of that of the first, by place in `hosts`. All of them have traffic
-/// with each other, if only round about.
+/// The lead of each host's clock over that of the first, by index in `hosts`. The hosts must be connected by traffic,
+/// at least indirectly.
 pub(super) fn ahead(hosts: &[usize], constraints: &[Constraint]) -> Vec<i64> {
     let places: BTreeMap<usize, usize> = hosts.iter().copied().zip(0..).gather();
     let mut pairs: BTreeMap<(usize, usize), Ahead> = BTreeMap::new();
@@ -67,8 +67,8 @@ pub(super) fn ahead(hosts: &[usize], constraints: &[Constraint]) -> Vec<i64> {
     ahead.map(|known| i64::try_from(known.unwrap_or(0)).unwrap_or(0)).collect()
 }
 
-/// The host whose clock is in the middle of all: so most clocks change least, and one that is far off does not
-/// move the others. Of two in the middle the first.
+/// The host whose clock is the median: most clocks then change least, and an outlier does not move the others. With two
+/// medians, the first host.
 pub(super) fn middle(ahead: &[i64]) -> usize {
     let mut order: Vec<usize> = (0..ahead.len()).collect();
     small_sort::sort_by_key(&mut order, |&host| (ahead.get(host).copied(), host));

@@ -1,5 +1,5 @@
-//! Finds the clocks of hosts that bound each other: continuous, straight on pieces of equal length, with as few
-//! pieces as keep the constraints.
+//! Finds the clocks of hosts that bound each other: continuous, straight on pieces of equal length, with the fewest
+//! pieces that satisfy the constraints.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use crate::fit::{Bounds, Point};
 use crate::piecewise::{Beyond, Knot, Piecewise};
 use small_sort::Gather;
 
-/// Oscillators change their pace with the temperature: a line is believed for no longer than this, ns.
+/// Oscillators change their rate with the temperature: a line is assumed for no longer than this, ns.
 const LONGEST_PIECE: f64 = 600e9;
-/// And not asked to bend sooner than this.
+/// Shortest time between bends, ns.
 const SHORTEST_PIECE: f64 = 2e9;
-/// More pieces are not tried.
+/// Limit on the number of pieces.
 const MOST_PIECES: usize = 256;
-/// Each round knows the times of constraints and the drifts better than the one before.
+/// Each round uses better times of constraints and better drifts than the previous one.
 const ROUNDS: usize = 4;
-/// What rounding may add up to, ns.
+/// Total rounding error, ns.
 const ROUNDING_NS: f64 = 4.0;
 
 /// The corrections of the hosts of one component, with their numbers.
@@ -47,12 +47,12 @@ pub(super) fn solve(hosts: &[usize], spans: &[(u64, u64)], constraints: &[Constr
     corrected.collect()
 }
 
-/// A constraint as it is computed with: readings less each host's rough constant, ns.
+/// A constraint for computation: readings minus each host's rough constant, ns.
 struct Observed {
     earlier: usize,
     later: usize,
     reading: f64,
-    /// The later reading less the earlier one.
+    /// The later reading minus the earlier one.
     room: f64,
 }
 
@@ -64,12 +64,12 @@ impl Observed {
 
 struct Problem {
     reference: usize,
-    /// The first reading of the constraints, on the reference's clock.
+    /// The first reading in the constraints, on the reference's clock.
     origin: i128,
     length: f64,
     /// Sorted by pair.
     observed: Vec<Observed>,
-    /// How far each clock is ahead by the rough constant, ns.
+    /// The lead of each clock by the rough constant, ns.
     ahead: Vec<i64>,
 }
 
@@ -100,7 +100,7 @@ impl Problem {
         Self { reference, origin, length: approximate(length).max(1e6), observed, ahead }
     }
 
-    /// The curves with the fewest pieces that keep the constraints; else those that miss them least.
+    /// The curves with the fewest pieces that satisfy the constraints; else those with the least slack.
     fn best(&self) -> Curves {
         let mut pieces = 1;
         while self.length / count(pieces) > LONGEST_PIECE && pieces < MOST_PIECES {
@@ -130,7 +130,7 @@ impl Problem {
             curves.middle = middles.collect();
             (curves.extents, curves.slack) = (extents, slack);
         }
-        // Moving a clock moves the times of its constraints, a little: again.
+        // Moving a clock slightly moves the times of its constraints, so repeats.
         for _ in 0..ROUNDS {
             let bounds = self.bounds(&curves);
             let needs: Vec<Need> = bounds.iter().flat_map(|pair| pair.needs(curves.piece)).collect();
@@ -193,7 +193,7 @@ impl Problem {
         (extents, slack)
     }
 
-    /// A host's curve as a correction, beyond its span by a little.
+    /// A host's curve as a correction that extends slightly beyond the host's span.
     fn correction(&self, curves: &Curves, host: usize, span: (u64, u64)) -> Correction {
         if host == self.reference {
             return Correction {
@@ -204,7 +204,7 @@ impl Problem {
         }
         let clock = curves.middle.get(host).map_or(&[][..], Vec::as_slice);
         let ahead = self.ahead.get(host).copied().unwrap_or(0);
-        // Readings and what to add to them.
+        // Readings and the offsets to add.
         let mut knots: Vec<Knot> = (0..)
             .zip(clock)
             .map(|(at, &more)| {
@@ -242,7 +242,7 @@ impl Problem {
     }
 }
 
-/// Goes on to the ends of the span: as before, where a drift is shown at this end; where none is, with none.
+/// Extends the knots to the ends of the span: with the drift at that end if proven (`is_shown`), else without drift.
 fn extend(knots: &mut Vec<Knot>, is_shown: [bool; 2], span: (u64, u64)) {
     let along = |from: Knot, to: Knot, ns: i128, is_shown: bool| {
         if !is_shown {

@@ -1,13 +1,13 @@
-//! Made-up hosts with known clocks: what is found must be as close to the truth as it says.
+//! Invented hosts with known clocks: results must be as close to the truth as their stated uncertainty.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// CLOCK_REALTIME of all hosts at the beginning, if their clocks were right.
+/// The true CLOCK_REALTIME at the beginning.
 const EPOCH: u64 = 1_790_000_000_000_000_000;
 
-/// A host's clock: how far ahead at the beginning, and how much it gains.
+/// A host's clock: its lead at the beginning, and its drift.
 #[derive(Clone, Copy, Debug)]
 struct Host {
     ahead_ns: i64,
@@ -15,7 +15,7 @@ struct Host {
 }
 
 impl Host {
-    /// What it shows at a true time.
+    /// The reading at a true time.
     fn shows(self, ns: u64) -> u64 {
         let gained = i128::from(ns) * i128::from(self.drift_ppb) / 1_000_000_000;
         let gained = i64::try_from(gained).expect("a run is short");
@@ -23,10 +23,10 @@ impl Host {
     }
 }
 
-/// A message: from, to, sent at, under way for.
+/// A message: from, to, time sent, delay.
 type Message = (usize, usize, u64, u64);
 
-/// Boot and reading of what was not after something, and of that.
+/// A constraint between two pairs of boot and reading.
 fn claim(earlier: (usize, u64), later: (usize, u64)) -> Constraint {
     let reading = |(boot, ns)| Reading { boot, ns };
     Constraint { earlier: reading(earlier), later: reading(later) }
@@ -43,7 +43,7 @@ fn spans(hosts: &[Host], length: u64) -> Vec<(u64, u64)> {
     hosts.iter().map(|host| (host.shows(0), host.shows(length))).collect()
 }
 
-/// How far host `boot` is off the reference at a true time, after correction.
+/// The error of host `boot` against the reference at a true time, after correction.
 fn error(hosts: &[Host], alignment: &Alignment, boot: usize, ns: u64) -> u64 {
     let clock = &alignment.clocks[boot];
     let reading = hosts[boot].shows(ns);
@@ -59,12 +59,12 @@ fn hosts(number: usize) -> impl Strategy<Value = Vec<Host>> {
 /// The shortest delay of a message, ns; most take longer.
 const LATENCY: u64 = 20_000;
 
-/// Messages around a ring of hosts, over 30 s, each delayed as the network likes.
+/// Messages around a ring of hosts, over 30 s, with random delays.
 fn ring(number: usize, messages: usize, seed: u64) -> Vec<Message> {
-    // Drawn from a seed: nobody wants to read thousands of messages when a test fails.
+    // Drawn from a seed, because a failing test should not print thousands of messages.
     let mut state = seed;
     let mut draw = |below: u64| {
-        // Knuth's generator; its high bits are the good ones.
+        // Knuth's generator; only its high bits are random enough.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
     };
@@ -78,8 +78,8 @@ fn ring(number: usize, messages: usize, seed: u64) -> Vec<Message> {
     (0..messages).map(|_| message()).collect()
 }
 
-/// What `nccl-otf2 check` holds of the clock offsets of every archive, T13 to T17: they begin and end around the
-/// span, turn no time back, correct no more than clocks drift, and their drift is the stated one.
+/// The checks T13 to T17 of `nccl-otf2 check` for clock offsets: they enclose the span, never turn time back, correct
+/// no more than clocks drift, and have the stated drift.
 fn looks_right(clock: &Correction, span: (u64, u64)) {
     let knots = clock.map.knots();
     let [first, .., last] = knots else {
@@ -108,7 +108,7 @@ fn looks_right(clock: &Correction, span: (u64, u64)) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Also where claims contradict each other, or leave most of the time without any.
+    /// Even if claims contradict each other, or cover little of the time.
     #[test]
     fn clocks_look_right(
         claims in prop::collection::vec(
@@ -123,7 +123,7 @@ proptest! {
             let earlier = EPOCH + sent * scale;
             claim((from, earlier), (to, earlier.saturating_add_signed(later / wrong)))
         });
-        // A reading is one of an event.
+        // Every reading belongs to an event.
         let constraints: Vec<Constraint> = constraints.collect();
         let spans = [0, 1, 2, 3].map(|boot| {
             let all = constraints.iter().flat_map(|one| [one.earlier, one.later]);
@@ -137,8 +137,8 @@ proptest! {
         }
     }
 
-    /// Seconds apart and 50 ppm: corrected to below the shortest delay of the network, nothing is received before it
-    /// was sent, and what is said about it holds.
+    /// Seconds apart and 50 ppm: corrected to below the network's shortest delay, no message is received before it was
+    /// sent, and the stated uncertainty holds.
     #[test]
     fn two_hosts(hosts in hosts(2), seed in any::<u64>()) {
         let messages = ring(2, 2000, seed);
@@ -154,7 +154,7 @@ proptest! {
         }
     }
 
-    /// Nobody has traffic both ways with anybody: the way round the ring bounds all.
+    /// No pair has traffic both ways: the path around the ring bounds all clocks.
     #[test]
     fn a_ring_of_six(hosts in hosts(6), seed in any::<u64>()) {
         let messages = ring(6, 6000, seed);
@@ -163,19 +163,19 @@ proptest! {
         prop_assert_eq!(alignment.violations, 0, "{} ns", alignment.worst_violation_ns);
         for (boot, clock) in (0..).zip(&alignment.clocks) {
             let uncertainty = clock.map.uncertainty.expect("it is bounded");
-            // A way round has six delays, not all of the shortest; a host is in the middle of what they leave.
+            // A path around the ring has six delays, not all of them shortest; a host is in the middle of its range.
             prop_assert!(uncertainty < 8 * LATENCY, "{}", uncertainty);
             for second in 1..30 {
                 let off = error(&hosts, &alignment, boot, second * 1_000_000_000);
                 prop_assert!(off <= uncertainty, "{} of {}", off, uncertainty);
             }
         }
-        // Neither the order nor repetitions count.
+        // The result depends neither on order nor on duplicates.
         let again = constraints.iter().rev().chain(&constraints).copied().collect();
         prop_assert_eq!(align(&spans(&hosts, 30_000_000_000), again), alignment);
     }
 
-    /// Whatever is claimed, a clock never goes backwards.
+    /// Whatever the claims, a clock never goes backwards.
     #[test]
     fn contradictions_end(
         claims in prop::collection::vec((0..4_usize, 0..4_usize, 0..1_u64 << 62, 0..1_u64 << 62), 0..40),
@@ -203,7 +203,7 @@ fn traffic_one_way_moves_a_clock_no_further_than_it_must() {
     let constraints = constraints(&hosts, &messages);
     let alignment = align(&spans(&hosts, 2_000_000), constraints);
     let corrections: Vec<i64> = alignment.clocks.iter().map(Correction::first_ns).collect();
-    // The second would have received before it was sent, by 4 µs. The third may be right.
+    // The second would have received 4 µs before the message was sent. The third may be right.
     assert_eq!(corrections, [0, 4_000, 0]);
     assert_eq!(alignment.violations, 0);
     assert!(alignment.clocks.iter().all(|clock| clock.map.uncertainty.is_none()));
@@ -211,7 +211,7 @@ fn traffic_one_way_moves_a_clock_no_further_than_it_must() {
 
 #[test]
 fn a_clock_that_is_slewed_gets_more_knots() {
-    // For 30 s 40 ppm too fast, then as much too slow.
+    // 40 ppm too fast for 30 s, then as much too slow.
     let second = |ns: u64| {
         let gained = if ns < 30_000_000_000 { ns } else { 60_000_000_000 - ns } / 25_000;
         EPOCH + ns + gained

@@ -1,4 +1,4 @@
-//! A blockage: ranks wait in an operation, for a cause.
+//! A blockage: ranks wait in an operation, for a known or unknown cause.
 
 use super::mismatch::Mismatch;
 use crate::operation::{Message, Signature};
@@ -13,7 +13,7 @@ pub(crate) struct Blockage {
 }
 
 impl Blockage {
-    /// How long the first has waited; 0 where nobody waits.
+    /// The longest wait; 0 if nobody waits.
     pub(crate) fn longest_ns(&self) -> u64 {
         self.waiters.iter().map(|(_, ns)| *ns).max().unwrap_or(0)
     }
@@ -30,12 +30,12 @@ pub(crate) enum Operation {
         position: Position,
         what: Signature,
     },
-    /// A send or receive of the (one) waiter.
+    /// A send or receive of the only waiter.
     Message(Message),
 }
 
 impl Operation {
-    /// Whether it is a collective of which the position in the communicator's order is unknown.
+    /// Whether this is a collective with an unknown position in the communicator's order.
     pub(crate) const fn has_unknown_position(&self) -> bool {
         matches!(self, Self::Collective { position, .. } if position.index.is_none())
     }
@@ -43,11 +43,11 @@ impl Operation {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Position {
-    /// From 0; `None` where it is unknown.
+    /// From 0; `None` if unknown.
     pub(crate) index: Option<u64>,
-    /// Whether positions count from the first of the communicator, not from the first that is kept.
+    /// Whether positions count from the communicator's first collective, not from the first kept one.
     pub(crate) from_beginning: bool,
-    /// NCCL's number among the calls of the function.
+    /// NCCL's number of the call within its function.
     pub(crate) sequence: Option<u64>,
 }
 
@@ -55,36 +55,36 @@ pub(crate) struct Position {
 pub(crate) enum Cause {
     Mismatch(Mismatch),
     Absent(Vec<u32>),
-    /// All entered; these hold it up, as far as is known.
+    /// All entered; these ranks delay it, as far as known.
     AllEntered(Vec<(u32, Reason)>),
-    /// All others entered; of these ranks there are no records, or not all.
+    /// All others entered; records of these ranks are missing or incomplete.
     Unrecorded(Vec<u32>),
 }
 
-/// Why a rank is the suspect, the surest reason first.
+/// Why a rank is the suspect, most certain reason first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
     Mismatch,
     Gone,
-    /// Its process has ended its recording, or this communicator.
+    /// The process has ended its recording, or this communicator.
     Ended,
     /// Ranks wait for each other in different communicators.
     Deadlock,
     Stopped,
-    /// It is in a call of NCCL that does not return.
+    /// The rank is in an NCCL call that does not return.
     InTheCall,
-    /// It runs, is not in NCCL, and has not called what the others wait for.
+    /// The rank runs, is outside NCCL, and has not called the operation that others wait for.
     NotCalled,
-    /// It has recorded nothing, and never took part.
+    /// The rank has no records, and never took part.
     NeverCame,
-    /// It is on another host and silent.
+    /// The rank is on another host and silent.
     Silent,
-    /// It entered, and its kernel has not begun, unlike the others' kernels.
+    /// The rank entered, but its kernel has not begun, unlike other ranks' kernels.
     NotBegun,
-    /// It entered, and its proxy waits only for its own GPU.
+    /// The rank entered, and its proxy waits only for its own GPU.
     Gpu,
     Unrecorded,
-    /// All entered, and no record shows who holds it up.
+    /// All entered, and no record shows who delays the operation.
     Unknown,
 }
 

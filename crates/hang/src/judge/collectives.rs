@@ -1,4 +1,4 @@
-//! The collectives of a communicator: how far its ranks got, who waits in the first incomplete one, and for whom.
+//! The collectives of a communicator: how far ranks got, and who waits in the first incomplete one, and for whom.
 
 use job::life::Life;
 
@@ -9,7 +9,7 @@ use crate::job::{Comm, Job, Rank};
 use crate::operation::{Call, Stage, Tail};
 use crate::sequence::Sequence;
 
-/// How many positions after the first incomplete one are searched for different calls.
+/// How many positions after the first incomplete one are searched for mismatched calls.
 const MISMATCH_POSITIONS: u64 = 64;
 
 pub(crate) struct Collectives<'a> {
@@ -23,7 +23,7 @@ pub(crate) struct Collectives<'a> {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reach {
-    /// The last position that all recorded ranks completed; false: all called it, its end is not recorded.
+    /// The last position that all recorded ranks completed. If false, all called it but its end is not recorded.
     pub(crate) last_complete: Option<(u64, bool)>,
     pub(crate) first_incomplete: Option<u64>,
     pub(crate) mismatch: Option<Mismatch>,
@@ -47,7 +47,7 @@ impl<'a> Collectives<'a> {
         self.ranks.iter().map(|(_, rank)| self.sequence.of(rank)).filter(|tail| tail.has_positions())
     }
 
-    /// Only those with operations: of a part whose journal is removed only their number is known.
+    /// The tails with operations: parts whose journal is removed only have a count.
     fn kept_tails(&self) -> impl Iterator<Item = &'a Tail> {
         self.tails().filter(|tail| !tail.list.is_empty())
     }
@@ -65,14 +65,14 @@ impl<'a> Collectives<'a> {
         for position in first..end {
             let entered = Entered::at(self, position);
             if !all_entered(position) || entered.is_open() {
-                // Ranks that are further may no longer have its records.
+                // Ranks that are ahead may no longer have records of this position.
                 let ahead = self.kept_tails().filter(|tail| tail.count() > position);
                 reach.first_incomplete = Some(ahead.map(|tail| tail.before.max(position)).min().unwrap_or(position));
                 break;
             }
             reach.last_complete = Some((position, entered.is_surely_complete()));
         }
-        // After a mismatch the calls of ranks can differ at every position: the first one counts.
+        // After a mismatch, calls can differ at every position: the first mismatch counts.
         let last = reach.first_incomplete.map_or(end, |position| end.min(position.saturating_add(MISMATCH_POSITIONS)));
         let from_beginning = self.sequence.is_from_beginning(self.comm);
         reach.mismatch =
@@ -80,7 +80,7 @@ impl<'a> Collectives<'a> {
         reach
     }
 
-    /// Who waits at the first incomplete position, and why; `None` if the only rank there has just entered it.
+    /// The ranks waiting at the first incomplete position, and why; `None` if the only rank there has just entered.
     pub(crate) fn blockage(&self, reach: &Reach) -> Option<Blockage> {
         let Some(position) = reach.first_incomplete else {
             return self.blockage_at_unknown_position();
@@ -123,14 +123,14 @@ impl<'a> Collectives<'a> {
         })
     }
 
-    /// The ranks that did not enter a position, and the ranks that may have entered it or not.
+    /// The ranks that did not enter a position, and the ranks that may or may not have entered.
     fn not_entered(&self, position: u64) -> (Vec<u32>, Vec<u32>) {
         let tail = |rank| self.sequence.of(rank);
         let (placed, unknown): (Vec<_>, Vec<_>) =
             self.ranks.iter().copied().partition(|(_, rank)| tail(rank).has_positions());
         let behind = placed.into_iter().filter(|(_, rank)| tail(rank).count() <= position);
         let (absent, mut unsure): (Vec<_>, Vec<_>) = behind.partition(|(_, rank)| self.job.is_whole(rank));
-        // Of the ranks at unknown positions those that wait for nothing, if there are any.
+        // Of the ranks at unknown positions, prefers those that do not wait.
         let (waiting, idle): (Vec<_>, Vec<_>) =
             unknown.into_iter().partition(|(_, rank)| tail(rank).first_open().is_some());
         unsure.extend(if idle.is_empty() { waiting } else { idle });
@@ -142,7 +142,7 @@ impl<'a> Collectives<'a> {
             Sequence::Calls => self.comm.missing(),
             Sequence::Replays => Vec::new(),
         };
-        // Something was complete before without the missing ranks: they record elsewhere or not at all.
+        // If an earlier operation completed without the missing ranks, they record elsewhere or not at all.
         let are_elsewhere = reach.last_complete.is_some_and(|(_, is_sure)| is_sure);
         match &reach.mismatch {
             Some(mismatch) if mismatch.position <= entered.position => Cause::Mismatch(mismatch.clone()),
@@ -157,7 +157,7 @@ impl<'a> Collectives<'a> {
     }
 }
 
-/// The ranks that entered one position, as far as their calls are kept.
+/// The ranks that entered a position, as far as their calls are kept.
 struct Entered<'a> {
     of: &'a Collectives<'a>,
     position: u64,
@@ -179,14 +179,14 @@ impl<'a> Entered<'a> {
         self.of.survivors.outlived((self.of.index, number))
     }
 
-    /// Whether transfers that ended may have failed as a process died: the program made no later call.
+    /// Whether ended transfers may have failed because a process died: the program made no later call.
     fn may_have_failed(&self, rank: &Rank, call: &Call) -> bool {
         let is_last = self.of.sequence.of(rank).count() == self.position + 1;
         self.is_broken && is_last && call.progress.stage == Stage::Transferred && call.what.needs_all()
     }
 
-    /// Whether a record of its end would be there. If records of the rank are missing, or end early, that is not known
-    /// once other ranks completed the call and made another.
+    /// Whether the rank would have a record of its end. If the rank's records are incomplete, that is unknown once
+    /// another rank has completed the call and made a later one.
     fn shows_ends(&self, rank: &Rank) -> bool {
         let continued = |(_, other, call): &(u32, &Rank, &Call)| {
             call.progress.stage.is_over() && self.of.sequence.of(other).count() > self.position + 1
@@ -194,14 +194,14 @@ impl<'a> Entered<'a> {
         self.of.job.is_whole(rank) || !self.calls.iter().any(continued)
     }
 
-    /// Whether a rank that was not outlived is known not to have completed it.
+    /// Whether a rank that was not outlived is known not to have completed the collective.
     fn is_open(&self) -> bool {
         let mut alive =
             self.calls.iter().filter(|(number, rank, _)| !self.is_outlived(*number) && self.shows_ends(rank));
         alive.any(|(_, rank, call)| call.progress.stage.is_open() || self.may_have_failed(rank, call))
     }
 
-    /// Whether all ranks with kept operations are known to have completed it.
+    /// Whether all ranks with kept operations are known to have completed the collective.
     fn is_surely_complete(&self) -> bool {
         self.calls.len() == self.of.kept_tails().count()
             && self.calls.iter().all(|(_, _, call)| call.progress.stage.is_over())
@@ -218,7 +218,7 @@ impl<'a> Entered<'a> {
         self.calls.iter().filter_map(waiter).collect()
     }
 
-    /// Who holds it up when all have entered it: the surest reason counts.
+    /// The ranks that delay a collective that all have entered, for the most certain reason.
     fn held_up_by(&self) -> Vec<(u32, Reason)> {
         let others_began = self.calls.iter().any(|(_, _, call)| call.progress.began);
         let reason = |number: u32, rank: &Rank, call: &Call| {
@@ -239,7 +239,7 @@ impl<'a> Entered<'a> {
             calls.filter_map(|(number, rank, call)| Some((*number, reason(*number, rank, call)?))).collect();
         let surest = found.iter().map(|(_, reason)| *reason).min();
         found.retain(|(_, reason)| Some(*reason) == surest);
-        // If all ranks hold it up, none is singled out.
+        // If all ranks do, none is singled out.
         if found.len() == self.calls.len() && surest > Some(Reason::Stopped) {
             found.clear();
         }

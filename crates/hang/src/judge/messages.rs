@@ -1,5 +1,4 @@
-//! Sends and receives that wait. NCCL gives them no numbers: only counting them from the first shows which are the
-//! same.
+//! Sends and receives that wait. NCCL does not number them: only counting from the first shows which ones match.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +9,7 @@ use super::survivors::Survivors;
 use crate::job::{Job, Member, Rank};
 use crate::operation::Message;
 
-/// The first message with each peer and direction that waits.
+/// A blockage for each peer and direction: its first waiting message.
 pub(crate) fn blockages(job: &Job, survivors: &Survivors<'_>, (comm, number): Member, rank: &Rank) -> Vec<Blockage> {
     let mut seen: BTreeSet<(u32, bool)> = BTreeSet::new();
     let mut blockages = Vec::new();
@@ -37,7 +36,7 @@ fn cause(
     rank: &Rank,
     message: &Message,
 ) -> Option<Cause> {
-    // A small send may be complete without the receive: only what is seen to be open waits.
+    // A small send may be complete without the receive: only messages known to be open wait.
     let is_open = message.progress.stage.is_open();
     let unrecorded = || Cause::Unrecorded(vec![message.peer]);
     let Some(peer) = job.member((comm, message.peer)) else {
@@ -65,8 +64,8 @@ fn cause(
     }
 }
 
-/// Whether the peer of an open message is in a message that may be its counterpart: where they cannot be counted, the
-/// first open messages of both ends are taken for one.
+/// Whether the peer of an open message is in a message that may be its counterpart. If messages cannot be counted, the
+/// first open messages of both ends are assumed to match.
 fn is_in_counterpart(peer: &Rank, number: u32, message: &Message) -> bool {
     let is_counterpart = |other: &Message| other.peer == number && other.is_send != message.is_send;
     peer.messages.iter().any(|other| is_counterpart(other) && other.progress.stage.is_open())

@@ -1,4 +1,4 @@
-//! Ranks that call different things at the same position of a communicator's order.
+//! Ranks with different calls at the same position of a communicator's order.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,22 +11,22 @@ use crate::sequence::Sequence;
 pub(crate) struct Mismatch {
     /// From 0.
     pub(crate) position: u64,
-    /// Whether positions count from the first of the communicator, not from the first that is kept.
+    /// Whether positions count from the communicator's first collective, not from the first kept one.
     pub(crate) from_beginning: bool,
     pub(crate) groups: Vec<(Signature, Vec<u32>)>,
-    /// A rank that seems to have left out a collective (true) or to have one too many (false).
+    /// A rank that seems to have left out a collective (true) or to have called one too many (false).
     pub(crate) shifted: Option<(u32, bool)>,
 }
 
 impl Mismatch {
-    /// The ranks that do not do what most do; of two equal halves the one without the lowest rank.
+    /// The ranks outside the largest group; of two equal groups, the one without the lowest rank.
     pub(crate) fn deviants(&self) -> Vec<u32> {
         self.groups.iter().skip(1).flat_map(|(_, ranks)| ranks.iter().copied()).collect()
     }
 }
 
-/// Whether ranks call different things at a position. Below the API counts are not the program's, so calls that are
-/// known from there are compared with each other only.
+/// Finds ranks with different calls at a position. Below the API, counts are not the program's, so if some calls are
+/// only known from there, counts and data types are ignored.
 pub(crate) fn find(
     ranks: &[(u32, &Rank)],
     sequence: Sequence,

@@ -1,4 +1,4 @@
-//! Where a job is stuck, and who holds it up.
+//! Finds where a job is stuck, and which rank is responsible.
 //!
 //! ```text
 //!            1          2          3
@@ -28,13 +28,13 @@ pub(crate) struct Judgement {
     /// Indices of the blockages that last for `after_ns`, or can never end.
     pub(crate) lasting: Vec<usize>,
     pub(crate) suspects: Vec<Suspect>,
-    /// Whether the suspects are those of waits that do not prove a hang.
+    /// Whether the suspects come from waits that do not prove a hang.
     pub(crate) is_unsure: bool,
-    /// Whether the job is over, and the waits are so short that a job that works can be killed in one.
+    /// Whether the job is over and its waits are so short that a healthy job can be killed during one.
     pub(crate) is_brief: bool,
 }
 
-/// Judges a job. Who has waited for less than `after_ns` is not counted as hanging.
+/// Judges a job. Waits shorter than `after_ns` do not count as hanging.
 pub(crate) fn judge(job: &Job, after_ns: u64) -> Judgement {
     let survivors = Survivors::of(job);
     let reaches: Vec<Vec<(Sequence, Reach)>> = job

@@ -1,25 +1,25 @@
-//! A job about which NCCL reports nothing any more, though its processes live, or lived on until they were killed, and
-//! nobody is seen to wait.
+//! A job from which NCCL reports nothing any more, without a visible wait, though its processes live, or lived on until
+//! they were killed.
 
 use job::life::Life;
 
 use crate::job::{Job, Process};
 
-/// Nothing shorter counts: while recording is off a process records once a second that NCCL still calls.
+/// Minimum, because a process with recording off records only once a second that NCCL still calls.
 const SHORTEST_NS: u64 = 2_000_000_000;
 
 #[derive(Debug)]
 pub(crate) struct Quiet {
-    /// From the last call of the plugin in any process to `until_ns`.
+    /// From NCCL's last call of the plugin in any process to `until_ns`.
     pub(crate) for_ns: u64,
-    /// The moment of looking; the last record of a job that is over.
+    /// The moment of judgement, or the last record if the job is over.
     pub(crate) until_ns: u64,
     /// The processes that could call NCCL: indices in [`Job::processes`], the quietest first.
     pub(crate) processes: Vec<usize>,
 }
 
-/// Whether NCCL called the plugin in no process for the last `after_ns`. In a job that is over, the processes that were
-/// killed count: their clock readings, one a second, show how long they lived on.
+/// Whether NCCL called the plugin in no process for the last `after_ns`. If the job is over, killed processes count:
+/// their clock readings, one per second, show how long they lived on.
 pub(crate) fn find(job: &Job, after_ns: u64) -> Option<Quiet> {
     let living = job.processes.iter().enumerate().filter(|(index, process)| is_expected(job, *index, process));
     let mut living: Vec<(u64, usize)> = living.map(|(index, process)| (process.last_event_ns, index)).collect();
@@ -32,8 +32,8 @@ pub(crate) fn find(job: &Job, after_ns: u64) -> Option<Quiet> {
     is_quiet.then(|| Quiet { for_ns, until_ns, processes: living.into_iter().map(|(_, index)| index).collect() })
 }
 
-/// Whether a process can be expected to call NCCL: it lives, or was killed, its records are there, and it has not ended
-/// all its communicators. An archive does not say how a process ended.
+/// Whether a process can be expected to call NCCL: it lives or was killed, has records, and has not ended all its
+/// communicators. An archive does not record how a process ended.
 fn is_expected(job: &Job, index: usize, process: &Process) -> bool {
     let ranks = job.comms.iter().flat_map(|comm| comm.ranks.values());
     let mut ranks = ranks.filter(|rank| rank.actor.process == index).peekable();

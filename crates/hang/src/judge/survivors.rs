@@ -1,4 +1,4 @@
-//! Which processes of a communicator others outlived.
+//! Which processes of a communicator were outlived by others.
 
 use job::life::Life;
 
@@ -6,7 +6,7 @@ use crate::job::{Comm, Job, Member};
 
 /// A process that others outlived by this much was gone first: last records are at most a second old.
 const OUTLIVED_NS: u64 = 2_000_000_000;
-/// Ranks that wait for this long at the end may hang, whatever `--after` is: times are up to a second short.
+/// Ranks that wait this long at the end may hang, whatever `--after` is: times are up to a second short.
 pub(super) const LONG_AT_THE_END_NS: u64 = 1_000_000_000;
 
 /// The survivors of every communicator of a job.
@@ -15,7 +15,7 @@ pub(crate) struct Survivors<'a> {
     comms: Vec<OfComm>,
 }
 
-/// Whether a process of a communicator lives, and until when the last one lived; 0 where none has a clock.
+/// Whether a process of a communicator lives, and the time up to which the last one lived; 0 if none has a clock.
 struct OfComm {
     some_run: bool,
     last_ns: u64,
@@ -33,7 +33,7 @@ impl<'a> Survivors<'a> {
         Self { job, comms: job.comms.iter().map(of_comm).collect() }
     }
 
-    /// Whether the process of a member was gone when others of its communicator still worked or waited.
+    /// Whether a member's process was gone while others of the communicator still worked or waited.
     pub(crate) fn outlived(&self, member: Member) -> bool {
         let Some((comm, process)) = self.comms.get(member.0).zip(self.job.process_of_member(member)) else {
             return false;
@@ -41,14 +41,14 @@ impl<'a> Survivors<'a> {
         let is_later = process.has_clock && comm.last_ns >= process.until_ns.saturating_add(OUTLIVED_NS);
         match process.state {
             Life::Gone | Life::Ended => comm.some_run || is_later,
-            // That others run proves nothing: it may run, too.
+            // That others are running proves nothing: this process may be, too.
             Life::Unknown => is_later,
             _ => false,
         }
     }
 
-    /// Whether a rank that was outlived had waited in vain for so long: of a job that is over it may have been killed
-    /// before the others, or have given up.
+    /// Whether an outlived rank had itself waited long enough: when a whole job ends, a waiting rank may have been
+    /// killed before the others, or have given up.
     pub(crate) fn had_waited(&self, waited_ns: u64) -> bool {
         self.job.is_over() && waited_ns >= LONG_AT_THE_END_NS
     }

@@ -1,5 +1,5 @@
-//! Who holds up a job: a rank that is absent in one communicator may itself wait in another, so the chain of waits is
-//! followed to its end.
+//! Finds the ranks that block a job. A rank that is absent in one communicator may itself wait in another, so the chain
+//! of waits is followed to its end.
 //!
 //! ```text
 //!   rank 0 waits in A for rank 1  ─►  rank 1 waits in B for rank 2  ─►  rank 2 waits for nobody: the suspect
@@ -15,19 +15,19 @@ use super::blockage::{Blockage, Cause, Reason};
 use super::survivors::Survivors;
 use crate::job::{Actor, Job, Member};
 
-/// From how many blockages the search begins: those that last longest. All lead to the same few ranks.
+/// How many blockages the search starts from, the longest first. All lead to the same few ranks.
 const MOST_STARTS: usize = 1000;
-/// A rank that waits for this long is not about to call what others wait for: whom it waits for holds up them, too.
+/// A rank that waits this long is not about to make the call others wait for: its own suspect blocks them, too.
 const IN_A_CHAIN_NS: u64 = 100_000_000;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Suspect {
-    /// For [`Reason::Unknown`] any of the waiters.
+    /// For [`Reason::Unknown`], any of the waiters.
     pub(crate) member: Member,
     pub(crate) reason: Reason,
-    /// The blockage that it causes: index in the list.
+    /// The blockage that the suspect causes: index in the list of blockages.
     pub(crate) blockage: usize,
-    /// From the rank that waits longest to this one: indices in the list of blockages.
+    /// From the rank that waits longest to the suspect: indices in the list of blockages.
     pub(crate) chain: Vec<usize>,
     pub(crate) blocked: usize,
 }
@@ -63,7 +63,7 @@ struct Found {
     blocked: BTreeSet<Actor>,
 }
 
-/// From somebody who waits to the rank that holds it up.
+/// The path from a waiting rank to the rank responsible.
 #[derive(Debug, Default)]
 struct Chain {
     blockages: Vec<usize>,
@@ -107,7 +107,7 @@ impl<'a> Suspects<'a> {
         let process = self.job.member(member).map(|rank| rank.actor.process);
         let blockages = &chain.blockages;
         let found = self.found.entry((reason, member)).or_insert_with(|| Found {
-            // A chain has the blockage that it was followed to.
+            // The last blockage of a chain is the one that the suspect causes.
             blockage: blockages.last().copied().unwrap_or(0),
             chain: blockages.clone(),
             blocked: BTreeSet::new(),
@@ -116,14 +116,14 @@ impl<'a> Suspects<'a> {
         if blockages.len() > found.chain.len() {
             found.chain.clone_from(blockages);
         }
-        // A stopped process waits for nobody, also where it is in the operation.
+        // A stopped process does not count as waiting, even in the operation.
         let is_itself = |actor: &&Actor| reason == Reason::Stopped && Some(actor.process) == process;
-        // All ranks along the chain wait because of it.
+        // All ranks along the chain wait because of the suspect.
         let blocked = blockages.iter().filter_map(|index| self.waiters.get(*index)).flatten();
         found.blocked.extend(blocked.filter(|actor| !is_itself(actor)));
     }
 
-    /// Goes from a blockage to the ranks that cause it.
+    /// Follows a blockage to the ranks that cause it.
     fn follow(&mut self, index: usize, chain: &mut Chain) {
         let Some(blockage) = self.blockages.get(index) else {
             return;
@@ -149,12 +149,12 @@ impl<'a> Suspects<'a> {
         chain.blockages.pop();
     }
 
-    /// Where the GPU of a member waits.
+    /// The blockages in which the member's GPU waits.
     fn waits_in(&self, member: Member) -> Vec<usize> {
         self.job.member(member).and_then(|rank| self.waiting.get(&rank.actor)).cloned().unwrap_or_default()
     }
 
-    /// A rank with records missing: if its process is over, that is reason enough; or it waits elsewhere.
+    /// A rank with missing records: the suspect if its process is over, unless it waits elsewhere.
     fn unrecorded(&mut self, member: Member, chain: &mut Chain) {
         let reason = match self.job.process_of_member(member).map(|process| process.state) {
             Some(Life::Gone | Life::Unknown) if self.survivors.outlived(member) => Reason::Gone,
@@ -175,7 +175,7 @@ impl<'a> Suspects<'a> {
         }
     }
 
-    /// A rank that did not enter: it waits elsewhere, or it is the suspect.
+    /// A rank that did not enter: it waits elsewhere, or is the suspect.
     fn absent(&mut self, member: Member, chain: &mut Chain) {
         let Some(rank) = self.job.member(member) else {
             self.suspect(Reason::NeverCame, member, chain);
@@ -183,7 +183,7 @@ impl<'a> Suspects<'a> {
         };
         let state = self.job.process_of(rank).map_or(Life::Running, |process| process.state);
         let elsewhere = self.waits_in(member);
-        // If it had waited in vain before it was gone, its end is not the cause.
+        // A rank that had itself waited before it was gone is not the cause.
         let is_gone = elsewhere.is_empty() && self.survivors.outlived(member);
         let reason = match state {
             Life::Gone | Life::Unknown if is_gone => Some(Reason::Gone),
@@ -201,7 +201,7 @@ impl<'a> Suspects<'a> {
         }
         for next in elsewhere {
             if let Some(from) = chain.blockages.iter().position(|index| *index == next) {
-                // If records of a member of the circle are missing, there may be no circle.
+                // With missing records of a member, the circle is not certain.
                 let mut circle = chain.blockages.iter().skip(from).filter_map(|index| self.blockages.get(*index));
                 if circle.all(|one| !matches!(one.cause, Cause::Unrecorded(_))) {
                     self.suspect(Reason::Deadlock, member, chain);
@@ -213,8 +213,8 @@ impl<'a> Suspects<'a> {
     }
 }
 
-/// The likeliest first. A GPU, a process or a deadlock that blocks several communicators is listed once, and so are the
-/// ranks of one operation of which records are missing.
+/// The likeliest suspects first, without duplicates: a GPU, process or deadlock that blocks several communicators, and
+/// the ranks with missing records of one operation, are listed once.
 fn without_repetitions(job: &Job, mut suspects: Vec<Suspect>) -> Vec<Suspect> {
     suspects.sort_by_key(|one| (one.reason, Reverse(one.blocked), one.member));
     let mut known: BTreeSet<(Reason, Actor)> = BTreeSet::new();
@@ -227,7 +227,7 @@ fn without_repetitions(job: &Job, mut suspects: Vec<Suspect>) -> Vec<Suspect> {
         let actor = actor.map(|actor| Actor { gpu: if is_process { 0 } else { actor.gpu }, ..actor });
         actor.is_none_or(|actor| known.insert((reason, actor)))
             && (reason != Reason::Deadlock || circles.insert(suspect.chain.iter().copied().collect()))
-            // One sentence names all ranks of which records are missing.
+            // One sentence names all ranks with missing records.
             && (reason != Reason::Unrecorded || unrecorded.insert(suspect.blockage))
     });
     suspects

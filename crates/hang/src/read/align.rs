@@ -1,8 +1,8 @@
-//! Which operations of different ranks are the same, where the beginning of a rank's recording is not kept.
+//! Matches the operations of different ranks if the beginning of a rank's recording is not kept.
 //!
 //! Such operations cannot be counted from the first. But NCCL numbers the collectives of each function and
-//! communicator, and all ranks call them in one order: one number that two ranks have in common gives the positions of
-//! all the others.
+//! communicator, and all ranks call them in the same order: one number that two ranks have in common gives the
+//! positions of all their other operations.
 //!
 //! ```text
 //!  kept of rank 0    AllReduce 40  AllReduce 41  Broadcast 7  AllReduce 42
@@ -11,7 +11,7 @@
 //!  position               0             1             2            3             4
 //! ```
 //!
-//! Ranks that have no number in common can still be ordered by the numbers of a function that both have called.
+//! Ranks without a common number can still be ordered by the numbers of a function that both have called.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,24 +20,24 @@ use crate::job::Comm;
 use crate::operation::{Positions, Tail};
 use crate::sequence::Sequence;
 
-/// What NCCL counts separately: a function, and whether a copy engine does it.
+/// The unit of NCCL's numbering: a function, and whether a copy engine does it.
 type Function = (Arc<str>, bool);
 
 type Numbers<At = i64> = BTreeMap<Function, BTreeMap<u64, At>>;
 
-/// Finds the positions of the ranks of a communicator whose beginning is not kept.
+/// Finds the positions of a communicator's ranks whose beginning is not kept.
 pub(crate) fn align(comm: &mut Comm) {
     for sequence in Sequence::ALL {
         align_tails(comm.ranks.values_mut().map(|rank| sequence.of_mut(rank)).collect());
     }
 }
 
-/// The last operations of a rank whose first ones are not kept.
+/// The last operations of a rank whose first operations are not kept.
 struct CutTail<'a> {
     tail: &'a mut Tail,
-    /// By index in the list.
+    /// Index in the list, by number.
     numbers: Numbers,
-    /// The position of the first in the list.
+    /// The position of the first operation in the list.
     first: Option<i64>,
 }
 
@@ -53,7 +53,7 @@ fn length(tail: &Tail) -> i64 {
     i64::try_from(tail.list.len()).unwrap_or(i64::MAX)
 }
 
-/// Where in the list each number is, but for repeated ones: launches of CUDA graphs do not always count.
+/// The index of each number in the list, without repeated numbers: launches of CUDA graphs do not always count.
 fn numbers(tail: &Tail) -> Numbers {
     let mut all: Numbers<Option<i64>> = BTreeMap::new();
     for (index, call) in (0..).zip(&tail.list) {
@@ -68,7 +68,7 @@ fn numbers(tail: &Tail) -> Numbers {
     all.into_iter().map(|(function, numbers)| (function, unique(numbers))).collect()
 }
 
-/// The tail to begin with: it has the number that most ranks have, and of such tails the most numbers.
+/// The tail to start with: it has the number that most ranks have, and among such tails the most numbers.
 fn first_to_put<'a, 'b>(cut: &'a mut [CutTail<'b>]) -> Option<&'a mut CutTail<'b>> {
     let mut ranks_with: Numbers<usize> = BTreeMap::new();
     for (function, numbers) in cut.iter().flat_map(|tail| &tail.numbers) {
@@ -90,7 +90,7 @@ fn first_to_put<'a, 'b>(cut: &'a mut [CutTail<'b>]) -> Option<&'a mut CutTail<'b
 #[derive(Default)]
 struct Order {
     numbers: Numbers<(i64, Positions)>,
-    /// The position after the last of them.
+    /// The position after the last operation.
     end: i64,
 }
 
@@ -105,8 +105,8 @@ impl Order {
         self.end = self.end.max(first + length);
     }
 
-    /// The position of the first of a list, by its first number with a known position: where ranks call different
-    /// things numbers differ from there on.
+    /// The position of a list's first operation, from its first number with a known position: after ranks call
+    /// different functions, their numbers diverge.
     fn first_of(&self, numbers: &Numbers) -> Option<(i64, Positions)> {
         let common = numbers.iter().flat_map(|(function, own)| {
             let known = self.numbers.get(function);
@@ -117,7 +117,7 @@ impl Order {
         Some((position - index, if is_ordered { Positions::Ordered } else { Positions::Aligned }))
     }
 
-    /// A position for the first of a list without a known number: as near to the others as it can be.
+    /// A position for the first operation of a list without a known number, as close to the others as possible.
     fn nearest_of(&self, numbers: &Numbers, length: i64) -> Option<i64> {
         let mut behind: Option<i64> = None;
         let mut ahead: Option<i64> = None;
@@ -128,7 +128,7 @@ impl Order {
             let (own_first, own_last) = (own.first_key_value()?, own.last_key_value()?);
             let (known_first, known_last) = (known.first_key_value()?, known.last_key_value()?);
             if own_last.0 < known_first.0 {
-                // It has not called the first known one, nor those between.
+                // The rank has called neither the first known operation nor those between.
                 let between = i64::try_from(known_first.0 - own_last.0 - 1).ok()?;
                 let first = known_first.1.0.checked_sub(between)?.checked_sub(length)?;
                 behind = Some(behind.map_or(first, |other| other.min(first)));
@@ -143,7 +143,7 @@ impl Order {
         behind.xor(ahead)
     }
 
-    /// Finds the positions of some tails; returns whether there may be more.
+    /// Finds the positions of some tails; returns whether another call may find more.
     fn put_some(&mut self, cut: &mut [CutTail<'_>]) -> bool {
         let mut is_new = false;
         for tail in cut.iter_mut().filter(|tail| tail.first.is_none()) {
@@ -185,7 +185,7 @@ fn align_tails(tails: Vec<&mut Tail>) {
     while order.put_some(&mut cut) {}
     let put = || cut.iter().filter_map(|tail| tail.first);
     let origin = if is_counted { 0 } else { put().min().unwrap_or(0) };
-    // The position of a tail means nothing while no other has one.
+    // The position of a single tail means nothing.
     let is_alone = !is_counted && put().count() == 1 && cut.len() > 1;
     for tail in &mut cut {
         let before = tail.first.filter(|_| !is_alone);
@@ -195,7 +195,7 @@ fn align_tails(tails: Vec<&mut Tail>) {
         }
     }
     if !is_counted {
-        // They were counted from the communicator's beginning, which is not where positions begin.
+        // These were counted from the communicator's beginning, which is not the origin of positions.
         for tail in counted.into_iter().filter(|tail| tail.before > 0) {
             tail.positions = Positions::Unknown;
         }

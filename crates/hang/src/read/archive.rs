@@ -1,4 +1,4 @@
-//! From an archive to a [`Job`], where the journals are removed: from its operations, calls and properties.
+//! Builds a [`Job`] from an archive whose journals are removed: from its operations, calls and properties.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,7 @@ pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> 
     let mut job = Job { is_archive: true, ..Job::default() };
     job.comms = members.communicators.iter().map(|comm| reading.comm(*comm)).collect();
     for (member, Found { mut rank, .. }) in members.all.iter().zip(ranks) {
-        // A rank without a process is left out, rather than given to another one.
+        // A rank without a process is left out rather than assigned to another process.
         let Some(number) = processes.number(&members, member) else {
             continue;
         };
@@ -66,7 +66,7 @@ pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> 
     Ok(job)
 }
 
-/// What an archive is read with. Times become CLOCK_REALTIME ns.
+/// The archive being read. Times become CLOCK_REALTIME ns.
 struct Reading<'a> {
     trace: &'a Trace,
     clock: Clock,
@@ -79,7 +79,7 @@ struct Processes {
     numbers: BTreeMap<LocationGroupRef, usize>,
     /// By process: calls that have not returned, with the slots of their threads.
     open_calls: Vec<Vec<(Option<u16>, OpenCall)>>,
-    /// By process: the ranks of the job, all and by the slots of the threads that called their operations.
+    /// By process: ranks of the job by slot of the threads that called their operations; `None` has all ranks.
     callers: BTreeMap<usize, BTreeMap<Option<u16>, BTreeSet<u32>>>,
 }
 
@@ -102,7 +102,7 @@ impl Processes {
         }
     }
 
-    /// The calls of a rank's process that have not returned and may be the rank's.
+    /// The unreturned calls of a rank's process that may belong to the rank.
     fn open_calls(&self, process: usize, job_rank: u32) -> Vec<OpenCall> {
         let callers = self.callers.get(&process);
         let all = callers.and_then(|callers| callers.get(&None));
@@ -118,7 +118,7 @@ impl Processes {
 struct Found {
     rank: Rank,
     last_ns: u64,
-    /// The slots of the threads that called its operations.
+    /// The slots of the threads that called the rank's operations.
     slots: BTreeSet<u16>,
 }
 
@@ -142,7 +142,7 @@ impl<'a> Reading<'a> {
         Comm { name: self.trace.comm_name(comm), size, knows_size: true, ..Comm::default() }
     }
 
-    /// Passes on every region instance of some locations, one location after the other.
+    /// Calls `each` for every region instance of some locations, one location after the other.
     fn instances(&self, locations: &[LocationRef], mut each: impl FnMut(&Instance<'a>)) -> otf2::Result<()> {
         for location in locations.iter().filter(|location| self.trace.has_events(**location)) {
             self.trace.instances(*location, &mut each)?;
@@ -169,7 +169,7 @@ impl<'a> Reading<'a> {
             match operation {
                 Operation::Collective(call) if is_replay => replays.push(call),
                 Operation::Collective(call) => calls.push(call),
-                // What was captured into a graph cannot be counted.
+                // Messages captured into a graph cannot be counted.
                 Operation::Message(_) if is_replay => {}
                 Operation::Message(mut message) => {
                     let number = rank.message_counts.entry((message.peer, message.is_send)).or_default();
@@ -238,7 +238,7 @@ impl<'a> Reading<'a> {
         let properties = definitions.location_groups.get(&group).map_or(&[][..], |it| &it.properties);
         let number = |number: u64| u32::try_from(number).ok();
         let anchors = stated(definitions, properties, ClockAnchors);
-        // The plugin reads the clocks once a second: the last reading shows until when it lived.
+        // The plugin reads the clocks once a second: the last reading shows how long the process lived.
         let last_reading_ns = anchors.and_then(|anchors| anchors.last().map(|last| last.realtime_ns)).unwrap_or(0);
         let is_ended = calls.inits > 0 && calls.inits == calls.destroys;
         Process {
@@ -287,7 +287,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// The start of an operation, and whether it is of a launched graph.
+/// The start of an operation, whether it belongs to a launched graph, and the operation.
 type Timed = (u64, bool, Operation);
 
 enum Operation {
@@ -304,7 +304,7 @@ impl Operation {
     }
 }
 
-/// The stage that the interval of an operation shows.
+/// The stage implied by the interval of an operation.
 const fn stage(is_unfinished: bool, timing: Option<Timing>) -> Stage {
     match (is_unfinished, timing) {
         (true, None | Some(Timing::Enqueue)) => Stage::Calling,
@@ -315,7 +315,7 @@ const fn stage(is_unfinished: bool, timing: Option<Timing>) -> Stage {
     }
 }
 
-/// The kernels of a communicator run one after the other: operations before one that was seen to run have ended.
+/// The kernels of a communicator run one after the other: operations before a running one have ended.
 fn ran_before(operations: &mut [Timed]) {
     let mut ran = false;
     for (.., operation) in operations.iter_mut().rev() {
@@ -327,7 +327,7 @@ fn ran_before(operations: &mut [Timed]) {
     }
 }
 
-/// Where a thread is that has not returned from a call.
+/// Describes the call that a thread has not returned from.
 fn inside(shows: Option<Shows>, name: &str) -> Option<String> {
     match shows? {
         Shows::Call(Kind::KernelLaunch) => Some("in the launch of a kernel".to_owned()),

@@ -1,19 +1,19 @@
-//! What an archive says is missing from it.
+//! The archive's statements about missing data.
 
 use analysis::Trace;
 use analysis::units::plural;
 use nccl_events::Kind;
 use schema::Lack;
 
-/// What the archive says is missing from it.
+/// The archive's statements about missing data.
 pub(super) struct Doubts {
-    /// Which kinds of events were recorded, as NCCL's mask.
+    /// The recorded kinds of events, as NCCL's mask.
     pub(super) event_mask: u32,
     pub(super) is_whole: bool,
     /// Whether only the end of a recording was kept.
     pub(super) is_flight: bool,
     pub(super) missing: Vec<String>,
-    /// What does not end or differs, one a line.
+    /// Operations that do not end or differ, one per line.
     pub(super) signs: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ impl Doubts {
     }
 }
 
-/// The mask of the kinds that the archive names.
+/// The mask of the kinds that the archive lists.
 fn event_mask(lines: &[String]) -> u32 {
     let has = |kind: &Kind| lines.iter().any(|line| line.split([',', ' ']).any(|name| name == kind.name()));
     Kind::ALL.into_iter().filter(has).map(Kind::mask).fold(0, |mask, kind| mask | kind)

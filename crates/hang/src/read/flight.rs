@@ -1,6 +1,6 @@
-//! The beginning of a rank's operations where only the end of a recording is kept.
+//! The beginning of a rank's operations if only the end of a recording is kept.
 //!
-//! Each thread's records are cut at another time, a mebibyte at a time, so an operation may be kept without its call.
+//! Each thread loses its first records at another time, a mebibyte at once: an operation may be kept without its call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use tables::{Head, Tables};
 
 use crate::operation::Call;
 
-/// A call and its operation are no further apart than a large group, in events of their thread.
+/// Largest distance between a call and its operation, in events of their thread: about a large group.
 const NEAR_EVENTS: u64 = 1 << 14;
 
-/// The call of an operation, whose record is not kept.
+/// An operation's call whose record is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RemovedCall {
-    /// One of the last that were removed, with its number on its thread: the operation follows it.
+    /// Removed recently, with its number on its thread: the operation belongs to this call.
     Near(u64),
-    /// Removed long ago: it was captured into a CUDA graph, and the operation is of a launch.
+    /// Removed long ago: the call was captured into a CUDA graph, and the operation is from a launch of the graph.
     Captured,
 }
 
@@ -33,8 +33,8 @@ pub(super) fn removed_call(tables: &Tables, operation: &Head) -> Option<RemovedC
     })
 }
 
-/// Removes what comes before a hole: several threads may have made the calls, and more is kept of some than of others.
-/// NCCL's numbers show holes. `others`: operations of the same rank that have numbers of the same functions.
+/// Removes calls before a gap in NCCL's numbers: calls may come from several threads, some of which keep more than
+/// others. `others` are operations of the same rank that share the numbering.
 pub(crate) fn leave_out_before_holes(calls: &mut Vec<Call>, others: &[Call]) {
     let of = |call: &Call| Some((Arc::clone(&call.what.func), call.sequence.filter(|_| !call.by_copy_engine)?));
     let all: BTreeSet<(Arc<str>, u64)> = calls.iter().chain(others).filter_map(of).collect();

@@ -1,6 +1,6 @@
-//! From a job's directory to a [`Job`]: the parts are read in parallel, then put together.
+//! Reads a [`Job`] from a job's directory: parts are read in parallel, then merged.
 //!
-//! The processes are not asked, and nothing is changed: they may run, hang, or be dead.
+//! Does not contact the processes and changes nothing: they may be running, hanging, or dead.
 
 pub(super) mod align;
 pub(super) mod archive;

@@ -1,4 +1,4 @@
-//! What one process did in its communicators, from its records.
+//! The operations of one process in its communicators, from its records.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::progress::{Progresses, RanUntil};
 use crate::job::Rank;
 use crate::operation::{Call, KEPT, Message, OpenCall, Signature, Tail};
 
-/// Reads a process's operations. Times as in the tables.
+/// Reads a process's operations. Times are those of the tables.
 pub(super) struct Reader<'a> {
     tables: &'a Tables,
     symbols: &'a Symbols,
@@ -25,7 +25,7 @@ pub(super) struct Reader<'a> {
 
 #[derive(Clone, Copy)]
 enum Item {
-    /// A call and its collective below the API, or one of them.
+    /// A call and its collective below the API, or only one of the two.
     Collective {
         call: Option<EventRow>,
         below: Option<EventRow>,
@@ -44,7 +44,7 @@ impl Item {
     }
 }
 
-/// With the time of the call.
+/// An item and the time of its call.
 type Timed = (u64, Item);
 
 impl<'a> Reader<'a> {
@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
         Arc::clone(self.names.entry(symbol).or_insert_with(|| self.symbols.text(symbol).into()))
     }
 
-    /// The rank of each context, by its id, without actor and finalization.
+    /// The rank of each context, by context id, without actor and finalization.
     pub(super) fn ranks(&mut self) -> BTreeMap<u64, Rank> {
         let mut items: BTreeMap<u64, Vec<Timed>> = BTreeMap::new();
         let mut ranks: BTreeMap<u64, Rank> = BTreeMap::new();
@@ -81,10 +81,10 @@ impl<'a> Reader<'a> {
             }
         }
         for (context, mut items) in items {
-            // In the order of calls; calls whose records are removed came before the others.
+            // Sorted by call; calls whose records are removed precede the others.
             items
                 .sort_by_cached_key(|(start, item)| self.removed_call(*item).map_or((*start, 0), |number| (0, number)));
-            // Of a group only some calls may be kept: if there are later calls, the group does not count.
+            // A removed group may be kept in part: it does not count if there are later calls.
             let is_whole = |item: Item| matches!(item, Item::Collective { .. }) && self.removed_call(item).is_none();
             if items.iter().any(|(_, item)| is_whole(*item)) {
                 items.retain(|(_, item)| self.removed_call(*item).is_none());
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
         ranks
     }
 
-    /// Whether an operation is of a launched graph: its call was captured.
+    /// Whether an operation belongs to a launched graph: its call was captured.
     fn is_captured(&self, operation: &Head) -> bool {
         match self.tables.find(operation.parent) {
             Some(call) => self.tables.is_captured(call),
@@ -106,16 +106,16 @@ impl<'a> Reader<'a> {
         match row {
             EventRow::CollApi(_) => (!self.tables.is_captured(row))
                 .then(|| Item::Collective { call: Some(row), below: self.below.get(&row).copied() }),
-            // NCCL reports captured operations when they are captured or when they run; only what ran has children.
+            // NCCL reports captured operations at capture or when they run; only those that ran have children.
             EventRow::Coll(_) | EventRow::CeColl(_) if self.is_captured(head) => {
                 self.progresses.has_children(row).then_some(Item::Replay(row))
             }
             EventRow::Coll(_) | EventRow::CeColl(_) => match self.tables.find(head.parent) {
-                // The first operation of a call is counted with it.
+                // The first operation of a call is counted with the call.
                 Some(call @ EventRow::CollApi(_)) => (self.below.get(&call) != Some(&row)).then_some(Item::Replay(row)),
                 _ => Some(Item::Collective { call: None, below: Some(row) }),
             },
-            // What was captured into a graph cannot be counted: its ends need not report it equally often.
+            // Captured messages cannot be counted: both ends need not report them equally often.
             EventRow::P2p(p2p) => {
                 (self.tables[p2p].fields.peer >= 0 && !self.is_captured(head)).then_some(Item::Message(p2p))
             }
@@ -126,7 +126,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The number of a collective's call on its thread, if that was removed just before.
+    /// The number of a collective's call on its thread, if the call was removed recently.
     fn removed_call(&self, item: Item) -> Option<u64> {
         let Item::Collective { call: None, below: Some(row) } = item else {
             return None;

@@ -1,4 +1,4 @@
-//! One process: from its journal, or only its ranks, if the part is written and its journal removed.
+//! One process: from its journal, or only its ranks if the part is written and its journal removed.
 
 use std::fs::DirEntry;
 use std::io::ErrorKind;
@@ -31,7 +31,7 @@ pub(super) struct Part {
     pub(super) claims: Vec<Claim<Rank>>,
 }
 
-/// The records of a process up to now. Files that are removed meanwhile are held open and read.
+/// The records of a process up to now. Files removed in the meantime are held open and read.
 struct Recording {
     follower: Follower,
     polled: Polled,
@@ -47,7 +47,7 @@ impl Recording {
     }
 }
 
-/// The moment of looking, by all clocks of this host.
+/// The moment of judgement, by all clocks of this host.
 pub(super) struct Moment {
     boot_id: String,
     pub(super) pair: ClockPair,
@@ -56,12 +56,12 @@ pub(super) struct Moment {
 
 impl Moment {
     pub(super) fn now() -> Self {
-        // First: it decides which ticks a pair has.
+        // Selected first: the selection decides which ticks a pair has.
         let tick_source = clock::select();
         Self { boot_id: boot_id(), pair: ClockPair::read(), tick_source }
     }
 
-    /// Whether a process is on this host, since its last boot.
+    /// Whether a process ran on this host since its last boot.
     fn is_here(&self, process: &ProcessInfo) -> bool {
         !self.boot_id.is_empty() && process.boot_id == self.boot_id
     }
@@ -73,7 +73,7 @@ impl Moment {
 }
 
 impl Part {
-    /// Reads the part in `directory`, which is the process with this number.
+    /// Reads the part in `directory` as process `number`.
     pub(super) fn read(number: usize, directory: &Path, moment: &Moment) -> Self {
         let (info, problem) = read_process(directory);
         let mut process = unknown_process(directory, &info, moment);
@@ -85,7 +85,7 @@ impl Part {
         let journal = directory.join(JOURNAL);
         if journal.is_dir() {
             match Recording::read(&journal) {
-                // Written and removed while we looked: then the part is done.
+                // If the part was written and its journal removed in the meantime, the part is done.
                 Ok(Recording { polled: Polled { is_removed: true, .. }, .. }) | Err(_) if is_done(directory) => {}
                 Ok(recording) => {
                     let mut part = Self::of_journal(number, process, &info, recording, moment);
@@ -135,7 +135,7 @@ impl Part {
         tables.process_tag = journal.process_tag();
         let last_ticks = tables.span.1;
         if moment.is_here(info) && source == moment.tick_source {
-            // All processes of a host have one clock, so its present value calibrates the recording, too.
+            // All processes of a host share one clock, so its present value also calibrates the recording.
             tables.clock_pairs.push(moment.pair);
         }
         let clock = HostClock::new(source, &tables.clock_pairs);
@@ -168,7 +168,7 @@ impl Part {
     }
 }
 
-/// Notes which files of a journal are empty, or that it has none: each was made with records in it.
+/// Reports empty files of a journal, or a journal without files: every file is created with records in it.
 fn empty_files(journal: &Path) -> Option<String> {
     let files: Vec<_> = journal.read_dir().ok()?.flatten().collect();
     let is_empty = |file: &&DirEntry| file.metadata().is_ok_and(|found| found.len() == 0);
@@ -200,7 +200,7 @@ fn unknown_process(directory: &Path, info: &ProcessInfo, moment: &Moment) -> Pro
     }
 }
 
-/// From CLOCK_MONOTONIC to CLOCK_REALTIME, by the last clock pair; 0 for a difference that no clock has.
+/// Offset from CLOCK_MONOTONIC to CLOCK_REALTIME, from the last clock pair; 0 if out of range.
 fn offset(tables: &Tables, clock: &HostClock, started_ns: u64) -> i64 {
     let pair = tables.clock_pairs.last().map(|pair| (pair.monotonic_ns, pair.realtime_ns));
     let (monotonic, realtime) = pair.unwrap_or_else(|| (clock.nanoseconds(tables.span.0), started_ns));
@@ -250,7 +250,7 @@ fn note_impossible_ranks(claims: &[Claim<Rank>], process: &mut Process) {
     }));
 }
 
-/// The ranks of a process with a journal. `realtime` is the process's clock.
+/// The ranks of a process with a journal. `realtime` converts the process's times.
 fn ranks(
     number: usize,
     process: &Process,

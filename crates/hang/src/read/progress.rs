@@ -1,4 +1,4 @@
-//! How far the operations of one process got: from their network transfers, kernel channels and launches.
+//! The progress of one process's operations, from their network transfers, kernel channels and launches.
 
 use std::collections::BTreeMap;
 
@@ -23,20 +23,20 @@ impl Children {
     }
 }
 
-/// The last operation of a communicator that was seen to run: its start and its launch plan.
+/// The last operation of a communicator that was seen running: its start and its launch plan.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RanUntil {
     start: u64,
     launch_plan: u64,
 }
 
-/// The progress of a process's operations. Times as in the tables.
+/// The progress of a process's operations. Times are those of the tables.
 pub(super) struct Progresses<'a> {
     tables: &'a Tables,
     proxies: Proxies,
     children: BTreeMap<EventRow, Children>,
     open: BTreeMap<EventRow, Vec<Row<ProxyOp>>>,
-    /// By group and context: whether one of its launches has not returned.
+    /// Whether a launch has not returned, by group and context.
     launches: BTreeMap<(u64, u64), bool>,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Progresses<'a> {
             children.transfers_open += u32::from(is_open);
         }
         for step in &tables.events.proxy_steps {
-            // A step no longer waits for the GPU, or the GPU took data: the kernel runs.
+            // The kernel runs if a step no longer waits for the GPU, or the GPU took data.
             let kernel_runs = step.saw(state::PROXY_STEP_SEND_WAIT)
                 || (step.stop().is_some() && step.saw(state::PROXY_STEP_RECV_GPU_WAIT));
             let transfer = tables.head_of(step.parent).filter(|_| kernel_runs);
@@ -104,7 +104,7 @@ impl<'a> Progresses<'a> {
         children.transfers + children.channels > 0
     }
 
-    /// The kernels of a communicator run in order: those launched before one that was seen to run have ended.
+    /// The kernels of a communicator run in order: those launched before a running one have ended.
     pub(super) fn ran_until(&self, operations: impl DoubleEndedIterator<Item = EventRow>) -> RanUntil {
         let last = operations.rev().filter(|row| self.children(*row).began()).find_map(OperationRow::of);
         last.map(|row| self.tables.operation(row)).map_or_else(RanUntil::default, |operation| RanUntil {
@@ -113,7 +113,7 @@ impl<'a> Progresses<'a> {
         })
     }
 
-    /// The progress of a call and of its operation below the API.
+    /// The progress of a call and its operation below the API.
     pub(super) fn progress(&self, call: Option<EventRow>, below: Option<EventRow>, ran_until: RanUntil) -> Progress {
         let call = call.and_then(|row| self.tables.head(row));
         let Some((row, operation)) = below.and_then(|row| Some((row, OperationRow::of(row)?))) else {

@@ -1,4 +1,4 @@
-//! What a proxy waits for: the oldest step of a transfer that has not ended, and the state it is in.
+//! What a proxy waits for: the oldest open step of a transfer, and the state of the step.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::operation::{Wait, WaitState};
 
 #[derive(Debug, Default)]
 pub(crate) struct Proxies {
-    /// By id of the transfer: its oldest open step, its state and since when.
+    /// By id of the transfer: its oldest open step, the state, and the time of the state.
     steps: BTreeMap<u64, (i32, WaitState, u64)>,
     pub(super) reporting: Reporting,
     begins_with_state: bool,
@@ -46,14 +46,14 @@ impl Proxies {
         let (waits_for, since) =
             last.map_or((WaitState::Unknown, event.start), |(number, time)| (wait_state(number), time));
         let oldest = self.steps.entry(event.parent).or_insert((step, waits_for, since));
-        // Up to 2.26 a step may lack its stop, and is over when its slot is used again.
+        // Up to 2.26 a step may lack its stop; it is over when its slot is used again.
         let slots = i32::from(STEP_SLOTS);
         if (step < oldest.0 && oldest.0 - step < slots) || step >= oldest.0.saturating_add(slots) {
             *oldest = (step, waits_for, since);
         }
     }
 
-    /// What an open transfer waits for. Times as in the tables.
+    /// What an open transfer waits for. Times are those of the tables.
     pub(crate) fn wait(&self, op: &Event<ProxyOp>) -> Wait {
         let ProxyOp { channel, peer, steps, is_send, .. } = op.fields;
         let (step, waits_for, since_ns) = match (self.steps.get(&op.id), op.states().last()) {

@@ -76,7 +76,7 @@ fn collective_row(comm: &Comm, sequence: Sequence, position: u64, is_sure: bool)
 
 fn mismatch_row(job: &Job, comm: &Comm, sequence: Sequence, mismatch: &Mismatch) -> MismatchRow {
     let calls = mismatch.groups.iter().map(|(what, ranks)| {
-        // Where not all calls are from the API only functions were compared: show the arguments all the same.
+        // If some calls are not from the API, only functions were compared: shows the arguments all the same.
         let mut members = ranks.iter().filter_map(|rank| comm.ranks.get(rank));
         let call: Option<&Call> = members.find_map(|rank| sequence.of(rank).at(mismatch.position));
         let what = call.map_or(what, |call| &call.what);

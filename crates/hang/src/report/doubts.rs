@@ -1,4 +1,4 @@
-//! Why it is not certain that nothing hung in a job that is over, though no rank is seen to wait for long.
+//! Why a finished job may have hung, although no rank is seen to wait for long.
 
 use job::life::Life;
 
@@ -6,9 +6,9 @@ use super::names;
 use crate::job::{Comm, Job, Process, Rank};
 use crate::sequence::Sequence;
 
-/// The reasons, the weightiest first; none where everything is recorded, and ended.
+/// The reasons, most important first; empty if everything is recorded and has ended.
 pub(super) fn doubts(job: &Job) -> Vec<String> {
-    // Damage may be the reason why something else is missing.
+    // Damage first: it may explain other gaps.
     let mut doubts: Vec<String> = job.processes.iter().filter_map(|process| of_process(job, process)).collect();
     let has_called =
         |rank: &Rank| Sequence::ALL.into_iter().any(|it| !it.of(rank).list.is_empty()) || !rank.messages.is_empty();
@@ -22,7 +22,7 @@ pub(super) fn doubts(job: &Job) -> Vec<String> {
     doubts
 }
 
-/// Whether records are missing that could show a longer wait than those that are there.
+/// Whether missing records could show a longer wait than the existing ones.
 pub(super) fn has_lost(job: &Job) -> bool {
     job.comms.iter().any(|comm| !comm.missing().is_empty())
         || job.processes.iter().any(|process| of_process(job, process).is_some())
@@ -55,7 +55,7 @@ fn of_comm(job: &Job, comm: &Comm) -> Vec<String> {
     doubts
 }
 
-/// Whether the last operation of a rank is not known to have ended.
+/// Whether a rank's last operation is not known to have ended.
 fn may_be_in_its_last(job: &Job, rank: &Rank) -> bool {
     let is_read = job.is_archive || job.process_of(rank).is_some_and(|process| process.has_journal);
     let calls = Sequence::ALL.into_iter().filter_map(|sequence| sequence.of(rank).list.last());

@@ -1,4 +1,4 @@
-//! From a judged job to the report.
+//! Makes the report from a judged job.
 
 mod comms;
 mod doubts;
@@ -20,12 +20,12 @@ use super::judge::{Judgement, judge};
 use comms::comm_row;
 use rows::{CommRow, Kind, ProcessRow, Report, SuspectRow, Verdict};
 
-/// Judges a job. Who has waited for less than `after_ns` is not counted as hanging.
+/// Judges a job. Waits shorter than `after_ns` do not count as hanging.
 pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
     let judgement = judge(job, after_ns);
     let comms = job.comms.iter().enumerate();
     let communicators: Vec<CommRow> = comms.map(|(index, comm)| comm_row(job, index, comm, &judgement)).collect();
-    // Made once: in a large communicator each rank can be a suspect, and the text of a wait lists all of them.
+    // Computed once: in a large communicator every rank can be a suspect, and the text of a wait lists all of them.
     let waits: Vec<String> = judgement.blockages.iter().map(|blockage| sentences::waits(job, blockage)).collect();
     let suspects = judgement.suspects.iter().map(|suspect| suspect_row(job, &judgement, &waits, suspect));
     let silence = silence::find(job, after_ns);
@@ -89,7 +89,7 @@ fn verdict(
             let waits = sentences::waits(job, blockage);
             (Kind::Waiting, format!("No hang: {waits}; that is less than {after} (--after)"))
         }
-        // What is missing may be who holds up the job.
+        // The missing records may show which rank holds up the job.
         (None, Some(_)) if job.is_over() && doubts::has_lost(job) => nobody_waits(job),
         (None, Some(silence)) if job.is_archive => {
             (Kind::Unknown, format!("CANNOT TELL: {}", quiet::verdict(job, silence)))
@@ -99,7 +99,7 @@ fn verdict(
     }
 }
 
-/// No rank is seen to wait for long. In a job that has ended, missing records may have shown a hang.
+/// The verdict if no rank is seen to wait for long. Missing records of a finished job could have shown a hang.
 fn nobody_waits(job: &Job) -> (Kind, String) {
     let is_unclear = job.processes.iter().any(|process| process.state == Life::Unknown);
     let doubts = if job.is_over() || is_unclear { doubts::doubts(job) } else { Vec::new() };

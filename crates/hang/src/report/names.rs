@@ -1,4 +1,4 @@
-//! Names of operations, ranks and communicators, for people.
+//! Readable names of operations, ranks and communicators.
 
 use analysis::units::count;
 use job::communicators::rank_list;
@@ -8,7 +8,7 @@ use crate::judge::blockage::Operation;
 use crate::operation::{Message, Signature};
 use crate::sequence::Sequence;
 
-/// How many processes are named in a line.
+/// Limit on the processes named in a line.
 const MOST_ADDRESSES: usize = 4;
 
 pub(crate) fn function(what: &Signature) -> String {
@@ -32,8 +32,7 @@ pub(crate) fn message(comm: Option<&Comm>, message: &Message) -> String {
     format!("{} {preposition} {peer}", message.func())
 }
 
-/// Ranks of a communicator by their numbers in the job: `0-6, 8`, `4-6 (0-2 in tp)`; where these are not known
-/// `0-2 of tp`.
+/// Ranks of a communicator by their numbers in the job: `0-6, 8`, `4-6 (0-2 in tp)`; if these are unknown, `0-2 of tp`.
 pub(crate) fn numbers(comm: &str, ranks: &[u32], job_rank: impl Fn(u32) -> Option<u32>) -> String {
     let own = rank_list(ranks);
     let in_job: Option<Vec<u32>> = ranks.iter().map(|rank| job_rank(*rank)).collect();
@@ -65,7 +64,7 @@ pub(crate) fn members(job: &Job, comm: usize, list: &[u32]) -> String {
     }
 }
 
-/// The verb after "rank 3", and after "ranks 3-5".
+/// The verb form for "rank 3" or for "ranks 3-5".
 pub(crate) const fn verb<'a>(list: &[u32], one: &'a str, several: &'a str) -> &'a str {
     if list.len() == 1 { one } else { several }
 }
@@ -88,7 +87,7 @@ pub(crate) fn operation(job: &Job, comm: usize, operation: &Operation) -> String
         Operation::Message(one) => return message(job.comms.get(comm), one),
         Operation::Collective { sequence, position, what } => (*sequence, position, what),
     };
-    // `stats` shows NCCL's number, which identifies a call where positions do not count from the beginning.
+    // `stats` shows NCCL's number, which identifies a call if positions do not count from the beginning.
     let at = match (at.index, at.sequence) {
         (Some(index), Some(sequence)) if at.from_beginning => {
             format!("{}, sequence {sequence}", position(index + 1, true))

@@ -1,4 +1,4 @@
-//! The report of a job about which NCCL reports nothing any more: the last operations, and where to look.
+//! The report of a job from which NCCL reports nothing any more: the last operations, and where to look.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -40,13 +40,13 @@ pub(crate) fn verdict(job: &Job, quiet: &Quiet) -> String {
 
 pub(crate) fn report(job: &Job, quiet: &Quiet) -> QuietReport {
     let processes: Vec<&Process> = quiet.processes.iter().filter_map(|&index| job.processes.get(index)).collect();
-    // If calls of NCCL's functions are recorded, a rank without an open call is in none.
+    // If API calls are recorded, a rank without an open call is outside NCCL.
     let reports_calls = records(job, Kind::CollApi) && processes.iter().all(|process| process.event_mask.is_some());
     let advice = advice(&processes, job.is_over(), reports_calls);
     QuietReport { for_ns: quiet.for_ns, reports_calls, ranks: rows(job, quiet), advice }
 }
 
-/// A row for each GPU of each process: its ranks in all communicators are one line of work.
+/// A row for each GPU of each process: its ranks in all communicators share one line of work.
 fn rows(job: &Job, quiet: &Quiet) -> Vec<QuietRow> {
     let mut last: BTreeMap<Actor, (u64, QuietRow)> = BTreeMap::new();
     for comm in &job.comms {
@@ -90,7 +90,7 @@ fn row(quiet: &Quiet, process: &Process) -> QuietRow {
     }
 }
 
-/// The last operation of a rank, and when it was called.
+/// The last operation of a rank, and the time of its call.
 fn last_operation(comm: &Comm, rank: &Rank, is_over: bool) -> (u64, String) {
     let calls = Sequence::ALL.into_iter().filter_map(|sequence| {
         let tail = sequence.of(rank);

@@ -1,4 +1,4 @@
-//! Where each rank is.
+//! Describes where each rank is.
 
 use analysis::units::{plural, time};
 
@@ -8,10 +8,10 @@ use crate::job::{Comm, Job, Process, Rank, state_name};
 use crate::operation::{Call, Stage, Wait, WaitState};
 use crate::sequence::Sequence;
 
-/// How many waits are spelled out in a line.
+/// Limit on the waits spelled out in a line.
 const MOST_WAITS: usize = 4;
 
-/// Until when it is known what a rank did.
+/// The time up to which a rank's actions are known.
 fn until_ns(job: &Job, rank: &Rank) -> u64 {
     job.process_of(rank).map_or(job.now_ns, |process| process.until_ns)
 }
@@ -30,7 +30,7 @@ enum Entered {
     Unknown,
 }
 
-/// Where a rank is: in the first incomplete collective, where it has entered that, else after its last.
+/// The row of a rank: in the first incomplete collective if it has entered, else after its last.
 pub(crate) fn rank_row(
     job: &Job,
     comm: &Comm,
@@ -46,7 +46,7 @@ pub(crate) fn rank_row(
         Some(first) => (Entered::Yes, tail.at(first.position)),
         None => (Entered::Yes, None),
     };
-    // Not all ranks entered it: transfers that ended have failed.
+    // Not all ranks entered, so transfers that ended have failed.
     let has_failed = entered == Entered::Yes
         && incomplete.is_some_and(|first| !first.all_entered)
         && call.is_some_and(|call| call.progress.stage.is_over() && call.what.needs_all());

@@ -1,4 +1,4 @@
-//! The report for programs: `docs/REFERENCE.md` §9 describes the fields. The text is made of it.
+//! The report as data: `docs/REFERENCE.md` §9 describes the fields. The text is generated from it.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ type Name = Cow<'static, str>;
 pub struct Report {
     pub format: u32,
     pub directory: String,
-    /// The moment, CLOCK_REALTIME ns.
+    /// The moment of judgement, CLOCK_REALTIME ns.
     pub time_ns: u64,
     pub after_ns: u64,
     /// `journals` or `archive`.
@@ -22,12 +22,12 @@ pub struct Report {
     pub source: Name,
     pub verdict: Verdict,
     pub suspects: Vec<SuspectRow>,
-    /// Of the verdict `quiet`.
+    /// Only with the verdict `quiet`.
     pub quiet: Option<QuietReport>,
     pub unknown: Vec<String>,
     pub processes: Vec<ProcessRow>,
     pub communicators: Vec<CommRow>,
-    /// Of a verdict that is kept beside an archive: the archive's number of events, which identifies it.
+    /// Only in a verdict kept beside an archive: the archive's number of events, which identifies the archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive_events: Option<u64>,
 }
@@ -42,13 +42,13 @@ impl Report {
         self.processes.iter().filter(|process| process.process_state == "gone")
     }
 
-    /// Whether no process lives, so that nothing more can be recorded.
+    /// Whether no process is alive, so that nothing more can be recorded.
     pub fn is_over(&self) -> bool {
         let is_over = |state: &str| Life::ALL.into_iter().any(|life| life.is_over() && state_name(life) == state);
         self.processes.iter().all(|process| is_over(&process.process_state))
     }
 
-    /// Whether ranks call different things, by the verdict or its first suspect.
+    /// Whether the verdict or its first suspect is a mismatch.
     pub fn names_mismatch(&self) -> bool {
         self.verdict.kind == Kind::Mismatch || self.suspects.first().is_some_and(|suspect| suspect.reason == "mismatch")
     }
@@ -60,7 +60,7 @@ impl Report {
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Verdict {
-    /// Whether something hangs, or is wrong in a way that will make it hang: exit code 1.
+    /// Whether the job hangs, or has an error that will make it hang: exit code 1.
     pub found: bool,
     pub kind: Kind,
     pub text: String,
@@ -84,13 +84,13 @@ pub struct SuspectRow {
     pub reason: Name,
     pub communicator: String,
     pub rank: u32,
-    /// Its number in the job; `None` where that is not known.
+    /// The suspect's number in the job; `None` if unknown.
     pub job_rank: Option<u32>,
     pub process: Option<String>,
     pub ranks_blocked: usize,
     pub text: String,
     pub advice: Option<String>,
-    /// From the rank that waits longest to this one.
+    /// From the rank that waits longest to the suspect.
     pub chain: Vec<String>,
 }
 
@@ -98,7 +98,7 @@ pub struct SuspectRow {
 pub struct QuietReport {
     pub for_ns: u64,
     pub reports_calls: bool,
-    /// Those that are quiet longest first.
+    /// Longest quiet first.
     pub ranks: Vec<QuietRow>,
     pub advice: Vec<String>,
 }
@@ -111,7 +111,7 @@ pub struct QuietRow {
     pub process: String,
     pub launcher_rank: Option<u32>,
     pub process_state: Name,
-    /// Since NCCL last called the plugin in the process.
+    /// Time since NCCL last called the plugin in the process.
     pub quiet_ns: u64,
     pub inside: Vec<String>,
     pub text: String,
@@ -155,7 +155,7 @@ impl CommRow {
         names::numbers(&self.name, ranks, |rank| if self.has_all_ranks { Some(rank) } else { row(rank)?.job_rank })
     }
 
-    /// The same with the noun: `ranks 4-6 (0-2 in tp)`.
+    /// Like [`Self::numbers`], with the noun: `ranks 4-6 (0-2 in tp)`.
     pub fn named(&self, ranks: &[u32]) -> String {
         format!("{} {}", names::noun(ranks), self.numbers(ranks))
     }
@@ -163,9 +163,9 @@ impl CommRow {
 
 #[derive(Debug, Deserialize, Serialize)]
 pub struct SequenceRow {
-    /// Whether its collectives are those of launched CUDA graphs.
+    /// Whether the collectives belong to launched CUDA graphs.
     pub graphs: bool,
-    /// Whether positions count from the first collective of the communicator; else from the first that is kept.
+    /// Whether positions count from the communicator's first collective; else from the first kept one.
     pub from_beginning: bool,
     pub last_complete: Option<CollectiveRow>,
     pub first_incomplete: Option<CollectiveRow>,
@@ -180,9 +180,9 @@ pub struct SequenceRow {
 
 #[derive(Debug, Deserialize, Serialize)]
 pub struct CollectiveRow {
-    /// From 1, in the order of the communicator, from its beginning or the first that is kept.
+    /// From 1, in the communicator's order, from its beginning or the first kept collective.
     pub position: u64,
-    /// False: all have called it, and whether it ended is not recorded.
+    /// If false, all ranks have called the collective, and its end is not recorded.
     pub is_sure: bool,
     pub function: Option<String>,
     pub sequence: Option<u64>,
@@ -220,9 +220,9 @@ pub struct RankRow {
     pub job_rank: Option<u32>,
     pub process: String,
     pub process_state: Name,
-    /// How many collectives of the sequence it has called, from where positions begin.
+    /// How many collectives of the sequence the rank has called, from the origin of positions.
     pub entered: u64,
-    /// How far it got in the first incomplete one, else in its last.
+    /// Progress in the first incomplete collective, else in the rank's last.
     pub stage: Name,
     pub for_ns: Option<u64>,
     pub inside: Vec<String>,
@@ -247,7 +247,7 @@ pub struct MessageRow {
     pub job_rank: Option<u32>,
     pub function: Name,
     pub peer: u32,
-    /// From 1, of this rank with this peer in this direction.
+    /// From 1, for this rank, peer and direction.
     pub number: u64,
     pub count: u64,
     pub datatype: String,
@@ -258,14 +258,14 @@ pub struct MessageRow {
     pub text: String,
 }
 
-/// A rank that is mostly the last to enter.
+/// A rank that is usually the last to enter.
 #[derive(Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Straggler {
     pub rank: u32,
     pub job_rank: Option<u32>,
-    /// How often, among the last `of` collectives that all ranks called.
+    /// How often the rank was last, among the last `of` collectives that all ranks called.
     pub times: u64,
     pub of: u64,
-    /// How long after the one before it, in the median.
+    /// Median delay after the previous rank.
     pub behind_ns: u64,
 }

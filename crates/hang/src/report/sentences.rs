@@ -1,4 +1,4 @@
-//! The sentences of the report, for people who know NCCL and nothing of traces.
+//! The sentences of the report, for readers who know NCCL but not traces.
 
 use std::collections::BTreeSet;
 
@@ -15,16 +15,16 @@ use crate::operation::Signature;
 /// Why calls of flight recordings may not be comparable.
 pub(crate) const NO_NUMBERS: &str = "the beginning of the recording is not kept, and nothing that is kept has a number of NCCL's that other ranks have, too";
 
-/// Where a rank is whose open call is not among its records.
+/// The place of a rank whose open call is not among its records.
 const UNKNOWN_CALL: &str = "in a call of NCCL that has not returned";
 const UNKNOWN_CALL_PAST: &str = "in a call of NCCL that had not returned";
 
-/// The present while a process of the job lives, else the past.
+/// Present tense while a process of the job lives, else past tense.
 fn tense<'a>(job: &Job, now: &'a str, past: &'a str) -> &'a str {
     if job.is_over() { past } else { now }
 }
 
-/// "has", for one or several, or "had".
+/// "has", or "have" for several ranks, or "had".
 fn has(job: &Job, ranks: &[u32]) -> &'static str {
     tense(job, names::verb(ranks, "has", "have"), "had")
 }
@@ -135,7 +135,7 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
                 "a deadlock: ranks {wait} for each other, because they {call} different communicators or messages in different orders: {steps}"
             )
         }
-        // A process that is stopped lives, and so the job is not over.
+        // A stopped process is alive, so the job is not over.
         Reason::Stopped => {
             let where_it_is = match blockage.cause {
                 Cause::Absent(_) => not_called(),
@@ -194,7 +194,7 @@ fn not_called(job: &Job, blockage: &Blockage, what: &str) -> String {
     }
 }
 
-/// All entered an operation, and no record shows who holds it up.
+/// All ranks entered an operation, and no record shows who delays it.
 fn all_entered(job: &Job, blockage: &Blockage, who: &str, what: &str) -> String {
     let comm = names::comm(job, blockage.comm);
     let (have, does_not) = (tense(job, "have", "had"), tense(job, "does not", "did not"));
@@ -215,7 +215,7 @@ fn all_entered(job: &Job, blockage: &Blockage, who: &str, what: &str) -> String 
     }
 }
 
-/// A rank that may have called something or not.
+/// A rank that may or may not have made the call.
 fn unrecorded(job: &Job, blockage: &Blockage, suspect: &Suspect, in_comm: &str) -> String {
     let (comm, rank) = suspect.member;
     let who = names::member(job, suspect.member);
@@ -262,16 +262,16 @@ fn unrecorded(job: &Job, blockage: &Blockage, suspect: &Suspect, in_comm: &str) 
     format!("all other ranks {} called {in_comm}; {records}", tense(job, "have", "had"))
 }
 
-/// The verdict's line: the suspect, and how many wait for how long.
+/// The verdict's line: the suspect, how many ranks wait, and for how long.
 pub(crate) fn verdict(job: &Job, blockages: &[Blockage], found: &Suspect) -> String {
     let text = suspect(job, blockages, found);
-    // In a job that is stopped as a whole no rank waits.
+    // In a job that was stopped as a whole no rank waits.
     if found.reason == Reason::Deadlock || found.blocked == 0 {
         return text;
     }
     let longest_ns = found.chain.iter().filter_map(|&at| blockages.get(at)).map(Blockage::longest_ns).max();
     let (one, several) = if job.is_over() { ("rank waited", "ranks waited") } else { ("rank waits", "ranks wait") };
-    // The chain has the blockage that the suspect causes.
+    // The chain includes the blockage that the suspect causes.
     let up_to = if found.blocked > 1 { "up to " } else { "" };
     let waiters = plural(found.blocked as u64, one, several);
     format!("{text}; {waiters} for {up_to}{}", time(longest_ns.unwrap_or(0)))
@@ -298,7 +298,7 @@ pub(crate) fn advice(reason: Reason, process: Option<&Process>) -> Option<String
     Some(text.to_owned())
 }
 
-/// The call that has not returned for longest: NCCL connects in it, and reports nothing yet.
+/// The unreturned call that has lasted longest: NCCL is connecting in it, and reports nothing yet.
 pub(crate) fn stuck_in_call(job: &Job, after_ns: u64) -> Option<String> {
     let members = job.comms.iter().enumerate().flat_map(|(index, comm)| {
         let ranks = comm.ranks.iter().filter(|(_, rank)| job.is_whole(rank));
@@ -306,10 +306,10 @@ pub(crate) fn stuck_in_call(job: &Job, after_ns: u64) -> Option<String> {
     });
     let calls = members.flat_map(|(member, comm, rank)| {
         let calls = rank.open_calls.iter().filter(|call| call.is_in_nccl);
-        // A call without a time has not lasted.
+        // A call without a time counts as just begun.
         calls.map(move |call| (job.waited_ns(rank, call.since_ns).unwrap_or(0), member, comm, call))
     });
-    // Of equal ones the first.
+    // The first of equals.
     let longest = calls.rev().max_by_key(|(for_ns, ..)| *for_ns);
     let (for_ns, member, comm, call) = longest.filter(|(for_ns, ..)| *for_ns >= after_ns.max(1))?;
     let [is, has, does] = [("is", "was"), ("has", "had"), ("does", "did")].map(|(now, past)| tense(job, now, past));
@@ -333,7 +333,7 @@ pub(crate) fn stuck_in_call(job: &Job, after_ns: u64) -> Option<String> {
     ))
 }
 
-/// The ranks of a communicator that are in no call, where most are in one.
+/// The ranks of a communicator outside any call, if most are in one.
 fn outside(job: &Job, comm: &Comm) -> Vec<u32> {
     let is_inside = |rank: &Rank| rank.open_calls.iter().any(|call| call.is_in_nccl);
     let (inside, outside): (Vec<_>, Vec<_>) = comm.ranks.iter().partition(|(_, rank)| is_inside(rank));

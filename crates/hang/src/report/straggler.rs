@@ -1,16 +1,16 @@
-//! The rank that comes last in most collectives.
+//! The rank that is last in most collectives.
 
 use super::rows::Straggler;
 use crate::job::{Comm, Job, Rank};
 
-/// How many of the last collectives are looked at, and how many are enough.
+/// How many of the last collectives are compared at most, and how many are needed.
 const MOST_COLLECTIVES: u64 = 16;
 const FEWEST_COLLECTIVES: u64 = 4;
 
-/// Of two ranks one is always the last: a rank that is behind by less than this is not named.
+/// One of two ranks is always last: a rank that is behind by less than this is not named.
 const FELT_NS: u64 = 10_000_000;
 
-/// The rank that came last in most of the last collectives. Differences between the clocks of hosts count, too.
+/// The rank that was last in most of the last collectives. Clock differences between hosts are not subtracted.
 pub(crate) fn straggler(job: &Job, comm: &Comm) -> Option<Straggler> {
     let has_clock = |rank: &Rank| job.process_of(rank).is_some_and(|process| process.has_clock);
     let ranks: Vec<(u32, &Rank)> =

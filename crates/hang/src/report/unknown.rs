@@ -1,4 +1,4 @@
-//! What the records do not show, and which would.
+//! What the records do not show, and which events would show it.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::judge::blockage::Cause;
 use crate::operation::Positions;
 use crate::sequence::Sequence;
 
-/// Whether all processes record such events; if that is not known about a process, it is among its problems.
+/// Whether all processes record such events. If that is unknown for a process, its problems say so.
 pub(super) fn records(job: &Job, kind: Kind) -> bool {
     let is_archive = job.is_archive;
     let mut processes = job.processes.iter().filter(|process| process.has_journal || is_archive);
@@ -71,13 +71,13 @@ pub(crate) fn unknown(job: &Job, judgement: &Judgement, kind: VerdictKind) -> Ve
     unknown
 }
 
-/// What is not known about the positions of a communicator's ranks, in flight recordings.
+/// What is unknown about the positions of a communicator's ranks, in flight recordings.
 fn position_unknown(comm: &Comm) -> Vec<String> {
     let mut remarks = Vec::new();
     let sequences = [(Sequence::Calls, "collectives"), (Sequence::Replays, "collectives of launched CUDA graphs")];
     for (sequence, what) in sequences {
         let is_empty = |rank: &Rank| sequence.of(rank).list.is_empty();
-        // Communicators without collectives are made for sends and receives.
+        // Communicators without collectives are used for sends and receives.
         if comm.ranks.values().all(|rank| is_empty(rank) || rank.finalized) {
             continue;
         }
@@ -107,7 +107,7 @@ fn position_unknown(comm: &Comm) -> Vec<String> {
     remarks
 }
 
-/// Ranks of the launcher that no process has: whether their processes started is not known.
+/// Ranks of the launcher that no process has: it is unknown whether their processes started.
 fn never_seen(job: &Job) -> Option<String> {
     let size = job.processes.iter().filter_map(|one| one.launcher_size).max()?;
     if job.processes.iter().any(|one| one.event_mask.is_none() && one.launcher_rank.is_none()) {

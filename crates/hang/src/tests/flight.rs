@@ -1,4 +1,4 @@
-//! Flight recordings: the beginnings are not kept, a different amount for each rank.
+//! Flight recordings, whose beginnings are cut at a different time for each rank.
 
 use super::*;
 use crate::read::align::align;
@@ -22,7 +22,7 @@ fn waiting(sequence: u64) -> Vec<Call> {
     vec![numbered("AllReduce", sequence, 20, Stage::Running)]
 }
 
-/// A rank of which only these are kept.
+/// A rank with only these calls kept.
 fn cut(process: usize, calls: Vec<Call>) -> Rank {
     let mut rank = rank(process, calls);
     rank.calls.positions = Positions::Unknown;
@@ -30,7 +30,7 @@ fn cut(process: usize, calls: Vec<Call>) -> Rank {
     rank
 }
 
-/// A job of one communicator, of flights that keep a minute.
+/// A job of one communicator, recorded in flight mode with a minute kept.
 fn flight(ranks: Vec<Rank>) -> Job {
     let mut job = world(ranks);
     for process in &mut job.processes {
@@ -49,7 +49,7 @@ fn befores(job: &Job) -> Vec<(u64, Positions)> {
 #[test]
 fn positions_come_from_numbers_that_ranks_have_in_common() {
     let broadcast = |sequence| numbered("Broadcast", sequence, 30, Stage::Done);
-    // Launches of graphs do not always count: 40 is there three times.
+    // Launches of graphs do not always count: 40 occurs three times.
     let replay = || numbered("AllReduce", 40, 30, Stage::Done);
     let with = |calls: [Vec<Call>; 2]| {
         befores(&flight(calls.into_iter().enumerate().map(|(process, calls)| cut(process, calls)).collect()))
@@ -96,7 +96,7 @@ fn what_is_before_the_first_kept_of_all_is_not_claimed_to_be_complete() {
 
 #[test]
 fn ranks_without_a_number_in_common_are_before_or_behind() {
-    // The third is behind by two at least; the others have kept nothing of what it is in.
+    // The third is behind by at least two; the others have not kept the call it is in.
     let job = flight(vec![
         cut(0, and(reduced(40..=40), waiting(41))),
         cut(1, and(reduced(40..=40), waiting(41))),
@@ -140,7 +140,7 @@ fn without_numbers_nobody_is_accused_and_that_is_said() {
     assert_eq!(suspect(&report).0, "unknown");
     assert_says(&report.verdict.text, &["is not known"]);
 
-    // Not even that is seen: then it is said that it would not be.
+    // If not even an open call is seen, the report says that a wait would not be visible.
     let report = judge(&flight(vec![cut(0, vec![idle()]), cut(1, vec![idle(), idle()])]));
     assert!(!report.verdict.found);
     assert_says(&report.unknown.join("\n"), &["where ranks 0-1 came to"]);
@@ -158,7 +158,7 @@ fn a_rank_of_which_no_call_is_kept_may_have_called_or_not() {
     assert_eq!(sequence.position_unknown, [2]);
     assert!(sequence.not_entered.is_empty());
 
-    // It waits elsewhere: who it waits for is the suspect.
+    // The rank waits elsewhere: the rank it waits for there is the suspect.
     let mut job = flight(ranks());
     job.comms.push(group("second", [(2, vec![open(30)]), (0, Vec::new())]));
     job.processes[0].kept_since_ns = None;
@@ -174,7 +174,7 @@ fn a_rank_of_which_no_call_is_kept_may_have_called_or_not() {
 
 #[test]
 fn after_a_call_left_out_numbers_differ_and_what_was_before_counts() {
-    // The second leaves out AllReduce 40: what it calls so is what is 41 on the others.
+    // The second leaves out AllReduce 40: its AllReduce 40 is AllReduce 41 of the others.
     let then = |number: u64| {
         let later = |func, number| numbered(func, number, 20, Stage::Running);
         vec![later("ReduceScatter", 7), later("ReduceScatter", 8), later("AllReduce", number)]
@@ -198,7 +198,7 @@ fn with_a_rank_that_has_all_positions_are_from_the_beginning() {
     let report = judge(&job);
     assert_says(&report.verdict.text, &["(collective 42, sequence "]);
     assert!(report.communicators[0].sequences[0].from_beginning);
-    // Of a part that is written only the number is known, from the beginning: that helps nothing with the others.
+    // A written part only gives the number, from the beginning: that does not help to place the others.
     let mut written = rank(0, Vec::new());
     written.calls.before = 50;
     job = flight(vec![written, cut(1, waiting(41))]);
@@ -213,12 +213,12 @@ fn what_is_before_a_hole_is_left_out() {
     };
     let with_hole = || and(reduced(3..=5), reduced(8..=9));
     assert_eq!(left(with_hole(), &[]), [8, 9]);
-    // What launched graphs did is no hole.
+    // Numbers used by launched graphs leave no gap.
     assert_eq!(left(with_hole(), &reduced(6..=7)), [3, 4, 5, 8, 9]);
-    // NCCL orders those of a group by size.
+    // NCCL orders the calls of a group by size.
     let group = [5, 4, 3, 6].map(|sequence| numbered("AllReduce", sequence, 9, Stage::Done));
     assert_eq!(left(group.to_vec(), &[]), [5, 4, 3, 6]);
-    // Copy engines count in steps.
+    // Copy-engine numbers have gaps.
     let copied =
         [2, 4, 6].map(|sequence| Call { by_copy_engine: true, ..numbered("AllGather", sequence, 9, Stage::Done) });
     assert_eq!(left(copied.to_vec(), &[]), [2, 4, 6]);

@@ -1,4 +1,4 @@
-//! Judges invented jobs: each is a table of ranks with their calls and the stages of these.
+//! Judges invented jobs: each is a table of ranks, with their calls and the stages of the calls.
 
 mod flight;
 mod reports;
@@ -32,12 +32,12 @@ fn process(number: usize) -> Process {
     }
 }
 
-/// One rank a process, one GPU a process.
+/// One rank and one GPU per process.
 fn rank(process: usize, calls: Vec<Call>) -> Rank {
     Rank { actor: Actor { process, gpu: 0 }, calls: Tail { list: calls, ..Tail::default() }, ..Rank::default() }
 }
 
-/// A call, `seconds_ago`.
+/// A call, entered `seconds_ago`.
 fn call(func: &str, count: u64, seconds_ago: u64, stage: Stage) -> Call {
     Call {
         what: Signature { func: func.into(), count, datatype: "ncclFloat32".into(), root: None },
@@ -84,13 +84,13 @@ fn judge(job: &Job) -> Report {
     report("dir", job, AFTER_NS)
 }
 
-/// One communicator, a rank a process.
+/// One communicator, with one rank per process.
 fn world(ranks: Vec<Rank>) -> Job {
     let size = u32::try_from(ranks.len()).expect("few");
     job(ranks.len(), vec![comm("world", size, (0..).zip(ranks).collect())])
 }
 
-/// One communicator of ranks with these calls.
+/// A job of one communicator whose ranks made these calls.
 fn calls(calls: impl IntoIterator<Item = Vec<Call>>) -> Job {
     world(calls.into_iter().enumerate().map(|(process, calls)| rank(process, calls)).collect())
 }
@@ -101,7 +101,7 @@ fn group(name: &str, ranks: impl IntoIterator<Item = (usize, Vec<Call>)>) -> Com
     comm(name, u32::try_from(ranks.len()).expect("few"), ranks)
 }
 
-/// Fails unless a text has all of these parts.
+/// Asserts that a text contains all parts.
 fn assert_says(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part} in {text}");

@@ -1,4 +1,4 @@
-//! Everything of the report but suspects.
+//! The report, apart from suspects.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn what_all_called_is_complete_as_far_as_is_known() {
     assert_eq!((last.position, last.is_sure), (1, false));
 }
 
-/// Nobody waits; NCCL was last heard of 40 and 30 s ago.
+/// Nobody waits; NCCL last called the plugin 40 and 30 s ago.
 fn quiet() -> Job {
     let mut job = calls([vec![done(60)], vec![done(60)]]);
     job.processes[0].last_event_ns = NOW_NS - 40 * SECOND_NS;
@@ -46,7 +46,7 @@ fn a_job_that_was_killed_while_quiet_is_no_all_clear() {
     let killed = |last_record_ns: u64, state: Life| {
         let mut job = quiet();
         job.is_archive = state == Life::Unknown;
-        // Looked at an hour later.
+        // Judged an hour later.
         job.now_ns += 3_600 * SECOND_NS;
         for process in &mut job.processes {
             (process.state, process.until_ns) = (state, last_record_ns);
@@ -62,7 +62,7 @@ fn a_job_that_was_killed_while_quiet_is_no_all_clear() {
     assert_eq!(quiet.ranks.iter().map(|row| row.quiet_ns / SECOND_NS).collect::<Vec<_>>(), [40, 30]);
     assert!(!quiet.advice.iter().any(|advice| advice.contains("--pid")), "{:?}", quiet.advice);
     assert_eq!(killed(NOW_NS - 25 * SECOND_NS, Life::Gone).verdict.kind, Kind::Nothing);
-    // An archive does not say how its processes ended.
+    // An archive does not record how its processes ended.
     let archive = killed(NOW_NS, Life::Unknown).verdict;
     assert_eq!((archive.found, archive.kind), (false, Kind::Unknown));
     assert!(archive.text.starts_with("CANNOT TELL: when the recording ended, NCCL had reported nothing for 30.000 s"));

@@ -1,8 +1,8 @@
-//! Who is the suspect.
+//! Tests of which rank is the suspect.
 
 use super::*;
 
-/// A rank with these waits in a collective that runs.
+/// A rank with these waits in a running collective.
 fn waiting_for(waits: Vec<Wait>) -> Vec<Call> {
     let mut call = open(20);
     call.progress.waits = waits;
@@ -22,13 +22,13 @@ fn a_rank_that_never_calls_is_the_suspect() {
     assert_eq!(sequence.waited_ns, Some(20 * SECOND_NS));
 }
 
-/// 0 and 1 wait in A, for so many seconds, and 1 in B for 2, which waits for nobody.
+/// 0 waits in A for 1 and 2, and 1 waits in B for 2, which waits for nobody. Waits are in seconds.
 fn chain(in_a: u64, in_b: u64) -> Job {
     let a = group("A", [(0, vec![open(in_a)]), (1, Vec::new()), (2, Vec::new())]);
     job(3, vec![a, group("B", [(1, vec![open(in_b)]), (2, Vec::new())])])
 }
 
-/// A wait that is shorter than `--after` is a link of the chain all the same, and its rank waits because of the last.
+/// A wait shorter than `--after` is still a link of the chain, and its rank counts as blocked by the chain's last rank.
 #[test]
 fn the_end_of_a_chain_of_waits_is_the_suspect_whoever_waits_longest() {
     for (in_a, in_b) in [(20, 30), (20, 2), (2, 20)] {
@@ -40,7 +40,7 @@ fn the_end_of_a_chain_of_waits_is_the_suspect_whoever_waits_longest() {
     }
 }
 
-/// Launchers kill one process after the other: that one is gone when others still wait does not undo its wait.
+/// Launchers kill one process after the other: a process that is gone while others still wait had waited, too.
 #[test]
 fn who_was_killed_first_had_waited_as_well() {
     let mut job = chain(24, 26);
@@ -84,7 +84,7 @@ fn without_a_communicator_of_all_ranks_the_launcher_says_their_numbers() {
     job.number();
     let text = judge(&job).verdict.text;
     assert!(text.starts_with("HANG: rank 7 (1 in tp) [node:103]"), "{text}");
-    // Nobody says it.
+    // Without ranks of the job.
     job.processes.iter_mut().for_each(|process| process.launcher_rank = None);
     job.number();
     let report = judge(&job);
@@ -127,7 +127,7 @@ fn transfers_that_ended_because_the_peer_died_are_not_taken_for_complete() {
     let sequence = &report.communicators[0].sequences[0];
     assert_eq!(sequence.first_incomplete.as_ref().map(|first| first.position), Some(2));
     assert_says(&sequence.ranks[0].text, &["they failed"]);
-    // Killed in the same one: whether the transfers of the others ended or failed is not known.
+    // Killed in the same collective: whether the others' transfers ended or failed is unknown.
     let killed = |job: &mut Job, calls: Vec<Call>| {
         job.comms[0].ranks.get_mut(&1).expect("there").calls.list = calls;
     };
@@ -157,7 +157,7 @@ fn after_the_job_was_killed_the_first_to_go_is_the_suspect() {
     let together = dead([1, 1]);
     assert_eq!(suspect(&together).0, "not-called");
     assert_says(&together.verdict.text, &["24.000 s"]);
-    // Killed before --after: the report names who was behind, and why that proves nothing.
+    // Killed before `--after`: the report names who was behind, and why that proves nothing.
     let mut early = calls([vec![done(9), open(5)], vec![done(9)]]);
     early.processes.iter_mut().for_each(|process| process.state = Life::Gone);
     let report = judge(&early);
@@ -175,17 +175,17 @@ fn a_stopped_process_is_told_from_idle_ones() {
     let mut stopped = calls([vec![open(20)], Vec::new()]);
     stopped.processes[1].state = Life::Stopped;
     assert_eq!(suspect(&judge(&stopped)).0, "stopped");
-    // It is in the operation, with another.
+    // The stopped process is in the operation, with another.
     let mut inside = calls([vec![open(20)], vec![open(20)]]);
     inside.processes[1].state = Life::Stopped;
     let report = judge(&inside);
     assert_eq!(suspect(&report), ("stopped", "world", 1, 1));
     assert_says(&report.verdict.text, &["rank 1 [node:101] is in ncclAllReduce", "; 1 rank waits for "]);
     assert_eq!(report.suspects[0].advice.as_deref(), Some("kill -CONT 101 lets it go on"));
-    // All are.
+    // All are stopped.
     inside.processes[0].state = Life::Stopped;
     assert_eq!(judge(&inside).suspects.len(), 2);
-    // It waits elsewhere, too: the rank that it waits for is not all that holds up the others.
+    // The stopped rank waits elsewhere, too: the rank it waits for is not the only cause.
     let mut chain = in_groups();
     chain.processes[2].state = Life::Stopped;
     let report = judge(&chain);
@@ -193,7 +193,7 @@ fn a_stopped_process_is_told_from_idle_ones() {
     assert_eq!(reasons, [("stopped", Some(2)), ("not-called", Some(3))]);
 }
 
-/// In the call that the others wait for, or, where nobody is seen to wait, in one that makes a connection.
+/// A rank in the call that others wait for or, if nobody is seen to wait, in one that makes a connection.
 #[test]
 fn a_rank_in_a_call_is_told_from_idle_ones_in_the_tense_of_the_job() {
     let in_call = |of_rank_0: Vec<Call>, state: Life| {
@@ -230,7 +230,7 @@ fn a_rank_without_a_record_never_came_or_records_elsewhere() {
     let report = with_third(|| vec![open(20)]);
     assert_eq!(suspect(&report), ("never-came", "world", 2, 2));
     assert_eq!(report.communicators[0].ranks_missing, [2]);
-    // One was complete, so rank 2 took part in it.
+    // An earlier collective was complete, so rank 2 took part in it.
     assert_eq!(suspect(&with_third(|| vec![done(40), open(20)])).0, "unrecorded");
 }
 
@@ -242,9 +242,9 @@ fn a_rank_with_damaged_records_is_not_accused_of_what_it_may_have_done() {
         judge(&job)
     };
     assert_eq!(suspect(&damaged(Stage::Running, vec![done(40)])).0, "unrecorded");
-    // Not even that any rank waits is known.
+    // It is not even known that any rank waits.
     assert!(!damaged(Stage::Launched, vec![done(40)]).verdict.found);
-    // Nor is it a mismatch, where positions are not known.
+    // Without known positions there is no mismatch either.
     let other = call("ReduceScatter", 8, 40, Stage::Done);
     assert_eq!(suspect(&damaged(Stage::Running, vec![other])).0, "unrecorded");
 }
@@ -256,7 +256,7 @@ fn a_rank_that_ended_the_communicator_will_not_come() {
     ended.finalized = true;
     assert_eq!(suspect(&judge(&world(vec![waiting(), ended]))).0, "ended");
 
-    // Its journal is removed: how many collectives it had is known from its part.
+    // The journal is removed: its part gives the number of collectives.
     let mut written = rank(1, Vec::new());
     written.calls.before = 1;
     let mut job = world(vec![waiting(), written]);
@@ -297,7 +297,7 @@ fn a_message_without_its_other_end_waits_for_the_peer_unless_it_may_be_complete(
     let report = with(false, Stage::Launched, 0);
     assert_eq!(suspect(&report), ("not-called", "world", 1, 1));
     assert_says(&report.verdict.text, &["ncclSend"]);
-    // It was sent: whether it has arrived is not recorded.
+    // The message was sent: whether it has arrived is not recorded.
     assert!(!with(false, Stage::Launched, 1).verdict.found);
     // A small send may be complete without its receive.
     assert!(!with(true, Stage::Launched, 0).verdict.found);
@@ -314,7 +314,7 @@ fn launches_of_graphs_are_compared_on_ranks_that_report_them() {
     assert_says(&report.verdict.text, &["CUDA graphs"]);
 }
 
-/// The work must not grow with the square of the ranks without records: one suspect stands for all of them.
+/// The work must not grow with the square of the ranks without records: one suspect represents all of them.
 #[test]
 fn a_large_communicator_of_which_little_is_recorded_is_judged() {
     let size = 60_000;

@@ -1,4 +1,4 @@
-//! The names, labels and units of NVIDIA's inspector plugin, of the last interval.
+//! The names, labels and units of NVIDIA's inspector plugin, for the last interval.
 
 use crate::metric::{Family, Label};
 use crate::snapshot::{Operation, Snapshot, real};
@@ -31,7 +31,7 @@ fn labels(snapshot: &Snapshot, operation: &Operation) -> Vec<Label> {
         ("cluster", known(&snapshot.job.cluster)),
         ("slurm_job_id", known(&snapshot.job.job)),
         ("node", known(&snapshot.job.host)),
-        // It distinguishes the ranks of a node there; dashboards take the mean over it.
+        // The inspector's label distinguishes the ranks of a node; dashboards take the mean over it.
         ("gpu", format!("rank{}", operation.rank)),
         ("comm_name", known(&communicator.name)),
         ("n_nodes", nodes.map_or_else(|| known(""), |nodes| nodes.to_string())),
@@ -46,7 +46,7 @@ fn labels(snapshot: &Snapshot, operation: &Operation) -> Vec<Label> {
     labels
 }
 
-/// `4-5MB` of 4 MiB: the inspector's class, which is that of the smallest size of ours.
+/// `4-5MB` for 4 MiB: the inspector's class of the smallest size in our class.
 fn message_size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KB", "MB", "GB", "TB"];
     let mut units = UNITS.iter();

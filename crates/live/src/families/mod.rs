@@ -1,4 +1,4 @@
-//! A snapshot as families of metrics: by our names, or by those that existing dashboards ask for.
+//! A snapshot as families of metrics, under our names or under those that existing dashboards query.
 
 mod inspector;
 mod otel;
@@ -12,14 +12,14 @@ use otel::Windows;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Names {
-    /// Ours: all that is known, in base units.
+    /// Our names: all known values, in base units.
     #[default]
     Ours,
     Inspector,
     Otel,
 }
 
-/// Makes families of snapshots, which must come in the order of their time.
+/// Makes families from snapshots, which must come in time order.
 #[derive(Debug, Default)]
 pub struct Families {
     names: Names,

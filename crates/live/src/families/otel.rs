@@ -1,7 +1,7 @@
 //! The names, labels and units of the OpenTelemetry profiler plugin.
 //!
-//! It records the mean of each of its windows into a histogram. Here the histograms of durations are of the operations
-//! and transfers themselves; those of sizes and numbers have no bounds, but the same sum and count.
+//! That plugin puts the mean of each of its windows into a histogram. Here the histograms of durations cover single
+//! operations and transfers; those of sizes and numbers have no bounds, but the same sum and count.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::snapshot::{self, Channel, Operation, Snapshot, real};
 
 use super::rows::{Row, Table, communicator, join, short};
 
-/// What was measured of each interval so far, and bounds in microseconds.
+/// Sums over the intervals so far, and bounds in microseconds.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     latency_us: BTreeMap<Vec<Label>, (u64, f64)>,
@@ -23,7 +23,7 @@ impl Windows {
     fn microseconds(&mut self, seconds: &snapshot::Histogram) -> Buckets {
         let known = self.bounds.iter().find(|(of, _)| *of == seconds.bounds);
         let bounds = known.map(|(_, bounds)| *bounds).unwrap_or_else(|| {
-            // Few tables of bounds exist, each a constant.
+            // Leaks little: few tables of bounds exist, each a constant.
             let bounds: &'static [f64] = seconds.bounds.iter().map(|bound| bound * 1e6).collect::<Vec<_>>().leak();
             self.bounds.push((seconds.bounds, bounds));
             bounds
@@ -32,7 +32,7 @@ impl Windows {
     }
 }
 
-/// A histogram of which only the sum and the number are known.
+/// A histogram with only a sum and a count.
 fn sum_of(count: u64, sum: f64) -> Option<Value> {
     Some(Value::Histogram(Buckets { bounds: &[], counts: vec![count], sum }))
 }

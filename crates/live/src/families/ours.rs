@@ -1,4 +1,4 @@
-//! Our names: all that is known, in base units. docs/REFERENCE.md has them, and a test compares.
+//! Our names: all known values, in base units. docs/REFERENCE.md lists them, and a test compares.
 
 use std::borrow::Cow;
 
@@ -130,7 +130,7 @@ fn communicators(rows: &Rows<'_>, out: &mut Vec<Family>) {
 fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
     let Snapshot { at_ns, processes, ranks, proxies, .. } = rows.snapshot;
     let age = |since_ns: u64| seconds(at_ns.saturating_sub(since_ns));
-    // An age that rises after the end of a job or communicator would look like a hang.
+    // After the end of a job or communicator, a rising age would look like a hang.
     let goes_on =
         |it: &Rank| !it.is_finalized && processes.get(it.process).is_some_and(|it| it.state != ProcessState::Finished);
     let info: Vec<Row<_>> = ranks

@@ -1,4 +1,4 @@
-//! Things with labels, and families of them.
+//! Rows of labelled items, and the families made from them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ type Text = Cow<'static, str>;
 
 pub(super) type Row<T> = (Vec<Label>, T);
 
-/// Adds families that have a sample for each row with a value, and none where no row has one.
+/// Adds a family with a sample for each row that has a value; no family if no row has one.
 pub(super) struct Table<'a, T> {
     pub(super) families: &'a mut Vec<Family>,
     pub(super) rows: &'a [Row<T>],
@@ -71,7 +71,7 @@ pub(super) fn short(function: &str) -> &str {
     function.strip_prefix("nccl").unwrap_or(function)
 }
 
-/// Operations of which the labels of another naming make one: their windows as one, with means of the bandwidths.
+/// Merges operations that have the same labels under another naming: sums their windows, and averages the bandwidths.
 pub(super) fn join<'s>(rows: impl Iterator<Item = Row<&'s Operation>>) -> Vec<Row<(Window, u64, Histogram)>> {
     let mut joined: BTreeMap<Vec<Label>, (Window, u64, Histogram)> = BTreeMap::new();
     for (labels, operation) in rows {
@@ -94,7 +94,7 @@ fn mean(one: (Option<f64>, u64), other: (Option<f64>, u64)) -> Option<f64> {
     Some(if of > 0.0 { (a * real(one.1) + b * real(other.1)) / of } else { a })
 }
 
-/// Adds a histogram to one that is empty or has the same bounds.
+/// Adds a histogram to an empty one or to one with the same bounds.
 fn add(to: &mut Histogram, other: &Histogram) {
     if to.counts.is_empty() {
         to.clone_from(other);

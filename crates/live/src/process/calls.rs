@@ -1,7 +1,7 @@
-//! Calls of NCCL's interface, as far as operations refer to them: groups with their calls, launches and plans.
+//! Calls of NCCL's API that operations refer to: groups with their calls, launches and plans.
 //!
-//! A group is kept until its operations were summed up, and captured ones as long as there is room: a graph is replayed
-//! for as long as the process runs.
+//! A group is kept until its operations enter the sums, and a captured group as long as there is room: a graph can be
+//! replayed as long as the process runs.
 
 use job::capture::Reported;
 use job::derived;
@@ -18,27 +18,27 @@ use super::kept::Kept;
 
 const MOST: usize = 1 << 17;
 
-/// Nearly always one.
+/// Nearly always a single element.
 pub(crate) type Few<T> = SmallVec<[T; 1]>;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Launch {
     pub(crate) id: u64,
     pub(crate) start: u64,
-    /// 0 where it has not returned.
+    /// 0 if the launch has not returned.
     stop: u64,
     context: u32,
     thread: u32,
 }
 
 impl Launch {
-    /// When it returned; when it began, if that is not known.
+    /// When the launch returned; if unknown, when it began.
     pub(crate) const fn returned(&self) -> u64 {
         if self.stop == 0 { self.start } else { self.stop }
     }
 }
 
-/// A launch plan (one kernel) with an operation of a call of the group, and when the first of these began.
+/// A launch plan (one kernel) with operations of the group's calls, and the start of the first of these.
 #[derive(Clone, Copy, Debug)]
 struct PlanOfGroup {
     id: u64,
@@ -57,12 +57,12 @@ struct Group {
     plans: Few<PlanOfGroup>,
     messages: Option<Box<Messages>>,
     unserved: u32,
-    /// Operations that are not summed up.
+    /// Number of operations that are not in the sums.
     open: u32,
 }
 
 impl Group {
-    /// Whether no more operations will come: each launch had its plan, or each call its operation.
+    /// Whether no more operations will come: each launch has its plan, or each call its operation.
     fn is_over(&self) -> bool {
         let launched = self.launches.len();
         let is_served = self.unserved == 0 || launched > 0 && self.plans.len() >= launched;
@@ -73,7 +73,7 @@ impl Group {
 #[derive(Debug)]
 struct Messages {
     calls: derived::Calls<u32>,
-    /// The collective that they are, once that was asked for.
+    /// The collective that the calls form, once determined.
     are: Option<Option<DerivedCall>>,
 }
 
@@ -82,33 +82,33 @@ struct Call {
     group: u64,
     thread: u32,
     is_captured: bool,
-    /// How many operations it had, but for those at capture.
+    /// Number of operations, without those at capture.
     operations: u64,
 }
 
 #[derive(Debug, Default)]
 struct Plan {
     start: Option<u64>,
-    /// The groups of its operations, in the order of these.
+    /// The groups of the plan's operations, in the order of the operations.
     groups: Few<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OfCall {
-    /// 0 where the call is not known.
+    /// 0 if the call is unknown.
     group: u64,
     pub(crate) is_captured: bool,
     pub(crate) is_at_capture: bool,
-    /// From 1; 0 of what was not captured.
+    /// From 1; 0 if the call was not captured.
     pub(crate) replay: u64,
-    /// A second operation of a call that was not captured is a replay: the launch is not its own.
+    /// Whether this is the call's first operation. If uncaptured, later ones are replays: the launch is not theirs.
     pub(crate) is_first: bool,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Launches {
     all: Few<At<Launch>>,
-    /// The launch that is as far in the order of launches as the plan is in that of plans.
+    /// The launch at the same position in the order of launches as the plan in the order of plans.
     by_order: Option<Launch>,
 }
 
@@ -122,15 +122,15 @@ impl Launches {
 pub(crate) struct Calls {
     groups: Kept<Group>,
     calls: FxHashMap<u64, Call>,
-    /// The group of each launch that has not returned.
+    /// The group of each launch that has not returned, by the launch's id.
     launching: FxHashMap<u64, u64>,
     plans: Kept<Plan>,
-    /// Calls that were forgotten before they had an operation, because there were too many.
+    /// Calls dropped before they had an operation, because there were too many.
     pub(crate) late: u64,
 }
 
 impl Calls {
-    /// Gives the group of the call; one outside of groups is a group for itself.
+    /// Adds a call to its group and returns the group; a call outside groups gets a group of its own.
     fn add(&mut self, id: u64, (ticks, thread, group): (u64, u32, u64), is_captured: bool) -> &mut Group {
         let group_id = if group == 0 { id } else { group };
         self.calls.insert(id, Call { group: group_id, thread, is_captured, operations: 0 });
@@ -192,8 +192,8 @@ impl Calls {
         self.plans.get_or(id, ticks, Plan::default).start = Some(ticks);
     }
 
-    /// Links an operation that began in a context, on a thread, in a plan with its call. Also returns the plan's start.
-    /// Operations come in the order in which they began, when all threads were read up to then.
+    /// Links an operation (context, thread, plan) with its call; also returns the plan's start. Must be called in the
+    /// order of starts, once all threads have been read up to the operation's start.
     pub(crate) fn arrange(
         &mut self,
         call: u64,
@@ -241,8 +241,8 @@ impl Calls {
         launches
     }
 
-    /// The group whose launches a plan may have: that of its first operation where there are some. NCCL gives a launch
-    /// the group of one operation, and groups may be nested.
+    /// The group whose launches a plan can have: the first group of its operations that has launches. NCCL gives a
+    /// launch the group of one operation, and groups can be nested.
     fn group_of_plan(&self, plan: u64, context: u32) -> Option<u64> {
         let has_launches = |group: &u64| {
             let group = self.groups.get(*group);
@@ -251,7 +251,7 @@ impl Calls {
         self.plans.get(plan)?.groups.iter().copied().find(has_launches)
     }
 
-    /// The launches of a kernel that is summed up, by its plan, or by its only operation where that is not known.
+    /// The launches of a kernel entering the sums, found by its plan, or by its only operation if the plan is unknown.
     pub(crate) fn launches(&self, plan: u64, call: &OfCall, context: u32) -> Launches {
         let group = if plan == 0 { Some(call.group) } else { self.group_of_plan(plan, context) };
         let Some(group) = group else {
@@ -264,7 +264,7 @@ impl Calls {
 
     fn by_order(&self, plan: u64, launches: &[At<Launch>], (id, context): (u64, u32)) -> Option<Launch> {
         let group = self.groups.get(id)?;
-        // Those that were summed up are in the list of their group only.
+        // Plans already in the sums remain only in the list of their group.
         let is_of_it = |plan: &&PlanOfGroup| {
             let is_open = self.plans.get(plan.id).is_some();
             plan.context == context && (!is_open || self.group_of_plan(plan.id, context) == Some(id))
@@ -293,7 +293,7 @@ impl Calls {
         Some((call.group, (*are)?))
     }
 
-    /// The calls of a group are no collective after all.
+    /// Notes that the calls of a group form no collective after all.
     pub(crate) fn are_no_collective(&mut self, group: u64) {
         if let Some(messages) = self.groups.get_mut(group).and_then(|group| group.messages.as_mut()) {
             messages.are = Some(None);
@@ -305,7 +305,7 @@ impl Calls {
         self.groups.get(group).is_some_and(|group| group.open > 0 && !group.is_captured)
     }
 
-    /// The operations of a kernel were summed up.
+    /// Removes a kernel whose operations entered the sums.
     pub(crate) fn end_kernel(&mut self, plan: u64, context: u32, operations: impl Iterator<Item = OfCall>) {
         if self.plans.get(plan).is_some_and(|plan| plan.groups.len() > 1)
             && let Some(of_plan) = self.group_of_plan(plan, context)
@@ -328,7 +328,7 @@ impl Calls {
         }
     }
 
-    /// Forgets what had no operation since then; until `now` all was read.
+    /// Drops groups and plans without operations since `before`; everything up to `now` was read.
     pub(crate) fn forget(&mut self, before: u64, now: u64) {
         while let Some(id) = self.groups.oldest(before) {
             match self.groups.get(id).is_some_and(|group| group.open > 0 || group.is_captured) {

@@ -1,19 +1,19 @@
-//! The clock of a process: its ticks in nanoseconds of CLOCK_MONOTONIC.
+//! The clock of a process: converts its ticks to nanoseconds of CLOCK_MONOTONIC.
 //!
-//! A tick is placed by the clock pairs that the process recorded before it, by no later ones. So a time does not depend
-//! on when it is asked for, and sums over what is read again are what they were.
+//! A tick is converted with the clock pairs that the process recorded before it, never later ones. So the result does
+//! not depend on when the conversion happens, and reading a journal again gives the same sums.
 
 use std::collections::VecDeque;
 
 use journal::clock::{self, ClockPair, TickSource};
 
-/// How many pairs back the pace is taken from.
+/// The rate is measured across this many pairs.
 const FOR_PACE: usize = 8;
-/// Lines that are kept of the past, one a second, and those that are kept where pairs are read long before events.
+/// Lines kept of the past, one per second, and the limit when pairs are read long before events.
 const LINES: usize = 256;
 const MOST_LINES: usize = 1 << 14;
 
-/// What the ticks of a source of this host are now.
+/// The present ticks of a source on this host.
 pub(crate) fn ticks_now(source: TickSource) -> Option<u64> {
     match source {
         TickSource::Monotonic => Some(clock::monotonic_ns()),
@@ -22,7 +22,7 @@ pub(crate) fn ticks_now(source: TickSource) -> Option<u64> {
     }
 }
 
-/// What our clocks show, by the ticks of a source of this host.
+/// A present reading of this process's clocks, with the ticks of a source on this host.
 fn pair_now(source: TickSource) -> Option<ClockPair> {
     match source {
         TickSource::Monotonic => None,
@@ -35,16 +35,16 @@ fn pair_now(source: TickSource) -> Option<ClockPair> {
     }
 }
 
-/// A line through a pair, at the pace since an earlier one.
+/// A line through a clock pair, at the rate since an earlier pair.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     ticks: u64,
     ns: u64,
     run: u64,
     rise: u64,
-    /// Half of the reading of its pair.
+    /// Half the time that reading the pair took.
     reading_ns: u64,
-    /// How far its pair lies from the line before.
+    /// Distance of the pair from the previous line.
     residual_ns: u64,
     error_ns: u64,
 }
@@ -52,7 +52,7 @@ struct Line {
 impl Line {
     const IDENTITY: Self = Self { ticks: 0, ns: 0, run: 1, rise: 1, reading_ns: 0, residual_ns: 0, error_ns: 0 };
 
-    /// `None` where time did not advance.
+    /// `None` if time did not advance.
     fn new(from: &ClockPair, to: &ClockPair) -> Option<Self> {
         let run = to.ticks.checked_sub(from.ticks).filter(|run| *run > 0)?;
         let rise = to.monotonic_ns.checked_sub(from.monotonic_ns).filter(|rise| *rise > 0)?;
@@ -78,20 +78,20 @@ impl Line {
 pub(crate) struct ProcessClock {
     source: TickSource,
     pairs: VecDeque<ClockPair>,
-    /// Each from its tick on.
+    /// Each line applies from its tick on.
     lines: VecDeque<Line>,
-    /// Our own pairs, the first and the last, until the process recorded two.
+    /// The follower's own first and last pairs, used until the process has recorded two.
     ours: [Option<ClockPair>; 2],
     by_ours: Line,
 }
 
 impl ProcessClock {
-    /// `since` is a pair of our clocks that is some time ago.
+    /// `since` is a pair that the follower read some time ago.
     pub(crate) fn new(source: TickSource, since: Option<ClockPair>) -> Self {
         Self { source, pairs: VecDeque::new(), lines: VecDeque::new(), ours: [since, None], by_ours: Line::IDENTITY }
     }
 
-    /// A pair that the process recorded; they come in their order.
+    /// Adds a pair that the process recorded. Pairs must come in order.
     pub(crate) fn add(&mut self, pair: ClockPair) {
         if self.pairs.back().is_some_and(|last| pair.ticks <= last.ticks || pair.monotonic_ns <= last.monotonic_ns) {
             return;
@@ -114,7 +114,7 @@ impl ProcessClock {
         }
     }
 
-    /// Takes in what is known by now; no event before these ticks is still to come.
+    /// Drops lines that are no longer needed: no event before these ticks is still to come.
     pub(crate) fn update(&mut self, before: u64) {
         while self.lines.len() > LINES && self.lines.get(1).is_some_and(|next| next.ticks <= before) {
             self.lines.pop_front();
@@ -172,7 +172,7 @@ mod tests {
         ClockPair { ticks, monotonic_ns, realtime_ns: 0, monotonic_raw_ns: 0, uncertainty_ticks: 40 }
     }
 
-    /// 2 ticks a ns; from the third pair on the system's clock is 100 ns ahead.
+    /// 2 ticks per ns; from the third pair on the system's clock is 100 ns ahead.
     fn clock(pairs: usize) -> ProcessClock {
         let mut clock = ProcessClock::new(TickSource::Tsc, None);
         let all = [pair(10_000, 5_000), pair(20_000, 10_000), pair(40_000, 20_100), pair(60_000, 30_100)];
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn of_a_long_backlog_lines_are_kept_until_its_events_were_read() {
         let mut clock = ProcessClock::new(TickSource::Tsc, None);
-        // Each second is as long as its number says.
+        // The n-th second lasts n ns.
         let at = |second: u64| pair(second * 1_000, (1..=second).sum());
         (1..2_000).for_each(|second| clock.add(at(second)));
         clock.update(10_000);

@@ -18,16 +18,16 @@ use crate::sums::{Communicators, Member};
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     is_known: bool,
-    /// Whether `init` had its id, size and rank (v4 and later).
+    /// Whether `init` reported id, size and rank (v4 and later).
     has_identity: bool,
     pub(crate) is_finalized: bool,
     pub(crate) by_init: (i32, i32),
-    /// Whether an operation had its hash, and the highest rank that was seen in it.
+    /// Whether an operation reported the hash. `highest` is the highest rank seen.
     has_hash: bool,
     highest: i32,
     pub(crate) member: Option<Member>,
     pub(crate) last: u64,
-    /// Operations with their starts, up to which not all threads were read.
+    /// Starts and ids of operations up to whose start not all threads were read.
     pub(crate) coming: Vec<(u64, u64)>,
     /// The other open operations.
     pub(crate) queue: Vec<u64>,
@@ -52,7 +52,7 @@ impl Contexts {
         Self { tag, pid, ..Self::default() }
     }
 
-    /// The place of a context; `None` if it belongs to another process.
+    /// The index of a context; `None` if it belongs to another process.
     #[inline]
     pub(crate) fn place(&mut self, id: u64) -> Option<u32> {
         if let Some(&place) = self.places.get(&id) {
@@ -77,7 +77,7 @@ impl Contexts {
         self.all.get_mut(index(place))
     }
 
-    /// `init`, or what repeats it.
+    /// Takes in `init`, or a record that repeats it.
     pub(crate) fn init(&mut self, record: Record) {
         let place = self.places.get(&record.id).copied().unwrap_or_else(|| self.add(record.id));
         let (RecordBody::CommInit(comm) | RecordBody::CommKnown(comm)) = &record.body else {
@@ -93,13 +93,13 @@ impl Contexts {
     }
 
     pub(crate) fn finalize(&mut self, id: u64) {
-        // Its `init` may be in a slot that is read later.
+        // The context's `init` may be in a slot that is read later.
         if let Some(context) = self.place(id).and_then(|place| self.get_mut(place)) {
             context.is_finalized = true;
         }
     }
 
-    /// Records what an operation or transfer has of a context's identity, where `init` had none (v1–v3).
+    /// Records what an operation or transfer shows about a context's identity, if `init` reported none (v1–v3).
     #[inline]
     pub(crate) fn record_identity_evidence(
         &mut self,
@@ -125,7 +125,7 @@ impl Contexts {
         }
     }
 
-    /// Finds which ranks of which communicators they are.
+    /// Determines the communicator and rank of each context.
     pub(crate) fn identify(&mut self, communicators: &mut Communicators, symbols: &Symbols, owner: (usize, &str)) {
         if !std::mem::take(&mut self.is_changed) {
             return;

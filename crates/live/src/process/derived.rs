@@ -1,4 +1,4 @@
-//! Collectives that NCCL makes of sends and receives: what their members come to.
+//! Collectives that NCCL makes of sends and receives: collects their members.
 
 use job::derived::Members;
 use job::interval::{Interval, around};
@@ -12,7 +12,7 @@ pub(crate) struct DerivedCall {
     pub(crate) context: u32,
     pub(crate) count: u64,
     pub(crate) datatype: Symbol,
-    /// This rank, and how many there are.
+    /// This rank, and the number of ranks.
     pub(crate) rank: i32,
     pub(crate) ranks: usize,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Execution {
     last: u64,
 }
 
-/// Executions that are not summed up, by group and replay.
+/// Executions that are not in the sums, by group and replay.
 #[derive(Debug, Default)]
 pub(crate) struct Derived(FxHashMap<(u64, u64), Execution>);
 
@@ -45,7 +45,7 @@ impl Derived {
         one.members.add(func, peer);
     }
 
-    /// Those of which nothing came since then and no member is open, each with its group.
+    /// Removes and returns executions without open members and without records since `before`, with their groups.
     pub(crate) fn take(&mut self, before: u64, has_open: impl Fn(u64) -> bool) -> Vec<(u64, Execution)> {
         let over = self.0.extract_if(|(group, _), one| one.last < before && !has_open(*group));
         let mut over: Vec<_> = over.collect();
@@ -55,7 +55,7 @@ impl Derived {
 }
 
 impl Execution {
-    /// Whether all its sends and receives are known; `None` if they belong to another call after all.
+    /// Whether all sends and receives are known; `None` if they belong to another call after all.
     pub(crate) fn is_whole(&self) -> Option<bool> {
         Some(self.members.missing(self.call.pattern)? == 0)
     }

@@ -1,13 +1,13 @@
-//! Which events of a process have been seen: ids count up in their slot.
+//! Which events of a process have been seen: ids count up within their slot.
 
 use nccl_events::id::EventId;
 
-/// What is known about an id that is not among what is open.
+/// The state of an event that is not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Its start was not read yet: slots are read one after the other.
+    /// The start has not been read yet: slots are read one after the other.
     Coming,
-    /// It is over, or its start was lost.
+    /// The event is over, or its start was lost.
     Over,
     Foreign,
 }

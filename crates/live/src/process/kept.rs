@@ -1,16 +1,16 @@
-//! Things by id that are kept until they are removed, or were kept for long.
+//! Items by id, kept until they are removed or grow old.
 
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-/// How many ids of removed things may be kept beyond twice the number of things.
+/// How many ids of removed items may be kept beyond twice the number of items.
 const MOST_REMOVED: usize = 1 << 10;
 
 #[derive(Debug)]
 pub(super) struct Kept<T> {
     all: FxHashMap<u64, T>,
-    /// Since when each is kept, and its id: also of those that were removed.
+    /// Time and id of each item, including removed ones.
     order: VecDeque<(u64, u64)>,
 }
 
@@ -50,9 +50,9 @@ impl<T> Kept<T> {
         removed
     }
 
-    /// The one that is kept for longest, and since before then: it is removed, or kept again.
+    /// The oldest item, if older than `before`. The caller must remove it or keep it again.
     pub(super) fn oldest(&mut self, before: u64) -> Option<u64> {
-        // Those behind one that is kept for long.
+        // Removed items pile up behind one that is kept for long.
         if self.order.len() > 2 * self.all.len() + MOST_REMOVED {
             self.order.retain(|(_, id)| self.all.contains_key(id));
         }

@@ -1,4 +1,4 @@
-//! What the strings of a process mean: the same few come with every operation.
+//! Meanings of the strings of a process. Every operation repeats the same few.
 
 use journal::format::record::Symbol;
 use journal::reader::Symbols;

@@ -1,4 +1,4 @@
-//! What one process recorded and what is not summed up yet: events that have not ended, and what they refer to.
+//! The records of one process that are not in the sums yet: events that have not ended, and what they refer to.
 //!
 //! ```text
 //!  records ─► calls, contexts           what operations refer to
@@ -7,8 +7,8 @@
 //!          └► settle: completed operations ─► sums ◄── steps that ended
 //! ```
 //!
-//! Records of different slots come in any order: a child may be read before its parent. So a place is made for what an
-//! id names as long as its start is to come ([`ids`]), and filled in as it comes.
+//! Records of different slots come in any order: a child may be read before its parent. So an id whose start is still
+//! to come ([`ids`]) gets an empty entry, which later records fill in.
 
 mod calls;
 mod clock;

@@ -18,7 +18,7 @@ pub(crate) struct Connection {
     pub(crate) is_send: bool,
 }
 
-/// How many of the last steps are searched for one whose end was inferred, when its own stop comes.
+/// How many of the last steps are searched for one with an inferred end when its own stop comes.
 const MOST_INFERRED: usize = 256;
 
 /// A step that ended. Times are ticks.
@@ -26,17 +26,17 @@ const MOST_INFERRED: usize = 256;
 pub(crate) struct Step {
     pub(crate) connection: u32,
     pub(crate) start: u64,
-    /// When it waited for room at the receiver, or for flushing; 0 for never.
+    /// Start of waiting for room at the receiver, or for flushing; 0 if never.
     pub(crate) second: u64,
-    /// When it was handed to the network, or waited for the GPU to take the data; 0 for never.
+    /// Start of the network transfer, or of waiting for the GPU to take the data; 0 if never.
     pub(crate) third: u64,
     pub(crate) stop: u64,
     pub(crate) bytes: u64,
     slot: u8,
-    /// The proxy operation; 0 before its start was read.
+    /// The proxy operation; 0 until the step's start is read.
     transfer: u64,
     has_states: bool,
-    /// Its own id if its end was inferred, else 0.
+    /// The step's id if its end was inferred, else 0.
     inferred: u64,
 }
 
@@ -49,7 +49,7 @@ struct Transfer {
     is_awaited: bool,
     stop: Option<u64>,
     steps: [u64; STEP_SLOTS as usize],
-    /// Steps that ended before its start was read.
+    /// Steps that ended before the operation's start was read.
     early: Vec<Step>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Network {
     steps: FxHashMap<u64, Step>,
     numbers: FxHashMap<Connection, u32>,
     pub(crate) connections: Vec<Connection>,
-    /// By connection: whether NCCL ever reported anything on it.
+    /// Whether NCCL ever reported anything on the connection, by connection.
     reports: Vec<bool>,
     /// Steps that ended and are not in the sums yet.
     pub(crate) ended: Vec<Step>,
@@ -111,7 +111,7 @@ impl Network {
         }
     }
 
-    /// NCCL reported something on the connection of a proxy operation, so the ends of its others will come.
+    /// NCCL reported on the connection of a proxy operation, so it will report the ends of the others on it, too.
     pub(crate) fn mark_connection_reporting(&mut self, id: u64, operations: &mut Operations) {
         let Some(number) = self.transfers.get(&id).and_then(|transfer| transfer.connection) else {
             return;
@@ -190,7 +190,7 @@ impl Network {
         }
     }
 
-    /// A step, or a place for one of which the start was not read yet.
+    /// A step, or an empty entry for a step whose start has not been read.
     fn step(&mut self, id: u64, seen: &Seen) -> Option<&mut Step> {
         if !self.steps.contains_key(&id) {
             if seen.fate(id) != Fate::Coming {
@@ -219,7 +219,7 @@ impl Network {
             _ => return,
         }
         step.has_states = true;
-        // The size is right here and stale at the other states.
+        // Only these states report the size correctly; at the others it is stale.
         if let (state::PROXY_STEP_SEND_WAIT | state::PROXY_STEP_RECV_FLUSH_WAIT, StateArgs::ProxyStep { bytes }) =
             (number, args)
         {
@@ -243,7 +243,7 @@ impl Network {
         }
     }
 
-    /// Its slot is used again, or its proxy operation stopped.
+    /// Ends a step whose slot is used again, or whose proxy operation stopped.
     fn infer_end(&mut self, id: u64, ticks: u64) {
         if let Some(step) = self.steps.get_mut(&id) {
             step.inferred = id;
@@ -272,7 +272,7 @@ impl Network {
         }
     }
 
-    /// Forgets what is open of an operation that is over.
+    /// Drops the open transfers of an operation that is over.
     pub(crate) fn forget(&mut self, transfers: &[u64]) {
         for id in transfers {
             self.transfers.remove(id);
@@ -281,14 +281,14 @@ impl Network {
 }
 
 impl Step {
-    /// Its phases, from its start on: their lengths by the clock.
+    /// The start of the step, and the lengths of its phases, in ns of the clock.
     pub(crate) fn phases(&self, mut ns: impl FnMut(u64) -> u64) -> (u64, [u64; 3]) {
         let start = ns(self.start);
         let stop = ns(self.stop).max(start);
         let third = if self.third == 0 { stop } else { ns(self.third).clamp(start, stop) };
         let second = if self.second == 0 { third } else { ns(self.second).clamp(start, third) };
         let (second_ns, third_ns) = match (self.second, self.third) {
-            // It ended while it waited.
+            // The step ended while it waited.
             (1.., 0) => (stop - second, 0),
             _ => (third - second, stop - third),
         };

@@ -41,16 +41,16 @@ pub(crate) struct OpenEvents {
     pub(super) derived: Derived,
     pub(super) gpu: GpuWork,
     pub(super) meanings: Meanings,
-    /// By slot: the system's id of the thread that writes there, or a number that is none.
+    /// By slot: the system's id of the thread that writes there; 0 if unknown.
     threads: Vec<u32>,
     /// How long to wait for more records of an operation.
     pub(super) settle_ns: u64,
-    /// Spans of stamps that are judged together have 2 to the power of this ticks, once that is known.
+    /// Stamps are judged in spans of 2 to the power of this many ticks, once known.
     pub(super) stamps_shift: Option<u32>,
-    /// By connection: where its sums are.
+    /// Where the sums of each connection are.
     pub(super) places: Vec<Option<Places>>,
     last: u64,
-    /// Operations without a communicator, and of calls that were only put into a graph.
+    /// Operations without a communicator, and operations of calls that were only captured in a graph.
     pub(crate) without_communicator: u64,
 }
 
@@ -86,12 +86,12 @@ impl OpenEvents {
         (self.last > 0).then(|| self.clock.realtime_ns(self.clock.ns(self.last)))
     }
 
-    /// How long ago it is that the clock showed this.
+    /// How long ago the clock showed these ticks, in ns.
     pub(crate) fn age_ns(&self, ticks: u64) -> u64 {
         monotonic_ns().saturating_sub(self.clock.ns(ticks))
     }
 
-    /// Events that came after their operation was taken to be over, or whose start is not known.
+    /// Events that came after their operation had entered the sums, or whose start is unknown.
     pub(crate) const fn late(&self) -> u64 {
         self.operations.late + self.network.late + self.kernels.late + self.calls.late
     }

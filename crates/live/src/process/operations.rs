@@ -1,4 +1,4 @@
-//! Open operations, with what is known from their children.
+//! Open operations, with what their children show.
 
 use job::has_ended;
 use journal::format::record::Symbol;
@@ -11,11 +11,11 @@ use super::ids::{Fate, Seen};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Started {
     pub(crate) start: u64,
-    /// When its kernel was enqueued: its launch plan began.
+    /// When the kernel was enqueued: the start of the launch plan.
     pub(crate) enqueued: u64,
     pub(crate) thread: u32,
     pub(crate) parent: u64,
-    /// The launch plan (one kernel); 0 for none.
+    /// The launch plan (one kernel); 0 if there is none.
     pub(crate) plan: u64,
     pub(crate) func: Symbol,
     pub(crate) datatype: Symbol,
@@ -67,23 +67,23 @@ impl Started {
 /// An operation. Times are ticks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Operation {
-    /// `None` where its children were read before it.
+    /// `None` while only children were read.
     pub(crate) started: Option<Started>,
     pub(crate) stop: Option<u64>,
     pub(crate) open: u32,
-    /// Proxy operations on connections on which NCCL never reported anything.
+    /// Proxy operations on connections that NCCL has never reported on.
     pub(crate) unreported: Vec<u64>,
     pub(crate) proxy_last: Option<u64>,
-    /// Its kernel on the host, and on the GPU's timer.
+    /// The kernel's interval on the host, and on the GPU's timer.
     pub(crate) kernel_on_host: Option<(u64, u64)>,
     pub(crate) gpu: Option<(u64, u64)>,
-    /// A stamp of the GPU's timer, and a time of the host in ns that it was not after; of several, the closest pair.
+    /// A stamp of the GPU's timer and a host time in ns that it was not after: the closest of several pairs.
     pub(crate) not_after: Option<(u64, u64)>,
-    /// Ticks of its last record.
+    /// Ticks of the last record.
     pub(crate) last: u64,
-    /// From its call, once all threads were read up to its start.
+    /// Derived from the call, once all threads were read up to the operation's start.
     pub(crate) call: Option<OfCall>,
-    /// Kernel channels whose stamps were not judged yet.
+    /// Number of kernel channels whose stamps have not been judged.
     pub(crate) unjudged: u32,
 }
 
@@ -109,7 +109,7 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    /// The operation, of which there is a record now.
+    /// The operation, marked as having a record at these ticks.
     pub(crate) fn touch(&mut self, id: u64, ticks: u64, seen: &Seen) -> Option<&mut Operation> {
         let operation = match self.all.contains_key(&id) {
             true => self.all.get_mut(&id)?,

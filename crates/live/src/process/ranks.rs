@@ -1,4 +1,4 @@
-//! What is known about the ranks of a process.
+//! A process's ranks in a snapshot.
 
 use journal::reader::Symbols;
 use nccl_events::index::index;

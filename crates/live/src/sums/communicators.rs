@@ -1,8 +1,8 @@
-//! The communicators of all processes, as they are known together.
+//! The communicators of all processes, merged.
 
 use nccl_events::MOST_RANKS;
 
-/// The communicator of series that were folded.
+/// The communicator of folded series.
 pub(crate) const OTHER: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,11 +11,11 @@ pub(crate) struct Member {
     pub(crate) rank: u32,
 }
 
-/// The members are the numbers of their processes.
+/// Members are process numbers.
 pub(crate) type Communicators = job::communicators::Communicators<usize>;
 pub(crate) type Communicator = job::communicators::Communicator<usize>;
 
-/// The size, as far as it is known: a damaged journal can claim any number.
+/// The plausible size: a damaged journal can claim any number.
 pub(crate) fn ranks(communicator: &Communicator) -> u32 {
     let known = communicator.members.keys().next_back().map_or(0, |last| last + 1);
     let claimed = communicator.comm.ranks.max(communicator.comm.ranks_seen);

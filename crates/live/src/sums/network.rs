@@ -1,4 +1,4 @@
-//! What the network did: by sender and receiver, by connection, and what proxies waited for.
+//! Network sums: by sender and receiver, by connection, and the waits of proxies.
 
 use analysis::{Regression, length, union};
 use rustc_hash::FxHashMap;
@@ -7,9 +7,9 @@ use super::communicators::{Member, OTHER};
 use super::series::{Budget, Series};
 use crate::snapshot::{Channel, Fit, Histogram, Proxy, real, seconds};
 
-/// The most intervals of time that are kept before they are united.
+/// Limit on the time intervals kept before they are merged.
 const MOST_INTERVALS: usize = 8192;
-/// The most sizes whose least duration is kept.
+/// Limit on the sizes whose least duration is kept.
 const MOST_SIZES: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,7 +20,7 @@ pub(crate) struct Connection {
     pub(crate) is_send: bool,
 }
 
-/// A step that ended; its phases follow each other from the start on.
+/// A step that ended; its phases follow each other from the start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndedStep {
     pub(crate) start_ns: u64,
@@ -45,7 +45,7 @@ struct PairWindow {
     all: Regression,
     least: FxHashMap<u64, u64>,
     bytes: u64,
-    /// When steps were under way: not united yet, and the length of what is no longer kept.
+    /// Times of steps in progress that are not merged yet. `busy_ns` is the length of dropped ones.
     intervals: Vec<(u64, u64)>,
     busy_ns: u64,
 }
@@ -71,7 +71,7 @@ impl Network {
         let other = Member { communicator: OTHER, rank: 0 };
         let new = || Channel { duration: Histogram::new(bounds), ..Channel::default() };
         let fold = Connection { member: other, channel: 0, peer: 0, is_send };
-        // Pairs are seen at the sender.
+        // Pairs are counted at the sender.
         let pair = is_send.then(|| self.pairs.place((member, peer), (other, 0), budget, PairSum::default));
         Places {
             is_send,
@@ -126,7 +126,7 @@ impl PairWindow {
         }
     }
 
-    /// Unites intervals. Of many, only the length of the older ones is kept: later steps hardly meet them.
+    /// Merges overlapping intervals. Of many, keeps only the length of the oldest: later steps rarely overlap them.
     fn unite(&mut self) {
         self.intervals = union(std::mem::take(&mut self.intervals));
         if self.intervals.len() > MOST_INTERVALS / 2 {
@@ -137,7 +137,7 @@ impl PairWindow {
 }
 
 impl PairSum {
-    /// Regressions of all steps and of the least duration of each size, and the rate; the next interval begins.
+    /// Regressions over all steps and over the least duration of each size, and the rate. Begins the next interval.
     pub(crate) fn end_window(&mut self) -> (Option<Fit>, Option<Fit>, Option<f64>) {
         let PairWindow { all, least, bytes, intervals, busy_ns } = std::mem::take(&mut self.window);
         let mut least: Vec<(u64, u64)> = least.into_iter().collect();

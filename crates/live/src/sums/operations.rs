@@ -1,4 +1,4 @@
-//! Operations that ended, by what they are.
+//! Ended operations, by class.
 
 use analysis::median;
 use job::interval::Interval;
@@ -10,7 +10,7 @@ use super::communicators::{Member, OTHER};
 use super::series::{Budget, Series};
 use crate::snapshot::{Histogram, Window, seconds};
 
-/// The most bandwidths of a series that are kept for the median of an interval.
+/// Limit on the bandwidths of a series kept for the median of an interval.
 const MOST_BANDWIDTHS: usize = 1024;
 
 /// An operation that ended. Symbols are from [`super::Sums::name`].
@@ -23,13 +23,13 @@ pub(crate) struct EndedOperation {
     pub(crate) peer: Option<i32>,
     pub(crate) bytes: u64,
     pub(crate) collective: Option<Collective>,
-    /// Whether the amount of data that it moved is known: so are the number of ranks and all its parts.
+    /// Whether the amount of data is known: requires the number of ranks and all parts of the operation.
     pub(crate) has_bandwidth: bool,
     pub(crate) root: i32,
     /// NCCL's sequence number and the replay; `None` for sends and receives.
     pub(crate) sequence: Option<(u64, u64)>,
     pub(crate) interval: Interval,
-    /// The error of its times; `None` where it is not known.
+    /// Error of the times; `None` if unknown.
     pub(crate) error_ns: Option<u64>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Sum {
     pub(crate) bytes: u64,
     pub(crate) duration: Histogram,
     window: Window,
-    /// Algorithm bandwidths of the interval, and the bus bandwidth for each of these.
+    /// Algorithm bandwidths of the interval. The bus bandwidth is each of these times `bus_factor`.
     bandwidths: Vec<f64>,
     bus_factor: f64,
 }

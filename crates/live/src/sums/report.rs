@@ -1,4 +1,4 @@
-//! Sums as a snapshot shows them.
+//! Copies sums into a snapshot.
 
 use nccl_events::index::{index, index_u32};
 
@@ -13,7 +13,7 @@ fn place_of_other(snapshot: &mut Snapshot) -> usize {
 }
 
 impl Sums {
-    /// Puts the sums into a snapshot; the next interval begins.
+    /// Copies the sums into a snapshot and begins the next interval.
     pub(crate) fn report(&mut self, snapshot: &mut Snapshot) {
         let communicators = self.communicators.all.iter().map(|it| Communicator {
             name: it.name(),

@@ -4,10 +4,10 @@ use std::hash::{BuildHasher, Hash};
 
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-/// The most folded series that are counted one by one.
+/// Limit on the folded series that are counted individually.
 const MOST_FOLDED: usize = 1 << 16;
 
-/// How many series there may be, in all tables together.
+/// Limit on the number of series in all tables together.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: usize,
@@ -24,7 +24,7 @@ impl Budget {
     }
 }
 
-/// Sums by key, in the order in which their keys came.
+/// Sums by key, in the order in which keys first came.
 #[derive(Debug)]
 pub(crate) struct Series<K, V> {
     places: FxHashMap<K, usize>,
@@ -38,7 +38,7 @@ impl<K, V> Default for Series<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> Series<K, V> {
-    /// The place of the sum of a key, or of the one that it is folded into.
+    /// The index of a key's sum, or of the sum that the key is folded into.
     pub(crate) fn place(&mut self, key: K, other: K, budget: &mut Budget, new: impl FnOnce() -> V) -> usize {
         if let Some(&place) = self.places.get(&key) {
             return place;

@@ -11,7 +11,7 @@ use super::operations::EndedOperation;
 use super::series::{Budget, Series};
 use crate::snapshot::Histogram;
 
-/// Collectives that wait for other ranks, of which some may be on other nodes.
+/// Limit on collectives that wait for other ranks, some of which may be on other nodes.
 const MOST_WAITING: usize = 1 << 12;
 
 type Which = (u32, u32, u64, u64);
@@ -24,7 +24,7 @@ struct RankArrival {
     is_measured: bool,
 }
 
-/// How often a rank was the last, and how long others waited for it.
+/// How often a rank was last, and how long others waited for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lateness {
     pub(crate) last: u64,
@@ -72,7 +72,7 @@ impl Skews {
         if u32::try_from(arrived.len()) == Ok(ranks)
             && let Some(arrived) = self.waiting.remove(&which)
         {
-            // The first collective of a function, in which NCCL connects ranks: `stats` blames nobody for it either.
+            // NCCL connects ranks in the first collective of a function: `stats` does not count that one either.
             let is_warm_up = (sequence, replay) == (0, 0);
             self.compare(ended.member.communicator, (collective.flow(), is_warm_up), arrived, bounds, budget);
         }
@@ -109,7 +109,7 @@ impl Skews {
         if let Some(last) = arrivals.last.filter(|_| !is_warm_up).and_then(|last| arrived.get(last)) {
             let waited = ranks.iter().map(|rank| arrivals.last_ns.min(rank.stop_ns).saturating_sub(rank.start_ns));
             let late = self.late.entry(Member { communicator, rank: last.rank }).or_default();
-            // A root that others wait for came last only where nobody came after it.
+            // If others wait for the root, the root was last only if nobody came after it.
             let is_from_root = matches!(flow, Flow::FromRoot);
             late.last += u64::from(!is_from_root || ranks.iter().all(|rank| rank.start_ns <= arrivals.last_ns));
             late.caused_waiting_ns += waited.sum::<u64>();

@@ -1,4 +1,4 @@
-//! Recorded streams and real NCCL: counts, bytes, pairs, waiting and times are those of `stats`.
+//! With recorded streams and real NCCL, counts, bytes, pairs, waits and times equal those of `stats`.
 
 use std::time::Duration;
 
@@ -38,14 +38,14 @@ fn real_nccl_is_summed_up_as_stats_does() {
         assert!(finalized.status.success(), "{finalized}");
         let by_stats = Told::by_stats(&stats(&scratch));
         told.assert_equal(&by_stats, true);
-        // `stats` also compares collectives that NCCL makes of sends and receives, and knows the clocks better: by what
-        // came later, too.
+        // `stats` also compares collectives that NCCL makes of sends and receives, and fits clocks better, because it
+        // uses later readings, too.
         assert!(told.compared > 0 && told.compared <= by_stats.compared, "{told:?} {by_stats:?}");
         assert!(told.last > 0 && told.last <= by_stats.last + 3, "{told:?} {by_stats:?}");
     }
 }
 
-/// A job of some seconds is followed while it runs; who follows anew half the way comes to the same.
+/// A job of some seconds is followed while it runs; a follower that starts halfway gets the same sums.
 #[test]
 fn a_running_job_is_summed_up_as_stats_does() {
     ["off", "events"].into_iter().for_each(follow_running);
@@ -76,7 +76,7 @@ fn follow_running(gpu: &str) {
     assert!(seen > 40, "{seen} operations were seen while it ran");
     let snapshots: Vec<Snapshot> = lives.iter_mut().map(to_the_end).collect();
     let [first, second] = snapshots.as_slice() else { panic!("it ended before a second one followed it") };
-    // To the ns: Prometheus takes a sum that falls for a new beginning.
+    // To the ns: Prometheus takes a falling sum for a restart.
     let (first, second) = (counters(first), counters(second));
     let differ: Vec<&String> = first.symmetric_difference(&second).collect();
     assert!(differ.is_empty(), "{gpu}: {differ:#?}");
@@ -87,7 +87,7 @@ fn follow_running(gpu: &str) {
     told.iter().for_each(|told| told.assert_counts(&by_stats));
 }
 
-/// Each poll reads little, and who follows anew half the way comes to the same.
+/// Each poll reads little, and a follower that starts halfway gets the same sums.
 #[test]
 fn small_polls_and_a_restart_change_nothing() {
     let scratch = Scratch::new();
@@ -104,7 +104,7 @@ fn small_polls_and_a_restart_change_nothing() {
     }
 }
 
-/// Who follows anew reads much of one process before anything of the next, and compares them all the same.
+/// A new follower reads much of one process before the next one, and still compares their arrivals.
 #[test]
 fn arrivals_are_compared_though_processes_are_read_one_after_the_other() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! Processes that come and go, and what lies in a job's directory that is none.
+//! Processes that come and go, and other files in a job's directory.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use journal::testing::{self, Process};
 use live::{Live, Options, ProcessState, Snapshot};
 use tempfile::tempdir;
 
-/// Whether a process of this number runs does not matter to the test.
+/// Whether a process with this number runs does not matter to the test.
 const NOBODY: u32 = 1 << 30;
 
 fn eager() -> Options {
@@ -19,7 +19,7 @@ fn begin(out: &Path, rank: u32, pid: u32) -> Process {
     crate::rig::begin(&out.join("parts").join(format!("rank{rank}")), (rank, 2), pid)
 }
 
-/// Polls until it is so.
+/// Polls until the condition holds.
 fn wait_for(live: &mut Live, what: &str, is: impl Fn(&Snapshot) -> bool) -> Snapshot {
     let began = Instant::now();
     loop {
@@ -56,7 +56,7 @@ fn a_process_is_followed_from_its_beginning_to_its_end() {
     let _events = process.all_reduce(10);
     let snapshot = wait_for(&mut live, "an operation on the GPU's timer", |snapshot| operations(snapshot) == 11);
     assert!(snapshot.operations.iter().any(|series| series.timing == "kernelch"), "{snapshot:#?}");
-    // One that goes on.
+    // An operation that stays open.
     let open = testing::start(process.context, 0, process.rank, testing::all_reduce(11, 0));
     process.main.start(&open);
     let snapshot = wait_for(&mut live, "an open operation", |snapshot| snapshot.ranks[0].open == 1);
@@ -67,7 +67,7 @@ fn a_process_is_followed_from_its_beginning_to_its_end() {
     let snapshot = wait_for(&mut live, "the end", |it| it.processes[0].state == ProcessState::Finished);
     assert_eq!((operations(&snapshot), snapshot.processes[0].late_events), (11, 0));
     assert_eq!(live.poll().processes, 0);
-    // Who follows anew finds nothing of it, and says so.
+    // A new follower finds nothing of the process, and reports that.
     let mut late = Live::new(out, eager());
     let later = wait_for(&mut late, "what is gone", |it| it.processes_missed + it.parts_unreadable == 1);
     assert_eq!(operations(&later), 0);

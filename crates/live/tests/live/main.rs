@@ -1,4 +1,4 @@
-//! What is summed up of running processes is what `stats` says of the finished archive.
+//! The sums over running processes equal what `stats` reports for the finished archive.
 
 mod equal;
 mod hostile;

@@ -1,4 +1,4 @@
-//! Follows a job to its end, and sums up what `stats` says of it in the same way.
+//! Follows a job to its end, and sums up the output of `stats` in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -40,7 +40,7 @@ pub(crate) fn options() -> Options {
     Options { scan: Duration::ZERO, ..Options::default() }
 }
 
-/// What is summed up of a finished job.
+/// The sums over a finished job.
 pub(crate) fn followed(out: &Path) -> Snapshot {
     let snapshot = to_the_end(&mut Live::new(out, options()));
     for process in &snapshot.processes {
@@ -52,7 +52,7 @@ pub(crate) fn followed(out: &Path) -> Snapshot {
     snapshot
 }
 
-/// All that only grows, but for late events: how many those are depends on the reader.
+/// All values that only grow, except late events: their number depends on the reader.
 pub(crate) fn counters(snapshot: &Snapshot) -> BTreeSet<String> {
     let families = Families::new(Names::Ours).of(snapshot);
     let of_family = |it: &live::Family| -> Vec<String> {
@@ -67,7 +67,7 @@ pub(crate) fn kept(mut job: Command) {
     let _ended = run(job.env("NCCL_OTF2_KEEP_JOURNAL", "1")).with_code(0);
 }
 
-/// What `stats` says of a job.
+/// The output of `stats` for a job.
 pub(crate) fn stats(scratch: &Scratch) -> Value {
     let mut stats = scratch.plain(built::nccl_otf2());
     let said = run(stats.args(["stats", "--json"]).arg(scratch.out())).with_code(0).stdout;
@@ -76,7 +76,7 @@ pub(crate) fn stats(scratch: &Scratch) -> Value {
 
 type Class = (String, String, u64);
 
-/// What is compared of a class of operations.
+/// The compared values of a class of operations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Operations {
     pub(crate) count: u64,
@@ -87,18 +87,18 @@ pub(crate) struct Operations {
 
 type Pair = (String, u64, u64);
 
-/// What both tell of a job.
+/// The values that both report for a job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told {
     pub(crate) operations: BTreeMap<Class, Operations>,
     pub(crate) pairs: BTreeMap<Pair, (u64, u64)>,
     pub(crate) fits: BTreeMap<Pair, [f64; 3]>,
     pub(crate) waits_ns: [u64; 3],
-    /// Collectives of which arrivals were compared.
+    /// Collectives whose arrivals were compared.
     pub(crate) compared: u64,
-    /// Of which a rank was the last.
+    /// Compared collectives in which some rank was last.
     pub(crate) last: u64,
-    /// Least and most bus bandwidth of each class: of all operations, or of medians.
+    /// Least and greatest bus bandwidth of each class: of all operations, or of medians.
     pub(crate) busbw: BTreeMap<Class, (f64, f64)>,
 }
 
@@ -156,7 +156,7 @@ impl Told {
             ];
             told.waits_ns.iter_mut().zip(waits).for_each(|(sum, ns)| *sum += ns);
         }
-        // Without a sequence number they are matched by their places, which takes all of them.
+        // Without a sequence number they are matched by index, which requires all of them.
         let is_derived = |class: &&Value| {
             ["ncclAlltoAll", "ncclGather", "ncclScatter"].map(Value::from).contains(&class["function"])
         };
@@ -173,7 +173,7 @@ impl Told {
         number(&member.expect("a member")["rank"])
     }
 
-    /// Of the only snapshot that was made.
+    /// Takes values from the only snapshot.
     pub(crate) fn by_snapshot(snapshot: &Snapshot) -> Self {
         for series in &snapshot.operations {
             assert_eq!((series.window.count, series.window.bytes), (series.count, series.bytes));
@@ -213,7 +213,7 @@ impl Told {
         told
     }
 
-    /// No operation and no step was missed, and how long operations took is known in the same way.
+    /// No operation and no step was missed, and durations were measured in the same ways.
     pub(crate) fn assert_counts(&self, by_stats: &Self) {
         let counts = |told: &Self| {
             let of = told.operations.iter();
@@ -223,8 +223,8 @@ impl Told {
         assert_eq!(self.pairs, by_stats.pairs);
     }
 
-    /// Nothing differs, but for lengths by a GPU's timer where that is not the host's: a stream is replayed faster than
-    /// its kernels ran.
+    /// Nothing differs, except durations by a GPU's timer when it does not match the host's: a stream is replayed
+    /// faster than its kernels ran.
     pub(crate) fn assert_equal(&self, by_stats: &Self, is_gpu_in_time: bool) {
         let keys = |told: &Self| told.operations.keys().cloned().collect::<Vec<_>>();
         assert_eq!(keys(self), keys(by_stats));
@@ -248,7 +248,7 @@ impl Told {
             let are_near = found.iter().zip(expected).all(|(found, expected)| is_near(*found, expected, 1e-2));
             assert!(are_near, "{pair:?}: {found:?} {expected:?}");
         }
-        // `stats` has them by pair, where sizes are known.
+        // `stats` has them by pair, if sizes are known.
         for (found, expected) in self.waits_ns.iter().zip(by_stats.waits_ns).filter(|_| !self.pairs.is_empty()) {
             let [found, expected] = [*found, expected].map(|ns| Duration::from_nanos(ns).as_secs_f64());
             assert!(is_near(found, expected, 1e-3), "{:?} {:?}", self.waits_ns, by_stats.waits_ns);

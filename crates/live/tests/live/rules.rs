@@ -1,5 +1,5 @@
-//! What a process does is written here, so the truth is known: which launch an operation has, which kernel stamps are
-//! of, and which sends and receives are a collective.
+//! The tests write a process's records, so the truth is known: the launch of an operation, the kernel of stamps, and
+//! the sends and receives of a collective.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ fn begin(out: &Path, ranks: u32, pid: u32) -> Process {
     rig::begin(&out.join("parts/rank0"), (0, ranks), pid)
 }
 
-/// A thread of the rank that is tested.
+/// A thread of the tested rank.
 struct Caller<'a> {
     context: ContextId,
     slot: &'a mut SlotWriter,
@@ -110,7 +110,7 @@ fn count_of(snapshot: &Snapshot, function: &str) -> u64 {
     of_function.map(|it| it.count).sum()
 }
 
-/// 64 ranks make 128 sends and receives of each, and all are recorded within the second that is waited.
+/// 64 ranks make 128 sends and receives each, all recorded within the one-second wait.
 #[test]
 fn all_collectives_of_sends_and_receives_are_counted() {
     let directory = tempdir().expect("a directory");
@@ -123,7 +123,7 @@ fn all_collectives_of_sends_and_receives_are_counted() {
     assert_eq!(counts, [60, 60 * 64, 60 * 64]);
 }
 
-/// A part that was copied, or an id that communicators share.
+/// A copied part, or an id that communicators share.
 #[test]
 fn a_rank_that_two_processes_have_is_in_two_communicators() {
     let directory = tempdir().expect("a directory");
@@ -169,7 +169,7 @@ fn what_the_gpu_saw_end_is_counted() {
     assert_eq!(timings, [(1, "event")]);
 }
 
-/// The first of two kernels is so late to report that its slot has the stamps of the second.
+/// The first of two kernels is reported so late that its slot has the stamps of the second.
 #[test]
 fn stamps_are_those_of_the_last_kernel_that_reports_them() {
     let directory = tempdir().expect("a directory");
@@ -195,13 +195,13 @@ fn stamps_are_those_of_the_last_kernel_that_reports_them() {
     assert_eq!(timings, [(4000, "kernelch-host"), (64_000, "kernelch")]);
 }
 
-/// A thread launches, another one reports the operation, and whoever reads in between does not see the launch yet.
+/// One thread launches, another reports the operation, and a reader in between does not see the launch yet.
 #[test]
 fn an_operation_has_its_launch_whenever_it_is_read() {
     let directory = tempdir().expect("a directory");
     let pid = std::process::id();
     let mut process = begin(directory.path(), 2, pid);
-    // Two readings of the process's clocks: all who follow it place times by these.
+    // Two readings of the process's clocks, which all followers use.
     std::thread::sleep(Duration::from_millis(20));
     process.maintenance.clock_pair(&ClockPair::read());
     let mut early = Live::new(directory.path(), options());
@@ -209,7 +209,7 @@ fn an_operation_has_its_launch_whenever_it_is_read() {
     let group = main.group();
     let call = main.all_reduce(group);
     while early.poll().records > 0 || early.snapshot().processes.iter().all(|it| it.records == 0) {}
-    // What is read first is what is older: the other thread's.
+    // The older records, on the other thread, are read first.
     let mut proxy = of_proxy(&mut process);
     let other = proxy.plan();
     proxy.stop(&[other]);
@@ -247,13 +247,13 @@ fn an_operation_has_its_launch_whenever_it_is_read() {
     let _part = process.end();
     let [operation] = early.operations.as_slice() else { panic!("{:?}", early.operations) };
     assert_eq!((operation.count, operation.timing), (1, "proxy"));
-    // A clock of the processor's counter is some hundred ns off.
+    // The processor's counter is accurate to some hundred ns.
     let took_ns = operation.duration.sum_ns;
     assert!((least_ns - 2000..most_ns + 2000).contains(&took_ns), "{took_ns} not in {least_ns}..{most_ns}");
     assert_eq!(counters(&early), counters(&late));
 }
 
-/// NCCL uses the handle of a step again, and stops the step only then.
+/// NCCL reuses the handle of a step, and stops the step only then.
 #[test]
 fn a_step_ends_with_its_own_stop() {
     let directory = tempdir().expect("a directory");

@@ -24,7 +24,7 @@ pub struct Definitions {
     pub regions: Vec<RegionText>,
     by_text: BTreeMap<String, u32>,
     by_symbol: Vec<StringRef>,
-    /// By the number of the timeline.
+    /// Indexed by region number in the timeline.
     by_region: Vec<RegionRef>,
 }
 
@@ -40,9 +40,9 @@ pub struct RegionFacts {
 pub struct RegionText {
     pub class: RegionClass,
     pub name: String,
-    /// What it shows, see [`nccl_events::archive`]; of a kernel what compilers call it.
+    /// What the region shows, see [`nccl_events::archive`]; for a kernel, its mangled name.
     pub canonical: String,
-    /// What NCCL calls the function; empty if it is not about one.
+    /// NCCL's name of the function; empty if the region is not about a function.
     pub func: String,
 }
 
@@ -87,7 +87,7 @@ fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
 
 impl RegionText {
     pub fn facts(&self) -> RegionFacts {
-        // Only communicators are MPI's: readers count the time in regions of that paradigm as time in MPI.
+        // Readers count the time in regions of paradigm MPI as MPI time, so no region has it: only communicators do.
         let (paradigm, group, description) = match self.class {
             RegionClass::Api => (Paradigm::User, "NCCL API", "call"),
             RegionClass::Enqueue => (Paradigm::User, "NCCL API", "enqueueing of an operation"),
@@ -110,7 +110,7 @@ impl RegionText {
     }
 }
 
-/// The strings in the fields of events, beside the names of functions.
+/// Strings in event fields, except function names.
 fn symbols_in(tables: &Tables) -> BTreeSet<Symbol> {
     let mut used = Used::default();
     for coll in &tables.events.colls {
@@ -136,7 +136,7 @@ fn symbols_in(tables: &Tables) -> BTreeSet<Symbol> {
     (0..).zip(used.0).filter(|&(_, is_used)| is_used).map(|(symbol, _)| Symbol(symbol)).collect()
 }
 
-/// By symbol: whether it is used.
+/// Whether each symbol is used, by symbol number.
 #[derive(Default)]
 struct Used(Vec<bool>);
 
@@ -175,7 +175,7 @@ impl Definitions {
             definitions.by_text.insert(text.to_owned(), number);
         }
         for &symbol in &used {
-            // An attribute that says nothing is left out.
+            // Empty attributes are left out.
             if symbols.text(symbol).is_empty() {
                 continue;
             }
@@ -200,12 +200,12 @@ impl Definitions {
         }
     }
 
-    /// The number of a text; undefined if it is not in the table.
+    /// The number of a text; undefined if the text is not in the table.
     pub fn text(&self, text: &str) -> StringRef {
         self.by_text.get(text).map_or(StringRef::UNDEFINED, |&number| StringRef::new(number))
     }
 
-    /// The number of a symbol's text; undefined for no string and for an empty one.
+    /// The number of a symbol's text; undefined if there is no string or it is empty.
     #[inline]
     pub fn symbol(&self, symbol: Symbol) -> StringRef {
         self.by_symbol.get(index(symbol.0)).copied().unwrap_or(StringRef::UNDEFINED)

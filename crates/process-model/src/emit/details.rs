@@ -1,4 +1,4 @@
-//! The attributes of an event: what NCCL said about the operation, as far as it says something.
+//! The attributes of an event: what NCCL reported about the operation, without empty values.
 
 mod derived;
 mod gpu_work;
@@ -20,7 +20,7 @@ use tables::{
     CeColl, Coll, CollApi, Event, EventRow, GroupApi, KernelCh, KernelLaunch, OperationRow, P2p, P2pApi, ProxyOp, Row,
 };
 
-/// What intervals are measured by, in the order of [`Timing::ALL`].
+/// The names of the ways to measure intervals, in the order of [`Timing::ALL`].
 pub type Timings = [StringRef; Timing::ALL.len()];
 
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Details<'_, '_> {
         self.attributes.add(reference, attribute_value(A::Carrier::put(value)))
     }
 
-    /// Adds a number that is not 0, or what is true: NCCL writes the others where it has no value.
+    /// Adds an attribute unless its value is 0 or false, which NCCL writes where it has no value.
     #[inline]
     fn some<A>(&mut self, attribute: A, value: Given<A, StringRef>) -> otf2::Result<()>
     where
@@ -239,7 +239,7 @@ impl Details<'_, '_> {
     }
 
     fn collective(&mut self, coll: &Coll) -> otf2::Result<()> {
-        // What is not shown stands here, too: a new field does not get past this.
+        // Names the fields that are not shown, too, so that a new field fails to compile here.
         let Coll {
             func: _,
             sequence: _,
@@ -308,7 +308,7 @@ impl Details<'_, '_> {
         Ok(())
     }
 
-    /// What is known only when it is left.
+    /// Attributes known only at the LEAVE.
     pub fn leave(&mut self, instance: RegionInstance) -> otf2::Result<()> {
         let model = self.model;
         match instance.source {
@@ -344,7 +344,7 @@ impl Details<'_, '_> {
                 self.some(attribute::Appended, model.tables[row].state_value())?;
                 self.some(attribute::Closed, model.links.inferred_ends.controls.contains_key(&row))?;
             }
-            // Of one that stopped nothing is left to say.
+            // A step with a stop of its own needs no `Closed`.
             (_, EventRow::ProxyStep(row)) if instance.is_last && model.tables[row].stop().is_none() => {
                 self.some(attribute::Closed, model.links.inferred_ends.steps.contains_key(&row))?;
             }

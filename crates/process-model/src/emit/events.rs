@@ -16,7 +16,7 @@ use nccl_events::archive::Timing;
 use nccl_events::collective::Collective;
 use tables::{EventRow, OperationRow};
 
-/// How many events are written between two looks at the clock.
+/// How many events are written between two checks of the deadline.
 const EVENTS_PER_CHECK: usize = 16 * 1024;
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl<'a> Emitter<'a> {
         Self { model, definitions, timings: Timing::ALL.map(|timing| definitions.text(timing.name())) }
     }
 
-    /// Writes the events of a location; `None` where it became late.
+    /// Writes the events of a location; `None` if the deadline passed.
     pub fn write_location(
         &mut self,
         writer: &mut EventWriter<'_>,
@@ -105,7 +105,7 @@ impl<'a> Emitter<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     pub events: usize,
-    /// How many of them complete a collective on this rank.
+    /// How many of the events complete a collective on this rank.
     pub collectives: u64,
     pub span_ns: Option<(u64, u64)>,
 }
@@ -144,7 +144,7 @@ impl Emitter<'_> {
         writer.rma_put(time, &access, Attributes::NONE)
     }
 
-    /// It is in the last phase of the step that the data is all sent.
+    /// The data is all sent in the last phase of the step.
     fn put_completes(&self, writer: &mut EventWriter<'_>, time: u64, instance: RegionInstance) -> otf2::Result<()> {
         if !instance.kind.is_step() || !instance.is_last {
             return Ok(());
@@ -194,7 +194,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// What the record says about a collective, or of the one that sends and receives make.
+    /// The collective record of an operation, or of the collective that its send or receive belongs to.
     fn collective(&self, activity: u32, member: CommunicatorMember) -> Option<otf2::Collective> {
         let model = self.model;
         let operation = model.links.activity(activity)?.operation;

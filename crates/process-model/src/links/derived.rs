@@ -15,7 +15,7 @@ use tables::{GroupApi, OperationRow, P2p, P2pApi, Row, Tables};
 #[derive(Clone, Debug)]
 pub struct DerivedCall {
     pub pattern: Pattern,
-    /// Its calls of `ncclSend` and `ncclRecv`, in order: the first one stands for it.
+    /// The calls of `ncclSend` and `ncclRecv`, in order. The first represents the collective.
     pub calls: Vec<Row<P2pApi>>,
     /// Elements to or from each rank.
     pub count: u64,
@@ -25,24 +25,24 @@ pub struct DerivedCall {
     pub ranks: u32,
 }
 
-/// One execution of such a call.
+/// One execution of a [`DerivedCall`].
 #[derive(Clone, Debug)]
 pub struct DerivedCollective {
-    /// The call: an index in [`DerivedCollectives::calls`].
+    /// An index in [`DerivedCollectives::calls`].
     pub call: u32,
-    /// Its sends and receives: indices of activities, ascending.
+    /// The sends and receives: indices of activities, ascending.
     pub members: Vec<u32>,
     pub missing: u32,
 }
 
 impl DerivedCollective {
-    /// The first of its members, which stands for it.
+    /// The first member, which represents the collective.
     pub fn leader(&self) -> Option<u32> {
         self.members.first().copied()
     }
 
-    /// From the first begin of its members to the last end. Its timing is that of the member of which the least is
-    /// known; what ran with other operations of the kernel says nothing.
+    /// From the first begin of the members to the last end, with the timing of the least precisely known member.
+    /// A member without times of its own (`Timing::Kernel`) does not affect the timing.
     pub fn interval(&self, intervals: &[Option<Interval>]) -> Option<Interval> {
         around(self.members.iter().filter_map(|&at| intervals.get(index(at)).copied().flatten()))
     }
@@ -52,11 +52,11 @@ impl DerivedCollective {
 pub struct DerivedCollectives {
     pub calls: Vec<DerivedCall>,
     pub all: Vec<DerivedCollective>,
-    /// By activity: the execution it is a member of.
+    /// The execution that each activity belongs to.
     by_member: BTreeMap<u32, u32>,
 }
 
-/// The call that a group's sends and receives are, if they are one.
+/// The collective call that a group's sends and receives form, if they form one.
 fn recognise(tables: &Tables, symbols: &Symbols, calls: Vec<Row<P2pApi>>) -> Option<DerivedCall> {
     let mut events = calls.iter().map(|&row| &tables[row]);
     let first = events.next()?;
@@ -69,7 +69,7 @@ fn recognise(tables: &Tables, symbols: &Symbols, calls: Vec<Row<P2pApi>>) -> Opt
     Some(DerivedCall { pattern, calls, count: same.count, datatype: same.datatype, rank: comm.rank, ranks })
 }
 
-/// How many transfers of an execution are missing; `None` if its members are not those of such a call after all.
+/// How many transfers of an execution are missing; `None` if its members do not fit the call after all.
 fn missing(
     (tables, symbols): (&Tables, &Symbols),
     call: &DerivedCall,
@@ -87,7 +87,7 @@ fn missing(
     all.missing(call.pattern)
 }
 
-/// The calls of sends and receives in groups that are NCCL's own, by group, each in the order of time.
+/// The calls of sends and receives in groups that NCCL opened itself, by group, each in time order.
 fn groups(tables: &Tables) -> BTreeMap<Row<GroupApi>, Vec<Row<P2pApi>>> {
     let mut groups: BTreeMap<Row<GroupApi>, Vec<Row<P2pApi>>> = BTreeMap::new();
     for (row, call) in tables.rows::<P2pApi>() {
@@ -158,7 +158,7 @@ impl DerivedCollectives {
         self.calls.get(index(collective.call))
     }
 
-    /// The execution that an activity is a member of: its index in [`DerivedCollectives::all`].
+    /// The execution that an activity belongs to: an index in [`DerivedCollectives::all`].
     pub fn place_of_member(&self, activity: u32) -> Option<u32> {
         self.by_member.get(&activity).copied()
     }

@@ -1,8 +1,8 @@
 //! Collects what bounds the GPU clocks of a process: launches, callbacks, and times of kernels from CUPTI or CUDA
 //! events.
 //!
-//! Ranks on one GPU put their bounds together. Where these contradict each other, the guess which ranks share a GPU was
-//! wrong, and each rank has a clock of its own.
+//! Ranks on one GPU pool their bounds. If these contradict each other, the guess which ranks share a GPU was wrong, and
+//! each rank gets a clock of its own.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use tables::communicators::Comms;
 use tables::index::index;
 use tables::{KernelCh, Tables};
 
-/// The bounds of one communicator rank by what its trusted stamps say.
+/// The bounds of each communicator rank, from its trusted stamps.
 fn collect(tables: &Tables, links: &Links) -> Vec<StampBounds> {
     let mut bounds = vec![StampBounds::default(); tables.contexts.len()];
     for (row, channel) in tables.rows::<KernelCh>() {
@@ -44,8 +44,8 @@ fn collect(tables: &Tables, links: &Links) -> Vec<StampBounds> {
     bounds
 }
 
-/// The time before which a kernel channel cannot have begun: its kernel's launch. A graph's kernels run long after the
-/// launch that was captured; they wait for the host function that starts their Coll or P2p.
+/// The time before which a kernel channel cannot have begun: its kernel's launch. A graph's kernels run long after
+/// their launch was captured; they wait for the host function that starts their Coll or P2p.
 fn earliest_start(tables: &Tables, links: &Links, activity: u32) -> Option<u64> {
     let activity = links.activity(activity)?;
     let operation = tables.operation(activity.operation);
@@ -55,7 +55,7 @@ fn earliest_start(tables: &Tables, links: &Links, activity: u32) -> Option<u64> 
     Some(tables[activity.launch?].start)
 }
 
-/// The GPU clocks of a process, by index of the context. Times must be nanoseconds already.
+/// The GPU clocks of a process, by index of the context. Times must already be nanoseconds.
 pub fn gpu_clocks(tables: &Tables, links: &Links, comms: &Comms) -> Vec<GpuClock> {
     let bounds = collect(tables, links);
     let mut of_gpu: BTreeMap<u32, StampBounds> = BTreeMap::new();
@@ -68,7 +68,7 @@ pub fn gpu_clocks(tables: &Tables, links: &Links, comms: &Comms) -> Vec<GpuClock
         match pooled.quality.calibration {
             _ if own.is_empty() => GpuClock::default(),
             GpuCalibration::Inconsistent => own.clock(),
-            // Two GPUs taken for one are no reason to bend: only a rank that bends alone is.
+            // Pooled bounds also bend if two GPUs were taken for one: the rank's own must bend, too.
             GpuCalibration::Piecewise => match own.clock() {
                 own if own.quality.calibration == GpuCalibration::Piecewise => pooled,
                 own => own,

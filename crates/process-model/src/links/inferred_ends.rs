@@ -1,5 +1,5 @@
-//! Ends that NCCL did not report and something else shows: a proxy step whose slot was used again, or
-//! whose proxy operation stopped; a state of a proxy thread that went on to another.
+//! Infers ends that NCCL did not report: a proxy step ends when its slot is used again or its proxy operation stops; a
+//! state of a proxy thread ends when the thread enters the next.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use tables::{ProxyCtrl, ProxyOp, ProxyStep, Row, Tables};
 
 #[derive(Debug, Default)]
 pub struct InferredEnds {
-    /// Steps that have no stop of their own. NCCL 2.24–2.26 forgets the stop of some receive steps.
+    /// Steps without a stop. NCCL 2.24–2.26 forgets the stop of some receive steps.
     pub steps: BTreeMap<Row<ProxyStep>, u64>,
-    /// A proxy thread does one thing after the other; when it takes operations and that fails, NCCL never tells the
-    /// end.
+    /// Proxy thread states without a stop. A thread is in one state at a time; NCCL reports no end if taking operations
+    /// fails.
     pub controls: BTreeMap<Row<ProxyCtrl>, u64>,
 }
 
@@ -38,7 +38,7 @@ fn of_steps(tables: &Tables) -> BTreeMap<Row<ProxyStep>, u64> {
     for of_slot in order.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
         let restarts = of_slot.iter().skip(1).map(|&(_, _, start, _)| Some(start));
         for (&(parent, _, start, row), restart) in of_slot.iter().zip(restarts.chain([None])) {
-            // Without an operation around it the slot is not one: NCCL passes no parent, or a lost one.
+            // Without a known operation the slot is unknown: NCCL passes no parent, or the parent was lost.
             let (None, Some(op)) = (tables[row].stop(), tables.get::<ProxyOp>(parent)) else {
                 continue;
             };

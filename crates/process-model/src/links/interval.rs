@@ -1,5 +1,5 @@
-//! Which interval an operation is shown with: what ran, never how long it took to enqueue
-//! (`docs/MAPPING.md` §4).
+//! Chooses the interval that an operation is shown with: when it ran, never how long enqueueing took (`docs/MAPPING.md`
+//! §4).
 
 use crate::links::gpu_work::{GpuWork, RanBy};
 use crate::links::operations::{Activities, Activity};
@@ -17,7 +17,7 @@ fn measured(
     ran: RanBy,
     clock: &GpuClock,
 ) -> Interval {
-    // What a GPU reported has ended, whatever became of the events.
+    // An operation with GPU times has ended, even if its events have not.
     let by_work = ran.work.map(|ran| (ran, Timing::Cupti));
     if let Some((ran, timing)) = by_work.or(ran.events.map(|ran| (ran, Timing::Event))) {
         return Interval {
@@ -46,8 +46,8 @@ fn measured(
     Interval::of(&known, tables.span.1)
 }
 
-/// A task of a kernel: context, when its kernel was enqueued, launch plan (one kernel; 0: unknown), place of
-/// the activity.
+/// A kernel's task: context, when the kernel was enqueued, launch plan (one kernel; 0 if unknown), index of the
+/// activity.
 type Task = (u32, u64, u64, usize);
 
 fn task(tables: &Tables, at: usize, operation: &Operation<'_>) -> Option<Task> {
@@ -56,10 +56,10 @@ fn task(tables: &Tables, at: usize, operation: &Operation<'_>) -> Option<Task> {
     Some((context, enqueued, operation.plan, at))
 }
 
-/// The intervals of all activities, by place of the activity.
+/// The intervals of all activities, by index of the activity.
 ///
-/// The kernels of a communicator run one after the other, so an operation that was launched while an
-/// earlier kernel still ran began when that one ended. Only the kernels' own times say so directly.
+/// The kernels of a communicator run one after the other, so an operation launched while an earlier kernel still ran
+/// began when that kernel ended. Only the kernels' own times show this directly.
 pub fn intervals(
     tables: &Tables,
     activities: &Activities,

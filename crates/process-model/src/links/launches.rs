@@ -8,18 +8,18 @@ use super::operations::Activities;
 use job::launch::{At, in_order, last_before};
 use tables::{ContextName, EventRow, Head, KernelLaunch, Operation, Row, Tables};
 
-/// The handles of an API group, or a plan, and the communicator.
+/// Handle of an API group or a plan, and the communicator.
 type Of = (u64, ContextName);
-/// The same, and which replay.
+/// Group, communicator, and number of the replay.
 type Sequence = (u64, ContextName, u64);
 
 #[derive(Debug, Default)]
 struct Launches {
-    /// All, sorted by group, communicator and start.
+    /// All launches with a group, sorted by group, communicator and start.
     all: Vec<At<Row<KernelLaunch>>>,
-    /// Where in them those of each group and communicator begin, in order.
+    /// Index in `all` of the first launch of each group and communicator, in order.
     begins: Vec<(Of, usize)>,
-    /// Which were asked for last: groups come in order, so the next ones are beside them.
+    /// Index in `begins` of the last lookup: groups come in order, so the next one is close to it.
     last: Cell<usize>,
 }
 
@@ -39,7 +39,7 @@ impl Launches {
         Self { all, begins, last: Cell::new(0) }
     }
 
-    /// Those of a group and communicator, by start; none where there are none.
+    /// The launches of a group and communicator, by start.
     fn of(&self, of: Of) -> &[At<Row<KernelLaunch>>] {
         let is_at = |at: &usize| self.begins.get(*at).is_some_and(|begin| begin.0 == of);
         let last = self.last.get();
@@ -60,7 +60,7 @@ fn call_of<'a>(tables: &'a Tables, operation: &Operation<'_>) -> Option<(EventRo
     Some((row, tables.head(row)?))
 }
 
-/// A plan on its communicator: when it was reported, and the group whose launches it may have.
+/// A plan on its communicator: when it was reported, and the group whose launches it can have.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     start: u64,
@@ -68,8 +68,8 @@ struct Plan {
     replay: u64,
 }
 
-/// The plans by handle and communicator. The group of one is that of its first task that has launches: NCCL gives a
-/// launch the group of one task, and groups may be nested.
+/// The plans by handle and communicator. A plan's group is that of its first task with launches: NCCL gives a launch
+/// the group of one task, and groups can be nested.
 fn plans(tables: &Tables, activities: &Activities, launches: &Launches) -> FxHashMap<Of, Plan> {
     let tasks = activities.all.iter().map(|activity| (activity, tables.operation(activity.operation)));
     let mut tasks: Vec<_> = tasks.filter(|(_, operation)| operation.plan != 0).collect();
@@ -90,7 +90,7 @@ fn plans(tables: &Tables, activities: &Activities, launches: &Launches) -> FxHas
     plans
 }
 
-/// The k-th launch of the k-th plan, where there are as many.
+/// Pairs the k-th plan with the k-th launch, if there are equally many.
 fn by_order(plans: &FxHashMap<Of, Plan>, launches: &Launches) -> FxHashMap<Of, Row<KernelLaunch>> {
     let plans = plans.iter().map(|(&(plan, context), found)| {
         let sequence: Sequence = (found.group, context, found.replay);
@@ -128,7 +128,7 @@ pub(super) fn link(tables: &Tables, activities: &mut Activities) {
         let launch = launch.or_else(|| last_before(launches.of(of), operation.start).map(|launch| launch.of));
         if launch.is_some() {
             activity.launch = launch;
-            // A second operation of one call is a replay.
+            // A second operation of the same call is a replay.
             activity.launch_is_own = !tables.is_captured(row) && calls_seen.insert(row);
         }
     }

@@ -1,6 +1,6 @@
-//! What belongs together: call ↔ operation ↔ launch ↔ transfer ↔ channel.
+//! Links events that belong together: call ↔ operation ↔ launch ↔ transfer ↔ channel.
 //!
-//! NCCL stops Coll and P2p when they are enqueued; the work shows only in their children:
+//! NCCL stops Coll and P2p when they are enqueued; only their children show when the work was done:
 //!
 //! ```text
 //!  GroupApi ── CollApi ── Coll ──┬── ProxyOp ── ProxyStep …   network
@@ -44,12 +44,12 @@ pub struct Links {
     pub gpu: GpuWork,
     pub transfers: Transfers,
     pub inferred_ends: InferredEnds,
-    /// Proxy operations of other processes that count for operations of this one.
+    /// Proxy operations of other processes that count for operations of this process.
     pub remote_operations: u64,
 }
 
 impl Links {
-    /// Links the events. Times must be nanoseconds already; `remote` is what other processes did for this one (PXN).
+    /// Links the events. Times must already be nanoseconds; `remote` is what other processes did for this one (PXN).
     pub fn of(tables: &Tables, symbols: &Symbols, remote: &[RemoteTransfers]) -> Self {
         let inferred_ends = inferred_ends::of(tables);
         let stamps = Stamps::of(tables);

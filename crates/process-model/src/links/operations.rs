@@ -1,4 +1,4 @@
-//! Collectives, sends and receives, each with what belongs to it.
+//! Collectives, sends and receives, each with the events linked to it.
 
 use job::has_ended;
 use tables::index::{index, index_u32};
@@ -7,25 +7,25 @@ use tables::{KernelLaunch, OperationRow, Row, Tables};
 #[derive(Clone, Copy, Debug)]
 pub struct Activity {
     pub operation: OperationRow,
-    /// Which replay of its captured call it is, from 1.
+    /// Number of the replay of its captured call, from 1.
     pub replay: Option<u64>,
-    /// Whether it was reported while it was captured: it did not run then.
+    /// Whether the operation was reported during capture, and so did not run then.
     pub is_at_capture: bool,
     pub launch: Option<Row<KernelLaunch>>,
     /// Whether the launch is this operation's own, not one captured in a graph before.
     pub launch_is_own: bool,
     pub proxies: u32,
-    /// The last stop of them.
+    /// The last stop of the proxy operations.
     pub proxy_last: Option<u64>,
     pub kernel_channels: u32,
-    /// First start and last stop on the GPU's timer, of the stamps that can be trusted.
+    /// First start and last stop on the GPU's timer, from trusted stamps.
     pub gpu: Option<(u64, u64)>,
-    /// First start and last stop as reported on the host.
+    /// First start and last stop of kernel channels as reported on the host.
     pub kernel_host: Option<(u64, u64)>,
     pub unfinished: bool,
-    /// Bytes sent on the network, as far as NCCL reported.
+    /// Bytes sent on the network, as far as NCCL reported them.
     pub bytes_sent: u64,
-    /// Bytes received from the network, as far as NCCL reported.
+    /// Bytes received from the network, as far as NCCL reported them.
     pub bytes_received: u64,
 }
 
@@ -53,20 +53,20 @@ impl Activity {
 #[derive(Debug, Default)]
 pub struct Activities {
     pub all: Vec<Activity>,
-    /// By row: the index in `all`.
+    /// Index in `all`, by row.
     of_colls: Vec<u32>,
     of_p2ps: Vec<u32>,
     of_ce_colls: Vec<u32>,
 }
 
 impl Activities {
-    /// Those of a process, without anything that belongs to them yet.
+    /// The activities of a process, not yet linked to anything.
     pub fn of(tables: &Tables) -> Self {
         let mut order: Vec<(u32, OperationRow)> = Vec::new();
         order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::Coll(row))));
         order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::P2p(row))));
         order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::CeColl(row))));
-        // Stable for its speed: there are three runs in order.
+        // A stable sort is faster here: the input is three sorted runs.
         order.sort_by_key(|&(order, _)| order);
         let mut activities = Self {
             all: Vec::with_capacity(order.len()),
@@ -105,7 +105,7 @@ impl Activities {
         self.at(OperationRow::of(tables.find(id)?)?)
     }
 
-    /// The activity of the event with this id, to add to it.
+    /// The activity of the event with this id, for linking.
     #[inline]
     pub(super) fn get_mut(&mut self, tables: &Tables, id: u64) -> Option<&mut Activity> {
         let at = self.find(tables, id)?;

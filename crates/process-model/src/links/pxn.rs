@@ -1,13 +1,13 @@
-//! PXN: the proxy of a process does the network transfers of an operation of another process of the node.
+//! PXN: the proxy of one process does the network transfers for an operation of another process on the node.
 //!
 //! ```text
-//!  worker  ProxyOp, parent: an id of the other's ─► parts/<worker>/remote-transfers   what it did for which operation
-//!  origin  Coll, no ProxyOp of its own ◄── reads that when it is written: its network part counts
-//!  unify   the worker's location ─► named after the rank it worked for, in that process's group
+//!  worker  ProxyOp, parent: an id of the origin ─► parts/<worker>/remote-transfers   transfers by operation
+//!  origin  Coll, no ProxyOp of its own ◄── the writer of its part reads the file, and counts the transfers
+//!  unify   the worker's location ─► named after the rank it worked for, in the origin's group
 //! ```
 //!
-//! Processes of a node share a clock, so the worker's times are the origin's. The process that is written first cannot
-//! know what the other did: `finalize` writes such a part a second time, while its journal is there.
+//! Processes of a node share a clock, so the worker's times hold for the origin. The process written first cannot know
+//! what the other did: `finalize` writes its part a second time while the journal still exists.
 
 use std::collections::BTreeMap;
 
@@ -18,20 +18,20 @@ use crate::links::transfers::Transfers;
 use tables::communicators::Comms;
 use tables::{Event, ProxyOp, Tables};
 
-/// What a process transferred for one operation of another.
+/// What a process transferred for one operation of another process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteTransfers {
-    /// The operation: an event id of the other process.
+    /// Event id of the operation in the other process.
     pub parent: u64,
     pub operations: u32,
-    /// The last stop of them, CLOCK_MONOTONIC ns.
+    /// The last stop of the proxy operations, CLOCK_MONOTONIC ns.
     pub last_ns: Option<u64>,
     pub unfinished: bool,
     pub bytes_sent: u64,
     pub bytes_received: u64,
 }
 
-/// What a process did for a communicator rank of another, in sum.
+/// Total of what a process did for a communicator rank of another process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteWork {
     /// The context that the other process handed out.
@@ -39,11 +39,11 @@ pub struct RemoteWork {
     pub operations: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
-    /// Time in which at least one of them was under way, in ns.
+    /// Time during which at least one operation was in progress, in ns.
     pub busy_ns: u64,
 }
 
-/// A rank of a communicator, as other processes may refer to it.
+/// A rank of a communicator that other processes can refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExportedRank {
     /// The context that this process handed out.
@@ -53,7 +53,7 @@ pub struct ExportedRank {
     pub rank: u32,
 }
 
-/// How a part calls a rank that it does not know: this text is replaced in the archive.
+/// A part's name for a rank it does not know; the archive replaces it.
 pub fn placeholder(context: u64) -> String {
     format!("<foreign {context:#x}>")
 }
@@ -63,7 +63,7 @@ pub fn context_of_placeholder(text: &str) -> Option<u64> {
     u64::from_str_radix(context, 16).ok()
 }
 
-/// What this process transferred for operations of others, by operation.
+/// What this process transferred for operations of other processes, by operation.
 pub fn transfers(tables: &Tables, own: &Transfers) -> Vec<RemoteTransfers> {
     let mut all: BTreeMap<u64, RemoteTransfers> = BTreeMap::new();
     for &row in &own.for_others {
@@ -83,7 +83,7 @@ pub fn transfers(tables: &Tables, own: &Transfers) -> Vec<RemoteTransfers> {
     all.into_values().collect()
 }
 
-/// Adds what other processes did to the operations of this one; gives how many proxy operations count.
+/// Adds what other processes did to this process's operations; returns how many proxy operations count.
 pub(super) fn add_to(tables: &Tables, remote: &[RemoteTransfers], activities: &mut Activities) -> u64 {
     let mut counted = 0;
     for transfers in remote {
@@ -100,13 +100,13 @@ pub(super) fn add_to(tables: &Tables, remote: &[RemoteTransfers], activities: &m
     counted
 }
 
-/// Whether a proxy operation is work for a rank of another process, which its context names.
+/// Whether a proxy operation is work for a rank of another process, named by its context.
 pub fn is_for_another(tables: &Tables, op: &Event<ProxyOp>) -> bool {
     tables.is_foreign(op) && !tables.is_own_context(tables.context_of(op))
 }
 
-/// What this process did for ranks of others. Of transfers that NCCL gives a context of this process (2.23) nobody
-/// knows for which rank.
+/// What this process did for ranks of other processes. NCCL 2.23 gives such transfers a context of this process, so
+/// their rank is unknown and they are left out.
 pub fn work(tables: &Tables, own: &Transfers) -> Vec<RemoteWork> {
     let mut all: BTreeMap<u64, (RemoteWork, Vec<(u64, u64)>)> = BTreeMap::new();
     for &row in &own.for_others {

@@ -1,4 +1,4 @@
-//! Replays of a CUDA graph: what NCCL reports again at each launch of a captured call.
+//! Replays of a CUDA graph: operations that NCCL reports again at each launch of a captured call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +7,13 @@ use job::capture::Reported;
 use tables::index::{index, index_u32};
 use tables::{ContextName, EventRow, Head, KernelLaunch, Row, Tables};
 
-/// How the names of CUDA's own threads begin: they report replays, and never call NCCL.
+/// Prefix of the names of CUDA's own threads, which report replays and never call NCCL.
 const CUDA_THREADS: &str = "cuda";
 
 #[derive(Debug, Default)]
 pub struct Replays {
     of_call: BTreeMap<EventRow, u64>,
-    /// Launches of captured calls: they put a kernel into a graph.
+    /// Launches of captured calls, which put a kernel into a graph.
     captured_launches: BTreeSet<Row<KernelLaunch>>,
 }
 
@@ -23,7 +23,7 @@ fn captured_calls(tables: &Tables) -> BTreeSet<(u64, ContextName)> {
     calls.map(|call| (call.parent, call.context)).chain(messages.map(|call| (call.parent, call.context))).collect()
 }
 
-/// Numbers the replays of each captured call in the order of time.
+/// Numbers the replays of each captured call in time order.
 pub(super) fn number(tables: &Tables, activities: &mut Activities) -> Replays {
     let mut replays = Replays::default();
     let captured = captured_calls(tables);
@@ -33,7 +33,7 @@ pub(super) fn number(tables: &Tables, activities: &mut Activities) -> Replays {
     let launches = || tables.rows::<KernelLaunch>();
     let put_in_graph = launches().filter(|(_, launch)| captured.contains(&(launch.parent, launch.context)));
     replays.captured_launches = put_in_graph.map(|(row, _)| row).collect();
-    // A thread may have written in several slots.
+    // A thread can have written in several slots.
     let threads: Vec<u32> =
         (0..index_u32(tables.threads.len())).map(|thread| tables.first_index_of_thread(thread)).collect();
     let thread_of = |head: &Head| threads.get(index(head.thread)).copied();
@@ -76,7 +76,7 @@ impl Replays {
         self.of_call.get(&call).copied().unwrap_or(0)
     }
 
-    /// Whether a launch did not run its kernel but put it into a graph.
+    /// Whether a launch put its kernel into a graph instead of running it.
     pub fn is_captured_launch(&self, launch: Row<KernelLaunch>) -> bool {
         self.captured_launches.contains(&launch)
     }

@@ -1,4 +1,4 @@
-//! Which GPU stamps of a process can be trusted.
+//! Decides which GPU stamps of a process can be trusted.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ pub fn count(why: Distrust, counts: &mut Counts) {
     *reason += 1;
 }
 
-/// The stamps of a process's kernel channels, as far as they are not to be believed.
+/// The distrusted stamps of a process's kernel channels.
 #[derive(Debug, Default)]
 pub struct Stamps {
     distrusted: BTreeMap<Row<KernelCh>, Distrust>,
 }
 
-/// A kernel channel with stamps; the ring is that of a context and channel.
+/// A kernel channel with stamps, in the ring of its context and channel.
 type InRing = (ContextName, u8, Work<Row<KernelCh>>);
 
 impl Stamps {
@@ -42,7 +42,7 @@ impl Stamps {
                     }));
                 }
                 Err(why) => {
-                    // v3 reports no GPU times; a channel that never stopped has no second one.
+                    // v3 reports no GPU times; a channel that never stopped has no second stamp.
                     let reported = gpu_ns != 0 || stop_ns != 0;
                     let ended = event.stop().is_some() || stop_ns != 0;
                     if reported && ended {
@@ -63,12 +63,12 @@ impl Stamps {
         stamps
     }
 
-    /// Why the stamps of a kernel channel are not believed.
+    /// Why the stamps of a kernel channel are distrusted; `None` if they are not.
     pub fn distrust(&self, row: Row<KernelCh>) -> Option<Distrust> {
         self.distrusted.get(&row).copied()
     }
 
-    /// The GPU's start and stop of a kernel channel, if they are there and can be believed.
+    /// The GPU's start and stop of a kernel channel, if reported and trusted.
     #[inline]
     pub fn of_channel(&self, row: Row<KernelCh>, event: &Event<KernelCh>) -> Option<(u64, u64)> {
         let stamps = pair(event.fields.gpu_ns, event.state_value()).ok()?;
@@ -76,7 +76,7 @@ impl Stamps {
     }
 }
 
-/// When the kernel of a channel was enqueued, and its launch plan (0: unknown).
+/// When the kernel of a channel was enqueued, and its launch plan (0 if unknown).
 fn launched(tables: &Tables, channel: &Event<KernelCh>) -> Option<(u64, u64)> {
     let parent = tables.find(channel.parent)?;
     let plan = match parent {

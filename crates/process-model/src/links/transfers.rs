@@ -1,4 +1,4 @@
-//! Proxy operations: what their steps moved, which of them NCCL does not report on, and whose they are.
+//! Proxy operations: the bytes of their steps, connections that NCCL does not report on, and their owners.
 
 use super::operations::Activities;
 use job::transfers::Reporting;
@@ -7,9 +7,9 @@ use tables::{Event, ProxyOp, Row, Tables};
 
 #[derive(Debug, Default)]
 pub struct Transfers {
-    /// By row of the proxy operation: the bytes of its steps.
+    /// The bytes of an operation's steps, by row of the proxy operation.
     bytes: Vec<u64>,
-    /// `None` where each operation has a stop.
+    /// `None` if every operation has a stop.
     reporting: Option<Reporting>,
     /// Proxy operations that are, or may be, for operations of other processes.
     pub for_others: Vec<Row<ProxyOp>>,
@@ -34,7 +34,7 @@ impl Transfers {
         }
     }
 
-    /// The network bytes of a proxy operation: the sum of its steps, or what v1–v3 said themselves.
+    /// The network bytes of a proxy operation: the sum of its steps, or the size that v1–v3 report on the operation.
     pub fn bytes(&self, row: Row<ProxyOp>, op: &Event<ProxyOp>) -> u64 {
         self.bytes.get(row.index()).copied().unwrap_or(0).max(op.state_value())
     }
@@ -44,7 +44,7 @@ impl Transfers {
         if op.fields.is_send { (bytes, 0) } else { (0, bytes) }
     }
 
-    /// Whether NCCL never reports on the connection of this proxy operation: then a missing stop says nothing.
+    /// Whether NCCL never reports on the connection of this proxy operation; a missing stop then means nothing.
     pub fn is_silent(&self, row: Row<ProxyOp>) -> bool {
         self.reporting.as_ref().is_some_and(|reporting| !reporting.on(row))
     }

@@ -1,4 +1,4 @@
-//! Takes region instances, messages and metrics, and makes the locations of a process of them.
+//! Collects region instances, messages and metrics, and builds the locations of a process.
 
 mod location;
 
@@ -31,26 +31,26 @@ pub struct Location {
 
 #[derive(Debug, Default)]
 pub struct TimelineBuilder {
-    /// By index of a thread, the first with its key: what is shown on it.
+    /// What is shown on each thread, by index of the first thread with the same key.
     threads: Vec<ThreadRow>,
     locations: Vec<Location>,
-    /// Where in `locations` those are, by key and sibling.
+    /// Index in `locations`, by key and sibling.
     numbers: FxHashMap<(LocationKey, u32), usize>,
     messages: BTreeMap<LocationKey, Messages>,
     samples: BTreeMap<LocationKey, Vec<Sample>>,
     level: Level,
-    /// By kind: how many events are shown.
+    /// How many events are shown, by kind.
     shown: [u64; Kind::COUNT],
-    /// By index of a thread: the first with the same key.
+    /// Index of the first thread with the same key, by index of the thread.
     first_threads: Vec<u32>,
     regions: Regions,
     pub counts: Counts,
 }
 
-/// What is shown on a thread that may have several places.
+/// What is shown on a thread that may have several slots.
 #[derive(Debug, Default)]
 struct ThreadRow {
-    /// The place that was shown on first.
+    /// The first slot that something was shown on.
     thread: Option<u32>,
     instances: Vec<TimedInstance>,
 }
@@ -59,13 +59,13 @@ struct ThreadRow {
 #[derive(Debug, Default)]
 pub struct Timeline {
     pub locations: Vec<Location>,
-    /// The threads that [`LocationKey::Thread`] counts: a place in [`Tables::threads`] for each.
+    /// Index in [`Tables::threads`] of each thread that [`LocationKey::Thread`] counts.
     pub threads: Vec<u32>,
     pub regions: Regions,
 }
 
 impl TimelineBuilder {
-    /// An empty builder for a process. What is shown on locations above the level is left out.
+    /// An empty builder for a process. Locations above the level are left out.
     pub fn new(tables: &Tables, level: Level) -> Self {
         let threads = 0..index_u32(tables.threads.len());
         Self {
@@ -107,7 +107,7 @@ impl TimelineBuilder {
         self.regions.number(key)
     }
 
-    /// Counts an event that is of no communicator of this process: it is another process's, or the beginning was lost.
+    /// Counts an event without a communicator of this process: another process's, or one whose beginning was lost.
     pub fn count_without_communicator(&mut self, is_foreign: bool) {
         if is_foreign {
             self.counts.foreign += 1;
@@ -120,14 +120,14 @@ impl TimelineBuilder {
         self.messages.insert(key, messages);
     }
 
-    /// Puts samples of a metric on a location; those of one metric come by time.
+    /// Puts samples of a metric on a location. Samples of one metric must come in time order.
     pub fn samples(&mut self, key: LocationKey, samples: Vec<Sample>) {
         if !samples.is_empty() && self.level.shows(key.kind()) {
             self.samples.entry(key).or_default().extend(samples);
         }
     }
 
-    /// Notes that one more event of a kind is in the trace, if the level has the kind.
+    /// Counts one more shown event of a kind, if the level has the kind.
     #[inline]
     pub fn shown(&mut self, kind: Kind) {
         if let Some(shown) = self.shown.get_mut(usize::from(kind as u8)) {
@@ -182,19 +182,19 @@ impl Location {
         self.instances.is_empty() && self.has_only_instances()
     }
 
-    /// Whether nothing but intervals is on it, as on most.
+    /// Whether the location has nothing but intervals, as most have.
     pub const fn has_only_instances(&self) -> bool {
         self.messages.is_empty() && self.samples.is_empty()
     }
 
-    /// Puts what is on it in the order that [`Self::events`] needs.
+    /// Sorts the contents into the order that [`Self::events`] requires.
     pub fn sort(&mut self) {
         sort(&mut self.instances);
         self.messages.sort();
     }
 
-    /// The events of the location, once sorted, in a valid order. `instances` goes through [`Self::instances`]; `cut`
-    /// counts those that had to be cut to nest.
+    /// The events of the sorted location in a valid order. `instances` passes through [`Self::instances`]; `cut` counts
+    /// the instances that had to be cut to nest.
     pub fn events<'a>(
         &'a self,
         instances: impl Iterator<Item = &'a TimedInstance>,

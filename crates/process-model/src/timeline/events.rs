@@ -20,7 +20,7 @@ pub enum Role {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Whose: an index of activities.
+    /// Index of the activity that the message belongs to.
     pub activity: u32,
     pub role: Role,
 }
@@ -28,7 +28,7 @@ pub struct Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedInstance {
     pub start: u64,
-    /// To; not before `start`.
+    /// Not before `start`.
     pub end: u64,
     pub instance: RegionInstance,
 }
@@ -57,17 +57,17 @@ pub enum EventBody {
     Leave(RegionInstance),
     Message(Message),
     Sample(Metric, u64),
-    /// Recording goes on, or stops, see [`crate::timeline::measurement`].
+    /// Recording was switched on (`true`) or off, see [`crate::timeline::measurement`].
     Measurement(bool),
 }
 
-/// Puts instances in the order that [`Nested`] takes them in.
+/// Sorts instances into the order that [`Nested`] requires.
 pub fn sort(instances: &mut [TimedInstance]) {
-    // Stable for its speed: instances come in a few runs that are in order. No two have the same key.
+    // A stable sort is faster here: instances come in a few sorted runs. No two keys are equal.
     instances.sort_by_key(TimedInstance::key);
 }
 
-/// ENTER and LEAVE of nested instances in a valid order. One that ends after the instance around it ends with that one.
+/// ENTER and LEAVE of nested instances in a valid order. An instance that outlasts the one around it is cut there.
 #[derive(Debug)]
 pub struct Nested<'a, I: Iterator<Item = &'a TimedInstance>> {
     instances: Peekable<I>,
@@ -76,7 +76,7 @@ pub struct Nested<'a, I: Iterator<Item = &'a TimedInstance>> {
 }
 
 impl<'a, I: Iterator<Item = &'a TimedInstance>> Nested<'a, I> {
-    /// Of instances that are in order. `cut` counts those that end earlier here.
+    /// `instances` must be sorted. `cut` counts the instances that were cut.
     pub fn new(instances: I, cut: &'a mut u64) -> Self {
         Self { instances: instances.peekable(), around: Vec::new(), cut }
     }
@@ -104,7 +104,7 @@ impl<'a, I: Iterator<Item = &'a TimedInstance>> Iterator for Nested<'a, I> {
     }
 }
 
-/// Puts other events between those of a location: before those of the same time.
+/// Merges other events into those of a location: before events at the same time.
 #[derive(Debug)]
 pub struct Interleaved<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> {
     row: Peekable<I>,
@@ -112,7 +112,7 @@ pub struct Interleaved<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = Tim
 }
 
 impl<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> Interleaved<I, J> {
-    /// Both are in order.
+    /// Both must be sorted.
     pub fn new(row: I, others: J) -> Self {
         Self { row: row.peekable(), others: others.peekable() }
     }

@@ -1,4 +1,4 @@
-//! What is shown: one region instance.
+//! A region instance: the unit of what is shown.
 
 use rustc_hash::FxHashMap;
 
@@ -7,19 +7,19 @@ pub use crate::timeline::region::{RegionKey, RegionName};
 use nccl_events::archive::RegionClass;
 use tables::{EventRow, InTable, Row};
 
-// [`RegionInstance::tie`] keeps five bits for it.
+// [`RegionInstance::tie`] reserves five bits for the kind.
 const _: () = assert!((InstanceKind::Work as u8) < 1 << 5);
-// There are several of them for each step.
+// Each step has several instances.
 const _: () = assert!(size_of::<RegionInstance>() <= 16);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionInstance {
     pub source: Source,
-    /// Breaks ties: what was recorded first is around what came later.
+    /// Breaks ties: an instance recorded earlier is around one recorded later.
     pub order: u32,
     pub region: RegionNumber,
     pub kind: InstanceKind,
-    /// Of parts that follow each other: whether it is the last, where what is known about their end goes.
+    /// Whether this is the last of consecutive parts, which gets the attributes known at the end.
     pub is_last: bool,
 }
 
@@ -30,10 +30,10 @@ pub enum Source {
     CommCall(u32),
     /// An operation: an index of activities.
     Activity(u32),
-    /// A call that NCCL makes into sends and receives: an index in
+    /// A call that NCCL turns into sends and receives: an index in
     /// [`crate::links::derived::DerivedCollectives::calls`].
     DerivedCall(u32),
-    /// Such a collective itself: the index of its first activity.
+    /// The collective of such a call: the index of its first activity.
     Derived(u32),
     /// A kernel or a copy: an index in [`crate::links::gpu_work::GpuWork::all`].
     Work(u32),
@@ -49,11 +49,11 @@ impl RegionInstance {
         Self::new(Source::Event(F::any(row)), order, kind, region)
     }
 
-    /// Breaks ties of equal start times: what was recorded first is around what came later, and what is made of
-    /// others around them.
+    /// Breaks ties of equal start times: an instance recorded earlier is around one recorded later, and a derived
+    /// instance is around its members.
     pub const fn tie(&self) -> u64 {
         match self.kind {
-            // An init or finalize is around everything its thread does meanwhile.
+            // An init or finalize is around everything its thread does in the meantime.
             InstanceKind::CommInit | InstanceKind::CommFinalize => self.order as u64,
             kind => 1 << 40 | (self.order as u64) << 5 | kind as u64,
         }
@@ -75,15 +75,15 @@ impl RegionNumber {
 pub struct Regions {
     keys: Vec<RegionKey>,
     numbers: FxHashMap<RegionKey, RegionNumber>,
-    /// By number: whether something is shown.
+    /// Whether something is shown in the region, by region number.
     is_used: Vec<bool>,
     last: Option<(RegionKey, RegionNumber)>,
-    /// By kind, of those that tell their region alone.
+    /// By kind, for kinds that alone determine their region.
     of_kinds: [Option<RegionNumber>; 32],
 }
 
 impl Regions {
-    /// The number of a region. Of more than 65 535 the further ones are one.
+    /// The number of a region. Regions beyond the first 65 535 share one number.
     #[inline]
     pub fn number(&mut self, key: RegionKey) -> RegionNumber {
         match self.last {
@@ -108,7 +108,7 @@ impl Regions {
         number
     }
 
-    /// The number of the region of a kind that alone decides it.
+    /// The number of the region of a kind that alone determines it.
     #[inline]
     pub fn of_kind(&mut self, kind: InstanceKind) -> RegionNumber {
         self.of_kinds.get(kind as usize).copied().flatten().unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! Which part of an event is shown, and what the parts are like.
+//! Which part of an event an instance shows.
 
 use super::region::RegionKey;
 use nccl_events::Kind;
@@ -8,7 +8,7 @@ use nccl_events::archive::RegionClass;
 pub enum InstanceKind {
     CommInit,
     CommFinalize,
-    /// A call that NCCL makes into sends and receives.
+    /// A call that NCCL turns into sends and receives.
     DerivedCall,
     Derived,
     /// An API call or launch, as the calling thread saw it.
@@ -24,18 +24,18 @@ pub enum InstanceKind {
     /// The beginning of a proxy operation, before it makes progress.
     Queued,
     Channel,
-    /// A proxy step of which NCCL reported no state. Phases of one step are in the order they come in.
+    /// A proxy step without a reported state. The kinds of a step's phases are declared in the order the phases occur.
     Step,
-    /// A step to send: the GPU has not filled the buffer yet.
+    /// Sending step: the GPU has not filled the buffer yet.
     SendGpuWait,
-    /// The data is there; the peer gives no credit yet.
+    /// Sending step: the data is ready; the peer has not given credit yet.
     SendPeerWait,
     SendWait,
-    /// A step to receive: the network has not delivered yet.
+    /// Receiving step: the network has not delivered yet.
     RecvWait,
-    /// The data is being flushed to the GPU's memory.
+    /// Receiving step: the data is being flushed to GPU memory.
     RecvFlushWait,
-    /// The GPU has not consumed the buffer yet.
+    /// Receiving step: the GPU has not consumed the buffer yet.
     RecvGpuWait,
     /// A proxy thread ran out of work.
     ProxyIdle,
@@ -44,14 +44,14 @@ pub enum InstanceKind {
     ProxyWakeup,
     ProxyAppend,
     Phase,
-    /// What a network plugin does for a step that sends.
+    /// Work of a network plugin for a sending step.
     PluginSend,
     PluginReceive,
     Work,
 }
 
 impl InstanceKind {
-    /// Whether it is a proxy step, or what one waits for.
+    /// Whether the instance shows a proxy step or one of its phases.
     pub const fn is_step(self) -> bool {
         use InstanceKind::{RecvFlushWait, RecvGpuWait, RecvWait, SendGpuWait, SendPeerWait, SendWait, Step};
         matches!(self, Step | SendGpuWait | SendPeerWait | SendWait | RecvWait | RecvFlushWait | RecvGpuWait)
@@ -62,13 +62,13 @@ impl InstanceKind {
         matches!(self, ProxyIdle | ProxyActive | ProxySleep | ProxyWakeup | ProxyAppend)
     }
 
-    /// Whether it stands for a part of an event, not for the event.
+    /// Whether the instance shows a part of an event, not the whole event.
     pub const fn is_part(self) -> bool {
         let is_other = matches!(self, Self::Queued | Self::GroupStart | Self::GroupEnd | Self::Phase);
         is_other || self.is_step() || self.is_control()
     }
 
-    /// The region, where the kind alone decides it.
+    /// The region, if the kind alone determines it.
     pub const fn region(self) -> Option<RegionKey> {
         let (class, name) = match self {
             Self::CommInit => (RegionClass::Api, "ncclCommInitRank"),

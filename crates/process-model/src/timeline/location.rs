@@ -1,8 +1,8 @@
-//! Locations of a process: what each is about, and which of its siblings an interval goes to.
+//! Locations of a process: what each represents, and which of its siblings an interval goes to.
 //!
-//! * **threads**: calls nest by construction. One that would end after the call around it is cut there.
-//! * **all others**: intervals follow each other. One that starts before the location is free goes to the lowest free
-//!   sibling, `#2`, `#3` …: the fewest locations, because intervals come by start.
+//! * **threads**: calls nest by construction. A call that would outlast the call around it is cut there.
+//! * **all others**: intervals follow each other. An interval that starts before the location is free goes to the
+//!   lowest free sibling (`#2`, `#3`, …). Intervals come by start, so this needs the fewest locations.
 
 use crate::links::gpu_work::GpuStream;
 use nccl_events::Kind;
@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use tables::communicators::Comms;
 use tables::index::{index, index_u32};
 
-/// What a location is about. Locations are in the order of [`LocationKey::position`].
+/// What a location represents. Locations are ordered by [`LocationKey::position`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LocationKey {
     /// A thread that called NCCL, by index in the list of such threads (first event first).
@@ -21,21 +21,21 @@ pub enum LocationKey {
     Communicator(u32),
     Stream(GpuStream),
     Channel(Owner, u8),
-    /// A network connection of such a rank: channel, whether it sends, peer.
+    /// A network connection of a rank: channel, whether it sends, peer.
     Net(Owner, u8, bool, i32),
-    /// A slot of that connection, where one step after the other is under way.
+    /// A slot of a connection, which has one step in progress at a time.
     Step(Owner, u8, bool, i32, u8),
-    /// What the network plugin does for that slot.
+    /// The network plugin's work for a slot.
     Plugin(Owner, u8, bool, i32, u8),
 }
 
-/// Whose location it is: a context's of this process, or one that this process has no beginning of or only works for
-/// (PXN).
+/// The owner of a location: a context of this process, or a context whose beginning was not recorded or that belongs to
+/// another process (PXN).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// An index in [`tables::Tables::contexts`].
     Context(u32),
-    /// What NCCL gave as the context of another process's operation, or of one whose beginning was lost.
+    /// The context that NCCL gave for another process's operation, or for one whose beginning was lost.
     Foreign(u64),
 }
 
@@ -45,20 +45,19 @@ impl Owner {
     }
 }
 
-/// Where a location is among those of its process: threads, communicators, CUDA streams, channels, network; in each by
-/// communicator, rank, channel, direction, peer and slot. Contexts come in order of arrival, which differs from
-/// run to run, so they only break ties.
+/// The order of locations within a process: threads, communicators, CUDA streams, channels, network; within each by
+/// communicator, rank, channel, direction, peer and slot. Contexts come in order of arrival, which differs from run to
+/// run, so they only break ties.
 pub type Position = (u8, Whose, u8, bool, i32, u8);
 
-/// A location's communicator and rank, foreign ones after the process's own; then its context or thread (proxy
-/// threads after those that call).
+/// Communicator and rank, foreign ones last; then context or thread (proxy threads after calling threads).
 pub type Whose = (u32, u32, u64);
 
 impl LocationKey {
-    /// The kind of event that the location is there for: a level that leaves it out leaves out the location.
+    /// The kind of event that the location exists for: a level without the kind has no such location.
     pub const fn kind(self) -> Kind {
         match self {
-            // These show no kind of event; an option asks for each of them.
+            // These are not specific to a kind of event; each has an option of its own.
             Self::Thread(_) | Self::Communicator(_) | Self::Stream(_) => Kind::Coll,
             Self::Proxy(_) => Kind::ProxyCtrl,
             Self::Channel(..) => Kind::KernelCh,
@@ -91,7 +90,7 @@ impl LocationKey {
     }
 }
 
-/// Finds, for intervals that come by start, the sibling that is free: 0 is the location itself, 1 its sibling `#2`.
+/// Assigns intervals, which come by start, to free siblings: 0 is the location itself, 1 its sibling `#2`.
 #[derive(Debug, Default)]
 pub struct Siblings {
     free_from: Vec<u64>,
@@ -114,8 +113,7 @@ impl Siblings {
     }
 }
 
-/// What goes on which location, in the order of time: events mostly come in that order, so each location is nearly
-/// sorted.
+/// Items by location. Events mostly arrive in time order, so each location is nearly sorted.
 #[derive(Debug)]
 pub struct ByLocation<T> {
     numbers: FxHashMap<LocationKey, u32>,
@@ -138,12 +136,12 @@ impl<T: Ord> ByLocation<T> {
         }
     }
 
-    /// The locations in order, each with what it has in order.
+    /// The locations in order, each with its items in order.
     pub fn in_order(self) -> Vec<(LocationKey, Vec<T>)> {
         let mut locations = self.locations;
         small_sort::sort_by_key(&mut locations, |(key, _)| *key);
         for (_, all) in &mut locations {
-            // Stable for its speed where runs are in order.
+            // A stable sort is faster on sorted runs.
             all.sort();
         }
         locations

@@ -1,4 +1,4 @@
-//! Recording that was switched while the job ran: MeasurementOnOff on the rows of threads and communicators.
+//! Shows where recording was switched during the job: MeasurementOnOff on the rows of threads and communicators.
 
 use std::collections::BTreeMap;
 
@@ -45,12 +45,12 @@ fn changes(key: LocationKey, tables: &Tables) -> Vec<(u64, bool)> {
     changes
 }
 
-/// The contexts whose ranges count for a location: of a communicator its own, of a thread those that were switched
-/// while it called. Where the list is empty, all contexts count.
+/// The contexts whose step ranges apply to a location: a communicator's own; for a thread, those that its calls
+/// switched. If the list is empty, all contexts apply.
 fn ranks_of(key: LocationKey, tables: &Tables) -> Vec<u64> {
     let counted = tables.switches.iter().filter(|at| at.context != 0).filter(|at| match key {
         LocationKey::Communicator(context) => tables.find_context(at.context) == Some(context),
-        // The one that made a communicator need not be the one that calls.
+        // The thread that created a communicator need not be the one that calls.
         LocationKey::Thread(thread) => {
             let is_call = at.step_switch().is_some_and(|it| it.started > 0);
             is_call && at.thread.map(|at| tables.first_index_of_thread(at)) == Some(thread)

@@ -1,26 +1,26 @@
-//! Communication records of a communicator's rank. They all go on the rank's own location, also those of
-//! operations that overlap and are shown on a sibling: readers find the rank by the location, and a
-//! message or collective on a location outside the communicator would have no partner.
+//! Communication records of a communicator's rank. All go on the rank's own location, even for overlapping operations
+//! shown on a sibling: readers find the rank by the location, and a message or collective on a location outside the
+//! communicator would have no partner.
 //!
-//! Messages carry a request and may overlap. Blocking collectives do not: those of one fused kernel follow each
-//! other, in the communicator's order, which is the same on all ranks. Nonblocking ones are requested in that order
-//! and may overlap.
+//! Messages carry a request and may overlap. Blocking collectives may not: those of one fused kernel follow each other
+//! in the communicator's order, which is the same on all ranks. Nonblocking collectives are requested in that order and
+//! may overlap.
 
 use std::iter::Peekable;
 
 use crate::timeline::events::{EventBody, Message, Role, TimelineEvent};
 use crate::timeline::instance::{InstanceKind, RegionInstance};
 
-/// A record with its time and its operation's place in the communicator's order.
+/// A record with its time and its operation's position in the communicator's order.
 #[derive(Clone, Copy, Debug)]
 struct Timed {
     time: u64,
     position: u32,
     message: Message,
     instance: RegionInstance,
-    /// Whether the operation is shown on the primary location of the communicator, not on a sibling.
+    /// Whether the operation is shown on the communicator's primary location, not on a sibling.
     on_primary_location: bool,
-    /// Whether it, or a later one of its time, belongs to a region that ended before another begins at its time.
+    /// Whether this or a later record of the same time belongs to a region that ends before another begins then.
     is_behind: bool,
 }
 
@@ -33,12 +33,12 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// None yet, with room for those of `count` operations.
+    /// An empty list with room for the records of `count` operations.
     pub fn for_operations(count: usize) -> Self {
         Self { all: Vec::with_capacity(2 * count), ..Self::default() }
     }
 
-    /// Adds the records of the next operation; the order of its instance is the index of its activity.
+    /// Adds the records of the next operation; `instance.order` is the index of its activity.
     pub fn add(&mut self, instance: RegionInstance, kind: Exchange, span: (u64, u64), on_primary_location: bool) {
         let activity = instance.order;
         self.position += 1;
@@ -88,19 +88,19 @@ impl Messages {
         }
     }
 
-    /// Puts the records, which are in order, between the ENTER and LEAVE of the communicator's own location: inside
-    /// their operation where it is shown there.
+    /// Merges the sorted records into the communicator's own location: between the ENTER and LEAVE of their operation
+    /// if it is shown there.
     pub fn merge<I: Iterator<Item = TimelineEvent>>(&self, shown: I) -> Merged<'_, I> {
         Merged { shown: shown.peekable(), records: self.all.iter(), begun: None }
     }
 }
 
-/// What is shown on the communicator's own location, with the records of [`Messages`].
+/// The events of the communicator's own location, merged with the records of [`Messages`].
 #[derive(Debug)]
 pub struct Merged<'a, I: Iterator<Item = TimelineEvent>> {
     shown: Peekable<I>,
     records: std::slice::Iter<'a, Timed>,
-    /// What is around others, has just been entered, and begins, as a record, before those are.
+    /// The instance just entered and its time: its own records at that time come before nested instances.
     begun: Option<(u64, RegionInstance)>,
 }
 
@@ -152,7 +152,7 @@ impl<I: Iterator<Item = TimelineEvent>> Merged<'_, I> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
     Collective,
-    /// All ranks take part; it was asked for at this time, and others may be under way.
+    /// All ranks take part; requested at this time, and others may be in progress.
     Requested {
         at: u64,
     },

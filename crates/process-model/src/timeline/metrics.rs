@@ -1,7 +1,7 @@
-//! Metrics: how much is under way on a location, as it changes. `docs/MAPPING.md` §6 defines each exactly.
+//! Metrics: how much is in progress on a location over time. `docs/MAPPING.md` §6 defines each exactly.
 //!
-//! A sample holds until the next one of its metric on the same location. There is one wherever the value changes, and
-//! none before the first change from 0.
+//! A sample holds until the next sample of the same metric and location. There is one for every change of the value,
+//! and none before the first change from 0.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use otf2::MetricRef;
 
 use tables::index::index_u32;
 
-/// A metric's number in a part: its place among those that the part has.
+/// A metric's number in a part: its index among the part's metrics.
 pub fn reference(set: MetricSet, metric: Metric) -> MetricRef {
     match set.iter().position(|known| known == metric) {
         Some(number) => MetricRef::new(index_u32(number)),
@@ -25,7 +25,7 @@ pub struct Sample {
     pub value: u64,
 }
 
-/// What is under way, summed up over time. Exact: what is added is taken away again to the last unit.
+/// The amount in progress over time. Exact: whatever is added is subtracted again to the last unit.
 #[derive(Debug, Default)]
 pub struct Load {
     changes: BTreeMap<u64, i128>,
@@ -50,7 +50,7 @@ impl Load {
     }
 }
 
-/// Bytes per second, rounded down; none where no time passed.
+/// Bytes per second, rounded down; `None` if no time passed.
 pub fn rate(bytes: u64, span: (u64, u64)) -> Option<u64> {
     let nanoseconds = span.1.checked_sub(span.0).filter(|&length| length > 0)?;
     let rate = u128::from(bytes) * 1_000_000_000 / u128::from(nanoseconds);

@@ -15,7 +15,7 @@ use tables::communicators::{Comms, callers};
 use tables::index::index;
 use tables::{Event, EventRow, Head, ProxyOp, ProxyStep, Row, Tables, ThreadKey};
 
-/// A rank in its communicator, as communication records need it.
+/// A rank in its communicator, for communication records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommunicatorMember {
     /// The part's number of the communicator.
@@ -27,14 +27,14 @@ pub struct CommunicatorMember {
 }
 
 impl CommunicatorMember {
-    /// How many ranks the bytes of a collective record are for. Those of one where the size is not known: another
-    /// process may have seen other ranks, and what the members of a collective say must fit together.
+    /// The number of ranks that the bytes of a collective record cover. 1 if the size is unknown: another process may
+    /// have seen other ranks, and the records of all members must fit together.
     pub fn ranks_in_bytes(&self) -> u64 {
         if self.knows_ranks { self.ranks.into() } else { 1 }
     }
 }
 
-/// A process, understood: what its events mean and when its operations ran.
+/// The interpretation of a process's events, and when its operations ran.
 #[derive(Debug)]
 pub struct ProcessModel<'a> {
     pub tables: &'a Tables,
@@ -51,7 +51,7 @@ pub struct ProcessModel<'a> {
 }
 
 impl<'a> ProcessModel<'a> {
-    /// Works out links, communicators, clocks and intervals. Times must be nanoseconds already; `remote` is what other
+    /// Computes links, communicators, clocks and intervals. Times must already be nanoseconds; `remote` is what other
     /// processes did for this one.
     pub fn of(tables: &'a Tables, symbols: &'a Symbols, remote: &[RemoteTransfers], options: ArchiveOptions) -> Self {
         let links = Links::of(tables, symbols, remote);
@@ -75,18 +75,18 @@ impl<'a> ProcessModel<'a> {
         self.intervals.get(index(activity)).copied().flatten()
     }
 
-    /// When an event stopped; the last time seen if it did not.
+    /// When an event stopped; the last time seen if it did not stop.
     #[inline]
     pub fn end(&self, event: &Head) -> u64 {
         event.stop().unwrap_or_else(|| self.tables.span.1.max(event.start))
     }
 
-    /// When a step ended, as far as anything shows it.
+    /// When a step ended, reported or inferred.
     pub fn step_end(&self, row: Row<ProxyStep>) -> Option<u64> {
         self.links.inferred_ends.steps.get(&row).copied().or(self.tables[row].stop())
     }
 
-    /// Whether an event never stopped, although NCCL would have reported it.
+    /// Whether an event never stopped, although NCCL would have reported the stop.
     pub fn is_unfinished(&self, event: EventRow) -> bool {
         let head = self.tables.head(event);
         let is_reported = || match event {
@@ -98,7 +98,7 @@ impl<'a> ProcessModel<'a> {
         head.is_some_and(|head| head.stop().is_none()) && !is_reported()
     }
 
-    /// Who took part in an operation, or whose transfer it was.
+    /// The communicator member that took part in an operation, or that a transfer belongs to.
     #[inline]
     pub fn member_of(&self, event: &Head) -> Option<CommunicatorMember> {
         let member = self.comms.member(event.context_at()?)?;

@@ -1,11 +1,11 @@
-//! What a region is, before strings come into it.
+//! The key of a region, before its strings are resolved.
 
 use journal::format::record::Symbol;
 use nccl_events::Kind;
 use nccl_events::archive::RegionClass;
 use nccl_events::collective::Pattern;
 
-/// A region by what it stands for; its name comes from the strings of the process.
+/// A region by meaning; its name comes from the strings of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionKey {
     pub class: RegionClass,
@@ -13,7 +13,7 @@ pub struct RegionKey {
     pub name: RegionName,
 }
 
-/// A region's name before strings come into it.
+/// A region's name before its strings are resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RegionName {
     Fixed(&'static str),
@@ -21,7 +21,7 @@ pub enum RegionName {
     Func(Symbol, &'static str),
     Text(Symbol),
     Derived(Pattern),
-    /// What a network plugin that is not known does, by the plugin's id.
+    /// Work of an unknown network plugin, by the plugin's id.
     Plugin(i64),
     /// A C++ function, by its mangled name.
     Mangled(Symbol),
@@ -34,7 +34,7 @@ impl RegionKey {
         Self { class, kind: None, name }
     }
 
-    /// A region with a name that does not depend on the journal.
+    /// A region whose name does not depend on the journal.
     pub const fn fixed(class: RegionClass, name: &'static str) -> Self {
         Self::new(class, RegionName::Fixed(name))
     }
@@ -56,7 +56,7 @@ impl RegionKey {
         is_name && self.class == other.class && self.kind == other.kind
     }
 
-    /// The same region, which shows events of this kind.
+    /// The same region, marked as showing events of this kind.
     pub const fn showing(self, kind: Kind) -> Self {
         Self { kind: Some(kind), ..self }
     }

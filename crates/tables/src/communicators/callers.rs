@@ -1,4 +1,4 @@
-//! Which threads did what for which communicators.
+//! Which threads made calls, launches and operations for which communicators.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use crate::{
 };
 use small_sort::Gather;
 
-/// Contexts and threads, each pair once, in no order.
+/// Pairs of context and thread, without duplicates.
 pub(super) type Callers = FxHashSet<(ContextName, u32)>;
 
 fn add<F: Fields>(callers: &mut Callers, events: &[Event<F>]) {
     let mut last = None;
     for event in events {
         let caller = (event.context, event.thread);
-        // Almost always the same as before.
+        // Fast path: consecutive events usually have the same caller.
         if last != Some(caller) {
             callers.insert(caller);
             last = Some(caller);
@@ -46,11 +46,11 @@ pub(super) fn of_operations(tables: &Tables) -> Callers {
     callers
 }
 
-/// Threads that are CUDA's own: they call the host functions that NCCL puts into streams and graphs, and in these NCCL
-/// reports the operations of a replay, or of a launch on a busy stream.
+/// CUDA's own threads: they call the host functions that NCCL puts into streams and graphs. In these, NCCL reports the
+/// operations of a replay, or of a launch on a busy stream.
 ///
-/// Nothing names them. A thread of the program that reports operations has called NCCL or has launched (nonblocking
-/// communicators); one that has done neither is CUDA's. Only since calls and launches are reported (2.28).
+/// Inferred, as no event marks them. A program thread that reports operations has called NCCL or launched (nonblocking
+/// communicators); a thread that has done neither is CUDA's. Needs the calls and launches of NCCL 2.28 or later.
 pub fn callback_threads(tables: &Tables) -> BTreeSet<ThreadKey> {
     let key = |thread: u32| tables.threads.get(index(thread)).map(Thread::key);
     let threads = |callers: Callers| -> BTreeSet<ThreadKey> {

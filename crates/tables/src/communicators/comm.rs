@@ -1,18 +1,18 @@
-//! What a communicator is as a process knows it, and a rank in one.
+//! A communicator as one process knows it, and a rank in a communicator.
 
 use serde::{Deserialize, Serialize};
 
 use journal::format::record::Symbol;
 
-/// How a communicator is identified across processes, the surest way first.
+/// How a communicator is identified across processes, most reliable first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CommIdentity {
     /// By NCCL's id and the number of ranks.
     Id,
-    /// By the hash its operations carry (v1–v3).
+    /// By the hash that its operations carry (v1–v3).
     Hash,
-    /// Not at all: it is the process's own.
+    /// Not identified: the communicator belongs to the process alone.
     Part,
 }
 
@@ -21,20 +21,20 @@ pub struct Comm {
     pub identity: CommIdentity,
     /// NCCL's id, the hash, or the context.
     pub comm_id: u64,
-    /// Number of ranks; 0 where this process does not know.
+    /// Number of ranks; 0 if this process does not know.
     pub ranks: u32,
-    /// Zero-based index among those with this id and size.
+    /// Zero-based index among the communicators with this id and size.
     pub repetition: u32,
-    /// One more than the highest rank seen in it.
+    /// The highest rank seen, plus one.
     pub ranks_seen: u32,
     pub name: Symbol,
-    /// Number of hosts; 0 where not given.
+    /// Number of hosts; 0 if not reported.
     pub nodes: u32,
 }
 
 impl CommIdentity {
-    /// What a communicator is called: the user's name, else its id; a repetition is told apart. Processes may have
-    /// given different names, or none that can be read, as NCCL does to some that it splits.
+    /// A communicator's name: the least of the users' names, else its id, with a suffix for repetitions. Processes may
+    /// give different names, or unreadable ones, as NCCL does to some communicators that it splits.
     pub fn name<'a>(
         self,
         comm_id: u64,
@@ -55,13 +55,13 @@ impl CommIdentity {
     }
 }
 
-/// One rank of a communicator: what a context stands for.
+/// One rank of a communicator, which a context represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// An index in [`super::Comms::comms`].
     pub comm: u32,
     pub rank: u32,
-    /// Which of this process's GPUs: an index in [`super::Comms::gpus`].
+    /// An index in [`super::Comms::gpus`].
     pub gpu: u32,
 }
 

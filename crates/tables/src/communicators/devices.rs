@@ -1,4 +1,4 @@
-//! Which devices a process has, and which its communicators' ranks use.
+//! The devices of a process, and the devices of its communicators' ranks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +10,18 @@ use nccl_events::gpu::{Device, GpuRecord};
 #[derive(Debug, Default)]
 pub struct Devices {
     pub facts: BTreeMap<u32, Device<Symbol>>,
-    /// By index of the context: which its rank uses, where that is known.
+    /// The device of each context's rank, by index of the context, if known.
     pub of_context: Vec<Option<u32>>,
-    /// CUPTI's numbers of devices whose ordinal is another one, as the kernels of communicators show it.
+    /// Ordinals by CUPTI's device number, where the kernels of communicators show that they differ.
     renumbered: BTreeMap<u32, u32>,
-    /// Those with kernels or copies, by ordinal.
+    /// Ordinals of devices with kernels or copies.
     pub with_work: BTreeSet<u32>,
-    /// Whether the kernels of communicators ran on other devices than those were said to use.
+    /// Whether kernels of communicators ran on other devices than the journal names for those communicators.
     pub is_contradicted: bool,
 }
 
 impl Devices {
-    /// What the journal records, and else what ran where.
+    /// Devices as recorded in the journal, else as the work of ranks shows them.
     pub fn of(tables: &Tables) -> Self {
         let mut devices = Self { of_context: vec![None; tables.contexts.len()], ..Self::default() };
         for at in &tables.gpu {
@@ -62,8 +62,8 @@ impl Devices {
         devices
     }
 
-    /// Finds the ordinals of CUPTI's devices by those that communicators use. Where two devices would be one or one
-    /// would be two, what ran where is believed.
+    /// Maps CUPTI's devices to the ordinals that communicators use. Unless the mapping is one to one, the devices that
+    /// work ran on take precedence.
     fn renumber(&mut self, tables: &Tables, of_cupti: &BTreeMap<u32, BTreeSet<u32>>) {
         let mut ordinals: BTreeSet<u32> = BTreeSet::new();
         let mut numbers = of_cupti.values();
@@ -103,7 +103,7 @@ impl Devices {
         self.renumbered.get(&device).copied().unwrap_or(device)
     }
 
-    /// The ranks that use each device, by index of the context.
+    /// The ranks that use each device: indices of contexts by ordinal.
     pub fn contexts(&self) -> BTreeMap<u32, Vec<u32>> {
         let mut contexts: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (context, ordinal) in self.of_context.iter().enumerate() {

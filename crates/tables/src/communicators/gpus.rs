@@ -1,17 +1,16 @@
-//! Which of a process's communicator ranks are on one GPU, as far as the events tell: NCCL's profiler
-//! interface names no device.
+//! Infers which of a process's communicator ranks share a GPU from its events: NCCL's profiler interface names no
+//! device.
 //!
-//! 1. Operations on one CUDA stream are on one GPU (handles 0, 1, 2 are CUDA's default streams, the same
-//!    number on every GPU, and say nothing).
+//! 1. Operations on one CUDA stream are on one GPU. Handles 0, 1, 2 are CUDA's default streams: they exist on every GPU
+//!    and prove nothing.
 //! 2. The ranks of one communicator are on different GPUs. The communicator with the most ranks in the
 //!    process names the GPUs: `GPU of rank 2`.
-//! 3. Where each thread works for one rank of that communicator only, what else it calls is on that
-//!    rank's GPU.
+//! 3. If each thread works for only one rank of that communicator, its other calls are on that rank's GPU.
 //!
-//! What none of these places has a GPU of its own: one too many is better than a wrong one.
+//! A rank that no rule places gets a GPU of its own: one too many is better than a wrong one.
 //!
-//! Where it is known which devices ranks use ([`crate::communicators::devices`]) that is so; the rules above are for
-//! the others. Devices that work and have no rank are GPUs, too.
+//! Known devices of ranks ([`crate::communicators::devices`]) take precedence; the rules above apply to the rest.
+//! Devices that work but have no rank are GPUs, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,26 +23,26 @@ use crate::index::{index, index_u32};
 use crate::{Tables, ThreadKey};
 use small_sort::Gather;
 
-/// A GPU of a process, called after a communicator rank that is on it.
+/// A GPU of a process, named after a communicator rank that uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gpu {
-    /// The communicator: an index in [`super::Comms::comms`]; `None` where no rank is on it.
+    /// An index in [`super::Comms::comms`]; `None` if no rank uses the GPU.
     pub comm: Option<u32>,
     pub rank: u32,
     /// Whether the communicator is the one that all GPUs are named after, where possible.
     pub in_largest: bool,
-    /// CUDA's ordinal, where that is known.
+    /// CUDA's ordinal, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ordinal: Option<u32>,
 }
 
 #[derive(Debug)]
 struct Sets {
-    /// By index of the context: another one of its set, or itself.
+    /// Another context of the same set, or the context itself, by index of the context.
     next: Vec<u32>,
-    /// By index of the set's first: the communicators with a rank in it.
+    /// The communicators with a rank in the set, by index of the set's first context.
     comms: Vec<BTreeSet<u32>>,
-    /// By index of the set's first: the device, where it is known.
+    /// The device of the set, if known, by index of the set's first context.
     ordinals: Vec<Option<u32>>,
 }
 
@@ -56,7 +55,7 @@ impl Sets {
         }
     }
 
-    /// The context that stands for the set.
+    /// The context that represents the set.
     fn first(&self, mut context: u32) -> u32 {
         while let Some(&next) = self.next.get(index(context))
             && next != context
@@ -66,12 +65,12 @@ impl Sets {
         context
     }
 
-    /// The device of the set with this first, where it is known.
+    /// The device, if known, of the set with this first context.
     fn ordinal(&self, first: u32) -> Option<u32> {
         self.ordinals.get(index(first)).copied().flatten()
     }
 
-    /// Puts two sets together, unless two ranks of one communicator or two devices would meet.
+    /// Merges two sets, unless that would merge two ranks of one communicator, or two devices.
     fn join(&mut self, a: u32, b: u32) {
         let (a, b) = (self.first(a), self.first(b));
         let of = |set: u32| self.comms.get(index(set));
@@ -106,13 +105,13 @@ impl Sets {
     }
 }
 
-/// Finds the GPUs of a process, and on which each of its members is.
+/// Finds the GPUs of a process, and the GPU of each member.
 pub(super) fn place_members(tables: &Tables, comms: &[Comm], members: &mut [Member], devices: &Devices) -> Vec<Gpu> {
     let Some(largest) = largest(comms, members) else {
         return without_ranks(&[], devices);
     };
     let mut sets = Sets::new(members, devices);
-    // Ranks of one communicator, too, if somebody wants it so.
+    // Even ranks of one communicator, if the program put them on one device.
     for contexts in devices.contexts().values() {
         for (&a, &b) in contexts.iter().zip(contexts.iter().skip(1)) {
             sets.unite(a, b);
@@ -120,7 +119,7 @@ pub(super) fn place_members(tables: &Tables, comms: &[Comm], members: &mut [Memb
     }
     join_by_stream(tables, members, &mut sets);
     join_by_thread(tables, members, largest, &mut sets);
-    // The largest communicator's first, in rank order; then the others, by communicator and rank.
+    // Members of the largest communicator come first, in rank order; then others, by communicator and rank.
     let mut order: Vec<(bool, u32, u32, u32)> = (0..)
         .zip(&*members)
         .map(|(context, member)| (member.comm != largest, member.comm, member.rank, context))
@@ -143,14 +142,14 @@ pub(super) fn place_members(tables: &Tables, comms: &[Comm], members: &mut [Memb
     gpus
 }
 
-/// Devices that work, and that no rank is known to be on.
+/// Devices that work and have no known rank.
 fn without_ranks(gpus: &[Gpu], devices: &Devices) -> Vec<Gpu> {
     let known: BTreeSet<u32> = gpus.iter().filter_map(|gpu| gpu.ordinal).gather();
     let others = devices.with_work.difference(&known);
     others.map(|&ordinal| Gpu { comm: None, rank: 0, in_largest: false, ordinal: Some(ordinal) }).collect()
 }
 
-/// The communicator with the most ranks in this process, then in all; the first of equals.
+/// The communicator with most ranks in this process, then in total; the first of equals.
 fn largest(comms: &[Comm], members: &[Member]) -> Option<u32> {
     let mut here = vec![0_u32; comms.len()];
     for member in members {
@@ -165,7 +164,7 @@ fn largest(comms: &[Comm], members: &[Member]) -> Option<u32> {
 /// The highest handle that CUDA gives a special meaning: 0, `cudaStreamLegacy`, `cudaStreamPerThread`.
 const LAST_SPECIAL_STREAM: u64 = 2;
 
-/// The streams that calls and launches named, with their communicators.
+/// The streams of calls and launches, with the contexts that use them.
 fn streams(tables: &Tables) -> BTreeMap<u64, BTreeSet<u32>> {
     let calls = tables.events.coll_apis.iter().map(|call| (call.fields.stream, call.context));
     let messages = tables.events.p2p_apis.iter().map(|call| (call.fields.stream, call.context));
@@ -173,7 +172,7 @@ fn streams(tables: &Tables) -> BTreeMap<u64, BTreeSet<u32>> {
     let mut users: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
     let mut last = None;
     for (stream, context) in calls.chain(messages).chain(launches) {
-        // Almost always the same as before.
+        // Fast path: consecutive events usually agree.
         if stream <= LAST_SPECIAL_STREAM || last == Some((stream, context)) {
             continue;
         }
@@ -188,7 +187,7 @@ fn streams(tables: &Tables) -> BTreeMap<u64, BTreeSet<u32>> {
 fn join_by_stream(tables: &Tables, members: &[Member], sets: &mut Sets) {
     for contexts in streams(tables).values() {
         let comms = contexts.iter().filter_map(|&at| members.get(index(at))).map(|member| member.comm);
-        // Two ranks of one communicator: the handle was given again, to a stream of another GPU.
+        // Two ranks of one communicator: the handle was reused for a stream of another GPU.
         if comms.collect::<BTreeSet<u32>>().len() < contexts.len() {
             continue;
         }
@@ -198,7 +197,7 @@ fn join_by_stream(tables: &Tables, members: &[Member], sets: &mut Sets) {
     }
 }
 
-/// The threads of the application that work with each context, by index of the context.
+/// The application threads that work with each context, by index of the context.
 fn threads(tables: &Tables) -> Vec<BTreeSet<ThreadKey>> {
     let mut threads: Vec<BTreeSet<ThreadKey>> = vec![BTreeSet::new(); tables.contexts.len()];
     let mut add = |context: Option<u32>, thread: u32| {
@@ -207,11 +206,11 @@ fn threads(tables: &Tables) -> Vec<BTreeSet<ThreadKey>> {
             threads.insert(thread.key());
         }
     };
-    // Not finalize: the last rank's thread does it for all.
+    // Not finalize: the last rank's thread does it for all ranks.
     for call in tables.comm_calls.iter().filter(|call| call.is_init) {
         add(call.context, call.thread);
     }
-    // Before v5 there are no calls. With them, a Coll may be a replay on a thread of CUDA's.
+    // Before v5 there are no calls. With calls, a Coll may be a replay on a CUDA thread, so it does not count.
     let mut callers = callers::of_calls(tables);
     callers.extend(callers::of_launches(tables));
     if callers.is_empty() {
@@ -230,7 +229,7 @@ fn join_by_thread(tables: &Tables, members: &[Member], largest: u32, sets: &mut 
         }
         for &thread in threads {
             if works_for.insert(thread, context).is_some() {
-                // A thread that works for several ranks says nothing about any.
+                // A thread that works for several ranks proves nothing.
                 return;
             }
         }

@@ -18,12 +18,12 @@ pub struct Comms {
     pub gpus: Vec<Gpu>,
 }
 
-/// What the operations of one context tell about it.
+/// What the operations of one context show about its communicator.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evidence {
     hash: u64,
     rank: Option<u32>,
-    /// The order of the operation that reported the rank: the last one counts.
+    /// Order of the operation that reported the rank: the last one counts.
     order: u32,
     highest: u32,
 }
@@ -46,7 +46,7 @@ impl Evidence {
     }
 }
 
-/// Id, number of ranks and rank, where `init` said them.
+/// Id, number of ranks and rank, if `init` reported them.
 fn stated(context: &Context) -> Option<(u64, u32, u32)> {
     let said = &context.comm;
     let ranks = u32::try_from(said.ranks).ok()?;
@@ -74,7 +74,7 @@ fn evidence(tables: &Tables) -> Vec<Evidence> {
         if let Some(it) = op.context_at().filter(|_| !tables.is_foreign(op)).and_then(|at| evidence.get_mut(index(at)))
         {
             let rank = u32::try_from(op.rank).ok();
-            // It is wrong in some releases; a collective's never.
+            // A proxy operation's rank is wrong in some releases, a collective's never.
             it.rank = it.rank.or(rank);
             it.see(rank);
             it.see(u32::try_from(op.fields.peer).ok());
@@ -128,7 +128,7 @@ impl Comms {
         self.members.get(index(context))
     }
 
-    /// The GPU with this ordinal: an index in [`Self::gpus`].
+    /// The index in [`Self::gpus`] of the GPU with this ordinal.
     pub fn gpu(&self, ordinal: u32) -> Option<u32> {
         self.gpus.iter().position(|gpu| gpu.ordinal == Some(ordinal)).map(index_u32)
     }

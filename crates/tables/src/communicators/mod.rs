@@ -1,12 +1,12 @@
-//! Who talks to whom: the communicators of a process and this process's ranks in them.
+//! The communicators of a process and this process's ranks in them.
 //!
-//! A communicator is (NCCL's id, number of ranks, zero-based index of that pair): all ranks find the same
-//! without talking. The repetition is counted here per rank, in order of creation, because a process
-//! with several GPUs initialises the same communicator once for each of its ranks.
+//! A communicator is identified by NCCL's id, the number of ranks, and the zero-based repetition of that pair: all
+//! ranks derive the same identity without communicating. Repetitions are counted per rank, in order of creation,
+//! because a process with several GPUs initialises a communicator once for each of its ranks.
 //!
-//! NCCL's v1–v3 interfaces give neither id nor rank at `init`: there the hash of the first operation
-//! that has one is the id, its rank the rank, and the size is known when all parts are together. A
-//! communicator that never did anything is one of its own.
+//! NCCL's v1–v3 interfaces pass neither id nor rank to `init`. Then the hash in the first operation with one is the id,
+//! that operation's rank the rank, and the size is known when all parts are read. A communicator without operations is
+//! unidentified.
 
 pub mod callers;
 mod comm;

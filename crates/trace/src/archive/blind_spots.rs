@@ -1,6 +1,6 @@
-//! What a release of NCCL does not report to a profiler, in one table ([`BLIND_SPOTS`]). `docs/RELEASES.md` shows it
-//! (`crates/trace/src/tests/pages.rs` compares, and renews the page with `UPDATE_DOCS=1`), and every archive repeats
-//! the lines that apply to it: a user who misses something in a trace learns whether it can be there.
+//! What each release of NCCL does not report to a profiler, in one table ([`BLIND_SPOTS`]). `docs/RELEASES.md` shows
+//! the table (`crates/trace/src/tests/pages.rs` compares, and renews the page with `UPDATE_DOCS=1`). Every archive
+//! repeats the lines that apply to it, so that a user who misses something in a trace learns whether it can be there.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub(crate) enum When {
     With(Kind),
     /// Recordings without this kind of event.
     Without(Kind),
-    /// Recordings in which no other source reports it.
+    /// Recordings in which no other source reports what is missing.
     Unless(Reporter),
 }
 
@@ -34,7 +34,7 @@ impl When {
         }
     }
 
-    /// Whether it holds for a recording of these events that no other source adds to.
+    /// Whether the condition holds for a recording of these events without other sources.
     const fn holds_with(self, event_mask: u32) -> bool {
         match self {
             Self::Always | Self::Unless(_) => true,
@@ -58,9 +58,9 @@ impl fmt::Display for When {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reporter {
-    /// CUDA, asked which device is current when a communicator is made, and what device that is.
+    /// CUDA, asked for the current device when a communicator is made, and for the device's identity.
     Cuda,
-    /// CUPTI, by copies that are joined to collectives.
+    /// CUPTI, through copies that are joined to collectives.
     Cupti,
 }
 
@@ -92,14 +92,14 @@ pub(crate) struct BlindSpot {
 }
 
 impl BlindSpot {
-    /// Whether some release of these has it.
+    /// Whether the blind spot affects a release in this range.
     pub(crate) const fn is_in(&self, first: u32, last: u32) -> bool {
         self.first <= last && first <= self.last
     }
 
     pub(crate) fn releases(&self) -> String {
         let [first, last] = [self.first, self.last].map(|end| {
-            // The last patch of a series is not known while NVIDIA can still publish one.
+            // The last patch of a series is unknown while NVIDIA can still publish another.
             match Table::ALL.into_iter().any(|table| table.last() == end) && end != NOW {
                 true => format!("2.{}", end / 100 % 100),
                 false => nccl_version_text(end),
@@ -151,7 +151,7 @@ pub(crate) const BLIND_SPOTS: &[BlindSpot] = &[
     spot(FIRST, NOW, When::Always, "which communicator another was split from", "the interface does not name it"),
 ];
 
-/// The number of a version as people write it.
+/// The number of a dotted version.
 fn version_number(text: &str) -> Option<u32> {
     let mut parts = text.split('.').map(str::parse::<u32>);
     let mut next = || parts.next()?.ok();
@@ -159,8 +159,8 @@ fn version_number(text: &str) -> Option<u32> {
     major.checked_mul(10_000)?.checked_add(minor.checked_mul(100)?)?.checked_add(patch)
 }
 
-/// Whether a recording has it. Where the release is not known, those that call the same table count; of a
-/// process of which nothing is known, all.
+/// Whether a blind spot applies to a recording. If the release is unknown, all releases that call the same table count;
+/// if the table is unknown, too, all releases.
 fn applies(spot: &BlindSpot, manifest: &Manifest) -> bool {
     let info = &manifest.process;
     let by_table = || Table::of_number(info.table).map(|table| (table.facts().first, table.last()));
@@ -169,14 +169,14 @@ fn applies(spot: &BlindSpot, manifest: &Manifest) -> bool {
     spot.is_in(first, last) && spot.when.holds(manifest)
 }
 
-/// What a release (22809 is 2.28.9) will not report to a recording of these events, one a line.
+/// What a release (22809 is 2.28.9) will not report to a recording of these events, one item per line.
 pub fn of_release(release: Release, event_mask: u32) -> Vec<String> {
     let event_mask = event_mask & Table::of_release(release).map_or(0, event::kinds);
     let spots = BLIND_SPOTS.iter().filter(|spot| spot.is_in(release, release) && spot.when.holds_with(event_mask));
     spots.map(|spot| format!("{}: {}", spot.unseen, spot.why)).collect()
 }
 
-/// What cannot be seen in an archive of these processes, one a line.
+/// What cannot be seen in an archive of these processes, one item per line.
 pub(super) fn lines(processes: &[Process]) -> Vec<String> {
     let apply = BLIND_SPOTS.iter().filter(|spot| processes.iter().any(|process| applies(spot, &process.manifest)));
     apply.map(|spot| format!("{} (NCCL {}): {}", spot.unseen, spot.releases(), spot.why)).collect()

@@ -1,4 +1,4 @@
-//! What an archive says about its clocks: for all, for each host, for each process, for each location with GPU stamps.
+//! Statements about clocks: for the archive, for each host, for each process, for each location with GPU stamps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,12 +16,12 @@ use tables::index::index;
 
 pub(super) type Property = (&'static str, Value<String>);
 
-/// How far the corrected clock of a process can be off: of its host's, and of its ticks against that.
+/// Largest error of a process's corrected clock: the error of its host's clock plus that of its ticks against it.
 pub(super) fn uncertainty_ns(process: &Process) -> Option<u64> {
     Some(process.correction.map.uncertainty?.saturating_add(process.manifest.clock.off_ns()?))
 }
 
-/// The hosts of a job, by number of the boot.
+/// Names of the hosts of a job, by number of the boot.
 #[derive(Debug, Default)]
 pub(super) struct Hosts<'a>(BTreeMap<usize, &'a str>);
 
@@ -35,7 +35,7 @@ impl<'a> Hosts<'a> {
     }
 }
 
-/// What a process's location group says about its clock: nothing where all processes share one.
+/// A location group's statements about the clock of its process; empty if all processes share one clock.
 pub(super) fn of_process(process: &Process, hosts: &Hosts<'_>) -> Vec<Property> {
     let correction = &process.correction;
     if hosts.0.len() < 2 {
@@ -53,14 +53,14 @@ pub(super) fn of_process(process: &Process, hosts: &Hosts<'_>) -> Vec<Property> 
     said
 }
 
-/// What the archive says: nothing where all processes share a clock.
+/// The archive's statements about clocks; none if all processes share one clock.
 pub(super) fn of_archive(said: &mut Statements, processes: &[Process], alignment: &Alignment) {
     let clocks = &alignment.clocks;
     if clocks.len() < 2 {
         return;
     }
     let uncorrected = clocks.iter().filter(|clock| clock.relation == Relation::System).count();
-    // Groups of hosts that bound each other: where there is more than one, the system clocks are used between them.
+    // Groups of hosts that bound each other. Between groups, the system clocks are used.
     let groups: BTreeSet<usize> = clocks.iter().map(|clock| clock.reference).gather();
     said.hosts = Listed { number: Sum(Some(clocks.len() as u64)), lines: list(processes, alignment) };
     said.alignment_constraints = Sum(Some(alignment.constraints));
@@ -108,7 +108,7 @@ fn line(clock: &Correction, reference: &str) -> String {
     }
 }
 
-/// What a process's location group says about its identity and its clocks.
+/// A location group's statements about the identity and the clocks of its process.
 pub(crate) fn identity(manifest: &Manifest) -> Vec<Property> {
     let process = &manifest.process;
     let mut said = Vec::new();
@@ -125,7 +125,7 @@ pub(crate) fn identity(manifest: &Manifest) -> Vec<Property> {
     said
 }
 
-/// The properties of a location whose times can be a GPU's; none where it gave no stamps.
+/// The properties of a location whose times can come from a GPU; empty if the GPU gave no stamps.
 pub(crate) fn of_location(manifest: &Manifest, location: &LocationKind) -> Vec<Property> {
     let (comm, rank) = match *location {
         LocationKind::Communicator { comm, rank, .. }
@@ -145,7 +145,7 @@ pub(crate) fn of_location(manifest: &Manifest, location: &LocationKind) -> Vec<P
         property(GpuClockBoundsBelow, clock.bounds.0),
         property(GpuClockBoundsAbove, clock.bounds.1),
     ];
-    // Of archives without kernels nothing new is said.
+    // Archives without kernels keep their old set of properties.
     said.extend((clock.kernel_bounds > 0).then(|| property(GpuClockBoundsOfKernels, clock.kernel_bounds)));
     said
 }

@@ -1,24 +1,24 @@
-//! Communicators of the whole archive: those of the parts put together, every rank with its location.
+//! Communicators of the whole archive: those of the parts merged, with a location for every rank.
 
 use crate::archive::processes::Process;
 use job::communicators::{self, Twice};
 use nccl_events::MOST_RANKS;
 use tables::index::{index, index_u32};
 
-/// Ranks without a part that have locations, beside those that [`STUBS_FOR_EACH`] recorded one stands for: a damaged
-/// journal can claim any number, and a location takes two files.
+/// Number of ranks without a part that get locations in any case, beside those that [`STUBS_FOR_EACH`] allows: a
+/// damaged journal can claim any number of ranks, and a location takes two files.
 const LEAST_STUBS: u64 = 1 << 14;
-/// So many ranks without a part are believed for each that was recorded.
+/// Number of ranks without a part that get locations for each recorded rank.
 const STUBS_FOR_EACH: u64 = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Communicator {
     pub(crate) name: String,
-    /// Its locations in rank order, by id.
+    /// Location ids in rank order.
     pub(crate) locations: Vec<u64>,
     /// Ranks without a part, whose locations are stubs.
     pub(crate) missing: Vec<u32>,
-    /// Ranks that are claimed and have no location: too many are missing for the number to be believed.
+    /// Claimed ranks without a location: too many ranks are missing for the claimed size to be plausible.
     pub(crate) unlocated: u64,
     /// Collectives that were not recorded on all ranks with a part.
     pub(crate) unmatched: u64,
@@ -36,19 +36,19 @@ pub(crate) struct Communicators {
     pub(crate) all: Vec<Communicator>,
     /// For each process: the archive's number of each of its communicators.
     pub(crate) maps: Vec<Vec<u32>>,
-    /// Locations of ranks that were recorded; their ids are the numbers below this.
+    /// Number of locations of recorded ranks, whose ids are `0..recorded`.
     pub(crate) recorded: u64,
-    /// Ranks without a part; their ids follow.
+    /// Ranks without a part; their ids follow those of recorded ranks.
     pub(crate) stubs: Vec<Stub>,
-    /// Ranks that two parts have ([`Twice::OwnIdentity`]).
+    /// Ranks that two parts claim ([`Twice::OwnIdentity`]).
     pub(crate) ranks_twice: u64,
 }
 
-/// Of a rank: its location, and its collectives.
+/// A rank's location, and the number of its collectives.
 type Located = (u64, u64);
 
 impl Communicators {
-    /// Puts the communicators of all processes together, in the order of first mention.
+    /// Merges the communicators of all processes, in the order of first mention.
     pub(crate) fn of(processes: &[Process]) -> Self {
         let mut known = communicators::Communicators::new(Twice::OwnIdentity);
         let maps = processes.iter().map(|process| {

@@ -1,5 +1,5 @@
-//! From what the parts say about their traffic to constraints between hosts: both ends of a message, all ranks of a
-//! collective. From those to the one clock that all share.
+//! Derives constraints between hosts from the traffic in the parts: both ends of a message, all ranks of a collective.
+//! The constraints give one clock for all hosts.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use clocks::hosts::{Alignment, Constraint, Reading, align};
 use tables::communicators::CommIdentity;
 use tables::index::{index, index_u32};
 
-/// Of a collective on more hosts than this each is compared with the first only, not with all.
+/// In a collective on more hosts than this, each host is compared with the first only, not with all.
 const MOST_ALL_TO_ALL: usize = 8;
 
-/// An operation of the job: communicator and function by numbers of the job's own.
+/// An operation of the job: communicator, function (both numbered for the job), sequence, repetition.
 type JobKey = (u32, u32, u64, u64);
 
-/// Numbers what all parts name alike.
+/// Gives job-wide numbers to communicators and functions that parts have in common.
 #[derive(Default)]
 struct Names<'a> {
     comms: BTreeMap<(CommIdentity, u64, u32, u32), u32>,
@@ -23,7 +23,7 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// The job's key of a part's; `None` for a communicator that only this part knows.
+    /// Turns a part's key into the job's; `None` for a communicator that only this part knows.
     fn key(&mut self, process: &'a Process, key: Key) -> Option<JobKey> {
         let manifest = &process.manifest;
         let comm = manifest.comms.get(index(key.comm))?;
@@ -47,7 +47,7 @@ fn constraints(processes: &[Process]) -> Vec<Constraint> {
     constraints
 }
 
-/// On one host: when the last of its ranks entered, and the first left.
+/// When the last rank on a host entered, and when the first left.
 #[derive(Clone, Copy)]
 struct Presence {
     boot: usize,
@@ -55,7 +55,7 @@ struct Presence {
     left: Option<u64>,
 }
 
-/// Nobody leaves before everybody who is waited for has entered.
+/// Constraints from collectives: nobody leaves before everybody who is waited for has entered.
 fn passages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constraint> {
     let mut rows: Vec<(JobKey, usize, u64, u64)> = Vec::new();
     for process in processes {
@@ -97,7 +97,7 @@ fn between(enters: Presence, leaves: Presence) -> Option<Constraint> {
     })
 }
 
-/// Nothing is received before it was sent.
+/// Constraints from messages: nothing is received before it was sent.
 fn messages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constraint> {
     type Message = (JobKey, u32, u32, (i32, i32));
     let mut rows: Vec<(Message, bool, usize, u64)> = Vec::new();
@@ -112,7 +112,7 @@ fn messages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constrai
     small_sort::sort(&mut rows);
     let mut constraints = Vec::new();
     for message in rows.chunk_by(|a, b| a.0 == b.0) {
-        // Something that has more ends than two was not what it seemed.
+        // A message with other than two ends was matched wrongly.
         if let [(_, false, to, received), (_, true, from, sent)] = *message
             && from != to
         {
@@ -125,7 +125,7 @@ fn messages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constrai
     constraints
 }
 
-/// Puts the clocks of all hosts on one, as far as what the processes saw of each other allows.
+/// Puts the clocks of all hosts on one scale, as far as the constraints allow.
 pub(crate) fn align_clocks(processes: &mut [Process]) -> Alignment {
     let mut spans = vec![(u64::MAX, 0); processes.iter().map(|process| index(process.boot) + 1).max().unwrap_or(0)];
     if spans.len() < 2 {
@@ -143,7 +143,7 @@ pub(crate) fn align_clocks(processes: &mut [Process]) -> Alignment {
     let alignment = align(&spans, constraints(processes));
     for process in processes {
         process.correction = alignment.clocks.get(index(process.boot)).cloned().unwrap_or_default();
-        // It has said what it had to say; of ten thousand parts it is the larger half.
+        // The traffic is no longer needed; with ten thousand parts it is the larger half of memory.
         process.manifest.traffic = Traffic::default();
     }
     alignment
@@ -159,7 +159,7 @@ mod tests {
 
     const KEY: Key = Key { comm: 0, function: 0, sequence: 3, repetition: 0 };
 
-    /// A part on a host of its own, whose wall clock is 1000 ns ahead of its CLOCK_MONOTONIC.
+    /// A part on its own host, whose wall clock is 1000 ns ahead of CLOCK_MONOTONIC.
     fn part(host: usize, identity: CommIdentity, traffic: Traffic) -> Manifest {
         let mut manifest = Manifest { part: format!("part{host:02}"), traffic, ..Manifest::default() };
         manifest.process.boot_id = format!("boot{host:02}");
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Pairs of boot and time, from and to.
+    /// Constraints as pairs of boot and time, from and to.
     fn found(parts: Vec<Manifest>) -> Vec<((usize, u64), (usize, u64))> {
         let parts = parts.into_iter().map(|part| (part.part.clone().into(), part));
         let constraints = constraints(&processes(parts.collect())).into_iter();
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn everybody_enters_before_anybody_leaves() {
         let parts = |identity| vec![part(0, identity, passes(10, 20)), part(1, identity, passes(15, 0))];
-        // The second did not say when it left.
+        // The second did not record when it left.
         assert_eq!(found(parts(CommIdentity::Id)), [((1, 1015), (0, 1020))]);
         // Communicators without an identity are not the same.
         assert_eq!(found(parts(CommIdentity::Part)), []);
@@ -224,7 +224,7 @@ mod tests {
         };
         let both = || vec![part(0, CommIdentity::Id, end(true, 10)), part(1, CommIdentity::Id, end(false, 30))];
         assert_eq!(found(both()), [((0, 1010), (1, 1030))]);
-        // Two receivers: one of them is not what it says.
+        // With two receivers, one of them was matched wrongly.
         let mut parts = both();
         parts.push(part(2, CommIdentity::Id, end(false, 40)));
         assert_eq!(found(parts), []);

@@ -1,5 +1,4 @@
-//! Who makes the archive: the process that finishes last, if the processes of the job are known; else nobody, and the
-//! tool does.
+//! Decides who makes the archive: the process that finishes last, if the processes of the job are known; else the tool.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,8 +13,8 @@ use journal::private;
 use small_sort::Gather;
 use tables::communicators::CommIdentity;
 
-/// Whether the caller, whose part is done, is the last process of the job and unifies. For every set of finished parts
-/// that is one process only.
+/// Whether the caller, whose part is done, is the last process of the job and unifies. True for only one process per
+/// set of finished parts.
 pub fn is_last_process(out: &Path) -> Result<bool, Error> {
     let mut done = Vec::new();
     for part in part_directories(out)? {
@@ -41,12 +40,12 @@ fn has_all_ranks(done: &[Manifest]) -> bool {
     for (number, manifest) in done.iter().enumerate() {
         comms.add((number, &manifest.part), manifest.claims(|_, _, _| ()));
     }
-    // Without a size from `init` nobody can know how many are to come.
+    // Without a size from `init`, the number of ranks is unknown.
     let mut comms = comms.all.iter().map(|known| (&known.comm, known.members.len() as u64));
     comms.all(|(comm, members)| comm.identity == CommIdentity::Id && members == u64::from(comm.ranks))
 }
 
-/// Makes a file that is named by the set of parts: more parts, another file.
+/// Creates a file named after the set of parts: with more parts the name differs.
 fn is_first_to_say_so(out: &Path, done: &[Manifest]) -> Result<bool, Error> {
     let names = done.iter().map(|manifest| manifest.part.clone()).gather();
     let path = out.join(format!(".finished-{}", fingerprint(&names)));

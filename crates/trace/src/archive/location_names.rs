@@ -5,8 +5,8 @@ use crate::part::manifest::{Connection, LocationDefinition, LocationKind, Locati
 use process_model::links::pxn::placeholder;
 use tables::index::index;
 
-/// The name of a location. `comms` has the archive's communicators by the part's numbers; `origin` says for which rank
-/// of another process the work was done, where that is known.
+/// The name of a location. `comms` has the archive's communicators by the part's numbers; `origin` is the rank of
+/// another process that the work was for, if known.
 pub(crate) fn location_name(location: &LocationDefinition, comms: &[&Communicator], origin: Option<&str>) -> String {
     let name = match &location.kind {
         LocationKind::Thread { thread_id, is_callback, .. } => {

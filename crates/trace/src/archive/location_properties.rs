@@ -1,4 +1,4 @@
-//! What a location says about itself, for programs: its kind, its rank, its thread or stream, and which sibling it is.
+//! A location's properties, for programs: its kind, its rank, its thread or stream, and its sibling number.
 
 use crate::archive::clock_statements::Property;
 use crate::archive::communicators::Communicators;
@@ -10,7 +10,7 @@ use schema::property;
 use tables::index::index;
 
 /// The properties of a location. `map` has the archive's numbers of the part's communicators; `origin` is the rank of
-/// another process that it worked for.
+/// another process that the location worked for.
 pub(crate) fn of_location(
     location: &LocationDefinition,
     origin: Option<Origin>,
@@ -38,7 +38,7 @@ pub(crate) fn of_location(
     said
 }
 
-/// The property of a location that is only of some kind.
+/// The property with a location's kind.
 pub(crate) fn kind(kind: Kind) -> Property {
     property(LocationKindProperty, kind.name().to_owned())
 }
@@ -57,7 +57,7 @@ const fn kind_of(kind: &LocationKind) -> Kind {
     }
 }
 
-/// The part's communicator and the rank that a location belongs to, unless the location stands for that rank.
+/// The part's communicator and the rank that a location belongs to, unless the location represents that rank.
 const fn rank(location: &LocationDefinition) -> Option<(u32, u32)> {
     let owner = match &location.kind {
         LocationKind::Communicator { comm, rank, .. } if location.sibling > 0 => {

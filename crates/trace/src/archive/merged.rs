@@ -1,4 +1,4 @@
-//! Strings, attributes and regions of the whole archive, and the archive's numbers of those of each part.
+//! Strings, attributes and regions of the whole archive, and the maps from each part's numbers to the archive's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use crate::part::manifest::{AttributeDefinition, Manifest, RegionDefinition};
 use small_sort::Gather;
 use tables::index::index_u32;
 
-/// The strings of the archive, numbered as they are first asked for.
+/// The strings of the archive, numbered in the order of first use.
 #[derive(Debug, Default)]
 pub(crate) struct Strings {
     texts: Vec<String>,
@@ -14,7 +14,7 @@ pub(crate) struct Strings {
 }
 
 impl Strings {
-    /// The number of a text. OTF2 strings end at a NUL, so there is none in them.
+    /// The number of a text. OTF2 strings end at a NUL, so NULs are removed.
     pub(crate) fn number(&mut self, text: &str) -> u32 {
         let text = text.replace('\0', "");
         if let Some(&number) = self.numbers.get(&text) {
@@ -31,11 +31,11 @@ impl Strings {
     }
 }
 
-/// Definitions of one kind, each once, in the order of their content.
+/// Definitions of one kind, each once, ordered by content.
 #[derive(Debug)]
 pub(crate) struct Merged<T> {
     pub(crate) all: Vec<T>,
-    /// For each part: the archive's number of each of its own.
+    /// For each part: the archive's numbers of its definitions.
     pub(crate) maps: Vec<Vec<u32>>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn regions(parts: &[&Manifest]) -> Merged<RegionDefinition> {
     merge(parts.iter().map(|part| part.regions.as_slice()), |region| region)
 }
 
-/// The region groups: name, and which regions are in it.
+/// The region groups: name, and the regions in the group.
 pub(crate) fn region_groups(regions: &[RegionDefinition]) -> BTreeMap<&str, BTreeSet<u64>> {
     let mut groups: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
     for (number, region) in (0..).zip(regions) {

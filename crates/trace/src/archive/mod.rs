@@ -1,4 +1,4 @@
-//! Many parts become one archive.
+//! Makes one archive from many parts.
 
 pub(crate) mod blind_spots;
 mod clock_statements;

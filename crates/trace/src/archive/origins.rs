@@ -1,4 +1,4 @@
-//! For whom a process did transfers (PXN): contexts of other processes, resolved when all parts are together.
+//! Resolves contexts of other processes (PXN), once all parts are read: the ranks that transfers were done for.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ pub(crate) struct Origin {
     pub(crate) rank: u32,
 }
 
-/// The ranks of all processes by the contexts that stand for them. Processes share a number space of 16 bits, so
-/// that two of a host can have handed out the same by chance: then no origin is known.
+/// The ranks of all processes by context. Only 16 bits of a context identify its process, so two processes of a host
+/// can hand out the same context by chance; the origin is then unknown.
 #[derive(Debug)]
 pub(crate) struct Origins<'a> {
     by_context: BTreeMap<(&'a str, &'a str, u64), Option<Origin>>,
@@ -42,16 +42,16 @@ impl<'a> Origins<'a> {
         Self { by_context, comms: communicators.all.iter().map(|comm| comm.name.as_str()).collect(), processes }
     }
 
-    /// The rank that a context stands for which a process got from a neighbour.
+    /// The rank behind a context that a process got from a neighbour.
     fn find(&self, worker: &'a Process, context: u64) -> Option<Origin> {
         let (host, boot) = worker.host();
         let origin = self.by_context.get(&(host, boot, context)).copied()??;
-        // NCCL 2.23 gives a context of the worker itself: that says nothing about whose work it is.
+        // NCCL 2.23 passes a context of the worker itself, which does not identify the rank.
         let part = &self.processes.get(origin.process)?.manifest.part;
         (*part != worker.manifest.part).then_some(origin)
     }
 
-    /// The rank for which a location's work was done, if that was another process's.
+    /// The rank that a location worked for, if it belongs to another process.
     pub(crate) fn of_location(&self, worker: &'a Process, kind: &LocationKind) -> Option<Origin> {
         let connection = match kind {
             LocationKind::Net(connection)
@@ -65,7 +65,7 @@ impl<'a> Origins<'a> {
         }
     }
 
-    /// Communicator and rank, as names of locations have it.
+    /// Communicator and rank, in the format of location names.
     pub(crate) fn short(&self, origin: Origin) -> String {
         format!("{} r{}", self.comm(origin), origin.rank)
     }
@@ -79,12 +79,12 @@ impl<'a> Origins<'a> {
         format!("rank {} of {} [{place}]", origin.rank, self.comm(origin))
     }
 
-    /// What a text of a part stands for, if it is a placeholder.
+    /// The rank that a placeholder text stands for; `None` for other texts.
     pub(crate) fn resolve(&self, worker: &'a Process, text: &str) -> Option<String> {
         Some(self.text(self.find(worker, context_of_placeholder(text)?)?))
     }
 
-    /// Says for whom: properties `NCCL::PXN::…`.
+    /// Adds the properties `NCCL::PXN::…`.
     pub(crate) fn say(&self, said: &mut Statements) {
         let (mut lines, mut operations, mut unresolved) = (Vec::new(), 0, 0);
         for worker in self.processes {

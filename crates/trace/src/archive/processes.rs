@@ -1,4 +1,4 @@
-//! The processes of a job: which number each has in the archive, and how its times become the archive's.
+//! The processes of a job: their numbers in the archive, and the conversion of their times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -14,20 +14,20 @@ use tables::index::index_u32;
 pub(crate) struct Process {
     pub directory: PathBuf,
     pub manifest: Manifest,
-    /// Its number: the low half of its location ids.
+    /// Number of the process: the low half of its location ids.
     pub index: u32,
-    /// The archive's ids of its locations.
+    /// Ids of the locations in the archive.
     pub ids: Vec<u64>,
-    /// What to add to its times (CLOCK_MONOTONIC) to get those of its host's wall clock (CLOCK_REALTIME).
+    /// Offset from the process's times (CLOCK_MONOTONIC) to its host's wall clock (CLOCK_REALTIME).
     pub offset_ns: i64,
-    /// The number of its host's boot: processes of one boot share a clock.
+    /// Number of the host's boot: processes of one boot share a clock.
     pub boot: u32,
-    /// What to add to its host's wall clock to get the archive's.
+    /// Offset from the host's wall clock to the archive's clock.
     pub correction: Correction,
 }
 
 impl Process {
-    /// Where it ran: host and process id.
+    /// Where the process ran: host and process id.
     pub(crate) fn place(&self) -> String {
         let process = &self.manifest.process;
         if process.host.is_empty() { self.manifest.part.clone() } else { format!("{}:{}", process.host, process.pid) }
@@ -41,7 +41,7 @@ impl Process {
         }
     }
 
-    /// What identifies its host: processes of one boot share a clock.
+    /// Identity of the host: processes of one boot share a clock.
     pub(crate) fn host(&self) -> (&str, &str) {
         let process = &self.manifest.process;
         if process.host.is_empty() && process.boot_id.is_empty() {
@@ -50,7 +50,7 @@ impl Process {
         (&process.host, &process.boot_id)
     }
 
-    /// A time of this process's on its host's wall clock.
+    /// Converts a time of this process to its host's wall clock.
     pub(crate) fn system_ns(&self, ns: u64) -> u64 {
         ns.saturating_add_signed(self.offset_ns)
     }
@@ -59,7 +59,7 @@ impl Process {
         self.correction.common_ns(self.system_ns(ns))
     }
 
-    /// What to add to its times to get the archive's: time and offset, linear in between. None: the same always.
+    /// Offsets from the process's times to the archive's: time and offset, linear in between. Empty if constant.
     pub(crate) fn clock_offsets(&self) -> impl Iterator<Item = (u64, i64)> {
         let back = self.offset_ns.saturating_neg();
         self.correction.knots().map(move |(ns, added)| {
@@ -82,16 +82,16 @@ pub(super) struct Parts<'a> {
     pub(super) processes: &'a [Process],
     pub(super) alignment: &'a Alignment,
     pub(super) options: ArchiveOptions,
-    /// Parts that are not in the archive, and why.
+    /// Parts that were left out of the archive, and why.
     pub(super) left_out: &'a [String],
 }
 
 /// Gives every location of the archive its id.
 ///
-/// The locations that stand for ranks of communicators get 0, 1, 2 …, and are listed in that order as *the*
-/// communicating locations: so a member's number in a communicator's group is also its location id. OTF2 only
-/// asks for the former; ViTE 1.2 takes it for the latter and crashes on a message to a location that does not
-/// exist. All other locations are `((number + 1) << 32) | process index`.
+/// Locations of communicator ranks get 0, 1, 2 …, and are listed in that order as *the* communicating locations, so a
+/// member's number in a communicator's group is also its location id. OTF2 only requires the former; ViTE 1.2 assumes
+/// the latter and crashes on a message to a location that does not exist. All other locations are
+/// `((number + 1) << 32) | process index`.
 fn number_locations(processes: &mut [Process]) {
     let mut ranks = Vec::new();
     for (at, process) in processes.iter_mut().enumerate() {
@@ -112,8 +112,8 @@ fn number_locations(processes: &mut [Process]) {
     }
 }
 
-/// Numbers the processes: the launcher's rank where it is there and nobody else has it, else the next
-/// free number above all ranks, in the order of the names of the parts. Sorted by number.
+/// Numbers the processes: the launcher's rank if known and unique, else the next free number above all ranks, in the
+/// order of part names. Sorted by number.
 pub(crate) fn processes(mut parts: Vec<(PathBuf, Manifest)>) -> Vec<Process> {
     small_sort::sort_by(&mut parts, |a, b| a.1.part.cmp(&b.1.part));
     let offsets = offsets(parts.iter().map(|(_, manifest)| manifest));
@@ -162,8 +162,8 @@ fn clock_key(manifest: &Manifest) -> String {
     known.cloned().unwrap_or_default()
 }
 
-/// CLOCK_REALTIME − CLOCK_MONOTONIC, once for each boot, from its earliest part: so the processes of one
-/// host share a clock exactly, whatever the system did to its wall clock meanwhile.
+/// CLOCK_REALTIME − CLOCK_MONOTONIC, once for each boot, from its earliest part: so the processes of one host share a
+/// clock exactly, whatever the system does to its wall clock.
 fn offsets<'a>(manifests: impl Iterator<Item = &'a Manifest>) -> BTreeMap<String, i64> {
     let mut earliest: BTreeMap<String, (u64, i64)> = BTreeMap::new();
     for manifest in manifests {
@@ -171,10 +171,10 @@ fn offsets<'a>(manifests: impl Iterator<Item = &'a Manifest>) -> BTreeMap<String
         let (monotonic, realtime) = if clock.first_realtime_ns > 0 {
             (clock.first_monotonic_ns, clock.first_realtime_ns)
         } else {
-            // No clock pair at all: recording began about when its first event came.
+            // Without a clock pair: recording began about when the first event came.
             (manifest.span_ns.0, manifest.process.session_start_realtime_ns)
         };
-        // A wall clock that is behind the time since boot was never set: without an offset no time is negative.
+        // A wall clock behind the time since boot was never set. Without an offset no time is negative.
         let offset = realtime.min(LATEST_NS).saturating_sub(monotonic).cast_signed();
         earliest
             .entry(clock_key(manifest))

@@ -1,12 +1,12 @@
-//! All finished parts become one archive.
+//! Makes one archive from all finished parts.
 //!
 //! ```text
 //! parts/*/{done, manifest, traces/*.evt} ─► .unify-…/traces.{otf2,def}, traces/ ─ rename ─► out/
 //! ```
 //!
-//! Cost grows with definitions, not events: event files are linked. It can be done again whenever more
-//! parts are there; the same parts always give the same archive. What is in place is taken away before
-//! the new one comes, and the anchor comes last: whoever sees an anchor sees a whole archive.
+//! Cost grows with definitions, not events: event files are linked. Unifying can be repeated when more parts exist; the
+//! same parts always give the same archive. The old archive is moved away first and the anchor comes last: an archive
+//! with an anchor is complete.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -37,7 +37,7 @@ const GLOBAL_DEFINITIONS: &str = "traces.def";
 pub struct ArchiveSummary {
     pub anchor: PathBuf,
     pub parts: Vec<String>,
-    /// Parts that are not, and why.
+    /// Parts that are not in the archive, and why.
     pub left_out: Vec<String>,
     pub size: ArchiveSize,
     pub counts: Counts,
@@ -57,13 +57,13 @@ pub fn part_directories(out: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(directories)
 }
 
-/// A part that is not written, and cannot be.
+/// A part that is not written and cannot be.
 pub(super) struct Missing {
     pub(super) part: String,
     pub(super) reason: String,
 }
 
-/// Whether the archive in place is whole, has these parts, written with these options, and says which are missing.
+/// Whether the archive in place is complete, has these parts and options, and lists the missing parts.
 pub(super) fn is_in_place(out: &Path, parts: &BTreeSet<String>, missing: &[Missing], options: ArchiveOptions) -> bool {
     let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
         return false;
@@ -80,7 +80,7 @@ pub(super) fn is_in_place(out: &Path, parts: &BTreeSet<String>, missing: &[Missi
     is_so_written && there.has_all(parts) && (there.has_more_than(parts) || are_all_said) && is_whole(&archive)
 }
 
-/// Whether the files that the anchor counts on are whole: somebody may have cleared away some, or copied them in part.
+/// Whether the files that the anchor refers to are complete: some may have been deleted, or copied in part.
 fn is_whole(archive: &otf2::Archive) -> bool {
     let Ok(definitions) = archive.definitions() else {
         return false;
@@ -104,8 +104,8 @@ pub fn unify(out: &Path, progress: &dyn Progress) -> Result<ArchiveSummary, Erro
     unify_alike(out, None, &[], progress)
 }
 
-/// The same of the parts that are written with these options; `None` for those that most have. The archive says that
-/// others are missing.
+/// [`unify`] for the parts written with these options; `None` for the options of most parts. The archive lists the
+/// others as missing.
 pub(super) fn unify_alike(
     out: &Path,
     options: Option<ArchiveOptions>,
@@ -154,7 +154,7 @@ pub(super) fn unify_alike(
 
 const STAGING: &str = ".unify";
 
-/// The options that most have; of equally many those that come first.
+/// The most frequent options; of equally frequent ones the first.
 pub(super) fn most_common(all: impl Iterator<Item = ArchiveOptions>) -> Option<ArchiveOptions> {
     let mut counts: Vec<(ArchiveOptions, usize)> = Vec::new();
     for options in all {
@@ -166,7 +166,7 @@ pub(super) fn most_common(all: impl Iterator<Item = ArchiveOptions>) -> Option<A
     counts.iter().rev().max_by_key(|(_, count)| *count).map(|(options, _)| *options)
 }
 
-/// Why a part that is written otherwise than the others is not in the archive.
+/// Why a part written with other options than most is not in the archive.
 pub(super) fn other_options(part: &str, options: ArchiveOptions) -> String {
     let options: Vec<String> = options.named().iter().map(|(name, value)| format!("{name} {value}")).collect();
     format!(
@@ -176,11 +176,11 @@ pub(super) fn other_options(part: &str, options: ArchiveOptions) -> String {
     )
 }
 
-/// The lock file of putting an archive in place, and how long to wait for it: a few renames take no time.
+/// The lock file for putting an archive in place, and the time to wait for it: a few renames are quick.
 const LOCK: &str = ".unify.lock";
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Whether an archive that was made is the one in place: the same definitions, and the very event files of the parts.
+/// Whether the new archive equals the one in place: the same definitions, and the same event files of the parts.
 fn is_same_archive(made: &Path, there: &Path) -> bool {
     let open = |directory: &Path| otf2::Archive::open(&directory.join(ANCHOR)).ok();
     let (Some(one), Some(other)) = (open(made), open(there)) else {
@@ -190,7 +190,7 @@ fn is_same_archive(made: &Path, there: &Path) -> bool {
         let (one, other) = (made.join(name), there.join(name));
         match (fs::metadata(&one), fs::metadata(&other)) {
             (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.dev(), b.ino()) => true,
-            // Event files that could not be linked are not worth reading, unless they are stubs.
+            // Event files that could not be linked are too long to compare, unless they are stubs.
             (Ok(a), Ok(b)) if a.len() == b.len() && (name.extension() != Some("evt".as_ref()) || a.len() < 4096) => {
                 let (one, other) = (regular_files::read(&one, a.len()).ok(), regular_files::read(&other, b.len()).ok());
                 one.is_some() && one == other
@@ -208,13 +208,13 @@ fn is_same_archive(made: &Path, there: &Path) -> bool {
 
 fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>, progress: &dyn Progress) -> Result<(), Error> {
     let _lock = LockFile::take(out.join(LOCK), staging, Instant::now() + PATIENCE, progress)?;
-    // Somebody who saw more parts was faster: theirs stays.
+    // Another process saw more parts and was faster: its archive stays.
     let there = otf2::Archive::open(&out.join(ANCHOR)).ok();
     let there = there.and_then(|archive| PartsThere::of(Statements::read(archive.properties())));
     if there.is_some_and(|there| there.has_more_than(parts)) {
         return Ok(());
     }
-    // Somebody else has made the same: who reads it now is not disturbed.
+    // Another process made the same archive: its readers are not disturbed.
     if is_same_archive(staging.path(), out) {
         return Ok(());
     }

@@ -29,14 +29,14 @@ pub struct ArchiveSize {
     pub ranks_missing: u64,
     /// Collectives that not all recorded ranks have.
     pub collectives_unmatched: u64,
-    /// Places where ranks of a communicator called different collectives.
+    /// Positions at which ranks of a communicator called different collectives.
     pub mismatches: u64,
 }
 
-/// The archive's number of each of a part's own.
+/// For each kind of definition, the archive's numbers of each part's definitions.
 type Maps<'a> = [(MappingType, &'a [Vec<u32>]); 5];
 
-/// Writes the archive into `directory`: event files are linked, everything else is made.
+/// Writes the archive into `directory`: links event files and makes all others.
 pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress) -> Result<ArchiveSize, Error> {
     let processes = parts.processes;
     let manifests: Vec<&Manifest> = processes.iter().map(|process| &process.manifest).collect();
@@ -61,7 +61,7 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
         (MappingType::Attribute, &attributes.maps),
         (MappingType::Region, &regions.maps),
         (MappingType::Comm, &communicators.maps),
-        // A communicator's window has its number.
+        // A window has the number of its communicator.
         (MappingType::RmaWin, &communicators.maps),
     ];
     let failed = || otf2_error(directory);
@@ -70,7 +70,7 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
     matching.say(&mut said);
     origins.say(&mut said);
     describe(&mut writer, &said).map_err(failed())?;
-    // Links wait for the file system, definitions for the processor.
+    // Linking waits for the file system, definitions need the processor.
     let links = || link_events(directory, processes, progress);
     let (linked, defined) = beside(links, || local_definitions(&mut writer, processes, &communicators, &maps));
     linked.and(defined)?;
@@ -88,7 +88,7 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
     })
 }
 
-/// Numbers the strings of all parts; those that stand for a rank of another process say which.
+/// Numbers the strings of all parts; placeholders for ranks of other processes are resolved.
 fn number_strings(processes: &[Process], origins: &Origins<'_>, strings: &mut Strings) -> Vec<Vec<u32>> {
     let maps = processes.iter().map(|process| {
         let numbers = process.manifest.strings.iter().map(|text| match origins.resolve(process, text) {
@@ -109,7 +109,7 @@ fn describe(writer: &mut ArchiveWriter, said: &Statements) -> otf2::Result<()> {
     Ok(())
 }
 
-/// Parts keep their event files, so that unify can be done again when more parts come.
+/// Links the event files. Parts keep theirs, so that unify can be repeated when more parts come.
 fn link_events(directory: &Path, processes: &[Process], progress: &dyn Progress) -> Result<(), Error> {
     let archive = directory.join(TRACES);
     let locations: usize = processes.iter().map(|it| it.ids.len()).sum();
@@ -117,7 +117,7 @@ fn link_events(directory: &Path, processes: &[Process], progress: &dyn Progress)
     for process in processes {
         for (number, (id, location)) in process.locations().enumerate() {
             let to = archive.join(format!("{id}.evt"));
-            // The file may be lost.
+            // The event file may be lost.
             match location.events {
                 0 => otf2::write_stub_events(&to).map_err(otf2_error(&to))?,
                 _ => link(&event_file(&process.directory, number), &to)?,
@@ -129,9 +129,9 @@ fn link_events(directory: &Path, processes: &[Process], progress: &dyn Progress)
     Ok(())
 }
 
-/// The event files of ranks without a part, and the local definitions of all locations: the part's numbers in the
-/// archive, and its clock. They are the same for all locations of a process, so one file is written and linked under
-/// the names of the others. libotf2 looks through all locations for each one it writes itself.
+/// Writes the event files of ranks without a part, and the local definitions of all locations: maps from the part's
+/// numbers to the archive's, and the clock. All locations of a process have the same definitions, so one file is
+/// written and linked under the other names: libotf2 searches all locations for each file it writes itself.
 fn local_definitions(
     writer: &mut ArchiveWriter,
     processes: &[Process],
@@ -172,8 +172,8 @@ fn one_of_process(
         let table = tables.get(number).map_or(&[][..], Vec::as_slice);
         local.mapping_table_dense(mapping, table)?;
     }
-    // One alone has no effect, and before the first readers differ in what they do: two, the same, around
-    // all events. A corrected clock has its own, the same for all processes of its host.
+    // A single offset has no effect, and readers differ in how they treat times before the first. So two equal offsets
+    // enclose all events. A corrected clock has its own offsets, the same for all processes of its host.
     let uncertainty = process.correction.map.uncertainty.unwrap_or(0);
     if process.correction.knots().next().is_none() {
         let locations = process.manifest.locations.iter();
@@ -189,7 +189,7 @@ fn one_of_process(
     local.close()
 }
 
-/// Gives the local definitions of a location to others.
+/// Links the local definitions of a location under the names of others.
 fn link_definitions<'a>(
     writer: &ArchiveWriter,
     from: LocationRef,
@@ -202,7 +202,7 @@ fn link_definitions<'a>(
     Ok(())
 }
 
-/// File systems without links, or with a limit on them, get a copy.
+/// Copies on file systems without links or with a limit on them.
 fn link(from: &Path, to: &Path) -> Result<(), Error> {
     if std::fs::hard_link(from, to).is_err() {
         std::fs::copy(from, to).map_err(io_error("copy", from))?;
@@ -210,7 +210,7 @@ fn link(from: &Path, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// OTF2 has a standard deviation with each offset: of what is somewhere within these bounds, evenly.
+/// OTF2 stores a standard deviation with each offset: here, of a uniform distribution within the bounds.
 #[expect(clippy::cast_precision_loss, reason = "a deviation does not need 64 bits of its ns")]
 fn deviation(uncertainty_ns: u64) -> f64 {
     uncertainty_ns as f64 / 3.0_f64.sqrt()
@@ -247,7 +247,7 @@ fn define(definitions: &mut GlobalDefinitions<'_>, merged: &Definitions) -> otf2
     for (number, win) in (0..).zip(&merged.windows) {
         definitions.rma_win(RmaWinRef::new(number), win)?;
     }
-    // A class has one member, of its own number: an event is about one metric.
+    // A class has one member, with the same number: an event has one metric.
     for (number, (member, class)) in (0..).zip(&merged.metrics) {
         definitions.metric_member(MetricMemberRef::new(number), member)?;
         definitions.metric_class(MetricRef::new(number), class)?;

@@ -1,8 +1,8 @@
-//! The file `collectives` of a part: the collective calls of every rank in order, and in the manifest their number and
-//! a hash. The file is read only where hashes differ.
+//! The file `collectives` of a part: the collective calls of every rank in order. The manifest has their number and a
+//! hash; the file is read only if hashes differ.
 //!
-//! What is compared is what decides whether ranks fit together: function, number of elements, datatype, root. NCCL
-//! reports no reduction operator. Functions that only move bytes are compared by bytes, as NCCL itself treats them.
+//! The comparison covers what must be equal on all ranks: function, number of elements, datatype, root. NCCL reports no
+//! reduction operator. Functions that only move bytes are compared by bytes, as NCCL itself treats them.
 
 pub(super) mod of_ranks;
 
@@ -21,7 +21,7 @@ pub(crate) const CALLS: &str = "collectives";
 
 const FORMAT: u32 = 1;
 
-/// A collective as the ranks have to agree about it.
+/// The properties of a collective that all ranks must agree on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Call {
     pub(crate) func: String,
@@ -29,12 +29,12 @@ pub(crate) struct Call {
     pub(crate) count: u64,
     /// Type of the elements; empty for bytes.
     pub(crate) datatype: String,
-    /// The root; -1 where there is none.
+    /// The root; -1 if there is none.
     pub(crate) root: i32,
 }
 
 impl Call {
-    /// A hash of what it says, the same in every process.
+    /// A hash of the content, the same in every process.
     pub(crate) fn hash(&self) -> u64 {
         let words = [&self.func, &self.datatype].into_iter();
         let hashed = words.fold(FNV_SEED, |seed, word| fnv(fnv(seed, word.as_bytes()), &[0xff]));
@@ -62,16 +62,16 @@ pub(crate) struct RankCalls {
     /// An index into the manifest's communicators.
     pub(crate) comm: u32,
     pub(crate) rank: u32,
-    /// What it called; `None` where that was not recorded.
+    /// The calls; `None` if calls were not recorded.
     pub(crate) called: Option<Vec<u32>>,
-    /// What NCCL enqueued; `None` where that does not tell what was called.
+    /// What NCCL enqueued; `None` if that does not show what was called.
     pub(crate) enqueued: Option<Vec<u32>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CallLists {
     format: u32,
-    /// Each different call once.
+    /// Distinct calls.
     pub(crate) calls: Vec<Call>,
     pub(crate) ranks: Vec<RankCalls>,
 }
@@ -85,7 +85,7 @@ impl CallLists {
         write_json(path, self)
     }
 
-    /// Reads a part's file; `None` where there is none that this version understands.
+    /// Reads a part's file; `None` if there is none that this version can parse.
     pub(crate) fn read(part: &Path) -> Option<Self> {
         let bytes = regular_files::read(&part.join(CALLS), MOST_MANIFEST_BYTES).ok()?;
         let lists: Self = serde_json::from_slice(&bytes).ok()?;
@@ -98,11 +98,11 @@ pub(crate) struct RankDigest {
     /// An index into the manifest's communicators.
     pub comm: u32,
     pub rank: u32,
-    /// Its calls of the interface; `None` where they were not recorded.
+    /// Calls of the API; `None` if they were not recorded.
     pub called: Option<Digest>,
-    /// What NCCL enqueued; `None` where that says nothing about the calls, because CUDA graphs were replayed.
+    /// What NCCL enqueued; `None` if CUDA graphs were replayed, because it then does not show the calls.
     pub enqueued: Option<Digest>,
-    /// The step ranges that these cover; `None` where they cover all, or the ranges are unknown.
+    /// The step ranges that the digests cover; `None` if they cover everything, or the ranges are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_ranges: Option<StepRanges>,
 }
@@ -130,7 +130,7 @@ impl Digest {
     }
 }
 
-/// The step ranges that a rank came to, or is to come to next: first and last collective, in order.
+/// The step ranges that a rank reached or will reach next: first and last collective, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct StepRanges(pub(crate) Vec<(u32, u32)>);
 

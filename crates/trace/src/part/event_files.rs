@@ -1,4 +1,4 @@
-//! The event files of a part, one location after the other: memory is one chunk beside the timeline.
+//! Writes the event files of a part, one location at a time: memory use is one chunk beside the timeline.
 
 use std::path::Path;
 use std::time::Instant;
@@ -67,7 +67,7 @@ impl EventFiles<'_> {
                 last_ns: 0,
                 collectives: 0,
             };
-            // Also where recording was switched: that would be the only event.
+            // Also if recording was switched: the switch would be the only event.
             if location.is_empty() {
                 otf2::write_stub_events(&part.event_file(reference)).map_err(failed())?;
             } else {
@@ -82,7 +82,7 @@ impl EventFiles<'_> {
             progress.step();
         }
         progress.end();
-        // Readers refuse an archive without locations: a process that recorded nothing has its main thread's.
+        // Readers refuse an archive without locations: a process that recorded nothing gets one for its main thread.
         if definitions.is_empty() {
             otf2::write_stub_events(&part.event_file(LocationRef::new(0))).map_err(failed())?;
             let kind = LocationKind::Thread {

@@ -1,4 +1,4 @@
-//! The files of a part: what they are called, and how far the part is.
+//! The files of a part, and how far the part is.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(crate) const TRACES: &str = "traces";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     NotWritten,
-    /// The process still recorded when the part was written, and the part was not written again since.
+    /// The part was written while the process recorded, and not again since.
     Provisional,
     /// The part is written. Parts of the same host that may do transfers for it still need its journal (PXN).
     JournalNeeded,
@@ -34,13 +34,13 @@ impl Progress {
         }
     }
 
-    /// Of a part. A link is no part: it may lead to what is somebody else's.
+    /// The progress of a part. A symlink is not a part: it may lead to somebody else's files.
     pub(crate) fn of(part: &Path) -> Self {
         let mark = part.join(DONE);
         if part.is_symlink() || !mark.exists() {
             return Self::NotWritten;
         }
-        // The mark may say that the part lacks its end: `finalize` writes it again where it has a journal.
+        // Unreadable: assume that the part lacks its end, so `finalize` writes it again if it has a journal.
         let Ok(text) = regular_files::read(&mark, MOST_MARK_BYTES) else { return Self::Provisional };
         let of_text = |one: &Self| one.text().as_bytes() == text;
         [Self::Provisional, Self::JournalNeeded].into_iter().find(of_text).unwrap_or(Self::Written)
@@ -55,23 +55,23 @@ pub(crate) fn event_file(part: &Path, location: usize) -> PathBuf {
     part.join(TRACES).join(format!("{location}.evt"))
 }
 
-/// Whether its process could record events: its description is put in place when the journal has a segment.
+/// Whether the process could record events: its description is put in place when the journal has a segment.
 pub(crate) fn has_begun(part: &Path) -> bool {
     part.join(PROCESS).symlink_metadata().is_ok()
 }
 
-/// Whether a journal has no event, and no damage that may have been one.
+/// Whether a journal has no event, and no damage that may have been an event.
 pub(crate) fn is_blank(journal: &Path) -> bool {
     let read = Journal::open(journal).ok().map(|journal| journal.read(&mut |_| {}));
     read.is_some_and(|outcome| outcome.started == 0 && outcome.problems.is_empty())
 }
 
-/// Whether a part is written, and can go into an archive.
+/// Whether a part is written and can go into an archive.
 pub fn is_done(part: &Path) -> bool {
     Progress::of(part) != Progress::NotWritten
 }
 
-/// Whether a part is written, and there is no journal that says more.
+/// Whether a part is written, and its journal has nothing to add.
 pub(crate) fn is_final(part: &Path) -> bool {
     match Progress::of(part) {
         Progress::NotWritten => false,
@@ -80,13 +80,13 @@ pub(crate) fn is_final(part: &Path) -> bool {
     }
 }
 
-/// Why nothing can be done with a part, whatever is in it; `None` where something can.
+/// Why a part cannot be processed, whatever it contains; `None` if it can.
 pub(crate) fn why_unusable(part: &Path) -> Option<String> {
     if part.is_symlink() {
         let part = part.display();
         return Some(format!("{part} is a symbolic link, which no process makes: not followed"));
     }
-    // A file that cannot be seen is not one that is not there.
+    // A directory that cannot be read must not count as missing files.
     fs::read_dir(part).map_err(io_error("read", part)).err().map(|error| error.to_string())
 }
 

@@ -1,5 +1,5 @@
-//! Removes the journal of a part that is written, file by file: it may be a link, and what else lies there belongs to
-//! somebody.
+//! Removes the journal of a written part, file by file: the journal may be a link, and other files in the directory
+//! belong to somebody else.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::{fs, io};
 use journal::part::JOURNAL;
 use nccl_events::Progress;
 
-/// Removes what a part was written from. What cannot be removed is no error: the events are in the part.
+/// Removes a part's journal. A failure is not an error: the events are in the part.
 pub(crate) fn remove(part: &Path, progress: &dyn Progress) {
     let journal = part.join(JOURNAL);
     if let Err(error) = remove_segments(&journal).and_then(|()| remove_directory(&journal)) {
@@ -26,7 +26,7 @@ fn remove_segments(journal: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The directory, and the link to it where it lies elsewhere.
+/// Removes the directory, and the link if the journal is elsewhere.
 fn remove_directory(journal: &Path) -> io::Result<()> {
     if !journal.is_symlink() {
         return fs::remove_dir(journal);
@@ -35,7 +35,7 @@ fn remove_directory(journal: &Path) -> io::Result<()> {
     fs::remove_file(journal)
 }
 
-/// Whether a file is called as the recorder calls them: `<slot>.<number>`.
+/// Whether a file is named like the recorder's segments: `<slot>.<number>`.
 fn is_segment(name: &OsStr) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     name.to_str()

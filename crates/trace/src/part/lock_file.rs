@@ -1,8 +1,8 @@
 //! Only one process at a time writes a part, or puts an archive in place. `flock` does not work on every NFS and
-//! Lustre, so the lock is a file made with `O_EXCL`. Its holder touches it every few seconds, and another process takes
-//! over what a dead one left: on the holder's own host as soon as its process is gone, elsewhere when the file was not
-//! touched for a minute, by the file server's clock. Before a holder renames anything into place it checks
-//! whether the lock is still its own, so that one that was stopped for longer does no harm.
+//! Lustre, so the lock is a file made with `O_EXCL`. Its holder touches the file every few seconds, and another process
+//! takes over a dead holder's lock: on the same host as soon as the process is gone, on others after a minute without a
+//! touch, by the file server's clock. Before renaming into place, a holder checks that it still has the lock, so one
+//! that was stopped longer does no harm.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -19,16 +19,16 @@ use journal::private;
 use nccl_events::Progress;
 use regular_files::MOST_MARK_BYTES;
 
-/// How often a waiting process looks whether the holder is dead.
+/// How often a waiting process checks whether the holder is dead.
 const LOOK: Duration = Duration::from_millis(500);
-/// How long it waits before it says for whom: most are done by then.
+/// How long a process waits silently before it reports the holder: most are done by then.
 const QUIET: Duration = Duration::from_secs(2);
 /// How often the holder touches the file.
 const REFRESH: Duration = Duration::from_secs(5);
-/// A holder on another host that has not touched it for so long is dead.
+/// A holder on another host is dead if it has not touched the file for this long.
 const STALE: Duration = Duration::from_secs(60);
 
-/// A lock that one process holds at a time; given back when dropped.
+/// A lock that one process holds at a time; released when dropped.
 #[derive(Debug)]
 pub(crate) struct LockFile {
     path: PathBuf,
@@ -36,7 +36,7 @@ pub(crate) struct LockFile {
 }
 
 impl LockFile {
-    /// Waits for the lock until `give_up`, and says on `progress` for whom.
+    /// Waits for the lock until `give_up`; names the holder on `progress`.
     pub(crate) fn take(
         path: PathBuf,
         staging: &Staging,
@@ -67,7 +67,7 @@ impl LockFile {
             if say_at.take_if(|at| Instant::now() >= *at).is_some() {
                 progress.remark(&waits_for(&path));
             }
-            // Seldom: looking makes a file.
+            // Checks rarely: each check makes a file.
             let is_time = Instant::now() >= look_at;
             if is_time {
                 look_at = Instant::now() + LOOK;
@@ -93,15 +93,15 @@ impl Drop for LockFile {
 
 pub(crate) fn still_ours(path: &Path) -> Result<(), Error> {
     let is_ours = match regular_files::read_to_string(path, MOST_MARK_BYTES) {
-        // What cannot be read is nobody else's.
+        // A lock file that cannot be read or parsed names no other holder.
         Ok(text) => parse(&text).is_none_or(|holder| holder == ProcessKey::current()),
         Err(error) => error.kind() != ErrorKind::NotFound,
     };
     if is_ours { Ok(()) } else { Err(Error::TakenOver { path: path.to_owned() }) }
 }
 
-/// Makes the file, which must not exist. It names its holder from its first moment on: a process that was killed
-/// between making and writing it would hold the lock like one of another host.
+/// Makes the file, which must not exist. The file names its holder from the start: a process killed between making and
+/// writing it would hold the lock like a process on another host.
 fn make(path: &Path, staging: &Staging, holder: &str) -> std::io::Result<File> {
     let prepared = staging.path().join("lock");
     let linked = private::new_file(&prepared).and_then(|mut file| {
@@ -112,9 +112,9 @@ fn make(path: &Path, staging: &Staging, holder: &str) -> std::io::Result<File> {
     let _not_needed = fs::remove_file(&prepared);
     match linked {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            // A file system without links.
+            // For a file system without links.
             let mut file = private::new_file(path)?;
-            // Only helps to find out that we are dead; without it the age does.
+            // The name only speeds up finding a dead holder; without it the file's age decides.
             let _holder = file.write_all(holder.as_bytes());
             Ok(file)
         }
@@ -127,7 +127,7 @@ fn text(holder: &ProcessKey) -> String {
     format!("{boot_id} {pid_namespace} {pid} {start_ticks}\n")
 }
 
-/// `None` while the file is being written, or from a process that could not write it.
+/// `None` while the file is being written, or if its process could not write it.
 fn parse(text: &str) -> Option<ProcessKey> {
     let mut words = text.strip_suffix('\n')?.split(' ');
     Some(ProcessKey {
@@ -148,14 +148,14 @@ fn waits_for(path: &Path) -> String {
     format!("waiting for {holder}, which holds {}{until}", path.display())
 }
 
-/// Until when it waits for a holder that cannot be looked for.
+/// How long to wait for a holder whose life cannot be checked.
 const OR_STALE: &str = ", or until that file is a minute old";
 
 /// Whether the process that made the file is dead.
 fn is_stale(path: &Path, staging: &Staging) -> bool {
-    // Opening it asks a file server anew how old it is.
+    // Opening the file makes a network file system refresh its age.
     let Ok(mut file) = regular_files::open(path, MOST_MARK_BYTES) else {
-        // Nobody holds what is no lock file.
+        // Only a lock file has a holder.
         return path.symlink_metadata().is_ok_and(|it| !it.is_file() || it.len() > MOST_MARK_BYTES);
     };
     let mut text = String::new();
@@ -171,7 +171,7 @@ fn is_stale(path: &Path, staging: &Staging) -> bool {
     }
 }
 
-/// What the file server's clock shows, whatever ours does.
+/// The time of the file server's clock, independent of the local one.
 fn server_time(staging: &Staging) -> Option<SystemTime> {
     let path = staging.path().join("now");
     let _not_needed = fs::remove_file(&path);
@@ -180,8 +180,8 @@ fn server_time(staging: &Staging) -> Option<SystemTime> {
     file.metadata().and_then(|data| data.modified()).ok()
 }
 
-/// Takes a dead process's file away. Of several processes one succeeds in renaming it; one that was late gives back
-/// what another has made meanwhile.
+/// Removes a dead process's file. If several processes try, one rename succeeds; a late process restores the file that
+/// another made in the meantime.
 fn set_aside(path: &Path, staging: &Staging) {
     let aside = staging.path().join("stale");
     if fs::rename(path, &aside).is_ok() && !is_stale(&aside, staging) {
@@ -197,13 +197,13 @@ struct Refreshing {
 }
 
 impl Refreshing {
-    /// `None` where the system refuses a thread: then processes of other hosts may take over after a minute.
+    /// `None` if the system refuses a thread: processes of other hosts may then take over after a minute.
     fn start(file: File, text: String, interval: Duration) -> Option<Self> {
         let (running, ended) = mpsc::channel::<()>();
         let touch = move || {
             while matches!(ended.recv_timeout(interval), Err(RecvTimeoutError::Timeout)) {
-                // The same bytes: whoever reads meanwhile sees no change. To the server at once, whose clock
-                // gives the time. By the handle: under the name there may be another's file by now.
+                // The same bytes, so concurrent readers see no change. Synced at once: the server's clock gives the
+                // time. Through the handle: the name may refer to another process's file by now.
                 let _not_now = file.write_all_at(text.as_bytes(), 0).and_then(|()| file.sync_all());
             }
         };

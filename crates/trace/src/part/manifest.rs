@@ -1,15 +1,15 @@
-//! The manifest of a part: what an archive needs to know of a process beside its events. JSON, versioned.
+//! The manifest of a part: what an archive needs from a process besides its events. JSON, versioned.
 //!
 //! ```text
 //! parts/<part>/manifest            this
 //! parts/<part>/collectives         the collective calls of every rank, see `calls`
-//! parts/<part>/remote-transfers    what the process did for ranks of others (PXN), where it did
+//! parts/<part>/remote-transfers    what the process did for ranks of others (PXN), if anything
 //! parts/<part>/traces/<n>.evt      the events of location n, in the part's own numbers, CLOCK_MONOTONIC ns
-//! parts/<part>/done                there when all of these are whole
+//! parts/<part>/done                exists when all of these are complete
 //! ```
 //!
-//! Numbers are indices into the lists here: string 3 of an event is `strings[3]`. The file does not say when or by whom
-//! it was written, so that writing twice gives the same bytes.
+//! Numbers are indices into the lists here: string 3 of an event is `strings[3]`. The file does not record when or by
+//! whom it was written, so that writing twice gives the same bytes.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -40,10 +40,10 @@ pub(crate) use locations::{Connection, LocationDefinition, LocationKind, Locatio
 
 mod locations;
 
-/// Version of the file. Another one is not read.
+/// Version of the file. Other versions are rejected.
 const FORMAT: u32 = 1;
 
-/// What a manifest says of its version.
+/// The version in a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Format(u32);
 
@@ -58,12 +58,12 @@ pub(crate) struct Manifest {
     pub format: Format,
     pub part: String,
     pub process: ProcessInfo,
-    /// Why the process is not known better; empty when it is.
+    /// Why the process description is incomplete; empty if it is complete.
     pub process_problem: String,
-    /// How the part was written. Metric 0 of an event is the first of its metrics.
+    /// How the part was written. Metric 0 of an event is the first metric of these options.
     pub options: ArchiveOptions,
     pub clock: ClockQuality,
-    /// What several clocks showed at the same moments.
+    /// Simultaneous readings of several clocks.
     pub anchors: Vec<Anchor>,
     /// First and last time in the event files, CLOCK_MONOTONIC ns; equal without events.
     pub span_ns: (u64, u64),
@@ -71,47 +71,46 @@ pub(crate) struct Manifest {
     pub attributes: Vec<AttributeDefinition>,
     pub regions: Vec<RegionDefinition>,
     pub comms: Vec<CommDefinition>,
-    /// The process's GPUs, as far as its events tell them apart.
+    /// The process's GPUs, as far as its events distinguish them.
     pub gpus: Vec<Gpu>,
     pub locations: Vec<LocationDefinition>,
     pub gpu_work: GpuWorkDefinition,
     pub gpu_clocks: Vec<GpuClockDefinition>,
-    /// What each rank called, in short; the calls are in the file `collectives`.
+    /// Digests of each rank's calls; the calls are in the file `collectives`.
     pub collectives: Vec<RankDigest>,
-    /// What bounds how far the clocks of hosts are apart.
+    /// Bounds on the differences between the clocks of hosts.
     pub traffic: Traffic,
-    /// The ranks that other processes may refer to (PXN).
+    /// The ranks that other processes can refer to (PXN).
     pub exported_ranks: Vec<ExportedRank>,
-    /// What the process did for ranks of others (PXN).
+    /// What the process did for ranks of other processes (PXN).
     pub remote_work: Vec<RemoteWork>,
-    /// Parts of processes that did transfers for this one, as far as they are counted here.
+    /// Parts of processes that did transfers for this one, as far as counted here.
     pub remote_workers: Vec<String>,
     pub remote_operations: u64,
     pub counts: Counts,
-    /// Of a flight recording: from when on the records of all threads are there, CLOCK_MONOTONIC ns.
+    /// For a flight recording: the time from which all threads' records are complete, CLOCK_MONOTONIC ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_since_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<SwitchDefinition>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scorep: Option<ScorepReport>,
-    /// The profiler plugins behind the recording one, where some were asked for.
+    /// The profiler plugins behind the recording one, if any were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<ChainReport>,
     pub records: u64,
-    /// How many events got an id, seen and lost, where the journal records it.
+    /// How many events got an id, seen and lost, if the journal records it.
     pub started: Option<u64>,
     pub problems: Vec<String>,
-    /// Whether event files are missing or damaged: of what is written, not in the file.
+    /// Whether event files are missing or damaged. Determined when reading, not stored.
     #[serde(skip)]
     pub has_lost_events: bool,
-    /// Why it is not known what came when recording had ended: not in the file.
+    /// Why the number of callbacks after the end of recording is unknown. Not stored.
     #[serde(skip)]
     pub late_problem: Option<String>,
 }
 
-/// What a part says about callbacks that came when recording had ended, none where it has no such file; and why that
-/// cannot be read.
+/// The late callbacks that a part counts, zero if it has no such file, and why the file cannot be read.
 pub(super) fn read_late(part: &Path) -> (LateCallbacks, Option<String>) {
     let read = match regular_files::read(&LateCallbacks::path(part), MOST_DESCRIPTION_BYTES) {
         Err(error) if error.kind() == ErrorKind::NotFound => return (LateCallbacks::default(), None),
@@ -127,7 +126,7 @@ struct Version {
 }
 
 impl Manifest {
-    /// Reads a part's manifest, with what came when recording had ended.
+    /// Reads a part's manifest, with the callbacks that came after the end of recording.
     pub(crate) fn read(part: &Path) -> Result<Self, Error> {
         let mut manifest = Self::as_written(part)?;
         let (late, problem) = read_late(part);
@@ -143,7 +142,7 @@ impl Manifest {
             path: path.clone(),
             reason: format!("not a part's manifest: {error}"),
         };
-        // The version first: what else another version says may not fit.
+        // The version first: the rest of another version may not parse.
         let Version { format: Format(format) } = serde_json::from_slice(&bytes).map_err(unreadable)?;
         if format != FORMAT {
             return Err(Error::ManifestFormat { path, found: format, known: FORMAT });
@@ -151,15 +150,15 @@ impl Manifest {
         serde_json::from_slice(&bytes).map_err(unreadable)
     }
 
-    /// Everything that cannot be known because of damage, beginning with what is beside the journal.
+    /// Everything that is unknown because of damage, starting with damage outside the journal.
     pub(crate) fn all_problems(&self) -> Vec<String> {
         let process = (!self.process_problem.is_empty())
             .then(|| format!("{}; what it says of host, rank, NCCL and events is not known", self.process_problem));
         process.iter().chain(&self.late_problem).chain(&self.problems).cloned().collect()
     }
 
-    /// The same with the event files: a location whose file is missing or damaged has no events any more, and the loss
-    /// is among the problems.
+    /// [`Self::read`] with the event files checked: a location whose file is missing or damaged has no events, and the
+    /// loss is among the problems.
     pub(crate) fn read_with_events(part: &Path) -> Result<Self, Error> {
         let mut manifest = Self::read(part)?;
         for (number, location) in manifest.locations.iter_mut().enumerate() {
@@ -187,13 +186,13 @@ impl Manifest {
         self.switches.iter().any(|switch| switch.steps.is_some())
     }
 
-    /// Whether recording was switched so that the order of operations says nothing.
+    /// Whether recording was switched in a way that makes the order of operations meaningless.
     pub(crate) fn breaks_order(&self) -> bool {
         self.switches.iter().any(|switch| switch.breaks_order)
     }
 
-    /// The communicators, each with the ranks that the process has in it; `of` gives what is kept of a rank, by the
-    /// index of its location and its GPU.
+    /// The communicators, each with the process's ranks in it; `of` makes the value to keep for a rank, from the index
+    /// of its location and its GPU.
     pub(crate) fn claims<M>(&self, of: impl Fn(usize, u32, &LocationDefinition) -> M) -> Vec<Claim<M>> {
         let claims = self.comms.iter().map(|comm| Claim { comm: comm.clone(), members: Vec::new() });
         let mut claims: Vec<Claim<M>> = claims.collect();
@@ -215,7 +214,7 @@ impl Manifest {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct AttributeDefinition {
     pub name: String,
-    /// OTF2's number of its type.
+    /// OTF2's number of the value type.
     pub value_type: u8,
     pub description: String,
 }
@@ -223,14 +222,14 @@ pub(crate) struct AttributeDefinition {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct RegionDefinition {
     pub name: String,
-    /// What kind of region; regions of one name differ in it.
+    /// The kind of region; distinguishes regions with the same name.
     pub description: String,
-    /// OTF2's number of its role.
+    /// OTF2's number of the role.
     pub role: u8,
-    /// OTF2's number of its paradigm.
+    /// OTF2's number of the paradigm.
     pub paradigm: u8,
     pub group: String,
-    /// What it shows, see [`nccl_events::archive`]; of a kernel what compilers call it.
+    /// What the region shows, see [`nccl_events::archive`]; for a kernel, its mangled name.
     pub canonical_name: String,
 }
 
@@ -245,12 +244,12 @@ pub(crate) struct GpuClockDefinition {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SwitchDefinition {
-    /// When, CLOCK_MONOTONIC ns.
+    /// CLOCK_MONOTONIC ns.
     pub ns: u64,
     pub is_on: bool,
-    /// Of which kinds: NCCL's mask.
+    /// The kinds of events that were switched: NCCL's mask.
     pub events: u32,
-    /// Whether a signal did it; else a step range, or the control file.
+    /// Whether a signal switched recording; else a step range or the control file did.
     pub by_signal: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<StepRangeDefinition>,
@@ -261,18 +260,18 @@ pub(crate) struct SwitchDefinition {
 pub(crate) struct StepRangeDefinition {
     pub first: u32,
     pub last: u32,
-    /// The rank, −1 where it is not known.
+    /// The rank, −1 if unknown.
     pub rank: i32,
 }
 
 /// The ranks of a written part, for readers without its journal.
 #[derive(Clone, Debug)]
 pub struct WrittenPart {
-    /// The events that were recorded, as NCCL's activation mask.
+    /// The recorded events, as NCCL's activation mask.
     pub event_mask: u32,
-    /// Events of which a flight recording did not keep the start.
+    /// Events whose start a flight recording did not keep.
     pub removed: u64,
-    /// Of a rank its GPU, by the process's own numbers, and how many collectives it has.
+    /// For each rank, its GPU by the process's own numbers, and the number of its collectives.
     pub claims: Vec<Claim<(u32, u64)>>,
 }
 

@@ -1,4 +1,4 @@
-//! From what is in memory to the manifest.
+//! Builds the manifest from a process's data in memory.
 
 use std::path::Path;
 
@@ -77,7 +77,7 @@ impl Builder<'_> {
             scorep: ScorepReport::read(self.part),
             chain: ChainReport::read(self.part),
             records: outcome.records,
-            // Of a process that records on, counters and records are not read at one moment.
+            // While a process records, its counters and records cannot be read at the same moment.
             started: (!self.is_provisional).then_some(outcome.started),
             problems: problems(outcome),
         }

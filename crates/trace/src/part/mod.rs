@@ -1,4 +1,4 @@
-//! One process on disk: its journal becomes event files and a manifest.
+//! One process on disk: turns its journal into event files and a manifest.
 
 pub(crate) mod calls;
 mod event_files;

@@ -1,4 +1,4 @@
-//! What a part is written from: the journal of a process, and what its neighbours say about it.
+//! The input of a part: the journal of a process, and the transfers that its neighbours did for it.
 
 use std::path::Path;
 
@@ -20,13 +20,13 @@ pub(super) struct Recording {
     pub(super) clock: HostClock,
     pub(super) process: ProcessInfo,
     pub(super) process_problem: String,
-    /// What neighbours transferred for it (PXN), and their parts.
+    /// What neighbours transferred for the process (PXN), and their parts.
     pub(super) remote: Vec<RemoteTransfers>,
     pub(super) remote_workers: Vec<String>,
 }
 
 impl Recording {
-    /// Reads the journal of a part, except events that began before `since_ticks`, and what its neighbours say
+    /// Reads the journal of a part without the events before `since_ticks`, and the neighbours' transfers.
     pub(super) fn read(part: &Path, since_ticks: u64) -> Result<Self, Error> {
         let journal = Journal::open(&part.join(JOURNAL))?;
         let tick_source = journal.tick_source;
@@ -34,7 +34,7 @@ impl Recording {
         let process_tag = journal.process_tag;
         let session_start_ns = journal.session_start_realtime_ns;
         let (builder, mut outcome) = read_since(journal, since_ticks);
-        // Its files were emptied, zeroed or removed.
+        // The journal's files were emptied, zeroed or removed.
         if outcome.bytes == 0 && outcome.problems.is_empty() && has_begun(part) {
             let reason = "no segment, though the process recorded".to_owned();
             outcome.problems.push(Problem { path: part.join(JOURNAL).join("0.0"), offset: 0, reason, lost_bytes: 0 });
@@ -53,7 +53,7 @@ impl Recording {
     }
 }
 
-/// What is written is written again only from all it came from: a process may have been stopped while it removed the
+/// Refuses to rewrite a part from fewer records than before: a process may have been stopped while it removed the
 /// journal.
 fn refuse_less(part: &Path, outcome: &Outcome) -> Result<(), Error> {
     match is_done(part).then(|| Manifest::read(part).ok()).flatten() {

@@ -13,7 +13,7 @@ use journal::part::process::ProcessInfo;
 use nccl_events::id::EventId;
 use process_model::links::pxn::RemoteTransfers;
 
-/// Name of the file in a part; only where there is something to say.
+/// Name of the file in a part. Exists only if there were transfers.
 pub(crate) const REMOTE_TRANSFERS: &str = "remote-transfers";
 
 const FORMAT: u32 = 1;
@@ -21,14 +21,14 @@ const FORMAT: u32 = 1;
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TransfersFile {
     format: u32,
-    /// The worker's host: an id of another host's process is not one of its neighbour's.
+    /// The worker's host: event ids are only meaningful between processes of one host.
     host: String,
     boot_id: String,
     transfers: Vec<RemoteTransfers>,
 }
 
 impl TransfersFile {
-    /// What a process did; `None` if that is nothing.
+    /// The transfers of a process for others; `None` if there are none.
     pub(crate) fn new(process: &ProcessInfo, transfers: Vec<RemoteTransfers>) -> Option<Self> {
         (!transfers.is_empty()).then(|| Self {
             format: FORMAT,
@@ -49,20 +49,20 @@ impl TransfersFile {
     }
 }
 
-/// Whether two parts are of one host, as far as their names tell: they begin with the host's.
+/// Whether two parts belong to one host, by their names, which begin with the host's.
 fn are_neighbours(part: &Path, other: &Path) -> bool {
     let (own, other) = (part_name(part), part_name(other));
     let host = own.rsplitn(3, '-').nth(2).unwrap_or_default();
     other != own && other.starts_with(host)
 }
 
-/// Whether a part of the same host is not written for good yet.
+/// Whether some part of the same host is not completely written yet.
 pub(crate) fn has_unwritten_neighbours(part: &Path, all: &[PathBuf]) -> bool {
     let mut neighbours = all.iter().filter(|other| are_neighbours(part, other));
     neighbours.any(|other| !is_final(other))
 }
 
-/// What the neighbours of a part's process did for it, as far as that is written: their names, and their transfers.
+/// What the neighbours of a part's process did for it, as far as written: their names, and their transfers.
 pub(crate) fn from_neighbours(
     part: &Path,
     process: &ProcessInfo,

@@ -1,4 +1,4 @@
-//! Files are made in a directory that nobody reads, then renamed into place.
+//! Files are written in a temporary directory, then renamed into place.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,17 +9,17 @@ use crate::error::{Error, io_error};
 use journal::host::{self, Life};
 use journal::private;
 
-/// A directory to make things in; gone when dropped.
+/// A temporary directory; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Staging {
     path: PathBuf,
 }
 
-/// Tells the stagings of one process apart.
+/// Distinguishes the staging directories of one process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl Staging {
-    /// Makes a directory in `directory` that nobody else has: `<prefix>-<host>-<pid>-<n>`.
+    /// Makes a unique directory in `directory`: `<prefix>-<host>-<pid>-<n>`.
     pub(crate) fn create(directory: &Path, prefix: &str) -> Result<Self, Error> {
         let host = host::host_name();
         let process = std::process::id();
@@ -28,7 +28,7 @@ impl Staging {
             let path = directory.join(format!("{prefix}-{host}-{process}-{number}"));
             match private::directory(&path) {
                 Ok(()) => return Ok(Self { path }),
-                // A process with our id died here before.
+                // A dead process with the same id left this directory.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(io_error("make", &path)(error)),
             }
@@ -39,7 +39,7 @@ impl Staging {
         &self.path
     }
 
-    /// Removes what dead processes of this host left.
+    /// Removes the directories of dead processes of this host.
     pub(crate) fn sweep(directory: &Path, prefix: &str) {
         let ours = format!("{prefix}-{}-", host::host_name());
         let Ok(entries) = fs::read_dir(directory) else {
@@ -64,8 +64,8 @@ impl Drop for Staging {
     }
 }
 
-/// Renames `name` from the staging to `directory`, for its user only. What is there moves into the staging first: a
-/// directory cannot be renamed onto one that is not empty.
+/// Renames `name` from the staging directory to `directory`, private to the user. Moves the old entry into staging
+/// first: a directory cannot be renamed onto one that is not empty.
 pub(crate) fn put_in_place(staging: &Staging, name: &str, directory: &Path) -> Result<(), Error> {
     let made = staging.path().join(name);
     let place = directory.join(name);
@@ -76,7 +76,7 @@ pub(crate) fn put_in_place(staging: &Staging, name: &str, directory: &Path) -> R
     fs::rename(&made, &place).map_err(io_error("put in place", &place))
 }
 
-/// Moves what has this name in `directory` into the staging, whatever it is; it is no error if there is nothing.
+/// Moves an entry of `directory` into the staging directory, if it exists.
 pub(crate) fn move_aside(staging: &Staging, name: &str, directory: &Path) -> Result<(), Error> {
     let place = directory.join(name);
     match fs::rename(&place, staging.path().join(format!("{name}.old"))) {
@@ -85,7 +85,7 @@ pub(crate) fn move_aside(staging: &Staging, name: &str, directory: &Path) -> Res
     }
 }
 
-/// Removes a file; it is no error if there is none.
+/// Removes a file if it exists.
 pub(crate) fn remove_if_there(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(io_error("remove", path)(error)),

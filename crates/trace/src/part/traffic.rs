@@ -1,5 +1,5 @@
-//! What a process's traffic says about the clocks of other hosts, gathered when its part is written: constraints are
-//! made of it when parts become an archive (`archive::constraints`).
+//! What a process's traffic shows about the clocks of other hosts, gathered when its part is written. Unifying turns it
+//! into constraints (`archive::constraints`).
 //!
 //! ```text
 //!  rank 0  enters ●━━━━━━━━━━━━● leaves        nobody leaves before everybody has entered
@@ -8,9 +8,9 @@
 //!  send step   ● not before        ─ data ─►        ● not after   receive step
 //! ```
 //!
-//! A sample of bounded size, because unifying must not cost more for longer runs. Both ends of a message must choose
-//! the same without talking: so the choice depends on what both know, order, size and number. All times are chosen
-//! such that they err on the safe side, see `docs/CLOCKS.md`; CLOCK_MONOTONIC ns.
+//! A sample of bounded size, because the cost of unifying must not grow with the length of a run. Both ends of a
+//! message must choose the same operations without communicating, so the choice depends on what both know: order, size
+//! and number. All times err on the safe side, see `docs/CLOCKS.md`; CLOCK_MONOTONIC ns.
 
 pub(crate) mod rows;
 
@@ -27,44 +27,44 @@ use tables::index::{index, index_u32};
 use tables::switches::Coverage;
 use tables::{ContextName, Event, KernelLaunch, Operation, OperationRow, ProxyOp, ProxyStep, Row, Tables};
 
-/// How many collectives of a communicator's rank are looked at.
+/// How many collectives are sampled for each rank of a communicator.
 const BUCKETS: usize = 64;
-/// The same for messages from one rank to another.
+/// How many messages are sampled from one rank to another.
 const MESSAGE_BUCKETS: usize = 8;
-/// Steps of a transfer that are looked at.
+/// The sampled steps of a transfer.
 const STEPS: [i32; 4] = [0, 2, 8, 32];
-/// Most of each list of a process.
+/// Limit on the rows of each list of a process.
 const MOST_ROWS: usize = 512;
 
 const MESSAGE: &str = "message";
 
-/// A context with its collectives, or its messages to (`true`) or from another rank.
+/// A context with its collectives (`None`), or its messages to (`true`) or from another rank.
 type Line = (u32, Option<(u32, bool)>);
 
 #[derive(Clone, Copy)]
 struct Chosen<'a> {
     key: Key,
     rank: u32,
-    /// The other rank of a message, and whether it goes there.
+    /// The other rank of a message, and whether the message goes there.
     peer: Option<(u32, bool)>,
     activity: &'a Activity,
     operation: Operation<'a>,
-    /// The first launch of its group on its communicator.
+    /// Start of the first launch of the operation's group on its communicator.
     launched: Option<u64>,
-    /// Proxy operations that sent or received and ended.
+    /// Number of finished proxy operations that sent or received.
     sends: u32,
     receives: u32,
 }
 
 impl Chosen<'_> {
-    /// This rank's end of what goes to (`true`) or comes from another.
+    /// This rank's end of a message to (`true`) or from another rank.
     const fn end(&self, (peer, is_send): (u32, bool), part: (i32, i32), ns: u64) -> End {
         let (from, to) = if is_send { (self.rank, peer) } else { (peer, self.rank) };
         End { key: self.key, from, to, part, is_send, ns }
     }
 }
 
-/// What has numbers that other processes count alike: numbers of messages and replays count only where all are there.
+/// What has numbers that agree between processes: messages and replays only if all were recorded.
 struct Numbered {
     messages: bool,
     replays: Vec<bool>,
@@ -90,7 +90,7 @@ impl Numbered {
 }
 
 impl Traffic {
-    /// Gathers what a process saw of communicators that are on several hosts.
+    /// Gathers a process's traffic on communicators that span several hosts.
     pub(crate) fn of(model: &ProcessModel<'_>) -> Self {
         let mut traffic = Self::default();
         let mut chosen = traffic.choose(model);
@@ -120,7 +120,7 @@ impl Traffic {
         }))
     }
 
-    /// A sample of the operations of each rank, the same on all.
+    /// A sample of the operations of each rank, the same on all ranks.
     fn choose<'a>(&mut self, model: &'a ProcessModel<'_>) -> Vec<Chosen<'a>> {
         let numbered = Numbered::of(model.tables);
         let mut lists: BTreeMap<Line, Vec<Chosen<'a>>> = BTreeMap::new();
@@ -202,7 +202,7 @@ impl Traffic {
     }
 
     fn add_step(&mut self, one: &Chosen<'_>, (channel, peer, is_send): (u8, u32, bool), step: &Event<ProxyStep>) {
-        // NCCL reports `SendWait` after the data has gone; what the sender waited for before that, in time.
+        // NCCL reports `SendWait` after the data has gone, so the sender's previous state gives the time.
         let ns = if is_send {
             step.state_time(state::PROXY_STEP_SEND_PEER_WAIT).or(Some(step.start))
         } else {
@@ -213,8 +213,7 @@ impl Traffic {
     }
 }
 
-/// The operations that ran on communicators that others can know and that are on several hosts, in the order of their
-/// starts.
+/// The operations that ran on communicators that other parts can identify and that may span several hosts, by start.
 fn compared<'a>(model: &'a ProcessModel<'_>) -> Vec<(&'a Activity, Operation<'a>)> {
     let is_compared = |operation: &Operation<'_>| {
         let member = operation.context_at().and_then(|at| model.comms.member(at));
@@ -228,7 +227,7 @@ fn compared<'a>(model: &'a ProcessModel<'_>) -> Vec<(&'a Activity, Operation<'a>
     ran
 }
 
-/// The smallest of each of at most `buckets` equal runs, of equal ones the first: the shortest say most.
+/// The smallest (if equal, first) operation of each of at most `buckets` equal runs: short ones bound tightest.
 fn sample<'a>(model: &ProcessModel<'_>, list: &[Chosen<'a>], buckets: usize) -> impl Iterator<Item = Chosen<'a>> {
     let bytes = |one: &&Chosen<'_>| model.meanings.bytes(one.operation.count, one.operation.datatype);
     let stride = list.len().div_ceil(buckets).next_power_of_two();
@@ -238,7 +237,7 @@ fn sample<'a>(model: &ProcessModel<'_>, list: &[Chosen<'a>], buckets: usize) -> 
 /// Channel, other rank, and whether it sends.
 type Transfer = (u8, u32, bool);
 
-/// Counts the transfers of the chosen operations; gives their steps: which is chosen, the transfer, the step.
+/// Counts the transfers of the chosen operations; returns their steps: index of the chosen, transfer, step.
 fn transfers(model: &ProcessModel<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transfer, Row<ProxyStep>)> {
     let tables = model.tables;
     let by_operation: BTreeMap<u64, usize> = chosen.iter().map(|one| one.operation.id).zip(0..).gather();
@@ -269,8 +268,8 @@ fn transfers(model: &ProcessModel<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize,
     steps
 }
 
-/// A group may have several launches, and which of them is an operation's is not always certain: the first is not
-/// too late.
+/// Finds the first launch of each operation's group. A group can have several launches, and the operation's own is not
+/// always certain: the first is never too late.
 fn find_launches(tables: &Tables, chosen: &mut [Chosen<'_>]) {
     let group = |launch: &Event<KernelLaunch>| (launch.parent, launch.context);
     let own = |one: &Chosen<'_>| {
@@ -290,13 +289,13 @@ fn find_launches(tables: &Tables, chosen: &mut [Chosen<'_>]) {
     }
 }
 
-/// A time before which the rank had given nothing to others: its kernel had not been launched; where no launch is
-/// known, its data had not been handed to the network.
+/// A time before which the rank had given nothing to others: its kernel had not been launched; without a known launch,
+/// its data had not been handed to the network.
 fn entered(one: &Chosen<'_>) -> Option<u64> {
     one.launched.or((one.sends > 0).then_some(one.operation.start))
 }
 
-/// A time when the rank had got everything from others, measured: its kernel had ended, or its last receive.
+/// A measured time when the rank had received everything from others: the end of its kernel or of its last receive.
 fn left(model: &ProcessModel<'_>, one: &Chosen<'_>) -> Option<u64> {
     let activity = one.activity;
     if activity.unfinished {
@@ -311,7 +310,7 @@ fn left(model: &ProcessModel<'_>, one: &Chosen<'_>) -> Option<u64> {
     [kernel, activity.proxy_last.filter(|_| one.receives > 0), on_gpu].into_iter().flatten().min()
 }
 
-/// Keeps every second, fourth, eighth … number, until there are few enough: others keep the same, or more.
+/// Keeps every second, fourth, eighth … number until few enough are left: others keep the same numbers, or more.
 fn thin<T: Ord>(rows: &mut Vec<T>, sequence: impl Fn(&T) -> u64) {
     small_sort::sort(rows);
     let mut every = 1;

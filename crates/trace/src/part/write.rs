@@ -4,9 +4,9 @@
 //! journal ─ tables ─ links ─ clocks ─ timeline ─ one location after the other ─ traces/<n>.evt ─ manifest, done
 //! ```
 //!
-//! Needs nothing of the process that recorded: it may be alive, over, or killed. All files are made in a directory
-//! inside the part and renamed into place, `done` last, so that writing can be broken off and done again at any point,
-//! by any process.
+//! Needs nothing from the process that recorded: it may be alive, finished, or killed. All files are made in a
+//! directory inside the part and renamed into place, `done` last, so that writing can be interrupted at any point and
+//! repeated by any process.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -34,14 +34,14 @@ use schema::Counts;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteOptions {
     pub deadline: Option<Instant>,
-    /// Whether the journal stays when the part is written. One that could not be read to its end stays always.
+    /// Whether the journal stays after the part is written. A journal that could not be read to its end always stays.
     pub keep_journal: bool,
-    /// Whether the process still records: then the part is what there is so far, the journal stays, and
-    /// whoever finalizes later writes it again.
+    /// Whether the process is still recording: the part then has the records so far, the journal stays, and a later
+    /// `finalize` writes the part again.
     pub provisional: bool,
-    /// Events that began before this are left out: only the clock, communicators and threads are known about that time.
+    /// Events that began before this are left out; of that time, only the clock, communicators and threads are kept.
     pub since_ticks: u64,
-    /// What of the recorded is written, and how; `None` for what the process was told.
+    /// Which records are written, and how; `None` for the options of the process.
     pub archive: Option<ArchiveOptions>,
 }
 
@@ -55,10 +55,10 @@ pub struct PartSummary {
     pub problems: Vec<String>,
 }
 
-/// What directories are called in which a part is made.
+/// Prefix of the directories in which a part is made.
 pub(crate) const STAGING: &str = ".write";
 const LOCK: &str = ".write.lock";
-/// How long to wait for another process that writes the part.
+/// How long to wait for another process that is writing the part.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 pub fn write_part(part: &Path, options: &WriteOptions, progress: &dyn Progress) -> Result<PartSummary, Error> {
@@ -66,8 +66,8 @@ pub fn write_part(part: &Path, options: &WriteOptions, progress: &dyn Progress) 
     write_locked(part, options, progress)
 }
 
-/// Locks a part: two processes that wrote it at once would take away each other's files. Says on `progress` for whom it
-/// waits.
+/// Locks a part: two processes that wrote it at once would remove each other's files. Names the holder on `progress`
+/// while waiting.
 pub(crate) fn lock(part: &Path, deadline: Option<Instant>, progress: &dyn Progress) -> Result<LockFile, Error> {
     let patience = Instant::now() + PATIENCE;
     let give_up = deadline.map_or(patience, |deadline| deadline.min(patience));
@@ -75,7 +75,7 @@ pub(crate) fn lock(part: &Path, deadline: Option<Instant>, progress: &dyn Progre
     LockFile::take(part.join(LOCK), &staging, give_up, progress)
 }
 
-/// [`write_part`] for a process that holds the lock.
+/// [`write_part`] for a caller that holds the lock.
 pub(crate) fn write_locked(part: &Path, options: &WriteOptions, progress: &dyn Progress) -> Result<PartSummary, Error> {
     let deadline = Deadline { at: options.deadline, part };
     let recording = Recording::read(part, options.since_ticks)?;
@@ -107,7 +107,7 @@ pub(crate) fn write_locked(part: &Path, options: &WriteOptions, progress: &dyn P
     };
     let manifest = builder.manifest(locations, collectives, counts);
     commit(part, &staging, &manifest, options.provisional)?;
-    // What could not be used of a damaged journal is nowhere else.
+    // The journal is the only copy of records that could not be read.
     if !options.keep_journal && !options.provisional && manifest.problems.is_empty() {
         journal_cleanup::remove(part, progress);
     }
@@ -117,7 +117,7 @@ pub(crate) fn write_locked(part: &Path, options: &WriteOptions, progress: &dyn P
 fn commit(part: &Path, staging: &Staging, manifest: &Manifest, provisional: bool) -> Result<(), Error> {
     manifest.write(&staging.path().join(MANIFEST))?;
     still_ours(&part.join(LOCK))?;
-    // Without `done` what is in place may be half of an older attempt: it goes first.
+    // Removes `done` first: without it, the files may be a mix of two attempts.
     remove_if_there(&part.join(DONE))?;
     put_in_place(staging, TRACES, part)?;
     put_in_place(staging, CALLS, part)?;

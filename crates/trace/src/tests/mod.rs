@@ -1,4 +1,4 @@
-//! What is made of records: links, timelines and statements, by streams of records with exact times.
+//! Tests of links, timelines and statements, made from streams of records with exact times.
 
 mod links;
 mod pages;

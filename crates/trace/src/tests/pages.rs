@@ -1,4 +1,4 @@
-//! Pages of `docs/` that list what tables of this crate say.
+//! Checks pages of `docs/` against tables of this crate.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use whole_plugin::{built, kinds, pages};
 
 use crate::archive::blind_spots::BLIND_SPOTS;
 
-/// The releases of the page.
+/// The releases on the page.
 const RELEASES: [u32; 12] =
     [22_304, 22_403, 22_501, 22_602, 22_605, 22_703, 22_707, 22_809, 22_907, 23_007, 23_102, 23_203];
 
@@ -40,7 +40,7 @@ fn tables() -> String {
     text
 }
 
-/// The names in a table's first column; each has something said of it.
+/// The names in a table's first column; each must have a description.
 fn names(table: &str) -> Vec<String> {
     let rows = table.lines().filter(|line| line.starts_with("| `"));
     // The first row is the heading.
@@ -55,7 +55,7 @@ fn names(table: &str) -> Vec<String> {
     rows.collect()
 }
 
-/// What is between two markers of the page of counters.
+/// The text between two markers of the page of counters.
 fn section(name: &str) -> String {
     let page = std::fs::read_to_string(built::root().join("docs/REFERENCE.md")).expect("the page is there");
     let (_, rest) = page.split_once(&format!("<!-- {name} -->\n")).expect("the first marker");
@@ -71,7 +71,7 @@ fn the_page_lists_all_counters() {
     let (of_kinds, others) = tables.split_once("\n\n").expect("two tables");
     let kinds = KindCounts::default();
     assert!(kinds.named().map(|(name, _)| name).eq(names(of_kinds)));
-    // The first is counted by the ids, not by what became of them.
+    // The first is counted by ids, not by the fate of the events.
     let counts = Counts::default();
     assert!(["STARTED"].into_iter().chain(counts.named().map(|(name, _)| name)).eq(names(others)));
 }

@@ -1,4 +1,4 @@
-//! Small streams of records with exact times, and what is built of them.
+//! Small streams of records with exact times, and the model and timeline built from them.
 
 use nccl_events::{Body, Kind, Start, StateArgs, event, state};
 use std::collections::BTreeMap;
@@ -23,10 +23,10 @@ use tables::index::index;
 pub(crate) const CONTEXT: u64 = 7 << 48 | 0xfff << 36 | 1;
 pub(crate) const FOREIGN: u64 = 9 << 48 | 0xfff << 36 | 1;
 
-/// CUPTI's clock is ahead of the host's by so much.
+/// CUPTI's clock is ahead of the host's by this much.
 pub(crate) const CUPTI_AHEAD: u64 = 1_000_000;
 
-/// A stream of records, built in the order of time.
+/// A stream of records, built in time order.
 #[derive(Default)]
 pub(crate) struct Stream {
     pub(crate) symbols: Symbols,
@@ -34,20 +34,20 @@ pub(crate) struct Stream {
     pub(crate) options: ArchiveOptions,
 }
 
-/// What is built, from, to.
+/// An interval on a location: kind, start, end.
 pub(crate) type Item = (InstanceKind, u64, u64);
 
-/// What came out: intervals by location, and the rest.
+/// The result: intervals by location, and the rest.
 pub(crate) struct Built {
     pub(crate) model: ProcessModel<'static>,
     pub(crate) counts: Counts,
-    /// Names of the threads with locations, in the order of those.
+    /// Names of the threads with locations, in the order of the locations.
     pub(crate) threads: Vec<String>,
     pub(crate) records: BTreeMap<LocationKey, Vec<Message>>,
     pub(crate) samples: BTreeMap<LocationKey, Vec<(u64, Metric, u64)>>,
     /// Location and sibling, in the order of the archive.
     pub(crate) order: Vec<(LocationKey, u32)>,
-    /// Location and sibling: what is built there, from, to.
+    /// Intervals by location and sibling.
     pub(crate) locations: BTreeMap<(LocationKey, u32), Vec<Item>>,
 }
 
@@ -80,7 +80,7 @@ impl Stream {
         self.put(0, 0, id, RecordBody::CommInit(comm))
     }
 
-    /// A started event that stops at `end`, if it does.
+    /// Adds a started event, which stops if the span has an end.
     pub(crate) fn event(&mut self, id: u64, parent: u64, span: (u64, Option<u64>), fields: Body<Symbol>) -> &mut Self {
         self.event_of(CONTEXT, id, parent, span, fields)
     }
@@ -127,7 +127,7 @@ impl Stream {
         self.event(id, parent, (span.0, Some(span.1)), coll)
     }
 
-    /// A kernel channel that the host saw in `span`, with the GPU's stamps of its start and of its stop.
+    /// A kernel channel that the host saw in `span`, with the GPU's stamps of its start and stop.
     pub(crate) fn channel(&mut self, id: u64, parent: u64, span: (u64, u64), gpu_ns: (u64, u64)) -> &mut Self {
         let args = StateArgs::GpuTime { gpu_ns: gpu_ns.1 };
         self.event(id, parent, (span.0, Some(span.1)), kernel(gpu_ns.0));
@@ -173,7 +173,7 @@ impl Stream {
         self.gpu(time, 0, GpuRecord::Clock(sample));
     }
 
-    /// A kernel of NCCL's that ran then, by the host's clock.
+    /// An NCCL kernel that ran at this time, by the host's clock.
     pub(crate) fn kernel(&mut self, (start, end): (u64, u64)) -> Kernel<Symbol> {
         Kernel {
             device: 3,
@@ -197,14 +197,14 @@ impl Stream {
         builder.finish(losses, &Removed::default(), 0)
     }
 
-    /// What the process writes about its traffic with others.
+    /// The traffic in the process's manifest.
     pub(crate) fn traffic(&mut self, losses: &Losses) -> Traffic {
         Traffic::of(&ProcessModel::of(&self.tables(losses), &self.symbols, &[], ArchiveOptions::default()))
     }
 
     pub(crate) fn build(&mut self) -> Built {
         let tables = self.tables(&Losses::default());
-        // A test looks into them as long as it runs.
+        // The model borrows the tables for as long as the test runs.
         let tables: &'static Tables = Box::leak(Box::new(tables));
         let symbols: &'static Symbols = Box::leak(Box::new(std::mem::take(&mut self.symbols)));
         let model = ProcessModel::of(tables, symbols, &[], self.options);
@@ -243,7 +243,7 @@ impl Built {
         intervals.map(|it| (it.start, it.end, it.timing, it.unfinished)).collect()
     }
 
-    /// What is on a location's first row.
+    /// The contents of a location's first row.
     pub(crate) fn location(&self, key: LocationKey) -> &[Item] {
         &self.locations[&(key, 0)]
     }
@@ -255,7 +255,7 @@ impl Built {
         (counts.seen, counts.written, counts.not_shown)
     }
 
-    /// The ids of the activities' replays, in their order.
+    /// Replay numbers of the activities, in their order.
     pub(crate) fn replays(&self) -> Vec<Option<u64>> {
         self.model.links.activities.all.iter().map(|activity| activity.replay).collect()
     }

@@ -1,4 +1,4 @@
-//! What a process says of its traffic with others: never more than is certain, and the same choice on both sides.
+//! Traffic statements of a process: never more than is certain, and the same choice on both sides.
 
 use crate::part::traffic::rows::{End, Passage, Traffic};
 use journal::format::record::RecordBody;
@@ -25,7 +25,7 @@ fn times(passages: &[Passage]) -> Vec<(u64, u64)> {
     passages.iter().map(|one| (one.entered_ns, one.left_ns)).collect()
 }
 
-/// A collective that is launched from 103 to 105 and enqueued from 106 to 107, with transfers until 150 and 160.
+/// A collective launched from 103 to 105 and enqueued from 106 to 107, with transfers until 150 and 160.
 fn with_transfers(nodes: i32, sends: bool, receives: bool) -> Traffic {
     let mut stream = on_hosts(nodes);
     stream.collective(10, 100, false);
@@ -43,7 +43,7 @@ fn left_is_measured_and_needs_a_receive() {
     let all = with_transfers(2, true, true);
     assert_eq!(all.functions, ["AllReduce"]);
     assert_eq!(times(&all.passages), [(103, 160)]);
-    // Who only sends may be done before the others have come; the end of enqueueing says nothing at all.
+    // A rank that only sends may finish before the others arrive; the end of enqueueing shows nothing.
     assert_eq!(times(&with_transfers(2, true, false).passages), [(103, 0)]);
     assert_eq!(times(&with_transfers(2, false, false).passages), [(103, 0)]);
     // Processes of one host need no comparison.
@@ -56,7 +56,7 @@ fn what_has_not_ended_is_not_left() {
     stream.collective(10, 100, false);
     stream.event(20, 13, (110, Some(150)), proxy_op(false));
     stream.event(21, 13, (110, None), proxy_op(false));
-    // It has shown a sign of life.
+    // Progress, but no stop.
     stream.state(21, 120, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
     assert_eq!(times(&said(&mut stream).passages), [(103, 0)]);
 }
@@ -84,7 +84,7 @@ fn of_several_launches_the_first_is_not_too_late() {
 
 #[test]
 fn a_root_waits_or_is_waited_for() {
-    // Rank 1: as the root, and as another.
+    // Rank 1 as the root, and as another rank.
     for (func, root, expected) in
         [("Broadcast", 1, (103, 0)), ("Broadcast", 0, (0, 160)), ("Reduce", 1, (0, 160)), ("Reduce", 0, (103, 0))]
     {
@@ -101,7 +101,7 @@ fn a_root_waits_or_is_waited_for() {
     }
 }
 
-/// A message of rank 1 to rank 0, or from it, with one step.
+/// A message from rank 1 to rank 0, or back, with one step.
 fn message(func: &str) -> Stream {
     let (mut stream, is_send) = (on_hosts(2), func != "Recv");
     let p2p =
@@ -113,7 +113,7 @@ fn message(func: &str) -> Stream {
     stream
 }
 
-/// From, to, channel and step, whether it is the sender's, when.
+/// From, to, channel and step, whether it is the sender's end, time.
 type Seen = (u32, u32, (i32, i32), bool, u64);
 
 fn ends(traffic: &Traffic) -> Vec<Seen> {
@@ -124,7 +124,7 @@ fn ends(traffic: &Traffic) -> Vec<Seen> {
 fn steps_are_sent_when_they_could_be_and_received_when_they_were() {
     let mut stream = message("Send");
     stream.state(32, 120, state::PROXY_STEP_SEND_PEER_WAIT, StateArgs::None);
-    // Told when the network may have delivered it already.
+    // Reported when the network may already have delivered the data.
     stream.state(32, 140, state::PROXY_STEP_SEND_WAIT, StateArgs::None);
     let sent = [(1, 0, (-1, -1), true, 106), (1, 0, (0, 0), true, 120)];
     assert_eq!(ends(&said(&mut stream)), sent);
@@ -137,7 +137,7 @@ fn steps_are_sent_when_they_could_be_and_received_when_they_were() {
 
 #[test]
 fn without_a_direction_or_where_some_were_lost_nothing_bounds_a_clock() {
-    // Version 1 of the interface has a number that says no direction.
+    // Version 1 of the interface reports `SendRecv`, without a direction.
     assert_eq!(said(&mut message("SendRecv")), Traffic::default());
     let mut losses = Losses::default();
     losses.starts[Kind::P2p as usize] = 1;

@@ -1,5 +1,5 @@
-//! Journals become parts, parts become an archive, and the archive says what happened: read back by our
-//! reader and by otf2-print.
+//! Journals become parts, parts become an archive, and the archive states what happened: read back by our reader and by
+//! otf2-print.
 use std::path::Path;
 
 use crate::job::{new_job, record_two_ranks, unified, write};
@@ -9,7 +9,7 @@ use nccl_events::Kind;
 use otf2::AttributeValue;
 use trace::{FinalizeOptions, PartState, WriteOptions, finalize, write_part};
 
-/// The clock of a GPU is stated with the locations that show its times, and with no others.
+/// The clock of a GPU is stated on the locations that show its times, and on no others.
 #[test]
 fn locations_of_a_gpu_state_its_clock() {
     let out: &Path = &new_job();
@@ -22,16 +22,16 @@ fn locations_of_a_gpu_state_its_clock() {
         let residual = properties.find(|(name, _)| *name == "NCCL::GPU_CLOCK::RESIDUAL_NS");
         assert_eq!(residual.is_some(), text(&definitions, location.name).starts_with("NCCL "));
         if let Some((_, AttributeValue::U64(residual_ns))) = residual {
-            // Three operations on two channels: a launch, and two callbacks of each.
+            // Three operations on two channels: a launch, and two callbacks each.
             let clock = format!("BOUNDED, residual {residual_ns} ns");
             assert!(listed.contains(&clock) && listed.contains("bounds 6 + 12"), "no {clock} in {listed}");
         }
     }
 }
 
-/// Two processes say that they are the same rank of the same communicator: a job that was started again into its own
-/// directory, or ids that NCCL gave to several communicators. The records of the later one are in a communicator of
-/// which it is a member, and the archive says that there was something.
+/// Two processes claim the same rank of the same communicator: a job was restarted in its directory, or NCCL gave an id
+/// to several communicators. The later one's records go to a communicator that it is a member of, and the archive
+/// reports the conflict.
 #[test]
 fn a_rank_that_was_claimed_before_has_a_communicator_of_its_own() {
     let out: &Path = &new_job();

@@ -1,5 +1,5 @@
-//! One event of every kind, and all that is written of it: location, region, region group, attributes and their values.
-//! The table is that of `docs/MAPPING.md` §5.
+//! One event of every kind, and everything written for it: location, region, region group, attributes and their values.
+//! The table is in `docs/MAPPING.md` §5.
 
 use nccl_events::{Body, Kind, Name, NetData, StateArgs, event, state as number};
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub(crate) fn record(out: &Path, peer: i32, size: u64) -> std::path::PathBuf {
     process.end()
 }
 
-/// A group of a broadcast and a send, launched as one plan; gives the broadcast.
+/// A group of a broadcast and a send, launched as one plan; returns the broadcast.
 fn calls(process: &mut Process) -> EventId {
     let context = process.context;
     let main = &mut process.main;
@@ -103,7 +103,7 @@ fn calls(process: &mut Process) -> EventId {
     coll
 }
 
-/// A collective of the copy engine with its parts.
+/// A copy-engine collective with its parts.
 fn copy_engine(process: &mut Process) {
     let context = process.context;
     let main = &mut process.main;
@@ -134,7 +134,7 @@ fn copy_engine(process: &mut Process) {
     main.stop(coll.get());
 }
 
-/// A step sent and one received, with what network plugins tell of them.
+/// A step sent and a step received, with the reports of network plugins.
 fn transfers(process: &mut Process, coll: EventId, peer: i32, size: u64) {
     let context = process.context;
     let proxy = &mut process.proxy;
@@ -221,7 +221,7 @@ fn proxy_thread(process: &mut Process) {
     }
 }
 
-/// Location, region group, region, attributes on ENTER, attributes on LEAVE. What a clock says is `…`.
+/// Location, region group, region, attributes on ENTER, attributes on LEAVE. Values from a clock are `…`.
 type Row = [String; 5];
 
 fn carried(definitions: &Definitions, event: &Event) -> String {

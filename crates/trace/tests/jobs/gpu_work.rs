@@ -1,4 +1,4 @@
-//! What GPUs did, in archives: rows, regions, attributes, devices, properties.
+//! GPU work in archives: rows, regions, attributes, devices, properties.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use trace::{unify, write_part};
 const MANGLED: &std::ffi::CStr = c"_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
 const DEMANGLED: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
 
-/// CUPTI's clock is ahead of CLOCK_MONOTONIC by so much.
+/// CUPTI's clock is ahead of CLOCK_MONOTONIC by this much.
 const AHEAD_NS: u64 = 5_000_000_000;
 
 fn gpu(process: &mut Process, id: u64, record: &GpuRecord<Name<'_>>) {
@@ -47,7 +47,7 @@ fn device(number: u8) -> Device<Name<'static>> {
     }
 }
 
-/// A collective by the copy engine.
+/// A collective done by the copy engine.
 fn copied(process: &mut Process) -> u64 {
     let collective = Body::CeColl(event::CeColl {
         func: Name::from_cstr(c"AllGather"),
@@ -130,7 +130,7 @@ fn written(out: &Path, devices: [u8; 2]) -> Archive {
     open(out)
 }
 
-/// A region with what it carried when it was entered, from, to.
+/// A region with its ENTER attributes, and its span.
 type Region = (String, BTreeMap<String, String>, (u64, u64));
 
 fn row(archive: &Archive, name: &str) -> Vec<Region> {
@@ -220,7 +220,7 @@ fn kernels_are_on_the_streams_of_their_gpus() {
         panic!("{copies:?}");
     };
     assert_eq!(region, "memcpy PtoP");
-    // Two readings of a clock make a line that rounds.
+    // A line through two clock readings rounds.
     assert!((end - start).abs_diff(1000) <= 5, "{start} {end}");
     let expected = [
         ("cuda.copies", "2"),
@@ -278,7 +278,7 @@ fn a_device_that_two_processes_use_is_one_device() {
     print(out);
 }
 
-/// What the archive of two ranks does not show, where CUDA said this of the device of each.
+/// The blind spots of an archive of two ranks, given CUDA's reports about their devices.
 fn blind_spots(devices: [Option<Device<Name<'static>>>; 2]) -> String {
     let out: &Path = &new_job();
     for (rank, device) in (0..).zip(devices) {

@@ -35,7 +35,7 @@ pub(crate) fn open(out: &Path) -> Archive {
     Archive::open(&out.join(ANCHOR)).expect("the archive opens")
 }
 
-/// The archive of the parts that are written.
+/// The archive of the written parts.
 pub(crate) fn unified(out: &Path) -> Archive {
     unify(out, &()).expect("the archive is written");
     open(out)

@@ -1,4 +1,4 @@
-//! Who unifies at the end of a job: one process, the last.
+//! Only one process, the last, unifies at the end of a job.
 
 use std::path::Path;
 

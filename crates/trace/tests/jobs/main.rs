@@ -1,5 +1,4 @@
-//! From journals to archives, with real files: jobs of a few processes, written by the recording half's
-//! own writer.
+//! From journals to archives with real files: jobs of a few processes, written with the recorder's own writer.
 
 mod archive;
 mod every_kind;

@@ -1,4 +1,4 @@
-//! Archives are written anew with other options, and metrics are read by others.
+//! Archives are rewritten with other options, and other readers read the metrics.
 use std::path::{Path, PathBuf};
 
 use crate::job::{KEEP, contents, new_job, open, record_two_ranks};

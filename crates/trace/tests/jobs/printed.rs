@@ -1,4 +1,4 @@
-//! What `nccl-otf2 print` says of a journal with records about GPUs.
+//! The output of `nccl-otf2 print` for a journal with records about GPUs.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Steps that are sent, as puts into the memory of the peer.
+//! Sending steps as puts into the peer's memory.
 
 use otf2::{Event, EventKind, LocationRef};
 use trace::write_part;

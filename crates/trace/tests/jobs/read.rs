@@ -1,4 +1,4 @@
-//! Reads archives back: by our reader, by otf2-print and by the Python package.
+//! Reads archives back with our reader, otf2-print and the Python package.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ pub(crate) fn events(archive: &Archive) -> BTreeMap<LocationRef, Vec<Event>> {
     events
 }
 
-/// otf2-print takes every warning for an error; the Python package and `nccl-otf2 print` read the same as it.
+/// otf2-print treats every warning as an error; the Python package and `nccl-otf2 print` must read the same.
 pub(crate) fn print(out: &Path) -> String {
     let output = Command::new("otf2-print").args(["-Werror", "-G"]).arg(out.join(ANCHOR)).output();
     match output {
@@ -62,7 +62,7 @@ pub(crate) fn value(definitions: &Definitions, value: &AttributeValue) -> String
     }
 }
 
-/// What an event carries, by name.
+/// The attributes of an event, by name.
 pub(crate) fn attributes(definitions: &Definitions, event: &Event) -> BTreeMap<String, String> {
     let name = |attribute| text(definitions, definitions.attributes[attribute].name).to_owned();
     event.attributes.iter().map(|(attribute, of)| (name(attribute), value(definitions, of))).collect()

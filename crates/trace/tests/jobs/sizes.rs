@@ -1,5 +1,5 @@
-//! Communicators whose size nobody tells: up to version 3 of the interface `init` says nothing of the communicator, and
-//! each process has only its own ranks and their peers. What the members of a collective say of its bytes fits together
+//! Communicators of unknown size: up to version 3 of the interface `init` does not describe the communicator, and each
+//! process knows only its own ranks and their peers. The bytes that the members of a collective state must fit together
 //! all the same.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use otf2::{CollectiveOp, EventKind};
 const RANKS: u32 = 3;
 const ROOT: i32 = 1;
 
-/// A process of one rank; nobody sees the others.
+/// A process of one rank, which does not see the others.
 fn record(out: &Path, rank: u32) {
     let who = Who { rank, ranks: RANKS, in_environment: true };
     let mut process = Process::begin(out, who);
@@ -66,7 +66,7 @@ fn ranks_that_do_not_know_each_other_agree_on_bytes() {
             of.push((collective.bytes_sent, collective.bytes_received));
         }
     }
-    // By rank; those of N = 1 in the convention of communicators whose size is known.
+    // By rank; the expected bytes are those of N = 1 for communicators of known size.
     let expected = [
         (CollectiveOp::Allgather, [(4000, 4000); 3]),
         (CollectiveOp::Allreduce, [(4000, 4000); 3]),
@@ -75,6 +75,6 @@ fn ranks_that_do_not_know_each_other_agree_on_bytes() {
     ];
     assert_eq!(bytes, expected.map(|(op, of)| (format!("{op:?}"), of.to_vec())).into());
     assert_eq!(archive.property("NCCL::COUNT::SIZES_UNKNOWN"), Some("12"));
-    // The judge of bytes looks at these too.
+    // The checker of bytes reads these archives, too.
     whole_plugin::archive::Archive::open(out).sound();
 }

@@ -36,7 +36,7 @@ fn lines_between_and_beyond_the_samples() {
 
 #[test]
 fn one_sample_places_nothing() {
-    // Nor do two at the same time, or a clock that stands.
+    // Neither do two samples at the same time, or a stopped clock.
     for samples in [&[][..], &[(SECOND, EPOCH)], &[(5, EPOCH), (5, EPOCH + 1)], &[(5, EPOCH), (9, EPOCH)]] {
         assert_eq!(clock(samples).place(EPOCH), None);
     }
@@ -56,7 +56,7 @@ fn what_was_set_forwards_is_found_again() {
     assert_eq!(at(SECOND + SECOND / 4), Some(2 * SECOND + SECOND / 4));
     let late = 2 * SECOND + step - SECOND / 4;
     assert_eq!(at(late), Some(3 * SECOND - SECOND / 4));
-    // It never showed that.
+    // The clock never showed this time.
     assert_eq!(at(6 * SECOND), None);
     assert_eq!((clock.quality.steps, clock.quality.largest_step_ns), (1, step));
 }
@@ -74,7 +74,7 @@ fn what_was_set_back_is_placed_only_where_it_is_sure() {
     let at = |gpu_ns| host_ns(&clock, EPOCH + gpu_ns);
     assert_eq!(at(SECOND / 2), Some(SECOND + SECOND / 2));
     assert_eq!(at(3 * SECOND), Some(4 * SECOND + back));
-    // Shown before it was set, and after.
+    // Shown before the clock was set, and again afterwards.
     assert_eq!(at(2 * SECOND - 50_000_000), None);
     assert_eq!(clock.quality.steps, 1);
 }

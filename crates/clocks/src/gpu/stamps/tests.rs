@@ -9,8 +9,8 @@ fn bounds(lower: &[Pair], upper: &[Pair]) -> StampBounds {
 
 #[test]
 fn the_middle_of_the_bounds() {
-    // Offsets: −900 and −700 from below, −500 and −400 from above; the stamps are 10 apart. One step of 10 ns may lie
-    // between a stamp and its event: the lower bound is −710.
+    // Offsets: −900 and −700 from below, −500 and −400 from above; the stamps are 10 apart. An event can be up to one
+    // step of 10 ns after its stamp: the lower bound is −710.
     let clock = bounds(&[(1000, 100), (1010, 310)], &[(1000, 500), (1020, 620)]).clock();
     let quality = &clock.quality;
     assert_eq!(quality.calibration, GpuCalibration::Bounded);
@@ -49,11 +49,11 @@ const BEGIN_NS: u64 = 8_993_953_000_000_000;
 const GPU_AHEAD_NS: u64 = 1_761_621_481_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A timer that drifts at another pace in each of these times, one after the other: how long, and by how many ns in a
-/// second it is too fast. The last goes on.
+/// A timer that drifts differently in consecutive intervals: length, and how many ns per second it is too fast. The
+/// last rate continues.
 type Paces = [(u64, i64)];
 
-/// The stamp of something that happens so long after the beginning.
+/// The stamp of an event at this time after the beginning.
 fn stamp(paces: &Paces, after_ns: u64, step_ns: u64) -> u64 {
     let mut left = after_ns;
     let mut ahead = 0_i128;
@@ -67,8 +67,8 @@ fn stamp(paces: &Paces, after_ns: u64, step_ns: u64) -> u64 {
     exact - exact % step_ns
 }
 
-/// Kernels all the time, with delays of launch, run and callback. Returns the bounds, and the stamps with their true
-/// host times.
+/// Kernels at regular intervals, with delays of launch, run and callback. Returns the bounds, and the stamps with their
+/// true host times.
 fn run(paces: &Paces, delays: &[(u64, u64, u64)], step_ns: u64) -> (StampBounds, Vec<Pair>) {
     let length: u64 = paces.iter().map(|pace| pace.0).sum();
     let apart = length / delays.len() as u64;
@@ -90,7 +90,7 @@ fn worst(clock: &GpuClock, stamps: &[Pair]) -> u64 {
     stamps.iter().map(|&(gpu_ns, host_ns)| clock.host_ns(gpu_ns).abs_diff(host_ns)).max().unwrap_or(0)
 }
 
-/// Regular delays of some µs to some ten µs.
+/// Reproducible delays of some µs to some ten µs.
 fn delays(number: u64) -> Vec<(u64, u64, u64)> {
     let delay = |seed: u64| 5_000 + seed % 40_000;
     (0..number).map(|at| (delay(at * 7_919), 40_000, delay(at * 104_729))).collect()
@@ -123,7 +123,7 @@ fn a_timer_that_changes_its_pace_bends_there() {
         let after = (bend.0 - first.0).abs_diff(60 * i128::from(SECOND_NS));
         assert!(after < 2 * u128::from(SECOND_NS), "{clock:?}");
     }
-    // A straight line would be off by 1.5 ms, a constant by twice that and more.
+    // A straight line would be off by 1.5 ms, a constant by more than twice that.
     assert!(clock.quality.residual_ns < 60_000, "{clock:?}");
     assert!(worst(&clock, &stamps) <= clock.quality.residual_ns, "{clock:?}");
 }
@@ -163,7 +163,7 @@ proptest! {
             _ => return Err(TestCaseError::fail(format!("{clock:?}"))),
         };
         prop_assert_eq!(clock.quality.lines > 1, is_bent);
-        // The residual of a line holds where the truth is a line.
+        // The residual of a line is only valid if the truth is a line.
         let worst = worst(&clock, &stamps);
         let holds = is_bent || paces.len() == 1;
         prop_assert!(!holds || worst <= clock.quality.residual_ns, "{} ns off, {:?}", worst, clock);

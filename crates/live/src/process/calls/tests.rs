@@ -3,7 +3,7 @@ use super::*;
 const CONTEXT: u32 = 0;
 const THREAD: u32 = 7;
 
-/// A group with so many calls.
+/// A group with `count` calls.
 fn group(calls: &mut Calls, id: u64, count: u64) {
     calls.start_group(id, id, 1);
     for call in id + 1..=id + count {
@@ -16,7 +16,7 @@ fn launch(calls: &mut Calls, id: u64, group: u64) {
     calls.stop_launch(id, id);
 }
 
-/// An operation of a call is reported in a plan. Times are ids.
+/// An operation of a call is reported in a plan. Times equal ids.
 fn arrange(calls: &mut Calls, call: u64, start: u64, plan: u64) -> OfCall {
     calls.arrange(call, start, (CONTEXT, THREAD, plan)).0
 }
@@ -61,7 +61,7 @@ fn a_launch_has_the_group_of_one_operation() {
     assert!(is_empty(&calls), "{calls:?}");
 }
 
-/// What a rank sends to itself in place has calls without operations. Captured calls are replayed at any time.
+/// An in-place transfer of a rank to itself has calls without operations. Captured calls can be replayed at any time.
 #[test]
 fn calls_are_kept_as_long_as_operations_may_come() {
     let mut calls = Calls::default();

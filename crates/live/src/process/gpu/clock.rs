@@ -1,21 +1,21 @@
-//! The GPU's timer on the host's clock, by the last bounds of a communicator rank.
+//! The GPU's timer on the host's clock, from the latest bounds of a communicator rank.
 //!
-//! A kernel is placed by bounds of its own and of those before it. When the clock is fitted anew depends on kernels
-//! alone, so that times do not depend on when they are asked for.
+//! A kernel is placed by its own bounds and earlier ones. Only kernels decide when the clock is fitted again, so that
+//! times do not depend on when they are queried.
 
 use std::collections::VecDeque;
 
 use clocks::gpu::stamps::StampBounds;
 use clocks::gpu::{GpuCalibration, GpuClock};
 
-/// The most bounds that are kept from either side.
+/// Limit on the bounds that are kept on either side.
 const MOST_BOUNDS: usize = 64;
-/// The clock is fitted anew after each of the `FIRST` operations, then after every `OPERATIONS`, or at `MOST_AGE_NS`.
+/// The clock is fitted after each of the `FIRST` operations, then after every `OPERATIONS`, or after `MOST_AGE_NS`.
 const FIRST: u64 = 16;
 const OPERATIONS: u64 = 64;
 const MOST_AGE_NS: u64 = 1_000_000_000;
 
-/// Stamps with host times in ns that they were not before, or not after.
+/// Pairs of a stamp and a host time in ns: the stamp was not before (`lower`) or not after (`upper`) that time.
 #[derive(Debug, Default)]
 pub(crate) struct RecentBounds {
     lower: VecDeque<(u64, u64)>,
@@ -33,7 +33,7 @@ fn keep(bounds: &mut VecDeque<(u64, u64)>, bound: Option<(u64, u64)>) {
 }
 
 impl RecentBounds {
-    /// An operation of which the kernel began at this stamp; operations come in their order.
+    /// Adds an operation whose kernel began at this stamp. Operations must come in order.
     pub(crate) fn add(&mut self, gpu_ns: u64, not_before: Option<(u64, u64)>, not_after: Option<(u64, u64)>) {
         keep(&mut self.lower, not_before);
         keep(&mut self.upper, not_after);
@@ -56,7 +56,7 @@ impl RecentBounds {
         &self.clock
     }
 
-    /// How far off its times can be; none where only one side is known.
+    /// Largest error of the times; `None` if only one side is bounded.
     pub(crate) fn error_ns(&self) -> Option<u64> {
         let quality = &self.clock.quality;
         let is_bounded = matches!(quality.calibration, GpuCalibration::Bounded | GpuCalibration::Piecewise);

@@ -11,7 +11,7 @@ use crate::process::operations::{Operations, widen};
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Channel {
-    /// 0 before its start was read.
+    /// 0 until the start is read.
     start: u64,
     operation: u64,
     context: u32,
@@ -19,12 +19,12 @@ struct Channel {
     is_awaited: bool,
     gpu_start_ns: u64,
     gpu_stop_ns: u64,
-    /// When the state that brings the stop's stamp came.
+    /// When the state with the stop's stamp came.
     reported: u64,
     stop: u64,
 }
 
-/// How many believed kernels of a channel new ones are compared with.
+/// How many trusted kernels of a channel are kept to compare new ones with.
 const BELIEVED: usize = 8;
 
 /// A kernel channel that ended. Times are ticks.
@@ -38,11 +38,11 @@ struct Ended {
     is_judged: bool,
 }
 
-/// What ran on a channel, with stamps that are plausible by themselves.
+/// The works of a channel, with stamps that are plausible on their own.
 #[derive(Debug, Default)]
 struct Ring {
     coming: Vec<(Ended, (u64, u64))>,
-    /// Those that are judged, and the last ones that were believed, in the order of launches.
+    /// Works to be judged, and the last trusted ones, in launch order.
     works: Vec<Work<Ended>>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Bound {
 pub(crate) struct Kernels {
     all: FxHashMap<u64, Channel>,
     rings: BTreeMap<(u32, u8), Ring>,
-    /// What bounds the GPUs' clocks from above, since this was last looked at.
+    /// Upper bounds for the GPUs' clocks, since they were last taken.
     pub(crate) bounds: Vec<Bound>,
     pub(crate) late: u64,
 }
@@ -102,7 +102,7 @@ impl Kernels {
         self.all.get_mut(&id)
     }
 
-    /// NCCL reports when the GPU ended it.
+    /// NCCL reports when the GPU ended the channel.
     pub(crate) fn gpu_stopped(&mut self, id: u64, ticks: u64, gpu_ns: u64, seen: &Seen) {
         if let Some(channel) = self.get(id, seen)
             && channel.gpu_stop_ns == 0
@@ -135,8 +135,8 @@ impl Kernels {
         }
     }
 
-    /// Judges the stamps that were reported in a span of 2^`shift` ticks when all threads were read up to the end of
-    /// the next span. Spans are the same whenever they are read, and so is what is believed.
+    /// Judges the stamps reported in a span of 2^`shift` ticks once all threads were read up to the end of the next
+    /// span. Spans do not depend on when they are read, so neither does the verdict.
     pub(crate) fn judge(&mut self, until: u64, shift: u32, operations: &mut Operations) {
         for ring in self.rings.values_mut() {
             while let Some(span) = ring.first_span(shift).filter(|span| span + 2 <= until >> shift) {

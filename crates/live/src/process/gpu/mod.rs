@@ -1,4 +1,4 @@
-//! GPUs: NCCL's kernel channels, the timer that they are stamped with, and what GPUs report by themselves.
+//! GPUs: NCCL's kernel channels, the timer of their stamps, and the GPUs' own reports.
 
 mod clock;
 mod kernels;

@@ -1,4 +1,4 @@
-//! Times of launches by CUPTI and by CUDA events.
+//! Times of launches from CUPTI and from CUDA events.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::process::clock::ProcessClock;
 use crate::process::kept::Kept;
 
-/// A clock is fitted to this many samples. More are kept, and times of launches: what is summed up is seconds old.
+/// A clock is fitted to this many samples. More of them and launch times are kept: sums come seconds later.
 const SAMPLES: usize = 64;
 const MOST_SAMPLES: usize = 256;
 const MOST_LAUNCHES: usize = 1 << 12;
@@ -22,7 +22,7 @@ type ClockKey = (GpuClock, u32);
 #[derive(Clone, Copy, Debug)]
 struct Span {
     clock: ClockKey,
-    /// How many samples of the clock were read before.
+    /// How many samples of the clock were read before the span.
     samples: u64,
     start_ns: u64,
     end_ns: u64,
@@ -45,7 +45,7 @@ struct Ran {
 struct Clock {
     samples: VecDeque<(u64, ClockSample)>,
     all: u64,
-    /// The clock by the samples up to this number.
+    /// The clock fitted to the samples up to this number.
     fitted: (u64, SampleClock),
 }
 
@@ -58,7 +58,7 @@ impl Clock {
         }
     }
 
-    /// Places a span by samples up to the first one after it: times do not depend on when they are asked for.
+    /// Places a span with samples up to the first one after it, so that times do not depend on when they are queried.
     fn place(&mut self, span: &Span, host: &ProcessClock) -> Option<(Placed, Placed)> {
         let until = self.all.min(span.samples + 1);
         if self.fitted.0 != until {
@@ -88,7 +88,7 @@ impl GpuWork {
                 self.clocks.entry((sample.clock, sample.ordinal)).or_default().add(ticks, *sample);
                 return;
             }
-            // One clock of CUPTI is that of all devices.
+            // CUPTI has one clock for all devices.
             GpuRecord::Kernel(it) => ((GpuClock::Cupti, ALL_DEVICES), it.start_ns, it.end_ns, 0),
             GpuRecord::Copy(it) => ((GpuClock::Cupti, ALL_DEVICES), it.start_ns, it.end_ns, 0),
             GpuRecord::LaunchTime(it) => {
@@ -96,7 +96,7 @@ impl GpuWork {
             }
             _ => return,
         };
-        // One that still runs has no end.
+        // A running kernel has no end.
         if launch != 0 && start_ns != 0 && end_ns != 0 {
             let samples = self.clocks.get(&clock).map_or(0, |clock| clock.all);
             let span = Span { clock, samples, start_ns, end_ns, uncertainty_ns };
@@ -119,7 +119,7 @@ impl GpuWork {
         self.launches.get(launch).is_some()
     }
 
-    /// Whether the time of a launch, or the next sample of its clock, is expected and did not come yet.
+    /// Whether the time of a launch, or the next sample of its clock, is still expected.
     pub(crate) fn awaits(&self, launch: u64) -> bool {
         let Some(ran) = self.launches.get(launch) else {
             return !self.clocks.is_empty();
@@ -128,7 +128,7 @@ impl GpuWork {
         spans.any(|span| self.clocks.get(&span.clock).is_some_and(|clock| clock.all <= span.samples))
     }
 
-    /// When a launch ran, with the error. `is_shared`: whether it ran several operations.
+    /// When a launch ran, with the error. `is_shared`: whether the launch ran several operations.
     pub(crate) fn ran(&mut self, launch: u64, is_shared: bool, host: &ProcessClock) -> Option<(Interval, u64)> {
         let ran = self.launches.get(launch)?;
         let by_cupti = ran.by_cupti.map(|span| (span, Timing::Cupti));

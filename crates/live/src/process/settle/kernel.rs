@@ -1,4 +1,4 @@
-//! The operations of a kernel enter the sums together: the times of some are known from others.
+//! Sums up the operations of a kernel together: some get their times from others.
 
 use job::interval::{Interval, Known, share_kernel};
 use journal::reader::Symbols;
@@ -13,18 +13,18 @@ use crate::sums::{EndedOperation, Member, Sums};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {
     pub(super) enqueued: u64,
-    /// The launch plan (one kernel); 0: unknown.
+    /// The launch plan (one kernel); 0 if unknown.
     pub(super) plan: u64,
     pub(super) start: u64,
     pub(super) id: u64,
     pub(super) has_ended: bool,
     pub(super) has_times: bool,
-    /// Whether children are not to be expected.
+    /// Whether no children are expected.
     pub(super) is_alone: bool,
     pub(super) last: u64,
 }
 
-/// An operation that ended, with its launch where that is known.
+/// An operation that ended, with its launch if known.
 struct Ended {
     id: u64,
     operation: Operation,
@@ -38,24 +38,24 @@ impl Ended {
         self.launch.filter(|_| self.call.is_first)
     }
 
-    /// The id that GPU times refer to: of its launch, or its own where copy engines work.
+    /// The id that GPU times refer to: the launch's, or the operation's own if copy engines do the work.
     fn timed(&self) -> Option<u64> {
         if self.started.is_by_copy_engines { Some(self.id) } else { Some(self.own_launch()?.id) }
     }
 }
 
 impl OpenEvents {
-    /// Whether times of a kernel by its GPU are still to come.
+    /// Whether GPU times of a kernel are still expected.
     pub(super) fn awaits_gpu(&self, at: u32, kernel: &[Task]) -> bool {
         self.gpu.times_launches() && self.timed(at, kernel).flatten().any(|id| self.gpu.awaits(id))
     }
 
-    /// Whether the GPU timed all operations of a kernel, which therefore have ended.
+    /// Whether the GPU timed all operations of a kernel, which have therefore ended.
     pub(super) fn has_run(&self, at: u32, kernel: &[Task]) -> bool {
         self.gpu.times_launches() && self.timed(at, kernel).all(|id| id.is_some_and(|id| self.gpu.has_timed(id)))
     }
 
-    /// By operation: the id that GPU times refer to, of its launch or its own where copy engines work.
+    /// For each operation, the id that GPU times refer to: the launch's, or its own if copy engines do the work.
     fn timed(&self, at: u32, kernel: &[Task]) -> impl Iterator<Item = Option<u64>> {
         let mut launches = None;
         kernel.iter().map(move |task| {
@@ -82,7 +82,7 @@ impl OpenEvents {
                 continue;
             };
             calls.push(call);
-            // Put into a graph, it did not run.
+            // Captured in a graph, the operation did not run.
             if !call.is_at_capture {
                 let launches = launches.get_or_insert_with(|| self.calls.launches(task.plan, &call, at));
                 ended.push(Ended { id: task.id, operation, started, call, launch: launches.of(task.start, &call) });
@@ -93,14 +93,14 @@ impl OpenEvents {
         self.calls.end_kernel(kernel.first().map_or(0, |task| task.plan), at, calls.into_iter());
     }
 
-    /// No kernel began before its launch, or ended after its end was reported.
+    /// Bounds the GPU's clock: no kernel began before its launch, or ended after its end was reported.
     fn bound_gpu_clock(&mut self, at: u32, ended: &[Ended]) {
         let Some(context) = self.contexts.get_mut(at) else {
             return;
         };
         for it in ended {
             if let Some((gpu_ns, _)) = it.operation.gpu {
-                // A graph was launched long before, or nobody knows when.
+                // A graph's launch was captured long before, or is unknown.
                 let launched = it.launch.map(|launch| launch.start);
                 let earliest = if it.call.is_captured { Some(it.started.start) } else { launched };
                 let not_before = earliest.map(|earliest| (gpu_ns, self.clock.ns(earliest)));
@@ -129,7 +129,7 @@ impl OpenEvents {
             let span = |(from, to): (u64, u64), ns: &dyn Fn(u64) -> u64| (ns(from), ns(to));
             let ns = |ticks| self.clock.ns(ticks);
             let clock = context.gpu.clock();
-            // The clock is not asked for what would not count.
+            // Reads the clock only for the time that counts.
             let known = match (operation.gpu, operation.kernel_on_host) {
                 (Some(gpu), _) => {
                     Known { kernel: Some(span(gpu, &|gpu_ns| clock.host_ns(gpu_ns))), ..Known::default() }
@@ -167,7 +167,7 @@ impl OpenEvents {
         }
     }
 
-    /// A send or receive may be one of those that a collective is made of.
+    /// Adds a send or receive to its derived collective, if there is one.
     fn add_to_derived(&mut self, it: &Ended, interval: Interval, symbols: &Symbols) {
         let Details::PointToPoint { peer } = it.started.details else {
             return;
@@ -183,7 +183,7 @@ impl OpenEvents {
         }
     }
 
-    /// Sums up collectives that were made of sends and receives, of which nothing came since then; all at the end.
+    /// Sums up derived collectives without records since `before`; at the end of a process, all.
     pub(super) fn settle_derived(&mut self, before: u64, sums: &mut Sums, symbols: &Symbols) {
         let has_open = |group| before != u64::MAX && self.calls.has_open(group);
         for (group, execution) in self.derived.take(before, has_open) {

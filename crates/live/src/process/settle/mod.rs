@@ -1,8 +1,8 @@
 //! Aggregates completed operations and steps.
 //!
-//! NCCL stops an operation when it is enqueued; its children come when it runs, and none is marked as the last.
-//! So an operation is over when every part that began has ended and nothing came for a while. Where NCCL reports of
-//! others of the communicator when they ran, one of which it reported nothing is over when a later one is.
+//! NCCL stops an operation when it is enqueued; its children come when it runs, and none is marked as the last. So an
+//! operation is over when every part that began has ended and no record came for a while. If NCCL reports times for
+//! other operations of the communicator, an operation without times is over when a later one with times is.
 
 mod kernel;
 
@@ -14,18 +14,18 @@ use self::kernel::Task;
 use super::open::OpenEvents;
 use crate::sums::{Connection, EndedStep, Sums};
 
-/// The most steps that are kept of contexts that are not identified yet.
+/// Limit on the steps kept for contexts that are not identified yet.
 const MOST_UNKNOWN: usize = 1 << 14;
-/// How many times the settle time to wait for an earlier operation.
+/// How many settle times to wait for an earlier operation.
 const FOR_EARLIER: u64 = 4;
-/// The same for an operation's children, where others have some, and where they may.
+/// Settle times to wait for an operation's children: if others had children, and if none had but some may.
 const FOR_CHILDREN: u64 = 60;
 const FOR_FIRST_CHILDREN: u64 = 5;
 const FOR_GPU: u64 = 3;
-/// A clock pair can be recorded so long after it was read; events since then wait for it.
+/// A clock pair may be recorded this long after it was read; events since then wait for it.
 const FOR_CLOCK_PAIRS_NS: u64 = 300_000_000;
 
-/// Up to when all records were read.
+/// The time up to which all records were read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Until {
     Ticks(u64),
@@ -51,7 +51,7 @@ impl KernelState {
 }
 
 impl OpenEvents {
-    /// Aggregates what is complete. `owner` is the process by its number, and its part.
+    /// Aggregates what is complete. `owner` is the number of the process, and its part.
     pub(crate) fn settle(&mut self, until: Until, sums: &mut Sums, symbols: &Symbols, owner: (usize, &str)) {
         self.clock.update(self.before_clock_pairs(until));
         self.arrange(until);
@@ -68,7 +68,7 @@ impl OpenEvents {
         self.settle_derived(self.before(until, FOR_EARLIER), sums, symbols);
     }
 
-    /// The ticks that many settle times ago.
+    /// The ticks `times` settle times ago.
     fn before(&self, until: Until, times: u64) -> u64 {
         match until {
             Until::End => u64::MAX,
@@ -83,7 +83,7 @@ impl OpenEvents {
         }
     }
 
-    /// Links operations with their calls; every record that a link needs was read.
+    /// Links operations with their calls once every record that a link needs has been read.
     fn arrange(&mut self, until: Until) {
         let until = self.before(until, 0);
         for (place, context) in (0..).zip(&mut self.contexts.all) {
@@ -211,7 +211,7 @@ impl OpenEvents {
         for (number, (tasks, kernel)) in kernels.iter().enumerate() {
             let is_timed = kernel.has_times || kernel.is_alone || number < last_timed;
             let before = if is_timed { quiet } else { quiet_without_children };
-            // A stop may be lost of what the GPU saw end.
+            // If the GPU reports the end, a missing stop was lost.
             let has_ended = kernel.has_ended || kernel.last < quiet_without_stop && self.has_run(at, tasks);
             let is_quiet = has_ended && kernel.last < before;
             let waits_for_gpu = || is_timed && kernel.last >= quiet_without_gpu && self.awaits_gpu(at, tasks);

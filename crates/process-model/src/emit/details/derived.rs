@@ -1,4 +1,4 @@
-//! What is known about a collective that NCCL makes of sends and receives.
+//! Attributes of collectives that NCCL makes of sends and receives.
 
 use super::Details;
 use crate::links::derived::DerivedCall;
@@ -16,7 +16,7 @@ impl Details<'_, '_> {
         }
     }
 
-    /// It has ended when all its calls have.
+    /// The call has ended when all its sends and receives have.
     pub(super) fn derived_call_result(&mut self, at: u32) -> otf2::Result<()> {
         let model = self.model;
         let call = model.links.derived.calls.get(index(at));
@@ -41,7 +41,7 @@ impl Details<'_, '_> {
         self.some(attribute::UserTag, user_tag)
     }
 
-    /// The collective as it ran, by its first activity.
+    /// The collective as it ran, identified by its first activity.
     pub(super) fn derived(&mut self, leader: u32) -> otf2::Result<()> {
         let model = self.model;
         let Some((collective, call)) = model.links.derived.of_member(leader) else {
@@ -65,14 +65,14 @@ impl Details<'_, '_> {
         };
         self.some(attribute::Unfinished, interval.unfinished)?;
         if collective.missing > 0 {
-            // Those may have ended later: a bandwidth would be made up.
+            // The missing members may have ended later, so a bandwidth would be invented.
             return self.add(attribute::MembersMissing, collective.missing);
         }
         let bytes = model.meanings.bytes(call.count, call.datatype);
         self.bandwidths(Some(call.pattern.collective()), bytes, call.ranks, interval)
     }
 
-    /// What is known about a collective or point-to-point operation when it has ended.
+    /// Attributes of a collective or point-to-point operation that are known when it ends.
     pub(super) fn operation_result(&mut self, at: u32) -> otf2::Result<()> {
         let model = self.model;
         let Some(activity) = model.links.activity(at) else {
@@ -88,7 +88,7 @@ impl Details<'_, '_> {
             return Ok(());
         }
         let operation = model.tables.operation(activity.operation);
-        // Without the number of ranks a bandwidth would be made up.
+        // Without the number of ranks, a bandwidth would be invented.
         let Some(member) = model.member_of(&operation).filter(|member| member.knows_ranks) else {
             return Ok(());
         };
@@ -97,7 +97,7 @@ impl Details<'_, '_> {
         self.bandwidths(collective, bytes, member.ranks, interval)
     }
 
-    /// What a collective of `bytes` a rank reached, where it is known when it ran.
+    /// The bandwidths of a collective of `bytes` per rank, if its interval is known.
     pub(super) fn bandwidths(
         &mut self,
         collective: Option<Collective>,

@@ -1,4 +1,4 @@
-//! The attributes of kernels and copies, of what leads from launches to them, and of what network plugins did.
+//! Attributes of kernels and copies, of the launches that lead to them, and of the work of network plugins.
 
 use super::Details;
 use crate::links::gpu_work::{What, names};
@@ -21,7 +21,7 @@ impl Details<'_, '_> {
         }
     }
 
-    /// What CUPTI was to tell with the work of a launch or a copy-engine collective, where it did.
+    /// The external correlation id that CUPTI reported with the work of a launch or copy-engine collective, if it did.
     pub(super) fn external(&mut self, launch: EventRow) -> otf2::Result<()> {
         let model = self.model;
         let joined = Some(launch).filter(|&launch| model.links.gpu.is_joined(launch));
@@ -68,7 +68,7 @@ impl Details<'_, '_> {
         self.some(attribute::GraphNode, copy.graph_node)
     }
 
-    /// What the network plugin said when it began; as numbers, because their meaning is the plugin's.
+    /// What the network plugin reported at the start, as numbers: only the plugin knows their meaning.
     pub(super) fn net_plugin(&mut self, fields: &NetPlugin) -> otf2::Result<()> {
         self.add(attribute::PluginId, fields.id.cast_unsigned())?;
         match fields.data {

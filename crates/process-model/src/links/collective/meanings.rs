@@ -1,11 +1,11 @@
-//! What the strings of a journal mean: the same few come with every operation, so each is looked into once.
+//! Meanings of the strings in a journal. Every operation repeats the same few, so each is interpreted once.
 
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::collective::{Collective, Function, element_bytes};
 use tables::index::index;
 
-/// What a string means where it names a data type or a function.
+/// The meaning of a string that names a data type or a function.
 #[derive(Clone, Copy, Debug, Default)]
 struct Meaning {
     element_bytes: u64,

@@ -1,4 +1,4 @@
-//! What a part's manifest says about GPUs.
+//! GPU fields of a part's manifest.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use small_sort::Gather;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GpuWorkDefinition {
-    /// How their work was recorded at last: `off`, `cupti`, `events`; empty where the journal does not say.
+    /// The way GPU work was last recorded: `off`, `cupti`, `events`; empty if the journal has no notice.
     pub backend: String,
-    /// What was decided and what went wrong, in order.
+    /// Decisions and failures of GPU recording, in order.
     pub notices: Vec<String>,
-    /// Numbers by name, see [`schema::GpuCounts`]; what is 0 is left out.
+    /// Counts by name, see [`schema::GpuCounts`]; zeros are left out.
     pub counts: BTreeMap<String, u64>,
     pub clocks: Vec<SampleClockDefinition>,
     pub devices: Vec<DeviceDefinition>,
@@ -28,7 +28,7 @@ pub struct GpuWorkDefinition {
 pub struct SampleClockDefinition {
     /// `cupti` or `events`.
     pub clock: String,
-    /// Which device's; `None` for all.
+    /// The device that the clock is for; `None` for all.
     pub ordinal: Option<u32>,
     #[serde(flatten)]
     pub quality: SampleQuality,
@@ -37,16 +37,16 @@ pub struct SampleClockDefinition {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceDefinition {
-    /// CUDA's number for it in this process.
+    /// CUDA's device number in this process.
     pub ordinal: u32,
     pub name: String,
-    /// As `nvidia-smi` writes it; empty where it is not known.
+    /// As `nvidia-smi` writes it; empty if unknown.
     pub uuid: String,
-    /// Domain, bus and device: `0000:41:00.0`; empty where they are not known.
+    /// Domain, bus and device: `0000:41:00.0`; empty if unknown.
     pub pci: String,
-    /// Whether it is a part of a GPU (MIG).
+    /// Whether the device is a part of a GPU (MIG).
     pub is_mig: bool,
-    /// Of CUDA, as the driver has it: `12.8`; empty where it is not known.
+    /// CUDA version that the driver supports: `12.8`; empty if unknown.
     pub driver: String,
     /// Compute capability: `9.0`.
     pub compute_capability: String,
@@ -54,12 +54,12 @@ pub struct DeviceDefinition {
 }
 
 impl DeviceDefinition {
-    /// What identifies the device among the devices of a host; `None` where nothing does.
+    /// What identifies the device among the devices of a host; `None` if nothing does.
     pub fn identity(&self) -> Option<&str> {
         [self.uuid.as_str(), self.pci.as_str()].into_iter().find(|known| !known.is_empty())
     }
 
-    /// What the archive says about it: name and value, without those that are not known.
+    /// The archive's statements about the device: name and value, without unknown values.
     pub fn statements(&self) -> Vec<(&'static str, String)> {
         let known = |number: u32| match number {
             0 => String::new(),
@@ -100,7 +100,7 @@ fn device(device: &Device<Symbol>, symbols: &Symbols) -> DeviceDefinition {
     }
 }
 
-/// As `nvidia-smi` writes it.
+/// A UUID as `nvidia-smi` writes it.
 fn uuid(bytes: [u8; 16], is_mig: bool) -> String {
     if bytes == [0; 16] {
         return String::new();

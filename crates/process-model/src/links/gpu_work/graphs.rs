@@ -6,8 +6,8 @@
 //!  replay 2:  node 4     node 7             as many nodes as launches, and one graph
 //! ```
 //!
-//! The k-th kernel of a node is the k-th replay of its operations, where NCCL reported as many and each kernel starts
-//! after its replay was reported, for which it waits.
+//! The k-th kernel of a node is the k-th replay of its operations, if NCCL reported as many replays and each kernel
+//! starts after its replay was reported: the kernel waits for the report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,10 +18,10 @@ use small_sort::Gather;
 use tables::switches::Coverage;
 use tables::{EventRow, KernelLaunch, Operation, Row, Tables};
 
-/// A graph's node: graph and node, or node alone where CUPTI reports what was captured.
+/// A graph's node: graph and node, or 0 and node if CUPTI reports the original of a clone.
 type Node = (u32, u64);
 
-/// Places of kernels, by node, in the order of time.
+/// Indices in [`GpuWork::all`] by node, in time order.
 type Nodes = BTreeMap<Node, Vec<usize>>;
 
 fn nodes(work: &GpuWork) -> BTreeMap<u32, Nodes> {
@@ -44,7 +44,7 @@ type Captured = (u64, Row<KernelLaunch>, u64);
 fn captured(work: &GpuWork, tables: &Tables, replays: &Replays) -> BTreeMap<u32, Vec<Captured>> {
     let mut devices: BTreeMap<u32, Vec<Captured>> = BTreeMap::new();
     for (row, launch) in tables.rows::<KernelLaunch>().filter(|&(row, _)| replays.is_captured_launch(row)) {
-        // One of any device could be of each.
+        // A launch on an unknown device could belong to any device.
         let Some(device) = launch.context_at().and_then(|at| work.devices.of_context(at)) else {
             return BTreeMap::new();
         };
@@ -56,9 +56,9 @@ fn captured(work: &GpuWork, tables: &Tables, replays: &Replays) -> BTreeMap<u32,
     devices
 }
 
-/// Ties kernels of graphs to the launches that were captured, where there is only one way to do so.
+/// Ties kernels of graphs to the captured launches, where only one assignment is possible.
 pub(super) fn tie(work: &mut GpuWork, tables: &Tables, activities: &Activities, replays: &Replays) {
-    // Where something is missing, order says nothing.
+    // With events missing, order proves nothing.
     if Coverage::of(&tables.switches, &tables.removed, 0) != Coverage::Whole || work.is_missing_some() {
         return;
     }
@@ -74,7 +74,7 @@ pub(super) fn tie(work: &mut GpuWork, tables: &Tables, activities: &Activities, 
             continue;
         }
         let mut in_order: Vec<Vec<usize>> = nodes.into_values().collect();
-        // Kernels come by start.
+        // Kernels are sorted by start, so nodes sort by first start.
         small_sort::sort(&mut in_order);
         for (kernels, &(_, launch, _)) in in_order.iter().zip(launches) {
             tie_node(work, tables, activities, (launch, kernels));
@@ -95,7 +95,7 @@ fn tie_node(
             one.parent = tables[launch].id;
         }
     }
-    // The replays of each captured call: number, activity and its operation.
+    // The replays of each captured call: number, index of the activity, operation.
     let mut calls: BTreeMap<u64, Vec<(u64, usize, Operation<'_>)>> = BTreeMap::new();
     for (at, activity) in activities.all.iter().enumerate().filter(|(_, activity)| activity.launch == Some(launch)) {
         if let Some(number) = activity.replay {

@@ -9,7 +9,7 @@ use nccl_events::gpu::{GpuClock, GpuRecord, is_of_nccl};
 use tables::index::{index, index_u32};
 use tables::{EventRow, OperationRow, Tables};
 
-/// The operations of each launch that ran, and of each copy-engine collective: indices of activities.
+/// The operations of each launch that ran and of each copy-engine collective: indices of activities.
 #[derive(Debug, Default)]
 pub(super) struct Launched {
     by_launch: BTreeMap<EventRow, Vec<u32>>,
@@ -35,7 +35,7 @@ impl Launched {
     }
 }
 
-/// Takes in kernels and copies, with their times on the host's clock.
+/// Adds kernels and copies, with their times on the host's clock.
 pub(super) fn add_work(work: &mut GpuWork, tables: &Tables, symbols: &Symbols) {
     for at in &tables.gpu {
         let (what, row, times, is_graph) = match at.record {
@@ -52,7 +52,7 @@ pub(super) fn add_work(work: &mut GpuWork, tables: &Tables, symbols: &Symbols) {
         };
         let (device, context, stream) = row;
         let (start, end) = times;
-        // A kernel that still runs has no end.
+        // A running kernel has no end.
         let unfinished = end == 0;
         let placed = match start {
             0 => None,
@@ -101,7 +101,7 @@ impl Work {
     }
 }
 
-/// What the work of a launch is part of: the operation, or the plan of several.
+/// The event that a launch's work is part of: the operation, or the plan of several operations.
 fn parent(tables: &Tables, activities: &Activities, launch: Option<EventRow>, of: &[u32]) -> u64 {
     let of = of.iter().filter_map(|&at| activities.all.get(index(at)));
     let operations: Vec<_> = of.map(|activity| tables.operation(activity.operation)).collect();
@@ -111,7 +111,7 @@ fn parent(tables: &Tables, activities: &Activities, launch: Option<EventRow>, of
         [one] => one.id,
         [first, others @ ..] => {
             let is_one = others.iter().all(|other| other.plan == first.plan);
-            // A plan without an event would lead nowhere.
+            // Only a plan with an event can be referred to.
             if is_one && tables.find(first.plan).is_some() { first.plan } else { launch }
         }
     }

@@ -1,4 +1,4 @@
-//! What GPUs did, and for which operation of NCCL's.
+//! The work of GPUs, and the NCCL operations it belongs to.
 //!
 //! ```text
 //!  KernelLaunch 7 ─┬─ Kernel, external id 7 ─ clock of CUPTI ──► host time ─► location of the stream
@@ -7,7 +7,7 @@
 //!  KernelLaunch 8 (captured)  ╌╌╌╌╌ Kernel of a graph's node, without an id: see [`graphs`]
 //! ```
 //!
-//! Nothing is guessed: a kernel whose launch is not known is shown on its location and belongs to no operation; one
+//! Nothing is guessed. A kernel whose launch is unknown is shown on its location and belongs to no operation; a kernel
 //! whose times cannot be placed is counted and not shown.
 
 pub mod definition;
@@ -31,7 +31,7 @@ use tables::index::index;
 use tables::{EventRow, Tables};
 
 impl GpuWork {
-    /// Works it out. The activities must have their launches already, and times be nanoseconds.
+    /// Joins GPU records to launches. The activities must already have their launches, and times must be nanoseconds.
     pub fn of(tables: &Tables, symbols: &Symbols, activities: &Activities, replays: &Replays) -> Self {
         if tables.gpu.is_empty() {
             return Self::default();
@@ -74,7 +74,7 @@ impl GpuWork {
         self.all.get(index(at))
     }
 
-    /// Whether another context on the device has a stream of this number.
+    /// Whether another context on the device has a stream with the same number.
     pub fn is_ambiguous(&self, stream: GpuStream) -> bool {
         let mut others = self.streams.range(GpuStream { context: 0, stream: 0, ..stream }..);
         others.any(|other| {
@@ -99,7 +99,7 @@ impl GpuWork {
         extents.into_iter().map(extent).chain(kinds.into_iter().map(names::memory_kind).map(str::to_owned)).gather()
     }
 
-    /// How GPUs were recorded at last.
+    /// The way GPUs were last recorded.
     pub fn backend(&self) -> Option<Backend> {
         self.notices.last().map(|&(way, _)| way)
     }

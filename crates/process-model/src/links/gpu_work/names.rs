@@ -1,11 +1,11 @@
-//! Names: of kernels, of kinds of copies and of memory.
+//! Names of kernels, kinds of copies and kinds of memory.
 
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 
-/// How deep templates may be nested: names come from other people's programs.
+/// Limit on template nesting: names come from other people's programs.
 const MOST_RECURSION: u32 = 96;
 
-/// A C++ name as people write it; as it is where it is none.
+/// A demangled C++ name; the input if it is not a mangled name.
 pub fn demangled(mangled: &str) -> String {
     let parsing = ParseOptions::default().recursion_limit(MOST_RECURSION);
     let writing = DemangleOptions::default().recursion_limit(MOST_RECURSION);

@@ -1,4 +1,4 @@
-//! What a GPU did, and what became of its records.
+//! The work of a GPU, and what became of its records.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use schema::GpuCounts;
 use tables::EventRow;
 use tables::communicators::devices::Devices;
 
-/// What follows each other on a CUDA stream.
+/// A CUDA stream, whose work runs in sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GpuStream {
     pub ordinal: u32,
     /// CUPTI's number of the CUDA context.
     pub context: u32,
-    /// CUPTI's number of the stream in it.
+    /// CUPTI's number of the stream in the context.
     pub stream: u32,
 }
 
@@ -27,34 +27,34 @@ pub enum What {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Link {
-    /// It carries the id of a launch or a copy-engine collective.
+    /// The work carries the id of a launch or a copy-engine collective.
     Launch,
-    /// It carries the id of one that is not in the journal.
+    /// The work carries the id of a launch that is not in the journal.
     LaunchUnknown,
-    /// Of a graph, and which captured launch it came from follows from the order of both.
+    /// A graph's kernel whose captured launch follows from the order of nodes and launches.
     CapturedLaunch,
-    /// A kernel of NCCL's in a graph, by its name; which operation it is, is not known.
+    /// An NCCL kernel in a graph, by its name; its operation is unknown.
     Graph,
     Other,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// From, CLOCK_MONOTONIC ns.
+    /// CLOCK_MONOTONIC ns.
     pub start: u64,
-    /// To; the last time seen where it had not ended.
+    /// CLOCK_MONOTONIC ns; the last time seen if the work had not ended.
     pub end: u64,
     pub unfinished: bool,
-    /// Its times are at most this far off, as far as the samples of the clock say.
+    /// Largest error of the times, as far as the samples of the clock show.
     pub uncertainty_ns: u64,
     pub stream: GpuStream,
     pub link: Link,
-    /// Its launch or copy-engine collective.
+    /// The launch or copy-engine collective that the work belongs to.
     pub launch: Option<EventRow>,
-    /// The external correlation id; 0 for none.
+    /// The external correlation id; 0 if there is none.
     pub external: u64,
-    /// The event it is part of: the operation, where it is one, else the launch plan or the launch; 0 where that is not
-    /// known.
+    /// The event that the work is part of: the operation if there is only one, else the launch plan or the launch; 0 if
+    /// unknown.
     pub parent: u64,
     pub what: What,
 }
@@ -65,7 +65,7 @@ pub struct Ran {
     pub start: u64,
     pub end: u64,
     pub unfinished: bool,
-    /// Both are at most this far off.
+    /// Largest error of both times.
     pub uncertainty_ns: u64,
     pub is_shared: bool,
 }
@@ -82,9 +82,9 @@ impl Ran {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RanBy {
-    /// Its kernels or copies, from CUPTI.
+    /// From CUPTI's records of the kernels or copies.
     pub work: Option<Ran>,
-    /// CUDA events around its launch.
+    /// From CUDA events around the launch.
     pub events: Option<Ran>,
 }
 
@@ -92,16 +92,16 @@ pub struct RanBy {
 pub struct GpuWork {
     /// Kernels and copies, by start.
     pub all: Vec<Work>,
-    /// By index of the activity; empty where GPUs tell nothing.
+    /// By index of the activity; empty if no GPU work was recorded.
     pub(super) of_activity: Vec<RanBy>,
     pub(super) streams: BTreeSet<GpuStream>,
     /// Launches and copy-engine collectives with kernels or copies.
     pub(super) joined: BTreeSet<EventRow>,
     pub devices: Devices,
     pub clocks: SampleClocks,
-    /// What was decided and what went wrong, in order.
+    /// Decisions and failures of GPU recording, in order.
     pub notices: Vec<(Backend, Symbol)>,
-    /// Totals of the recording half, by [`GpuCount`].
+    /// Totals counted during recording, by [`GpuCount`].
     pub counts: [u64; GpuCount::COUNT],
     pub fates: GpuCounts,
 }

@@ -1,4 +1,4 @@
-//! A location with its siblings, while something is shown on it.
+//! A location and its siblings while they are being filled.
 
 use super::TimelineBuilder;
 use crate::timeline::events::TimedInstance;
@@ -6,13 +6,13 @@ use crate::timeline::instance::{InstanceKind, RegionInstance, Source};
 use crate::timeline::location::LocationKey;
 use tables::index::index_u32;
 
-/// A location with its siblings, to add many instances to.
+/// A location and its siblings, to add many instances to.
 #[derive(Debug)]
 pub struct LocationBuilder<'c> {
     builder: &'c mut TimelineBuilder,
     key: LocationKey,
     is_shown: bool,
-    /// By sibling: where it is in [`TimelineBuilder::locations`].
+    /// Index in [`TimelineBuilder::locations`], by sibling.
     siblings: Vec<Option<usize>>,
 }
 
@@ -23,7 +23,7 @@ impl TimelineBuilder {
 }
 
 impl LocationBuilder<'_> {
-    /// What else is noted of what is shown.
+    /// The builder, for counts and regions.
     pub fn builder(&mut self) -> &mut TimelineBuilder {
         self.builder
     }
@@ -49,7 +49,7 @@ impl LocationBuilder<'_> {
         number
     }
 
-    /// Makes room for `count` more on the location itself: most of what is put on it goes there.
+    /// Reserves room for `count` more on the location itself, which gets most of the instances.
     pub fn reserve(&mut self, count: usize) {
         if self.is_shown
             && let Some(instances) = self.instances(0)
@@ -69,7 +69,7 @@ impl LocationBuilder<'_> {
         self.push(sibling, instance);
     }
 
-    /// Writes the parts of one event that follow each other, each from its beginning to that of the next.
+    /// Adds consecutive parts of one event; each ends where the next begins.
     pub fn add_parts(
         &mut self,
         sibling: usize,

@@ -1,4 +1,4 @@
-//! Kernel channels on the GPU's timer, on the location of their channel.
+//! Kernel channels with GPU times, on the location of their channel.
 
 mod phases;
 
@@ -57,7 +57,7 @@ fn span(model: &ProcessModel<'_>, row: Row<KernelCh>, event: &Event<KernelCh>) -
     }
 }
 
-/// The clock that a channel is shown by and its stamps; none where it is shown by host times.
+/// The clock and stamps that a channel is shown with; `None` if it is shown by host times.
 fn on_gpu<'a>(
     model: &'a ProcessModel<'_>,
     row: Row<KernelCh>,

@@ -1,5 +1,5 @@
-//! Collective and point-to-point operations as they ran, on the location of the communicator's rank. What NCCL makes of
-//! sends and receives is shown around them; those of them that overlap are beside it, on siblings.
+//! Collective and point-to-point operations as they ran, on the location of the communicator's rank. A derived
+//! collective is shown around its sends and receives; those that overlap go to siblings.
 
 use std::collections::BTreeMap;
 
@@ -27,13 +27,13 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let mut order: Vec<Vec<Shown>> = vec![Vec::new(); model.tables.contexts.len()];
     for (at, activity) in (0..).zip(&model.links.activities.all) {
         if activity.is_at_capture {
-            // It was put into a graph and did not run: only its enqueueing is shown.
+            // Captured in a graph, the operation did not run: only its enqueueing is shown.
             continue;
         }
         let operation = model.tables.operation(activity.operation);
         let interval = model.interval(at);
         let (Some(context), Some(interval)) = (operation.context_at(), interval) else {
-            // Its enqueueing is shown; without a communicator it has no location.
+            // Without a communicator it has no location; only its enqueueing is shown.
             builder.count_without_communicator(model.tables.is_of_foreign_context(&operation));
             continue;
         };
@@ -80,21 +80,21 @@ fn add(order: &mut [Vec<Shown>], shown: Shown) {
     }
 }
 
-/// An operation, or a collective around some, on its way to the locations.
+/// An operation or a derived collective, on its way to the locations.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     context: u32,
     interval: Interval,
     enqueued: u64,
     instance: RegionInstance,
-    /// The operation; none for a collective around some.
+    /// The operation; `None` for a derived collective.
     operation: Option<OperationRow>,
     func: Symbol,
     on_primary_location: bool,
 }
 
 impl Shown {
-    /// The index of its activity, or of the first one of those in it.
+    /// The index of its activity, or of its first member's.
     const fn activity(&self) -> u32 {
         self.instance.order
     }
@@ -104,7 +104,7 @@ impl Shown {
     }
 }
 
-/// The collectives around operations: from the first of those to the last.
+/// The derived collectives: each from its first member to its last.
 fn derived<'a>(
     model: &ProcessModel<'_>,
     builder: &mut TimelineBuilder,
@@ -141,12 +141,12 @@ fn derived<'a>(
 #[derive(Debug, Default)]
 struct Rows {
     siblings: Siblings,
-    /// The row that a derived collective is on, and until when there is something in it.
+    /// The row of each derived collective, and the time from which the row is free inside it.
     derived: BTreeMap<u32, (usize, u64)>,
 }
 
 impl Rows {
-    /// Takes a row for an operation or a derived collective, which is inside `derived` or is that.
+    /// Takes a row for an operation or a derived collective; `derived` is the collective itself or the one around.
     fn take(&mut self, shown: &Shown, derived: Option<u32>) -> usize {
         let Interval { start, end, .. } = shown.interval;
         if let (InstanceKind::Operation, Some(derived)) = (shown.instance.kind, derived)
@@ -175,17 +175,17 @@ fn put(model: &ProcessModel<'_>, location: &mut LocationBuilder<'_>, rows: &mut 
     location.add(sibling, TimedInstance { start, end, instance });
 }
 
-/// Records come in the order of enqueueing: it is the same on all ranks, and readers match by order.
-/// Which operation of a kernel ends first differs from rank to rank.
+/// Adds records in the order of enqueueing, which is the same on all ranks: readers match by order. The order in which
+/// a kernel's operations end differs from rank to rank.
 fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank: &mut [Shown]) {
     of_rank.sort_by_key(|shown| (shown.enqueued, shown.activity()));
-    // Readers match the records of ranks by their order: where some are not there it says nothing.
+    // Readers match the records of ranks by order, so all must be there.
     let Some(context) = of_rank.first().map(|shown| shown.context) else {
         return;
     };
     let is_whole = match model.tables.coverage(context) {
         Coverage::Whole => true,
-        // Sends and receives are cut by when they were called, which is not the same on all ranks.
+        // Sends and receives are cut by call time, which differs between ranks.
         Coverage::StepRanges(_) if counts_alike(model, context, of_rank) => false,
         _ => return,
     };
@@ -209,8 +209,8 @@ fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank
     builder.messages(LocationKey::Communicator(context), messages);
 }
 
-/// Whether all ranks count their collectives alike: up to 2.27 launches of CUDA graphs count as well, and are not
-/// reported alike on all ranks.
+/// Whether all ranks count their collectives alike. Up to 2.27, launches of CUDA graphs count too, and ranks do not
+/// report these alike.
 fn counts_alike(model: &ProcessModel<'_>, context: u32, of_rank: &[Shown]) -> bool {
     let table = model.tables.contexts.get(index(context)).and_then(|context| Table::of_number(context.comm.table));
     let has_api_events = table.is_some_and(|table| event::has(table, Kind::CollApi));
@@ -218,7 +218,7 @@ fn counts_alike(model: &ProcessModel<'_>, context: u32, of_rank: &[Shown]) -> bo
     has_api_events || !activities.any(|activity| activity.shows_graphs(model.tables))
 }
 
-/// The communication records of an operation; none where a reader could not make sense of them.
+/// The communication record of an operation; `None` if a reader could not interpret it.
 fn exchange(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, shown: &Shown) -> Option<Exchange> {
     let derived = model.links.derived.of_member(shown.activity());
     let is_reported_once = derived.is_some_and(|(_, call)| call.pattern.is_collective_record());

@@ -1,8 +1,8 @@
 //! Proxy operations: network transfers, on the location of their connection.
 //!
-//! Since NCCL 2.27 a proxy operation starts when it is appended and may wait for those before it on the
-//! same connection. The location shows one at a time: the wait begins on it when the one before has ended
-//! (attribute `nccl.queued_ns` has all of it), nested `queued` until the first progress.
+//! Since NCCL 2.27 a proxy operation starts when it is appended and may wait for earlier ones on the same connection.
+//! The location shows one at a time: the wait begins when the previous one has ended, nested as `queued` until the
+//! first progress (attribute `nccl.queued_ns` has the whole wait).
 
 use crate::timeline::builder::{LocationBuilder, TimelineBuilder};
 use crate::timeline::events::TimedInstance;
@@ -19,7 +19,7 @@ struct Transfer {
     start: u64,
     row: Row<ProxyOp>,
     end: u64,
-    /// When it made progress; where that is not known its end, if it has none, or its start.
+    /// When it first made progress; if unknown, its start, or its end if it is unfinished.
     waits_until: u64,
     is_reported: bool,
     order: u32,
@@ -78,7 +78,7 @@ fn add_transfer(
     }
 }
 
-/// When it ended. One on a connection that NCCL never reports on ends with its collective.
+/// When an operation ended. On a connection that NCCL never reports on, it ends with its collective.
 fn end(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, row: Row<ProxyOp>, op: &Event<ProxyOp>) -> u64 {
     if !model.links.transfers.is_silent(row) {
         return model.end(op);

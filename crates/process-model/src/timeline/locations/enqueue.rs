@@ -1,7 +1,7 @@
 //! The enqueueing of operations, on the location of the thread.
 //!
-//! NCCL reports the operations of a launch plan together: it starts all, enqueues all, then stops all in
-//! the same order. So they overlap, and nothing is known about each alone:
+//! NCCL reports the operations of a launch plan together: it starts all, enqueues all, then stops all in the same
+//! order. So they overlap, and the times of a single one are unknown:
 //!
 //! ```text
 //!   NCCL:   start a   start b ────────────────── stop a   stop b

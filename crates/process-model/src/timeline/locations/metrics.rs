@@ -1,4 +1,4 @@
-//! Metrics of what is shown: `docs/MAPPING.md` §6 says what each measures.
+//! Metrics of locations; `docs/MAPPING.md` §6 defines what each measures.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,11 +44,11 @@ fn communicators(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     put(builder, &loads);
 }
 
-/// What the bandwidth of an operation is computed from, as attribute `nccl.algbw` is.
+/// The bytes that an operation's bandwidth is computed from, as in attribute `nccl.algbw`.
 fn moved(model: &ProcessModel<'_>, row: OperationRow, operation: &Operation<'_>, bytes: u64) -> Option<u64> {
     match row {
         OperationRow::Coll(_) => {
-            // Without the number of ranks a bandwidth would be made up.
+            // Without the number of ranks, a bandwidth would be invented.
             let member = model.member_of(operation).filter(|member| member.knows_ranks)?;
             Some(model.meanings.collective(operation.func)?.buffer_bytes(bytes, member.ranks.into()))
         }
@@ -57,7 +57,7 @@ fn moved(model: &ProcessModel<'_>, row: OperationRow, operation: &Operation<'_>,
     }
 }
 
-/// Steps while the network moves them; the whole transfer where NCCL reports no sizes of steps.
+/// Counts steps while the network moves them; whole transfers if NCCL reports no sizes of steps.
 fn network(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let mut loads: BTreeMap<(LocationKey, Metric), Load> = BTreeMap::new();
     let mut has_steps: BTreeSet<Row<ProxyOp>> = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! One file for each kind of location: what is on it, and as which regions.
+//! One file for each kind of location: its contents and their regions.
 //!
 //! A new kind of location is a new file with a `build` function, a line in [`build`] here, its
 //! [`LocationKey`](crate::timeline::location::LocationKey) and what its region instances say in `emit`.

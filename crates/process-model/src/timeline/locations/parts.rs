@@ -1,12 +1,11 @@
-//! The parts of an operation that follow each other on its location, without memory of their own: they are found for
-//! each of its events.
+//! The consecutive parts of an operation. They take no memory of their own: each event computes them again.
 
 use crate::timeline::instance::InstanceKind;
 
-/// More than an operation has: a step has six at most.
+/// More than any operation has: a step has at most six.
 const MOST: usize = 8;
 
-/// InstanceKinds with their beginnings, in order, each once.
+/// Instance kinds with their beginnings, in order, each at most once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts {
     all: [(InstanceKind, u64); MOST],
@@ -18,7 +17,7 @@ impl Parts {
         Self { all: [(InstanceKind::Step, 0); MOST], number: 0 }
     }
 
-    /// Adds a part, unless it is there already: a state that comes late says nothing new about it.
+    /// Adds a part unless present: a state that repeats adds nothing.
     pub(super) fn add(&mut self, kind: InstanceKind, begin: u64) {
         if self.all().iter().any(|&(before, _)| before == kind) {
             return;

@@ -1,7 +1,7 @@
-//! What a network plugin reports of its own work for a step, e.g. each queue pair's part of a message.
+//! A network plugin's reports of its own work for a step, e.g. each queue pair's part of a message.
 //!
-//! Its events begin and end across what the step waits for, so they have a row of their own under that of
-//! the step's slot; parts of one message overlap and go to its siblings.
+//! Plugin events overlap the phases of a step, so they have a row of their own under that of the step's slot;
+//! overlapping parts of one message go to its siblings.
 
 use super::steps;
 use crate::timeline::builder::TimelineBuilder;
@@ -13,7 +13,7 @@ use nccl_events::archive::RegionClass;
 use nccl_events::{Kind, NetData};
 use tables::{NetPlugin, ProxyStep, Row};
 
-/// What a network plugin does, where it is known which it is.
+/// The region of a network plugin's work, named after the plugin if known.
 fn region(fields: &NetPlugin, sends: bool) -> RegionKey {
     let name = match (fields.data, sends) {
         (NetData::IbQueuePair { .. }, true) => RegionName::Fixed("ibSend"),

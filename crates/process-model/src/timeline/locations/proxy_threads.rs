@@ -1,13 +1,13 @@
-//! What a proxy thread does between transfers: it idles, sleeps, wakes up and takes operations. On a row
-//! of its own, because what a thread calls nests and this does not belong to a call.
+//! The states of a proxy thread between transfers: it idles, sleeps, wakes up and takes operations. They have a row of
+//! their own: a thread's calls nest, and these states belong to no call.
 //!
 //! ```text
 //!   sleep:   start ─ ProxySleep ── 16 ─ ProxyWakeup ─ stop
 //!   append:  start ─ ProxyAppend ─ 18 ─────────────── stop
 //! ```
 //!
-//! Up to NCCL 2.26 every turn of the loop starts and stops one without a state: those say
-//! nothing, are not shown, and are counted.
+//! Up to NCCL 2.26 every turn of the loop starts and stops an event without a state. Such events are counted and not
+//! shown.
 
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::instance::{InstanceKind, Source};
@@ -28,14 +28,14 @@ const fn phase(number: u32) -> Option<InstanceKind> {
     }
 }
 
-/// What the thread did, with the beginnings, in order; nothing where NCCL reported no state.
+/// The states of the thread with their beginnings, in order; empty if NCCL reported none.
 fn phases(control: &Event<ProxyCtrl>) -> Parts {
     let mut phases = Parts::new();
     for (number, time) in control.states() {
         let Some(kind) = phase(number) else {
             continue;
         };
-        // Nothing else is known about the time before the first state.
+        // Nothing is known about the time before the first state, so the first begins at the start.
         let begin = if phases.is_empty() { control.start } else { time.max(control.start) };
         phases.add(kind, begin);
     }

@@ -1,6 +1,6 @@
-//! Proxy steps: chunks on their way, each on the location of its slot of the connection.
+//! Proxy steps: chunks in transfer, each on the location of its slot of the connection.
 //!
-//! NCCL says what a step waits for by its states; the location shows them one after the other:
+//! The states of a step tell what it waits for; the location shows them one after the other:
 //!
 //! ```text
 //!   send:  start ─ SendGPUWait ─ 20 ─ SendPeerWait ─ 9 ─ SendWait ──────── stop
@@ -16,7 +16,7 @@ use job::transfers::slot;
 use nccl_events::{Kind, state};
 use tables::{Event, EventRow, ProxyOp, ProxyStep, Row};
 
-/// What a step waits for in a state.
+/// The phase that begins with a state.
 const fn phase(number: u32) -> Option<InstanceKind> {
     match number {
         state::PROXY_STEP_SEND_GPU_WAIT => Some(InstanceKind::SendGpuWait),
@@ -29,10 +29,10 @@ const fn phase(number: u32) -> Option<InstanceKind> {
     }
 }
 
-/// As many as most steps have at least.
+/// Most steps have at least this many phases.
 const PHASES: usize = 2;
 
-/// What a step does before the state that it was first seen in.
+/// The phase of a step before the first reported state.
 const fn first(seen: InstanceKind) -> InstanceKind {
     match seen {
         InstanceKind::SendPeerWait | InstanceKind::SendWait => InstanceKind::SendGpuWait,
@@ -62,16 +62,16 @@ fn phases(step: &Event<ProxyStep>) -> Parts {
 /// Data of a step that the network puts into the memory of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Put {
-    /// The part's number of the communicator, and of its window.
+    /// The part's number of the communicator and of its window.
     pub comm: u32,
     pub peer: u32,
     pub bytes: u64,
-    /// Whether it is known when all was sent.
+    /// Whether it is known when the data was all sent.
     pub completes: bool,
 }
 
 /// What a step puts, if it got as far as sending. `None` also for communicators of other processes, whose members are
-/// unknown, and for peers that the communicator does not have.
+/// unknown, and for peers outside the communicator.
 pub fn put(model: &ProcessModel<'_>, row: Row<ProxyStep>) -> Option<Put> {
     let step = &model.tables[row];
     if !sends(step) {
@@ -91,14 +91,14 @@ pub fn put(model: &ProcessModel<'_>, row: Row<ProxyStep>) -> Option<Put> {
     })
 }
 
-/// Whether the network was seen to send the step, and how much: early releases do not tell, and a put of 0 bytes would
-/// be made up.
+/// Whether the network was seen to send the step, with a size: early releases report none, and a put of 0 bytes would
+/// be invented.
 fn sends(step: &Event<ProxyStep>) -> bool {
     step.state_value() > 0 && step.saw(state::PROXY_STEP_SEND_WAIT)
 }
 
-/// The location of a step: its slot of the connection of its proxy operation. `None` where NCCL or the journal does not
-/// tell the operation.
+/// The location of a step: its slot of the connection of its proxy operation. `None` if NCCL or the journal does not
+/// name the operation.
 pub(super) fn location(
     model: &ProcessModel<'_>,
     builder: &mut TimelineBuilder,

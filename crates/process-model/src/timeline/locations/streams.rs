@@ -13,7 +13,7 @@ use tables::index::index_u32;
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let mut streams: BTreeMap<GpuStream, Siblings> = BTreeMap::new();
-    // They come by start.
+    // The work is sorted by start.
     for (at, work) in model.links.gpu.all.iter().enumerate() {
         let (start, end) = (work.start, work.end);
         let sibling = streams.entry(work.stream).or_default().take(start, end);

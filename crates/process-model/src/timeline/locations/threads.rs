@@ -1,6 +1,6 @@
-//! Threads: what they called, launched and enqueued.
+//! Threads: their calls, launches and enqueueing.
 //!
-//! NCCL reports when the host enqueued synchronisations and batches of copies of a copy-engine collective, so they are
+//! For copy-engine collectives, NCCL reports when the host enqueued synchronisations and batches of copies, so they are
 //! nested in the enqueueing of their collective. The collective itself is on the location of its communicator.
 
 use super::enqueue;
@@ -27,7 +27,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     events::<CeBatch>(model, builder, |_| RegionKey::fixed(RegionClass::Enqueue, "CeBatch"));
 }
 
-/// The events of a kind, each on the location of its thread.
+/// Shows the events of a kind, each on the location of its thread.
 fn events<F: InTable>(
     model: &ProcessModel<'_>,
     builder: &mut TimelineBuilder,
@@ -56,7 +56,7 @@ fn comm_calls(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     }
 }
 
-/// Calls that NCCL makes into sends and receives: around these.
+/// Shows calls that NCCL turns into sends and receives around these.
 fn derived_calls(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     for (at, call) in model.links.derived.calls.iter().enumerate() {
         let ends = call.calls.iter().map(|&row| model.end(&model.tables[row]));
@@ -74,7 +74,7 @@ fn derived_calls(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     }
 }
 
-/// `ncclGroupStart` and `ncclGroupEnd` inside a group: state 23 ends the one, state 24 begins the other.
+/// `ncclGroupStart` and `ncclGroupEnd` inside a group: state 23 ends the first, state 24 begins the second.
 fn parts_of_groups(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let start_region = builder.region(RegionKey::fixed(RegionClass::Api, "ncclGroupStart"));
     let end_region = builder.region(RegionKey::fixed(RegionClass::Api, "ncclGroupEnd"));

@@ -1,4 +1,4 @@
-//! The GPUs of a process: which locations are on them, and what they are called.
+//! The GPUs of a process: which locations belong to them, and their names.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +16,14 @@ pub(super) fn used_gpus(process: &Process, options: ArchiveOptions) -> BTreeSet<
     process.manifest.locations.iter().filter_map(|location| gpu_of(location, options.comm_locations)).gather()
 }
 
-/// Which of its process's GPUs a location is on, if any.
+/// Index of the process's GPU that a location belongs to, if any.
 pub(super) fn gpu_of(location: &LocationDefinition, locations: CommLocations) -> Option<u32> {
     match location.kind {
         LocationKind::Communicator { .. } if locations == CommLocations::Cpu => None,
         LocationKind::Stream { gpu, .. } => gpu,
         LocationKind::Communicator { gpu, .. }
         | LocationKind::Channel { owner: LocationOwner::Rank { gpu, .. }, .. } => Some(gpu),
-        // Whose GPU a communicator of another process is on, nobody here can tell.
+        // The GPU of another process's communicator is unknown here.
         LocationKind::Channel { owner: LocationOwner::Foreign { .. }, .. }
         | LocationKind::Thread { .. }
         | LocationKind::Proxy { .. }
@@ -50,7 +50,7 @@ pub(super) fn properties_of(device: &DeviceDefinition) -> Vec<Property> {
     properties
 }
 
-/// What a GPU is called: by its number in CUDA and its address; where those are not known, after a rank.
+/// A GPU's name: its CUDA number and address; if unknown, named after a rank.
 pub(super) fn gpu_name(process: &Process, number: u32, comms: &[&Communicator]) -> String {
     let place = process.place();
     let Some(gpu) = process.manifest.gpus.get(index(number)) else {

@@ -1,4 +1,4 @@
-//! The lists of definitions, and what they are made of.
+//! The lists of definitions, and their entries.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(crate) struct Definitions {
     /// Groups: communicating locations, communicators, regions.
     pub(crate) groups: Vec<Group>,
     pub(crate) comms: Vec<Comm>,
-    /// Windows of the communicators, by the numbers of those; none where no steps are shown.
+    /// Windows, by number of the communicator; empty if no steps are shown.
     pub(crate) windows: Vec<RmaWin>,
     pub(crate) metrics: Vec<(MetricMember, MetricClass)>,
     pub(crate) paradigms: Vec<(Paradigm, ParadigmRecord)>,

@@ -39,7 +39,7 @@ use gpus::{device, gpu_name, gpu_of, properties_of, used_gpus};
 use system_tree::Tree;
 
 impl Definitions {
-    /// The definitions of an archive. `strings` has the strings of the parts already.
+    /// The definitions of an archive. `strings` already has the strings of the parts.
     pub(crate) fn of(sources: &Sources<'_>, strings: Strings) -> Self {
         let mut definitions = Self { strings, ..Self::default() };
         let tree = definitions.add_tree(sources);
@@ -63,7 +63,7 @@ impl Definitions {
         definitions
     }
 
-    /// Those with events of their own: the one of NCCL's communicators, and the one of kernels and copies.
+    /// Adds the paradigms with events of their own: NCCL's communicators, and CUDA's kernels and copies.
     fn add_paradigms(&mut self) {
         let name = self.string("NCCL");
         let nccl = ParadigmRecord { name, class: ParadigmClass::Process, properties: Vec::new() };
@@ -79,7 +79,7 @@ impl Definitions {
     fn add_regions(&mut self, regions: &[RegionDefinition]) {
         for definition in regions {
             let source_file = match parse_canonical_name(&definition.canonical_name) {
-                // Copies and kernels are CUDA's.
+                // Copies and kernels belong to CUDA.
                 None | Some((RegionClass::Copy, _)) => StringRef::UNDEFINED,
                 Some(_) => self.string("NCCL"),
             };
@@ -103,7 +103,7 @@ impl Definitions {
         }
     }
 
-    /// A step puts data into the memory of its peer: a window of the communicator.
+    /// Adds a window for each communicator: a step puts data into its peer's memory.
     fn add_windows(&mut self, processes: &[Process]) {
         let mut locations = processes.iter().flat_map(|it| &it.manifest.locations);
         if !locations.any(|location| location.kind.is_sending_step()) {
@@ -114,7 +114,7 @@ impl Definitions {
         self.windows = windows.collect();
     }
 
-    /// One class for each metric: events refer to it directly, and are on the location that they are about.
+    /// Adds one class for each metric: events refer to it directly, on the location that they describe.
     fn add_metrics(&mut self, options: ArchiveOptions) {
         let communicators = match options.comm_locations {
             CommLocations::Stream => RecorderKind::Gpu,
@@ -167,7 +167,7 @@ impl Definitions {
             let gpus = self.add_gpus(process, LocationGroupRef::new(creator), sources, &comms, tree);
             for (id, definition) in process.locations() {
                 let gpu = gpu_of(definition, sources.options.comm_locations).and_then(|number| gpus.get(&number));
-                // What a process did for a rank of another is among that one's locations.
+                // Work for a rank of another process is listed among that rank's locations.
                 let origin = origins.of_location(process, &definition.kind);
                 let mut name = location_name(definition, &comms, origin.map(|origin| origins.short(origin)).as_deref());
                 if origin.is_some() {
@@ -221,7 +221,7 @@ impl Definitions {
         LocationGroupRef::new(index_u32(self.location_groups.len() - 1))
     }
 
-    /// Ranks that no part has: members of communicators without events.
+    /// Adds ranks without a part: members of communicators without events.
     fn add_stubs(&mut self, sources: &Sources<'_>) {
         let stubs = &sources.communicators.stubs;
         if stubs.is_empty() {
@@ -251,10 +251,10 @@ impl Definitions {
         }
     }
 
-    /// One group of all communicating locations, and one group and communicator for each of NCCL's.
+    /// Adds a group of all communicating locations, and a group and a communicator for each NCCL communicator.
     fn add_comms(&mut self, communicators: &Communicators) {
         let name = self.string("NCCL communicator locations");
-        // A location's place in this list is its id, see `processes::number_locations`.
+        // A location's index in this list is its id, see `processes::number_locations`.
         let all = (0..communicators.recorded + communicators.stubs.len() as u64).collect();
         self.add_group(name, (GroupType::CommLocations, Paradigm::Mpi), all);
         for comm in &communicators.all {
@@ -286,7 +286,7 @@ pub(crate) fn clock(processes: &[Process]) -> ClockProperties {
         timer_resolution: 1_000_000_000,
         global_offset: begin,
         trace_length: length.saturating_add(1),
-        // OTF2's undefined: nothing has begun.
+        // OTF2's undefined value, for an archive without events.
         realtime_timestamp: first.unwrap_or(u64::MAX),
     }
 }

@@ -19,7 +19,7 @@ type Host<'a> = (&'a str, &'a str);
 #[derive(Debug, Default)]
 pub(super) struct Tree<'a> {
     hosts: BTreeMap<Host<'a>, SystemTreeNodeRef>,
-    /// By host and what identifies a device.
+    /// By host and the identity of the device.
     devices: BTreeMap<(Host<'a>, &'a str), SystemTreeNodeRef>,
 }
 
@@ -34,7 +34,7 @@ impl Tree<'_> {
     }
 }
 
-/// The cluster as its batch system calls it, the only host, or the domain that all hosts have.
+/// The machine's name: the batch system's cluster, the only host, or the domain that all hosts share.
 fn machine_name(processes: &[Process]) -> &str {
     let clusters = processes.iter().filter_map(|process| process.manifest.process.environment.cluster.as_deref());
     if let Some(cluster) = clusters.min() {
@@ -49,7 +49,7 @@ fn machine_name(processes: &[Process]) -> &str {
 }
 
 impl Definitions {
-    /// The machine, its hosts, and their GPUs as far as they are known.
+    /// Adds the machine, its hosts, and their known GPUs.
     pub(super) fn add_tree<'a>(&mut self, sources: &Sources<'a>) -> Tree<'a> {
         let processes = sources.processes;
         let machine = SystemTreeNode {
@@ -83,7 +83,7 @@ impl Definitions {
         tree
     }
 
-    /// The GPUs that are used, each once, whichever processes use it.
+    /// Adds the GPUs in use, each once, however many processes use it.
     fn add_devices<'a>(&mut self, sources: &Sources<'a>, tree: &mut Tree<'a>) {
         let mut devices: BTreeMap<(Host<'a>, &'a str), &'a DeviceDefinition> = BTreeMap::new();
         for process in sources.processes {

@@ -1,4 +1,4 @@
-//! Parts that are written and have lost their mark, and parts of which what was recorded is lost.
+//! Written parts that lost their mark, and parts whose recording is lost.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use crate::part::write;
 use journal::part::JOURNAL;
 use nccl_events::Progress;
 
-/// Marks a part as written again where that is all that it lacks: no mark, no journal, manifest and event files whole.
+/// Marks a part as written if only the mark is missing: no journal, manifest and event files whole.
 pub(super) fn restore(part: &Path, progress: &dyn Progress) {
-    // The journal first: who writes the part removes that when the mark is there.
+    // Checks the journal first: the writer of a part removes the journal after it has put the mark.
     let has_journal = part.join(JOURNAL).symlink_metadata().is_ok();
     if !has_journal && !is_done(part) && has_written_files(part) && why_unusable(part).is_none() {
-        // `why_missing` says it.
+        // `why_missing` reports the failure.
         let _stays_unmarked = put_mark(part, progress);
     }
 }
@@ -29,17 +29,17 @@ fn put_mark(part: &Path, progress: &dyn Progress) -> Result<(), String> {
     put().map_err(|error| error.to_string())
 }
 
-/// What the mark said.
+/// The content of the lost mark.
 fn written(part: &Path) -> Result<PartProgress, String> {
     let manifest = Manifest::read_with_events(part).map_err(|error| error.to_string())?;
     if let (true, Some(lost)) = (manifest.has_lost_events, manifest.problems.last()) {
         return Err(lost.clone());
     }
-    // It is not known how many events began only where the process recorded on.
+    // The number of events that began is unknown only if the process was still recording.
     Ok(if manifest.started.is_none() { PartProgress::Provisional } else { PartProgress::Written })
 }
 
-/// Why a part without mark and journal cannot go into an archive; `None` where its process never recorded.
+/// Why a part without mark and journal cannot go into an archive; `None` if its process never recorded.
 pub(super) fn why_missing(part: &Path, progress: &dyn Progress) -> Option<String> {
     if has_written_files(part) {
         let reason = put_mark(part, progress).err()?;
@@ -48,7 +48,7 @@ pub(super) fn why_missing(part: &Path, progress: &dyn Progress) -> Option<String
     has_begun(part).then(|| format!("its process recorded, and its journal is lost: {}", part.join(JOURNAL).display()))
 }
 
-/// Whether there is anything that only writing a part makes.
+/// Whether the part has a file that only writing it makes.
 fn has_written_files(part: &Path) -> bool {
     [MANIFEST, TRACES, CALLS].iter().any(|name| part.join(name).symlink_metadata().is_ok())
 }

@@ -1,5 +1,5 @@
-//! Everything that is still to do in a job's directory: write the parts that have a journal and are not done, then
-//! unify. On a finished archive nothing changes; a partial one is completed.
+//! Finishes a job's directory: writes the parts that have a journal and are not done, then unifies. Leaves a finished
+//! archive unchanged and completes a partial one.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,16 +32,16 @@ use small_sort::Gather;
 pub struct FinalizedPart {
     pub name: String,
     pub state: PartState,
-    /// What of its journal is not in it.
+    /// What the part lacks of its journal.
     pub problems: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinalizeSummary {
     pub parts: Vec<FinalizedPart>,
-    /// The archive, if it was made now.
+    /// The archive, if this call made it.
     pub archive: Option<ArchiveSummary>,
-    /// Whether an archive with all parts is in place, and nothing recorded is missing from them.
+    /// Whether an archive with all parts is in place, and no recorded data is missing from them.
     pub complete: bool,
 }
 
@@ -50,7 +50,7 @@ pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) 
     job.restore_marks();
     let known = job.known();
     let archive = options_of_all(&job.parts, &known, &options.wishes)?;
-    // Of a shard's own parts only: the other shards are at theirs.
+    // A shard cleans up its own parts only: other shards are working on theirs.
     let waits = |part: &PathBuf| options.shard.is_none() && PartProgress::of(part) == PartProgress::JournalNeeded;
     let waited: Vec<bool> = job.parts.iter().map(waits).collect();
     let finalizer = PartFinalizer { options, archive, progress };
@@ -81,11 +81,11 @@ pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) 
     let is_missing = |part: &FinalizedPart| matches!(part.state, PartState::Live | PartState::Failed(_));
     let is_in_archive = |part: &&FinalizedPart| matches!(part.state, PartState::Written(_) | PartState::Done);
     let done: BTreeSet<String> = summary.parts.iter().filter(is_in_archive).map(|part| part.name.clone()).gather();
-    // What stands in the way is in the summary: that says more than "no part is written".
+    // The summary has the reasons, which are more specific than "no part is written".
     if done.is_empty() && summary.parts.iter().any(is_missing) {
         return Ok(summary);
     }
-    // Part by part is not enough: a part may have been written again under its name.
+    // Comparing names is not enough: a part may have been rewritten under its name.
     let is_written = |part: &FinalizedPart| matches!(part.state, PartState::Written(_));
     let is_changed = summary.parts.iter().any(is_written) || job.parts.iter().any(|part| came_late(out, part));
     let missing = job.missing(&summary.parts);
@@ -114,7 +114,7 @@ impl Job<'_> {
         }
     }
 
-    /// What the parts that are written say about themselves; of a shard its own and the first.
+    /// What the written parts state about themselves; for a shard, its own parts and the first.
     fn known(&self) -> Vec<Option<Known>> {
         let first = self.parts.iter().position(|part| is_done(part));
         self.workers.map(&vec![0; self.parts.len()], |number| {
@@ -136,7 +136,7 @@ impl Job<'_> {
         made.into_iter().flatten().collect()
     }
 
-    /// Writes those parts again for which others did transfers (PXN) that were written after them.
+    /// Rewrites parts whose transfers by other processes (PXN) were written after them.
     fn count_remote_transfers(&self, outcomes: &mut [Outcome]) {
         let ours = self.parts.iter().zip(&*outcomes).filter(|(_, it)| !matches!(it.state, PartState::Elsewhere));
         let ours: Vec<PathBuf> = ours.map(|(part, _)| part.clone()).collect();
@@ -155,7 +155,7 @@ impl Job<'_> {
         }
     }
 
-    /// The parts that are not written, and why they cannot be: an archive says about the others itself what is missing.
+    /// The parts that cannot be written, and why. What other parts lack, the archive states itself.
     fn missing(&self, finalized: &[FinalizedPart]) -> Vec<Missing> {
         let parts = self.parts.iter().zip(finalized).filter(|(part, _)| !is_done(part));
         let missing = parts.filter_map(|(_, part)| match &part.state {
@@ -165,7 +165,7 @@ impl Job<'_> {
         missing.collect()
     }
 
-    /// Removes the journals of parts that were written for the first time, and of those that `waited` for others.
+    /// Removes the journals of parts written for the first time, and of parts that `waited` for others.
     fn clean_up(&self, outcomes: &[Outcome], waited: &[bool]) {
         for ((part, outcome), waited) in self.parts.iter().zip(outcomes).zip(waited) {
             if !outcome.is_first && !waited {
@@ -176,9 +176,9 @@ impl Job<'_> {
         }
     }
 
-    /// Removes the journal of a part, if all of it is in the part; or leaves that to whoever finalizes all parts.
+    /// Removes the journal of a part that has all its records, or leaves that to the final `finalize`.
     fn clean_up_journal(&self, part: &Path, waits: bool) {
-        // Another process may be writing it again.
+        // Another process may be rewriting the part.
         let Ok(_lock) = write::lock(part, None, self.progress) else {
             return;
         };
@@ -187,7 +187,7 @@ impl Job<'_> {
             return;
         }
         if waits {
-            // Where that cannot be said, the journal stays as one that is kept.
+            // If the mark cannot be written, the journal just stays.
             let mark = part.join(crate::part::files::DONE);
             let _stays = PartProgress::JournalNeeded.write(&mark);
         } else {
@@ -196,10 +196,10 @@ impl Job<'_> {
     }
 }
 
-/// Memory that writing takes for each byte of the journal.
+/// Memory that writing a part takes for each byte of the journal.
 const MEMORY_PER_BYTE: u64 = 3;
 
-/// About how much memory it takes to write a part.
+/// Estimated memory for writing a part, in bytes.
 fn memory_bytes(part: &Path) -> u64 {
     let Ok(segments) = fs::read_dir(part.join(JOURNAL)) else {
         return 0;

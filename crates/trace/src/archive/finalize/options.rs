@@ -1,4 +1,4 @@
-//! How all parts of an archive are to be written: alike.
+//! Chooses the options that all parts of an archive are written with.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -11,33 +11,32 @@ use journal::part::{JOURNAL, read_process};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FinalizeOptions {
-    /// Whether to write what running processes have recorded so far. Their recording goes on, and the
-    /// journal stays.
+    /// Whether to write what running processes have recorded so far. They continue to record, and the journal stays.
     pub include_live: bool,
-    /// Whether journals stay when their part is written. Damaged ones stay always.
+    /// Whether journals stay after their part is written. Damaged journals always stay.
     pub keep_journal: bool,
-    /// Write only every n-th part, beginning with the i-th: `(i, n)`. Does not unify.
+    /// Write only every n-th part, starting with the i-th: `(i, n)`. Does not unify.
     pub shard: Option<(usize, usize)>,
-    /// How many parts are written at once; `None` for one a core. Fewer where memory is short: writing takes about
-    /// three times the size of the journal, and half of what is free is used.
+    /// How many parts are written at once; `None` for one per core. Fewer if memory is short: writing takes about three
+    /// times the size of the journal, and at most half of the free memory is used.
     pub jobs: Option<NonZeroUsize>,
-    /// How the archive is to be written; what is not asked for stays.
+    /// The requested options; others stay as they are.
     pub wishes: ArchiveWishes,
 }
 
 #[derive(Debug)]
 pub(super) enum Known {
-    /// How it was written, and what was wrong with its journal.
+    /// How the part was written, and the problems of its journal.
     Part {
         options: ArchiveOptions,
         problems: Vec<String>,
-        /// Whether it can be written again.
+        /// Whether the part can be written again.
         has_journal: bool,
         has_lost_events: bool,
     },
     Unreadable {
         reason: String,
-        /// Whether it can be written again: its journal is there, and no other version wrote it.
+        /// Whether the part can be written again: its journal exists, and no other version wrote the part.
         can_be_written: bool,
     },
 }
@@ -56,13 +55,13 @@ impl Known {
     }
 }
 
-/// Whether a part whose manifest cannot be read can be written again.
+/// Whether a part with an unreadable manifest can be written again.
 pub(super) fn can_be_written(part: &Path, error: &Error) -> bool {
     !matches!(error, Error::ManifestFormat { .. }) && part.join(JOURNAL).exists()
 }
 
-/// The options that all parts are to be written with: as wished, and for the rest as most parts are that cannot be
-/// written again, else as the first that is written, else as the first process was told.
+/// The options for all parts: as requested. Other options come from most parts that cannot be written again, else from
+/// the first written part, else from the first process.
 pub(super) fn options_of_all(
     parts: &[PathBuf],
     known: &[Option<Known>],

@@ -1,4 +1,4 @@
-//! What becomes of one part.
+//! Finalizes one part.
 
 use std::fs;
 use std::path::Path;
@@ -18,23 +18,23 @@ use journal::part::{JOURNAL, part_name, read_process};
 #[derive(Clone, Debug, PartialEq)]
 pub enum PartState {
     Written(Box<PartSummary>),
-    /// Was written before.
+    /// The part was written before.
     Done,
-    /// Its process runs: it writes its part itself.
+    /// The process is running and will write the part itself.
     Live,
-    /// The process never got to record.
+    /// The process never recorded.
     Empty,
     Elsewhere,
-    /// Cannot be written, or was written and cannot be read, and why.
+    /// The part cannot be written, or was written and cannot be read, and why.
     Failed(String),
 }
 
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) state: PartState,
-    /// What of its journal is not in it.
+    /// What the part lacks of its journal.
     pub(super) problems: Vec<String>,
-    /// Whether it was written for the first time and for good.
+    /// Whether the part was now written for the first time and completely.
     pub(super) is_first: bool,
 }
 
@@ -87,7 +87,7 @@ impl PartFinalizer<'_> {
             Ok(lock) => lock,
             Err(error) => return Outcome::failed(&error),
         };
-        // Another process may have written it meanwhile.
+        // Another process may have written the part in the meantime.
         if is_final(part) {
             return self.harmonize(part).unwrap_or_else(|e| Outcome::failed(&e));
         }
@@ -99,13 +99,13 @@ impl PartFinalizer<'_> {
         Outcome { is_first: !is_live && matches!(state, PartState::Written(_)), ..Outcome::new(state) }
     }
 
-    /// What becomes of a part that is not written, and that there is nothing to write from.
+    /// The state of a part that is not written and has no records to write.
     fn without_records(&self, part: &Path) -> Option<PartState> {
         let journal = part.join(JOURNAL);
         if journal.exists() {
             return (!has_begun(part) && is_blank(&journal)).then_some(PartState::Empty);
         }
-        // Written meanwhile: the mark comes before the journal goes.
+        // Another process wrote the part: the mark comes before the journal is removed.
         if is_done(part) {
             return None;
         }
@@ -115,7 +115,7 @@ impl PartFinalizer<'_> {
         })
     }
 
-    /// Makes a part that is written like the others.
+    /// Brings a written part in line with the options of the others.
     fn harmonize(&self, part: &Path) -> Result<Outcome, Error> {
         let manifest = match Manifest::read_with_events(part) {
             Ok(manifest) => manifest,
@@ -133,7 +133,7 @@ impl PartFinalizer<'_> {
         if !manifest.options.same_events(&self.archive) {
             return Ok(Outcome::new(write_again(part, self.archive, false)));
         }
-        // Its event files are good, only the definitions are made otherwise.
+        // The event files stay valid; only the definitions change.
         let changed = Manifest { options: self.archive, ..Manifest::as_written(part)? };
         let staging = Staging::create(part, write::STAGING)?;
         changed.write(&staging.path().join(MANIFEST))?;
@@ -142,7 +142,7 @@ impl PartFinalizer<'_> {
     }
 }
 
-/// Writes a part whose lock is held. The journal stays: others may report transfers for this part, or somebody kept it.
+/// Writes a part whose lock is held. Keeps the journal: others may report transfers for this part, or the user kept it.
 pub(super) fn write_again(part: &Path, archive: ArchiveOptions, provisional: bool) -> PartState {
     let options = WriteOptions { keep_journal: true, provisional, archive: Some(archive), ..WriteOptions::default() };
     match write_locked(part, &options, &()) {
@@ -157,7 +157,7 @@ fn done(part: &Path, problems: &[String]) -> Outcome {
     Outcome { problems, ..Outcome::new(PartState::Done) }
 }
 
-/// Of a part that was written while its process ran: that what it recorded later cannot be read.
+/// Why the later records of a part written while its process ran cannot be read.
 fn lacks_its_end(part: &Path) -> Option<String> {
     let journal = part.join(JOURNAL);
     if journal.exists() || Progress::of(part) != Progress::Provisional {
@@ -170,7 +170,7 @@ fn lacks_its_end(part: &Path) -> Option<String> {
     Some(format!("was written while its process ran, and not again since: {why}"))
 }
 
-/// Why a journal outside of the part cannot be read (`NCCL_OTF2_JOURNAL_DIR`).
+/// Why a journal outside the part cannot be read (`NCCL_OTF2_JOURNAL_DIR`).
 fn elsewhere(part: &Path, target: &Path) -> String {
     let (target, process) = (target.display(), read_process(part).0);
     if process.boot_id.is_empty() || process.boot_id == journal::host::boot_id() {

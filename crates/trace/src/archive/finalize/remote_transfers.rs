@@ -1,4 +1,4 @@
-//! Parts that were written before it was known what others transferred for them (PXN).
+//! Parts that were written before others had reported their transfers for them (PXN).
 
 use std::path::{Path, PathBuf};
 
@@ -11,17 +11,16 @@ use journal::part::JOURNAL;
 use nccl_events::Progress;
 use nccl_events::id::ContextId;
 
-/// Those of some of a job's parts that are to be written again, so that all transfers count that neighbours did for
-/// them.
+/// The parts to write again so that all transfers by neighbours count for them.
 pub(super) fn incomplete(all: &[PathBuf], parts: &[PathBuf]) -> Vec<PathBuf> {
-    // Almost always nobody worked for anybody.
+    // Fast path: processes rarely work for others.
     if !all.iter().any(|part| part.join(REMOTE_TRANSFERS).exists()) {
         return Vec::new();
     }
     parts.iter().filter(|part| lacking(part).is_some()).cloned().collect()
 }
 
-/// The manifest of a part that is without some of its neighbours' transfers, and can be written again.
+/// The manifest of a part that lacks some of its neighbours' transfers and can be written again.
 fn lacking(part: &Path) -> Option<Manifest> {
     if !is_final(part) || !part.join(JOURNAL).exists() {
         return None;
@@ -32,7 +31,7 @@ fn lacking(part: &Path) -> Option<Manifest> {
     (workers != manifest.remote_workers).then_some(manifest)
 }
 
-/// Writes such a part again; `None` if another process has done it meanwhile.
+/// Writes such a part again; `None` if another process has done so in the meantime.
 pub(super) fn write_again(part: &Path, progress: &dyn Progress) -> Option<PartState> {
     let _lock = write::lock(part, None, progress).ok()?;
     Some(write_part_again(part, lacking(part)?.options, false))

@@ -1,7 +1,7 @@
-//! Do sequences of calls agree? Groups the ranks whose calls agree and finds where the others first differ.
+//! Compares sequences of calls: groups the ranks whose calls agree and finds where the others first differ.
 //!
-//! A rank that stopped earlier agrees with those whose calls begin like its own. What is compared first are digests of
-//! whole sequences: those of a thousand equal ranks are enough, and one sequence is loaded for each group that differs.
+//! A rank that stopped earlier agrees with ranks whose calls begin like its own. Digests of whole sequences are
+//! compared first: they suffice for a thousand equal ranks. Only one sequence is loaded for each group that differs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use crate::part::calls::{Call, Digest};
 use small_sort::Gather;
 use tables::index::index;
 
-/// How many groups are told apart: each takes a whole sequence in memory.
+/// How many groups are distinguished: each keeps a whole sequence in memory.
 pub(super) const MOST_GROUPS: usize = 16;
 
-/// A rank, as far as it is known without its calls.
+/// What is known about a rank without its calls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member<T> {
     pub rank: u32,
@@ -23,7 +23,7 @@ pub(super) struct Member<T> {
 
 #[derive(Clone, Debug)]
 pub(super) struct Sequence {
-    /// Each different call once.
+    /// Distinct calls.
     pub calls: Vec<Call>,
     pub order: Vec<u32>,
 }
@@ -41,7 +41,7 @@ impl Sequence {
         self.calls.get(index(*self.order.get(position)?))
     }
 
-    /// The digests of the beginnings that are as long as a sequence of others.
+    /// The digests of the prefixes that are as long as another member's sequence.
     fn beginnings<T>(&self, members: &[Member<T>]) -> BTreeSet<(u64, u64)> {
         let lengths: BTreeSet<u64> = members.iter().map(|member| member.digest.count).gather();
         let hashes = self.hashes();
@@ -57,17 +57,17 @@ impl Sequence {
     }
 }
 
-/// Ranks that agree: what each called is how the longest sequence begins.
+/// Ranks that agree: the calls of each are a prefix of the longest sequence.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// With the number of their calls.
+    /// Ranks, with the number of their calls.
     pub ranks: BTreeMap<u32, u64>,
-    /// The longest sequence; `None` where all ranks are equal.
+    /// The longest sequence; `None` if all ranks are equal.
     sequence: Option<Sequence>,
 }
 
 impl Group {
-    /// The call at a position, and the ranks that came to it.
+    /// The call at a position, and the ranks that reached it.
     fn at(&self, position: u64) -> Option<(&Call, BTreeSet<u32>)> {
         let call = self.sequence.as_ref()?.get(usize::try_from(position).ok()?)?;
         Some((call, self.ranks.iter().filter(|(_, count)| **count > position).map(|(rank, _)| *rank).gather()))
@@ -87,22 +87,22 @@ impl Group {
 
 #[derive(Debug)]
 pub(super) struct Groups {
-    /// The group with most ranks first.
+    /// Largest group first.
     pub all: Vec<Group>,
-    /// Ranks that differ from these, it is not known where: their calls cannot be read, or there are too many groups.
+    /// Ranks that differ at an unknown position: their calls cannot be read, or there are too many groups.
     pub unclear: BTreeSet<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     pub kind: Kind,
-    /// Counted from 0.
+    /// Index of the call, from 0.
     pub position: u64,
     pub calls: BTreeMap<Call, BTreeSet<u32>>,
 }
 
 impl Groups {
-    /// Sorts the ranks; `load` gives the calls of a rank.
+    /// Groups the ranks; `load` reads the calls of a rank.
     pub(super) fn of<T: Copy>(members: &[Member<T>], load: impl Fn(&Member<T>) -> Option<Sequence>) -> Self {
         let mut groups = Self { all: Vec::new(), unclear: BTreeSet::new() };
         let mut rest = members.to_vec();
@@ -115,7 +115,7 @@ impl Groups {
             let is_equal = |member: &Member<T>| member.digest == longest.digest;
             let is_only = groups.all.is_empty() && groups.unclear.is_empty();
             let sequence = if is_only && rest.iter().all(is_equal) {
-                // Nobody will ask what they called.
+                // All ranks are equal, so nobody will look at the calls.
                 None
             } else {
                 // The file may be older than the digest, or damaged.
@@ -139,7 +139,7 @@ impl Groups {
         groups
     }
 
-    /// The first differences from what most ranks did, in order.
+    /// Where the other groups first differ from the largest, in order.
     pub(super) fn differences(&self) -> Vec<Difference> {
         let Some((most, others)) = self.all.split_first() else {
             return Vec::new();
@@ -158,7 +158,7 @@ impl Groups {
     }
 }
 
-/// Whether both call the same from here on for a while, in another order.
+/// Whether both begin with the same calls in another order.
 fn is_other_order<'a>(pairs: impl Iterator<Item = (&'a Call, &'a Call)>) -> bool {
     let mut more: BTreeMap<&Call, i64> = BTreeMap::new();
     for (a, b) in pairs {
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A letter for each call: its function; in lower case on another root; a digit: the number of elements of A.
+    /// A letter is a call's function, in lower case with another root; a digit is the number of elements of A.
     fn call(letter: char) -> Call {
         let (func, count) = match letter.to_digit(10) {
             Some(count) => ("A".to_owned(), count.into()),
@@ -232,7 +232,7 @@ mod tests {
             (&["BA", "bA"], &["Root at 0: B100: 0; B100: 1"]),
             (&["XABCX", "XABCX", "XCABX"], &["Order at 1: A100: 0,1; C100: 2"]),
             (&["XAB", "XAB", "XBA", "XBB"], &["Function at 1: A100: 0,1; B100: 3", "Order at 1: A100: 0,1; B100: 2"]),
-            // A rank that stopped before the difference tells nothing about it.
+            // A rank that stopped before the difference has no part in it.
             (&["ABCABC", "ABCA", "", "ABC"], &[]),
             (&["ABXX", "ABY", "AB", "ABX", "ABX"], &["Function at 2: X100: 0,3,4; Y100: 1"]),
         ];
@@ -265,7 +265,7 @@ mod tests {
             (member.source != "AC").then(|| sequence(member.source))
         });
         assert_eq!(groups.unclear, BTreeSet::from([2]));
-        // A sequence that is not what the digest says is as good as none.
+        // A sequence that does not match its digest counts as unreadable.
         assert_eq!(Groups::of(&members(&["AB", "AC"]), |_| Some(sequence("AB"))).unclear, BTreeSet::from([1]));
         let many: Vec<String> = (b'A'..b'U').map(|n| char::from(n).to_string()).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();

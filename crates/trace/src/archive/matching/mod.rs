@@ -1,13 +1,13 @@
-//! Do all ranks of a communicator call the same collectives in the same order?
+//! Checks that all ranks of a communicator call the same collectives in the same order.
 //!
 //! ```text
 //!  part     each rank's calls in order ─► parts/<p>/collectives (all of them)
 //!                                      └► manifest (their number and a hash)
-//!  archive  hashes of the ranks of a communicator ─ equal ─► nothing to say
+//!  archive  hashes of the ranks of a communicator ─ equal ─► no finding
 //!                                      └ not equal ─► the calls of a few ranks ─► the first difference
 //! ```
 //!
-//! Where nothing is wrong only manifests are read.
+//! If nothing is wrong, only manifests are read.
 
 mod compare;
 mod ranks;
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
     Count,
     Datatype,
     Root,
-    /// The order of the same calls.
+    /// The same calls in another order.
     Order,
 }
 

@@ -1,4 +1,4 @@
-//! The ranks of a communicator: whose calls can be compared, and why those of others cannot.
+//! The ranks of a communicator: those whose calls can be compared, and why others cannot.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Whether it is not known which of its calls are there.
+    /// Whether it is unknown which of the rank's calls were recorded.
     fn is_cut_unknown(&self) -> bool {
         let manifest = &self.process.manifest;
         manifest.breaks_order() || (manifest.has_step_ranges() && self.digest.step_ranges.is_none())
@@ -25,7 +25,7 @@ impl Source<'_> {
     pub(super) fn load(&self, basis: Basis) -> Option<Sequence> {
         let lists = CallLists::read(&self.process.directory)?;
         let mut ranks = lists.ranks.into_iter();
-        // A part can have a rank only once under this number of a communicator.
+        // A part has at most one such rank in a communicator.
         let of_rank = ranks.find(|rank| (rank.comm, rank.rank) == (self.digest.comm, self.digest.rank))?;
         let order = match basis {
             Basis::Called => of_rank.called,
@@ -43,7 +43,7 @@ pub(super) enum Basis {
 }
 
 impl Basis {
-    /// The calls, if all ranks have recorded them.
+    /// `Called` if all ranks recorded their calls.
     fn of(ranks: &BTreeMap<u32, Source<'_>>) -> Self {
         let called = || ranks.values().map(|source| source.digest.called);
         let has_some = called().flatten().any(|called| called.count > 0);
@@ -60,7 +60,7 @@ impl Basis {
         }
     }
 
-    /// Whether some of the events it rests on are not in the recording.
+    /// Whether some of the events that the basis needs are missing from the recording.
     fn is_incomplete(self, manifest: &Manifest) -> bool {
         let lost = |kind| manifest.counts.kinds.get(kind).lost > 0;
         let is_lost = match self {
@@ -75,7 +75,7 @@ pub(super) struct Ranks<'a> {
     pub(super) basis: Basis,
     /// The step ranges that were recorded; `None` for everything.
     pub(super) ranges: Option<&'a StepRanges>,
-    /// Those that can be compared.
+    /// The ranks that can be compared.
     pub(super) known: Vec<Member<Source<'a>>>,
     pub(super) unknown: Vec<(&'static str, BTreeSet<u32>)>,
 }

@@ -1,4 +1,4 @@
-//! What the archive says about it: properties `NCCL::MISMATCH…`, `NCCL::RANKS_BEHIND…`, `NCCL::MATCHING_UNKNOWN…`.
+//! The archive's statements about matching: `NCCL::MISMATCH…`, `NCCL::RANKS_BEHIND…`, `NCCL::MATCHING_UNKNOWN…`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use job::communicators::rank_list;
 use schema::{Listed, Statements};
 use tables::index::index;
 
-/// How many different ends of ranks of one communicator are listed.
+/// Limit on the distinct ends that are listed for the ranks of a communicator.
 const MOST_ENDS: usize = 8;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) struct Matching {
     pub(crate) mismatches: Vec<(Kind, String)>,
     behind: Vec<String>,
     ranks_behind: u64,
-    /// Of which communicators nothing, or not everything, can be said, and why.
+    /// Communicators that cannot be judged, or not completely, and why.
     unknown: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ impl Matching {
                     continue;
                 };
                 let ranks = of_comm.entry(comm).or_default();
-                // The first that has a rank counts, as with locations.
+                // The first part that has a rank counts, as with locations.
                 let source = Source { process, digest };
                 ranks.entry(digest.rank).or_insert(source);
             }
@@ -104,7 +104,7 @@ fn mismatch(comm: &str, difference: &Difference, ranges: Option<&StepRanges>) ->
     format!("{comm}: collective {number}: {}", calls.join("; "))
 }
 
-/// Ranks in few words: `rank 3`, `ranks 0-2, 5`.
+/// A short list of ranks: `rank 3`, `ranks 0-2, 5`.
 fn names(ranks: &BTreeSet<u32>) -> String {
     let word = if ranks.len() == 1 { "rank" } else { "ranks" };
     format!("{word} {}", rank_list(ranks))

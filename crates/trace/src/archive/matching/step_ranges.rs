@@ -1,11 +1,11 @@
-//! Ranks of which only ranges of steps were recorded: which may be compared, and what their collectives' numbers are.
+//! Ranks that recorded only ranges of steps: which can be compared, and how their collectives are numbered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::part::calls::StepRanges;
 use small_sort::Gather;
 
-/// The number of a collective, from 1, that is at a position, from 0, among those of the ranges.
+/// The number, from 1, of the collective at `position`, from 0, within the ranges.
 pub(super) fn number(ranges: &StepRanges, position: u64) -> u64 {
     let mut before = 0;
     for span in ranges.spans() {
@@ -17,8 +17,8 @@ pub(super) fn number(ranges: &StepRanges, position: u64) -> u64 {
     position + 1
 }
 
-/// The ranks that recorded other ranges than most, and what most recorded. A rank that did not come as far knows of
-/// fewer ranges: it recorded the same.
+/// The ranks whose ranges differ from those of most ranks, and the ranges of most ranks. A rank that did not get as far
+/// knows fewer ranges and still agrees.
 pub(super) fn sort_out<'a>(
     ranks: impl Iterator<Item = (u32, Option<&'a StepRanges>)>,
 ) -> (BTreeSet<u32>, Option<&'a StepRanges>) {

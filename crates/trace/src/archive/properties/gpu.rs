@@ -1,4 +1,4 @@
-//! What the archive says about GPUs, all processes together: properties `NCCL::GPU::…`.
+//! The archive's statements about the GPUs of all processes: properties `NCCL::GPU::…`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use process_model::links::gpu_work::definition::SampleClockDefinition;
 use schema::{Lines, Most, Statements, Sum};
 use small_sort::Gather;
 
-/// Numbers that are 0 are left out.
+/// Adds the GPU properties. Numbers that are 0 are left out.
 pub(super) fn of_archive(said: &mut Statements, processes: &[Process]) {
     let of = || processes.iter().map(|process| &process.manifest.gpu_work);
     let backends: BTreeSet<&str> = of().map(|gpu| gpu.backend.as_str()).gather();
@@ -37,7 +37,7 @@ pub(super) fn of_archive(said: &mut Statements, processes: &[Process]) {
     said.gpu_clocks_list = Lines::of(lines);
 }
 
-/// What was decided and what went wrong: each line once, with how many processes said it where that is not all.
+/// Decisions and failures: each line once, with the number of processes it holds for unless it holds for all.
 fn notices(processes: &[Process]) -> Lines {
     let mut said: BTreeMap<&str, u64> = BTreeMap::new();
     let mut order: Vec<&str> = Vec::new();

@@ -1,6 +1,6 @@
-//! The archive's properties: what was seen, what became of it, and how good the clocks are.
+//! The archive's properties: what was recorded, what became of it, and how good the clocks are.
 //!
-//! Names and types are those of [`Statements`]. Numbers that are 0 are left out, but for the kinds of events that came.
+//! Names and types are in [`Statements`]. Zeros are left out, except for the kinds of events that came.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub(crate) use parts::{PartsThere, fingerprint};
 mod gpu;
 mod parts;
 
-/// What an archive says, but for that of [`super::matching`] and [`super::origins`].
+/// The archive's statements, except those of [`super::matching`] and [`super::origins`].
 pub(super) fn statements(parts: &Parts<'_>, communicators: &Communicators) -> Statements {
     let processes = parts.processes;
     let names = processes.iter().map(|process| &process.manifest.part);
@@ -36,7 +36,7 @@ pub(super) fn statements(parts: &Parts<'_>, communicators: &Communicators) -> St
         parts_left_out: Lines::of(parts.left_out),
         counts: total(processes),
         records: Sum::some(records.sum()),
-        // A part that was written while its process ran does not say it.
+        // Unknown for a part written while its process ran.
         started: Told(processes.iter().map(|it| it.manifest.started).sum()),
         ranks_missing: Sum::some(missing.sum()),
         collectives_unmatched: Sum::some(communicators.all.iter().map(|comm| comm.unmatched).sum()),
@@ -68,7 +68,7 @@ pub(crate) fn total(processes: &[Process]) -> Counts {
     counts
 }
 
-/// What differs between processes is listed once each.
+/// Lists each distinct value once.
 fn distinct(processes: &[Process], value: impl Fn(&Process) -> String) -> Lines {
     let values: BTreeSet<String> = processes.iter().map(value).gather();
     Lines::of(values.iter().filter(|value| !value.is_empty()))
@@ -163,7 +163,7 @@ fn problems(processes: &[Process]) -> Listed {
     Listed::some(all.len() as u64, all)
 }
 
-/// The processes of which only the end was kept: properties `NCCL::FLIGHT::…`. Nothing where everything was kept.
+/// Processes that kept only the end of their recording: `NCCL::FLIGHT::…`. Nothing if all kept everything.
 fn flight(said: &mut Statements, processes: &[Process]) {
     let cut: Vec<(&Process, u64)> =
         processes.iter().filter_map(|process| Some((process, process.manifest.complete_since_ns?))).collect();
@@ -180,7 +180,7 @@ fn flight(said: &mut Statements, processes: &[Process]) {
     said.flight_list = Lines::of(lines);
 }
 
-/// What Score-P was shown while the job ran: properties `NCCL::SCOREP::…`. Nothing where there was no Score-P.
+/// What Score-P was shown while the job ran: properties `NCCL::SCOREP::…`. Nothing without Score-P.
 fn scorep(said: &mut Statements, processes: &[Process]) {
     let reports = || processes.iter().filter_map(|process| process.manifest.scorep.as_ref());
     let targets: BTreeSet<&str> = reports().map(|report| report.target.as_str()).gather();
@@ -191,7 +191,7 @@ fn scorep(said: &mut Statements, processes: &[Process]) {
     }
 }
 
-/// The profiler plugins behind the recording one: properties `NCCL::CHAIN::…`. Nothing where no plugin was asked for.
+/// The profiler plugins behind the recording one: `NCCL::CHAIN::…`. Nothing if no plugin was asked for.
 fn chain(said: &mut Statements, processes: &[Process]) {
     let reports = || processes.iter().filter_map(|process| process.manifest.chain.as_ref());
     let lines = |list: fn(&ChainReport) -> &[String]| {
@@ -205,7 +205,7 @@ fn chain(said: &mut Statements, processes: &[Process]) {
     }
 }
 
-/// The times when recording was switched, a line each: properties `NCCL::MEASUREMENT::…`.
+/// The times when recording was switched, one per line: properties `NCCL::MEASUREMENT::…`.
 fn switches(processes: &[Process]) -> Lines {
     let mut lines = Vec::new();
     for process in processes {

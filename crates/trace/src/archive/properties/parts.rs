@@ -1,4 +1,4 @@
-//! Which parts an archive is of.
+//! The parts that an archive was made from.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ pub(crate) struct PartsThere {
 }
 
 impl PartsThere {
-    /// Those of an archive; `None` if it does not say.
+    /// The parts of an archive; `None` if the archive does not list them.
     pub(crate) fn of(said: Statements) -> Option<Self> {
         let Listed { number, lines } = said.parts;
         (!lines.is_empty()).then(|| Self {
@@ -24,7 +24,7 @@ impl PartsThere {
         })
     }
 
-    /// Whether all of these are among them; where there are too many to name them, whether they are these.
+    /// Whether the archive has all these parts; if it has too many to list them, whether it has exactly these.
     pub(crate) fn has_all(&self, parts: &BTreeSet<String>) -> bool {
         if self.names.len() as u64 == self.number {
             return parts.is_subset(&self.names);

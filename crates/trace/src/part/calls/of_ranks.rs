@@ -1,4 +1,4 @@
-//! What the ranks of a process called, from what was recorded.
+//! The collective calls of a process's ranks, from its records.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use tables::index::{index, index_u32};
 use tables::switches::Coverage;
 use tables::{CollApi, OperationRow, Tables};
 
-/// A collective with its position: start, id, number of the call.
+/// A collective and its order: start, id, number of the call.
 type Timed = (u64, u64, u32);
 
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ struct Rank {
     uses_graphs: bool,
 }
 
-/// What a call says, before its words are looked up.
+/// A call before its strings are looked up.
 type Raw = (Symbol, u64, Symbol, i32);
 
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ fn call((func, count, datatype, root): Raw, symbols: &Symbols) -> Call {
     Call { func: func.to_owned(), count, datatype: datatype.to_owned(), root: if has_root { root } else { -1 } }
 }
 
-/// The collectives of each rank of a process, and what the manifest says about them.
+/// The collectives of each rank of a process, and their digests for the manifest.
 pub(crate) fn calls_of_ranks(
     tables: &Tables,
     links: &Links,
@@ -106,7 +106,7 @@ pub(crate) fn calls_of_ranks(
     (lists, digests)
 }
 
-/// The calls numbered by their content: what was recorded first must not matter.
+/// Numbers the calls by content, so that the order of recording does not matter.
 fn lists(comms: &Comms, ranks: Vec<Rank>, known: Known) -> CallLists {
     let mut numbers = vec![0; known.by_call.len()];
     for (number, &before) in (0..).zip(known.by_call.values()) {
@@ -119,7 +119,7 @@ fn lists(comms: &Comms, ranks: Vec<Rank>, known: Known) -> CallLists {
         calls.into_iter().map(|(_, _, call)| numbers.get(index(call)).copied().unwrap_or(0)).collect()
     };
     let ranks = comms.members.iter().zip(ranks).map(|(member, rank)| {
-        // Whether calls are recorded shows only where there are collectives.
+        // Only a rank with collectives shows whether calls are recorded.
         let knows_calls = !rank.called.is_empty() || rank.enqueued.is_empty();
         RankCalls {
             comm: member.comm,

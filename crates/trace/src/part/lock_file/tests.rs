@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 
-/// A directory for locks, and a staging in it.
+/// A directory for locks, with a staging directory.
 struct Place {
     directory: tempfile::TempDir,
     staging: Staging,
@@ -28,7 +28,7 @@ impl Place {
         LockFile::take_refreshing(self.path(), &self.staging, soon, interval, &())
     }
 
-    /// A holder on another host that touched the file so long ago.
+    /// A holder on another host that last touched the file `age` ago.
     fn hold_elsewhere(&self, age: Duration) {
         let holder = ProcessKey { boot_id: "another".to_owned(), ..ProcessKey::current() };
         fs::write(self.path(), text(&holder)).expect("written");

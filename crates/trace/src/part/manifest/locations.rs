@@ -6,31 +6,31 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub(crate) enum LocationKind {
     Thread {
-        /// The system's id; 0 if not known.
+        /// The system's thread id; 0 if unknown.
         thread_id: u32,
         name: String,
-        /// Whether it is one of CUDA's, which calls host functions.
+        /// Whether this is a CUDA thread, which calls host functions.
         is_callback: bool,
     },
     Proxy {
-        /// The system's id; 0 if not known.
+        /// The system's thread id; 0 if unknown.
         thread_id: u32,
     },
     Communicator {
         /// An index into [`super::Manifest::comms`].
         comm: u32,
         rank: u32,
-        /// Its GPU: an index into [`super::Manifest::gpus`].
+        /// An index into [`super::Manifest::gpus`].
         gpu: u32,
     },
     Stream {
-        /// Its GPU, where it is known: an index into [`super::Manifest::gpus`].
+        /// An index into [`super::Manifest::gpus`], if the GPU is known.
         gpu: Option<u32>,
         /// CUPTI's number of the CUDA context.
         context: u32,
-        /// CUPTI's number of the stream in it.
+        /// CUPTI's number of the stream in the context.
         stream: u32,
-        /// Whether another context on the GPU has a stream of this number.
+        /// Whether another context on the GPU has a stream with the same number.
         is_ambiguous: bool,
     },
     Channel {
@@ -38,24 +38,24 @@ pub(crate) enum LocationKind {
         channel: u8,
     },
     Net(Connection),
-    /// A slot of a network connection, where one step after the other is under way.
+    /// A slot of a network connection, which has one step in progress at a time.
     Step {
         #[serde(flatten)]
         connection: Connection,
-        /// Which slot: 0 … 7.
+        /// Number of the slot: 0 … 7.
         slot: u8,
     },
-    /// What the network plugin does for that slot.
+    /// The network plugin's work for a slot.
     Plugin {
         #[serde(flatten)]
         connection: Connection,
-        /// Which slot: 0 … 7.
+        /// Number of the slot: 0 … 7.
         slot: u8,
     },
 }
 
 impl LocationKind {
-    /// What it is about, for people who look for what is missing.
+    /// A description for people who look for something missing.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Thread { thread_id, name, .. } => format!("thread {thread_id} ({name})"),
@@ -71,7 +71,7 @@ impl LocationKind {
         }
     }
 
-    /// Whether its steps put data into the memory of a peer.
+    /// Whether this is a slot whose steps put data into the memory of a peer.
     pub(crate) const fn is_sending_step(&self) -> bool {
         matches!(self, Self::Step { connection, .. } if connection.send)
     }
@@ -92,11 +92,11 @@ pub(crate) enum LocationOwner {
         /// An index into [`super::Manifest::comms`].
         comm: u32,
         rank: u32,
-        /// Its GPU: an index into [`super::Manifest::gpus`].
+        /// An index into [`super::Manifest::gpus`].
         gpu: u32,
     },
-    /// A communicator without a beginning in the journal: of another process, worked for here (PXN), or one of this
-    /// process's whose beginning could not be recorded.
+    /// A communicator without a beginning in the journal: another process's, worked for here (PXN), or this process's
+    /// own whose beginning could not be recorded.
     Foreign {
         /// The context as the process handed it out.
         context: u64,
@@ -111,14 +111,14 @@ pub(crate) struct LocationDefinition {
     /// 0 for the location itself, 1 for its sibling `#2`.
     pub sibling: u32,
     pub events: u64,
-    /// Its first event, CLOCK_MONOTONIC ns.
+    /// Time of the first event, CLOCK_MONOTONIC ns.
     pub first_ns: u64,
     pub last_ns: u64,
     pub collectives: u64,
 }
 
 impl LocationDefinition {
-    /// Whether it stands for a rank of a communicator.
+    /// Whether the location represents a rank of a communicator.
     pub(crate) const fn is_rank(&self) -> bool {
         matches!(self.kind, LocationKind::Communicator { .. }) && self.sibling == 0
     }

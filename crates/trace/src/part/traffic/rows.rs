@@ -1,29 +1,29 @@
-//! What a part's manifest says about traffic with others: rows of numbers, because each of many thousands of parts may
-//! have hundreds.
+//! The traffic in a part's manifest: rows of numbers, because there can be many thousands of parts with hundreds of
+//! rows each.
 
 use serde::{Deserialize, Serialize};
 
-/// A collective on one rank. In the file an array of its fields, in this order.
+/// A collective on one rank. Stored as an array of its fields, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "PassageRow", into = "PassageRow")]
 pub struct Passage {
     pub key: Key,
-    /// The rank had not entered before; 0 where nobody waits for it, or it is not known.
+    /// The rank had not entered before this time; 0 if nobody waits for the rank, or if unknown.
     pub entered_ns: u64,
-    /// It had left by then; 0 where it waits for nobody, or it is not known.
+    /// The rank had left by this time; 0 if it waits for nobody, or if unknown.
     pub left_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// A place in the part's communicators.
+    /// Index in the part's communicators.
     pub comm: u32,
-    /// A place in [`Traffic::functions`].
+    /// Index in [`Traffic::functions`].
     pub function: u32,
-    /// NCCL's number of a collective, or which message of this rank to that one it is.
+    /// NCCL's number of a collective, or the index of a message from one rank to another.
     pub sequence: u64,
-    /// Replays of a graph have the number of what was captured: its index among those with that number. Of a message
-    /// its elements, so that only what fits together is compared.
+    /// For a collective, its index among those with the same number: replays of a graph have the number of the captured
+    /// one. For a message, its number of elements, so that only matching ends are compared.
     pub repetition: u64,
 }
 
@@ -42,16 +42,16 @@ impl From<Passage> for PassageRow {
     }
 }
 
-/// One end of data on its way. In the file an array of its fields, in this order.
+/// One end of a data transfer. Stored as an array of its fields, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "EndRow", into = "EndRow")]
 pub struct End {
     pub key: Key,
     pub from: u32,
     pub to: u32,
-    /// Channel and step of the transfer; −1 both for the operation as a whole.
+    /// Channel and step of the transfer; both −1 for the operation as a whole.
     pub part: (i32, i32),
-    /// Whether it is the sender's: not sent before. Else the receiver's: received by then.
+    /// The sender's end (not sent before `ns`) if true, else the receiver's (received by `ns`).
     pub is_send: bool,
     pub ns: u64,
 }

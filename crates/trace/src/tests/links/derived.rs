@@ -1,4 +1,4 @@
-//! Collectives that NCCL makes of sends and receives: recognised by their calls, built around their members.
+//! Collectives that NCCL makes of sends and receives: recognised by their calls, shown around their members.
 
 use crate::tests::stream::{Built, CONTEXT, Item, Stream, proxy_op};
 use journal::format::record::Symbol;
@@ -35,7 +35,7 @@ fn func_of(stream: &mut Stream, func: char) -> Symbol {
     stream.symbols.intern(name)
 }
 
-/// What a call did: its P2p, and a transfer until then.
+/// The P2p of a call, with a transfer that ends at `until`.
 fn member(stream: &mut Stream, call: u64, func: char, peer: i32, until: u64) {
     let p2p = Body::P2p(event::P2p {
         func: func_of(stream, func),
@@ -81,7 +81,7 @@ fn an_all_to_all_is_one_collective_around_its_messages() {
     }
     let built = stream.build();
     assert_eq!(patterns(&built), [(Pattern::AlltoAll, 0)]);
-    // The first member is in it, the others are beside it.
+    // The first member is inside the collective, the others are beside it.
     assert_eq!(*location(&built, 0), [(InstanceKind::Derived, 201, 330), (InstanceKind::Operation, 201, 300)]);
     let beside = (1..).map_while(|sibling| built.locations.get(&(LocationKey::Communicator(0), sibling)));
     assert_eq!(beside.map(Vec::len).sum::<usize>(), 5);
@@ -95,7 +95,7 @@ fn roots_keep_their_messages() {
     for (calls, pattern) in [("SRRR", Pattern::Gather), ("SSSR", Pattern::Scatter)] {
         let mut stream = Stream::default();
         call(&mut stream, 1, calls);
-        // To itself in place: NCCL leaves both ends out.
+        // In place, to itself: NCCL leaves both ends out.
         let func = calls.get(1..2).expect("a letter").chars().next().expect("a letter");
         member(&mut stream, if func == 'R' { 12 } else { 11 }, func, 0, 300);
         member(&mut stream, if func == 'R' { 14 } else { 13 }, func, 2, 310);
@@ -113,7 +113,7 @@ fn a_group_of_the_user_is_not_guessed_at() {
         (2, "SRSRSR", [0, 1, 2]),
         (1, "SRSR", [0, 1, 2]),
         (1, "RSRSRS", [0, 1, 2]),
-        // Calls like an all-to-all's, but two sends to one peer.
+        // Like an all-to-all, but with two sends to one peer.
         (1, "SRSRSR", [0, 0, 1]),
     ] {
         let mut stream = Stream::default();

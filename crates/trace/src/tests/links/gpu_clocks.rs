@@ -1,16 +1,16 @@
-//! Whose stamps make a GPU's clock.
+//! Which stamps contribute to a GPU's clock.
 
 use crate::tests::stream::{CONTEXT, Stream, group_api, kernel, launch_on};
 use clocks::gpu::{GpuCalibration, GpuClock};
 use nccl_events::{StateArgs, state};
 
-/// A kernel: where, launched, reported and ended on the host, begun and ended on the GPU.
+/// A kernel: its location, and when it was launched, reported and ended on the host, and began and ended on the GPU.
 struct Kernel {
     context: u64,
     cuda_stream: u64,
     captured: bool,
     has_launch: bool,
-    /// Of the launch, the Coll, the callback that brings the start, and that which brings the stop.
+    /// Times of the launch, the Coll, the callback with the start, and the callback with the stop.
     host_ns: [u64; 4],
     gpu_ns: (u64, u64),
 }
@@ -45,18 +45,18 @@ fn clocks_of(mut stream: Stream, kernels: &[Kernel]) -> Vec<GpuClock> {
 /// How far the GPU's timer is ahead in these tests.
 const AHEAD_NS: u64 = 1_000_000;
 
-/// Takes 10 µs on the GPU.
+/// A kernel that takes 10 µs on the GPU.
 const fn kernel_of(context: u64, cuda_stream: u64, host_ns: [u64; 4], start_gpu_ns: u64) -> Kernel {
     let gpu_ns = (start_gpu_ns, start_gpu_ns + 10_000);
     Kernel { context, cuda_stream, captured: false, has_launch: true, host_ns, gpu_ns }
 }
 
-/// Begins at 100 µs, launched 1 µs before, reported 1 µs after.
+/// A kernel that begins at 100 µs, launched 1 µs before, reported 1 µs after.
 const fn tight(context: u64, cuda_stream: u64) -> Kernel {
     kernel_of(context, cuda_stream, [99_000, 99_500, 101_000, 111_000], 100_000 + AHEAD_NS)
 }
 
-/// Begins at 300 µs, launched 200 µs before, reported 200 µs after.
+/// A kernel that begins at 300 µs, launched 200 µs before, reported 200 µs after.
 const fn loose(context: u64, cuda_stream: u64) -> Kernel {
     kernel_of(context, cuda_stream, [100_000, 100_500, 500_000, 510_000], 300_000 + AHEAD_NS)
 }
@@ -92,7 +92,7 @@ fn ranks_whose_bounds_contradict_are_not_on_one_gpu_after_all() {
 
 #[test]
 fn the_kernel_of_a_graph_begins_after_its_operation_was_started() {
-    // Captured long before, or with a launch that is not recorded; the replay's Coll starts 1 µs before the kernel.
+    // Captured long before, or without a recorded launch; the replay's Coll starts 1 µs before the kernel.
     for has_launch in [true, false] {
         let host_ns = [1_000, 99_000, 101_000, 111_000];
         let replay = Kernel { captured: true, has_launch, host_ns, ..tight(0, 0x70) };
@@ -102,13 +102,13 @@ fn the_kernel_of_a_graph_begins_after_its_operation_was_started() {
     }
 }
 
-/// Begins at a time, with 5 µs before and after; the GPU's timer is so far ahead then.
+/// A kernel that begins at `host_ns`, with 5 µs before and after; the GPU's timer is then `ahead_ns` ahead.
 const fn at(context: u64, cuda_stream: u64, host_ns: u64, ahead_ns: u64) -> Kernel {
     let reported = [host_ns - 5_000, host_ns - 4_000, host_ns + 5_000, host_ns + 15_000];
     kernel_of(context, cuda_stream, reported, host_ns + ahead_ns)
 }
 
-/// One bends to and fro only because another GPU's stamps were taken for its own.
+/// The clock would bend back and forth only because another GPU's stamps were mixed in.
 #[test]
 fn two_gpus_taken_for_one_do_not_bend() {
     let kernel = |number: u64| at(number % 2, 0x70, number * 100_000_000, AHEAD_NS + 15_000 * (number % 2));

@@ -1,4 +1,4 @@
-//! Kernels and copies: on which locations, and for which operations.
+//! Kernels and copies: their locations and their operations.
 
 use crate::tests::stream::{Built, CUPTI_AHEAD, Stream};
 use clocks::gpu::GpuCalibration;
@@ -46,7 +46,7 @@ fn kernels_outrank_events_and_events_kernel_channels() {
 fn one_kernel_carries_several_operations_and_one_operation_has_several_kernels() {
     let mut stream = Stream::with_gpu();
     stream.collective(10, 100, false);
-    // A second operation in the same plan, called by a call of its own.
+    // A second operation in the same plan, from a call of its own.
     let call = stream.call_on(1, false);
     stream.event(110, 0, (105, Some(109)), Body::Group(event::Group {})).event(14, 10, (102, Some(103)), call);
     stream.add_coll(15, 14, (107, 108), 110);
@@ -56,7 +56,7 @@ fn one_kernel_carries_several_operations_and_one_operation_has_several_kernels()
     let both = (150, 500, Timing::Cupti, false);
     assert_eq!(built.operations(), [both, both]);
     assert!(built.model.intervals.iter().flatten().all(|interval| interval.is_shared));
-    // Both are the plan's.
+    // Both are linked to the plan.
     assert_eq!(links(&built), [(Link::Launch, 12, 110); 2]);
     assert_eq!(fates(&built).launches_timed, 1);
 }
@@ -66,7 +66,7 @@ fn a_kernel_whose_launch_is_not_there_belongs_to_nothing() {
     let mut stream = Stream::with_gpu();
     stream.collective(10, 100, false);
     stream.add_kernel(999, (150, 400));
-    // An id of something that launches nothing is none.
+    // The id of an event that launches nothing does not count.
     stream.add_kernel(13, (500, 600));
     let built = stream.build();
     assert_eq!(built.operations()[0].2, Timing::Enqueue);
@@ -136,7 +136,7 @@ fn kernels_are_close_bounds_for_the_timer_of_kernel_channels() {
     let clock = |known: Option<(u64, u64)>| {
         let mut stream = Stream::with_gpu();
         stream.collective(10, 100, false);
-        // The GPU's timer is 5000 ahead: it began at 2000 and ended at 3000, the host heard of it at 60000.
+        // The GPU's timer is 5000 ahead: the kernel ran from 2000 to 3000, and the host was told at 60000.
         stream.channel(22, 13, (60_000, 60_100), (7000, 8000));
         if let Some(span) = known {
             stream.add_kernel(12, span);
@@ -147,16 +147,16 @@ fn kernels_are_close_bounds_for_the_timer_of_kernel_channels() {
     assert_eq!((without.quality.calibration, without.quality.kernel_bounds), (GpuCalibration::Bounded, 0));
     let with = clock(Some((1980, 3010)));
     assert_eq!((with.quality.calibration, with.quality.kernel_bounds), (GpuCalibration::Bounded, 2));
-    // Between 2000 − 20 and 3000 + 10, and one step of the timer (as far as two stamps show it: 1000), against
-    // 103 … 60000.
+    // Between 2000 − 20 and 3000 + 10, and one step of the timer (1000, as far as two stamps show), against 103 …
+    // 60000.
     assert!(with.quality.residual_ns < 1600 && without.quality.residual_ns > 20_000, "{with:?} {without:?}");
     assert!(with.host_ns(7000).abs_diff(2000) <= with.quality.residual_ns, "{with:?}");
     assert_eq!(with.quality.kernel_slack_ns, 0);
-    // The host heard of it 11 µs before that: it is given some slack, and it is said.
+    // The host was told 11 µs before the kernel's end: the bounds get some slack, and report it.
     let late = clock(Some((70_000, 71_010)));
     assert_eq!((late.quality.kernel_bounds, late.quality.kernel_slack_ns), (2, 16_000));
     assert!(late.quality.residual_ns < without.quality.residual_ns, "{late:?}");
-    // Such as cannot be are not believed.
+    // Impossible times are not believed.
     let wrong = clock(Some((5_070_000, 5_071_010)));
     assert_eq!((wrong.quality.kernel_bounds, wrong.quality.kernels_contradict), (0, true));
     assert_eq!(wrong.quality.residual_ns, without.quality.residual_ns);

@@ -1,4 +1,4 @@
-//! Which ranks of a process are built as one GPU.
+//! Which ranks of a process are taken to share a GPU.
 
 use crate::tests::stream::{CONTEXT, Stream, launch_on};
 use journal::format::record::RecordBody;
@@ -14,7 +14,7 @@ fn several_ranks_of_a_communicator_in_one_process_are_several_gpus() {
     for (context, rank) in [(0, 2), (1, 0), (2, 1), (3, 2)] {
         stream.init(CONTEXT + context, 5, 3, rank);
     }
-    // One thread made them all, and nothing says that the repetition is where the first was.
+    // One thread made them all, so nothing shows that the repetition is on the same GPU as the first.
     let comms = stream.build().model.comms;
     assert_eq!(comms.comms.len(), 2, "the last is the same communicator again");
     let gpus: Vec<u32> = comms.members.iter().map(|member| member.gpu).collect();
@@ -22,8 +22,8 @@ fn several_ranks_of_a_communicator_in_one_process_are_several_gpus() {
     assert_eq!(comms.comms[1].repetition, 1);
 }
 
-/// Two ranks of a communicator of four, then each in a communicator of its own of two: what `ncclCommSplit` by odd and
-/// even gives. A launch: the context, its thread and CUDA stream. Returns the GPUs, by context.
+/// Two ranks of a communicator of four, then each in its own communicator of two, like `ncclCommSplit` by odd and even.
+/// A launch is a context, its thread and CUDA stream. Returns the GPUs, by context.
 fn split(launches: &[(u64, u16, u64)]) -> Vec<u32> {
     let mut stream = Stream::default();
     for thread in [0, 1] {
@@ -31,13 +31,13 @@ fn split(launches: &[(u64, u16, u64)]) -> Vec<u32> {
         stream.put(thread, 0, 0, RecordBody::ThreadBegin { thread_id, name: String::new() });
     }
     stream.init(CONTEXT, 5, 4, 0).init(CONTEXT + 1, 5, 4, 1);
-    // The split's ranks are the other way round.
+    // The split numbers its ranks the other way round.
     stream.init(CONTEXT + 2, 6, 2, 1).init(CONTEXT + 3, 7, 2, 0);
     for (id, &(context, thread, cuda_stream)) in (50..).zip(launches) {
         let start = Start { parent: 0, context: CONTEXT + context, rank: 0, body: launch_on(cuda_stream) };
         stream.put(thread, id, id, RecordBody::Start(start));
     }
-    // `init` comes on the thread that launches, else on the first for all.
+    // `init` comes on the thread that launches, else on the first thread for all.
     for record in &mut stream.records {
         let launch = launches.iter().find(|(context, ..)| CONTEXT + context == record.id);
         record.slot = launch.map_or(record.slot, |launch| launch.1);
@@ -65,7 +65,7 @@ fn communicators_on_one_cuda_stream_or_thread_are_on_one_gpu() {
 fn devices_decide_which_ranks_share_a_gpu() {
     let gpus = |ordinals: [u32; 3]| {
         let mut stream = Stream::default();
-        // Two ranks of one communicator, and one of another that uses the first one's stream.
+        // Two ranks of one communicator, and a rank of another that uses the first rank's stream.
         stream.init(CONTEXT, 5, 2, 0).init(CONTEXT + 1, 5, 2, 1);
         stream.init(CONTEXT + 2, 6, 1, 0);
         for (context, ordinal) in (CONTEXT..).zip(ordinals) {
@@ -79,7 +79,7 @@ fn devices_decide_which_ranks_share_a_gpu() {
     assert_eq!(gpus([0, 1, 0]), [0, 1, 0]);
     assert_eq!(gpus([0, 1, 1]), [0, 1, 1]);
     assert_eq!(gpus([0, 1, 2]), [0, 1, 2]);
-    // Two ranks of a communicator on one GPU, if somebody wants it so.
+    // Two ranks of a communicator on one GPU, if CUDA reports so.
     assert_eq!(gpus([0, 0, 0]), [0, 0, 0]);
 }
 

@@ -1,4 +1,4 @@
-//! Kernels of CUDA graphs: which captured operation each is of.
+//! Kernels of CUDA graphs: the captured operation of each.
 
 use nccl_events::Body;
 use nccl_events::gpu::{GpuCount, GpuRecord, Kernel};
@@ -8,13 +8,13 @@ use crate::tests::stream::Stream;
 use nccl_events::archive::Timing;
 use process_model::links::gpu_work::Link;
 
-/// A graph's kernel, the node's clone.
+/// A kernel of a graph; `node` is the clone's number.
 fn add_node(stream: &mut Stream, graph: u32, node: u64, span: (u64, u64)) {
     let kernel = Kernel { graph, graph_node: node, ..stream.kernel(span) };
     stream.gpu(9000, 0, GpuRecord::Kernel(kernel));
 }
 
-/// Two captured collectives, each replayed twice; the second replay of the second is not reported unless asked for.
+/// Two captured collectives, each replayed twice; the second replay of the second is reported only on request.
 fn captured(all_reported: bool) -> Stream {
     let mut stream = Stream::with_gpu();
     stream.collective(10, 100, true);
@@ -79,7 +79,7 @@ fn what_a_graph_could_be_is_not_guessed() {
         add_node(stream, 2, 7, (5110, 5190));
     };
     assert_eq!(nodes(&two_graphs), 2);
-    // Captured on two streams they may run in any order.
+    // Captured on two streams, they may run in any order.
     let two_streams = |stream: &mut Stream| {
         for (id, start) in stream.starts_mut() {
             if let Body::KernelLaunch(launch) = &mut start.body {

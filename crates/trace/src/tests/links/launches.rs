@@ -1,4 +1,4 @@
-//! Which launch an operation had, where a group has several.
+//! Which launch an operation had, if its group has several.
 
 use crate::tests::stream::{CONTEXT, Stream, group_api, launch_on};
 
@@ -21,14 +21,14 @@ fn coll_of(stream: &mut Stream, context: u64, id: u64, call: u64, plan: u64, at:
     stream.event_of(context, id, call, (at, Some(at + 1)), coll);
 }
 
-/// By operation in order of time: when its launch began.
+/// When the launch of each operation began, by operation in time order.
 fn launches(stream: &mut Stream) -> Vec<Option<u64>> {
     let built = stream.build();
     let activities = built.model.links.activities.all.iter();
     activities.map(|activity| activity.launch.map(|row| built.model.tables[row].start)).collect()
 }
 
-/// A group of two calls, each a plan of its own, with launches at 110 and 120.
+/// A group of two calls, each with its own plan, with launches at 110 and 120.
 fn two_plans() -> Stream {
     let mut stream = Stream::of_rank();
     group(&mut stream, 10, (100, 190));
@@ -46,7 +46,7 @@ fn plans_have_the_launches_of_their_communicator_in_order_and_what_was_lost_is_t
     let cases = [
         (&[(one, 15, 11, 900, 200), (one, 16, 12, 901, 210)][..], &[110, 120][..]),
         (&[(one, 16, 12, 901, 130)], &[120]),
-        // A launch that came after what was reported cannot be its own.
+        // A launch after the report cannot be the operation's own.
         (&[(one, 15, 11, 900, 112), (one, 16, 12, 901, 113)], &[110, 110]),
         (&[(one, 15, 11, 900, 200), (other, 25, 21, 902, 205), (one, 16, 12, 901, 210)], &[110, 115, 120]),
     ];
@@ -68,7 +68,7 @@ fn plans_have_the_launches_of_their_communicator_in_order_and_what_was_lost_is_t
 fn a_plan_has_one_launch_also_for_tasks_of_another_group() {
     for later in [None, Some(140)] {
         let mut stream = Stream::of_rank();
-        // The inner group's task made the plan; the launch is in its name.
+        // The inner group's task made the plan; the launch names the inner group.
         group(&mut stream, 10, (100, 190));
         call_of(&mut stream, CONTEXT, 11, 10, 101);
         group(&mut stream, 20, (105, 180));
@@ -77,7 +77,7 @@ fn a_plan_has_one_launch_also_for_tasks_of_another_group() {
         coll_of(&mut stream, CONTEXT, 31, 11, 900, 130);
         coll_of(&mut stream, CONTEXT, 32, 21, 900, 131);
         if let Some(at) = later {
-            // The plan of this one is lost.
+            // This launch's plan is lost.
             launch_of(&mut stream, CONTEXT, 33, 20, at);
         }
         assert_eq!(launches(&mut stream), [Some(120), Some(120)]);

@@ -1,4 +1,4 @@
-//! What belongs together.
+//! Links between events.
 
 mod derived;
 mod gpu_clocks;

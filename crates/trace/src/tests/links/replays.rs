@@ -1,4 +1,4 @@
-//! Replays of a CUDA graph: operations of their own; what is reported at capture did not run.
+//! Replays of a CUDA graph are operations of their own; operations reported at capture did not run.
 
 use crate::tests::stream::{Stream, group_api, launch_on, proxy_op};
 use journal::format::record::RecordBody;
@@ -9,7 +9,7 @@ use tables::{CollApi, EventRow};
 #[test]
 fn replays_are_numbered_and_what_was_captured_did_not_run() {
     let mut stream = Stream::of_rank();
-    // Coll 13 is reported at capture, inside its group; 50 and 60 later.
+    // Coll 13 is reported at capture, inside its group; 50 and 60 are reported later.
     stream.collective(10, 100, true);
     for (id, at) in [(60, 6000), (50, 5000)] {
         stream.add_coll(id, 11, (at, at + 1), id + 5);

@@ -1,4 +1,4 @@
-//! GPU stamps that are of another kernel, or of none: NCCL's ring was overrun.
+//! GPU stamps that belong to another kernel, or to none: NCCL's ring was overrun.
 
 use crate::tests::stream::{Built, Stream};
 use clocks::gpu::GpuCalibration;
@@ -10,12 +10,12 @@ use schema::Counts;
 /// How far the GPU's timer is ahead of the host's clock.
 const AHEAD_NS: u64 = 1_000_000;
 
-/// Kernels launched 10 µs apart, each 6 µs on the GPU, whose channel tells the stamps that `reported` gives for them.
+/// Kernels launched 10 µs apart, each 6 µs on the GPU, with the stamps that `reported` gives for them.
 fn kernels(number: u64, reported: impl Fn(u64) -> (u64, u64)) -> Built {
     let mut stream = Stream::of_rank();
     for kernel_number in 0..number {
         let (base, at) = (1000 * (kernel_number + 1), begin(kernel_number));
-        // The Coll (base + 3) is of the launch plan base + 100.
+        // The Coll (base + 3) belongs to launch plan base + 100.
         stream.collective(base, at, false);
         stream.channel(base + 4, base + 3, (at + 2_000, at + 9_000), reported(kernel_number));
     }
@@ -26,7 +26,7 @@ const fn begin(kernel_number: u64) -> u64 {
     10_000 + 10_000 * kernel_number
 }
 
-/// What the GPU wrote: it began 1 µs after the launch.
+/// The true stamps: the kernel began 1 µs after its launch.
 const fn truth(kernel_number: u64) -> (u64, u64) {
     let start = begin(kernel_number) + 1_000 + AHEAD_NS;
     (start, start + 6_000)
@@ -37,7 +37,7 @@ fn channels(built: &Built) -> Vec<(u64, u64)> {
     items.iter().filter(|item| item.0 == InstanceKind::Channel).map(|item| (item.1, item.2)).collect()
 }
 
-/// Kernel 2 of 5 is shown on host times, the others where they were, and the clock is as good as ever.
+/// Kernel 2 of 5 is shown on host times, the others stay where they were, and the clock is as good as before.
 fn only_kernel_2_is_suspicious(built: &Built, case: &str) {
     assert_eq!(built.counts.gpu_times_suspicious, 1, "{case}");
     let clock = &built.model.gpu_clocks[0];
@@ -86,7 +86,7 @@ fn stamps_that_cannot_be_the_kernels_own_are_not_used() {
 
 #[test]
 fn the_members_of_one_launch_share_their_stamps() {
-    // Fused into one kernel, two operations may be one work of the channel.
+    // Two operations fused into one kernel may share one work of the channel.
     let mut stream = Stream::of_rank();
     for id in [20, 21] {
         stream.add_coll(id, 0, (100, 101), 500);

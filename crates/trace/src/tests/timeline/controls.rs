@@ -6,7 +6,7 @@ use nccl_events::{Body, Kind, Start, StateArgs, event, state};
 use process_model::timeline::instance::InstanceKind;
 use process_model::timeline::location::LocationKey;
 
-/// What a proxy thread did, by slot: id, from, to, states.
+/// A state of a proxy thread: slot, id, start, stop, states.
 type Control<'a> = (u16, u64, u64, Option<u64>, &'a [(u32, u64)]);
 
 fn build(controls: &[Control<'_>]) -> Built {
@@ -24,7 +24,7 @@ fn build(controls: &[Control<'_>]) -> Built {
     stream.build()
 }
 
-/// What is built on the only row of a proxy thread.
+/// The contents of the only row of a proxy thread.
 fn location(built: &Built) -> &[Item] {
     let mut locations = built.locations.iter();
     locations.find(|((key, _), _)| matches!(key, LocationKey::Proxy(_))).map_or(&[], |(_, items)| items)

@@ -1,4 +1,4 @@
-//! Which region instances, messages and samples there are, and on which locations.
+//! Region instances, messages and samples, and their locations.
 
 mod controls;
 mod operations;

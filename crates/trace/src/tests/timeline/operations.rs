@@ -1,4 +1,4 @@
-//! What intervals operations get, and on which locations: small streams with exact times.
+//! The intervals and locations of operations, from small streams with exact times.
 
 use crate::tests::stream::{CONTEXT, Stream, proxy_op};
 use journal::record::RecordBody;
@@ -27,20 +27,20 @@ fn an_operation_is_never_its_enqueueing_when_more_is_known() {
     stream.collective(10, 100, false);
     stream.event(21, 13, (110, Some(160)), proxy_op(false));
     stream.channel(22, 13, (115, 165), (1110, 1150));
-    // Launch start 103 and callback 115 for the stamp 1110, callback 165 for 1150: offset −1007 … −995, less
-    // the step of the timer, which may be 40 for all one knows.
+    // Launch start 103 and callback 115 for the stamp 1110, callback 165 for 1150: offset −1007 … −995, less the step
+    // of the timer, which may be 40 given these stamps.
     assert_eq!(stream.build().operations(), [(89, 129, Timing::KernelChannel, false)]);
 }
 
 #[test]
 fn what_is_only_enqueued_runs_with_its_kernel_and_after_earlier_ones() {
     let mut stream = Stream::of_rank();
-    // One plan: an operation with a transfer, and one of which nothing else is known.
+    // One plan: an operation with a transfer, and an operation without anything linked to it.
     for (id, at) in [(10, 100), (11, 102)] {
         stream.add_coll(id, 0, (at, at + 4), 90);
     }
     stream.event(20, 10, (108, Some(200)), proxy_op(true));
-    // The next plan is enqueued while that kernel runs, and nothing else is known of it.
+    // The next plan is enqueued while that kernel runs, and has nothing linked to it.
     stream.add_coll(30, 0, (120, 121), 91);
     let built = stream.build();
     let expected =
@@ -54,7 +54,7 @@ fn what_is_only_enqueued_runs_with_its_kernel_and_after_earlier_ones() {
 #[test]
 fn enqueueings_that_are_reported_together_follow_each_other() {
     let mut stream = Stream::of_rank();
-    // Started one after the other, then stopped in the same order; then one after the other.
+    // Started one after the other, then stopped in the same order; then strictly one after the other.
     for (id, plan, start, stop) in
         [(10, 90, 100, 150), (11, 90, 102, 151), (12, 90, 104, 152), (13, 91, 200, 210), (14, 91, 220, 230)]
     {

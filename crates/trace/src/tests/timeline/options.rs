@@ -1,4 +1,4 @@
-//! What is left out by level, and what metrics say.
+//! What each level leaves out, and the values of metrics.
 
 use crate::tests::stream::{Stream, proxy_op, step};
 use journal::part::metrics::{Metric, MetricSet};

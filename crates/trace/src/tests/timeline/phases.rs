@@ -19,7 +19,7 @@ fn build(stop_gpu_ns: u64, phases: &[(u64, u64)]) -> Built {
             name: stream.symbols.intern("compute"),
             gpu_ns,
         });
-        // Told after the fact.
+        // Reported after the fact.
         stream.event(id, CHANNEL, (195, Some(195)), fields);
         stream.state(id, 195, state::KERNEL_PHASE_STOP, StateArgs::GpuTime { gpu_ns: stop });
     }

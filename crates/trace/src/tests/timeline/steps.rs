@@ -1,4 +1,4 @@
-//! Proxy steps: what they wait for, one after the other, on the location of their slot.
+//! Proxy steps: their phases, one after the other, on the location of their slot.
 
 use crate::tests::stream::{FOREIGN, Item, Stream, proxy_op, step};
 use nccl_events::{Body, Kind, StateArgs, event, state};
@@ -25,7 +25,7 @@ fn states(stream: &mut Stream, id: u64, states: &[(u32, u64)]) {
     }
 }
 
-/// Whether it sends, the states reported, what is built.
+/// Whether the step sends, the reported states, the expected intervals.
 type Case<'a> = (bool, &'a [(u32, u64)], &'a [Item]);
 
 #[test]
@@ -33,7 +33,7 @@ fn what_a_step_waits_for_is_a_chain() {
     let cases: [Case<'_>; 5] = [
         (
             true,
-            // The peer's credit is asked for again and again: the first time counts.
+            // The peer's credit is requested repeatedly: the first time counts.
             &[(8, 101), (20, 110), (20, 115), (20, 118), (9, 120)],
             &[
                 (InstanceKind::SendGpuWait, 100, 110),
@@ -104,7 +104,7 @@ fn a_step_without_its_operation_is_counted() {
 fn steps_of_a_transfer_for_another_process_are_beside_it() {
     let mut stream = Stream::of_rank();
     stream.event_of(FOREIGN, OP, FOREIGN | 1, (100, Some(190)), proxy_op(true));
-    // The step's own context says nothing: with PXN it is the other process's, without a pid.
+    // The step's own context is not used: with PXN it is the other process's, without a pid.
     stream.event_of(FOREIGN, 30, OP, (110, Some(120)), step(9));
     let built = stream.build();
     let of = Owner::Foreign(FOREIGN);

@@ -1,5 +1,5 @@
-//! Phases of a kernel channel, nested in it. Only their GPU times mean something: NCCL reports all three
-//! after the fact. Where the channel or a phase has no sensible GPU times the phase is not shown.
+//! Phases of a kernel channel, nested in it. Only their GPU times mean something: NCCL reports all three after the
+//! fact. A phase is shown only if its channel and the phase itself have plausible GPU times.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) fn by_channel(model: &ProcessModel<'_>) -> Phases {
 pub(super) struct Around<'a> {
     pub(super) sibling: usize,
     pub(super) span: (u64, u64),
-    /// The clock that the span was made with.
+    /// The clock that converted the span.
     pub(super) clock: &'a GpuClock,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn build(
             }
         };
         let (start, stop) = (around.clock.host_ns(start), around.clock.host_ns(stop));
-        // One that lies outside its channel is not its own: the ring has been overrun.
+        // A phase outside its channel belongs to another: the ring has been overrun.
         if start < from || stop > to {
             count(Distrust::Outside, &mut location.builder().counts);
             continue;
@@ -62,7 +62,7 @@ pub(super) fn build(
     spans.sort_unstable();
     let mut free_from = from;
     for (start, end, row) in spans {
-        // Phases follow each other; stamps that say otherwise are of different works.
+        // Phases follow each other; stamps that overlap belong to different works.
         if start < free_from {
             count(Distrust::Outside, &mut location.builder().counts);
             continue;
