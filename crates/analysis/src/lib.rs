@@ -1,13 +1,13 @@
 //! Turns finished archives into tables, for all code that answers questions about them.
 //!
 //! ```text
-//!   archive ─► Trace        the resolved definitions: names, kinds of locations and regions, ranks, hosts
-//!           ├► statements   the properties written for programs: completeness, mismatches
-//!           └► instances    the events: each region instance with its known attributes (fields), or with all of them
-//!                rank         the collectives and messages of a rank
-//!                sequences    whether ranks do the same in the same order
-//!                tables       operations, calls, launches, transfers, steps, kernels: read once, on all cores
-//!                 derived      arrivals, waiting, links, causes; `report` describes the result
+//!  archive ─► Trace        the resolved definitions: names, kinds of locations and regions, ranks, hosts
+//!          ├► statements   the properties written for programs: completeness, mismatches
+//!          └► instances    the events: each region instance with its known attributes (fields), or with all of them
+//!               rank         the collectives and messages of a rank
+//!               sequences    whether ranks do the same in the same order
+//!               tables       operations, calls, launches, transfers, steps, kernels: read once, on all cores
+//!                derived      arrivals, waiting, links, causes; `report` describes the result
 //! ```
 //!
 //! Kinds, ranks and siblings come from location properties and from canonical names of regions.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  journals ─ judge ─► verdict ────────────────► beside the archive (hang.json)
-//!      └ finalize ─► archive ─ judge ─► verdict ─┘   if the journals were written before and show nothing
+//!     └ finalize ─► archive ─ judge ─► verdict ─┘   if the journals were written before and show nothing
 //! ```
 
 use std::path::{Path, PathBuf};

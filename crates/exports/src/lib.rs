@@ -2,13 +2,13 @@
 //! `write(source, out) -> Result<Outcome>`, which creates `out`: a file, or a folder of files.
 //!
 //! ```text
-//!   Source      an archive, the filter, and the receiver of progress
-//!    └ Selection  the locations and region instances that the filter selects
+//!  Source      an archive, the filter, and the receiver of progress
+//!   └ Selection  the locations and region instances that the filter selects
 //!       ├► kineto      a file of Chrome's JSON for each rank, as PyTorch's profiler writes it
 //!       ├► parquet     the tables of an archive, for DuckDB, Dask, Spark
 //!       ├► perfetto    one file for Perfetto's viewer and its SQL
 //!       └► xplane      one file for TensorBoard and xprof
-//!   Outcome     the files, the number of their events, and what was left out and why
+//!  Outcome     the files, the number of their events, and what was left out and why
 //! ```
 //!
 //! [`scalasca`] writes a communicator as MPI for Scalasca's analyser, and also into Score-P traces (`merge`).

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  CLOCK_MONOTONIC ns ──anchors──▶ ticks of Score-P's timer ──Score-P's clock offsets──▶ ticks of its trace
-//!   (our event files)               of the same process        (interpolated as readers do)
+//!  (our event files)               of the same process        (interpolated as readers do)
 //! ```
 //!
 //! Both steps are piecewise linear, and so is their composition: written as OTF2 clock offsets, it is applied by

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  tables ─► instances   the same collective on all its ranks: arrivals, and who was last
-//!  tables ─► instances   the same collective on all its ranks: arrivals, and who was last
 //!         ├► classes     by function, communicator and size
 //!         ├► messages    sends with their receives, and which end waited for the other
 //!         ├► waiting     the time of ranks, split into waiting and transfer
 //!         ├► lateness    by rank: how often last, trend, change; time outside operations compared with others, and
 //!         │              the waiting it caused
 //!         ├► links       by pair and channel: latency, rate, slowdown against the others
+//!         └► overlap     kernels of NCCL's beside others
 //!  all of these ─► anomalies ─► causes ─► verdict
 //!  two runs ─► compare
 //! ```

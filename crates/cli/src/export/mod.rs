@@ -1,9 +1,9 @@
 //! `nccl-otf2 export`: converts archives to the formats of other programs.
 //!
 //! ```text
-//!   exports::<format>::write       formats of their own: a file, or a folder of files
-//!   streams                        the callbacks of `journals`
-//!   communicators                  for Scalasca: one archive per communicator, by `exports::scalasca`
+//!  exports::<format>::write       formats of their own: a file, or a folder of files
+//!  streams                        the callbacks of `journals`
+//!  communicators                  for Scalasca: one archive per communicator, by `exports::scalasca`
 //! ```
 
 mod communicators;

@@ -1,7 +1,7 @@
 //! `nccl-otf2 stats`: shows what is slow, who is late, and whether time went into waiting or moving bytes.
 //!
 //! ```text
-//!   analysis::analyse ─► Report ─► tables    a sheet for each question
+//!  analysis::analyse ─► Report ─► tables    a sheet for each question
 //! ```
 
 mod tables;

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  job        ranks and their numbers, kernels (operations of a rank that ran at the same time), who waited
-//!    ├ locations  region instances as events: operators, launches, kernels, and tracks for the rest
-//!    └ foreign    a torch.profiler trace: its kernels are matched with the archive's and get more arguments
+//!   ├ locations  region instances as events: operators, launches, kernels, and tracks for the rest
+//!   └ foreign    a torch.profiler trace: its kernels are matched with the archive's and get more arguments
 //!  pytorch    PyTorch's names;  json  events as text
 //! ```
 

@@ -1,11 +1,11 @@
 //! The tables of [`analysis`] as Parquet, for DuckDB, Dask, Spark and other readers.
 //!
 //! ```text
-//!   collectives  instances and ranks, and the instance of each operation
+//!  collectives  instances and ranks, and the instance of each operation
 //!  process      the rows of a process: operations, calls, transfers, steps, kernels
 //!  rows         the columns of each table: docs/REFERENCE.md, "Parquet tables"
 //!  sheet        a file of rows
-//!   values       the archive's values, converted for columns
+//!  values       the archive's values, converted for columns
 //! ```
 //!
 //! Each table is a folder `table=…`. Rows of a process are in `host=…/process=…` below it: readers treat these as

@@ -1,7 +1,7 @@
 //! One file for Perfetto's viewer (ui.perfetto.dev) and for SQL by its trace processor.
 //!
 //! ```text
-//!   tracks    processes, threads, GPUs, communicators, network: one track per location
+//!  tracks    processes, threads, GPUs, communicators, network: one track per location
 //!  flows     arrows: call → launch → operation → kernel and transfers; the ranks of a collective; messages
 //!  sequence  the events of a location as packets; arguments: their attributes
 //! ```

@@ -2,9 +2,9 @@
 //! attributes as stats.
 //!
 //! ```text
-//!   host    when and on which host a foreign profile was taken
-//!   planes  assigns locations to ranks' planes
-//!   lines   the events of a location, in a temporary file
+//!  host    when and on which host a foreign profile was taken
+//!  planes  assigns locations to ranks' planes
+//!  lines   the events of a location, in a temporary file
 //! ```
 //!
 //! A plane is preceded by its length, so its events are first written to a separate file.
