@@ -86,8 +86,7 @@ pub(crate) struct Ending {
 }
 
 /// Makes a job's archive in `archive` by `finalize`, which removes the journals, and returns whether the job hangs or
-/// hung, judged before that; `None` if nothing is wrong. `has_journals`: whether no other process writes the job's
-/// parts meanwhile.
+/// hung, judged before that; `None` if nothing is wrong. `has_journals`: no other process writes the job's parts.
 pub(crate) fn judged<T>(
     job: &Path,
     archive: &Path,

@@ -53,8 +53,7 @@ pub(super) fn waits(flow: Flow, is_root: bool) -> bool {
 }
 
 impl Arrivals {
-    /// Finds the arrival order. `error_ns` gives the error between the times of two ranks, by index; `None` if that
-    /// error is unknown.
+    /// Finds the arrival order. `error_ns` gives the error between the times of two ranks, by index; `None` if unknown.
     pub fn of(flow: Flow, ranks: &[Arrival], error_ns: impl Fn(usize, usize) -> Option<u64>) -> Self {
         let mut starts: Vec<u64> = ranks.iter().map(|rank| rank.start_ns).collect();
         starts.sort_unstable();

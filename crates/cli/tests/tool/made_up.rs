@@ -1,5 +1,5 @@
-//! Made-up jobs on machines with separate clocks. The true time of every event is known, so merged archives can be
-//! compared with it.
+//! Made-up jobs on machines with separate clocks. The true time of every event is known, for comparison with merged
+//! archives.
 
 use otf2::verbatim::Definition;
 use otf2::{

@@ -15,7 +15,7 @@ use crate::derived::maths::sample::{quantile, real};
 use crate::derived::messages::{Blame, Messages};
 use crate::tables::Tables;
 
-/// A rank is named if chance alone would name one in fewer than one of this many jobs (as a probability).
+/// A rank is named only if the probability that chance names any rank of a job is lower than this.
 pub(in crate::derived) const IMPROBABLE: f64 = 1e-3;
 const CUTS: [f64; 3] = [0.5, 0.9, 1.0];
 /// More blocks add no power, and something that delays a rank for a while would count once per block.
@@ -169,8 +169,7 @@ fn has_spell(longest: &[Option<usize>], rank: usize) -> bool {
 }
 
 /// How many blocks correspond to one independent block, because a delay may last for several. The estimate counts how
-/// often the same rank is longest outside twice in a row, beyond what a random order gives; few blocks give no
-/// evidence.
+/// often the same rank is longest outside twice in a row, beyond what a random order gives; few blocks show nothing.
 fn inflation(longest: &[Option<usize>]) -> f64 {
     let all: Vec<usize> = longest.iter().copied().flatten().collect();
     let mut sorted = all.clone();

@@ -71,8 +71,8 @@ impl Blame {
         let waited = waits.iter().map(|waits| Covered::of(waits.iter().map(|it| (it.start_ns, it.stop_ns)).collect()));
         let times = Times { tables, messages, waits, waited: waited.collect() };
         let mut missing = Missing { tables, instances, late, of_instance: BTreeMap::new() };
-        // By a rank and the index of its wait: the ranks whose waits were passed on to it, in what they waited, and for
-        // how long.
+        // By a rank and the index of its wait: the ranks whose waits were passed on to it, with the kind of wait and
+        // the time.
         let mut passed_on: BTreeMap<(usize, usize), BTreeMap<(u32, WaitsIn), u64>> = BTreeMap::new();
         let last = |rank: usize, number: usize| {
             let (at, _) = waits[rank][..number].iter().enumerate().next_back()?;

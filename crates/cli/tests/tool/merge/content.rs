@@ -16,7 +16,7 @@ use crate::tool::support::{Scratch, text};
 
 #[test]
 fn everything_is_where_and_when_it_happened() {
-    // The anchors and Score-P's offsets are rounded to 2 ns each: five ticks; a resolution of 1 µs is one tick.
+    // An error of 2 ns, in the anchors and in Score-P's offsets each, is five ticks; one of a microsecond is one tick.
     for (timer, most) in [(Timer::Counter, 8), (Timer::MonotonicRaw, 4), (Timer::Realtime, 2)] {
         let scorep = ScoreP::new(timer);
         let job = Job::new(&scorep, &Nccl::new());

@@ -100,8 +100,8 @@ pub(super) const OTHER_CASES: &[Case] = &[
     }),
     // Two ranks on one location.
     spoiled("S07", |fixture| fixture.members = vec![0, 0]).with(&["C04", "C07", "C08", "C13"]),
-    // Times of clock offsets that do not increase: libotf2 returns no events. On rank 1 the second is put before the
-    // first.
+    // Times of clock offsets that do not increase, so that libotf2 returns no events: on rank 1, the second offset
+    // precedes the first.
     Case {
         is_aligned: true,
         ..damaged("S10", |trace| {
