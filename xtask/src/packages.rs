@@ -49,8 +49,7 @@ pub(crate) const JAVA: Need = need("openjdk-17-jre-headless", "Java 17", || on_p
 pub(crate) const PROMETHEUS: Need =
     need("prometheus", "prometheus and promtool", || on_path("prometheus") && on_path("promtool"));
 
-/// Ensures that all `needs` are present: installs missing ones as root on Debian, otherwise fails with the command that
-/// installs them.
+/// Ensures that all `needs` are present: installs missing ones as root on Debian, else fails with the right command.
 pub(crate) fn ensure(needs: &[Need]) -> Result<()> {
     heading("packages");
     let lacking = lacking(needs);

@@ -1,5 +1,4 @@
-//! A separate Python environment: pip fetches NCCL's published builds, and independent packages read the project's
-//! files.
+//! A separate Python environment: pip fetches NCCL's builds, and independent packages read the project's files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! An archive as seen by independent readers (`otf2-print` and the Python package `otf2`) and as judged by `nccl-otf2
-//! check`.
+//! An archive as independent readers see it (`otf2-print` and the Python package `otf2`), and as `nccl-otf2 check`
+//! judges it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -118,8 +118,7 @@ impl Archive {
         serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
     }
 
-    /// Asserts that `otf2-print`, the Python package and `nccl-otf2 print` agree on every event; returns their report
-    /// as JSON.
+    /// Asserts that `otf2-print`, the Python package and `nccl-otf2 print` agree on every event; returns their report.
     pub fn readers_agree(&self, python: &Path) -> serde_json::Value {
         let ended = run(Self::readers(python).arg("--json").arg(&self.anchor)).with_code(0);
         let reports: serde_json::Value =
