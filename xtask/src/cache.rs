@@ -1,4 +1,4 @@
-//! The folder under the user's cache directory that keeps what was fetched between runs.
+//! The folder in the user's cache directory that keeps fetched files between runs.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::error::missing;
 /// `$XDG_CACHE_HOME/nccl-profiler-otf2`, or the same below `~/.cache`.
 pub(crate) struct Cache {
     folder: PathBuf,
-    /// Held while this process lives: two commands at once must not fetch into the same place.
+    /// Held while this process lives: two concurrent commands must not fetch into the same place.
     _lock: Option<File>,
 }
 
@@ -25,12 +25,12 @@ impl Cache {
         Ok(Self { folder, _lock: lock })
     }
 
-    /// A folder in it: `venv`, `nccl` with one folder per version, `cupti` with one per set of headers.
+    /// A subfolder: `venv`, `nccl` with one folder per version, `cupti` with one per set of headers.
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// A new, empty folder inside the cache, so that a rename out of it is atomic; it is removed when dropped.
+    /// A new, empty folder inside the cache, so that a rename out of it is atomic; removed when dropped.
     pub(crate) fn scratch(&self) -> Result<TempDir> {
         tempfile::tempdir_in(&self.folder).with_context(|| format!("create a folder in {}", self.folder.display()))
     }
@@ -40,7 +40,7 @@ pub(crate) fn create(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))
 }
 
-/// Removes a folder and what is in it; that it does not exist is fine.
+/// Removes a folder and its contents; a missing folder is not an error.
 pub(crate) fn remove(folder: &Path) -> Result<()> {
     match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
@@ -65,7 +65,7 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn base(xdg: Option<PathBuf>, home: Option<PathBuf>) -> Result<PathBuf> {
-    // The XDG rule: a relative path there is to be ignored.
+    // The XDG specification requires that relative paths are ignored.
     xdg.filter(|folder| folder.is_absolute())
         .or_else(|| Some(home.filter(|folder| folder.is_absolute())?.join(".cache")))
         .ok_or_else(|| missing("neither XDG_CACHE_HOME nor HOME names an absolute folder for the cache"))
@@ -78,7 +78,7 @@ fn lock(path: &Path) -> Result<Option<File>> {
         Err(std::fs::TryLockError::WouldBlock) => {
             println!("   waiting for another command that holds {}", path.display());
         }
-        // Some network file systems have no locks; two commands at once are rare: continue without one.
+        // Some network file systems have no locks. Concurrent commands are rare: continue without one.
         Err(std::fs::TryLockError::Error(_)) => return Ok(None),
     }
     file.lock().with_context(|| format!("lock {}", path.display()))?;

@@ -1,4 +1,4 @@
-//! Building the workspace, and where cargo puts what it built.
+//! Builds the workspace, and locates cargo's outputs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ pub(crate) enum Profile {
 }
 
 impl Profile {
-    /// Its folder below `target`.
+    /// The profile's folder below `target`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Debug => "debug",
@@ -28,7 +28,7 @@ pub(crate) fn root() -> &'static Path {
     manifest.parent().unwrap_or(manifest)
 }
 
-/// The cargo that runs us (or the one on `PATH`), started in the workspace's root.
+/// The cargo that runs this program (or the one on `PATH`), started in the workspace's root.
 pub(crate) fn command(verb: &str) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).arg(verb);
@@ -50,8 +50,8 @@ pub(crate) fn build(profile: Profile, packages: &[&str]) -> Result<()> {
     run(&mut command)
 }
 
-/// Where cargo keeps its outputs. This program is one of them, which is the one answer that holds for
-/// `CARGO_TARGET_DIR`, for a setting in a config file, and for a `--target` folder alike.
+/// The folder of cargo's outputs. This program is one of them, so its own path is right with `CARGO_TARGET_DIR`, with a
+/// setting in a config file, and with a `--target` folder.
 pub(crate) fn target() -> Result<PathBuf> {
     let program = std::env::current_exe().context("find this program's own file")?;
     let target = program.ancestors().nth(2).map(Path::to_path_buf);
@@ -64,7 +64,7 @@ pub(crate) fn built(profile: Profile, name: &str) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// The built programs and libraries that jobs of NCCL on emulated devices need.
+/// The built programs and libraries that NCCL jobs on emulated devices need.
 pub(crate) struct Tools {
     pub(crate) nccl_otf2: PathBuf,
     pub(crate) nccl_host: PathBuf,
@@ -84,7 +84,7 @@ impl Tools {
         })
     }
 
-    /// The events of an archive, as the tool prints them.
+    /// The events of an archive, as `nccl-otf2 print` prints them.
     pub(crate) fn events(&self, archive: &Path) -> Result<Vec<serde_json::Value>> {
         let mut print = Command::new(&self.nccl_otf2);
         let printed = crate::process::output(print.args(["print", "--json"]).arg(archive), "print")?;
@@ -100,7 +100,7 @@ pub(crate) fn otf2_print(anchor: &Path) -> Result<String> {
     Ok(printed.out)
 }
 
-/// What git calls the tree, `unknown` without git.
+/// The tree as described by git; `unknown` without git.
 pub(crate) fn commit(more: &str) -> String {
     let mut git = Command::new("git");
     git.args(["describe", "--always", more]).current_dir(root());

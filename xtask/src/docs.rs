@@ -1,10 +1,10 @@
-//! Pages with a part that a command writes, between two comments.
+//! Pages that contain a part written by a command, between two comments.
 
 use anyhow::{Context as _, Result};
 
 use crate::{cache, cargo};
 
-/// Puts `text` between two comments of a page. The page is named from the repository's root.
+/// Replaces the text between two comments of a page. The page's path is relative to the repository's root.
 pub(crate) fn replace_between(page: &str, begin: &str, end: &str, text: &str) -> Result<()> {
     let path = cargo::root().join(page);
     let old = std::fs::read_to_string(&path).with_context(|| format!("read {page}"))?;

@@ -1,11 +1,10 @@
-//! What a command ends with when it does not succeed.
+//! Errors that end a command.
 //!
-//! Exit status 2: the command line makes no sense or this machine lacks something; 1: something ran
-//! and turned out wrong.
+//! Exit status 2: wrong usage, or this machine lacks something; 1: something ran and failed.
 
 use std::fmt;
 
-/// The command line makes no sense, or this machine lacks something; the message says what, and how to get it.
+/// Wrong usage, or this machine lacks something; the message says what, and how to get it.
 #[derive(Debug)]
 struct Missing(String);
 
@@ -21,7 +20,7 @@ pub(crate) fn missing(message: impl Into<String>) -> anyhow::Error {
     Missing(message.into()).into()
 }
 
-/// The exit status of an error: one of the system (no such file, disk full) is this machine's.
+/// The exit status of an error: system errors (no such file, disk full) are the machine's.
 pub(crate) fn status(error: &anyhow::Error) -> u8 {
     let is_ours = |cause: &(dyn std::error::Error + 'static)| cause.is::<Missing>() || cause.is::<std::io::Error>();
     if error.chain().any(is_ours) { 2 } else { 1 }

@@ -1,7 +1,7 @@
-//! The project's own commands: `cargo xtask demo`, `cargo xtask test` and what CI needs beside them.
+//! The project's own commands: `cargo xtask demo`, `cargo xtask test`, and further ones for CI.
 //!
-//! Nothing here is part of the product. It prepares a machine (Debian packages, a Python environment, published
-//! NCCL libraries in the user's cache), builds the workspace, and runs it.
+//! Nothing here is part of the product. It prepares a machine (Debian packages, a Python environment, published NCCL
+//! libraries in the user's cache), builds the workspace, and runs it.
 
 mod cache;
 mod cargo;

@@ -1,11 +1,11 @@
-//! Published NCCL libraries: fetched once from the Python package index, kept in the user's cache.
+//! Published NCCL libraries, fetched once from the Python package index and kept in the user's cache.
 //!
 //! ```text
 //! <cache>/nccl/<version>/libnccl.so.2
 //! ```
 //!
-//! pip verifies the wheel against the index's SHA-256; the library is unpacked beside its final name and renamed, so
-//! what is under the final name is whole.
+//! pip verifies the wheel against the index's SHA-256. The library is unpacked beside its final name and then renamed,
+//! so a file with the final name is complete.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,14 +19,14 @@ use crate::packages::{self, COMPILER, OTF2, OTF2_TOOLS, PYTHON};
 use crate::process::{heading, run};
 use crate::python::Python;
 
-/// The package that has every release from 2.23.4 on; its builds need CUDA 12 for real devices.
+/// The package with every release from 2.23.4 on; its builds need CUDA 12 for real devices.
 const PACKAGE: &str = "nvidia-nccl-cu12";
-/// Where the library is inside the wheel.
+/// The library's path inside the wheel.
 const MEMBER: &str = "nvidia/nccl/lib/libnccl.so.2";
 
-/// The releases that tests run. In CI a test whose release is not here fails.
+/// The releases that tests run. In CI, a test fails if its release is not in this list.
 pub(crate) const TESTED: [&str; 7] = ["2.23.4", "2.25.1", "2.26.5", "2.27.7", "2.28.9", "2.30.7", "2.32.3"];
-/// The releases of the matrix: one of each minor version from the first with a profiler interface on.
+/// The releases of the matrix: one per minor version, from the first with a profiler interface on.
 pub(crate) const RELEASES: [&str; 10] =
     ["2.23.4", "2.24.3", "2.25.1", "2.26.5", "2.27.7", "2.28.9", "2.29.7", "2.30.7", "2.31.2", "2.32.3"];
 pub(crate) const NEWEST: &str = "2.32.3";
@@ -41,7 +41,7 @@ pub(crate) fn releases(versions: &[impl AsRef<str>]) -> Result<(Python, Vec<Path
     Ok((python, libraries))
 }
 
-/// The path of `libnccl.so.2` of a release; fetches it if it is not in the cache.
+/// The path of a release's `libnccl.so.2`; fetches it if it is not in the cache.
 pub(crate) fn library(cache: &Cache, python: &Python, version: &str) -> Result<PathBuf> {
     check(version)?;
     heading(&format!("NCCL {version}"));
@@ -72,7 +72,7 @@ fn fetch(cache: &Cache, python: &Python, version: &str, library: &Path) -> Resul
     })
 }
 
-/// A version goes into a path and a requirement: nothing but a version may.
+/// Accepts only a version, because it becomes part of a path and of a requirement.
 fn check(version: &str) -> Result<()> {
     let fine = version.starts_with(|c: char| c.is_ascii_digit())
         && !version.contains("..")

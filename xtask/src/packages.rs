@@ -1,7 +1,6 @@
-//! Debian packages: what each command needs, whether it is there, and installing it where that is allowed.
+//! Debian packages: what each command needs, whether it is present, and its installation if allowed.
 //!
-//! Whether something is there is found out by looking for the thing itself, not for the package: on a cluster OTF2
-//! comes from a module, and that is fine.
+//! The check looks for the thing itself, not for its package: on a cluster, OTF2 may come from a module.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,12 +20,12 @@ const fn need(package: &'static str, what: &'static str, is_here: fn() -> bool) 
     Need { package, what, is_here }
 }
 
-/// OTF2's headers and libraries, from a package or from where `OTF2_DIR` or `OTF2_CONFIG` points.
+/// OTF2's headers and libraries, from a package or from `OTF2_DIR` or `OTF2_CONFIG`.
 pub(crate) const OTF2: Need = need("libotf2-trace-dev", "OTF2 for building (otf2-config on PATH, or OTF2_DIR)", || {
     ["OTF2_DIR", "OTF2_CONFIG"].iter().any(|v| std::env::var_os(v).is_some()) || on_path("otf2-config")
 });
 pub(crate) const OTF2_TOOLS: Need = need("otf2-tools", "otf2-print", || on_path("otf2-print"));
-/// Python with `venv` and pip's wheel (`ensurepip`, which Debian splits off).
+/// Python with `venv` and pip's wheel (`ensurepip`, which Debian packages separately).
 pub(crate) const PYTHON: Need = need("python3-venv", "Python 3 with venv", || {
     succeeds(Command::new("python3").args(["-c", "import venv, ensurepip"]))
 });
@@ -40,7 +39,7 @@ pub(crate) const LIBC_SYMBOLS: Need =
     need("libc6-dbg", "libc's debug symbols (for valgrind)", || !on_path("dpkg") || installed("libc6-dbg"));
 pub(crate) const STRACE: Need = need("strace", "strace", || on_path("strace"));
 pub(crate) const BINUTILS: Need = need("binutils", "nm and readelf", || on_path("nm") && on_path("readelf"));
-/// Node and npm check and test the script of the report's page; Chromium shows it.
+/// Node and npm check and test the script of the report's page; Chromium displays it.
 pub(crate) const NODE: Need = need("nodejs", "node (18.18 or later)", || on_path("node"));
 pub(crate) const NPM: Need = need("npm", "npm", || on_path("npm"));
 pub(crate) const CHROMIUM: Need =
@@ -50,8 +49,7 @@ pub(crate) const JAVA: Need = need("openjdk-17-jre-headless", "Java 17", || on_p
 pub(crate) const PROMETHEUS: Need =
     need("prometheus", "prometheus and promtool", || on_path("prometheus") && on_path("promtool"));
 
-/// Sees to it that all `needs` are there: installs what is missing when this is root on Debian, else fails with the
-/// line that installs it.
+/// Ensures that all `needs` are present: installs missing ones as root on Debian, else fails with the right command.
 pub(crate) fn ensure(needs: &[Need]) -> Result<()> {
     heading("packages");
     let lacking = lacking(needs);
@@ -85,7 +83,7 @@ fn lacking(needs: &[Need]) -> Vec<&Need> {
 
 fn apt(words: &[&str]) -> Command {
     let mut command = Command::new("apt-get");
-    // Another apt may be at work (a fresh cloud machine updates itself): wait for it.
+    // Wait if another apt is running (a fresh cloud machine updates itself).
     command.args(["-o", "DPkg::Lock::Timeout=300"]).args(words).env("DEBIAN_FRONTEND", "noninteractive");
     command
 }

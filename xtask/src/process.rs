@@ -1,4 +1,4 @@
-//! Starting other programs, with the command line shown and a failure that names it.
+//! Runs other programs, printing their command lines, with errors that name the program.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus, Output, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-/// How a program ended, and what it said.
+/// How a program ended, and its output.
 pub(crate) struct Captured {
     pub(crate) status: ExitStatus,
     pub(crate) out: String,
@@ -27,7 +27,7 @@ pub(crate) fn heading(title: &str) {
     println!("\n== {title}");
 }
 
-/// Runs `command` with its output on ours, after showing it.
+/// Prints `command` and runs it with inherited output.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     println!("   $ {}", shown(command));
     let status = command.stdin(Stdio::null()).status().with_context(|| format!("start {}", shown(command)))?;
@@ -37,7 +37,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs `command` and returns what it said; the caller looks at the status.
+/// Runs `command` and returns its output; the caller checks the status.
 pub(crate) fn capture(command: &mut Command) -> Result<Captured> {
     let Output { status, stdout, stderr } =
         command.stdin(Stdio::null()).output().with_context(|| format!("start {}", shown(command)))?;
@@ -45,14 +45,14 @@ pub(crate) fn capture(command: &mut Command) -> Result<Captured> {
     Ok(Captured { status, out: text(stdout), err: text(stderr) })
 }
 
-/// Runs `command` and returns what it printed; `what` names it where it fails.
+/// Runs `command` and returns its stdout; `what` names it in the error.
 pub(crate) fn output(command: &mut Command, what: &str) -> Result<String> {
     let output = capture(command)?;
     ensure!(output.status.success(), "{what}: {}", output.last());
     Ok(output.out)
 }
 
-/// Leaves out variables of ours whose names begin so.
+/// Removes inherited variables with these prefixes.
 pub(crate) fn without<'a>(command: &'a mut Command, prefixes: &[&str]) -> &'a mut Command {
     for (name, _) in std::env::vars_os() {
         if prefixes.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
@@ -62,7 +62,7 @@ pub(crate) fn without<'a>(command: &'a mut Command, prefixes: &[&str]) -> &'a mu
     command
 }
 
-/// True when `command` can be started and succeeds; its output is dropped.
+/// Whether `command` can be started and succeeds; its output is discarded.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())

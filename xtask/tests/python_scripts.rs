@@ -1,4 +1,4 @@
-//! The Python scripts have tests of their own; this runs them with the interpreter of `cargo xtask test`.
+//! Runs the tests of the Python scripts with the interpreter of `cargo xtask test`.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ fn the_scripts_pass_their_tests() {
     let Some(python) = std::env::var_os("PYTHON") else {
         let reason = "PYTHON is not set (cargo xtask test sets it)";
         assert!(std::env::var_os("CI").is_none(), "in CI nothing is skipped, and {reason}");
-        // Not println!: the test harness keeps that to itself when a test passes.
+        // Not println!: the test harness hides it if a test passes.
         let _ = writeln!(std::io::stderr(), "skipped: {reason}");
         return;
     };
@@ -22,6 +22,6 @@ fn the_scripts_pass_their_tests() {
         .expect("start Python");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    // unittest succeeds when it finds no test at all.
+    // unittest succeeds even if it finds no test.
     assert!(!said.contains("Ran 0 tests"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! An archive with its definitions, resolved.
+//! An archive with its definitions resolved.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,11 +15,11 @@ use crate::locations::Locations;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shows {
-    /// What a thread did: calls, launches, enqueueing.
+    /// A call, launch or enqueueing on a thread.
     Call(Kind),
     /// An operation as it ran, on the location of its communicator.
     Operation(Kind),
-    /// What belongs to operations: transfers, channels, what proxy threads do.
+    /// The work of an operation: transfers, channels, activity of proxy threads.
     Work(Kind),
 }
 
@@ -80,14 +80,14 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Reads the definitions of an archive, and checks that they are as they were written.
+    /// Reads and verifies the definitions of an archive.
     pub fn read(anchor: PathBuf, archive: Archive) -> otf2::Result<Self> {
         let trace = Self::read_unchecked(anchor, archive)?;
         trace.archive.check_definitions(&trace.definitions)?;
         Ok(trace)
     }
 
-    /// Reads the definitions without the check, to report what is wrong with them.
+    /// Reads the definitions without verifying them, to report what is wrong with them.
     pub fn read_unchecked(anchor: PathBuf, archive: Archive) -> otf2::Result<Self> {
         let definitions = archive.definitions()?;
         let communicators = Communicators::of(&definitions);
@@ -132,7 +132,7 @@ impl Trace {
         self.name(self.definitions.comms.get(&reference).map(|comm| comm.name), "communicator", reference.get())
     }
 
-    /// A name; what it is and its id when it has none.
+    /// The string `name` refers to, or `what` followed by the id.
     fn name(&self, name: Option<StringRef>, what: &str, id: impl Into<u64>) -> String {
         let name = name.and_then(|name| self.definitions.string(name));
         name.map_or_else(|| format!("{what} {}", id.into()), str::to_owned)
@@ -183,12 +183,12 @@ impl Trace {
         self.locations.ranks.get(&location).copied()
     }
 
-    /// What a location stands for; `None` if the writer does not state it.
+    /// What a location represents; `None` if the writer does not state it.
     pub fn location_kind(&self, location: LocationRef) -> Option<LocationKind> {
         self.locations.kinds.get(&location).copied()
     }
 
-    /// Whether the writer states what locations stand for; true without locations.
+    /// Whether the writer states what its locations represent; true if there are no locations.
     pub fn has_location_kinds(&self) -> bool {
         self.definitions.locations.is_empty() || !self.locations.kinds.is_empty()
     }
@@ -198,17 +198,17 @@ impl Trace {
         Some(self.definitions.clock.as_ref()?.realtime_timestamp).filter(|ns| *ns != u64::MAX)
     }
 
-    /// The additional locations of a rank, which have what overlapped on its own.
+    /// The additional locations of a rank, which hold operations that overlap those on its main location.
     pub fn siblings(&self, location: LocationRef) -> &[LocationRef] {
         self.locations.siblings.get(&location).map_or(&[], Vec::as_slice)
     }
 
-    /// What a region shows; `None` if it shows no event of NCCL.
+    /// What a region shows; `None` if it does not belong to NCCL.
     pub fn shows(&self, region: RegionRef) -> Option<Shows> {
         self.regions.get(&region).map(|known| known.shows)
     }
 
-    /// The name of the function that a region shows; of another region, its own name.
+    /// The function a region shows, or the region's own name if it is not NCCL's.
     pub fn function_name(&self, region: RegionRef) -> String {
         self.region(region).map_or_else(|| self.region_name(region), |it| it.name.to_owned())
     }
@@ -217,7 +217,7 @@ impl Trace {
         self.regions.get(&region)?.function
     }
 
-    /// Which phase of a step of a transfer a region is: 0 to 2 of sends, 3 to 5 of receives, in the order of time.
+    /// The phase of a transfer step that a region shows: 0 to 2 for sends, 3 to 5 for receives, in time order.
     pub fn phase(&self, region: RegionRef) -> Option<usize> {
         self.regions.get(&region)?.phase
     }
@@ -227,7 +227,7 @@ impl Trace {
         RegionInfo::of(self.canonical_name(region)?)
     }
 
-    /// The name of a region in the program: of kernels, the mangled one.
+    /// The region's name in the program; for kernels, the mangled name.
     pub fn canonical_name(&self, region: RegionRef) -> Option<&str> {
         self.definitions.string(self.definitions.regions.get(&region)?.canonical_name)
     }
@@ -237,12 +237,12 @@ impl Trace {
     }
 }
 
-/// Whether the writer of this project made an archive: it then has the writer's statements.
+/// Whether this project's writer made the archive, recognised by its statements.
 pub fn is_nccl(archive: &Archive) -> bool {
     Statements::are_in(archive.properties())
 }
 
-/// Whether an archive is Score-P's with one of this project's merged into it.
+/// Whether the archive is Score-P's with one of this project's merged into it.
 pub fn is_merged(archive: &Archive) -> bool {
     !Statements::read(archive.properties()).merged.is_empty()
 }

@@ -25,7 +25,7 @@ impl Clock {
         })
     }
 
-    /// How long the trace is; 0 where the archive does not say.
+    /// The length of the trace; 0 if the archive does not state it.
     pub fn length_ns(self, trace: &Trace) -> u64 {
         let clock = trace.definitions.clock.as_ref();
         clock.map_or(0, |clock| self.ns(clock.global_offset.saturating_add(clock.trace_length)))

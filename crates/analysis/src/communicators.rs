@@ -1,4 +1,4 @@
-//! Who is in which communicator.
+//! Which locations belong to which communicator.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub(crate) struct Communicators {
 }
 
 impl Communicators {
-    /// Members are places in the list of communicating locations of their paradigm.
+    /// A communicator's members are indices into its paradigm's list of communicating locations.
     pub(crate) fn of(definitions: &Definitions) -> Self {
         let mut lists: BTreeMap<Paradigm, &[u64]> = BTreeMap::new();
         for group in definitions.groups.values() {

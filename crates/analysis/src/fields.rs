@@ -1,10 +1,10 @@
-//! The attributes of NCCL's that readers ask for.
+//! The attributes of NCCL's events that readers need.
 
 use otf2::{AttributeRef, AttributeValue, Definitions};
 use schema::{AttributeId, Value};
 
 schema::fields! {
-    /// What statistics, checks and exports ask of an event.
+    /// The attributes that statistics, checks and exports need.
     pub struct Fields {
         event: Event,
         parent: Parent,
@@ -27,7 +27,7 @@ schema::fields! {
     }
 }
 
-/// The attributes of an archive. Merged archives have two of some names: this project's and Score-P's.
+/// The attributes of an archive. In merged archives, this project and Score-P both use some names.
 #[derive(Debug)]
 pub(crate) struct Attributes {
     known: Vec<Option<AttributeId>>,
@@ -37,7 +37,7 @@ impl Attributes {
     pub(crate) fn of(definitions: &Definitions) -> Self {
         let mut known = Vec::new();
         for (reference, attribute) in &definitions.attributes {
-            // Numbers without gaps are a rule of OTF2; what breaks it says nothing here.
+            // OTF2 requires ids without gaps; an attribute that breaks the rule is not recognised.
             if usize::try_from(reference.get()) == Ok(known.len()) {
                 known.push(definitions.string(attribute.name).and_then(AttributeId::named));
             }

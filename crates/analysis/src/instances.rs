@@ -1,5 +1,5 @@
-//! Pairs the ENTERs and LEAVEs of a location: [`Instances`] with the attributes of NCCL's that readers ask for,
-//! [`Slices`] with all attributes.
+//! Pairs the ENTERs and LEAVEs of a location: [`Instances`] with the attributes of NCCL that readers need, [`Slices`]
+//! with all attributes.
 
 use std::ops::ControlFlow;
 
@@ -25,7 +25,7 @@ pub enum Step<'a> {
     Inside,
 }
 
-/// The region instances of one location after the other.
+/// The region instances of locations that are read one after another.
 #[derive(Debug)]
 pub struct Instances<'a> {
     trace: &'a Trace,
@@ -41,12 +41,12 @@ impl<'a> Instances<'a> {
         self.open.clear();
     }
 
-    /// The regions that are entered and not left, the innermost last.
+    /// The regions entered but not left, innermost last.
     pub fn open(&self) -> &[Instance<'a>] {
         &self.open
     }
 
-    /// Takes in an event. One that leaves what is not entered does nothing.
+    /// Processes an event. A LEAVE without a matching ENTER is ignored.
     pub fn step(&mut self, event: &Event) -> Step<'a> {
         match event.kind {
             EventKind::Enter(region) => {
@@ -74,10 +74,10 @@ pub struct Slice {
     pub region: RegionRef,
     pub shows: Option<Shows>,
     pub depth: u32,
-    /// In ns after the beginning of the trace.
+    /// In ns from the start of the trace.
     pub start_ns: u64,
     pub stop_ns: u64,
-    /// The attributes of its ENTER, then those of its LEAVE.
+    /// The attributes of the ENTER, followed by those of the LEAVE.
     pub attributes: Vec<(AttributeRef, AttributeValue)>,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Slices<'a> {
         Self { trace, location, open: Vec::new() }
     }
 
-    /// Takes in an event. Returns the slice that it ends; a LEAVE of what is not entered ends none.
+    /// Processes an event and returns the slice it ends, if any. A LEAVE without a matching ENTER ends none.
     pub fn step(&mut self, time_ns: u64, event: &Event) -> Option<Slice> {
         match event.kind {
             EventKind::Enter(region) => {

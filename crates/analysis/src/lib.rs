@@ -1,16 +1,16 @@
-//! Finished archives as tables, for everything that answers questions about them.
+//! Turns finished archives into tables, for all code that answers questions about them.
 //!
 //! ```text
-//!  archive ─► Trace        its definitions, resolved: names, kinds of locations and regions, ranks, hosts
-//!          ├► statements   its properties for programs: completeness, mismatches
-//!          └► instances    its events: each region instance with the attributes that it has (fields), or with all
+//!  archive ─► Trace        the resolved definitions: names, kinds of locations and regions, ranks, hosts
+//!          ├► statements   the properties written for programs: completeness, mismatches
+//!          └► instances    the events: each region instance with its known attributes (fields), or with all of them
 //!               rank         the collectives and messages of a rank
-//!               sequences    do ranks do the same in the same order
+//!               sequences    whether ranks do the same in the same order
 //!               tables       operations, calls, launches, transfers, steps, kernels: read once, on all cores
-//!                derived      arrivals, waiting, links, causes; as `report` describes it
+//!                derived      arrivals, waiting, links, causes; `report` describes the result
 //! ```
 //!
-//! Kinds, ranks and siblings come from properties of locations and canonical names of regions.
+//! Kinds, ranks and siblings come from location properties and from canonical names of regions.
 
 #![forbid(unsafe_code)]
 

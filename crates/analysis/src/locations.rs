@@ -1,4 +1,4 @@
-//! What the properties of locations say: their kind, their rank, and their siblings.
+//! Reads the kind, rank and siblings of locations from their properties.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub fn property(
 
 pub(crate) type Said<'a, P> = Option<<<P as DefinitionProperty>::Carrier as Carrier>::Taken<&'a str>>;
 
-/// What a property of a definition says; `None` if it is not there, or is of a type that does not fit.
+/// The value of a definition's property; `None` if it is missing or has an unexpected type.
 pub fn stated<'a, P: DefinitionProperty>(
     definitions: &'a Definitions,
     properties: &[(StringRef, AttributeValue)],

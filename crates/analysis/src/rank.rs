@@ -1,4 +1,4 @@
-//! What a rank did in a communicator, as the records of communication say.
+//! What a rank did in a communicator, according to the communication records.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -23,21 +23,21 @@ pub struct End {
     pub bytes: u64,
 }
 
-/// What a rank did in a communicator, each list in the order of beginning.
+/// What a rank did in a communicator; each list is sorted by start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rank {
     pub collectives: Vec<Operation>,
     pub sends: Vec<End>,
     pub receives: Vec<End>,
-    /// Collectives, and ends of messages, that are left out: what had not ended, and all after that.
+    /// How many collectives and message ends were left out: the first unfinished one and everything after it.
     pub left_out: (u64, u64),
 }
 
-/// Reads what a rank did. What it had not ended, and all after that, is left out.
+/// Reads what a rank did, except for the first unfinished operation and everything after it.
 pub fn read(trace: &Trace, comm: CommRef, location: LocationRef) -> otf2::Result<Rank> {
     let mut reading = Reading::default();
     let mut ends_at = u64::MAX;
-    // Operations that overlap with others are on siblings.
+    // Operations that overlap others are on siblings.
     let siblings = trace.siblings(location).iter().copied().filter(|sibling| trace.has_events(*sibling));
     for of in [location].into_iter().chain(siblings) {
         let mut instances = Instances::of(trace);
@@ -105,7 +105,7 @@ impl Reading {
         }
     }
 
-    /// Requests of collectives may overlap: each begins where the one before ended.
+    /// Collective requests may overlap: each collective begins where the previous one ended.
     fn collective(&mut self, comm: CommRef, begin: u64, end: u64, collective: Collective) {
         if collective.comm != comm {
             return;

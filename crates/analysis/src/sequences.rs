@@ -1,20 +1,20 @@
-//! Do ranks do the same things in the same order?
+//! Checks whether ranks do the same things in the same order.
 
 use std::collections::BTreeMap;
 
-/// What the ranks of a communicator did, as they come one after the other. The longest that came so far is what the
-/// others are compared with: four bytes for each thing it did, however many ranks there are.
+/// The actions of a communicator's ranks, given one rank after another. Ranks are compared with the longest sequence so
+/// far, which takes four bytes per action, however many ranks there are.
 #[derive(Clone, Debug)]
 pub struct Sequences<T> {
     things: Vec<T>,
     numbers: BTreeMap<T, u32>,
     longest: Vec<u32>,
-    /// From which place on whose things these are.
+    /// From which position on which rank's actions are stored.
     whose: Vec<(usize, u32)>,
     counts: BTreeMap<u32, usize>,
 }
 
-/// What another rank did in the same place.
+/// What another rank did at the same position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counterpart<'a, T> {
     pub place: usize,
@@ -35,7 +35,7 @@ impl<T> Default for Sequences<T> {
 }
 
 impl<T: Ord + Clone> Sequences<T> {
-    /// The next thing of a rank; gives what another rank did in the same place, if one that came before did.
+    /// Adds the next action of a rank; returns what an earlier rank did at the same position, if any.
     pub fn add(&mut self, rank: u32, thing: T) -> Option<Counterpart<'_, T>> {
         let count = self.counts.entry(rank).or_default();
         let place = *count;

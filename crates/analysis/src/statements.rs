@@ -1,5 +1,5 @@
-//! What an archive states of its own completeness, and of ranks that do not call the same collectives
-//! (`docs/MAPPING.md` §9).
+//! The archive's statements on its completeness, and on ranks that do not call the same collectives (`docs/MAPPING.md`
+//! §9).
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ pub struct Completeness {
     /// By kind of event: `seen`, `written`, `left_out`, `not_shown`, `duplicate`, `unfinished`, `orphan`, `lost`,
     /// `stops_lost`, `late` …
     pub kinds: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Numbers that belong to no kind.
+    /// Counts that belong to no kind of event.
     pub other: BTreeMap<String, u64>,
-    /// Callbacks that could not be recorded, of all kinds.
+    /// Callbacks that could not be recorded, all kinds.
     pub callbacks_lost: u64,
-    /// Callbacks that came when recording had ended, of all kinds.
+    /// Callbacks that arrived after recording had ended, all kinds.
     pub callbacks_late: u64,
     pub problems: Vec<String>,
-    /// How many of those there are; more than are listed in long lists.
+    /// How many problems there are; long lists are cut.
     pub problem_count: u64,
-    /// Processes whose part could not be taken in.
+    /// Processes whose part could not be merged.
     pub parts_left_out: Vec<String>,
     pub ranks_missing: u64,
     pub collectives_unmatched: u64,
-    /// What it says about ranks that do not call the same.
+    /// The archive's statements on ranks that do not call the same.
     pub matching: Matching,
 }
 
 impl Completeness {
-    /// Names are in upper case in OTF2; here they are in lower case.
+    /// OTF2 property names are in upper case; the keys here are in lower case.
     pub fn of(said: &Statements) -> Self {
         let counts = &said.counts;
         let lower = |(name, number): (&str, u64)| (name.to_ascii_lowercase(), number);
@@ -54,10 +54,10 @@ impl Completeness {
     }
 }
 
-/// Some lines of the archive, and how many there would be.
+/// Some lines of the archive, and their total number.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Statement {
-    /// How many; of ranks that stopped earlier: the ranks.
+    /// Total number; for ranks that stopped earlier, the number of ranks.
     pub number: u64,
     /// The lines, at most 100.
     pub lines: Vec<String>,
@@ -71,11 +71,11 @@ impl Statement {
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Matching {
-    /// Where ranks call something else, by kind.
+    /// Differing calls, by kind of difference.
     pub mismatches: Vec<(&'static str, Statement)>,
-    /// Ranks that stopped before others.
+    /// Ranks that stopped before the others.
     pub ranks_behind: Statement,
-    /// Communicators of which it is not known.
+    /// Communicators whose matching is unknown.
     pub unknown: Statement,
 }
 

@@ -1,4 +1,4 @@
-//! Which process, host and rank a location belongs to, and which hosts are one boot of a machine: they share a clock.
+//! Finds the process, host and rank of a location, and hosts that are one boot of a machine and so share a clock.
 
 use nccl_events::archive::LocationKind;
 use nccl_events::index::index;
@@ -11,11 +11,11 @@ use crate::locations::{Said, property, stated};
 /// The property of a host's node that identifies the boot.
 const BOOT_ID: &str = "boot id";
 
-/// A boot of a machine: hosts of one boot, as containers are, have one clock.
+/// One boot of a machine: hosts with the same boot, such as containers, share a clock.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Boot<'a> {
     Id(&'a str),
-    /// By its host, where no id is known.
+    /// The host itself, if the boot id is unknown.
     Host(SystemTreeNodeRef),
 }
 
@@ -25,12 +25,12 @@ impl Trace {
         groups.filter(|(_, group)| group.group_type == LocationGroupType::Process).map(|(reference, _)| *reference)
     }
 
-    /// The group of a location; an undefined one if it is in none.
+    /// The group of a location; an undefined reference if it has none.
     pub fn group(&self, location: LocationRef) -> LocationGroupRef {
         self.definitions.locations.get(&location).map(|location| location.group).unwrap_or_default()
     }
 
-    /// The process that a group of locations belongs to: itself, or the creator of a GPU's.
+    /// The process of a group of locations: the group itself or, for a GPU's group, its creator.
     pub fn process(&self, group: LocationGroupRef) -> LocationGroupRef {
         let creator = self.definitions.location_groups.get(&group).map(|group| group.creator);
         creator.filter(|creator| creator.is_defined()).unwrap_or(group)
@@ -41,11 +41,11 @@ impl Trace {
         name.unwrap_or_default()
     }
 
-    /// The host of a group of locations. A GPU is in the tree below its host.
+    /// The host of a group of locations. A GPU's node is below its host's.
     pub fn host(&self, group: LocationGroupRef) -> Option<SystemTreeNodeRef> {
         let nodes = &self.definitions.system_tree_nodes;
         let mut host = self.definitions.location_groups.get(&group)?.system_tree_parent;
-        // Nodes of a damaged archive may be below each other.
+        // The nodes of a damaged archive may form a cycle.
         for _ in 0..nodes.len() {
             match nodes.get(&host) {
                 Some(node) if node.domains.contains(&SystemTreeDomain::AcceleratorDevice) => {
@@ -88,12 +88,12 @@ impl Trace {
         self.definitions.locations.keys().copied().filter(|it| is_one(it) && self.has_events(*it)).collect()
     }
 
-    /// Whether a location is a thread that calls NCCL, or that NCCL calls back.
+    /// Whether a location is a thread that calls NCCL, or on which NCCL calls the plugin.
     pub fn is_thread(&self, location: LocationRef) -> bool {
         matches!(self.location_kind(location), Some(LocationKind::ApiThread | LocationKind::CallbackThread))
     }
 
-    /// The location that stands for the rank of another.
+    /// The communicator location for the rank that a location belongs to.
     pub fn member_of(&self, location: LocationRef) -> Option<LocationRef> {
         let (comm, rank) = self.rank_of(location)?;
         self.members(comm).get(index(rank)).copied()

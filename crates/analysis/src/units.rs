@@ -1,4 +1,4 @@
-//! Numbers for people.
+//! Formats numbers for people.
 
 pub fn bytes(bytes: u64) -> String {
     let mut unit = 0;
@@ -19,7 +19,7 @@ pub fn bytes(bytes: u64) -> String {
     format!("{value:.2} {}", names.get(unit).unwrap_or(&"B"))
 }
 
-/// A time in seconds, given in nanoseconds, with a fitting unit.
+/// Formats a time in nanoseconds with a suitable unit.
 pub fn time(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
@@ -29,7 +29,7 @@ pub fn time(ns: u64) -> String {
     }
 }
 
-/// A bandwidth in bytes per second, in decimal units as nccl-tests print it.
+/// A bandwidth in bytes per second, in decimal units as nccl-tests prints it.
 pub fn bandwidth(bytes_per_second: f64) -> String {
     format!("{:.3} GB/s", bytes_per_second / 1e9)
 }
@@ -55,7 +55,7 @@ pub fn capital(text: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// The nearest number with a fraction: times of days are below 2⁵³ ns, and people read no more digits.
+/// The nearest `f64`: durations of days are below 2⁵³ ns, and people read fewer digits.
 #[expect(clippy::cast_precision_loss, reason = "see above")]
 pub(crate) const fn real(number: u64) -> f64 {
     number as f64

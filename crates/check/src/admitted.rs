@@ -1,4 +1,4 @@
-//! What an archive admits: what is missing, and which ranks do not call the same.
+//! The archive's statements on what is missing, and on ranks that do not call the same.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use otf2::LocationRef;
 
 use crate::rules::Rule;
 
-/// Whether a location has events, and they could be read.
+/// Whether a location has events that could be read.
 pub(crate) fn is_known(trace: &Trace, location: LocationRef, unreadable: &BTreeSet<LocationRef>) -> bool {
     trace.has_events(location) && !unreadable.contains(&location)
 }
@@ -18,7 +18,7 @@ pub(crate) fn is_stated(trace: &Trace, comm: &str) -> bool {
     lines.any(|line| line.strip_prefix(comm).is_some_and(|rest| rest.starts_with(": ")))
 }
 
-/// The rule that unequal ranks break: an archive that states that something is missing is sound.
+/// The rule that unequal ranks break: an archive that states what is missing is sound.
 pub(crate) fn rule_unless(is_admitted: bool, rule: Rule) -> Rule {
     if is_admitted { Rule::Partial } else { rule }
 }

@@ -1,4 +1,4 @@
-//! Definitions refer to what is defined, and the anchor counts what there is.
+//! Checks that definitions refer only to defined ones, and that the anchor's counts are right.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ pub(super) fn check(trace: &Trace, findings: &mut Findings) {
     dense(definitions, findings);
     tree(definitions, findings);
     communicators(definitions, findings);
-    // Score-P's locations are before NCCL's in a list that they share.
+    // In a list shared with Score-P, Score-P's locations precede NCCL's.
     if is_nccl(archive) && !is_merged(archive) {
         location_ids(definitions, findings);
     }
@@ -59,7 +59,7 @@ fn references(definitions: &Definitions, findings: &mut Findings) {
     }
 }
 
-/// Every name that is needed is there, and every other that is given.
+/// Checks that every required name is defined, and every optional one if given.
 fn names(definitions: &Definitions, findings: &mut Findings) {
     let mut named = |what: String, role: &str, name: StringRef, is_needed: bool| {
         if !definitions.strings.contains_key(&name) && (is_needed || name.is_defined()) {
@@ -114,7 +114,7 @@ fn properties(definitions: &Definitions, findings: &mut Findings) {
     properties!(system_tree_nodes location_groups locations);
 }
 
-/// Readers use references as places in tables.
+/// Readers use references as indices into tables.
 fn dense(definitions: &Definitions, findings: &mut Findings) {
     let mut check = |what: &str, references: &mut dyn Iterator<Item = u32>| {
         if let Some((place, reference)) = (0..).zip(references).find(|(place, reference)| place != reference) {
@@ -129,7 +129,7 @@ fn dense(definitions: &Definitions, findings: &mut Findings) {
     dense!("string" strings, "attribute" attributes, "system tree node" system_tree_nodes,
         "location group" location_groups, "region" regions, "group" groups, "window" rma_wins,
         "metric member" metric_members, "parameter" parameters);
-    // Definitions of kinds that are only counted share the numbers.
+    // Kinds that the reader only counts share these numbers.
     let are_all_kept = |kind: &str| !definitions.others.contains_key(kind);
     if are_all_kept("InterComm") {
         dense!("communicator" comms);
@@ -166,7 +166,7 @@ fn tree(definitions: &Definitions, findings: &mut Findings) {
     }
 }
 
-/// ViTE takes the place of a location in the list for its id.
+/// ViTE uses a location's index in the list as its id.
 fn location_ids(definitions: &Definitions, findings: &mut Findings) {
     let mut lists = definitions.groups.values().filter(|group| group.group_type == GroupType::CommLocations);
     let wrong = lists.find_map(|list| (0_u64..).zip(&list.members).find(|(place, location)| place != *location));
@@ -175,7 +175,7 @@ fn location_ids(definitions: &Definitions, findings: &mut Findings) {
     }
 }
 
-/// Communicators have groups of indices into the one list of locations of their paradigm.
+/// Communicators have groups of indices into their paradigm's single list of locations.
 fn communicators(definitions: &Definitions, findings: &mut Findings) {
     let mut wrong = |message: String| findings.general(Rule::Communicator, message);
     let mut lists: BTreeMap<Paradigm, &Group> = BTreeMap::new();
@@ -233,7 +233,7 @@ mod tests {
     use otf2::records::{Comm, Location};
     use otf2::{CommRef, LocationGroupRef, LocationType};
 
-    /// Two locations and a communicator. This project's writer refuses to write most of what is wrong here.
+    /// Two locations and a communicator. This project's writer refuses to write most of the faults tested here.
     fn found(listed: &[u64], members: &[u64], group_type: GroupType) -> Vec<String> {
         let mut definitions = Definitions::default();
         for id in 0..2 {

@@ -1,4 +1,4 @@
-//! Every location has its files, whole, with as many events as the definitions promise, and there are no others.
+//! Every location has its files, complete, with as many events as the definitions state, and there are no other files.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -10,7 +10,7 @@ use otf2::{LocationRef, check_event_file};
 use crate::findings::Findings;
 use crate::rules::Rule;
 
-/// Files that no location has: no reader shows their events.
+/// Files that belong to no location: no reader shows their events.
 pub(super) fn strays(trace: &Trace, findings: &mut Findings) {
     let Ok(entries) = std::fs::read_dir(trace.anchor.with_extension("")) else {
         return; // every location's files are missing then, and found so

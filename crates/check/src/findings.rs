@@ -1,4 +1,4 @@
-//! What was found, and how bad it is.
+//! The findings and their severity.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -83,7 +83,7 @@ impl Findings {
         rules.iter().any(|rule| self.counts.contains_key(rule))
     }
 
-    /// Rules with more findings than are listed, and how many more.
+    /// Rules with more findings than are listed, and the number of the others.
     pub(crate) fn unlisted(&self) -> Vec<(Rule, u64)> {
         self.counts.iter().filter(|(_, count)| **count > LISTED).map(|(rule, count)| (*rule, count - LISTED)).collect()
     }

@@ -3,19 +3,19 @@
 //! ```text
 //!  rules         the table: number, severity, sentence (`docs/REFERENCE.md` §8)
 //!  definitions   references, groups, communicators, the anchor's numbers
-//!  files         every location has whole files with as many events as promised, and there are no others
+//!  files         every location has complete files with as many events as stated, and there are no others
 //!  location      one location at a time: order, nesting, pairs, references of events
-//!  across        what needs several locations, each checker with the state that is still open:
+//!  across        checks that need several locations, each checker with its open state:
 //!    collectives, messages, members    of each communicator
-//!    causes      what a host did before what others did later
+//!    causes      cause before effect between hosts
 //!    gpu_work    channels, kernels and copies: within their operations, with their launches, on the right GPU
 //!    written       events in the archive, counted by kind
 //!  clocks        the clocks that readers compute: of locations, processes and hosts, and the archive's statements on them
 //!  account       the archive's own account: seen, written and lost; ranks that do not call the same
-//!  findings      what was found, counted by rule
+//!  findings      the findings, counted by rule
 //! ```
 //!
-//! It reads records itself: tables of `analysis` have what a sound archive means, and `check` finds what is not sound.
+//! It reads records itself: the tables of `analysis` assume a sound archive, and `check` finds what is not sound.
 
 #![forbid(unsafe_code)]
 
@@ -45,7 +45,7 @@ use location::Location;
 pub use findings::{Broken, Finding};
 pub use rules::{Rule, Scope, Severity};
 
-/// The names of the fields are those of the JSON of `nccl-otf2 check`.
+/// Field names are those in the JSON of `nccl-otf2 check`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     pub anchor: String,
@@ -54,19 +54,19 @@ pub struct Report {
     pub events: u64,
     pub faults: u64,
     pub remarks: u64,
-    /// The first of each rule.
+    /// The first findings of each rule.
     pub findings: Vec<Finding>,
     pub rules: BTreeMap<&'static str, Broken>,
-    /// Rules that need the statements of this project's writer, where it did not write the archive.
+    /// Rules that need the statements of this project's writer, if another writer made the archive.
     pub not_applicable: Vec<&'static str>,
     #[serde(skip)]
     pub unlisted: Vec<(Rule, u64)>,
-    /// Whether files are missing, damaged or not those that were written.
+    /// Whether files are missing, damaged or replaced.
     #[serde(skip)]
     pub is_damaged: bool,
 }
 
-/// Checks an archive. `other_jobs` has the directories of other jobs that recorded into its directory.
+/// Checks an archive. `other_jobs`: the directories of other jobs that recorded into its directory.
 pub fn check(anchor: PathBuf, archive: Archive, other_jobs: &[String], progress: &dyn Progress) -> Report {
     let is_applicable = |rule: &Rule| rule.scope() == Scope::Any || is_nccl(&archive);
     let not_applicable = Rule::ALL.iter().filter(|rule| !is_applicable(rule)).map(|rule| rule.number()).collect();
@@ -96,7 +96,7 @@ pub fn check(anchor: PathBuf, archive: Archive, other_jobs: &[String], progress:
     }
 }
 
-/// Everything that can be checked once the definitions can be read; returns how many events were read.
+/// Runs all checks that need readable definitions; returns how many events were read.
 fn examine(trace: &Trace, other_jobs: &[String], progress: &dyn Progress, findings: &mut Findings) -> u64 {
     definitions::check(trace, findings);
     files::strays(trace, findings);
@@ -107,8 +107,8 @@ fn examine(trace: &Trace, other_jobs: &[String], progress: &dyn Progress, findin
     let mut across = Across::of(trace);
     let mut total = 0;
     progress.begin("locations", trace.definitions.locations.len() as u64);
-    // The locations of ranks have the lowest numbers of their group, and are in the process's or a GPU's: both come
-    // before the GPU's channels and streams.
+    // Ranks' locations have the lowest numbers of their group, which is the process's or a GPU's: both precede the
+    // GPU's channels and streams.
     let mut locations: Vec<_> = trace.definitions.locations.iter().collect();
     locations.sort_by_key(|(location, it)| (trace.process(it.group), it.group, **location));
     let mut current = None;

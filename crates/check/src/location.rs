@@ -1,4 +1,4 @@
-//! One location: nesting, pairs and references of its events.
+//! Checks one location: nesting, pairs and references of its events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,11 +53,11 @@ pub(super) struct Location<'a> {
     time: u64,
     open: Vec<(RegionRef, u64)>,
     collective: Option<Begun>,
-    /// By [`SEND`], [`RECEIVE`], [`COLLECTIVE`].
+    /// Indexed by [`SEND`], [`RECEIVE`], [`COLLECTIVE`].
     requests: [Requests; 3],
     /// Puts and gets: matching ids are per window.
     accesses: BTreeMap<RmaWinRef, Requests>,
-    /// The last put or get, until the region around it is left.
+    /// The last put or get, until its enclosing region is left.
     last_access: Option<(RmaWinRef, u64)>,
 }
 
@@ -173,7 +173,7 @@ impl<'a> Location<'a> {
             Some((open, _)) if open == region => {}
             Some((open, since)) => {
                 let message = format!("{} is left inside {}, entered at {since}", name(region), name(open));
-                // Continues with what was meant, so that one slip is one finding.
+                // Continues as if the left region were innermost, so that one error gives one finding.
                 match self.open.iter().rposition(|(open, _)| *open == region) {
                     Some(depth) => self.open.truncate(depth),
                     None => self.open.push((open, since)),
@@ -207,7 +207,7 @@ impl<'a> Location<'a> {
             self.find(Rule::CollectivePair, "a collective begins before the one before has ended");
         }
         // Collectives of one fused kernel follow each other inside the region of the first: only one that begins with
-        // the region belongs to it for certain, and not even that beside a sibling.
+        // the region certainly belongs to it, and not even that one if there are siblings.
         let has_siblings = !self.trace.siblings(self.location).is_empty();
         let with_region = self.open.last().filter(|(_, since)| *since == self.time && !has_siblings);
         self.collective = Some(Begun { depth: self.open.len(), with_region: with_region.map(|(region, _)| *region) });
@@ -270,7 +270,7 @@ impl<'a> Location<'a> {
         self.remote_access(made);
     }
 
-    /// An access that recording cut is marked so and does not complete.
+    /// An access cut off by the end of recording is marked as unfinished and does not complete.
     fn access_may_stay_open(&mut self, left: &Event) {
         if let Some((win, matching)) = self.last_access.take()
             && self.trace.fields(left).is_unfinished == Some(true)
@@ -291,7 +291,7 @@ impl<'a> Location<'a> {
     fn metric(&mut self, metric: MetricRef, values: &[MetricValue]) {
         let definitions = &self.trace.definitions;
         let Some(class) = definitions.metric_classes.get(&metric) else {
-            // The reader only counts instances; they share their numbers with classes.
+            // The reader only counts instances, which share their numbers with classes.
             if !definitions.others.contains_key("MetricInstance") {
                 self.find(Rule::Reference, format!("{metric:?} is not defined"));
             }
@@ -319,14 +319,14 @@ impl<'a> Location<'a> {
         self.member(message.comm, Some(message.peer));
     }
 
-    /// This location and the other rank are members of the communicator.
+    /// Checks that this location and the other rank are members of the communicator.
     fn member(&mut self, comm: CommRef, other: Option<u32>) {
         if !self.trace.definitions.comms.contains_key(&comm) {
             self.find(Rule::Reference, format!("{comm:?} is not defined"));
             return;
         }
         let size = self.trace.members(comm).len() as u64;
-        // Without members the definition of the communicator was found wrong already.
+        // A communicator without members was already reported with the definitions.
         if size == 0 {
             return;
         }
@@ -338,7 +338,7 @@ impl<'a> Location<'a> {
         }
     }
 
-    /// In MPI a rank is a process: its other threads may communicate, too.
+    /// In MPI, a rank is a process: its other threads may communicate, too.
     fn is_thread_of_a_member(&self, comm: CommRef) -> bool {
         let locations = &self.trace.definitions.locations;
         let process = |location| {

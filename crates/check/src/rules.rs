@@ -6,7 +6,7 @@ use serde::Serialize;
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     Fault,
-    /// The run was not whole or not well measured, and the archive states it.
+    /// The run was incomplete or poorly measured, and the archive states it.
     Remark,
 }
 
@@ -46,7 +46,7 @@ macro_rules! rules {
         impl Rule {
             pub const ALL: &'static [Self] = &[$(Self::$rule,)*];
 
-            /// The area's letter and two digits. The number of a rule that is gone is not given to another.
+            /// The area's letter and two digits. Numbers of removed rules are not reused.
             pub const fn number(self) -> &'static str {
                 match self { $(Self::$rule => stringify!($number),)* }
             }

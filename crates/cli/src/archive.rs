@@ -17,7 +17,7 @@ pub(crate) fn open(path: &Path) -> Result<Trace> {
     Trace::read(anchor, archive).context("cannot read the archive")
 }
 
-/// As [`open`]; refuses archives without the kinds of locations, by which operations are found.
+/// Like [`open`], but refuses archives that do not state the kinds of locations, which identify operations.
 pub(crate) fn open_with_kinds(path: &Path) -> Result<Trace> {
     let trace = open(path)?;
     if is_nccl(&trace.archive) && !trace.has_location_kinds() {

@@ -1,4 +1,4 @@
-//! The command line as it is typed.
+//! The command line.
 
 use std::env;
 use std::process::ExitCode;
@@ -66,7 +66,7 @@ pub(crate) enum Verb {
     Export(export::Request),
 }
 
-/// Prints what is wrong, or the help; where the command of `run` lacks its `--`, with the right line.
+/// Prints the error or the help; if `run` lacks its `--`, also prints the corrected command line.
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     let _stdio_is_closed = error.print();
     let typed: Vec<String> = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -79,14 +79,14 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// The command line of `run` with `--` before its command, which clap takes for an unknown argument.
+/// The command line of `run` with `--` before its command, which clap reports as an unknown argument.
 fn with_separator(typed: &[String], command: &str) -> Option<String> {
     let (_, after) = typed.split_first()?;
     let is_run = after.first().is_some_and(|verb| verb == "run") && !after.iter().any(|word| word == "--");
     if !is_run || command.starts_with('-') {
         return None;
     }
-    // The value of an option may be the same word.
+    // An option's value may be the same word.
     let places = after.iter().enumerate().filter(|(_, word)| *word == command);
     let (options, command) = places.map(|(at, _)| after.split_at(at)).find(|(options, _)| {
         let whole = ["nccl-otf2"].into_iter().chain(options.iter().map(String::as_str)).chain(["--", "command"]);
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// Names for one thing, each understood wherever one of them is.
+    /// Groups of option names with one meaning: each name is understood wherever another of its group is.
     const SYNONYMS: &[&[&str]] = &[&["out", "output"], &["after", "hang-after"]];
 
     #[test]

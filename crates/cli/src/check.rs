@@ -1,4 +1,4 @@
-//! `nccl-otf2 check`: whether an archive is sound.
+//! `nccl-otf2 check`: checks whether an archive is sound.
 
 use std::path::PathBuf;
 

@@ -47,7 +47,7 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
     let asked =
         Snapshot::make(out).with_context(|| format!("cannot make {}", out.join(snapshots::REQUEST).display()))?;
     let standing = wait(out, &asked, Duration::from_secs(request.wait));
-    // Who comes late is not to begin a snapshot that nobody waits for.
+    // A process that starts late must not begin a snapshot that nobody waits for.
     let gone = withdraw(out, &asked);
     let standing = standing?;
     gone?;

@@ -1,4 +1,4 @@
-//! Exit codes: what scripts see of us.
+//! Exit codes, for scripts.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     Well,
     Problems,
-    /// Wrong usage, or a file that cannot be read or written. clap ends with the same code.
+    /// Wrong usage, or a file that cannot be read or written. clap exits with the same code.
     CannotDo,
     /// `diff --fail-if-slower`: the second run is slower.
     Slower,

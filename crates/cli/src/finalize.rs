@@ -1,4 +1,4 @@
-//! `nccl-otf2 finalize`: what processes recorded and could not write becomes part of the archive.
+//! `nccl-otf2 finalize`: adds to the archive what processes recorded but could not write.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -136,7 +136,7 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
         },
     };
     let bar = Bar::new();
-    // The parts of a shard are not the job, and to judge it takes as long as to write it.
+    // A shard covers only part of the job, and judging a job takes as long as writing it.
     let (summary, hang) = judged(directory, directory, request.shard.is_none(), || {
         trace::finalize(directory, &options, &bar).with_context(|| format!("cannot finalize {}", directory.display()))
     })?;

@@ -1,6 +1,6 @@
 //! `nccl-otf2`: records NCCL jobs as OTF2 archives, completes archives, checks, describes and prints them.
 //!
-//! A module for each verb, each thin over the libraries; what verbs share is in the modules below them.
+//! One module per verb, each a thin layer over the libraries; the modules below hold code that verbs share.
 
 #![forbid(unsafe_code)]
 
@@ -52,13 +52,13 @@ use arguments::{Arguments, Verb};
 use exit::Exit;
 
 fn main() -> ExitCode {
-    // Files may have a limit (`ulimit -f`): what is written beyond fails with an error that says so.
+    // With a file size limit (`ulimit -f`), writing beyond it then fails with an error that says so.
     journal::file_size::fail_in_this_process();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return arguments::refuse(&error),
     };
-    // What the tool makes is for its user only; what commands of the user make is as they want it.
+    // The tool's own outputs are private to its user; files of the user's commands follow the user's umask.
     if !matches!(arguments.verb, Verb::Run(_) | Verb::Watch(_)) {
         let _of_the_shell = umask(Mode::RWXG | Mode::RWXO);
     }

@@ -1,4 +1,4 @@
-//! `nccl-otf2 merge`: NCCL's archive becomes part of the trace that Score-P made of the same job.
+//! `nccl-otf2 merge`: merges NCCL's archive into the trace that Score-P made of the same job.
 
 use std::path::{Path, PathBuf};
 

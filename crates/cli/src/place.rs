@@ -1,4 +1,4 @@
-//! Which archive the user means: a directory or its anchor file.
+//! Finds the archive that a path refers to: a directory or its anchor file.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -16,7 +16,7 @@ pub(crate) use trace::ANCHOR;
 
 const SHARING: &str = "a recording is for its user only, who can share it: chmod -R g+rX";
 
-/// Whether something is there: what cannot be seen is not taken for missing.
+/// Whether a path exists; an error if that cannot be determined, instead of reporting it as missing.
 fn is_there(path: &Path) -> Result<bool> {
     path.try_exists().map_err(|source| {
         let advice = match source.kind() {
@@ -33,11 +33,11 @@ pub(crate) fn has_parts(path: &Path) -> Result<bool> {
         bail!("{}: no such file or directory", path.display());
     }
     let parts = path.join(PARTS);
-    // A file has nothing in it.
+    // A file contains nothing.
     Ok(path.is_dir() && is_there(&parts)? && parts.is_dir())
 }
 
-/// The job's directory, also where something in it is named: its anchor, or the directory of its parts.
+/// The job's directory, also if `path` is its anchor or the directory of its parts.
 pub(crate) fn directory(path: &Path) -> &Path {
     let is_parts = path.ends_with(PARTS) && path.is_dir() && !path.join(PARTS).is_dir();
     let is_inside = is_parts || path.ends_with(ANCHOR) && !path.is_dir();
@@ -62,7 +62,7 @@ pub(crate) fn others(path: &Path) -> Vec<String> {
     other_jobs(directory(path)).iter().map(|job| job.display().to_string()).collect()
 }
 
-/// Says once which other jobs recorded into the directory, if any did: what is read is of one job.
+/// Notes, once per path, which other jobs recorded into the directory: only one job is read.
 pub(crate) fn say_others(path: &Path) {
     static SAID: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let others = others(path);
@@ -76,7 +76,7 @@ pub(crate) fn say_others(path: &Path) {
     }
 }
 
-/// The anchor file of the archive at `path`: a job's directory, or something in it that stands for it.
+/// The anchor file of the archive at `path`: a job's directory, its anchor, or the directory of its parts.
 pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
     let path = if path.is_dir() { directory(path) } else { path };
     if !is_there(path)? {
@@ -84,7 +84,7 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
     }
     if path.is_dir() {
         let anchor = path.join(ANCHOR);
-        // What is no file there is an error of who opens it.
+        // An anchor that is not a regular file is reported by the code that opens it.
         if anchor.symlink_metadata().is_ok() || is_there(&anchor)? {
             return Ok(anchor);
         }
@@ -98,7 +98,7 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
         }
         bail!("{shown}: no archive here: neither {ANCHOR} nor {PARTS}/");
     }
-    // A link that the user names stands for the archive that it leads to.
+    // A link named by the user refers to the archive that it points to.
     let path =
         if path.is_symlink() { path.canonicalize().unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() };
     let is_anchor = path.extension().is_some_and(|extension| extension == "otf2");
@@ -106,7 +106,7 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// What helps where a file of an archive is missing or damaged: its parts are still there.
+/// Advice if a file of an archive is missing or damaged: the parts still exist.
 pub(crate) fn remedy(error: &Error) -> Option<String> {
     let mut remedies = error.chain().filter_map(|error| match error.downcast_ref::<otf2::Error>()? {
         otf2::Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some(SHARING.to_owned()),
@@ -122,7 +122,7 @@ pub(crate) fn remedy_of(file: &Path) -> Option<String> {
     Some(format!("the parts are there: `nccl-otf2 finalize {}` makes the archive again", job.display()))
 }
 
-/// Whether the user means an archive: its anchor file, or a directory that has one.
+/// Whether the path is an archive: an anchor file, or a directory that contains one.
 pub(crate) fn is_archive(path: &Path) -> bool {
     path.join(ANCHOR).symlink_metadata().is_ok()
         || (path.is_file() && path.extension().is_some_and(|end| end == "otf2"))

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 
-/// The plugin as it is installed, and as cargo builds it.
+/// The plugin's file name when installed, and as cargo builds it.
 const NAMES: [&str; 2] = ["libnccl-profiler-otf2.so", "libnccl_profiler_otf2.so"];
 
-/// Where an installation has libraries, seen from the directory of the tool.
+/// Directories where installations put libraries, relative to the tool's directory.
 const PLACES: [&str; 3] = [".", "../lib", "../lib64"];
 
-/// The plugin, as an absolute path: processes of the job may have other working directories.
+/// The plugin, as an absolute path: the job's processes may have other working directories.
 pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = named {
         return match path.canonicalize() {

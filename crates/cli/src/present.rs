@@ -1,4 +1,4 @@
-//! What a recording has. A filter that matches nothing in it is refused, with what it has.
+//! What a recording contains. A filter value that matches nothing is refused with this list.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,21 +15,21 @@ use crate::units::time;
 pub(crate) struct Present {
     pub(crate) what: &'static str,
     pub(crate) communicators: BTreeSet<String>,
-    /// Ranks that were recorded, of the communicators that are asked for.
+    /// Recorded ranks of the selected communicators.
     pub(crate) ranks: BTreeSet<i64>,
     /// Their ranks in the job, if known and different.
     pub(crate) in_job: Option<BTreeSet<i64>>,
     pub(crate) functions: BTreeSet<String>,
     pub(crate) begin_ns: u64,
-    /// When it ends, on the same clock; `None` if unknown.
+    /// End of the recording, on the same clock; `None` if unknown.
     pub(crate) end_ns: Option<u64>,
 }
 
-/// More names than these do not fit into a message.
+/// Maximum number of names listed in a message.
 const MOST: usize = 12;
 
 impl Present {
-    /// What an archive has. Ranks are listed for the wanted communicators only.
+    /// What an archive contains. Ranks are listed only for the wanted communicators.
     pub(crate) fn of(trace: &Trace, begin_ns: u64, is_wanted: impl Fn(CommRef) -> bool) -> Self {
         let comms = || trace.definitions.comms.keys().copied();
         let is_recorded = |location| trace.location_kind(location) != Some(LocationKind::NotRecorded);
@@ -84,7 +84,7 @@ impl Present {
         }
     }
 
-    /// Refuses a time that it does not have, on the clock of `begin_ns`.
+    /// Refuses a time outside the recording, on the clock of `begin_ns`.
     pub(crate) fn has_time(&self, from_ns: Option<u64>, to_ns: Option<u64>) -> Result<()> {
         let after = |ns: u64| time(ns.saturating_sub(self.begin_ns));
         if let Some((from_ns, to_ns)) = from_ns.zip(to_ns) {
@@ -100,7 +100,7 @@ impl Present {
         Ok(())
     }
 
-    /// Refuses filters that match something each, and nothing together. `found` is how much they match.
+    /// Refuses filters that each match something but together nothing. `found` is the number of matches.
     pub(crate) fn refuse_nothing(&self, filters: impl IntoIterator<Item = Option<String>>, found: u64) -> Result<()> {
         let filters: Vec<String> = filters.into_iter().flatten().collect();
         match filters.as_slice() {
@@ -116,7 +116,7 @@ impl Present {
     }
 }
 
-/// "--rank 1,2"; none where nothing is asked for.
+/// For example "--rank 1,2"; `None` if `values` is empty.
 pub(crate) fn asked<T: ToString>(flag: &str, values: &[T]) -> Option<String> {
     let values: Vec<String> = values.iter().map(T::to_string).collect();
     (!values.is_empty()).then(|| format!("{flag} {}", values.join(",")))
@@ -125,13 +125,13 @@ pub(crate) fn asked<T: ToString>(flag: &str, values: &[T]) -> Option<String> {
 fn names(names: &BTreeSet<String>) -> String {
     let mut text = names.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
     if names.len() > MOST {
-        // Nothing fails that writes into a string.
+        // Writing to a string does not fail.
         let _written = write!(text, " and {} more", names.len() - MOST);
     }
     if text.is_empty() { "none".to_owned() } else { text }
 }
 
-/// "ranks 0 to 7", "rank 3", "ranks 0 to 2, 5".
+/// For example "ranks 0 to 7", "rank 3", "ranks 0 to 2, 5".
 fn ranks(ranks: &BTreeSet<i64>) -> String {
     let ranks: Vec<i64> = ranks.iter().copied().collect();
     let runs: Vec<String> = ranks

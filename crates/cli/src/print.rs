@@ -1,7 +1,7 @@
-//! What people and programs read: results on stdout, everything else on stderr.
+//! Output for people and programs: results on stdout, everything else on stderr.
 //!
-//! Names in archives and journals come from other programs. What people read is escaped here, line by line; what
-//! programs read is exact.
+//! Names in archives and journals come from other programs. Output for people is escaped here, line by line; output for
+//! programs is exact.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write as _};
@@ -11,7 +11,7 @@ use journal::file_size;
 use nccl_events::visible;
 use serde::Serialize;
 
-/// Text for people. No name can break its lines.
+/// Text for people. Names are escaped, so they cannot break its lines.
 #[derive(Debug, Default)]
 pub(crate) struct Text(String);
 
@@ -35,7 +35,7 @@ pub(crate) fn text(text: &Text) -> Result<()> {
     exact(text.as_str())
 }
 
-/// Prints a result in a format that has its own rules. Nobody reading on (`nccl-otf2 info trace | head`) is no failure.
+/// Prints a result in a format with its own escaping. A closed stdout (`nccl-otf2 info trace | head`) is no failure.
 pub(crate) fn exact(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -50,7 +50,7 @@ pub(crate) fn json(value: &impl Serialize) -> Result<()> {
     exact(&text)
 }
 
-/// Says something that is no result, in one line. Nothing can be done when stderr is closed.
+/// Prints a note on stderr, in one line. If stderr is closed, nothing can be done.
 pub(crate) fn note(text: impl Display) {
     let mut line = Text::default();
     line.line(text);
@@ -65,7 +65,7 @@ pub(crate) fn error(error: &anyhow::Error) {
     note(format_args!("error: {}", file_size::explain(reasons(error))));
 }
 
-/// An error and its causes, each said once: some errors of the libraries end with the words of their cause.
+/// An error and its causes without repetition: some libraries' errors end with the text of their cause.
 pub(crate) fn reasons(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for reason in error.chain().map(ToString::to_string) {

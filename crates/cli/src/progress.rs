@@ -1,4 +1,4 @@
-//! Progress of long work, on stderr when that is a terminal.
+//! Progress of long work, shown on stderr if it is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use trace::Progress;
@@ -10,7 +10,7 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// A bar that shows nothing yet. indicatif draws nothing where stderr is no terminal.
+    /// A bar that shows nothing yet. indicatif draws nothing if stderr is no terminal.
     pub(crate) fn new() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {elapsed}") {
@@ -28,7 +28,7 @@ impl Drop for Bar {
 
 impl Progress for Bar {
     fn begin(&self, what: &str, steps: u64) {
-        // Each of these draws: not before it is known of what.
+        // Each of these calls draws; hide the bar until all of it is set.
         self.bar.set_draw_target(ProgressDrawTarget::hidden());
         self.bar.set_length(steps);
         self.bar.set_message(what.to_owned());

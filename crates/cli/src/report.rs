@@ -1,4 +1,4 @@
-//! `nccl-otf2 report`: an archive as one page for a browser.
+//! `nccl-otf2 report`: shows an archive as a single page for browsers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -109,7 +109,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     let bar = Bar::new();
     let mut analysis = statistics::of(&trace, &Filter::default(), &bar)?;
     if analysis.tables.members.has_process_of_several_ranks() {
-        // Their calls say which rank a thread belongs to.
+        // Calls show which rank a thread belongs to.
         analysis.tables.add_calls(&trace, &bar).map_err(unreadable)?;
     }
     let verdict = analysis.report.verdict.sentence.clone();

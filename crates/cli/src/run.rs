@@ -1,4 +1,4 @@
-//! `nccl-otf2 run`: a command with the plugin in its environment, and the archive afterwards.
+//! `nccl-otf2 run`: runs a command with the plugin in its environment, then completes the archive.
 
 mod after;
 mod directory;
@@ -49,14 +49,14 @@ pub(crate) fn run(request: &Request) -> Result<Exit> {
         }
     };
     remaining::wait(directory.path(), request, &job, interrupted);
-    // What became of the archive is never a reason to change what the command said of itself.
+    // Problems with the archive never change the command's exit status.
     if let Err(error) = after::complete(&directory, request, &job, &plugin) {
         print::error(&error);
     }
     Ok(Exit::Command(exit_code(status)))
 }
 
-/// Runs the command to its end with our stdin, stdout and stderr, whatever signals come.
+/// Runs the command to its end with this process's stdin, stdout and stderr, whatever signals arrive.
 fn supervise(command: &mut Command) -> Result<(ExitStatus, Option<Interrupted>)> {
     let signals = Signals::catch().context("cannot catch signals")?;
     let mut child = command.spawn()?;
@@ -65,7 +65,7 @@ fn supervise(command: &mut Command) -> Result<(ExitStatus, Option<Interrupted>)>
     if let Err(error) = &forwarding {
         print::note(format_args!("signals are not passed on: {error}"));
     }
-    // Until the exit status is taken, nobody else gets the process id, and a late signal can hit nobody else.
+    // Until the exit status is collected, the process id is not reused, so a late signal cannot hit another process.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(process), options) {}
     let interrupted = forwarding.ok().map(Forwarding::end);

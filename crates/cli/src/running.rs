@@ -1,4 +1,4 @@
-//! What `metrics` and `top` share to follow a running job.
+//! Code shared by `metrics` and `top` to follow a running job.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use crate::units::time;
 
-/// Between two looks at journals of which all is read.
+/// Pause between polls once all journals are read.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Reads journals until then, and with `settled` only until nothing new has come for so long.
+/// Reads journals until `until`; with `settled`, stops earlier if nothing new has arrived for that long.
 pub(crate) fn read(live: &mut Live, until: Option<Instant>, settled: Option<Duration>, stop: &AtomicBool) {
     let mut read_since = None;
     while !stop.load(Ordering::Relaxed) {

@@ -31,7 +31,7 @@ pub(crate) struct Select {
 }
 
 impl Select {
-    /// The filter for journals, which have no operations: `--function` is refused.
+    /// The filter for journals. They contain no operations, so `--function` is refused.
     pub(crate) fn of_journals(&self) -> Result<journals::Filter> {
         if !self.function.is_empty() {
             bail!(
@@ -41,7 +41,7 @@ impl Select {
         Ok(journals::Filter::of(&self.comm, &self.rank, (self.from, self.to)))
     }
 
-    /// The filter for an archive. Names that do not exist there are refused.
+    /// The filter for an archive. Names that the archive lacks are refused.
     pub(crate) fn filter(&self, trace: &Trace) -> Result<Filter> {
         let comms = || trace.definitions.comms.keys().copied();
         let meant = |wanted: &str| comms().filter(|comm| is_meant(wanted, &trace.comm_name(*comm))).collect::<Vec<_>>();
@@ -90,7 +90,7 @@ impl Select {
     }
 }
 
-/// Whether a communicator is meant by its name, with or without the number of its repetition.
+/// Whether `wanted` is a communicator's name, with or without its repetition number.
 fn is_meant(wanted: &str, name: &str) -> bool {
     let base = name.rsplit_once(" #").map_or(name, |(base, _)| base);
     wanted.eq_ignore_ascii_case(name) || wanted.eq_ignore_ascii_case(base)

@@ -21,7 +21,7 @@ pub(crate) enum Cell {
     None,
 }
 
-/// A column: its name, and whether it is shown among other tables, too.
+/// A column: its name, and whether it is also shown when the table is one of several.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     pub(crate) name: &'static str,
@@ -46,7 +46,7 @@ impl Sheet {
         Self { rows, ..Self::new(title, &names) }
     }
 
-    /// Columns by name; those that begin with `+` are shown only where the table is asked for.
+    /// Columns by name; those that begin with `+` are shown only if the table is requested by itself.
     pub(crate) fn new(title: &'static str, columns: &[&'static str]) -> Self {
         let column = |name: &&'static str| match name.strip_prefix('+') {
             Some(name) => Column { name, is_short: false },
@@ -64,7 +64,7 @@ impl Sheet {
         self.columns.iter().any(|it| it.name == column)
     }
 
-    /// Sorts the rows, the largest first and words by the alphabet, and keeps some of them.
+    /// Sorts the rows, numbers descending and words alphabetically, and keeps the first `limit`.
     pub(crate) fn arrange(&mut self, sort: Option<&str>, limit: Option<usize>) -> Result<()> {
         if let Some(name) = sort {
             let Some(column) = self.columns.iter().position(|column| column.name == name) else {
@@ -97,11 +97,11 @@ impl Sheet {
         }
     }
 
-    /// Header and rows. The last columns are dropped if the width is too small.
+    /// Header and rows. The last columns are dropped if the lines are too wide.
     pub(crate) fn within(&self, is_wide: bool, width: Option<usize>) -> Vec<String> {
         let mut columns: Vec<usize> = (0..self.columns.len()).collect();
         columns.retain(|at| is_wide || self.columns.get(*at).is_some_and(|column| column.is_short));
-        // Columns that say nothing anywhere only cost width.
+        // Columns with only empty cells waste width.
         columns.retain(|at| self.rows.iter().any(|row| row.get(*at).is_some_and(|cell| *cell != Cell::None)));
         let mut lines = self.lines(&columns);
         while width.is_some_and(|width| lines.iter().any(|line| line.chars().count() > width)) && columns.len() > 2 {

@@ -1,11 +1,11 @@
-//! A temporary directory in which an output is made before it is put in place.
+//! A temporary directory in which an output is made before it is moved into place.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-/// A directory beside the one that is wanted; removed unless it is put in its place.
+/// A directory next to the wanted one; removed unless its content is moved into place.
 #[derive(Debug)]
 pub(crate) struct Staging {
     path: PathBuf,
@@ -40,7 +40,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Gives a file or directory in it the name that was wanted.
+    /// Renames a file or directory inside to the wanted name.
     pub(crate) fn put_in_place_of(self, made: &str) -> Result<()> {
         self.rename(&self.path.join(made))
     }
@@ -54,20 +54,20 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         if !self.is_in_place {
-            // Leftovers do no harm, and the reason for the failure matters more.
+            // Leftovers are harmless, and the reason for the failure matters more.
             drop(fs::remove_dir_all(&self.path));
         }
     }
 }
 
-/// A regular file is replaced, nothing else: not a device, not what a link leads to.
+/// Only a regular file may be replaced: no device, and no target of a link.
 pub(crate) fn refuse_irreplaceable(wanted: &Path) -> Result<()> {
     refuse_dash(wanted)?;
     regular_files::refuse_other_than_file(wanted)
         .with_context(|| format!("cannot replace {}; name another one with -o", wanted.display()))
 }
 
-/// `-` is stdout elsewhere.
+/// Elsewhere, `-` means stdout.
 fn refuse_dash(wanted: &Path) -> Result<()> {
     ensure!(wanted != Path::new("-"), "-: this is not written to stdout; ./- names a file that is called so");
     Ok(())

@@ -1,4 +1,4 @@
-//! What `stats`, `diff` and `report` derive of archives.
+//! The analysis shared by `stats`, `diff` and `report`.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::progress::Bar;
 use crate::select::Select;
 use crate::verdict;
 
-/// The error for an archive that opens and cannot be analysed.
+/// The error for an archive that opens but cannot be analysed.
 pub(crate) fn unreadable(error: otf2::Error) -> Error {
     let is_refused = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
     let context = match &error {
@@ -22,7 +22,7 @@ pub(crate) fn unreadable(error: otf2::Error) -> Error {
     Error::new(error).context(context)
 }
 
-/// Analyses an archive. The verdict on a hang, where there is one, comes first.
+/// Analyses an archive. A verdict on a hang, if there is one, comes first.
 pub(crate) fn of(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
     let mut analysis = analyse(trace, filter, bar).map_err(unreadable)?;
     verdict::put_first(trace, &mut analysis.report.verdict);
@@ -34,7 +34,7 @@ pub(crate) fn matched(report: &Report) -> u64 {
     if report.run.operations == 0 { 1 } else { report.operations.iter().map(|class| class.count).sum() }
 }
 
-/// Compares two archives. One is read after the other: memory holds the tables of one.
+/// Compares two archives. They are read one after the other, so memory holds the tables of only one.
 pub(crate) fn comparison(a: &Path, b: &Path, select: &Select) -> Result<Comparison> {
     Ok(compare(&observe(a, select)?, &observe(b, select)?))
 }

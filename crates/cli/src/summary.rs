@@ -1,4 +1,4 @@
-//! What there is in an archive, in a few numbers: for `finalize` and the end of `run`.
+//! Summarises an archive in a few numbers, for `finalize` and the end of `run`.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub(crate) struct Summary {
     pub(crate) unfinished: u64,
     pub(crate) lost: u64,
     pub(crate) problems: u64,
-    /// Places where ranks of a communicator call something else than the others.
+    /// Places where ranks of a communicator call something other than the rest.
     pub(crate) mismatches: u64,
     /// Ranks that called fewer collectives than others of their communicator.
     pub(crate) ranks_behind: u64,

@@ -1,4 +1,4 @@
-//! Numbers for people, and from people.
+//! Formats numbers for people, and parses theirs.
 
 pub(crate) use analysis::units::{bandwidth, bytes, count, plural, time};
 

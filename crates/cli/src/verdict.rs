@@ -1,8 +1,8 @@
-//! The verdict on a job: from its journals, else the one that was kept, else from the archive.
+//! The verdict on a job: from its journals, else the saved verdict, else from the archive.
 //!
 //! ```text
 //!  journals ─ judge ─► verdict ────────────────► beside the archive (hang.json)
-//!     └ finalize ─► archive ─ judge ─► verdict ─┘   where the journals were written before, and so show nothing
+//!     └ finalize ─► archive ─ judge ─► verdict ─┘   if the journals were written before and show nothing
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::print;
 use crate::progress::Bar;
 use crate::units::plural;
 
-/// From how long a wait counts as a hang, where the user does not say it.
+/// Default minimum duration of a wait that counts as a hang.
 pub(crate) const AFTER_SECONDS: f64 = 10.0;
 
 pub(crate) fn ns(seconds: f64) -> u64 {
@@ -48,7 +48,7 @@ pub(crate) fn judge(path: &Path, after: f64) -> Result<Report> {
         return kept_or_judged();
     }
     let report = of_journals(directory, after)?;
-    // Where some journals are removed, the archive has what their processes did; the others were damaged.
+    // If some journals were removed, only the archive contains those processes; the other journals were damaged.
     if has_archive && report.is_over() && !parts.iter().all(has_journal) {
         return kept_or_judged();
     }
@@ -67,7 +67,7 @@ fn kept(directory: &Path) -> Result<Option<Report>, Error> {
     hang::kept(directory, || Some(archive::open(directory).ok()?.events()))
 }
 
-/// The kept report. If it cannot be read, a note says so, and the archive can still be judged.
+/// The saved report. If it cannot be read, a note is printed, and the archive can still be judged.
 fn kept_or_noted(directory: &Path) -> Option<Report> {
     kept(directory).unwrap_or_else(|error| {
         print::note(print::reasons(&error.into()));
@@ -85,9 +85,8 @@ pub(crate) struct Ending {
     pub(crate) names_mismatch: bool,
 }
 
-/// Makes the archive of a job by `finalize`, in `archive`, and returns whether the job hangs, or hung, before that
-/// removes the journals; `None` if nothing is wrong. `has_journals`: whether no other process writes the job's parts
-/// meanwhile.
+/// Makes a job's archive in `archive` by `finalize`, which removes the journals, and returns whether the job hangs or
+/// hung, judged before that; `None` if nothing is wrong. `has_journals`: no other process writes the job's parts.
 pub(crate) fn judged<T>(
     job: &Path,
     archive: &Path,
@@ -111,14 +110,14 @@ pub(crate) fn judged<T>(
     let report = if is_found { report } else { by_archive().or(report) };
     let ending = report.map(|report| keep(archive, report));
     if let (None, Some(known)) = (&ending, known) {
-        // The archive may have been written anew.
+        // The archive may have been rewritten.
         keep(archive, known);
     }
     Ok((made, ending))
 }
 
-/// Puts the verdict that was kept beside an archive before what the archive itself says: it was judged from more. Where
-/// no verdict was kept, and something is wrong, the archive is judged.
+/// Puts the verdict saved beside an archive before the archive's own: it was judged from more data. If none was saved
+/// and something is wrong, the archive is judged.
 pub(crate) fn put_first(trace: &Trace, verdict: &mut Verdict) {
     let is_unfinished = trace.said.unfinished() > 0 || verdict.finding == Finding::Unfinished;
     let tells = |report: &Report| report.verdict.found || is_unfinished && report.verdict.kind == Kind::Unknown;
@@ -138,7 +137,7 @@ pub(crate) fn put_first(trace: &Trace, verdict: &mut Verdict) {
     }
 }
 
-/// Whether the counts of an archive say that something did not end, or that ranks differ.
+/// Whether an archive's counts show that something did not end or that ranks differ.
 fn is_wrong(said: &Statements) -> bool {
     let matching = Matching::of(said);
     said.unfinished() > 0 || matching.number() > 0 || matching.ranks_behind.number > 0
@@ -150,7 +149,7 @@ fn found_in(archive: &Path) -> Option<Report> {
     report.verdict.found.then_some(report)
 }
 
-/// A remark on processes that did not end by themselves; `None` if anything else is wrong.
+/// A note on processes that were killed; `None` if anything else is wrong.
 fn killed(report: &Report) -> Option<String> {
     let gone = report.gone().count() as u64;
     let is_well = !report.verdict.found && report.verdict.kind != Kind::Unknown;

@@ -8,7 +8,7 @@ pub(crate) fn short() -> &'static str {
     settings::VERSION
 }
 
-/// The version of everything that has a say in what archives look like.
+/// The versions of everything that affects the contents of archives.
 pub(crate) fn long() -> &'static str {
     static LONG: LazyLock<String> = LazyLock::new(|| {
         let (major, minor, bugfix) = otf2_sys::HEADER_VERSION;

@@ -1,4 +1,4 @@
-//! The tool as a process: one module per verb, all on the built binary.
+//! Tests the tool as a process, one module per verb, with the built binary.
 
 mod tool {
     mod aligned;

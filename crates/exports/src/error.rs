@@ -1,4 +1,4 @@
-//! Why an export was not made.
+//! Reasons why an export fails.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ pub enum Error {
     Archive(#[from] otf2::Error),
     #[error("{operation} {}: {source}", path.display())]
     Io {
-        /// What was tried: "write", "make", "read".
+        /// The operation that failed: "write", "make", "read".
         operation: &'static str,
         path: PathBuf,
         source: io::Error,
     },
-    /// The format cannot have what is asked for; says what would do.
+    /// The format cannot represent the request; the message states an alternative.
     #[error("{0}")]
     Refused(String),
 }

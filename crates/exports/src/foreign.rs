@@ -1,4 +1,4 @@
-//! Traces that other profilers made of the same job. Their times are CLOCK_REALTIME of the host where they were taken.
+//! Traces of the same job by other profilers. Their times are CLOCK_REALTIME of the host where they were taken.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ pub(crate) fn hosts(trace: &Trace, locations: impl Iterator<Item = LocationRef>)
     locations.filter_map(|location| trace.host(trace.group(location))).collect()
 }
 
-/// From CLOCK_REALTIME of the host of a location (ns since 1970) to ns after the beginning of the archive, in the time
-/// of a trace that was taken there.
+/// Converts CLOCK_REALTIME of a location's host (ns since 1970) to ns from the start of the archive, over the time span
+/// of a trace taken on that host.
 pub(crate) fn clock(source: &Source<'_>, location: LocationRef, path: &Path, span_ns: [i128; 2]) -> Result<Line> {
     let (trace, name) = (source.trace, path.display());
     let process = trace.process(trace.group(location));
@@ -36,7 +36,7 @@ pub(crate) fn clock(source: &Source<'_>, location: LocationRef, path: &Path, spa
         )));
     };
     let anchors = trace.of_group(process, ClockAnchors).unwrap_or_default();
-    // CLOCK_REALTIME less CLOCK_MONOTONIC, as it was nearest to the span: it is slewed.
+    // CLOCK_REALTIME minus CLOCK_MONOTONIC, read closest to the span, because CLOCK_REALTIME is slewed.
     let readings = anchors.iter().map(|anchor| {
         let realtime_ns = i128::from(anchor.realtime_ns);
         (realtime_ns, realtime_ns - i128::from(anchor.monotonic_ns))
@@ -52,7 +52,7 @@ pub(crate) fn clock(source: &Source<'_>, location: LocationRef, path: &Path, spa
             trace.group_name(process)
         )));
     };
-    // Event files have CLOCK_MONOTONIC; the clock offsets convert it to the archive's clock.
+    // Event files use CLOCK_MONOTONIC; the clock offsets convert it to the archive's clock.
     let offsets = trace.archive.local_definitions(location)?.clock_offsets;
     let corrected = |realtime_ns: i128| {
         let local_ns = realtime_ns - behind_ns;
@@ -61,7 +61,7 @@ pub(crate) fn clock(source: &Source<'_>, location: LocationRef, path: &Path, spa
     Ok(Line { from: span_ns, to: span_ns.map(corrected) }.less(definition.global_offset.into()))
 }
 
-/// Refuses a trace of another time than the archive's.
+/// Refuses a trace that does not overlap the archive in time.
 pub(crate) fn refuse_apart(source: &Source<'_>, clock: &Line, path: &Path, span_ns: [i128; 2]) -> Result<()> {
     let length_ns = i128::from(source.length_ns());
     let [from_ns, to_ns] = span_ns.map(|at_ns| clock.at(at_ns));
@@ -85,7 +85,7 @@ fn seconds(ns: i128) -> String {
     format!("{}.{:03}", ns / 1_000_000_000, ns / 1_000_000 % 1000)
 }
 
-/// The clock offset at a time, as readers of OTF2 compute it; none where there is none.
+/// The clock offset at a time, computed as readers of OTF2 do; `None` if there are no offsets.
 fn offset_ns(offsets: &[ClockOffset], local_ns: i128) -> Option<i128> {
     let behind = offsets.partition_point(|it| i128::from(it.time) < local_ns);
     let pair = match offsets {

@@ -1,19 +1,19 @@
-//! Finished archives in the formats of other programs. A format is a module with one public function,
-//! `write(source, out) -> Result<Outcome>`, which makes `out`: a file, or a folder of files.
+//! Exports finished archives to the formats of other programs. A format is a module with one public function,
+//! `write(source, out) -> Result<Outcome>`, which creates `out`: a file, or a folder of files.
 //!
 //! ```text
-//!  Source      an archive, what of it is wanted, and who hears of progress
-//!   └ Selection  the locations and region instances that are wanted
+//!  Source      an archive, the filter, and the receiver of progress
+//!   └ Selection  the locations and region instances that the filter selects
 //!       ├► kineto      a file of Chrome's JSON for each rank, as PyTorch's profiler writes it
 //!       ├► parquet     the tables of an archive, for DuckDB, Dask, Spark
 //!       ├► perfetto    one file for Perfetto's viewer and its SQL
 //!       └► xplane      one file for TensorBoard and xprof
-//!  Outcome     the files, how many events they have, and what was left out and why
+//!  Outcome     the files, the number of their events, and what was left out and why
 //! ```
 //!
-//! [`scalasca`] writes a communicator as MPI for Scalasca's analyser, also into traces of Score-P (`merge`).
+//! [`scalasca`] writes a communicator as MPI for Scalasca's analyser, and also into Score-P traces (`merge`).
 //!
-//! Formats read one location after the other, several at a time, and keep none of its events.
+//! Formats read locations one by one, several at a time, without keeping their events.
 
 #![forbid(unsafe_code)]
 

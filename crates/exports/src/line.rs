@@ -1,4 +1,4 @@
-//! Straight lines: how one clock goes by another.
+//! Straight lines that relate one clock to another.
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
@@ -7,14 +7,14 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// A line that is later by this everywhere.
+    /// A line that adds `by` everywhere.
     pub(crate) const fn later(by: i128) -> Self {
         Self { from: [0, 0], to: [by, by] }
     }
 
     pub(crate) const fn at(&self, place: i128) -> i128 {
         let length = self.from[1] - self.from[0];
-        // Divisions of so large numbers are slow, and most clocks run alike.
+        // Division of such large numbers is slow, and most clocks run at the same rate.
         if length == 0 || length == self.to[1] - self.to[0] {
             return self.to[0] + place - self.from[0];
         }

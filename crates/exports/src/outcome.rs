@@ -1,4 +1,4 @@
-//! What was exported.
+//! The result of an export.
 
 use std::path::PathBuf;
 
@@ -6,17 +6,17 @@ use serde::Serialize;
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
-    /// The files, relative to `out`; a format of one file has an empty path.
+    /// The files, relative to `out`; a format with a single file has an empty path.
     pub files: Vec<PathBuf>,
-    /// How many events are in them, as the format counts: slices, rows, lines.
+    /// Number of events in the files, as the format counts them: slices, rows, lines.
     pub events: u64,
-    /// How many of those are of tables that no filter of ranks cuts.
+    /// The part of `events` in tables that no rank filter applies to.
     #[serde(skip)]
     pub described: u64,
     pub left_out: Vec<LeftOut>,
 }
 
-/// What was left out for one reason. What the filter left out is not listed.
+/// Events left out for one reason. Events that the filter excludes are not listed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     pub events: u64,
@@ -24,7 +24,7 @@ pub struct LeftOut {
 }
 
 impl Outcome {
-    /// How many events the filter matches, with those that the format cannot hold.
+    /// The number of events that the filter matches, including those that the format cannot represent.
     pub fn matched(&self) -> u64 {
         self.events.saturating_sub(self.described) + self.left_out.iter().map(|it| it.events).sum::<u64>()
     }

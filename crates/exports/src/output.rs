@@ -18,14 +18,14 @@ pub(crate) struct Output {
 }
 
 enum Writer {
-    /// Opened for each piece: a job has more ranks than a process may have open files.
+    /// Opened for each piece: a job can have more ranks than a process may open files.
     Pieces,
     Plain(BufWriter<File>),
     Compressed(GzEncoder<BufWriter<File>>),
 }
 
 impl Output {
-    /// Makes a file, compressed where its name says so.
+    /// Creates a file, compressed if its name says so.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let file = BufWriter::with_capacity(CHUNK_BYTES, File::create_new(path).map_err(Error::io("make", path))?);
         let writer = match is_compressed(path) {

@@ -14,18 +14,18 @@ pub struct Selection<'a> {
     source: Source<'a>,
     clock: Clock,
     locations: Vec<LocationRef>,
-    /// The ids of what belongs to the wanted functions, ascending; none where all are wanted.
+    /// Event ids that belong to the wanted functions, ascending; `None` if all are wanted.
     ids: Option<Vec<u64>>,
 }
 
 struct Open {
     is_wanted: bool,
-    /// Its ENTER, while it is unknown whether the region reaches into the selected time.
+    /// Its ENTER, held while it is unknown whether the region reaches into the selected time.
     held: Option<Event>,
 }
 
 impl<'a> Selection<'a> {
-    /// Finds out what is wanted. With functions this reads the operations and the network transfers.
+    /// Determines the selection. A filter on functions makes this read the operations and the network transfers.
     pub fn of(source: Source<'a>) -> Result<Self> {
         let locations = source.locations();
         let mut found = Self { source, clock: Clock::of(source.trace), locations, ids: None };
@@ -44,8 +44,8 @@ impl<'a> Selection<'a> {
         self.locations.iter().copied().filter(is_one).collect()
     }
 
-    /// Gives the wanted events of a location in their order, with the time in ns after the beginning of the trace.
-    /// Every ENTER has its LEAVE; regions that reach into the selected time are whole.
+    /// Passes the wanted events of a location in order, with the time in ns from the start of the trace. Every ENTER
+    /// has its LEAVE; regions that reach into the selected time are complete.
     pub fn events(&self, location: LocationRef, mut each: impl FnMut(u64, &Event)) -> Result<()> {
         let filter = self.source.filter;
         let mut open: Vec<Open> = Vec::new();
@@ -84,7 +84,7 @@ impl<'a> Selection<'a> {
         Ok(())
     }
 
-    /// Gives the wanted region instances of a location in the order of their ends.
+    /// Passes the wanted region instances of a location in the order of their ends.
     pub fn slices(&self, location: LocationRef, mut each: impl FnMut(&Slice)) -> Result<()> {
         let mut slices = Slices::of(self.source.trace, location);
         self.events(location, |time_ns, event| {
@@ -102,7 +102,7 @@ impl<'a> Selection<'a> {
         let fields = self.source.trace.fields(enter);
         let has = |id: Option<u64>| id.is_some_and(|id| ids.binary_search(&id).is_ok());
         match (fields.event, fields.parent) {
-            // A part of the region around it, such as the time in a queue.
+            // A part of the enclosing region, such as the time in a queue.
             (None, None) => around_is_wanted,
             (event, parent) => has(event) || has(parent) || self.is_of_function(region),
         }

@@ -1,4 +1,4 @@
-//! What is exported.
+//! The archive and the filter of an export.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -19,8 +19,8 @@ pub struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The locations that the filter wants and that have events, ascending: those of its ranks and communicators, the
-    /// threads of the processes that these are in, and the streams of their GPUs.
+    /// The locations that match the filter and have events, ascending: those of its ranks and communicators, the
+    /// threads of their processes, and the streams of their GPUs.
     pub fn locations(&self) -> Vec<LocationRef> {
         let trace = self.trace;
         let all = trace.definitions.locations.keys().copied().filter(|location| trace.has_events(*location));
@@ -72,7 +72,7 @@ impl<'a> Source<'a> {
         Ok(made.into_iter().map(|(_, made)| made).collect())
     }
 
-    /// What `of` makes of the attributes of each region instance, on the locations of one kind.
+    /// The results of `of` for the attributes of each region instance, on the locations of one kind.
     pub(crate) fn fields<T: Send>(
         &self,
         kind: LocationKind,
@@ -96,7 +96,7 @@ impl<'a> Source<'a> {
         Clock::of(self.trace).length_ns(self.trace)
     }
 
-    /// The archive's begin, in ns since 1970 where the archive says when that was, else in its own ns.
+    /// The archive's start in ns since 1970 or, if the archive does not state when that was, in its own ns.
     pub fn begin_ns(&self) -> u64 {
         let Some(clock) = &self.trace.definitions.clock else {
             return 0;

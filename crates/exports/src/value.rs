@@ -42,7 +42,7 @@ pub(crate) fn number(trace: &Trace, properties: &[Property], name: &str) -> Opti
     }
 }
 
-/// A time or a size.
+/// For a time or a size.
 pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

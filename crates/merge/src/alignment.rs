@@ -1,4 +1,4 @@
-//! The clock of every location of NCCL's in the merged archive, and whether it is plausible.
+//! Determines the clock of every NCCL location in the merged archive, and checks its plausibility.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
@@ -14,22 +14,22 @@ use crate::nccl::{self, Nccl};
 use crate::pairing::Pair;
 use crate::scorep::ScoreP;
 
-/// How much later than Score-P's last event, or earlier than its first, a process may have called NCCL.
+/// How long after Score-P's last event, or before its first, a process may have called NCCL.
 const MARGIN_SECONDS: u64 = 5;
-/// How much the rate of a counter may differ from the trace's rate on one machine.
+/// How much a counter's rate may differ from the trace's rate on one machine.
 const MOST_PPM: u64 = 1000;
 
-/// From the common time of an archive of NCCL's to the ticks of Score-P's timer in a process, as its events have them.
+/// Converts the common time of an NCCL archive to the ticks of Score-P's timer in a process, as in its event files.
 #[derive(Debug)]
 pub(crate) struct OwnTicks {
     common: Piecewise,
     ticks: Piecewise,
-    /// From the process's ticks to the trace's; `None` where they are the same.
+    /// From the process's ticks to the trace's; `None` if they are the same.
     correction: Option<Piecewise>,
 }
 
 impl OwnTicks {
-    /// For the events of a location of the pair; `None` where it has no clock.
+    /// For the events of a location of the pair; `None` if the location has no clock.
     pub(crate) fn of(inputs: &Inputs, pair: &Pair, location: LocationRef) -> Result<Option<Self>> {
         let Some(local) = inputs.locals_of(pair).find(|local| local.locations.contains(&location)) else {
             return Ok(None);
@@ -68,7 +68,7 @@ pub(crate) fn locals(nccl: &Nccl) -> Result<Locals> {
     Ok(all)
 }
 
-/// Brings all locations onto the clock of the trace, by the anchors of their processes.
+/// Maps all locations to the clock of the trace, by the anchors of their processes.
 pub(crate) fn by_anchors(inputs: &mut Inputs) -> Result<()> {
     for pair in &inputs.pairs {
         let scorep = &inputs.scoreps[pair.scorep.archive];
@@ -123,12 +123,12 @@ fn is_same_rate(scorep: &ScoreP, ours: &nccl::Process) -> bool {
     let ticks = u128::from(last.ticks.saturating_sub(first.ticks));
     let expected = u128::from(ns) * u128::from(scorep.ticks_per_second) / 1_000_000_000;
     let off = ticks.abs_diff(expected);
-    // For a short time the reading of the clocks is the larger part.
+    // Over a short time, the error of reading the clocks dominates.
     let reading = u128::from(scorep.ticks_per_second) / 100_000;
     off <= reading.max(expected * u128::from(MOST_PPM) / 1_000_000)
 }
 
-/// Refuses times of a process that are not within the trace.
+/// Refuses a process whose times are not within the trace.
 fn fits(scorep: &ScoreP, ours: &nccl::Process, span: (i128, i128)) -> Result<()> {
     let margin = i128::from(MARGIN_SECONDS * scorep.ticks_per_second);
     let (begin, end) = scorep.span_in_first();
@@ -150,7 +150,7 @@ fn fits(scorep: &ScoreP, ours: &nccl::Process, span: (i128, i128)) -> Result<()>
     )
 }
 
-/// Lays NCCL's first event `seconds` after the beginning of the trace: a guess.
+/// Places NCCL's first event `seconds` after the start of the trace: a guess.
 pub(crate) fn by_guess(inputs: &mut Inputs, seconds: f64) {
     let begins = inputs.all_locals().filter(|local| local.events > 0).filter_map(|local| local.before.first());
     let from_ns = begins.map(|first| i128::from(first.time) + i128::from(first.offset)).min();
@@ -162,15 +162,15 @@ pub(crate) fn by_guess(inputs: &mut Inputs, seconds: f64) {
         reason = "a guess by the user, not negative; a cast of a float saturates"
     )]
     let to = to.saturating_add((seconds * ticks_per_second as f64) as u64);
-    // Without events there is no clock to lay anywhere.
+    // Without events there is no clock to place.
     let Some(from_ns) = from_ns else { return };
     for local in inputs.locals.iter_mut().flat_map(|all| all.values_mut()).flat_map(|all| all.values_mut()) {
         local.after = clock::guessed(&local.before, from_ns, to, ticks_per_second);
     }
 }
 
-/// The wall clock at a tick of the trace, in nanoseconds since 1970: Score-P does not state it, NCCL's archive does.
-/// `None` where the clocks are related by a guess.
+/// The wall clock at a tick of the trace, in ns since 1970: Score-P does not state it, but NCCL's archive does. `None`
+/// if the relation of the clocks is a guess.
 pub(crate) fn began_ns(inputs: &Inputs, tick: u64) -> Option<u64> {
     let local = inputs.all_locals().find(|local| local.covered().is_some()).filter(|_| !inputs.is_guess)?;
     let first = local.before.first()?;

@@ -1,5 +1,5 @@
-//! NCCL's calls lie between Score-P's events of the same thread, where Score-P has that thread and the regions of both
-//! nest. Else they keep a location of their own.
+//! NCCL calls are placed between Score-P's events of the same thread, if Score-P has that thread and the regions of
+//! both nest. Otherwise they keep a separate location.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -17,9 +17,9 @@ use crate::pairing::Pair;
 
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    /// For each archive of NCCL's the threads whose calls are on locations of Score-P's.
+    /// For each NCCL archive, the threads whose calls are on Score-P's locations.
     pub(crate) threads: Vec<Vec<Thread>>,
-    /// How many threads keep a location of their own, by reason.
+    /// Number of threads that keep a separate location, by reason.
     pub(crate) own: BTreeMap<&'static str, u64>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Calls {
 pub(crate) struct Thread {
     pub(crate) ours: LocationRef,
     pub(crate) theirs: LocationRef,
-    /// The order of the events of both: whether the next one is NCCL's.
+    /// The order of both writers' events: whether the next one is NCCL's.
     pub(crate) order: Vec<bool>,
     pub(crate) ticks: OwnTicks,
 }
@@ -80,7 +80,7 @@ fn for_all(inputs: &Inputs) -> Option<&'static str> {
     }
 }
 
-/// The locations of the threads of a process that call NCCL, with the system's numbers of the threads.
+/// The locations of a process's threads that call NCCL, with their system thread ids.
 fn threads(inputs: &Inputs, pair: &Pair) -> Vec<(LocationRef, Option<u64>)> {
     let (trace, group) = (&inputs.nccl(pair).trace, inputs.ours(pair).group);
     let is_of_process = |it: &LocationRef| trace.process(trace.group(*it)) == group;
@@ -88,7 +88,7 @@ fn threads(inputs: &Inputs, pair: &Pair) -> Vec<(LocationRef, Option<u64>)> {
     own.filter(|it| trace.of_location(*it, Sibling).is_none()).map(|it| (it, trace.of_location(it, ThreadId))).collect()
 }
 
-/// A thread that Score-P has, or why its calls cannot be there.
+/// The Score-P thread for a location, or the reason why its calls cannot be there.
 fn thread(
     inputs: &Inputs,
     pair: &Pair,

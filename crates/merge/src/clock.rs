@@ -1,12 +1,12 @@
-//! From the clock of a recorded process to the clock of the merged archive.
+//! Converts the clock of a recorded process to the clock of the merged archive.
 //!
 //! ```text
 //!  CLOCK_MONOTONIC ns ──anchors──▶ ticks of Score-P's timer ──Score-P's clock offsets──▶ ticks of its trace
 //!  (our event files)               of the same process        (interpolated as readers do)
 //! ```
 //!
-//! Both steps are lines between knots, and so is their composition: written as OTF2 clock offsets, readers apply it and
-//! no event changes. All computations are in integers.
+//! Both steps are piecewise linear, and so is their composition: written as OTF2 clock offsets, it is applied by
+//! readers, and no event changes. All computations use integers.
 
 use std::collections::BTreeSet;
 
@@ -16,15 +16,15 @@ use schema::Anchor;
 
 pub(crate) const NS_PER_SECOND: i128 = 1_000_000_000;
 
-/// Parts of a tick, so that a timer of microseconds does not lose the nanoseconds before the last step.
+/// Fractions of a tick, so that a timer with microsecond resolution does not lose nanoseconds before the last step.
 const PARTS: i128 = 1000;
 
-/// A tick that OTF2 can have: the nearest one.
+/// The nearest tick that OTF2 can represent.
 pub(crate) fn saturated(tick: i128) -> u64 {
     u64::try_from(tick.max(0)).unwrap_or(u64::MAX)
 }
 
-/// Divided by a positive number and rounded to the nearest.
+/// Divides by a positive number and rounds to the nearest integer.
 fn divided(product: i128, by: i128) -> i128 {
     (product + by / 2).div_euclid(by)
 }
@@ -48,7 +48,7 @@ impl Timer {
         }
     }
 
-    /// The reading of the timer at an anchor, in parts of a tick.
+    /// The timer's reading at an anchor, in [`PARTS`] of a tick.
     fn parts(self, anchor: &Anchor) -> i128 {
         match self {
             Self::Counter => i128::from(anchor.ticks) * PARTS,
@@ -59,21 +59,21 @@ impl Timer {
 }
 
 /// CLOCK_MONOTONIC to the local ticks of Score-P's timer; `None` with fewer than two usable anchors. A wall clock that
-/// was set back cannot be followed: the line continues to the anchor where it is ahead again.
+/// was set back cannot be followed: the line continues to the anchor where the clock is ahead again.
 pub(crate) fn local_curve(timer: Timer, anchors: &[Anchor]) -> Option<Piecewise> {
     let knots = anchors.iter().map(|anchor| (i128::from(anchor.monotonic_ns), timer.parts(anchor)));
     Piecewise::new(advancing(knots), Beyond::Whole)
 }
 
-/// The clock offsets of a location in the order of time. One alone has no effect.
+/// The clock offsets of a location in time order. A single offset has no effect.
 pub(crate) fn effective(mut offsets: Vec<ClockOffset>) -> Vec<ClockOffset> {
     offsets.sort_by_key(|offset| offset.time);
     offsets.dedup_by_key(|offset| offset.time);
     if offsets.len() < 2 { Vec::new() } else { offsets }
 }
 
-/// The clock offsets that bring the times of a process onto Score-P's trace, which has a `correction` from
-/// local ticks to its own. Its events are between the `covered` times.
+/// The clock offsets that map the times of a process to Score-P's trace, given the `correction` from local ticks to the
+/// trace's. The process's events lie within `covered`.
 pub(crate) fn composed(local: &Piecewise, correction: &[ClockOffset], covered: (u64, u64)) -> Vec<ClockOffset> {
     let parts = correction.iter().map(knot).map(|(time, to)| (time * PARTS, to * PARTS));
     let corrected = Piecewise::new(parts.collect(), Beyond::Nearest);
@@ -89,13 +89,13 @@ fn xs(curve: &Piecewise) -> impl Iterator<Item = i128> {
     curve.knots().iter().map(|(x, _)| *x)
 }
 
-/// The bends between two times, and these: at least two knots.
+/// The bends between two times, and the two times themselves: at least two knots.
 fn knots_within((first, last): (u64, u64), bends: impl Iterator<Item = i128>) -> BTreeSet<i128> {
     let (first, last) = (i128::from(first), i128::from(last.max(first + 1)));
     bends.filter(|at| (first..=last).contains(at)).chain([first, last]).collect()
 }
 
-/// CLOCK_MONOTONIC to the time of NCCL's archive, in nanoseconds; `None` with fewer than two offsets.
+/// CLOCK_MONOTONIC to the time of NCCL's archive, in ns; `None` with fewer than two offsets.
 pub(crate) fn common_curve(offsets: &[ClockOffset]) -> Option<Piecewise> {
     Piecewise::new(offsets.iter().map(knot).collect(), Beyond::Nearest)
 }
@@ -106,8 +106,8 @@ fn knot(offset: &ClockOffset) -> Knot {
     (time, time + i128::from(offset.offset))
 }
 
-/// The clock offsets that bring the ticks of one of Score-P's timers, within `span`, onto those of another. Each has
-/// two curves: from the time of its process to its ticks, and from that time to the common one.
+/// The clock offsets that map the ticks of one Score-P timer, within `span`, to those of another. Each timer has two
+/// curves: from its process's time to its ticks, and from that time to the common time.
 pub(crate) fn onto(
     (local, common): (&Piecewise, &Piecewise),
     (first_local, first_common): (&Piecewise, &Piecewise),
@@ -122,7 +122,7 @@ pub(crate) fn onto(
     offsets(knots_within(span, times.map(|ns| divided(local.nearest(ns), PARTS))), ticks)
 }
 
-/// The clock offsets that lay the common time of NCCL's archive onto a trace: `from_ns` becomes `to_ticks`.
+/// The clock offsets that place the common time of NCCL's archive in a trace: `from_ns` becomes `to_ticks`.
 pub(crate) fn guessed(ours: &[ClockOffset], from_ns: i128, to_ticks: u64, ticks_per_second: u64) -> Vec<ClockOffset> {
     let Some(common) = common_curve(ours) else {
         return Vec::new();
@@ -133,7 +133,7 @@ pub(crate) fn guessed(ours: &[ClockOffset], from_ns: i128, to_ticks: u64, ticks_
     })
 }
 
-/// A knot before 0, or 2⁶³ ticks off, is of no event: it is left out.
+/// A knot before 0, or 2⁶³ ticks off, belongs to no event and is left out.
 fn offsets(knots: BTreeSet<i128>, ticks: impl Fn(i128) -> i128) -> Vec<ClockOffset> {
     let offset = |ns: i128| {
         Some(ClockOffset {
@@ -157,7 +157,7 @@ mod tests {
 
     const TICKS_PER_SECOND: i128 = 2_445_450_361;
 
-    /// A machine: all clocks are lines of its uptime in ns, but CLOCK_MONOTONIC, which NTP bends at 60 s.
+    /// A machine: all clocks are linear in its uptime in ns, except CLOCK_MONOTONIC, whose rate NTP changes at 60 s.
     fn anchor(uptime_ns: i128) -> Anchor {
         let slewed_ns = (uptime_ns - 60_000_000_000).max(0) * 30 / 1_000_000;
         let number = |number: i128| u64::try_from(number).expect("a time");
@@ -193,7 +193,7 @@ mod tests {
             for uptime_ns in (11..109).map(|second| second * NS_PER_SECOND + 123_456_789) {
                 let there = anchor(uptime_ns);
                 let off = (applied(&offsets, there.monotonic_ns) - i128::from(truth(&there))).abs();
-                // Rounding of the anchors to ns is 2.4 ticks here, and one of the truth's.
+                // Rounding of the anchors to ns is 2.4 ticks here, and rounding of the truth is one.
                 assert!(off <= 4, "{timer:?} {uptime_ns}: off by {off}");
             }
         }

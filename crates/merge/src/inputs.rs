@@ -1,4 +1,4 @@
-//! What is merged: the archives, which process is which, and the clock of every location.
+//! The inputs of a merge: the archives, the pairs of processes, and the clock of every location.
 
 use std::collections::BTreeMap;
 
@@ -11,37 +11,37 @@ use crate::scorep::{self, ScoreP};
 
 #[derive(Debug)]
 pub(crate) struct Inputs {
-    /// At least one. All archives are written in the clock of the first.
+    /// At least one. All archives are written on the clock of the first.
     pub(crate) scoreps: Vec<ScoreP>,
     pub(crate) nccls: Vec<Nccl>,
     pub(crate) pairs: Vec<Pair>,
-    /// For each of `nccls` its locations.
+    /// The locations of each of `nccls`.
     pub(crate) locals: Vec<Locals>,
     /// Whether the user guessed how the clocks relate (`--align-start`).
     pub(crate) is_guess: bool,
 }
 
-/// Locations by process (`None` for ranks without a part), then by device and inode of local definitions.
+/// Locations by process (`None` for ranks without a part), then by device and inode of their local definitions.
 pub(crate) type Locals = BTreeMap<Option<LocationGroupRef>, BTreeMap<(u64, u64), Local>>;
 
-/// Locations that have the same local definitions.
+/// Locations that share their local definitions.
 #[derive(Debug)]
 pub(crate) struct Local {
-    /// Local definitions are read from the file of the first.
+    /// Local definitions are read from the file of the first location.
     pub(crate) locations: Vec<LocationRef>,
     pub(crate) events: u64,
-    /// The clock offsets in the file, in the order of time.
+    /// The clock offsets in the file, in time order.
     pub(crate) before: Vec<ClockOffset>,
     pub(crate) after: Vec<ClockOffset>,
 }
 
 impl Local {
-    /// The times in the file between which its events are.
+    /// The range of times in the file that contains its events.
     pub(crate) fn covered(&self) -> Option<(u64, u64)> {
         Some((self.before.first()?.time, self.before.last()?.time)).filter(|_| self.events > 0)
     }
 
-    /// First and last tick in the merged archive that its events can have.
+    /// The first and last tick in the merged archive that its events can have.
     pub(crate) fn span(&self) -> Option<(i128, i128)> {
         let (first, last) = self.covered()?;
         Some((clock::applied(&self.after, first), clock::applied(&self.after, last)))

@@ -1,20 +1,20 @@
-//! NCCL's archives become part of the trace that Score-P made of the same job.
+//! Merges NCCL's archives into the trace that Score-P made of the same job.
 //!
 //! ```text
-//!  scorep, nccl      what is in the archives: processes, clocks
-//!  pairing           which process of NCCL's archive is which process of Score-P's
+//!  scorep, nccl      the contents of the archives: processes, clocks
+//!  pairing           pairs the processes of NCCL's archives with Score-P's
 //!  inputs            the archives, the pairs, and the clock of every location
-//!  several_traces    Score-P's traces of one process each become one
+//!  several_traces    joins Score-P traces of one process each into one
 //!  clock, alignment  from the time of NCCL's events to that of the trace
-//!  calls, nesting    which of NCCL's threads are threads of Score-P's, where the calls of both nest
-//!  definitions       Score-P's as they are, NCCL's behind them under new numbers
-//!  output            event files are linked, definitions and anchor are new, and everything is read back
-//!  scalasca          instead of calls and output: NCCL's operations as MPI's, between Score-P's events
-//!  report            what was found, for people and programs
+//!  calls, nesting    finds NCCL's threads that are Score-P's, if the calls of both nest
+//!  definitions       Score-P's unchanged, followed by NCCL's with new numbers
+//!  output            links event files, writes definitions and anchor, and reads everything back
+//!  scalasca          in place of calls and output: NCCL's operations as MPI's, between Score-P's events
+//!  report            the findings, for people and programs
 //! ```
 //!
-//! Mapping tables and clock offsets in the local definitions say what NCCL's events mean in the merged archive. Only
-//! the event files of Score-P's locations that get NCCL's calls are written anew.
+//! Mapping tables and clock offsets in local definitions relate NCCL's event files to the merged archive. Only event
+//! files of Score-P locations that get NCCL calls are rewritten.
 
 #![forbid(unsafe_code)]
 
@@ -53,11 +53,11 @@ pub use scorep::{ProcessId, SETTINGS};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
     All,
-    /// Scalasca's analyser: NCCL's operations become MPI's, where the host waits for them.
+    /// Scalasca's analyser: NCCL's operations become MPI's, at times when the host waits for them.
     Scalasca,
 }
 
-/// What is known before anything is written.
+/// Everything that is known before anything is written.
 #[derive(Debug)]
 pub struct Plan {
     inputs: Inputs,
@@ -66,9 +66,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Opens the archives with these anchor files, finds out which process is which, and relates the clocks.
-    /// `align_start` places NCCL's first event this many seconds after the beginning of Score-P's trace, and ignores
-    /// the clocks.
+    /// Opens the archives with these anchor files, pairs their processes, and relates their clocks. `align_start`
+    /// places NCCL's first event this many seconds after the start of Score-P's trace, and ignores the clocks.
     pub fn of(anchors: &[PathBuf], map: &[Mapping], align_start: Option<f64>, readers: Readers) -> Result<Self> {
         let (scoreps, nccls) = open(anchors)?;
         let is_several = scoreps.len() > 1;
@@ -100,7 +99,7 @@ impl Plan {
         Report::of(&self.inputs, self.calls.as_ref())
     }
 
-    /// Writes the merged archive into an empty directory, and reads it back. After an error it is unusable.
+    /// Writes the merged archive into an empty directory and reads it back. After an error the directory is unusable.
     pub fn write(&self, directory: &Path, progress: &dyn Progress) -> Result<Written> {
         match &self.calls {
             Some(calls) => output::write(&self.inputs, calls, directory, progress),

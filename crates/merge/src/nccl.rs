@@ -1,4 +1,4 @@
-//! An archive of NCCL's: its processes and their clocks.
+//! An NCCL archive: its processes and their clocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,14 +23,14 @@ pub struct Process {
     pub name: String,
     pub host: String,
     pub process_id: Option<u64>,
-    /// The launcher's.
+    /// The rank given by the launcher.
     pub rank: Option<u32>,
-    /// Including its GPUs'.
+    /// Including those of its GPUs.
     pub locations: u64,
     pub events: u64,
     #[serde(skip)]
     pub(crate) group: LocationGroupRef,
-    /// In the largest communicator, where the process has one rank.
+    /// The rank in the largest communicator, if the process has only one.
     #[serde(skip)]
     pub(crate) rank_in_communicator: Option<u32>,
     /// Whether the ticks of its anchors are the processor's counter.
@@ -64,7 +64,7 @@ impl Nccl {
         Ok(Self { processes: processes(&trace, &ranks), trace, verbatim, largest_communicator })
     }
 
-    /// The process that a location belongs to, also on its GPU.
+    /// The process that a location belongs to, including locations on its GPU.
     pub(crate) fn process_of(&self, location: LocationRef) -> LocationGroupRef {
         self.trace.process(self.trace.group(location))
     }

@@ -1,6 +1,6 @@
-//! An order of the events of two writers on one thread, in which the regions of both nest.
+//! Orders the events of two writers on one thread such that the regions of both nest.
 
-/// What an event does to the regions that are open.
+/// How an event changes the open regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Enter,
@@ -8,8 +8,8 @@ pub(crate) enum Step {
     Other,
 }
 
-/// The order by time: whether the next event is NCCL's; or why there is none. At the same time a region of NCCL's ends
-/// before an event of Score-P's, and begins after it: Score-P sees the caller.
+/// The order by time (whether the next event is NCCL's), or why there is none. At equal times, an NCCL region ends
+/// before a Score-P event and begins after it, because Score-P sees the caller.
 pub(crate) fn order(
     theirs: impl IntoIterator<Item = (u64, Step)>,
     ours: &[(u64, Step)],
@@ -19,7 +19,7 @@ pub(crate) fn order(
     let mut theirs = theirs.into_iter().peekable();
     let mut left = ours.iter().copied().peekable();
     let mut order = Vec::new();
-    // For each open region whether it is NCCL's.
+    // For each open region, whether it is NCCL's.
     let mut open: Vec<bool> = Vec::new();
     if theirs.peek().zip(ours.first()).is_none_or(|(first, ours)| ours.0 < first.0) {
         return Err("their first call is before Score-P's first event there");
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(order_of(&[(2, Enter), (9, Leave)]), Ok(vec![t, t, o, o, t, t, t, t]));
         assert_eq!(order_of(&[(11, Enter), (19, Leave)]), Ok(vec![t, t, t, o, o, t, t, t]));
         assert_eq!(order_of(&[(9, Enter), (21, Leave)]), Ok(vec![t, t, o, t, t, o, t, t]));
-        // At the same times: within the outer one, and between.
+        // At equal times: within the outer region, and between regions.
         assert_eq!(order_of(&[(1, Enter), (10, Leave)]), Ok(vec![t, t, o, o, t, t, t, t]));
         assert_eq!(order_of(&[(10, Enter), (20, Leave)]), Ok(vec![t, t, t, o, o, t, t, t]));
         assert_eq!(order_of(&[(20, Enter), (30, Leave)]), Ok(vec![t, t, t, t, o, o, t, t]));

@@ -1,4 +1,4 @@
-//! Which of Score-P's processes each process of NCCL's archives is.
+//! Pairs each process of NCCL's archives with a process of Score-P's.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,11 +14,11 @@ use crate::scorep::{self, ScoreP};
 #[serde(rename_all = "lowercase")]
 pub enum By {
     Map,
-    /// Both have host and process id.
+    /// Both have the same host and process id.
     Process,
     /// The launcher gave both the same rank.
     Rank,
-    /// NCCL gave the rank that MPI gave, in a communicator as large as MPI_COMM_WORLD.
+    /// NCCL and MPI gave the same rank, and NCCL's communicator is as large as MPI_COMM_WORLD.
     Communicator,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Pair {
     pub(crate) by: By,
 }
 
-/// A process as the user names it.
+/// A process as the user specifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Name {
     Rank(u32),
@@ -75,7 +75,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// Which process is which, by the user: `NCCL=SCOREP`, each a rank or HOST:PROCESS_ID.
+/// A pair specified by the user: `NCCL=SCOREP`, each a rank or HOST:PROCESS_ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     nccl: Name,
@@ -94,13 +94,13 @@ impl FromStr for Mapping {
 
 #[derive(Debug, Default)]
 struct Index<'a> {
-    /// By process id and host without the domain; with the host.
+    /// By process id and short host name; the values include the full host name.
     by_process: BTreeMap<(&'a str, u64), Vec<(&'a str, usize)>>,
     by_rank: BTreeMap<u32, Vec<usize>>,
 }
 
 impl<'a> Index<'a> {
-    /// Of host, process id and rank of each process.
+    /// From host, process id and rank of each process.
     fn of(processes: impl IntoIterator<Item = (&'a str, Option<u64>, Option<u32>)>) -> Self {
         let mut index = Self::default();
         for (place, (host, process_id, rank)) in processes.into_iter().enumerate() {
@@ -131,7 +131,7 @@ impl<'a> Index<'a> {
     }
 }
 
-/// One may have the domain and the other not.
+/// Compares host names, of which one may lack the domain.
 fn is_same_host(a: &str, b: &str) -> bool {
     !a.is_empty() && (a == b || (a.contains('.') != b.contains('.') && short(a) == short(b)))
 }
@@ -197,7 +197,7 @@ fn matched(
     apply_map(theirs, ours, map, &index, &mut found)?;
     for ((_, process), found) in ours.iter().zip(&mut found) {
         if let (None, Some(id)) = (&found, process.process_id) {
-            // Containers can have hosts and process ids in common: then these identify no process.
+            // Containers can share hosts and process ids, which then identify no process.
             *found = only(&index.process(&process.host, id)).map(|place| (place, By::Process));
         }
     }
@@ -249,7 +249,7 @@ fn apply_map(
     Ok(())
 }
 
-/// Several sessions of one process are in one process of Score-P's; several processes are not.
+/// Several sessions of one process may map to one Score-P process; several processes may not.
 fn refuse_two_for_one(ours: &[(ProcessIndex, &nccl::Process)], found: &[Found]) -> Result<()> {
     let mut known: BTreeMap<ProcessIndex, &nccl::Process> = BTreeMap::new();
     for ((_, process), found) in ours.iter().zip(found) {

@@ -1,4 +1,4 @@
-//! What was found out before anything is written.
+//! The findings before anything is written.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::nccl;
 use crate::pairing::{By, Pair};
 use crate::scorep::ProcessId;
 
-/// The names of the fields are those of the JSON of `nccl-otf2 merge`.
+/// Field names are those in the JSON of `nccl-otf2 merge`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report<'a> {
     /// `anchors`, or `guess`.
@@ -21,10 +21,10 @@ pub struct Report<'a> {
     /// `None` for Scalasca.
     pub calls: Option<CallsReport<'a>>,
     pub pairs: Vec<PairReport<'a>>,
-    /// Processes of Score-P's that did not record NCCL.
+    /// Score-P processes that did not record NCCL.
     #[serde(skip)]
     pub without_nccl: u64,
-    /// Whether Score-P was shown NCCL's calls while the job ran.
+    /// Whether the plugin already passed NCCL's calls to Score-P while the job ran.
     #[serde(skip)]
     pub has_calls_twice: bool,
 }
@@ -49,7 +49,7 @@ pub struct NcclArchive {
 pub struct PairReport<'a> {
     #[serde(flatten)]
     pub nccl: &'a nccl::Process,
-    /// From the beginning of the trace to the process's first call; `None` without events.
+    /// From the start of the trace to the process's first call; `None` without events.
     pub begins_after_ns: Option<i64>,
     pub by: By,
     pub scorep: &'a ProcessId,
@@ -62,7 +62,7 @@ pub struct CallsReport<'a> {
     pub own_locations: Vec<OwnLocations<'a>>,
 }
 
-/// Threads whose calls keep a location of NCCL's.
+/// Threads whose calls keep a separate location.
 #[derive(Clone, Debug, Serialize)]
 pub struct OwnLocations<'a> {
     pub threads: u64,

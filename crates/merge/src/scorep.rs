@@ -1,4 +1,4 @@
-//! A trace of Score-P's: its processes and its clock.
+//! A Score-P trace: its processes and its clock.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,14 +17,14 @@ use serde::Serialize;
 
 use crate::clock::{self, Timer};
 
-/// The event in which a process states its number, and the attribute that has it.
+/// The event in which a process states its process id, and the attribute that contains it.
 const PROCESS_ID: (&str, &str) = ("ProgramBegin", "ProcessId");
 const THREAD_ID: (&str, &str) = ("ThreadBegin", "ThreadId");
-/// These events are the first; a few are looked at, in case others are before them.
+/// These events come first; a few more are examined in case others precede them.
 const EVENTS_LOOKED_AT: u64 = 64;
-/// The source file of the regions that the plugin shows to Score-P.
+/// The source file of the regions that the plugin passes to Score-P.
 const FILE_OF_NCCL: &str = "NCCL";
-/// The file in Score-P's experiment directory that has its settings, with or without an archive beside it.
+/// The settings file in Score-P's experiment directory, which may or may not contain an archive.
 pub const SETTINGS: &str = "scorep.cfg";
 
 #[derive(Debug)]
@@ -52,10 +52,10 @@ pub(crate) struct Process {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProcessId {
-    /// Empty where the system tree has none.
+    /// Empty if the system tree has no host.
     pub host: String,
     pub process_id: Option<u64>,
-    /// In MPI_COMM_WORLD; without MPI, the number in the ids of its locations.
+    /// The rank in MPI_COMM_WORLD; without MPI, the number in the ids of its locations.
     pub rank: u32,
 }
 
@@ -94,7 +94,7 @@ impl ScoreP {
         Ok(opened)
     }
 
-    /// First and last tick on the clock of the first trace.
+    /// The first and last tick on the clock of the first trace.
     pub(crate) fn span_in_first(&self) -> (u64, u64) {
         let tick = |tick: u64| match &self.onto {
             None => tick,
@@ -126,7 +126,7 @@ impl ScoreP {
             let Some(master) = masters.get(group).filter(|_| is_process) else {
                 continue;
             };
-            // Score-P has the rank in the lower half of the ids of locations.
+            // Score-P stores the rank in the lower half of location ids.
             #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
             let in_id = master.get() as u32;
             processes.push(Process {
@@ -144,7 +144,7 @@ impl ScoreP {
         Ok(processes)
     }
 
-    /// MPI's list of communicating locations: a place in it is a rank.
+    /// MPI's list of communicating locations: an index into it is a rank.
     pub(crate) fn mpi_list(&self) -> Option<&Group> {
         let mut groups = self.definitions.groups.values();
         groups.find(|group| group.group_type == GroupType::CommLocations && group.paradigm == Paradigm::Mpi)
@@ -158,7 +158,7 @@ impl ScoreP {
     fn host(&self, node: SystemTreeNodeRef) -> String {
         let definitions = &self.definitions;
         let mut at = node;
-        // Limits the levels: damaged definitions can be in a circle.
+        // Limits the depth: the nodes of damaged definitions can form a cycle.
         for _ in 0..definitions.system_tree_nodes.len() {
             let Some(node) = definitions.system_tree_nodes.get(&at) else {
                 break;
@@ -171,7 +171,7 @@ impl ScoreP {
         String::new()
     }
 
-    /// The threads of a process by the system's number, where Score-P has it. The first thread has the process's.
+    /// The threads of a process by system thread id, if Score-P has it. The first thread's is the process id.
     pub(crate) fn threads(&self, process: &Process) -> Result<BTreeMap<u64, LocationRef>> {
         let mut threads: BTreeMap<_, _> = process.id.process_id.map(|id| (id, process.master)).into_iter().collect();
         for (location, definition) in &self.definitions.locations {
@@ -188,7 +188,7 @@ impl ScoreP {
         regions.any(|region| self.definitions.string(region.source_file) == Some(FILE_OF_NCCL))
     }
 
-    /// The number that one of the first events of a location has in an attribute.
+    /// The value of an attribute in one of the first events of a location.
     fn own_number(&self, location: LocationRef, (wanted, name): (&'static str, &str)) -> Result<Option<u64>> {
         let definitions = &self.definitions;
         let attribute = definitions.attributes.iter().find(|(_, it)| definitions.string(it.name) == Some(name));
@@ -219,7 +219,7 @@ impl ScoreP {
     }
 }
 
-/// What cannot be merged, and what to do about it.
+/// Refuses archives that cannot be merged, with advice.
 fn refuse(archive: &Archive) -> Result<()> {
     let anchor = archive.anchor_file().display();
     if archive.event_chunk_bytes() != otf2::EVENT_CHUNK_BYTES {
@@ -239,7 +239,7 @@ fn refuse(archive: &Archive) -> Result<()> {
     Ok(())
 }
 
-/// The timer by Score-P's settings, else by its resolution.
+/// The timer according to Score-P's settings, or else to its resolution.
 fn timer(anchor: &Path, ticks_per_second: u64) -> Result<Timer> {
     let by_resolution = match ticks_per_second {
         1_000_000 => Timer::Realtime,
@@ -275,7 +275,7 @@ mod tests {
             ("", 1_000_000, Ok(Timer::Realtime)),
             ("", 1_000_000_000, Ok(Timer::MonotonicRaw)),
             ("", 2_445_450_361, Ok(Timer::Counter)),
-            // A counter of 1 GHz, as on some ARM systems.
+            // A counter at 1 GHz, as on some ARM systems.
             ("SCOREP_VERBOSE=false\nSCOREP_TIMER='tsc'\n", 1_000_000_000, Ok(Timer::Counter)),
             ("SCOREP_TIMER=gettimeofday\n", 1_000_000, Ok(Timer::Realtime)),
             ("SCOREP_TIMER='cycles'\n", 1_000_000, Err("SCOREP_TIMER='cycles'")),

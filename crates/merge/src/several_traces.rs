@@ -1,7 +1,7 @@
-//! Several traces of Score-P's, each of one process, as torchrun's jobs have them, become one.
+//! Joins several Score-P traces of one process each, as torchrun jobs produce them.
 //!
-//! The first keeps its numbers and its clock. The others are put behind it as NCCL's archive is: new numbers, and clock
-//! offsets from the anchors of the same process in NCCL's archive.
+//! The first trace keeps its numbers and its clock. The others are appended as NCCL's archive is, with new numbers, and
+//! clock offsets from the anchors of the same process in NCCL's archive.
 
 use std::collections::BTreeMap;
 
@@ -30,9 +30,9 @@ pub(crate) fn refuse(scoreps: &[ScoreP]) -> Result<()> {
     Ok(())
 }
 
-/// Sorts the traces by NCCL's ranks, and gives each a rank.
+/// Sorts the traces by NCCL's ranks, and assigns each a rank.
 pub(crate) fn order(inputs: &mut Inputs) {
-    // Traces of processes that did not record NCCL are the last.
+    // Traces of processes that did not record NCCL come last.
     let mut ranks = vec![u32::MAX; inputs.scoreps.len()];
     for pair in inputs.pairs.iter().rev() {
         let ours = inputs.ours(pair);
@@ -51,7 +51,7 @@ pub(crate) fn order(inputs: &mut Inputs) {
     }
 }
 
-/// Finds the clock offsets that bring each trace onto the clock of the first.
+/// Determines the clock offsets that map each trace to the clock of the first.
 pub(crate) fn align(inputs: &mut Inputs) -> Result<()> {
     let mut pairs: BTreeMap<usize, Pair> = BTreeMap::new();
     for pair in &inputs.pairs {
@@ -96,7 +96,7 @@ fn onto_first(inputs: &Inputs, scorep: &ScoreP, base: Option<&Pair>, own: Option
     Ok(clock::onto((&own_local, &own_common), (&base_local, &base_common), scorep.span))
 }
 
-/// The locations of a trace that is put behind the first. Each has a file of its own.
+/// The locations of a trace that is appended to the first. Each has its own file.
 pub(crate) fn locals(scorep: &ScoreP) -> Result<Vec<Local>> {
     let mut all = Vec::new();
     for (location, definition) in &scorep.definitions.locations {

@@ -1,4 +1,4 @@
-//! Compact data of the page: numbers as LEB128, deflated, in base64.
+//! Compact data for the page: numbers as LEB128, deflated, in base64.
 
 use std::io::Write as _;
 
@@ -16,7 +16,7 @@ pub(super) fn put(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value.to_le_bytes()[0]);
 }
 
-/// A signed number as an unsigned one: small ones stay small.
+/// Maps signed to unsigned numbers such that small ones stay small.
 pub(super) const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)).cast_unsigned()
 }

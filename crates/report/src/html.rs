@@ -1,4 +1,4 @@
-//! The page: its sources, which are in the tool, with the data of an archive.
+//! The page: its sources, which are embedded in the tool, and the data of an archive.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ macro_rules! modules {
     ($($name:literal)*) => { [$(($name, include_str!(concat!("../page/js/", $name, ".js")))),*] };
 }
 
-/// The script's modules: the page's import map names them, so that they stay modules in one file.
+/// The script's modules: the page's import map names them, so that they stay modules in a single file.
 const MODULES: [(&str, &str); 23] = modules!(
     "diff" "dom" "encoding" "format" "html" "main" "operations" "pairs" "plot" "sections" "skew" "timeline/controls"
     "timeline/draw" "timeline/palette" "timeline/panel" "timeline/related" "timeline/rows" "timeline/search"
@@ -46,7 +46,7 @@ pub(super) struct DiffModel<'a> {
     pub(super) comparison: &'a Comparison,
 }
 
-/// Makes the page of a model. `data` are elements of base64 by their names.
+/// Makes the page of a model. `data`: names and base64 contents of data elements.
 pub(super) fn page(model: &impl Serialize, data: &[(String, String)]) -> Result<String> {
     let mut elements = element("model", &pack(&serde_json::to_vec(model).context("cannot write JSON")?)?);
     for (name, text) in data {

@@ -1,8 +1,8 @@
-//! The report: one run, or the comparison of two, as one HTML file that loads nothing from a network.
+//! The report: one run, or the comparison of two, as a single HTML file that loads nothing from a network.
 //!
 //! ```text
 //!  Trace, Analysis ─► timeline ─► chunks of events ─┬► html     the page: its sources (`page/`), the model, the data
-//!                                                   └► files    what does not fit, as scripts in a folder beside it
+//!                                                   └► files    the rest, as scripts in a folder beside it
 //! ```
 
 #![forbid(unsafe_code)]
@@ -23,14 +23,14 @@ use rayon::prelude::*;
 use html::{DiffModel, Model};
 use timeline::{At, Chunks, Made};
 
-/// The size of a page without events: its sources, uncompressed, and names and attributes.
+/// The size of a page without events: its uncompressed sources, and names and attributes.
 const FIXED_BYTES: usize = 600_000;
-/// A chunk has some hundred kilobytes: where less is left, none fits.
+/// A chunk has some hundred kilobytes: if less space is left, none fits.
 const LEAST_BYTES: usize = 20_000;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// The page; one that is there is replaced.
+    /// The page; an existing file is replaced.
     pub output: &'a Path,
     pub title: &'a str,
     pub tool: &'a str,
@@ -51,10 +51,10 @@ pub struct Written {
 
 /// Writes the page of one run.
 ///
-/// `analysis.tables` has calls where a process has several ranks: they say which rank a thread belongs to.
+/// If a process has several ranks, `analysis.tables` must include calls, which show the rank of a thread.
 pub fn write(trace: &Trace, analysis: Analysis, options: Options<'_>, progress: &dyn Progress) -> Result<Written> {
     let mut made = Made::of(trace, &analysis, progress)?;
-    // Chunks take memory of the same size.
+    // Free memory: chunks take as much again.
     let Analysis { report, tables, instances } = analysis;
     drop((tables, instances));
     progress.begin("page", 1);
@@ -84,7 +84,7 @@ pub fn write_comparison(comparison: &Comparison, output: &Path, title: &str, too
     Ok(page.len())
 }
 
-/// Puts the weightiest chunks into the page, as many as fit.
+/// Puts the most important chunks into the page, as many as fit.
 fn put_into_page(
     chunks: &mut Chunks,
     moments: &[u64],
@@ -107,7 +107,7 @@ fn put_into_page(
     Ok(())
 }
 
-/// Writes the other chunks beside the page, as scripts: a page opened from a file may fetch nothing else.
+/// Writes the other chunks beside the page, as scripts: a page opened from a file can load nothing else.
 fn write_files(output: &Path, chunks: &mut Chunks) -> Result<Option<PathBuf>> {
     let rest: Vec<usize> = (0..chunks.all.len()).filter(|at| chunks.all[*at].at == At::None).collect();
     if rest.is_empty() {
@@ -127,7 +127,7 @@ fn write_files(output: &Path, chunks: &mut Chunks) -> Result<Option<PathBuf>> {
     Ok(Some(folder))
 }
 
-/// Written under a temporary name, then renamed: nobody reads half a file.
+/// Writes atomically: temporary file, then rename.
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");

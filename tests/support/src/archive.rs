@@ -1,5 +1,5 @@
-//! An archive, as readers see it that are not ours: `otf2-print` and the Python package `otf2`; and as
-//! `nccl-otf2 check` judges it.
+//! An archive as independent readers see it (`otf2-print` and the Python package `otf2`), and as `nccl-otf2 check`
+//! judges it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub struct Contents {
     pub comms: Vec<(String, Vec<String>)>,
     pub calls: Tally,
     pub operations: Tally,
-    /// Ends of collectives by operation and communicator, and in these by location.
+    /// Ends of collectives by operation and communicator, then by location.
     pub collectives: BTreeMap<String, Tally>,
     /// Regions that were entered or left with `nccl.unfinished` = 1.
     pub unfinished: Tally,
@@ -41,7 +41,7 @@ impl Archive {
         &self.anchor
     }
 
-    /// What `nccl-otf2 check --json` reports. It must end with 0: there are no faults.
+    /// The report of `nccl-otf2 check --json`. Asserts that it exits with 0: there are no faults.
     pub fn check(&self) -> serde_json::Value {
         let mut command = Command::new(built::nccl_otf2());
         command.args(["check", "--json"]).arg(&self.anchor);
@@ -49,7 +49,7 @@ impl Archive {
         serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
     }
 
-    /// `otf2-print` reads it without complaint, and `nccl-otf2 check` finds no fault. Its report as JSON.
+    /// Asserts that `otf2-print` reads it without complaint and `nccl-otf2 check` finds no fault; returns the report.
     pub fn sound(&self) -> serde_json::Value {
         self.validate();
         let report = self.check();
@@ -57,7 +57,7 @@ impl Archive {
         report
     }
 
-    /// `otf2-print` reads everything and has nothing to complain of.
+    /// Asserts that `otf2-print` reads everything without complaint.
     pub fn validate(&self) {
         let ended = self.otf2_print(&["-Werror", "--silent"]);
         let complaint = |line: &&str| {
@@ -80,7 +80,7 @@ impl Archive {
             } else if line.starts_with("Trace identifier") {
                 break;
             } else if let Some(value) = properties.get_mut(&name) {
-                // Values can have several lines.
+                // Values can span several lines.
                 value.push('\n');
                 value.push_str(line.trim());
             }
@@ -97,14 +97,14 @@ impl Archive {
         self.otf2_print(&[]).stdout
     }
 
-    /// A count among the properties; those that are 0 are left out of the archive.
+    /// A count from the properties; counts of 0 are left out of the archive.
     pub fn count(&self, name: &str) -> u64 {
         let properties = self.properties();
         let value = properties.get(&format!("NCCL::COUNT::{name}"));
         value.map_or(0, |value| value.trim().parse().expect("a number"))
     }
 
-    /// A count of GPU work; those that are 0 are left out of the archive.
+    /// A count of GPU work; counts of 0 are left out of the archive.
     pub fn gpu_count(&self, name: &str) -> u64 {
         let properties = self.properties();
         let value = properties.get(&format!("NCCL::GPU::{name}"));
@@ -118,8 +118,7 @@ impl Archive {
         serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
     }
 
-    /// `otf2-print`, the Python package and our own reader say the same of every event. What they agree on, as
-    /// JSON.
+    /// Asserts that `otf2-print`, the Python package and `nccl-otf2 print` agree on every event; returns their report.
     pub fn readers_agree(&self, python: &Path) -> serde_json::Value {
         let ended = run(Self::readers(python).arg("--json").arg(&self.anchor)).with_code(0);
         let reports: serde_json::Value =

@@ -34,7 +34,7 @@ pub fn fake_gpu() -> PathBuf {
     built("libfakegpu.so")
 }
 
-/// The double of libcupti: a test links it to a name like `libcupti.so.13`.
+/// The double of libcupti: a test links it to a name such as `libcupti.so.13`.
 pub fn fake_cupti() -> PathBuf {
     built("libfake_cupti.so")
 }
@@ -43,7 +43,7 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The profile's folder in the target directory: tests lie in its `deps`.
+/// The profile's folder in the target directory; tests are in its `deps`.
 pub fn profile_folder() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let folder = test.ancestors().nth(2);
@@ -52,7 +52,7 @@ pub fn profile_folder() -> PathBuf {
 
 fn built(name: &str) -> PathBuf {
     let path = profile_folder().join(name);
-    // `cargo test` builds the libraries and programs of the tested package only, and the tool and hosts are others.
+    // `cargo test` builds only the tested package's files; the tool and the hosts are in other packages.
     assert!(path.exists(), "there is no {}: run cargo xtask test", path.display());
     path
 }

@@ -1,4 +1,4 @@
-//! Jobs whose exports are read back by the programs that they are for.
+//! Jobs whose exports are read back by the target programs.
 
 use std::process::Command;
 
@@ -13,13 +13,13 @@ pub enum Which {
     TwoProcesses,
     /// A recorded stream, replayed: a process with four GPUs.
     FourGpus,
-    /// Real NCCL on the stand-in for a GPU, as `cargo xtask demo` runs it.
+    /// Real NCCL on the GPU's double, as `cargo xtask demo` runs it.
     Demo,
-    /// 256 ranks on two hosts, made up.
+    /// A made-up job of 256 ranks on two hosts.
     Synthetic,
 }
 
-/// All that this machine can make, one after the other, with their archives in [`Scratch::out`].
+/// All jobs that this machine can make, one after the other, with their archives in [`Scratch::out`].
 pub fn jobs() -> impl Iterator<Item = (Which, Scratch)> {
     let all = [Which::TwoProcesses, Which::FourGpus, Which::Demo, Which::Synthetic];
     all.into_iter().filter_map(|which| {

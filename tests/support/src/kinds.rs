@@ -1,6 +1,6 @@
-//! NCCL's kinds of events, as scripts, streams and counts name them: said once for the tests, and not by the plugin.
+//! NCCL's kinds of events as scripts, streams and counts name them; stated independently of the plugin.
 
-/// All of them in the order of their bits in NCCL's mask.
+/// All kinds, in the order of their bits in NCCL's mask.
 pub const KINDS: [&str; 16] = [
     "Group",
     "Coll",

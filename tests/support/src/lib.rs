@@ -1,7 +1,7 @@
-//! What the tests of the whole plugin share.
+//! Helpers shared by the tests of the whole plugin.
 //!
-//! They use the real things: the built library, real processes, NCCL's published libraries, and readers of
-//! archives that are not ours. Nothing here knows how the plugin works inside.
+//! They use the real things: the built library, real processes, NCCL's published libraries, and independent readers of
+//! archives. Nothing here knows the plugin's internals.
 #![expect(clippy::missing_panics_doc, reason = "help for tests: what is not as it should be fails the test")]
 
 pub mod archive;

@@ -1,4 +1,4 @@
-//! What a machine may lack. A test that cannot run says so, and fails where nothing may be missing.
+//! What a machine may lack. A test that cannot run says so, and fails if nothing may be missing.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::process::Command;
 
 use crate::built::root;
 
-/// Says why a test does not run. In CI that is a failure.
+/// Prints why a test does not run. In CI that is a failure.
 pub fn skip(reason: &str) {
     say(reason);
     assert!(std::env::var_os("CI").is_none_or(|value| value != "true"), "in CI nothing may be missing: {reason}");
 }
 
-/// Past the test harness, which keeps to itself what a test prints that passes.
+/// Bypasses the test harness, which hides the output of tests that pass.
 pub fn say(reason: &str) {
     let line = format!("skipped: {reason}\n");
     std::io::stderr().write_all(line.as_bytes()).expect("write to stderr");
@@ -75,7 +75,7 @@ pub fn tensorflow() -> Option<PathBuf> {
     Some(PathBuf::from(python))
 }
 
-/// What was recorded of two processes that share a communicator (`tests/data`).
+/// The recorded streams of two processes that share a communicator (`tests/data`).
 pub fn two_process_streams() -> [PathBuf; 2] {
     [0, 1].map(|rank| {
         let name = format!("tests/data/streams/mixed-2procs-sockets.rank{rank}.jsonl");
@@ -83,7 +83,7 @@ pub fn two_process_streams() -> [PathBuf; 2] {
     })
 }
 
-/// What was recorded of a process with four GPUs. It is not part of the repository, so its absence is no failure.
+/// The recorded stream of a process with four GPUs. It is not part of the repository, so its absence is no failure.
 pub fn four_gpu_stream() -> Option<PathBuf> {
     let path = root().join("../shared/data/streams/allreduce-4gpu-1process.jsonl");
     if path.exists() {
@@ -93,7 +93,7 @@ pub fn four_gpu_stream() -> Option<PathBuf> {
     None
 }
 
-/// Whether a program is on PATH. It is not started: some know no option that does nothing.
+/// Whether a program is on PATH. It is not started: some have no option without effect.
 pub fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())

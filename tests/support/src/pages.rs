@@ -1,10 +1,10 @@
-//! Tables of the code in pages of `docs/`.
+//! Tables in pages of `docs/` that are generated from code.
 
 use std::fs;
 
 use crate::built::root;
 
-/// Compares what lies between `<!-- NAME -->` and `<!-- end NAME -->` in a page; `UPDATE_DOCS=1` writes it instead.
+/// Compares the text between `<!-- NAME -->` and `<!-- end NAME -->` in a page; `UPDATE_DOCS=1` rewrites it instead.
 pub fn compare(page: &str, name: &str, table: &str) {
     let path = root().join("docs").join(page);
     let text = fs::read_to_string(&path).expect("the page is there");

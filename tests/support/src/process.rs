@@ -1,4 +1,4 @@
-//! Processes with an end: what they wrote, how they ended, and never longer than they may take.
+//! Processes with a time limit: their output, and how they ended.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process that runs. Its output goes to files, so that no pipe can fill up and no child can hold one open.
+/// A running process. Its output goes to files, so that no pipe can fill up and no child can hold one open.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -36,11 +36,11 @@ pub fn start(command: &mut Command) -> Running {
     Running { child, stdout, stderr, called }
 }
 
-/// How long anything may take that does not depend on time. It ends what would never end: a busy machine slows what
-/// takes minutes by a factor of ten.
+/// Time limit for everything that does not depend on time. It only stops what would never end: a busy machine slows
+/// down work of minutes by a factor of ten.
 pub const LIMIT: Duration = Duration::from_secs(1800);
 
-/// Looks again and again until there is something; most of the time it leaves the processors to what it waits for.
+/// Polls until `look` returns something; between polls it leaves the processors to the processes under test.
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -53,7 +53,7 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The command `inner` behind the words of another one, which runs it: under a limit, as another user, in a shell.
+/// The command `inner`, run by another one: under a limit, as another user, in a shell.
 pub fn through(mut outer: Command, inner: &Command) -> Command {
     outer.arg(inner.get_program()).args(inner.get_args());
     for (name, value) in inner.get_envs() {
@@ -86,13 +86,13 @@ impl Running {
         let _sent = run(kill.args(["-s", name, &self.id().to_string()])).with_code(0);
     }
 
-    /// Ends it, while it must still run.
+    /// Kills the process; asserts that it was still running.
     pub fn kill(self) {
         self.signal("KILL");
         let _killed = self.wait(LIMIT).by_signal(libc::SIGKILL);
     }
 
-    /// Waits for its end; kills it and fails after `limit`.
+    /// Waits for the process to end; kills it and fails after `limit`.
     pub fn wait(mut self, limit: Duration) -> Ended {
         let began = Instant::now();
         let status = loop {
@@ -128,8 +128,8 @@ impl Ended {
         self
     }
 
-    /// What the plugin itself wrote to standard error: all lines but NCCL's log, and but the advice
-    /// that everybody gets who records kernel channels.
+    /// The plugin's own lines on standard error: all lines except NCCL's log, and except the advice printed to everyone
+    /// who records kernel channels.
     pub fn our_lines(&self) -> Vec<&str> {
         let lines = self.stderr.lines();
         lines
@@ -138,11 +138,11 @@ impl Ended {
             .collect()
     }
 
-    /// Fails unless `plugin-host script` ended well, and the plugin wrote nothing but what NCCL's log got and, to
-    /// standard error, one line for each of `words`, that has these words in it.
+    /// Fails unless `plugin-host script` ended well, and the plugin wrote nothing except to NCCL's log and, for each of
+    /// `words`, one line with these words to standard error.
     pub fn undisturbed(self, words: &[&str]) -> Self {
         assert_eq!(self.status.code(), Some(0), "{self}");
-        // The host's own closing line; the plugin has no business there.
+        // The host's own closing line; the plugin must not write to stdout.
         let own = self.stdout.strip_suffix(" calls, 0 problems\n");
         assert!(own.is_some_and(|line| !line.contains('\n')), "{self}");
         let said = self.our_lines();
@@ -160,7 +160,7 @@ impl std::fmt::Display for Ended {
     }
 }
 
-/// How much of an output is kept: half from its beginning and half from its end.
+/// How much of an output is kept: half from its start and half from its end.
 const MOST_KEPT: u64 = 32 << 20;
 const MOST_SHOWN: usize = 256 << 10;
 

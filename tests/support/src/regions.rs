@@ -1,4 +1,4 @@
-//! The regions of an archive with everything resolved, as tests look for them.
+//! The regions of an archive with all references resolved, for tests.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

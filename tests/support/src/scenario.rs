@@ -1,4 +1,4 @@
-//! Parts of a test that need a process of their own: what a library once did holds for the process's life.
+//! Parts of a test that need a separate process, because a library's initialisation holds for the process's lifetime.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use crate::process::{Ended, run};
 /// The variable that names a child's scenario: a test can have several.
 const INNER: &str = "TEST_SCENARIO";
 
-/// Runs `body`, of the test `name`, in a process with these variables and this library preloaded; it must succeed.
+/// Runs `body` of the test `name` in a process with these variables and this library preloaded; it must succeed.
 pub fn passes(name: &str, variables: &[(&str, &str)], preloaded: Option<&Path>, body: impl FnOnce()) {
     if let Some(ended) = in_child(name, variables, preloaded, body) {
         assert!(ended.status.success(), "{name} {variables:?}: {ended}");

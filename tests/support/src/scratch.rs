@@ -11,7 +11,7 @@ use crate::built;
 use crate::machine::nccl_library;
 use crate::process::{Ended, run, wait_for};
 
-/// Variables of launchers and shells that change what the plugin does begin so.
+/// Prefixes of launchers' and shells' variables that change what the plugin does.
 const HOSTILE: &str = "NCCL_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK OMPI_ JSM_ MV2_ \
     PALS_ MPI_ PMI_ PMIX_ SLURM_ PBS_ LSB_ FLUX_ COBALT_ JOB_ID TORCHELASTIC_";
 
@@ -33,7 +33,7 @@ impl Scratch {
         self.path().join("out")
     }
 
-    /// A program that works here, with nothing in its environment that changes what the plugin does.
+    /// A program that runs here, without variables that change what the plugin does.
     pub fn plain(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.path());
@@ -46,7 +46,7 @@ impl Scratch {
         command
     }
 
-    /// The same, recording into [`Self::out`].
+    /// Like [`Self::plain`], recording into [`Self::out`].
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = self.plain(program);
         command.env("NCCL_OTF2_DIR", self.out());
@@ -67,7 +67,7 @@ impl Scratch {
         self.named_script("script", text, &built::plugin())
     }
 
-    /// The same of one rank of several, as a launcher starts it.
+    /// Like [`Self::script`], as one rank of several, as a launcher starts it.
     pub fn rank(&self, rank: usize, ranks: usize, text: &str) -> Command {
         let mut command = self.named_script(&format!("rank{rank}"), text, &built::plugin());
         command.env("RANK", rank.to_string()).env("WORLD_SIZE", ranks.to_string());
@@ -89,7 +89,7 @@ impl Scratch {
         command
     }
 
-    /// NCCL of a release on the fake GPU, recorded by the plugin; nothing where there is no such library.
+    /// A release of NCCL on the fake GPU, recorded by the plugin; `None` if there is no such library.
     pub fn nccl(&self, release: &str, arguments: &[&str]) -> Option<Command> {
         let mut job = self.command(built::nccl_host());
         host_arguments(&mut job, release, arguments)?;
@@ -108,7 +108,7 @@ impl Scratch {
         recording(&self.out())
     }
 
-    /// Waits until so many processes record.
+    /// Waits until this many processes are recording.
     pub fn wait_for_recording(&self, processes: usize) {
         wait_for("recording", || (self.recording().len() == processes).then_some(()));
     }
@@ -118,7 +118,7 @@ impl Scratch {
         run(self.plain(built::nccl_otf2()).arg("finalize").arg(self.out()))
     }
 
-    /// The archive, which must be there and [sound](Archive::sound).
+    /// The archive; asserts that it exists and is [sound](Archive::sound).
     pub fn sound_archive(&self) -> Archive {
         let archive = self.archive();
         archive.sound();

@@ -1,4 +1,4 @@
-//! `cargo xtask bindings`: the checked-in bindings, made again from the C headers.
+//! `cargo xtask bindings`: regenerates the checked-in bindings from the C headers.
 
 use anyhow::Result;
 
@@ -9,7 +9,7 @@ use crate::process::{heading, run as run_command};
 pub(crate) fn run() -> Result<()> {
     packages::ensure(&[OTF2, LIBCLANG])?;
     heading("bindings");
-    // Each writes into the source tree only when its variable is set.
+    // Each build script writes into the source tree only if its variable is set.
     let mut recorder = cargo::command("build");
     recorder.args(["--package", "nccl-otf2-recorder", "--features", "buildtime-bindgen"]);
     run_command(recorder.env("BINDGEN_WRITE", "1"))?;

@@ -1,4 +1,4 @@
-//! `cargo xtask cupti-layout`: the committed layout of CUPTI's records, held against CUPTI's headers.
+//! `cargo xtask cupti-layout`: compares the committed layout of CUPTI's records with CUPTI's headers.
 //!
 //! ```text
 //! <cache>/cupti/<version>/include/cupti_activity.h …     from the wheel of CUPTI
@@ -35,15 +35,15 @@ pub(crate) struct Args {
 
 const FIXTURE: &str = "crates/cupti-sys/tests/layout.json";
 
-/// A published set of headers: version, package, and the package of the CUDA runtime with `cuda.h`, of which any
-/// release of the same major number does.
+/// A published set of headers: version, package, and the package of the CUDA runtime that has `cuda.h`; any release
+/// with the same major number will do.
 type Published = (&'static str, &'static str, (&'static str, &'static str));
 
 const RUNTIME_11: (&str, &str) = ("nvidia-cuda-runtime-cu11", "11.8.89");
 const RUNTIME_12: (&str, &str) = ("nvidia-cuda-runtime-cu12", "12.9.79");
 const RUNTIME_13: (&str, &str) = ("nvidia-cuda-runtime", "13.0.96");
 
-/// One release for each size that a kernel's record has had, and the last one before calls could be chosen singly.
+/// One release for each size of a kernel's record, and the last one before calls could be selected individually.
 const RELEASES: [Published; 8] = [
     ("11.8.87", "nvidia-cuda-cupti-cu11", RUNTIME_11),
     ("12.0.146", "nvidia-cuda-cupti-cu12", RUNTIME_12),
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     })
 }
 
-/// `RELEASE=FOLDER,FOLDER` of every release that can be had.
+/// `RELEASE=FOLDER,FOLDER` for every release that is available.
 fn fetch_all(as_available: bool) -> Result<Vec<String>> {
     let cache = Cache::open()?;
     let python = Python::ensure(&cache)?;
@@ -96,7 +96,7 @@ fn fetch_all(as_available: bool) -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// The folder with a package's headers; fetches them if they are not in the cache.
+/// The folder with a package's headers, which are fetched if they are not in the cache.
 fn headers(cache: &Cache, python: &Python, package: &str, version: &str, name: &str) -> Result<String> {
     let folder = cache.folder("cupti").join(name).join("include");
     if !folder.is_dir() {

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: libFuzzer looks for bytes on which a reader of files breaks a promise.
+//! `cargo xtask fuzz`: libFuzzer searches for bytes that break a guarantee of a file reader.
 
 use std::cmp::Reverse;
 use std::fs;
@@ -28,22 +28,22 @@ pub(crate) struct Args {
     merge: bool,
 }
 
-/// Instrumentation of every edge, and of comparisons. It needs nothing of a nightly compiler.
+/// Instruments every edge, and comparisons. Does not need a nightly compiler.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 
-/// The longest input, how long one may take, and how much memory.
+/// The longest input, the time limit per input, and the memory limits.
 const LIMITS: [&str; 5] =
     ["-max_len=65536", "-timeout=5", "-rss_limit_mb=1024", "-malloc_limit_mb=256", "-print_final_stats=1"];
 
-/// The repository keeps so many inputs of a target without a name, and none larger than this.
+/// The repository keeps at most this many unnamed inputs per target, none larger than [`MOST_BYTES`].
 const MOST_INPUTS: usize = 24;
 const MOST_BYTES: u64 = 4096;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let corpora = cargo::root().join("tests/fuzz/corpus");
-    // Each has a folder of inputs.
+    // Each target has a folder of inputs.
     let name = |path: &PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
     let known: Vec<String> = cache::list(&corpora)?.iter().filter_map(name).collect();
     for target in &args.targets {
@@ -59,11 +59,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let (found, kept) = (target.join("found"), target.join("corpus").join(name));
         cache::create(&found)?;
         cache::create(&kept)?;
-        // Targets make their files in memory, where there is such a place.
+        // Targets create their files in memory, if possible.
         let scratch = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).context("make a directory")?;
         let mut fuzz = Command::new(&fuzzer);
         fuzz.current_dir(cargo::root()).env("FUZZ_TARGET", name).env("TMPDIR", scratch.path()).args(LIMITS);
-        // Threads that wait for each other take longer than the work.
+        // Threads would spend more time waiting for each other than working.
         fuzz.env("RAYON_NUM_THREADS", "1");
         let corpus = corpora.join(name);
         if args.merge {
@@ -91,20 +91,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds the fuzzer, beside the other builds: everything is instrumented.
+/// Builds the fuzzer in a separate target folder, because everything is instrumented.
 fn build(target: &Path) -> Result<PathBuf> {
     process::heading("build the fuzzer");
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut build = cargo::command("build");
     build.args(["--package", "fuzz", "--features", "libfuzzer", "--bin", "fuzz"]);
-    // With a target, build scripts and macros are not instrumented.
+    // With `--target`, build scripts and macros are not instrumented.
     build.args(["--target", &triple, "--target-dir"]).arg(target);
     build.env("RUSTFLAGS", FLAGS).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     process::run(&mut build)?;
     Ok(target.join(triple).join("debug/fuzz"))
 }
 
-/// Chooses the inputs of a corpus anew, of all that were made so far: few that reach much. Those with a name stay.
+/// Selects a small corpus with large coverage from all inputs found so far. Named inputs stay.
 fn merge(fuzz: &mut Command, corpus: &Path, kept: &Path) -> Result<()> {
     let chosen = tempfile::tempdir().context("make a directory")?;
     let copy = |path: &Path, folder: &Path| {
@@ -125,7 +125,7 @@ fn merge(fuzz: &mut Command, corpus: &Path, kept: &Path) -> Result<()> {
     new.iter().take(MOST_INPUTS).try_for_each(|path| copy(path, corpus))
 }
 
-/// Whether somebody named an input: libFuzzer calls it after the SHA-1 of its bytes.
+/// Whether a person named an input: libFuzzer names inputs after the SHA-1 of their bytes.
 fn has_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.len() != 40 || !name.bytes().all(|byte| byte.is_ascii_hexdigit())

@@ -1,4 +1,4 @@
-//! `cargo xtask page`: the script of the report's page is checked, and tried in a browser.
+//! `cargo xtask page`: checks the script of the report's page, and tests it in a browser.
 
 use std::path::Path;
 use std::process::Command;
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     process::run(npm(&folder).args(["run", "--silent", "check"]))?;
     process::run(npm(&folder).args(["run", "--silent", "test"]))?;
     let reports = cargo::target()?.join("tmp/reports");
-    // What the tool's tests serialized, against the types of the script.
+    // Checks what the tool's tests serialized against the types of the script.
     let model = reports.join("model.ts");
     if model.is_file() {
         process::run(npm(&folder).args(["exec", "--", "tsc", "--noEmit", "--strict"]).arg(model))?;

@@ -1,4 +1,4 @@
-//! `cargo xtask readers`: three readers say the same of an archive, event by event.
+//! `cargo xtask readers`: checks that three readers agree on an archive, event by event.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     archives: Vec<PathBuf>,
 }
 
-/// Compares the readers on one archive, and says how much they read. `nccl_otf2` is the built tool.
+/// Compares the readers on one archive, and returns how much they read. `nccl_otf2` is the built tool.
 pub(crate) fn agree(python: &Python, nccl_otf2: &Path, anchor: &Path) -> Result<String> {
     let mut compare = python.script("compare_readers.py");
     let output = process::capture(compare.arg("--nccl-otf2").arg(nccl_otf2).arg(anchor))?;

@@ -1,4 +1,4 @@
-//! `cargo xtask scale`: what it takes to make the archive of a large job, and to read it.
+//! `cargo xtask scale`: measures making and reading the archive of a large job.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    // With the plugin and the tool, so that an earlier `cargo build --release` is not built anew.
+    // Built together with the plugin and the tool, so that an earlier `cargo build --release` is reused.
     cargo::build(Profile::Release, &["nccl-profiler-otf2", "nccl-otf2", "scale"])?;
     let (ranks, events) = (args.ranks.to_string(), args.events.to_string());
     match args.parts {

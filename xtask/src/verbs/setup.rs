@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: what `demo` and `test` would install and fetch, and nothing more.
+//! `cargo xtask setup`: installs and fetches only what `demo` and `test` need.
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ pub(crate) fn everything() -> Result<Machine> {
         JAVA,
         PROMETHEUS,
     ])?;
-    // The cache is locked for as long as it is open: not while tests run.
+    // The cache is locked while it is open, so it is closed before tests run.
     let cache = Cache::open()?;
     let python = Python::ensure(&cache)?;
     let tensorflow = Python::ensure_tensorflow(&cache)?;

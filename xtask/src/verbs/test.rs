@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything a fresh machine needs, then all tests.
+//! `cargo xtask test`: prepares a fresh machine, then runs all tests.
 
 use anyhow::Result;
 
@@ -26,14 +26,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let machine = setup::everything()?;
     process::heading("build");
-    // Tests start programs and load libraries of other packages, of which `cargo test` makes only some. Built together
-    // with the tests, so that nothing is built a second time with the features of development dependencies.
+    // Tests start programs and load libraries of other packages, of which `cargo test` builds only some. They are built
+    // together with the tests, so that nothing is rebuilt with the features of development dependencies.
     let targets = ["--workspace", "--lib", "--bins", "--examples", "--tests"];
     process::run(cargo::command("build").args(targets))?;
 
     process::heading("tests");
     let mut test = cargo::command("test");
-    // One run is to show all that fails.
+    // One run shows all failures.
     test.arg("--no-fail-fast");
     if !names_packages(&args.arguments) {
         test.arg("--workspace");

@@ -1,4 +1,4 @@
-//! `cargo xtask torture`: jobs whose processes are killed at random instants, again and again.
+//! `cargo xtask torture`: kills the processes of jobs at random instants, again and again.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! Instances that took far longer than others of their class, and why, as far as the data says.
+//! Instances that took far longer than others of their class, with the cause the data supports.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::tables::{NONE, Operation, Tables, large, small};
 use crate::units::time;
 
 const MOST: usize = 100;
-/// A class with fewer instances has no usual duration.
+/// A class with fewer instances has no typical duration.
 const LEAST: usize = 20;
-/// An anomaly is this many usual deviations away from the median, and at least half of the median.
+/// An anomaly lies this many usual deviations above the median, and at least half the median above it.
 const DEVIATIONS: f64 = 8.0;
 
 struct Outlier {
@@ -24,14 +24,14 @@ struct Outlier {
     median_ns: f64,
     longest_ns: f64,
     lost_ns: u64,
-    /// The part that is waiting beyond the usual.
+    /// Waiting in excess of the class's usual waiting.
     waiting_ns: f64,
 }
 
 #[derive(Default)]
 struct Network {
     waits: Waits,
-    /// By how much steps took longer than on other links.
+    /// How much longer steps took than on other links.
     excess_ns: BTreeMap<(Pair, u32), f64>,
 }
 
@@ -55,7 +55,7 @@ impl Inputs<'_> {
         anomalies.map(|(outlier, network)| self.anomaly(outlier, network, usual.get(&outlier.class))).collect()
     }
 
-    /// How long the rank that spent most time in an instance did so: no clock is compared with another.
+    /// The longest time any rank spent in an instance. Each duration comes from one clock; no clocks are compared.
     fn longest_ns(&self, instance: &Instance) -> Option<u64> {
         let durations = self.instances.rows(self.tables, instance).map(|it| it.is_known().then(|| it.duration_ns()));
         durations.collect::<Option<Vec<u64>>>()?.into_iter().max()
@@ -80,7 +80,7 @@ impl Inputs<'_> {
             for (instance, longest_ns) in of_class.into_iter().filter(|(_, ns)| *ns > limit_ns) {
                 let rows = self.instances.rows(self.tables, &self.instances.all[large(instance)]);
                 let lost = rows.map(|it| (real(it.duration_ns()) - usual).max(0.0));
-                // Operations that share a kernel have lost its time once.
+                // Operations that share a kernel lose its time only once.
                 let lost_ns = whole(lost.sum()).min(self.waiting.instances[large(instance)].time_ns);
                 let waiting_ns = waiting(instance) - usual_waiting;
                 outliers.push(Outlier { instance, class, median_ns, longest_ns, lost_ns, waiting_ns });
@@ -89,7 +89,7 @@ impl Inputs<'_> {
         outliers
     }
 
-    /// What the network did in each of these instances, and in the mean of each class.
+    /// What the network did in each of these instances, and on average in each class.
     fn network(&self, outliers: &[Outlier]) -> (Vec<Network>, BTreeMap<u32, [f64; 2]>) {
         let numbers: BTreeMap<u32, usize> = outliers.iter().map(|it| it.instance).zip(0..).collect();
         let mut found: Vec<Network> = Vec::new();
@@ -178,7 +178,7 @@ impl Inputs<'_> {
             end_ns: instance.arrivals.end_ns,
             median_ns: outlier.median_ns,
             skew_ns: instance.skew_ns(),
-            // Nobody has more lost by a rank than was waited for it.
+            // A rank cannot cost others more than they waited for it.
             lost_ns: late.map_or(outlier.lost_ns, |_| {
                 outlier.lost_ns.min(self.waiting.instances[large(outlier.instance)].waiting_ns)
             }),

@@ -1,4 +1,4 @@
-//! Who came when to a collective, and what of that the clocks allow to say.
+//! The arrival order of the ranks in a collective, as far as the clocks allow.
 
 use nccl_events::collective::Flow;
 
@@ -11,13 +11,13 @@ pub struct Arrival {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Incomparable {
-    /// A rank of the communicator has no operation here, or which one is the root is not known.
+    /// A rank of the communicator has no operation here, or the root is unknown.
     RankMissing,
     Unfinished,
-    /// Of a rank only the enqueueing is known, or its time is that of other operations in its kernel.
+    /// For some rank only the enqueueing is known, or its time belongs to several operations in one kernel.
     NotMeasured,
     ClockUnknown,
-    /// A rank ended before another one arrived that it waits for: times are wrong, or these are not one collective.
+    /// A rank ended before a rank it waits for arrived: wrong times, or operations of different collectives.
     Contradiction,
 }
 
@@ -25,20 +25,20 @@ pub enum Incomparable {
 pub struct Arrivals {
     pub first_ns: u64,
     pub median_ns: u64,
-    /// When the last rank but one arrived of those that others wait for.
+    /// Second-latest arrival among the ranks that others wait for.
     pub second_ns: u64,
-    /// When the last rank arrived that others wait for.
+    /// Latest arrival among the ranks that others wait for.
     pub last_ns: u64,
     pub end_ns: u64,
-    /// The place of the last to arrive, where it was last by more than the clocks' error.
+    /// Index of the last rank to arrive, if it was last by more than the clocks' error.
     pub last: Option<usize>,
-    /// The place of one that others wait for at the end, whether or not the clocks say that it was the last.
+    /// Index of a latest rank that others wait for, even if the clocks cannot prove it was last.
     pub latest: Option<usize>,
-    /// How far arrivals can be off against that of the last; or why arrivals cannot be compared.
+    /// Error of arrivals relative to the last one, or why arrivals cannot be compared.
     pub error_ns: Result<u64, Incomparable>,
 }
 
-/// Whether others wait for a rank: for the root that has the data, or for all but the root that collects them.
+/// Whether others wait for a rank: for a root that sends the data, or for every rank but a root that collects it.
 pub(super) const fn is_awaited(flow: Flow, is_root: bool) -> bool {
     match flow {
         Flow::AllToAll => true,
@@ -47,14 +47,13 @@ pub(super) const fn is_awaited(flow: Flow, is_root: bool) -> bool {
     }
 }
 
-/// Whether a rank cannot end before the last arrival: where data goes to the root, only the root waits.
+/// Whether a rank cannot end before the last arrival: if data flows to the root, only the root waits.
 pub(super) fn waits(flow: Flow, is_root: bool) -> bool {
     flow != Flow::ToRoot || is_root
 }
 
 impl Arrivals {
-    /// Finds who arrived when. `error_ns` says how far the times of two ranks can be off against each other, by their
-    /// places; none where that is not known.
+    /// Finds the arrival order. `error_ns` gives the error between the times of two ranks, by index; `None` if unknown.
     pub fn of(flow: Flow, ranks: &[Arrival], error_ns: impl Fn(usize, usize) -> Option<u64>) -> Self {
         let mut starts: Vec<u64> = ranks.iter().map(|rank| rank.start_ns).collect();
         starts.sort_unstable();
@@ -93,7 +92,7 @@ impl Arrivals {
         found
     }
 
-    /// How far arrivals can be off against that of the last.
+    /// The largest error of an arrival relative to the last one.
     fn most_error_ns(
         &self,
         flow: Flow,

@@ -13,7 +13,7 @@ use crate::archive::Trace;
 use crate::report::{Budget, OperationClass};
 use crate::tables::{Operation, Tables, large, small};
 
-/// Communicator, function, and binary logarithm of the size.
+/// Communicator, function, and the size's binary logarithm.
 type Key = (u32, RegionRef, u32);
 
 #[derive(Debug, Default)]
@@ -67,7 +67,7 @@ impl Classes {
             let Some(collective) = trace.function(instance.function).and_then(Function::collective) else {
                 continue;
             };
-            // A value for each operation of a rank, as for busbw.
+            // One value per operation of a rank, as for `busbw`.
             for row in rows.iter().filter(|row| tables.operations.has_bandwidth[large(**row)]) {
                 let operation = tables.operations.row(large(*row));
                 let (Split::Waits(until_ns) | Split::Unclear(until_ns)) = instance.split(tables, *row);

@@ -1,4 +1,4 @@
-//! What of an archive is looked at.
+//! Selects the part of an archive to analyse.
 
 use otf2::{CommRef, RegionRef};
 
@@ -9,18 +9,18 @@ use crate::tables::{Members, Operation};
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub communicators: Vec<CommRef>,
-    /// Functions, as `ncclAllReduce` or `AllReduce`, in upper or lower case.
+    /// Functions, as `ncclAllReduce` or `AllReduce`, case-insensitive.
     pub functions: Vec<String>,
-    /// Ranks of their communicators: only their operations are counted in tables of operations.
+    /// Ranks within their communicators: tables of operations count only these ranks' operations.
     pub ranks: Vec<u32>,
-    /// Keeps what ends at or after this time, in ns after the beginning of the trace.
+    /// Keeps what ends at or after this time, in ns from the start of the trace.
     pub from_ns: Option<u64>,
     /// Keeps what begins at or before this time.
     pub to_ns: Option<u64>,
 }
 
 impl Filter {
-    /// Whether the filter keeps something that lasts from `start_ns` to `stop_ns`.
+    /// Whether the filter keeps an interval from `start_ns` to `stop_ns`.
     pub fn wants_time(&self, start_ns: u64, stop_ns: u64) -> bool {
         self.from_ns.is_none_or(|from_ns| stop_ns >= from_ns) && self.to_ns.is_none_or(|to_ns| start_ns <= to_ns)
     }

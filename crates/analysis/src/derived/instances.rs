@@ -1,4 +1,4 @@
-//! The same collective on all its ranks: who arrived when, and what of that the clocks allow to say.
+//! Matches the operations of a collective across ranks, and derives arrivals as far as the clocks allow.
 
 use nccl_events::archive::Timing;
 use nccl_events::collective::{Collective, Flow};
@@ -15,16 +15,16 @@ pub struct Instance {
     pub communicator: u32,
     pub function: RegionRef,
     pub sequence: Option<u64>,
-    /// Size on a rank: number of elements times their size.
+    /// Bytes on one rank: element count times element size.
     pub bytes: u64,
     pub flow: Flow,
     pub arrivals: Arrivals,
-    /// Row of [`Members`] of the last to arrive, where it was last by more than the clocks' error.
+    /// Row of [`Members`] of the last rank to arrive, if it was last by more than the clocks' error.
     pub last: Option<u32>,
-    /// Whether it is the first of its function on its communicator: NCCL connects the ranks in it, and nobody is late.
+    /// Whether it is the first of its function on its communicator: NCCL connects ranks in it, so none is late.
     pub is_warm_up: bool,
-    /// The operation that others wait for at the end: that of `last`, or one of those that came last within the clocks'
-    /// error. [`NONE`] where arrivals cannot be compared.
+    /// The operation that others wait for at the end: that of `last`, or one of the last within the clocks' error.
+    /// [`NONE`] if arrivals cannot be compared.
     pub(super) awaited: u32,
     from: u32,
     to: u32,
@@ -32,7 +32,7 @@ pub struct Instance {
 
 #[derive(Clone, Debug, Default)]
 pub struct Instances {
-    /// In the order of communicators, functions and sequence numbers.
+    /// Sorted by communicator, function and sequence number.
     pub all: Vec<Instance>,
     rows: Vec<u32>,
     of_operation: Vec<u32>,
@@ -40,9 +40,9 @@ pub struct Instances {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Split {
-    /// Up to here it waited, by more than the clocks' error; from here on it transferred.
+    /// Waited until this time, by more than the clocks' error; transferred afterwards.
     Waits(u64),
-    /// Up to here it is not known; from here on it transferred.
+    /// Unknown until this time; transferred afterwards.
     Unclear(u64),
 }
 
@@ -60,8 +60,8 @@ impl Instances {
         self.of_operation.get(large(row)).copied().filter(|instance| *instance != NONE)
     }
 
-    /// Matches operations by communicator, function and NCCL's sequence number; what has none, because it is made of
-    /// sends and receives, by its place among its kind where all ranks have equally many.
+    /// Matches operations by communicator, function and NCCL's sequence number. Operations made of sends and receives
+    /// have no number: they are matched by position among their kind, if all ranks have equally many.
     pub fn of(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
         let (operations, members) = (&tables.operations, &tables.members);
         let flow = |function| trace.function(function)?.collective().map(Collective::flow);
@@ -84,7 +84,7 @@ impl Instances {
             let Some(((communicator, _, sequence), ..)) = rows.first().map(|row| key(*row)) else {
                 continue;
             };
-            // Without a sequence number a place says something only where nothing is missing anywhere.
+            // Without sequence numbers, positions match only if no rank lacks an operation.
             let mut places = rows.chunk_by(|a, b| repeats[large(*a)] == repeats[large(*b)]);
             if sequence != NO_SEQUENCE || places.all(|rows| rows.len() == members.recorded(communicator)) {
                 found.add_repeats(tables, rows, &repeats, flow);
@@ -142,7 +142,7 @@ impl Instances {
     }
 }
 
-/// For each operation, the number of its repeat: the same sequence number comes again where a graph is replayed.
+/// For each operation, the number of its repeat: replaying a graph repeats sequence numbers.
 fn repeats(operations: &Operations, rows: &mut [u32]) -> Vec<u32> {
     let key = |row: &u32| {
         let at = large(*row);
@@ -165,14 +165,14 @@ fn repeats(operations: &Operations, rows: &mut [u32]) -> Vec<u32> {
     repeats
 }
 
-/// The error of an operation's times against others of its host.
+/// The error of an operation's times relative to others on its host.
 pub(super) fn own_error_ns(members: &Members, operation: &Operation) -> Option<u64> {
     let timing = operation.timing.filter(|timing| timing.is_measured())?;
     let by_gpu_clock = matches!(timing, Timing::Cupti | Timing::Event);
     members.own_error_ns(operation.member, timing == Timing::KernelChannel, by_gpu_clock)
 }
 
-/// Who arrived when, and nobody last where operations cannot be compared.
+/// The arrivals; no rank is last if the operations cannot be compared.
 fn arrivals(tables: &Tables, communicator: u32, flow: Flow, rows: &[u32]) -> Arrivals {
     let arrival = |row: &u32| {
         let operation = tables.operations.row(large(*row));
@@ -207,7 +207,7 @@ impl Instance {
         self.arrivals.error_ns.is_ok()
     }
 
-    /// From the first arrival to the last one that others wait for.
+    /// From the first arrival to the last arrival that others wait for.
     pub const fn skew_ns(&self) -> u64 {
         self.arrivals.last_ns.saturating_sub(self.arrivals.first_ns)
     }
@@ -221,7 +221,7 @@ impl Instance {
         self.arrivals.end_ns.saturating_sub(self.arrivals.last_ns)
     }
 
-    /// How long one of its operations waited; `None` if the clocks do not allow to tell.
+    /// How long one of its operations waited; `None` if the clocks cannot tell.
     pub fn waiting_ns(&self, tables: &Tables, row: u32) -> Option<u64> {
         let operation = tables.operations.row(large(row));
         match self.split(tables, row) {
@@ -250,7 +250,7 @@ pub(super) fn is_root(tables: &Tables, operation: &Operation) -> bool {
     tables.members.row(operation.member).rank == operation.partner
 }
 
-/// How far the arrivals of two operations can be off against each other.
+/// The error between the arrivals of two operations.
 pub(super) fn error_ns(tables: &Tables, a: u32, b: u32) -> Option<u64> {
     let members = &tables.members;
     let (a, b) = (tables.operations.row(large(a)), tables.operations.row(large(b)));

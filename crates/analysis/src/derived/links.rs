@@ -12,10 +12,10 @@ use super::maths::union::{length, union};
 use crate::report::{Link, LinkKey, Waits};
 use crate::tables::{NONE, Step, Tables, Transfer, large, small};
 
-/// Points of a scatter plot at most, and of all of them: jobs of many ranks have many pairs.
+/// Maximum points per scatter plot and in total: jobs with many ranks have many pairs.
 const POINTS: usize = 500;
 const ALL_POINTS: usize = 200_000;
-/// How many links must have sent a size before it is known what others take.
+/// This many links must have sent a size before the usual time for it is known.
 const LEAST_LINKS: usize = 3;
 
 pub(super) type Pair = (u32, u32, u32);
@@ -25,9 +25,9 @@ pub(super) struct Cell {
     pub(super) pair: Pair,
     pub(super) channel: u32,
     pub(super) steps: u64,
-    /// Median of time ÷ time of the other links; after it grew, where it did while the job ran.
+    /// Median of the ratio of step time to that of the other links; measured after a change for the worse, if any.
     pub(super) slowdown: f64,
-    /// What would be gained if it were like the others.
+    /// Time that would be saved if the link were like the others.
     pub(super) excess_ns: u64,
 }
 
@@ -39,11 +39,11 @@ pub(super) struct Links {
     expected: Expected,
 }
 
-/// What a step of a size takes on the links of a communicator: the median of their medians.
+/// The expected time of a step by size on a communicator's links: the median of the links' medians.
 #[derive(Debug, Default)]
 struct Expected(BTreeMap<(u32, u32), f64>);
 
-/// Sizes that differ by less than an eighth are one.
+/// Sizes that differ by less than an eighth share a class.
 fn size_class(bytes: u64) -> u32 {
     let magnitude = u64::BITS - bytes.leading_zeros();
     let eighths = (bytes << bytes.leading_zeros().min(63)) >> 60 & 7;
@@ -141,7 +141,7 @@ impl Links {
         Self { pairs: pairs.collect(), channels: channels.collect(), cells: made.collect(), expected }
     }
 
-    /// By how much a step took longer than on other links; none where that is not known.
+    /// How much longer a step took than on other links; `None` if the expected time is unknown.
     pub(super) fn excess_ns(&self, communicator: u32, step: &Step) -> Option<f64> {
         Some(real(step.third_ns) - self.expected.ns(communicator, step.bytes)?)
     }
@@ -152,7 +152,7 @@ pub(super) fn key(tables: &Tables, (communicator, from, to): Pair) -> LinkKey {
     LinkKey { communicator, from: from_rank, to: to_rank, peer: Some(to), channel: None }
 }
 
-/// What a link did; its steps are in the order of time.
+/// What a link did; the steps are in time order.
 fn link(tables: &Tables, expected: &Expected, key: LinkKey, rows: &[u32], most_points: usize) -> Link {
     let steps = || rows.iter().map(|row| tables.steps.row(large(*row)));
     let (mut all, mut least) = (Regression::default(), BTreeMap::<u64, u64>::new());
@@ -173,7 +173,7 @@ fn link(tables: &Tables, expected: &Expected, key: LinkKey, rows: &[u32], most_p
     let ratios: Vec<(u64, f64)> = compared.iter().map(|(time, ns, expected)| (*time, ns / expected)).collect();
     let sum_ns: f64 = compared.iter().map(|(_, ns, _)| ns).sum();
     let excess_ns: f64 = compared.iter().map(|(_, ns, expected)| ns - expected).sum();
-    // Steps overlap: what all take together is more than the time that passes.
+    // Steps overlap: their sum exceeds the elapsed time.
     let in_turn = if sum_ns > 0.0 { (real(busy_ns) / sum_ns).min(1.0) } else { 0.0 };
     let points = steps().step_by(rows.len().div_ceil(most_points).max(1));
     Link {

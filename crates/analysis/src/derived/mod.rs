@@ -1,12 +1,12 @@
-//! What follows from the tables of an archive.
+//! What is derived from the tables of an archive.
 //!
 //! ```text
 //!  tables ─► instances   the same collective on all its ranks: arrivals, and who was last
 //!         ├► classes     by function, communicator and size
 //!         ├► messages    sends with their receives, and which end waited for the other
 //!         ├► waiting     the time of ranks, split into waiting and transfer
-//!         ├► lateness    by rank: how often last, trend, change; who is outside of operations for longer than others,
-//!         │              and what they waited for it
+//!         ├► lateness    by rank: how often last, trend, change; time outside operations compared with others, and
+//!         │              the waiting it caused
 //!         ├► links       by pair and channel: latency, rate, slowdown against the others
 //!         └► overlap     kernels of NCCL's beside others
 //!  all of these ─► anomalies ─► causes ─► verdict
@@ -72,7 +72,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     classes.add_instances((trace, &tables, filter), &instances, &waiting.classes);
     let length_ns = tables.clock.length_ns(trace).max(1);
     let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &waiting, &late, length_ns);
-    // What is needed of operations is derived: now there is room for what the network did.
+    // Everything that needs the operations is derived: now there is memory for the network's tables.
     tables.add_network(trace, progress)?;
     let links = Links::of(&tables, filter);
     let inputs = Inputs {
@@ -86,7 +86,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     };
     let anomalies = inputs.anomalies();
     let mut causes = inputs.causes(&anomalies);
-    // What never ended comes before what was slow.
+    // What never ended is reported before what was slow.
     causes.splice(0..0, unfinished::cause(trace, &tables, &instances, &ranks));
     let clocks = verdict::clocks(&tables, &instances, &ranks);
     let report = Report {

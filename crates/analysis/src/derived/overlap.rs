@@ -1,4 +1,4 @@
-//! Communication beside computation, where kernels of both were recorded.
+//! Overlap of communication with computation, if kernels of both were recorded.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::archive::Trace;
 use crate::report::Overlap;
 use crate::tables::{Tables, small};
 
-/// Kernels of NCCL's, and others.
+/// Kernels of NCCL, and all others.
 type OfBoth = [Vec<(u64, u64)>; 2];
 
-/// How the kernels of each rank overlap; none where only NCCL's were recorded.
+/// How the kernels of each rank overlap; `None` if only NCCL's were recorded.
 pub(super) fn overlaps(trace: &Trace, tables: &Tables, filter: &Filter) -> Option<Vec<Overlap>> {
     if tables.kernels.is_nccl.iter().all(|is_nccl| *is_nccl) {
         return None;

@@ -10,7 +10,7 @@ use crate::report::{Cause, CauseKind, Rank};
 use crate::tables::{NO_SEQUENCE, Operation, Tables, large, small};
 use crate::units::{plural, time};
 
-/// Ranks of a healthy job that is killed also wait in their last operations: a shorter wait is no finding.
+/// Ranks of a healthy job that is killed also wait in their last operations: a shorter wait is not reported.
 const LEAST_NS: u64 = 1_000_000_000;
 
 /// A collective that did not end on all its ranks.
@@ -25,8 +25,8 @@ struct Blocked<'a> {
     unrecorded: u64,
 }
 
-/// What the ranks of the job waited for when the recording ended; none where nobody had waited for long.
-/// It has no share: its time is not in that of operations, which are those that ended.
+/// What the ranks of the job waited for when the recording ended; `None` if no rank had waited for long. The cause has
+/// no share: shares refer to the time of operations that ended.
 pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks: &[Rank]) -> Option<Cause> {
     let open: Vec<(u32, Operation)> = open(tables).collect();
     let waiting: BTreeSet<u32> = open.iter().map(|(_, it)| job_rank(tables, it.member)).collect();
@@ -36,14 +36,14 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
     let blocked = numbers.iter().filter_map(|number| instances.all.get(large(*number)));
     let blocked = blocked.map(|instance| Blocked::of(tables, instances, instance));
     let blocked: Vec<Blocked<'_>> = blocked.filter(|it| it.longest_ns >= LEAST_NS).collect();
-    // Ranks may have called later collectives of a communicator: they wait for the first that did not end.
+    // Ranks may have called later collectives of a communicator; they wait for the first that did not end.
     let mut begun_ns: BTreeMap<u32, u64> = BTreeMap::new();
     for instance in blocked.iter().map(|it| it.instance) {
         let first_ns = begun_ns.entry(instance.communicator).or_insert(instance.arrivals.first_ns);
         *first_ns = instance.arrivals.first_ns.min(*first_ns);
     }
     let is_first = |it: &&Blocked<'_>| begun_ns.get(&it.instance.communicator) == Some(&it.instance.arrivals.first_ns);
-    // A rank that is missing in one communicator may wait in another: the one that waits nowhere holds up the others.
+    // A rank missing in one communicator may wait in another: the rank that waits nowhere holds up the others.
     let waits_nowhere = |row: &u32| !waiting.contains(&job_rank(tables, *row));
     let holds_up = |it: &Blocked<'_>| it.absent.iter().any(waits_nowhere);
     let first = blocked.iter().filter(is_first).max_by_key(|it| (holds_up(it), !it.absent.is_empty(), it.longest_ns));
@@ -59,7 +59,7 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
     };
     Some(Cause {
         kind: CauseKind::Unfinished,
-        // Ranks that wait for each other are not to blame one by one.
+        // Ranks that wait for each other are not blamed individually.
         rank: behind.iter().find(|row| waits_nowhere(row)).map(|row| job_rank(tables, *row)),
         since_ns: Some(first.instance.arrivals.first_ns),
         lost_ns: first.waited_ns,
@@ -73,11 +73,11 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
 enum Elsewhere {
     Nobody,
     All,
-    /// All wait in other operations, and some for those who wait for them.
+    /// All wait in other operations, and some of them for the ranks that wait for them.
     ForEachOther,
 }
 
-/// Whether one of the ranks that did not come waits, at the end of a chain, for one that came.
+/// Whether one of the ranks that did not arrive waits, through a chain of waits, for one that arrived.
 fn is_circle(tables: &Tables, blocked: &[Blocked<'_>], first: &Blocked<'_>) -> bool {
     let numbers = |rows: &[u32]| -> BTreeSet<u32> { rows.iter().map(|row| job_rank(tables, *row)).collect() };
     let here = numbers(&first.inside);
@@ -176,7 +176,7 @@ fn last_call(trace: &Trace, tables: &Tables, member: u32) -> Option<String> {
     Some(call(trace, last.function, (last.sequence != NO_SEQUENCE).then_some(last.sequence)))
 }
 
-/// Whether a rank has a later call of this function: then it lacks this one because that is not recorded.
+/// Whether a rank has a later call of this function: then its call of this instance was merely not recorded.
 fn went_on(tables: &Tables, instance: &Instance, member: u32) -> bool {
     let Some(sequence) = instance.sequence else {
         return false;

@@ -1,4 +1,4 @@
-//! The answer in one sentence, and what it rests on.
+//! The verdict in one sentence, and what it is based on.
 
 use super::anomalies::Inputs;
 use super::arrivals::Incomparable;
@@ -13,11 +13,11 @@ use crate::report::{Cause, CauseKind, Clocks, Finding, Rank, Run, Verdict};
 use crate::tables::{Tables, large, small};
 use crate::units::{count, plural, time};
 
-/// Where more of the matched collectives cannot be compared, "nothing stands out" would say too much.
+/// Below this comparable share of the matched collectives, "nothing stands out" would overstate the result.
 const LEAST_COMPARABLE: f64 = 0.5;
-/// A probability that is little, and not little enough to name a rank.
+/// A p-value below this is small, but not small enough to name a rank.
 const UNLIKELY: f64 = 0.05;
-/// A probability that is written as 1.00.
+/// A p-value above this is printed as 1.00.
 const LIKELY: f64 = 0.995;
 
 pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, said: &Statements) -> Verdict {
@@ -27,7 +27,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, sa
     let share = |ns: u64| real(ns) * 100.0 / real(budget.operations_ns.max(1));
     let is_partial = said.is_partial() || said.collectives_unmatched.get() > 0;
     let is_unclear = real(comparable) < LEAST_COMPARABLE * real(matched);
-    // Where little can be compared, "for an unknown reason" is no answer.
+    // If few collectives are comparable, "for an unknown reason" is no answer.
     let main = causes.first().filter(|cause| cause.kind != CauseKind::Unknown || !is_unclear);
     let (finding, sentence) = match main {
         Some(cause) if cause.kind == CauseKind::Unfinished => (Finding::Unfinished, cause.sentence.clone()),
@@ -99,7 +99,7 @@ fn no_operations(said: &Statements) -> String {
     let calls = [Kind::CollApi, Kind::P2pApi].map(|kind| said.counts.kinds.get(kind).written).iter().sum();
     match calls {
         0 => "There are no operations of NCCL in this archive.".to_owned(),
-        // Of broadcasts newer versions of NCCL report nothing else.
+        // Newer versions of NCCL report nothing but calls for broadcasts.
         calls => format!(
             "There are no operations of NCCL in this archive, only {}: `nccl-otf2 info` says which events were recorded, \
              and what NCCL does not report below a call.",
@@ -108,7 +108,7 @@ fn no_operations(said: &Statements) -> String {
     }
 }
 
-/// The limit of a verdict that found nothing; empty where the whole run was recorded.
+/// The qualification of a verdict that found nothing; empty if the whole run was recorded.
 fn among(said: &Statements) -> &'static str {
     match () {
         () if said.is_cut() || said.collectives_unmatched.get() > 0 => " in what was recorded, which is not all",
@@ -153,7 +153,7 @@ fn late_ranks(inputs: &Inputs<'_>, causes: &[Cause]) -> String {
 
 struct Awaited<'a> {
     rank: &'a Rank,
-    /// Of the time of all ranks in operations.
+    /// Share of all ranks' time in operations.
     share: f64,
     by_chance: String,
 }
@@ -162,11 +162,11 @@ const fn is_late(cause: &Cause) -> bool {
     matches!(cause.kind, CauseKind::LateRank | CauseKind::LateSender | CauseKind::LateReceiver)
 }
 
-/// The rank of those without a cause that others waited longest for.
+/// The rank that others waited longest for, among ranks that are not named as a cause.
 fn longest_awaited<'a>(inputs: &Inputs<'a>, causes: &[Cause]) -> Option<Awaited<'a>> {
     let is_named = |rank: u32| causes.iter().any(|it| it.rank == Some(rank) && is_late(it));
     let others = (0..).zip(inputs.ranks).filter(|(number, _)| !is_named(*number));
-    // Those that wait for a rank do not know that it had waited itself.
+    // Ranks that wait for another do not know that it had waited itself.
     let waited_ns = |rank: &Rank| rank.awaited_ns + rank.inherited_ns;
     let (number, rank) = others.max_by_key(|(_, rank)| waited_ns(rank))?;
     let share = real(waited_ns(rank)) / real(inputs.waiting.total.operations_ns.max(1));
@@ -204,7 +204,7 @@ fn by_chance(inputs: &Inputs<'_>, number: u32, rank: &Rank) -> String {
         _ if more_ns < rank.awaited_ns / 2 => {
             "though it was outside of operations about as long as they were".to_owned()
         }
-        // It is late, but by too little.
+        // The rank is late, but by too little.
         ..IMPROBABLE => "as they wait for others".to_owned(),
         p_value @ ..UNLIKELY => format!("which chance may explain (p = {p_value:.3})"),
         p_value @ ..LIKELY => format!("which chance explains (p = {p_value:.2})"),
@@ -212,7 +212,7 @@ fn by_chance(inputs: &Inputs<'_>, number: u32, rank: &Rank) -> String {
     }
 }
 
-/// A rank without a cause that others waited longer for than for one that is named.
+/// A rank not named as a cause that others waited longer for than for a named one.
 fn worse(inputs: &Inputs<'_>, causes: &[Cause]) -> Option<String> {
     let least_ns = causes.iter().filter(|it| is_late(it)).map(|it| it.lost_ns).min()?;
     let Awaited { rank, by_chance, .. } = longest_awaited(inputs, causes).filter(|it| it.rank.awaited_ns > least_ns)?;

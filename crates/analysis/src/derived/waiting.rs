@@ -1,4 +1,4 @@
-//! What the time of ranks in operations went into, and who is to blame for waiting.
+//! How ranks spent their time in operations, and which ranks are to blame for waiting.
 
 use super::classes::Classes;
 use super::filter::Filter;
@@ -9,35 +9,35 @@ use crate::archive::Trace;
 use crate::report::Budget;
 use crate::tables::{NONE, Tables, large};
 
-/// A part of the time of a rank: no two of a rank overlap, so that operations that share a kernel count once.
+/// A part of a rank's time: parts of a rank do not overlap, so operations that share a kernel count once.
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    /// `None` if the operation is not compared over ranks.
+    /// `None` if the operation is not compared across ranks.
     instance: Option<u32>,
     class: u32,
     budget: Budget,
-    /// Of the waiting, what would not have been if the last rank had come with the last but one.
+    /// Waiting that would have been avoided if the last rank had arrived with the second-last.
     alone_ns: u64,
 }
 
-/// Summed over the ranks of an instance.
+/// Sums over the ranks of an instance.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OfInstance {
-    /// Without that of operations that it shares kernels with.
+    /// Excludes time charged to other operations in the same kernel.
     pub(super) time_ns: u64,
     pub(super) waiting_ns: u64,
 }
 
-/// What time went into, by rank, by class and by whom it was waited for.
+/// Time by rank, by class and by the rank that was waited for.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// Of all ranks. Its `operations_ns` is what every share of lost time is a share of.
+    /// Of all ranks. Every share of lost time is relative to its `operations_ns`.
     pub(super) total: Budget,
-    /// The part in the first collectives of communicators.
+    /// The part spent in the first collectives of communicators.
     pub(super) warm_up: Budget,
     pub(super) ranks: Vec<Budget>,
     pub(super) classes: Vec<Budget>,
-    /// What others waited for each rank, and what they would not have if it had come with the last but one.
+    /// What others waited for each rank, and what they would not have waited if it had come with the second-last.
     pub(super) caused: Vec<(u64, u64)>,
     pub(super) instances: Vec<OfInstance>,
     pub(super) blame: Blame,
@@ -118,14 +118,14 @@ fn add(sum: &mut Budget, part: Budget) {
 /// The operations of a rank that were measured to their end.
 #[derive(Debug, Default)]
 struct Rows {
-    /// Collectives that were matched over their ranks.
+    /// Collectives that were matched across their ranks.
     compared: Vec<u32>,
     others: Vec<u32>,
 }
 
 impl Rows {
-    /// The time of a rank, cut at its operations: at those that are compared first, then at the others, which have
-    /// what is left. The parts add up to the union of all. Gives the waiting in order and apart.
+    /// Cuts a rank's time at its operations: first at compared operations, then at the others, which get the remaining
+    /// time. The parts add up to the union. Returns the waits, sorted and disjoint.
     fn parts(
         mut self,
         tables: &Tables,
@@ -159,7 +159,7 @@ impl Rows {
                 Split::Waits(until_ns) => (before(until_ns), 0),
                 Split::Unclear(until_ns) => (0, before(until_ns)),
             };
-            // In the first one NCCL makes ranks late that connect.
+            // In a first collective, NCCL delays ranks by connecting them.
             let other = instance.awaited;
             if waiting_ns > 0 && !instance.is_warm_up && ![NONE, row].contains(&other) {
                 let waits_in = WaitsIn::Collective(number);
@@ -196,7 +196,7 @@ impl Rows {
     }
 }
 
-/// The parts of a wait outside of times that are taken.
+/// The parts of a wait outside the `taken` intervals.
 fn apart(wait: &Wait, taken: &[(u64, u64)]) -> impl Iterator<Item = Wait> + use<> {
     let first = taken.partition_point(|(_, end_ns)| *end_ns <= wait.start_ns);
     let behind = taken[first..].partition_point(|(begin_ns, _)| *begin_ns < wait.stop_ns);
@@ -205,11 +205,11 @@ fn apart(wait: &Wait, taken: &[(u64, u64)]) -> impl Iterator<Item = Wait> + use<
     left.into_iter().map(move |(start_ns, stop_ns)| Wait { start_ns, stop_ns, ..wait })
 }
 
-/// Times that parts have, in order and apart.
+/// The intervals that parts occupy, sorted and disjoint.
 #[derive(Debug, Default)]
 struct Taken {
     all: Vec<(u64, u64)>,
-    /// Earlier times end before the one asked for.
+    /// Intervals before this index end before the range last asked for.
     at: usize,
 }
 
@@ -225,7 +225,7 @@ impl Taken {
         }
     }
 
-    /// How much of a time is not taken; each begins after the one asked for before.
+    /// How much of a range is free; each call's range begins after the previous one's.
     fn free_ns(&mut self, start_ns: u64, stop_ns: u64) -> u64 {
         self.at += self.all[self.at..].partition_point(|(_, end_ns)| *end_ns <= start_ns);
         let over = self.all[self.at..].iter().take_while(|(begin_ns, _)| *begin_ns < stop_ns);

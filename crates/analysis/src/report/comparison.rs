@@ -1,4 +1,4 @@
-//! How two runs of a program differ, as plain data: `diff --json` prints it.
+//! The differences between two runs of a program as plain data, printed by `diff --json`.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use super::verdict::Verdict;
 pub enum Outcome {
     Faster,
     Slower,
-    /// The data shows no difference: it is within chance or the clocks' error.
+    /// The data shows no difference beyond chance and the clocks' error.
     NoDifference,
     #[default]
     Unclear,
@@ -18,21 +18,21 @@ pub enum Outcome {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// Version of this description: 1. Fields may be added; it changes when one changes or goes.
+    /// Version of this format: 1. Fields may be added; the version changes if a field changes or is removed.
     pub format: u32,
-    /// Of all groups: slower where B is slower in any, else faster where it is in any.
+    /// Over all groups: slower if B is slower in any, else faster if B is faster in any.
     pub outcome: Outcome,
     pub sentence: String,
-    /// What it rests on and what it leaves open, a sentence each.
+    /// What the answer rests on and what it leaves open, one sentence each.
     pub basis: Vec<String>,
-    /// How probable it is that all intervals hold their true values.
+    /// The probability that all intervals contain their true values.
     pub confidence: f64,
     pub runs: [Compared; 2],
-    /// What both runs have, that which costs or saves B most time first.
+    /// Groups present in both runs; the largest difference in B's total time first.
     pub groups: Vec<Group>,
     pub only_a: Vec<Kind>,
     pub only_b: Vec<Kind>,
-    /// The answer for a limit (`--fail-if-slower`); null where none was asked for.
+    /// The answer for a limit (`--fail-if-slower`); null if no limit was given.
     pub limit: Option<Limit>,
 }
 
@@ -62,7 +62,7 @@ pub struct Compared {
 pub struct Kind {
     pub function: String,
     pub ranks: u32,
-    /// Hosts that its recorded ranks are on.
+    /// Number of hosts of the recorded ranks.
     pub hosts: u32,
     pub communicators: Vec<String>,
     pub bytes_min: u64,
@@ -70,9 +70,9 @@ pub struct Kind {
     pub timing: String,
     pub operations: u64,
     pub unfinished: u64,
-    /// Collectives that ended; of sends and receives the most that a rank had.
+    /// Collectives that ended; for sends and receives, the largest number on one rank.
     pub count: u64,
-    /// Time of the operations that ended, summed over ranks; null where the timing does not tell.
+    /// Time of the operations that ended, summed over ranks; null if the timing does not measure it.
     pub total_ns: Option<u64>,
 }
 
@@ -80,18 +80,18 @@ pub struct Kind {
 pub struct Group {
     pub a: Kind,
     pub b: Kind,
-    /// That of the median; where it shows no difference, that of p99.
+    /// The outcome for the median or, if it shows no difference, for p99.
     pub outcome: Outcome,
-    /// Whether "no difference" would say too much: only a change of the median by half and more would show.
+    /// Whether "no difference" would overstate the result: only a change of the median by half or more would show.
     pub is_coarse: bool,
-    /// Why the outcome is unclear; null where it is not.
+    /// Why the outcome is unclear; null otherwise.
     pub reason: Option<String>,
-    /// Time of a collective, the mean of its ranks: median over collectives.
+    /// Time of a collective (mean over its ranks): median over collectives.
     pub median: Option<Difference>,
     pub p99: Option<Difference>,
-    /// Of that time, waiting for the last rank: median over collectives.
+    /// The part of that time spent waiting for the last rank: median over collectives.
     pub waiting: Option<Difference>,
-    /// Of that time, from the last arrival on: median over collectives.
+    /// The part of that time after the last arrival: median over collectives.
     pub transfer: Option<Difference>,
 }
 
@@ -100,21 +100,21 @@ pub struct Difference {
     pub a_ns: f64,
     pub b_ns: f64,
     pub difference_ns: f64,
-    /// `difference_ns` ÷ `a_ns`; null where A has none.
+    /// `difference_ns` ÷ `a_ns`; null if `a_ns` is 0.
     pub share: Option<f64>,
-    /// The interval of `difference_ns`; null where the runs are too short for one.
+    /// The interval of `difference_ns`; null if the runs are too short for one.
     pub interval_ns: Option<[f64; 2]>,
-    /// By how much clocks can make it wrong; null where that is not known.
+    /// How far clocks can falsify the difference; null if unknown.
     pub error_ns: Option<u64>,
-    /// The smallest change that would show, as a share of `a_ns`; null where there is no interval or `error_ns`.
+    /// The smallest change that would show, as a share of `a_ns`; null without `interval_ns` or `error_ns`.
     pub resolution: Option<f64>,
-    /// By what share of `a_ns` B is slower at most: the end of the interval with `error_ns`; null as `resolution`.
+    /// The largest share of `a_ns` by which B may be slower, `error_ns` included; null like `resolution`.
     pub slower_at_most: Option<f64>,
     pub outcome: Outcome,
 }
 
 impl Group {
-    /// The largest share by which the data shows that B is slower, in the median or p99.
+    /// The largest share by which the data shows B to be slower, in the median or p99.
     pub fn slower_by(&self) -> Option<f64> {
         let shown = [self.median, self.p99].into_iter().flatten().filter(|it| it.outcome == Outcome::Slower);
         shown.filter_map(|it| it.share).max_by(f64::total_cmp)

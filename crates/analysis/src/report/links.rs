@@ -7,11 +7,11 @@ use super::ranks::Change;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct LinkKey {
     pub communicator: u32,
-    /// The sender: index in [`super::Report::ranks`]; none of channels.
+    /// The sender: index in [`super::Report::ranks`]; `None` for channels.
     pub from: Option<u32>,
-    /// The receiver; none of channels, and where it was not recorded.
+    /// The receiver; `None` for channels and if it was not recorded.
     pub to: Option<u32>,
-    /// The receiver's rank in the communicator; none of channels.
+    /// The receiver's rank in the communicator; `None` for channels.
     pub peer: Option<u32>,
     pub channel: Option<u32>,
 }
@@ -20,16 +20,16 @@ pub struct LinkKey {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Fit {
     pub points: u64,
-    /// What a step of no bytes takes, in ns; none where all sizes are equal, or the line explains less than half of how
-    /// times differ (`r_squared` below 0.5).
+    /// Time of a step of 0 bytes, in ns; `None` if all sizes are equal, or if the line explains less than half of the
+    /// variance (`r_squared` below 0.5).
     pub latency_ns: Option<f64>,
-    /// Bytes per second; none as well where time does not grow with size.
+    /// Bytes per second; `None` in the same cases, and if time does not grow with size.
     pub rate: Option<f64>,
-    /// Weighted coefficient of determination; none where all sizes are equal.
+    /// Weighted coefficient of determination; `None` if all sizes are equal.
     pub r_squared: Option<f64>,
 }
 
-/// What the network did for a pair of ranks or a channel. Times are those of sends, from handing a step to the network
+/// What the network did for a pair of ranks or a channel. Times are of sends, from handing a step to the network
 /// (`SendWait`) to its completion.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Link {
@@ -37,22 +37,22 @@ pub struct Link {
     pub key: LinkKey,
     pub steps: u64,
     pub bytes: u64,
-    /// Time in which at least one step was under way.
+    /// Time during which at least one step was in flight.
     pub busy_ns: u64,
     /// `bytes` ÷ `busy_ns`, in bytes per second.
     pub rate: Option<f64>,
     pub all: Option<Fit>,
-    /// Regression over the least time for each size: noise only makes steps longer.
+    /// Regression over the minimum time for each size: noise only makes steps longer.
     pub least: Option<Fit>,
     /// Steps for a scatter plot, evenly over time, at most 500: `[start_ns, bytes, duration_ns]`.
     pub points: Vec<[u64; 3]>,
-    /// Median of time ÷ time of the other links for the same size. None where there are too few others.
+    /// Median of the time relative to other links for the same size. `None` if there are too few others.
     pub slowdown: Option<f64>,
-    /// Where that changed while the job ran.
+    /// Set if the slowdown changed while the job ran.
     pub change: Option<Change>,
-    /// Time of sends and receives that went into waiting, by whom was waited for, in ns.
+    /// Time sends and receives spent waiting, by what they waited for, in ns.
     pub waits: Waits,
-    /// Time that would be gained on the link if it were like the others, in ns; not summed over ranks.
+    /// Time that would be saved on this link if it were like the others, in ns; not summed over ranks.
     pub excess_ns: u64,
 }
 
@@ -65,9 +65,9 @@ pub struct Waits {
     pub send_peer_ns: u64,
     /// The network (`SendWait`).
     pub send_ns: u64,
-    /// Data that had not come (`RecvWait`).
+    /// Data that had not arrived (`RecvWait`).
     pub recv_ns: u64,
-    /// The receiver's memory (`RecvFlushWait`).
+    /// Flushing to the receiver's memory (`RecvFlushWait`).
     pub recv_flush_ns: u64,
     /// The receiver's GPU had not taken the data (`RecvGPUWait`).
     pub recv_gpu_ns: u64,

@@ -1,4 +1,4 @@
-//! What a job was, what times are split into, and how samples are summarised.
+//! The job, the parts of its time, and summaries of samples.
 
 use serde::Serialize;
 
@@ -18,17 +18,17 @@ pub struct Overlap {
 pub struct Run {
     pub anchor: String,
     pub nccl_versions: Vec<String>,
-    /// Kinds of events that were recorded, as `NCCL_OTF2_EVENTS` calls them.
+    /// Kinds of recorded events, named as in `NCCL_OTF2_EVENTS`.
     pub recorded: Vec<String>,
     pub commands: Vec<String>,
-    /// The beginning, in ns since 1970: larger than a double holds exactly; null where the archive does not say.
+    /// Start, in ns since 1970, beyond the exact range of a double; null if the archive does not state it.
     pub start_ns: Option<u64>,
     pub duration_ns: u64,
     pub hosts: Vec<String>,
     pub processes: u64,
     pub events: u64,
     pub operations: u64,
-    /// Collectives that were matched over their ranks.
+    /// Collectives matched across their ranks.
     pub instances: u64,
     /// Instances whose arrivals can be compared.
     pub comparable: u64,
@@ -40,27 +40,27 @@ pub struct Run {
 }
 
 impl Run {
-    /// What is said of connections where a run has no steps.
+    /// Printed in place of connections if a run has no steps.
     pub const CONNECTIONS_NOT_MEASURED: &str =
         "connections were not measured, which takes a network and NCCL_OTF2_EVENTS=standard,ProxyStep";
 }
 
-/// What the time of all ranks in operations went into: those that were measured and had ended, after the filter. The
-/// parts add up to `operations_ns`, of which every share of lost time is a share.
+/// How all ranks spent their time in operations that pass the filter, were measured and had ended. The parts add up to
+/// `operations_ns`, to which every share of lost time refers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Budget {
-    /// Time of all ranks in operations: for each rank the length of the union of its operations' intervals.
+    /// Time in operations, summed over ranks: for each rank, the length of the union of its operations' intervals.
     pub operations_ns: u64,
     pub waiting_ns: u64,
-    /// Of that, from the arrival of the last rank to the end.
+    /// The part from the arrival of the last rank to the end.
     pub transfer_ns: u64,
-    /// Of that, what the clocks or the way of timing do not allow to split.
+    /// The part that the clocks or the kind of timing do not allow to split.
     pub unclear_ns: u64,
-    /// Of that, operations that are not compared over ranks: of a single rank, or not matched.
+    /// The part in operations that are not compared across ranks: of a single rank, or unmatched.
     pub not_compared_ns: u64,
 }
 
-/// Quantiles of a sample, by linear interpolation between the nearest two, as numpy does.
+/// Quantiles of a sample, linearly interpolated between the two nearest values, as numpy does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Quantiles {
     pub count: u64,

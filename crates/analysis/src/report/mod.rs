@@ -1,7 +1,7 @@
-//! Everything that is derived of an archive, as plain data: `stats --json` prints it, `report` embeds it.
+//! All results derived from an archive, as plain data: `stats --json` prints them, `report` embeds them.
 //!
-//! Times are nanoseconds after the beginning of the trace, durations are nanoseconds, sizes are bytes, bandwidths are
-//! bytes per second. *Lost* time is summed over all ranks. Lost times of different causes overlap: they do not add up.
+//! Times are nanoseconds from the start of the trace, durations are nanoseconds, sizes are bytes, bandwidths are bytes
+//! per second. *Lost* time is summed over all ranks. Lost times of different causes overlap and do not add up.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +22,14 @@ mod verdict;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Version of this description: 1. Fields may be added; it changes when one changes or goes.
+    /// Version of this format: 1. Fields may be added; the version changes if a field changes or is removed.
     pub format: u32,
     pub run: Run,
     pub verdict: Verdict,
     pub budget: Budget,
-    /// What lost most time, the largest first.
+    /// The causes of lost time, largest loss first.
     pub causes: Vec<Cause>,
-    /// Operations that took far longer than others of their class, those that lost most first; at most 100.
+    /// Operations that took far longer than others of their class, largest loss first; at most 100.
     pub anomalies: Vec<Anomaly>,
     pub communicators: Vec<Communicator>,
     /// By function, communicator and size class.
@@ -39,13 +39,13 @@ pub struct Report {
     pub lateness: Heat,
     pub pairs: Vec<Link>,
     pub channels: Vec<Link>,
-    /// Messages: bytes that a rank sent to another one with `ncclSend`.
+    /// Bytes sent with `ncclSend`, by sender and receiver.
     pub messages: Vec<Messages>,
-    /// Overlap with other kernels; none where these were not recorded.
+    /// Overlap with other kernels; null if those were not recorded.
     pub overlap: Option<Vec<Overlap>>,
     pub clocks: Clocks,
     pub completeness: Completeness,
-    /// What this release of NCCL does not report, in words.
+    /// What this NCCL release does not report, in words.
     pub blind_spots: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ pub struct Communicator {
     pub name: String,
     pub ranks: u32,
     pub recorded: u32,
-    /// For each rank of the communicator, the index in [`Report::ranks`]; null where it was not recorded.
+    /// For each rank of the communicator, its index in [`Report::ranks`]; null if it was not recorded.
     pub members: Vec<Option<u32>>,
 }
 
@@ -67,20 +67,20 @@ pub struct OperationClass {
     pub bytes_max: u64,
     pub count: u64,
     pub unfinished: u64,
-    /// How many of those that ended were timed by what (`cupti`, `event`, `kernelch`, …).
+    /// Number of ended operations by kind of timing (`cupti`, `event`, `kernelch`, …).
     pub timing: BTreeMap<String, u64>,
-    /// How long those took that ended, in ns.
+    /// Duration of the operations that ended, in ns.
     pub duration_ns: Option<Quantiles>,
-    /// Algorithm bandwidth with waiting, as nccl-tests defines it; none where the timing does not allow one.
+    /// Algorithm bandwidth including waiting, as nccl-tests defines it; null if the timing does not allow one.
     pub algbw: Option<Quantiles>,
-    /// Bus bandwidth with waiting, a value for each operation of a rank.
+    /// Bus bandwidth including waiting, one value per operation of a rank.
     pub busbw: Option<Quantiles>,
-    /// Bus bandwidth of the transfer alone, from the last arrival to the end: a value for each operation of a rank, as
-    /// `busbw`, of the collectives of which arrivals can be compared.
+    /// Bus bandwidth of the transfer alone, from the last arrival to the end: one value per operation of a rank, like
+    /// `busbw`, for collectives with comparable arrivals.
     pub transfer_busbw: Option<Quantiles>,
-    /// Collectives matched over their ranks of which arrivals can be compared.
+    /// Matched collectives with comparable arrivals.
     pub comparable: u64,
-    /// Their skew: from the first arrival to the last, in ns.
+    /// Skew of these collectives: from the first arrival to the last, in ns.
     pub skew_ns: Option<Quantiles>,
     pub budget: Budget,
 }
@@ -88,22 +88,22 @@ pub struct OperationClass {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Messages {
     pub communicator: u32,
-    /// The sender: index in [`Report::ranks`]; null where it was not recorded.
+    /// The sender: index in [`Report::ranks`]; null if it was not recorded.
     pub from: Option<u32>,
     pub to: Option<u32>,
     pub count: u64,
     pub bytes: u64,
-    /// How long the receiver waited in receives until the sender had come, in ns.
+    /// How long the receiver waited in receives for the sender to arrive, in ns.
     pub late_sender_ns: u64,
-    /// How long the sender waited in sends until the receiver had come, in ns.
+    /// How long the sender waited in sends for the receiver to arrive, in ns.
     pub late_receiver_ns: u64,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Clocks {
-    /// How far the arrivals of two ranks can be off against each other at most; none where that is not known for some.
+    /// Maximum error between the arrivals of two ranks; null if it is unknown for some ranks.
     pub uncertainty_ns: Option<u64>,
-    /// Ranks whose arrivals cannot be compared with others', because their clock's error is unknown.
+    /// Ranks whose arrivals cannot be compared with others, because their clock's error is unknown.
     pub unknown: Vec<u32>,
     pub sentence: String,
 }

@@ -1,4 +1,4 @@
-//! Who comes late.
+//! The ranks and their lateness.
 
 use serde::Serialize;
 
@@ -7,43 +7,42 @@ use super::measures::Budget;
 /// A rank of the job: what runs on one GPU of one process, under all its communicators.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Rank {
-    /// The number in the communicator that has all ranks, else the launcher's rank, else the group's name.
+    /// The rank in the communicator that contains all ranks, else the launcher's rank, else the group's name.
     pub name: String,
     pub number: Option<u32>,
     pub process: String,
     pub host: String,
     pub members: Vec<Member>,
-    /// How far its arrivals can be off against those of ranks on the same host; none where that is not known.
+    /// Error of its arrivals relative to ranks on the same host; null if unknown.
     pub uncertainty_ns: Option<u64>,
     pub budget: Budget,
-    /// Comparable collectives it took part in.
+    /// Comparable collectives in which it took part.
     pub instances: u64,
-    /// How often it was the last by more than the clocks' uncertainty, of collectives after the first.
+    /// How often it was last by more than the clocks' uncertainty, not counting first collectives.
     pub last: u64,
-    /// How often chance would have made it the last.
+    /// How often chance would make it last.
     pub last_expected: f64,
-    /// Upper bound on the probability that by chance any rank spends so much longer outside of operations than others,
-    /// or is waited for so long. Below 0.001 the rank is late.
+    /// Upper bound on the probability that chance makes any rank spend so much longer outside operations than others,
+    /// or be waited for so long. Below 0.001 the rank is late.
     pub p_value: f64,
     /// How long others waited for it in collectives, summed over them, in ns.
     pub caused_ns: u64,
-    /// How long others would not have waited if it had come with the last but one, summed over them, in ns.
+    /// How long others would not have waited if it had arrived with the second-last, summed over them, in ns.
     pub caused_alone_ns: u64,
-    /// Of `caused_ns`, what it came later because it had itself waited or transferred for longer before.
+    /// The part of `caused_ns` that is due to its own longer waiting or transferring before.
     pub inherited_ns: u64,
-    /// How long others waited in receives because it had not come to send, summed over them, in ns.
+    /// How long others waited in receives for it to reach its send, summed over them, in ns.
     pub late_sender_ns: u64,
-    /// How long others waited in sends because it had not come to receive, summed over them, in ns.
+    /// How long others waited in sends for it to reach its receive, summed over them, in ns.
     pub late_receiver_ns: u64,
-    /// How long others waited for it in the end, in collectives and in messages, summed over them, in ns: where they
-    /// waited for a rank that had waited for it, that is among it. While several late ranks are missing, each has an
-    /// equal share.
+    /// How long others ultimately waited for it, in collectives and messages, summed over them, in ns. Includes waiting
+    /// for a rank that had itself waited for this one. Late ranks that are missing at the same time get equal shares.
     pub awaited_ns: u64,
-    /// Of `awaited_ns`, what is because it was outside of operations for longer than those that waited.
+    /// The part of `awaited_ns` due to its spending longer outside operations than the ranks that waited.
     pub lost_ns: u64,
-    /// How much later it came than the median of the ranks, in ns.
+    /// How much later it arrived than the median of the ranks, in ns.
     pub lateness_ns: f64,
-    /// How that develops, by the median of slopes between parts of the run, in ns per second.
+    /// Trend of the lateness: median of the slopes between parts of the run, in ns per second.
     pub trend_ns_per_s: Option<f64>,
     pub change: Option<Change>,
 }
@@ -65,9 +64,9 @@ pub struct Change {
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Heat {
-    /// The first bin begins here.
+    /// Start of the first bin.
     pub from_ns: u64,
     pub bin_ns: u64,
-    /// By rank and bin: mean ns that it came later than the median rank; null without comparable operations.
+    /// By rank and bin: mean lateness relative to the median rank, in ns; null without comparable operations.
     pub ranks: Vec<Vec<Option<f64>>>,
 }

@@ -1,6 +1,6 @@
-//! A table whose columns lie in memory one after the other: what looks at two of twelve reads two.
+//! A table that stores each column contiguously: code that needs two of twelve columns reads only two.
 
-/// Declares a table, its row, and how to get from one to the other. `as` names what a column is kept as.
+/// Declares a table, its row type, and conversions between them. `as` names the type that stores a column.
 macro_rules! columns {
     ($(#[$doc:meta])* $table:ident of $row:ident {
         $($(#[$field_doc:meta])* $field:ident: $type:ty $(as $kept:ty)?,)*

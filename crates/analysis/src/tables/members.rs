@@ -1,4 +1,4 @@
-//! The ranks of communicators, whose clock they are on, and which of them are the same rank of the job.
+//! The ranks of communicators, their clocks, and which of them are the same rank of the job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use schema::definition::{ClockReference, ClockUncertainty, GpuClockResidual, Lau
 use crate::archive::Trace;
 use crate::system_tree::Boot;
 
-/// A clock that can be off by more than this, a year, is as good as unknown. Sums of errors have room.
+/// A clock whose error may exceed this, about a year, counts as unknown. Sums of errors do not overflow.
 const LARGEST_ERROR_NS: u64 = 1 << 55;
 
 #[derive(Clone, Debug)]
@@ -19,38 +19,38 @@ pub struct Member {
     pub communicator: u32,
     pub rank: u32,
     pub location: LocationRef,
-    /// Number of the rank of the job: what runs on one GPU of one process.
+    /// Index of the job's rank: what runs on one GPU of one process.
     pub job_rank: u32,
-    /// The error of times that the GPU's timer gives, beside that of its process's clock.
+    /// The error of times from the GPU's timer, in addition to that of the process's clock.
     gpu_timer_ns: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
 pub struct JobRank {
-    /// Its group of locations: a GPU of a process, or a process.
+    /// The rank's group of locations: a GPU of a process, or a process.
     pub group: LocationGroupRef,
     pub process: LocationGroupRef,
-    /// The number that people know it by.
+    /// The rank number shown to users.
     pub number: Option<u32>,
     pub members: Vec<u32>,
     clock: ProcessClock,
 }
 
 impl JobRank {
-    /// How far the clock of its host can be off the archive's; none where that is not known, or on a single host.
+    /// The error of its host's clock relative to the archive's; `None` if unknown, or on a single host.
     pub const fn clock_uncertainty_ns(&self) -> Option<u64> {
         self.clock.uncertainty_ns
     }
 }
 
-/// The archive's statements on the clock of a process.
+/// The archive's statements on a process's clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ProcessClock {
-    /// Processes of one boot have one clock.
+    /// Processes of one boot share a clock.
     boot: u32,
-    /// Times of different boots compare where they are on one reference; none on a single host.
+    /// Times of different boots are comparable if their references are equal; `None` on a single host.
     reference: Option<String>,
-    /// How far it can be off the reference; none where that is not known.
+    /// The clock's error relative to the reference; `None` if unknown.
     uncertainty_ns: Option<u64>,
 }
 
@@ -61,9 +61,9 @@ pub struct Members {
     pub communicators: Vec<CommRef>,
     by_location: BTreeMap<LocationRef, u32>,
     by_group: BTreeMap<LocationGroupRef, Vec<usize>>,
-    /// Of each communicator: its ranks, and those that were recorded.
+    /// For each communicator: the number of its ranks, and of its recorded ranks.
     sizes: Vec<(usize, usize)>,
-    /// The error of a process's ticks, and of times from CUPTI and CUDA events; `None` if it is unknown.
+    /// The error of a process's ticks, and of times from CUPTI and CUDA events; `None` if unknown.
     ticks_ns: Option<u64>,
     gpu_clocks_ns: Option<u64>,
 }
@@ -77,7 +77,7 @@ impl Members {
     pub fn of(trace: &Trace) -> Self {
         let said = &trace.said;
         let error = |errors: [u64; 2]| -> Option<u64> { errors.map(bounded).into_iter().sum() };
-        // Of several archives in one, one may not know.
+        // In an archive merged from several, one calibration may be unknown.
         let has_ticks = !said.clock_calibration.all.iter().any(|calibration| calibration == "assumed");
         let ticks = said.clock_uncertainty_ns.0.zip(said.clock_residual_ns.0).filter(|_| has_ticks);
         let mut found = Self {
@@ -91,7 +91,7 @@ impl Members {
             let before = found.all.len();
             let members = trace.members(comm);
             for (rank, location) in (0..).zip(members) {
-                // Score-P's communicators have other members.
+                // Score-P's communicators have other kinds of members.
                 if trace.location_kind(*location) == Some(LocationKind::Communicator) {
                     found.add(trace, (communicator, rank), *location, &mut boots);
                 }
@@ -111,7 +111,7 @@ impl Members {
     ) {
         let row = small(self.all.len());
         let group = trace.group(location);
-        // Where a process has several GPUs, and no group for each, its ranks of one communicator are apart.
+        // If a process has several GPUs but no group for each, its ranks of one communicator are kept apart.
         let is_free = |rank: &JobRank| {
             let mut members = rank.members.iter().filter_map(|row| self.all.get(large(*row)));
             members.all(|member| member.communicator != communicator)
@@ -174,7 +174,7 @@ impl Members {
         Some(small(self.all.binary_search_by_key(&(communicator, rank), key).ok()?))
     }
 
-    /// The rank of the job that a rank of a communicator is; `None` if it was not recorded.
+    /// The job's rank for a rank of a communicator; `None` if it was not recorded.
     pub fn job_rank(&self, communicator: u32, rank: u32) -> Option<u32> {
         self.find(communicator, rank).map(|row| self.row(row).job_rank)
     }
@@ -183,7 +183,7 @@ impl Members {
         &self.all[large(row)]
     }
 
-    /// The error of a time of a rank against others of its host; none where it is unknown.
+    /// The error of a rank's time relative to others on its host; `None` if unknown.
     pub fn own_error_ns(&self, row: u32, by_gpu_timer: bool, by_gpu_clock: bool) -> Option<u64> {
         let gpu_ns = match (by_gpu_timer, by_gpu_clock) {
             (true, _) => self.row(row).gpu_timer_ns?,
@@ -193,7 +193,7 @@ impl Members {
         Some(self.ticks_ns? + gpu_ns)
     }
 
-    /// The error between the clocks of the hosts of two ranks; none where it is unknown.
+    /// The error between the clocks of two ranks' hosts; `None` if unknown.
     pub fn hosts_error_ns(&self, a: u32, b: u32) -> Option<u64> {
         let clock = |row| &self.job_ranks[large(self.row(row).job_rank)].clock;
         let (a, b) = (clock(a), clock(b));

@@ -1,4 +1,4 @@
-//! Reads the events of one location after the other, several locations at a time.
+//! Reads the events location by location, several locations at a time.
 
 use nccl_events::Kind;
 use nccl_events::Progress;
@@ -94,7 +94,7 @@ struct Reading<'a> {
 
 struct Ids<'a> {
     events: &'a [u64],
-    /// In the order of ids.
+    /// Sorted by event id.
     rows: Vec<u32>,
 }
 
@@ -111,7 +111,7 @@ impl<'a> Ids<'a> {
     }
 }
 
-/// Locations that are read at once by a core: their rows are in memory twice.
+/// Locations per core that are read before their rows are merged: until then, these rows are in memory twice.
 const AT_ONCE: usize = 4;
 
 impl<'a> Reading<'a> {
@@ -119,7 +119,7 @@ impl<'a> Reading<'a> {
         Self { trace, clock: tables.clock, members: &tables.members, progress }
     }
 
-    /// Reads locations, and gives what is made of each in their order.
+    /// Reads locations and returns one result for each, in their order.
     fn each<T: Send>(
         &self,
         locations: &[LocationRef],
@@ -214,7 +214,7 @@ impl<'a> Reading<'a> {
 
     fn steps(&self, location: LocationRef, ids: &Ids<'_>) -> otf2::Result<Steps> {
         let mut rows = Steps::default();
-        // The phases of a step follow each other, and have its id.
+        // The phases of a step follow each other and share its id.
         let mut open: Option<(Option<u64>, Step)> = None;
         self.trace.instances(location, |it| {
             let Some(phase) = self.trace.phase(it.region) else {

@@ -1,11 +1,11 @@
-//! The tables of an archive. Times are in ns after the beginning of the trace.
+//! The tables of an archive. Times are in ns from the start of the trace.
 
 use nccl_events::archive::Timing;
 use otf2::{LocationRef, RegionRef};
 
 use super::columns::{Short, columns};
 
-/// No row of another table; no number.
+/// No row of another table, or no number.
 pub const NONE: u32 = u32::MAX;
 pub const NO_SEQUENCE: u64 = u64::MAX;
 
@@ -14,21 +14,21 @@ columns! {
         /// Row of [`super::Members`]: communicator and rank.
         member: u32,
         function: RegionRef,
-        /// What its interval was measured by; none in archives of other writers.
+        /// How its interval was measured; `None` in archives of other writers.
         timing: Option<Timing>,
         is_unfinished: bool,
-        /// Whether the archive gives it a bandwidth: it had its kernel for itself, and its time was measured.
+        /// Whether the archive gives it a bandwidth: it had its kernel to itself, and its time was measured.
         has_bandwidth: bool,
-        /// Rank of the root, or of the other end of a send or receive; [`NONE`] where there is none.
+        /// Rank of the root, or of the other end of a send or receive; [`NONE`] if there is no such rank.
         partner: u32,
         bytes: u64,
         start_ns: u64,
         stop_ns: u64,
         event: u64,
         parent: u64,
-        /// NCCL's number by function and communicator; [`NO_SEQUENCE`] for messages and collectives made of them.
+        /// NCCL's number per function and communicator; [`NO_SEQUENCE`] for messages and collectives made of them.
         sequence: u64,
-        /// Which replay of a captured call it is; 0 is none.
+        /// Number of the replay of a captured call; 0 if not replayed.
         replay: u32,
     }
 }
@@ -57,9 +57,9 @@ columns! {
 
 columns! {
     Transfers of Transfer {
-        /// Row of [`super::Members`]: for which rank; [`NONE`] where that is unknown.
+        /// Row of [`super::Members`]; [`NONE`] if the rank is unknown.
         member: u32,
-        /// Row of [`Operations`]; [`NONE`] where it is not in the archive.
+        /// Row of [`Operations`]; [`NONE`] if the operation is not in the archive.
         operation: u32,
         peer: u32,
         channel: u32,
@@ -68,10 +68,10 @@ columns! {
 }
 
 columns! {
-    /// A step of a network transfer. Phases follow each other from `start_ns` on; one that was not reported is 0.
+    /// A step of a network transfer. Its phases follow each other from `start_ns`; a phase that was not reported is 0.
     Steps of Step {
         transfer: u32,
-        /// When it began: exact, or to 66 µs for each wait of more than two seconds.
+        /// Start of the step: exact, or off by up to 66 µs for each wait of more than two seconds.
         start_ns: u64,
         /// Send: waiting for the GPU's data. Receive: waiting for data from the network.
         first_ns: u64 as Short,
@@ -79,7 +79,7 @@ columns! {
         second_ns: u64 as Short,
         /// Send: on the network. Receive: waiting for the GPU to take the data.
         third_ns: u64 as Short,
-        /// Its size; 0 where NCCL does not say.
+        /// Size in bytes; 0 if NCCL does not report it.
         bytes: u64 as Short,
     }
 }
@@ -91,7 +91,7 @@ columns! {
         is_nccl: bool,
         start_ns: u64,
         stop_ns: u64,
-        /// The id of its operation, launch plan or launch; 0 is none.
+        /// The id of its operation, launch plan or launch; 0 if it has no parent.
         parent: u64,
     }
 }
@@ -116,8 +116,8 @@ impl Operation {
 }
 
 impl Step {
-    /// As its columns keep it: waits of seconds are rounded down, and it begins later by that. So when it was sent and
-    /// when it ended stay exact, and whether steps overlap.
+    /// The step as the columns store it: waits of seconds are rounded down, and the start moves later accordingly. So
+    /// the times it was sent and ended stay exact, as does whether steps overlap.
     pub(super) fn rounded(self) -> Self {
         let [first_ns, second_ns] = [self.first_ns, self.second_ns].map(|ns| u64::from(Short::from(ns)));
         let later_ns = self.first_ns - first_ns + self.second_ns - second_ns;
@@ -128,7 +128,7 @@ impl Step {
         self.start_ns + self.first_ns + self.second_ns + self.third_ns
     }
 
-    /// When it was handed to the network, of a sent one.
+    /// For sends: when the step was handed to the network.
     pub const fn sent_ns(&self) -> u64 {
         self.start_ns + self.first_ns + self.second_ns
     }

@@ -1,4 +1,4 @@
-//! Two runs of which the difference is known.
+//! Pairs of runs whose difference is known.
 
 use analysis::report::{Comparison, Difference, Finding, Outcome};
 use analysis::{Filter, Observed, analyse, compare};
@@ -18,7 +18,7 @@ fn compared(a: &Job, b: &Job) -> Comparison {
     compare(&observe(a, &play(a)), &observe(b, &play(b)))
 }
 
-/// The median over the collectives of a size of the mean over ranks.
+/// The median over the collectives of one size of the mean over ranks.
 fn median(ranks: &[Vec<Operation>], bytes: u64, of: impl Fn(&Operation, u64) -> u64) -> f64 {
     let of_size = collectives(ranks).filter(|of_all| of_all[0].bytes == bytes);
     let mut means: Vec<f64> = of_size
@@ -57,12 +57,12 @@ fn one_size_class_is_slower_by_a_known_share() {
     }
     let slow = &found.groups[0];
     let transfer = slow.transfer.expect("a median");
-    // 4 steps; 100 ns between them and 1 µs before them stay as they are.
+    // 4 steps; the 100 ns between steps and the 1 µs before them do not change.
     let steps_ns = transfer.a_ns - 1_300.0;
     let [low, high] = transfer.interval_ns.expect("an interval");
     assert!((low..=high).contains(&(steps_ns * 0.1)), "{transfer:?}");
     assert!(is_near(slow.slower_by().expect("slower"), slow.median.unwrap().share.unwrap(), 1e-12));
-    // The other way round.
+    // In the other direction.
     assert_eq!(compare(&observe(&b, &of_b), &observe(&a, &of_a)).outcome, Outcome::Faster);
 }
 
@@ -96,7 +96,7 @@ fn what_does_not_compare_is_said() {
     assert_eq!((found.only_a.len(), found.only_b.len()), (3, 3));
     assert_eq!((found.only_a[0].ranks, found.only_b[0].ranks), (8, 4));
     assert!(found.basis.iter().any(|it| it.ends_with("8 ranks.")), "{:#?}", found.basis);
-    // Other clocks, other times.
+    // Different clocks cannot be compared.
     assert_eq!(compared(&job, &Job { timing: "event", ..Job::healthy(41) }).groups.len(), 0);
     let found = compared(&Job { timing: "enqueue", ..job.clone() }, &Job { timing: "enqueue", ..Job::healthy(41) });
     assert!(found.sentence.contains("enqueue does not time the operation itself"), "{}", found.sentence);

@@ -1,4 +1,4 @@
-//! Synthetic jobs of which the truth is known: every derived number, and the cause that the verdict names.
+//! Synthetic jobs with known properties: checks every derived number, and the cause that the verdict names.
 
 mod compare;
 
@@ -9,7 +9,7 @@ use analysis::{Filter, Trace, analyse};
 use otf2::Archive;
 use whole_plugin::synthetic::{self, BYTE_NS, Job, LATENCY_NS, Operation, Wrong, play};
 
-/// A job as it was, and what is derived of its archive.
+/// A synthetic job, and the report derived from its archive.
 struct Seen {
     ranks: Vec<Vec<Operation>>,
     report: Report,
@@ -25,7 +25,7 @@ fn see_filtered(job: &Job, filter: &Filter) -> Seen {
     Seen { ranks, report }
 }
 
-/// Does something with the archive of a job.
+/// Calls `use_it` with the archive of a job.
 fn with_archive<T>(job: &Job, ranks: &[Vec<Operation>], use_it: impl FnOnce(&Trace) -> T) -> T {
     let directory = tempfile::tempdir().expect("a directory");
     let anchor = synthetic::write(&directory.path().join("job"), job, ranks);
@@ -87,7 +87,7 @@ fn a_late_rank_is_named_with_its_beginning() {
     assert!((at(148)..=at(153)).contains(&since_ns), "{since_ns} is not near {}", at(150));
     let change = report.ranks[5].change.expect("half-way");
     assert!(is_near(change.after - change.before, late_ns as f64, 0.05), "{change:?}");
-    // By hand: what the others waited where rank 5 was the last.
+    // Computed by hand: how long the others waited where rank 5 was last.
     let caused = collectives(&ranks).map(|of_all| {
         let last_ns = of_all.iter().map(|it| it.start_ns).max().unwrap();
         let is_last = of_all[5].start_ns == last_ns;
@@ -98,7 +98,7 @@ fn a_late_rank_is_named_with_its_beginning() {
     assert!(report.ranks[5].p_value < 1e-20);
 }
 
-/// Of three pairs none stands out by itself, and on each channel one does.
+/// With three pairs, none stands out as a pair, but one stands out on each channel.
 #[test]
 fn a_slow_pair_of_three_ranks_is_one_cause() {
     let wrong = Wrong::SlowPair { from: 1, latency: 3.0, time: 3.0 };
@@ -119,7 +119,7 @@ fn a_slow_pair_has_its_latency_and_rate() {
     assert!(report.verdict.sentence.contains("from rank 3 to rank 4"), "{}", report.verdict.sentence);
     for pair in &report.pairs {
         let (latency, time) = if pair.key.from == Some(3) { (3.0, 2.0) } else { (1.0, 1.0) };
-        // Noise has one side: least times are near the truth, all points a mean noise above.
+        // Noise is one-sided: minimum times are near the truth, all points lie a mean noise above it.
         let least = pair.least.expect("steps");
         assert!(is_near(least.latency_ns.expect("sizes"), LATENCY_NS * latency, 0.02), "{least:?}");
         assert!(is_near(least.rate.expect("sizes"), 1e9 / (BYTE_NS * time), 0.02), "{least:?}");
@@ -154,7 +154,7 @@ fn nothing_is_claimed_below_the_clocks_error() {
     let report = known(Some(1_000));
     assert_eq!((report.causes.len(), report.causes[0].rank), (1, Some(5)));
     assert_eq!(report.clocks.uncertainty_ns, Some(2_000));
-    // The error of two clocks is more than how late it is.
+    // The error of two clocks exceeds the rank's lateness.
     let report = known(Some(60_000));
     assert_eq!(report.causes.len(), 0, "{}", report.verdict.sentence);
     let other_host = &report.ranks[0].budget;
@@ -170,7 +170,7 @@ fn what_cannot_be_compared_is_said() {
     let report = see(&Job { timing: "enqueue", ..Job::healthy(7) }).report;
     assert_eq!(report.verdict.finding, Finding::Unclear);
     assert!(report.verdict.sentence.contains("only the enqueueing of a rank is known"), "{}", report.verdict.sentence);
-    // A rank that was aborted half-way: what it lacks cannot be compared, the rest can.
+    // A rank that was aborted half-way: only collectives it took part in can be compared.
     let report = see(&Job { last_rank_has: Some(200), ..Job::healthy(8) }).report;
     assert_eq!((report.run.instances, report.run.comparable), (300, 200));
     let report = see(&Job { instances: 0, ..Job::healthy(10) }).report;

@@ -1,4 +1,4 @@
-//! What the archive admits of GPU work.
+//! Checks what the archive states about missing GPU work.
 
 use schema::Statements;
 
@@ -15,10 +15,10 @@ pub(super) fn check(said: &Statements, findings: &mut Findings) {
         (counts.unfinished, "were not known when recording ended:"),
         (counts.unmatched, "had no kernel in time:"),
     ];
-    // What was launched into a graph did not run.
+    // Launches into a graph that was being captured did not run.
     let launches = counts.launches.saturating_sub(counts.captured);
     let untimed = launches.saturating_sub(counts.launches_timed);
-    // A flight recording counts the launches from its beginning on, and keeps the times of the last ones.
+    // A flight recording counts launches from its start, but keeps only the times of the last ones.
     let missing = match said.flight_processes.get() {
         0 => untimed,
         _ => untimed.min(not_timed.iter().fold(0, |sum, (number, _)| sum.saturating_add(*number))),

@@ -1,4 +1,4 @@
-//! The archive's account of itself: what was seen is written, or there is a reason why not.
+//! Checks the archive's account of itself: what was seen is written, or a reason is stated.
 
 mod gpu;
 
@@ -76,7 +76,7 @@ fn sums(said: &Statements, findings: &mut Findings) {
     }
 }
 
-/// Losses against the totals, and against the number of events that began.
+/// Compares losses with the totals, and with the number of events that began.
 fn losses(said: &Statements, findings: &mut Findings) {
     let counts = &said.counts;
     for (what, total, sum) in [
@@ -94,10 +94,10 @@ fn losses(said: &Statements, findings: &mut Findings) {
     let Some(started) = said.started.0 else {
         return;
     };
-    // Empty turns of the proxy are seen and not numbered.
+    // Idle iterations of the proxy are counted as seen, but have no event number.
     let seen = counts.kinds.sum(|kind| kind.seen).saturating_sub(counts.controls_counted_only);
     let lost = counts.kinds.sum(|kind| kind.lost);
-    // A flight recording keeps its end only.
+    // A flight recording keeps only its end.
     let removed = counts.removed;
     let known = seen.saturating_add(lost).saturating_add(removed);
     let missing_for_a_reason = said.problems.number.get() > 0 && known < started;
@@ -141,7 +141,7 @@ fn clocks(said: &Statements, findings: &mut Findings) {
     }
 }
 
-/// Ranks that do not call the same collectives: the program's mistake, or its end.
+/// Ranks that do not call the same collectives: an error of the program, or the end of its run.
 fn matching(said: &Statements, findings: &mut Findings) {
     let rules = [Rule::SameFunction, Rule::SameCount, Rule::SameDatatype, Rule::SameRoot, Rule::SameOrder];
     let mismatches = said.mismatches().map(|(kind, listed)| (format!("mismatches of {kind}"), listed));

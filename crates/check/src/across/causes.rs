@@ -1,8 +1,8 @@
 //! Between hosts: no message is received before it was sent, and no rank leaves a collective that not all have entered.
 //!
-//! Processes of a host share a clock, so only operations of several hosts show whether clocks are wrong. Operations
-//! whose times were measured are compared; unknown times break no rule. Messages are compared in the order of time: if
-//! each is received after it was sent, the k-th is received after the k-th is sent.
+//! Processes of a host share a clock, so only operations across hosts reveal wrong clocks. Only measured times are
+//! compared; unknown times break no rule. Messages are compared in time order: if each is received after it was sent,
+//! then the k-th receive follows the k-th send.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ use analysis::units::plural;
 pub(super) struct Causes<'a> {
     trace: &'a Trace,
     hosts: BTreeMap<LocationRef, SystemTreeNodeRef>,
-    /// How far times of two hosts may be off, as the archive states.
+    /// The stated maximum error between the times of two hosts.
     uncertainty_ns: u64,
     /// Whether the archive states that its clocks are wrong somewhere.
     is_admitted: bool,
-    /// When the collective under way began; 0 where that is not known.
+    /// Start of the collective in progress; 0 if unknown.
     began: u64,
-    /// Receives that are measured if the operation around them ends with them.
+    /// Receives that count as measured if their enclosing operation ends with them.
     received: Vec<(Pair, u64)>,
     collectives: BTreeMap<CommRef, Vec<Passage>>,
     counts: BTreeMap<(LocationRef, CommRef), usize>,
@@ -33,12 +33,12 @@ pub(super) struct Causes<'a> {
 
 type Pair = (CommRef, u32, u32);
 
-/// When a collective was entered by all, and when it was first left on another host.
+/// When all had entered a collective, and when it was first left on another host.
 #[derive(Clone, Copy, Default)]
 struct Passage {
-    /// The last to enter on any host, and the last on another host than that.
+    /// The last entry on any host, and the last entry on a different host.
     entered: [Option<(u64, SystemTreeNodeRef)>; 2],
-    /// The first to leave on any host, and the first on another host than that.
+    /// The first exit on any host, and the first exit on a different host.
     left: [Option<(u64, SystemTreeNodeRef)>; 2],
 }
 
@@ -52,7 +52,7 @@ pub(super) fn gpu_residual_ns(said: &Statements) -> u64 {
     said.gpu_clocks().map(|(_, residual_ns)| residual_ns).max().unwrap_or(0)
 }
 
-/// When an operation began that was just entered; `None` where that was not measured.
+/// When an operation that was just entered began; `None` if its start was not measured.
 fn begin(entered: &Instance<'_>) -> Option<u64> {
     match entered.fields.timing? {
         Timing::KernelChannel | Timing::KernelChannelHost | Timing::Proxy => {
@@ -63,7 +63,7 @@ fn begin(entered: &Instance<'_>) -> Option<u64> {
 }
 
 impl<'a> Causes<'a> {
-    /// `None` for an archive of one host, and where missing records make the order meaningless.
+    /// `None` for an archive of one host, and if missing records make the order meaningless.
     pub(super) fn of(trace: &'a Trace) -> Option<Self> {
         let said = &trace.said;
         let locations = trace.definitions.locations.iter();
@@ -76,7 +76,7 @@ impl<'a> Causes<'a> {
         Some(Self {
             trace,
             hosts,
-            // Each of two clocks, and each of two GPUs' clocks.
+            // The errors of two clocks, and of two GPUs' clocks.
             uncertainty_ns: said.alignment_uncertainty_ns.get().saturating_add(gpu_residual_ns(said)).saturating_mul(2),
             is_admitted: said.alignment_violations.get() > 0 || said.alignment_groups.get() > 1,
             began: 0,
@@ -97,7 +97,7 @@ impl<'a> Causes<'a> {
         if let Step::Left(left) = step {
             self.settle(begin(left).is_some());
         }
-        // When the operation around began, if that is what happens just now.
+        // When the enclosing operation began, if it begins with this event.
         let began = || begin(around.filter(|around| around.start == event.time)?);
         match &event.kind {
             EventKind::MpiCollectiveBegin => self.began = began().unwrap_or(0),
@@ -120,7 +120,7 @@ impl<'a> Causes<'a> {
         }
     }
 
-    /// What was received belongs to the operation that was just left, or to one that is shown elsewhere.
+    /// Settles receives, which belong to the operation that was just left, or to one that is shown elsewhere.
     pub(super) fn settle(&mut self, is_measured: bool) {
         for (pair, time) in self.received.drain(..) {
             self.messages.entry(pair).or_default().received.push(if is_measured { time } else { u64::MAX });
@@ -157,7 +157,7 @@ impl<'a> Causes<'a> {
             _ => (true, true),
         };
         let began = std::mem::take(&mut self.began);
-        // Without a measured begin there is no measured end.
+        // Without a measured start there is no measured end.
         if began == 0 {
             return;
         }
@@ -175,7 +175,7 @@ impl<'a> Causes<'a> {
             if self.is_admitted { Rule::ClocksAdmitted } else { rule }
         };
         for (comm, passages) in &self.collectives {
-            // Counted from 1, as everywhere for people.
+            // Counted from 1, as in all output for people.
             for (at, passage) in (1..).zip(passages) {
                 if let Some(early) = passage.early().filter(|early| *early > self.uncertainty_ns) {
                     let comm = self.trace.comm_name(*comm);
@@ -204,7 +204,7 @@ impl<'a> Causes<'a> {
     }
 }
 
-/// Keeps the two best of different hosts, the best first.
+/// Keeps the best values of two different hosts, the best first.
 fn keep(
     best: &mut [Option<(u64, SystemTreeNodeRef)>; 2],
     new: (u64, SystemTreeNodeRef),

@@ -13,11 +13,11 @@ use crate::rules::Rule;
 #[derive(Default)]
 pub(super) struct Collectives {
     sequences: BTreeMap<CommRef, Sequences<Part>>,
-    /// After a first difference of operations everything differs.
+    /// After the first different operation, everything differs.
     lost: BTreeSet<(CommRef, u32)>,
 }
 
-/// What must fit together between the ranks of a collective.
+/// The properties of a collective that its ranks must agree on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Part {
     op: CollectiveOp,
@@ -46,8 +46,8 @@ impl Collectives {
             self.lost.insert((comm, rank));
         }
         let name = trace.comm_name(comm);
-        // Where something is missing in the middle, places in the order mean nothing. What the archive states is the
-        // program's mistake, not the archive's.
+        // If records are missing in the middle, positions are meaningless. A difference that the archive states is an
+        // error of the program, not of the archive.
         let is_admitted = trace.said.has_gaps() || is_stated(trace, &name);
         // Counted from 1, as in the archive's list of mismatches and in `hang`.
         let (at, other) = (other.place + 1, other.rank);
@@ -55,7 +55,7 @@ impl Collectives {
         findings.general(rule_unless(is_admitted, rule), message);
     }
 
-    /// No more events: the members of each communicator have equally many.
+    /// Called at the end: the members of each communicator must have equally many collectives.
     pub(super) fn end(&self, trace: &Trace, unreadable: &BTreeSet<LocationRef>, findings: &mut Findings) {
         for (comm, sequence) in &self.sequences {
             let Some((longest, most)) = sequence.longest() else {
@@ -74,7 +74,7 @@ impl Collectives {
         }
     }
 
-    /// Members without events, and whether the archive counts them.
+    /// Checks whether the archive counts its members without events.
     pub(super) fn check_members(&self, trace: &Trace, findings: &mut Findings) {
         let is_recorded = |location| trace.location_kind(location) != Some(LocationKind::NotRecorded);
         let (mut missing, mut unmatched) = (0_u64, 0_u64);
@@ -111,7 +111,7 @@ impl Collectives {
     }
 }
 
-/// How the parts of two ranks in one collective differ, where they must not.
+/// How the parts of two ranks in one collective differ, if they must not.
 fn difference(a: &Part, b: &Part, rank_a: u32, rank_b: u32) -> Option<(Rule, String)> {
     if a.op != b.op {
         return Some((Rule::CollectiveOrder, format!("do different operations, {:?} and {:?}", a.op, b.op)));
@@ -129,7 +129,7 @@ fn difference(a: &Part, b: &Part, rank_a: u32, rank_b: u32) -> Option<(Rule, Str
         | CollectiveOp::Alltoallv
         | CollectiveOp::Alltoallw
         | CollectiveOp::ReduceScatter => true,
-        // The root is special on one side.
+        // One of the root's sizes differs from the others.
         CollectiveOp::Bcast | CollectiveOp::Scatter => {
             same_received && (same_sent || is_root(rank_a) != is_root(rank_b))
         }

@@ -1,4 +1,4 @@
-//! GPU work: within the operations that were timed by it, with its launches, on locations of the right GPU.
+//! GPU work: within the operations that it timed, with its launches, on locations of the right GPU.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +13,17 @@ use crate::rules::Rule;
 struct Operation {
     start: u64,
     end: u64,
-    /// `None` where communicators are threads.
+    /// `None` if communicators are threads.
     gpu: Option<LocationGroupRef>,
     timing: Option<Timing>,
 }
 
-/// The work of GPUs, process by process: threads and communicators come before channels and streams.
+/// The work of GPUs, process by process: threads and communicators precede channels and streams.
 pub(super) struct GpuWork<'a> {
     trace: &'a Trace,
     operations: BTreeMap<u64, Operation>,
     launches: BTreeSet<u64>,
-    /// The largest residual of GPU clocks; `None` where the archive states nothing about them.
+    /// The largest residual of GPU clocks; `None` if the archive states nothing about them.
     residual_ns: Option<u64>,
     channels: u64,
     kernels: u64,
@@ -61,7 +61,7 @@ impl<'a> GpuWork<'a> {
                 let operation = Operation { start: instance.start, end: instance.end, gpu: self.gpu(location), timing };
                 self.operations.insert(id, operation);
             }
-            // A channel whose GPU times make no sense is shown by the host's.
+            // A channel with implausible GPU times is shown with the host's times instead.
             (Some(Shows::Work(Kind::KernelCh)), _) if instance.fields.is_suspicious != Some(true) => {
                 self.channel(location, instance, findings);
             }
@@ -107,7 +107,7 @@ impl<'a> GpuWork<'a> {
             self.copies += 1;
         } else {
             self.kernels += 1;
-            // Copies need no launch: collectives are copied without kernels.
+            // Copies need no launch: some collectives are copied without kernels.
             let is_known = external == 0 || self.launches.contains(&external);
             self.without_launch += u64::from(!is_known);
         }
@@ -132,7 +132,7 @@ impl<'a> GpuWork<'a> {
         }
     }
 
-    /// Compares with the archive's counts. What could not be read cannot be counted.
+    /// Compares with the archive's counts. Unreadable locations cannot be counted.
     pub(super) fn end(&self, is_all_read: bool, findings: &mut Findings) {
         if self.channels > 0 && self.residual_ns.is_none() {
             let message =

@@ -1,4 +1,4 @@
-//! Every message that is sent is received. What matches is forgotten.
+//! Every message that is sent is received. Matched messages are forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub(super) struct Messages {
 struct Pair {
     sent: u64,
     received: u64,
-    /// By size: how many more were sent than received. Receives are recorded in the order of their ends.
+    /// By size: the excess of sends over receives. Receives are recorded in the order of their ends.
     open: BTreeMap<u64, i64>,
 }
 

@@ -1,4 +1,4 @@
-//! Checks that need several locations: one pass over all of them, in which each checker keeps what is still open.
+//! Checks that need several locations: one pass over all of them, in which each checker keeps its open state.
 
 mod causes;
 mod collectives;
@@ -66,7 +66,7 @@ impl<'a> Across<'a> {
 
     pub(super) fn event(&mut self, location: LocationRef, event: &Event, findings: &mut Findings) {
         self.clock_offsets.event(event.time);
-        // A location that is no member was found when its own events were checked.
+        // A location that is not a member was reported when its own events were checked.
         let rank = |comm| self.trace.rank(location, comm);
         match &event.kind {
             EventKind::MpiCollectiveEnd(collective) | EventKind::NonBlockingCollectiveComplete { collective, .. } => {
@@ -100,7 +100,7 @@ impl<'a> Across<'a> {
         let (trace, unreadable) = (self.trace, &self.unreadable);
         self.collectives.end(trace, unreadable, findings);
         self.messages.end(trace, unreadable, findings);
-        // What could not be read cannot be counted.
+        // Unreadable locations cannot be counted.
         if unreadable.is_empty() {
             self.collectives.check_members(trace, findings);
         }

@@ -10,11 +10,11 @@ use crate::findings::Findings;
 use crate::rules::Rule;
 
 pub(super) struct Written {
-    /// Kinds that are counted by what threads did.
+    /// Kinds that are counted by their events on threads.
     by_calls: BTreeSet<Kind>,
     counts: BTreeMap<Kind, u64>,
     unfinished: u64,
-    /// The parts of one event follow each other on its location.
+    /// By kind, the last event: the parts of an event follow each other on its location.
     pub(super) last: BTreeMap<Kind, u64>,
 }
 
@@ -36,7 +36,7 @@ impl Written {
             }
             Step::Inside => return,
         };
-        // What shows no event, such as a call put together from others, has no id.
+        // Regions without an event, such as a call assembled from others, have no id.
         let (Some(shows), Some(id)) = (entered.shows, entered.fields.event) else {
             return;
         };

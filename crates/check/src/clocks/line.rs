@@ -1,14 +1,14 @@
-//! A clock as its clock offsets define it: a line between each two of them.
+//! A clock defined by its clock offsets: linear between each two of them.
 
 use otf2::ClockOffset;
 
-/// The largest correction of a drift: at worst two quartzes are off by 100 ppm each, and NTP slews each clock by up to
-/// 500 ppm. A little more, since the corrected clock counts it.
+/// The largest correction of a drift: at worst, two quartzes are off by 100 ppm each, and NTP slews each clock by up to
+/// 500 ppm. Slightly more, because the drift is measured on the corrected clock.
 pub(super) const MOST_PPM: u64 = 1250;
 /// Offsets and their times are whole ticks.
 const ROUNDING: u64 = 2;
 
-/// Every two offsets with a line between them.
+/// Each pair of adjacent offsets, which are joined by a line.
 pub(super) fn pieces(clock: &[ClockOffset]) -> impl Iterator<Item = (&ClockOffset, &ClockOffset)> {
     clock.iter().zip(clock.iter().skip(1))
 }
@@ -23,7 +23,7 @@ pub(super) fn is_too_fast(from: &ClockOffset, to: &ClockOffset) -> bool {
     drift.unsigned_abs() > most + u128::from(ROUNDING)
 }
 
-/// Whether two lists of offsets are one clock: the same corrections, or one constant.
+/// Whether two lists of offsets are one clock: the same corrections, or the same constant.
 pub(super) fn is_same(a: &[ClockOffset], b: &[ClockOffset]) -> bool {
     a == b || matches!((constant(a), constant(b)), (Some(a), Some(b)) if a == b)
 }

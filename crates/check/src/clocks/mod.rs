@@ -1,4 +1,4 @@
-//! Clock offsets: what readers add to the times of a location's event file.
+//! Clock offsets: the values that readers add to the times of a location's event file.
 //!
 //! Each offset applies at one timestamp. Between two timestamps readers interpolate, after the last one the line
 //! continues, and before the first libotf2 adds nothing. The resulting clock must run forward, span the events, and be
@@ -19,17 +19,17 @@ use crate::rules::Rule;
 use line::{MOST_PPM, corrected, is_same, is_too_fast, pieces};
 use statements::Clocks;
 
-/// The clock offsets of a location. Their times increase, libotf2 reads no others.
+/// The clock offsets of a location. Their times increase: libotf2 reads no others.
 type Clock = Rc<[ClockOffset]>;
 
 pub(super) struct ClockOffsets<'a> {
     trace: &'a Trace,
-    /// Whether processes, hosts and statements are judged. Not in a merged archive: merging keeps them as they were.
+    /// Whether processes, hosts and statements are checked; not in a merged archive, which keeps them unchanged.
     is_ours: bool,
-    /// The file read last, which the locations of a process share. `None` for a clock that was found wrong.
+    /// The file read last, which the locations of a process share. `None` for a clock with a fault.
     file: Option<((u64, u64), Option<Clock>)>,
     current: Option<Current>,
-    /// The clock of each process, by the first of its locations that has events.
+    /// The clock of each process, from the first of its locations that has events.
     processes: BTreeMap<LocationGroupRef, (LocationRef, Clock)>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> ClockOffsets<'a> {
         }
     }
 
-    /// The clock of a location, if it is sound. A file that cannot be read is found with its events.
+    /// The clock of a location, if it is sound. An unreadable file is reported with its events.
     fn read(&mut self, location: LocationRef, findings: &mut Findings) -> Option<Clock> {
         let metadata = self.trace.archive.definition_file(location).metadata().ok()?;
         let identity = (metadata.dev(), metadata.ino());

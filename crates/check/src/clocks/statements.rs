@@ -1,7 +1,7 @@
-//! The archive's statements on the clocks of its processes and hosts, against their clock offsets.
+//! Compares the archive's statements on the clocks of its processes and hosts with their clock offsets.
 //!
-//! A process's clock is CLOCK_MONOTONIC. Its offsets bring it onto CLOCK_REALTIME of its host, as the first process of
-//! that boot read both, and then onto the clock of the reference host, by the stated correction.
+//! A process's clock is CLOCK_MONOTONIC. Its offsets convert it to CLOCK_REALTIME of its host, as the first process of
+//! that boot read both, and then to the clock of the reference host, by the stated correction.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ struct Process<'a> {
     name: &'a str,
     boot: Boot<'a>,
     said: Statement<'a>,
-    /// CLOCK_MONOTONIC when its clocks were read first, and by how much CLOCK_REALTIME was ahead.
+    /// CLOCK_MONOTONIC when the clocks were first read, and how far CLOCK_REALTIME was ahead.
     read: Option<(u64, i128)>,
 }
 
@@ -83,7 +83,7 @@ fn processes(trace: &Trace) -> Vec<Process<'_>> {
     trace.processes().filter_map(process).collect()
 }
 
-/// How far the wall clock of a boot is ahead of CLOCK_MONOTONIC, by the first readings. Empty if unknown.
+/// How far a boot's wall clock is ahead of CLOCK_MONOTONIC, by the first readings. Empty if unknown.
 fn wall_clock(of_boot: &[&Process<'_>]) -> Vec<i128> {
     let read: Option<Vec<(u64, i128)>> = of_boot.iter().map(|process| process.read).collect();
     let read = read.unwrap_or_default();
@@ -136,7 +136,7 @@ impl Process<'_> {
     }
 }
 
-/// The stated mean drift is among the drifts of the pieces.
+/// Checks that the stated mean drift lies within the drifts of the pieces.
 fn drift(clock: &[ClockOffset], stated_ppb: i64) -> Option<String> {
     let is_long = |(from, to): &(&ClockOffset, &ClockOffset)| to.time.abs_diff(from.time) >= SHORT_NS;
     let has_long = pieces(clock).any(|piece| is_long(&piece));
@@ -155,11 +155,11 @@ fn drift(clock: &[ClockOffset], stated_ppb: i64) -> Option<String> {
 }
 
 impl Statement<'_> {
-    /// The standard deviations of offsets fit the stated uncertainty, which also has that of the process's own clock.
+    /// Checks standard deviations of offsets against the stated uncertainty, which includes the process's own clock.
     #[expect(clippy::cast_precision_loss, reason = "an uncertainty does not need 64 bits of its ns")]
     fn deviation(&self, clock: &[ClockOffset]) -> Option<String> {
         let most = clock.iter().map(|offset| offset.standard_deviation).fold(0.0_f64, f64::max) * 3.0_f64.sqrt();
-        // Nothing is stated where the length of a tick is not known.
+        // Nothing is stated if the length of a tick is unknown.
         if let Some(stated) = self.uncertainty_ns.filter(|stated| most > *stated as f64 + 1.0) {
             return Some(format!(
                 "an uncertainty of {stated} ns is stated, its clock offsets have one of {most:.0} ns"
@@ -170,7 +170,7 @@ impl Statement<'_> {
     }
 }
 
-/// The statements on all clocks are sums of the statements on each.
+/// Checks that the statements on all clocks are sums of the statements on each.
 fn sums(trace: &Trace, boots: &BTreeMap<&Boot<'_>, Vec<&Process<'_>>>, findings: &mut Findings) {
     let said = &trace.said;
     let mut hosts: Vec<&Statement<'_>> = Vec::new();
@@ -180,7 +180,7 @@ fn sums(trace: &Trace, boots: &BTreeMap<&Boot<'_>, Vec<&Process<'_>>>, findings:
         for other in of_boot.iter().filter(|process| process.said.relation.is_some()) {
             uncertainty_ns = uncertainty_ns.max(other.said.uncertainty_ns.unwrap_or(0));
             let first = first.get_or_insert(other);
-            // Each has the uncertainty of its own ticks.
+            // Each process has the uncertainty of its own ticks.
             if (Statement { uncertainty_ns: first.said.uncertainty_ns, ..other.said }) != first.said {
                 let message = format!("{} and {} share a clock, but not what is said of it", first.name, other.name);
                 findings.general(Rule::ClockSums, message);
@@ -194,13 +194,13 @@ fn sums(trace: &Trace, boots: &BTreeMap<&Boot<'_>, Vec<&Process<'_>>>, findings:
     let sums = [
         ("HOSTS", said.hosts.number.0, hosts.len() as u64),
         ("UNCORRECTED", said.alignment_uncorrected.0, uncorrected.count() as u64),
-        // Each is one of two hosts.
+        // Two hosts count each violation once.
         ("VIOLATIONS", said.alignment_violations.0, violations.fold(0, u64::saturating_add) / 2),
         ("WORST_VIOLATION_NS", said.alignment_worst_violation_ns.0, worst.unwrap_or(0)),
         ("UNCERTAINTY_NS", said.alignment_uncertainty_ns.0, uncertainty_ns),
     ];
     for (name, stated, found) in sums {
-        // Hosts of several groups have no uncertainty together.
+        // Hosts of several groups have no common uncertainty.
         let stated = match (name, stated) {
             ("UNCERTAINTY_NS", None) => continue,
             (_, stated) => stated.unwrap_or(0),

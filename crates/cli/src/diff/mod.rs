@@ -1,4 +1,4 @@
-//! `nccl-otf2 diff`: two runs of a program, and whether what differs is more than chance.
+//! `nccl-otf2 diff`: compares two runs of a program, and tells differences from chance.
 //!
 //! ```text
 //!  analysis::analyse ─► Observed of A and of B ─► Comparison ─► tables

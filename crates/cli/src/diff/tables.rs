@@ -1,4 +1,4 @@
-//! A comparison as tables.
+//! Shows a comparison as tables.
 
 use analysis::report::{Comparison, Difference, Group, Kind, Outcome};
 

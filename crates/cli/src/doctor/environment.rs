@@ -1,4 +1,4 @@
-//! The environment that a job would begin in.
+//! The environment that a job started here would have.
 
 use std::env;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ impl Environment {
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// How many processes of the job record on this host, where the launcher says so.
+    /// Number of recording processes of the job on this host, if the launcher tells; else 1.
     pub(super) fn processes(&self) -> u64 {
         self.job.local_size.map_or(1, u64::from).max(1)
     }

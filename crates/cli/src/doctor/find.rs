@@ -1,4 +1,4 @@
-//! The NCCL libraries that a job could use here.
+//! Finds the NCCL libraries that a job could use here.
 
 use std::env;
 use std::fs;
@@ -95,7 +95,7 @@ fn python_on_path() -> Option<PathBuf> {
     named("python").or_else(|| named("python3"))
 }
 
-/// What an interpreter has, by the usual layout: it is not run.
+/// Finds the libraries of a Python interpreter by the usual directory layout, without running it.
 fn of_python(here: &Environment, python: &Path, all: &mut Vec<Found>, findings: &mut Findings) {
     let by = format!("beside {}", python.display());
     if fs::read(python).is_ok_and(|text| text.starts_with(b"#!")) {
@@ -106,7 +106,7 @@ fn of_python(here: &Environment, python: &Path, all: &mut Vec<Found>, findings: 
     let real = python.canonicalize().unwrap_or_else(|_| python.to_owned());
     for prefix in [python, &real].into_iter().filter_map(|python| python.parent()?.parent()) {
         in_prefix(prefix, &by, all, findings);
-        // A virtual environment has what its interpreter was installed with only if it says so.
+        // A virtual environment sees its interpreter's packages only if it says so.
         let settings = fs::read_to_string(prefix.join("pyvenv.cfg"));
         if settings.is_ok_and(|settings| !settings.contains("include-system-site-packages = true")) {
             return;
@@ -117,7 +117,7 @@ fn of_python(here: &Environment, python: &Path, all: &mut Vec<Found>, findings: 
     }
 }
 
-/// A directory with the libraries, an installation of NCCL or Conda, or a Python environment.
+/// Looks in a directory of libraries, an installation of NCCL or Conda, or a Python environment.
 fn in_prefix(prefix: &Path, by: &str, all: &mut Vec<Found>, findings: &mut Findings) {
     for folder in ["", "lib", "lib64"] {
         for name in NAMES {

@@ -1,4 +1,4 @@
-//! The driver, CUPTI, and the tools that share them.
+//! Checks the driver, CUPTI, and the tools that compete for them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

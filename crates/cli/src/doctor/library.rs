@@ -1,4 +1,4 @@
-//! What a library file says about itself. Nothing is loaded or run.
+//! Reads what a library file states about itself. Nothing is loaded or run.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use object::{Architecture, Endianness, Object as _, ObjectSection as _, ObjectSy
 
 pub(super) const OURS: &str = "nccl-profiler-otf2";
 
-/// Profiler plugins, by the name of a variable that each reads.
+/// Profiler plugins, recognised by the name of a variable that each reads.
 const PROFILERS: [(&str, &str); 6] = [
     ("NCCL_OTF2_DIR", OURS),
     ("NCCL_INSPECTOR_ENABLE", "NVIDIA's inspector"),
@@ -23,16 +23,16 @@ const PROFILERS: [(&str, &str); 6] = [
 #[derive(Clone, Debug)]
 pub(super) struct Nccl {
     pub(super) is_rccl: bool,
-    /// As `ncclGetVersion` gives it: 22809 is 2.28.9.
+    /// The version as `ncclGetVersion` returns it: 22809 is 2.28.9.
     pub(super) number: u32,
     pub(super) release: String,
     pub(super) cuda: Option<String>,
-    /// The highest version of the profiler interface that it asks for; 0 for none.
+    /// The highest version of the profiler interface that it looks up; 0 for none.
     pub(super) table: u8,
 }
 
 impl Nccl {
-    /// The table of the plugin that it calls; `None` where it has no profiler plugins.
+    /// The plugin table that this NCCL calls; `None` if it has no profiler plugins.
     pub(super) fn called(&self) -> Option<Table> {
         Table::of_number(self.table.min(Table::NEWEST.number()))
     }
@@ -86,7 +86,7 @@ fn needed<'data, R: object::ReadRef<'data>>(file: &ElfFile64<'data, Endianness, 
     Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
-/// NCCL's line of `NCCL_DEBUG=VERSION`: `NCCL version 2.28.9+cuda12.9`; RCCL's has a colon before the number.
+/// Finds the line that `NCCL_DEBUG=VERSION` prints: `NCCL version 2.28.9+cuda12.9`; RCCL's has a colon after "version".
 fn nccl(texts: &[u8]) -> Option<Nccl> {
     let versions = |name: &[u8]| memmem::find_iter(texts, name).find_map(|at| version(texts.get(at + name.len()..)?));
     let (is_rccl, (numbers, rest)) = match versions(b"RCCL version ") {

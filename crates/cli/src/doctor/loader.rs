@@ -1,12 +1,12 @@
-//! Where the dynamic loader finds a library, without loading it.
+//! Predicts where the dynamic loader finds a library, without loading it.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// The loader's own directories, for what is not in its cache.
+/// The loader's built-in directories, for libraries that are not in its cache.
 const DEFAULTS: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
-/// The loader's paths, as a process that is started now would have them.
+/// The loader's search paths for a process started now.
 #[derive(Debug, Default)]
 pub(super) struct Loader {
     searched: Vec<PathBuf>,
@@ -24,7 +24,7 @@ impl Loader {
         !self.cache.is_empty()
     }
 
-    /// The files of this name and where they were found, in the loader's order. A name with a `/` is a path.
+    /// The files with this name and where they were found, in the loader's order. A name with a `/` is a path.
     pub(super) fn all(&self, name: &str) -> Vec<(PathBuf, &'static str)> {
         if name.contains('/') {
             return Path::new(name).is_file().then(|| (name.into(), "its path")).into_iter().collect();
@@ -48,8 +48,8 @@ impl Loader {
     }
 }
 
-/// The entries of the loader's cache: after the header of 48 bytes, for each 24 bytes with the places of its name and
-/// of its path (`glibc/sysdeps/generic/dl-cache.h`). An older format may lie in front of it.
+/// The entries of the loader's cache: a 48-byte header, then 24 bytes per entry with the offsets of its name and its
+/// path (`glibc/sysdeps/generic/dl-cache.h`). A cache in an older format may precede it.
 fn entries(bytes: &[u8]) -> Option<Vec<(String, PathBuf)>> {
     let table = bytes.get(memchr::memmem::find(bytes, b"glibc-ld.so.cache1.1")?..)?;
     let word = |at: usize| Some(u32::from_le_bytes(table.get(at..at + 4)?.try_into().ok()?) as usize);

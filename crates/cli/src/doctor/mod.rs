@@ -1,4 +1,4 @@
-//! `nccl-otf2 doctor`: what a recording would be like here, found out before a job is run. Nothing is loaded or run:
+//! `nccl-otf2 doctor`: predicts, before a job is run, what a recording would be like here. Nothing is loaded or run:
 //! libraries are read as files.
 
 mod environment;

@@ -1,4 +1,4 @@
-//! What a recording with an NCCL library would be like.
+//! Predicts what a recording with an NCCL library would be like.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What was found, for programs (`docs/REFERENCE.md` §9) and for people.
+//! The findings, for programs (`docs/REFERENCE.md` §9) and for people.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ pub(super) enum Level {
     Note,
     /// Something may be missing, slow or wrong.
     Warning,
-    /// Nothing is recorded, or not what was asked for.
+    /// Nothing is recorded, or not what was requested.
     Problem,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Finding {
     pub(super) advice: Option<String>,
 }
 
-/// All findings; the same sentence is there once.
+/// All findings; equal sentences appear once.
 #[derive(Debug, Default)]
 pub(super) struct Findings(Vec<Finding>);
 
@@ -63,7 +63,7 @@ impl Findings {
         self.add(Level::Problem, topic, text, advice);
     }
 
-    /// The report: the worst first, else in the order of looking.
+    /// Builds the report: worst findings first, otherwise in the order in which they were found.
     pub(super) fn report(mut self, nccl: Vec<NcclRow>, ready: String) -> Report {
         self.0.sort_by_key(|finding| std::cmp::Reverse(finding.level));
         let count = |level: Level| self.0.iter().filter(|finding| finding.level == level).count();
@@ -89,7 +89,7 @@ pub(super) struct NcclRow {
     pub(super) cuda: Option<String>,
     /// The version of the profiler table that it would call; 0 for none.
     pub(super) table: u8,
-    /// The names by which it would look for a profiler plugin, in this order.
+    /// The names under which it would look for a profiler plugin, in this order.
     pub(super) plugin_names: Vec<String>,
     pub(super) plugin: Option<String>,
     pub(super) profiler: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! NCCL's one place for a profiler plugin: by which names a release looks for it, and what it would find.
+//! NCCL's single slot for a profiler plugin: the names a release looks for, and the file it would find.
 
 use nccl_events::Table;
 
@@ -10,14 +10,14 @@ const VARIABLE: &str = "NCCL_PROFILER_PLUGIN";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Search {
-    /// It loads the first of these names that the loader finds.
+    /// NCCL loads the first of these names that the loader finds.
     Names(Vec<String>),
     Nothing,
-    /// It takes the program itself for the plugin.
+    /// NCCL takes the program itself for the plugin.
     Program,
 }
 
-/// How a release looks for its plugin with this value of `NCCL_PROFILER_PLUGIN`.
+/// How a release looks for its plugin, given this value of `NCCL_PROFILER_PLUGIN`.
 pub(super) fn search(release: u32, value: Option<&str>) -> Search {
     let Some(value) = value else {
         return Search::Names(vec!["libnccl-profiler.so".to_owned()]);
@@ -27,7 +27,7 @@ pub(super) fn search(release: u32, value: Option<&str>) -> Search {
     if release >= 22_803 && value.eq_ignore_ascii_case("none") {
         return Search::Nothing;
     }
-    // NCCL compares as many letters as the value has.
+    // NCCL compares only as many letters as the value has.
     if begins("STATIC_PLUGIN") {
         return Search::Program;
     }
@@ -35,14 +35,14 @@ pub(super) fn search(release: u32, value: Option<&str>) -> Search {
     let is_file = value.contains('/') || value.starts_with("lib") && value.ends_with(".so");
     Search::Names(match release {
         ..22_600 => vec![value.to_owned()],
-        // Its search of a path never succeeds.
+        // This release's search by path never succeeds.
         22_703 if value.contains('/') => Vec::new(),
         22_803.. if is_file => vec![value.to_owned()],
         _ => vec![value.to_owned(), long],
     })
 }
 
-/// Looks up which plugin this NCCL would load, and notes it in the row of NCCL.
+/// Determines which plugin this NCCL would load, and records it in the NCCL's row.
 pub(super) fn slot(here: &Environment, nccl: &Library, number: u32, row: &mut NcclRow, findings: &mut Findings) {
     let release = row.release.as_str();
     let value = here.variable(VARIABLE);
@@ -135,7 +135,7 @@ pub(super) fn installed(here: &Environment, findings: &mut Findings) {
     }
 }
 
-/// Looks at the plugins that are to be behind this one (`NCCL_OTF2_CHAIN`).
+/// Examines the plugins that this one is to call (`NCCL_OTF2_CHAIN`).
 pub(super) fn chained(here: &Environment, findings: &mut Findings) {
     for name in &here.config.chain {
         let names = [format!("libnccl-profiler-{name}.so"), name.clone()];

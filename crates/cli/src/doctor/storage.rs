@@ -14,13 +14,13 @@ use super::report::Findings;
 use crate::place::ANCHOR;
 use crate::units;
 
-/// Below this `/dev/shm` has Docker's default size, or is nearly full.
+/// If `/dev/shm` is smaller than this, it has Docker's default size or is nearly full.
 pub(super) const SMALL_SHM: u64 = 256 << 20;
-/// What a process writes at a time.
+/// The amount a process writes at a time.
 const SEGMENT: usize = 1 << 20;
 const SLOW: Duration = Duration::from_millis(500);
 
-/// File systems by `statfs`, and whether other hosts or a server serve them.
+/// File systems by `statfs` magic number, and whether a server or other hosts provide them.
 #[rustfmt::skip]
 const KINDS: [(u32, &str, bool); 14] = [
     (0x6969, "NFS", true), (0x0bd0_0bd0, "Lustre", true), (0x4750_4653, "GPFS", true), (0x1983_0326, "BeeGFS", true),
@@ -41,7 +41,7 @@ fn kind(path: &Path) -> (&'static str, bool) {
     known.map_or(("another file system", false), |(_, name, is_remote)| (name, *is_remote))
 }
 
-/// Looks at the directories of the recording. What will be recorded into: the output directory.
+/// Examines the directories of the recording. Returns the output directory that would be used.
 pub(super) fn directories(here: &Environment, findings: &mut Findings) -> PathBuf {
     let values = PathValues {
         host: here.host.clone(),
@@ -72,7 +72,7 @@ fn directory(here: &Environment, path: &Path, variable: &str, has_journals: bool
         findings.problem("directory", reason, "");
         return;
     }
-    // What is missing is made when recording begins.
+    // A missing directory is created when recording begins.
     let there = path.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     let shown = path.display();
     let elsewhere = format!("{variable} names another place");
@@ -109,7 +109,7 @@ fn directory(here: &Environment, path: &Path, variable: &str, has_journals: bool
     }
 }
 
-/// Writes as much as a process does at a time into a file that has no name.
+/// Writes as much as a process writes at a time, into an unnamed file.
 fn try_writing(folder: &Path) -> std::io::Result<Duration> {
     let begin = Instant::now();
     let mut file = tempfile::tempfile_in(folder)?;

@@ -1,4 +1,4 @@
-//! The clock, limits of the process, containers, and Score-P.
+//! Checks the clock, the process's limits, containers, and Score-P.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::environment::Environment;
 use super::report::Findings;
 use crate::units;
 
-/// Programs that are made to be process 1: they take the exit codes of orphans.
+/// Programs meant to run as process 1: they reap orphans.
 const INITS: &str =
     "systemd init tini dumb-init docker-init catatonit podman-init s6-svscan runit openrc-init supervisord pause";
 

@@ -1,4 +1,4 @@
-//! For Scalasca's analyser: an archive of each communicator.
+//! Exports one archive per communicator, for Scalasca's analyser.
 
 use std::path::Path;
 

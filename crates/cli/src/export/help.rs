@@ -1,4 +1,4 @@
-//! What `export --help` teaches.
+//! The text of `export --help`.
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

@@ -1,9 +1,9 @@
-//! `nccl-otf2 export`: archives for other programs, in their formats.
+//! `nccl-otf2 export`: converts archives to the formats of other programs.
 //!
 //! ```text
-//!  exports::<format>::write       what has a format of its own: a file, or a folder of files
+//!  exports::<format>::write       formats of their own: a file, or a folder of files
 //!  streams                        the callbacks of `journals`
-//!  communicators                  for Scalasca: an archive of each communicator, by `exports::scalasca`
+//!  communicators                  for Scalasca: one archive per communicator, by `exports::scalasca`
 //! ```
 
 mod communicators;
@@ -128,7 +128,7 @@ fn opened(request: &Request) -> Result<(Trace, Filter)> {
     Ok((trace, filter))
 }
 
-/// Writes in a folder beside the wanted place, so that nobody finds half an export, and says what was written.
+/// Writes into a staging folder beside the destination, so that no partial export is visible, and prints the result.
 fn staged(request: &Request, write: impl FnOnce(&Path, &Bar) -> Result<(Outcome, Exit)>) -> Result<Exit> {
     let staging = Staging::create(&request.out)?;
     let bar = Bar::new();
@@ -154,7 +154,7 @@ fn refuse_wrong(request: &Request) -> Result<()> {
     if request.schema.is_some() && request.format != Format::Jsonl {
         bail!("--schema: only --format jsonl has one");
     }
-    // Copies of several profiles have their names, in a directory.
+    // Several profiles are copied into a directory, under their own names.
     let is_xplane = request.format == Format::Xplane && request.into.len() < 2;
     match request.format {
         Format::Kineto | Format::Xplane => {}

@@ -1,4 +1,4 @@
-//! The callbacks of each process as a file of JSON Lines, of the journals.
+//! Exports each process's callbacks from the journals, as one file of JSON Lines per process.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
@@ -18,7 +18,7 @@ use crate::print;
 use crate::progress::Bar;
 
 pub(super) fn write(path: &Path, filter: &Filter, schema: Schema, out: &Path, bar: &Bar) -> Result<(Outcome, Exit)> {
-    // The archive of a job lies in the directory that has the journals.
+    // A job's archive is in the directory that contains the journals.
     let job = place::directory(path);
     let Journals { found: journals, mut unread } = journals_of(job)?;
     fs::create_dir(out).with_context(|| format!("cannot make {}", out.display()))?;
@@ -92,7 +92,7 @@ fn read(journal: &Path) -> Result<Process> {
     Process::read(journal).with_context(|| journal.display().to_string())
 }
 
-/// The common beginning on the clock of each readable process. Fails if no process has what the filter asks for.
+/// The common start on the clock of each readable process. Fails if no process has anything that the filter selects.
 fn begins(journals: &[PathBuf], filter: &Filter) -> Result<Vec<u64>> {
     let summary = |journal: &PathBuf| read(journal).map(Process::summary).ok();
     let read: Vec<Option<Process>> = journals.par_iter().map(summary).collect();
@@ -106,7 +106,7 @@ fn begins(journals: &[PathBuf], filter: &Filter) -> Result<Vec<u64>> {
     Ok(is_read.into_iter().map(|is_read| if is_read { begins.next().unwrap_or(0) } else { 0 }).collect())
 }
 
-/// The name of the part that contains the journal, else the name of the journal.
+/// The name of the part that contains the journal, or the name of the journal.
 fn name_of(journal: &Path) -> Result<String> {
     let journal = fs::canonicalize(journal).with_context(|| journal.display().to_string())?;
     match journal.parent().filter(|_| journal.ends_with(journal::part::JOURNAL)).unwrap_or(&journal).file_name() {

@@ -1,4 +1,4 @@
-//! `nccl-otf2 hang`: who holds up a job, from the journals of its processes, running or dead, or from its archive.
+//! `nccl-otf2 hang`: finds who holds up a job, from the journals of its live or dead processes, or from its archive.
 
 mod text;
 

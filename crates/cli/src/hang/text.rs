@@ -1,4 +1,4 @@
-//! The report for people: the verdict first, then why, then every communicator where ranks wait.
+//! The report for people: the verdict, its reasons, then every communicator in which ranks wait.
 
 use std::cmp::Reverse;
 
@@ -11,7 +11,7 @@ use crate::units::{count, plural, time};
 
 const MOST_ROWS: usize = 16;
 
-/// The report as text. `all`: no list is cut, and communicators where nobody waits are shown too.
+/// The report as text. `all`: lists are not cut, and communicators in which nobody waits are shown too.
 pub(crate) fn text(report: &Report, all: bool) -> Text {
     let mut text = Text::default();
     text.line(&report.verdict.text);
@@ -40,7 +40,7 @@ pub(crate) fn text(report: &Report, all: bool) -> Text {
     text
 }
 
-/// The source of the verdict, if it is not the journals as they are now.
+/// Prints what the verdict is based on, unless it is the current state of the journals.
 fn origin(report: &Report, text: &mut Text) {
     if report.archive_events.is_some() {
         let at = calendar::moment(i64::try_from(report.time_ns).unwrap_or(i64::MAX));
@@ -116,7 +116,7 @@ fn quiet(report: &QuietReport, all: bool, text: &mut Text) {
     }
 }
 
-/// The job's number of a rank, else that in its communicator.
+/// The rank's number in the job or, if unknown, in its communicator.
 fn quiet_rank(row: &QuietRow) -> String {
     let own = || Some(format!("{} of {}", row.rank?, row.communicator.as_deref()?));
     row.job_rank.map(|rank| rank.to_string()).or_else(own).unwrap_or_else(|| "–".to_owned())
@@ -185,7 +185,7 @@ fn sequence_text(comm: &CommRow, sequence: &SequenceRow, all: bool, text: &mut T
     }
 }
 
-/// First the ranks that have not entered, then those that wait longest: they show most.
+/// Ranks that have not entered come first, then those that have waited longest: they are the most telling.
 fn ranks(comm: &CommRow, rows: &[RankRow], all: bool, text: &mut Text) {
     let mut rows: Vec<&RankRow> = rows.iter().collect();
     rows.sort_by_key(|row| (row.stage != "not-entered", Reverse(row.for_ns), row.rank));

@@ -1,4 +1,4 @@
-//! Communicators, what they did together, and the messages in them.
+//! Communicators, their collectives, and their messages.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(crate) struct Row {
     pub(crate) bytes_received: u64,
 }
 
-/// The messages from one rank to another, as their sender saw them.
+/// The messages from one rank to another, as recorded by the sender.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Messages {
     pub(crate) communicator: String,

@@ -1,10 +1,10 @@
-//! The GPUs in a line for people.
+//! Describes the GPUs in one line for people.
 
 use schema::Statements;
 
 use crate::units::{count, plural};
 
-/// `None` where no GPU could be asked.
+/// `None` if no GPU could be queried.
 pub(crate) fn line(said: &Statements) -> Option<String> {
     let (backends, counts) = (said.gpu_backend.shown(), &said.gpu_counts);
     if backends.is_empty() && counts.named().all(|(_, number)| number == 0) && said.gpu_devices.get() == 0 {
@@ -16,7 +16,7 @@ pub(crate) fn line(said: &Statements) -> Option<String> {
     let devices = said.gpu_devices.get();
     fact(devices, plural(devices, "device", "devices"));
     let ran = counts.launches.saturating_sub(counts.captured);
-    // A flight recording keeps the last times only, and the counts of a killed process are up to a second old.
+    // A flight recording keeps only the last times, and a killed process's counts are up to a second old.
     let timed = if said.flight_processes.get() > 0 || counts.launches_timed > ran {
         plural(counts.launches_timed, "launch", "launches")
     } else {

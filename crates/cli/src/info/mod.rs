@@ -1,7 +1,7 @@
-//! `nccl-otf2 info`: what is in an archive.
+//! `nccl-otf2 info`: shows what an archive contains.
 //!
-//! It counts records in one pass, with the memory of two chunks and of the durations, also those of other writers. So
-//! it takes region instances from `analysis`, and not its tables, which have rows for NCCL's operations only.
+//! It counts the records of any writer in one pass, with memory for two chunks and for the durations. So it uses the
+//! region instances of `analysis` instead of its tables, which have rows only for NCCL's operations.
 
 mod communicators;
 mod gpus;
@@ -93,9 +93,9 @@ pub(crate) fn info(request: &Request) -> Result<Exit> {
     let mut communicators = Communicators::of(&trace);
     let bar = Bar::new();
     bar.begin("locations", trace.definitions.locations.len() as u64);
-    // One location at a time: what is counted needs no order between them, and memory stays two chunks.
+    // One location at a time: counting needs no order between locations, and memory stays at two chunks.
     for location in trace.definitions.locations.keys().copied() {
-        // What Score-P was shown while the job ran is in NCCL's archive, too.
+        // NCCL's archive also contains what was passed to Score-P while the job ran.
         let is_scorep = is_merged(&trace.archive) && trace.location_kind(location).is_none();
         operations.next_location();
         trace

@@ -1,4 +1,4 @@
-//! How long operations took, by function and size.
+//! The durations of operations, by function and size.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(crate) struct Operations<'a> {
     classes: BTreeMap<(RegionRef, u32), Class>,
 }
 
-/// The operations of one function with sizes from one power of two to the next.
+/// The operations of one function in one size class, from one power of two to the next.
 #[derive(Debug, Default)]
 struct Class {
     bytes: Option<(u64, u64)>,
@@ -36,7 +36,7 @@ impl<'a> Operations<'a> {
 
     pub(crate) fn event(&mut self, event: &Event) {
         if let Step::Left(instance) = self.instances.step(event)
-            // Only operations say what they were timed by; calls and network transfers do not.
+            // Only operations state how they were timed; calls and network transfers do not.
             && let Some(timing) = instance.fields.timing
         {
             self.operation(&instance, timing);
@@ -69,7 +69,7 @@ impl<'a> Operations<'a> {
     }
 }
 
-/// A function in a class of sizes; the fields are documented in the help of `info`.
+/// One function and size class; the help of `info` documents the fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Row {
     pub(crate) function: String,

@@ -1,4 +1,4 @@
-//! What `info` reports: tables for people and programs, and the report for programs.
+//! The report of `info`: tables for people and programs, and the JSON report.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::communicators::{self, Messages};
 use super::operations;
 use crate::place;
 
-/// The fields are documented in the help of `info`.
+/// The help of `info` documents the fields.
 #[derive(Debug, Serialize)]
 pub(crate) struct Tables {
     pub(crate) hosts: Vec<Host>,
@@ -34,7 +34,7 @@ pub(crate) struct Process {
     pub(crate) name: String,
     pub(crate) host: String,
     pub(crate) gpus: Vec<String>,
-    /// Including its GPUs'.
+    /// Including the locations of its GPUs.
     pub(crate) locations: u64,
     pub(crate) events: u64,
 }
@@ -103,7 +103,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// How work of GPUs was recorded. The numbers that are not 0 have the names of `docs/REFERENCE.md` §7 in lower case.
+/// How GPU work was recorded. Numbers other than 0, named as in `docs/REFERENCE.md` §7 but in lower case.
 fn gpus(said: &Statements) -> Value {
     let others = [
         ("devices", said.gpu_devices.get()),
@@ -120,7 +120,7 @@ fn gpus(said: &Statements) -> Value {
     })
 }
 
-/// Flight recordings, switches, and transfers for ranks of other processes; null where there is none.
+/// Flight recordings, switches, and transfers for ranks of other processes; null if there are none.
 fn recording(said: &Statements) -> Value {
     let flight = said.flight_processes.0.map(|processes| {
         json!({

@@ -1,4 +1,4 @@
-//! The report for people: long lists are cut, JSON has all.
+//! The report for people: long lists are cut; JSON is complete.
 
 use analysis::{Clock, Completeness, Matching, Trace};
 use nccl_events::{FULL, LIGHT, STANDARD, event, event_names};
@@ -98,7 +98,7 @@ fn pxn(said: &Statements) -> Option<String> {
     Some(format!("{} done for ranks of other processes{counts}", plural(transfers, "transfer", "transfers")))
 }
 
-/// Launchers give each process its own command line, so the first one is shown.
+/// Launchers give each process its own command line, so only the first is shown.
 fn commands(commands: Vec<String>) -> Vec<String> {
     match commands.as_slice() {
         [first, others @ ..] if !others.is_empty() => {
@@ -108,7 +108,7 @@ fn commands(commands: Vec<String>) -> Vec<String> {
     }
 }
 
-/// How well the clocks of hosts are known against each other; `None` for one host.
+/// How accurately the hosts' clocks are related; `None` for one host.
 fn clocks(said: &Statements) -> Option<String> {
     let hosts = plural(said.hosts.number.0?, "host", "hosts");
     let constraints = plural(said.alignment_constraints.0?, "constraint", "constraints");
@@ -127,7 +127,7 @@ fn clocks(said: &Statements) -> Option<String> {
     })
 }
 
-/// The short name of an event set that has one with one of the tables: a table lacks kinds that came later.
+/// The short name of an event set, if it has one for any of the tables: older tables lack newer kinds.
 fn preset(events: &str, tables: &[String]) -> String {
     let tables = nccl_events::Table::ALL.into_iter().filter(|table| tables.contains(&format!("ncclProfiler_{table}")));
     let tables: Vec<u32> = tables.map(event::kinds).collect();
@@ -238,7 +238,7 @@ fn completeness(completeness: &Completeness, text: &mut Text) {
     }
     text.paragraph("completeness");
     let mut columns = vec!["seen", "written", "not_shown", "duplicate", "unfinished", "orphan", "lost"];
-    // Few archives have these.
+    // Few archives have these counts.
     let rare = ["left_out", "late", "stops_lost", "states_lost"].into_iter();
     columns.extend(rare.filter(|column| completeness.kinds.values().any(|counts| counts.contains_key(*column))));
     let mut headings = vec![("kind", Left)];
@@ -291,7 +291,7 @@ fn matching(matching: &Matching, text: &mut Text) {
     }
 }
 
-/// Events that this release of NCCL does not report, so that users do not look for them.
+/// Events that this NCCL release does not report, so that users do not look for them.
 fn blind_spots(spots: &[String], text: &mut Text) {
     if spots.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! What an event or state says, by the names of `docs/REFERENCE.md` §10.
+//! The fields of an event or state, named as in `docs/REFERENCE.md` §10.
 
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
@@ -19,7 +19,7 @@ pub(crate) fn each_detail<'a>(
     symbols: &'a Symbols,
     mut detail: impl FnMut(&'static str, Value<'a>),
 ) {
-    // Its only field is the event's type, which is listed for every kind.
+    // The only field of an unknown event is its type, which is listed for every kind.
     if fields.kind() == Kind::Unknown {
         return;
     }
@@ -30,7 +30,7 @@ pub(crate) fn each_detail<'a>(
     });
 }
 
-/// A field as it is listed; `None` where it says nothing.
+/// A field as it is listed; `None` if the value is absent.
 pub(crate) fn value(style: Style, value: event::Value<Symbol>, symbols: &Symbols) -> Option<Value<'_>> {
     Some(match (value, style) {
         (event::Value::Name(Symbol::NONE), _) => return None,

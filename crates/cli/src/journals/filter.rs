@@ -43,9 +43,9 @@ pub(crate) fn rank<T: FromStr>(text: &str) -> Result<T, &'static str> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Time {
-    /// Nanoseconds after the beginning.
+    /// Nanoseconds from the start.
     Relative(u64),
-    /// What the recording's clock shows, in nanoseconds.
+    /// Nanoseconds on the recording's clock.
     Absolute(u64),
 }
 
@@ -91,7 +91,7 @@ impl Filter {
         self.from.is_some() || self.to.is_some()
     }
 
-    /// Whether this communicator is wanted; one that nobody knows has no name and no id.
+    /// Whether this communicator is wanted; an unknown communicator has no name and no id.
     pub(crate) fn wants_comm(&self, name: &str, id: Option<u64>) -> bool {
         self.comm.is_empty()
             || self.comm.iter().any(|wanted| {
@@ -116,13 +116,13 @@ impl Filter {
         self.kind.is_empty() || self.kind.iter().any(|wanted| plain(wanted) == plain(kind))
     }
 
-    /// Whether the interval overlaps the wanted one. `last_ns` is `None` if it has no end.
+    /// Whether the interval overlaps the wanted one. `last_ns` is `None` if the interval has no end.
     pub(crate) fn wants_time(&self, begin_ns: u64, first_ns: u64, last_ns: Option<u64>) -> bool {
         let is_late = self.to.is_some_and(|to| first_ns > to.after(begin_ns));
         !is_late && self.from.zip(last_ns).is_none_or(|(from, last)| last >= from.after(begin_ns))
     }
 
-    /// Refuses what a recording does not have. `has_comm` says whether it has a communicator that this filter wants.
+    /// Refuses filter values that the recording lacks. `has_comm`: whether a communicator matches the filter.
     pub(crate) fn refuse_absent(&self, present: &Present, has_comm: impl Fn(&Self) -> bool) -> Result<()> {
         let single = |comm: &str| Self { comm: vec![comm.to_owned()], ..Self::default() };
         present.has_communicators(&self.comm, |comm| has_comm(&single(comm)))?;

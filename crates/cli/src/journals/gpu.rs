@@ -1,4 +1,4 @@
-//! GPU records of a journal: facts that the plugin found out itself, not callbacks.
+//! GPU records of a journal: facts that the plugin determined itself, as opposed to callbacks.
 
 use clocks::gpu::samples::SampleClocks;
 use clocks::ticks::HostClock;
@@ -15,11 +15,11 @@ pub(crate) const KIND: &str = "Gpu";
 
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// When the work began, where that is known, else when it was recorded.
+    /// When the work began if known, else when it was recorded.
     pub(crate) when: Moment,
-    /// How long it took; `None` for what took no time, or none that is known.
+    /// Duration of the work; `None` if it is unknown or the record marks an instant.
     pub(crate) duration_ns: Option<u64>,
-    /// The launch or communicator that it is about; 0 for none.
+    /// The launch or communicator that the record refers to; 0 for none.
     pub(crate) id: u64,
     pub(crate) record: GpuRecord<Symbol>,
 }
@@ -62,7 +62,7 @@ impl Entry {
         }
     }
 
-    /// Whether it is for people, too: readings of clocks and running totals are for programs.
+    /// Whether people see the record, too: clock readings and running totals are for programs only.
     pub(crate) const fn is_for_people(&self) -> bool {
         !matches!(self.record, GpuRecord::Clock(_) | GpuRecord::Counts(_))
     }

@@ -1,4 +1,4 @@
-//! What `print` and `export` read of the journals of processes.
+//! Reads processes' journals for `print` and `export`.
 
 pub(crate) mod fields;
 mod filter;
@@ -26,7 +26,7 @@ pub(crate) struct Journals {
     pub(crate) unread: Vec<Error>,
 }
 
-/// The journals at `path`: that of a part, of all parts of a job, or the journal directory itself.
+/// The journals at `path`: of a part, of all parts of a job, or `path` itself if it is a journal's directory.
 pub(crate) fn journals_of(path: &Path) -> Result<Journals> {
     let has_parts = place::has_parts(path)?;
     let one = |path: PathBuf| Ok(Journals { found: vec![path], unread: Vec::new() });
@@ -39,7 +39,7 @@ pub(crate) fn journals_of(path: &Path) -> Result<Journals> {
     let parts = if has_parts { path.join(PARTS) } else { path.to_owned() };
     let mut found = Vec::new();
     let mut unread = Vec::new();
-    // A file has no parts in it.
+    // A file contains no parts.
     let entries = if parts.is_dir() { Some(fs::read_dir(&parts).with_context(|| reading(&parts))?) } else { None };
     for entry in entries.into_iter().flatten() {
         match journal_of(&entry.with_context(|| reading(&parts))?.path()) {
@@ -88,8 +88,8 @@ fn journal_of(part: &Path) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Sets the beginning of all journals to that of the first, each on its own clock. Processes of a boot share a clock;
-/// between hosts the system clocks are not corrected, as in archives.
+/// Sets the start of all journals to that of the first, each on its own clock. Processes of a boot share a clock;
+/// between hosts, the system clocks are not corrected, just as in archives.
 pub(crate) fn share_beginning(processes: &mut [Process]) {
     // By boot: CLOCK_REALTIME - CLOCK_MONOTONIC of its first journal.
     let mut offsets: BTreeMap<String, (u64, i64)> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What the journal of a process says beside its events: communicators, GPUs, clocks, losses.
+//! Reads everything but events from a process's journal: communicators, GPUs, clocks, losses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -46,9 +46,9 @@ pub(crate) struct Launch {
 pub(crate) struct Process {
     pub(crate) path: PathBuf,
     pub(crate) pid: u32,
-    /// The kernel's boot id, empty where it is not known: journals of one have one clock.
+    /// The kernel's boot id, empty if unknown: journals with the same id share a clock.
     pub(crate) boot_id: String,
-    /// The kinds of events that the process wanted of NCCL; 0 where that is not known.
+    /// The event kinds that the process requested from NCCL; 0 if unknown.
     pub(crate) event_mask: u32,
     /// CLOCK_REALTIME - CLOCK_MONOTONIC when recording began.
     pub(crate) realtime_offset_ns: i64,
@@ -58,7 +58,7 @@ pub(crate) struct Process {
     end_ns: Option<u64>,
     ranks: BTreeSet<i32>,
     pub(crate) comms: Vec<Comm>,
-    /// What is known of communicators, also of those whose beginning was not kept.
+    /// Known facts of communicators, including those whose creation was not kept.
     known: BTreeMap<u64, CommRecord>,
     pub(crate) finalizes: Vec<Finalize>,
     pub(crate) gpu: Vec<gpu::Entry>,
@@ -69,14 +69,14 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Reads the journal in this directory, but keeps no events: [`super::stream::Events`] reads them one by one.
+    /// Reads the journal in this directory without keeping events: [`super::stream::Events`] reads them one by one.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let journal = Journal::open(path).context("cannot read the journal")?;
         let mut found = Survey::default();
         let (tick_source, pid, segments) = (journal.tick_source, journal.process_id, journal.segments());
         let outcome = journal.read(&mut found);
         let Survey { mut records, mut pairs, mut launches, first_ticks, last_ticks, open, ranks, .. } = found;
-        // Stable: what one thread records stays in its order.
+        // A stable sort keeps the order of each thread's records.
         records.sort_by_key(|(_, record)| record.ticks);
         launches.sort_by_key(|(ticks, _)| *ticks);
         pairs.sort_by_key(|pair| pair.ticks);
@@ -108,7 +108,7 @@ impl Process {
         }
         gpu::place(&mut read.gpu, &ticks, &read.clock);
         read.gpu.sort_by_key(|entry| entry.when.ns);
-        // A context has one communicator; of several the first counts.
+        // A context has one communicator; if several claim it, the first counts.
         for comm in read.comms.iter().rev() {
             read.known.insert(comm.context, comm.record.clone());
         }
@@ -118,7 +118,7 @@ impl Process {
     fn take(&mut self, tid: u32, record: Record) {
         let when = Moment { ns: self.clock.nanoseconds(record.ticks), tid };
         match record.body {
-            // It comes before all others, and again with its time where the beginning is still there.
+            // This record precedes all others, and is repeated with its time if the start is still there.
             RecordBody::CommKnown(comm) => drop(self.known.insert(record.id, comm)),
             RecordBody::CommInit(comm) => self.comms.push(Comm {
                 context: record.id,
@@ -149,8 +149,8 @@ impl Process {
         let (known, outcome) = (&self.known, &self.outcome);
         let wanted = |context: u64| known.get(&context).map(|comm| wants(filter, outcome, comm));
         self.finalizes.retain(|call| wanted(call.context).unwrap_or(true));
-        // It is of its launch's rank, or its communicator's. A context of another process (PXN) is of no communicator
-        // that is known here.
+        // A GPU record belongs to the rank of its launch or of its communicator. A context of another process (PXN)
+        // belongs to no communicator known here.
         let foreign = filter.wants_comm("", None) && filter.wants_rank(None);
         let launches = self.launches.iter().filter(|_| !self.gpu.is_empty());
         let contexts: BTreeMap<u64, u64> = launches.map(|launch| (launch.id, launch.context)).collect();
@@ -166,7 +166,7 @@ impl Process {
         self.launches.retain(|launch| wanted(launch.context).unwrap_or(foreign));
     }
 
-    /// Whether events of a communicator are wanted. If it is not known here, the rank of the event decides.
+    /// Whether events of a communicator are wanted. If the communicator is unknown, the event's rank decides.
     pub(super) fn wants(&self, filter: &Filter, context: u64, rank: i32) -> bool {
         match self.comm(context) {
             Some(comm) => wants(filter, &self.outcome, comm),
@@ -182,7 +182,7 @@ impl Process {
         self.outcome.problems.is_empty() && self.outcome.losses.total() == 0
     }
 
-    /// Reports what is missing or doubtful. `orphan_stops` counts stops of events that the journal lacks.
+    /// Prints what is missing or doubtful. `orphan_stops` counts stops of events that the journal lacks.
     pub(crate) fn remark(&self, orphan_stops: u64) {
         for problem in &self.outcome.problems {
             print::note(format_args!(
@@ -214,7 +214,7 @@ fn wants(filter: &Filter, outcome: &Outcome, comm: &CommRecord) -> bool {
     filter.wants_comm(name, Some(comm.comm_id)) && filter.wants_rank(Some(comm.rank.into()))
 }
 
-/// What journals have, for a filter that asks for something else.
+/// What the journals contain, for the message about a filter that matches nothing.
 pub(crate) fn present(processes: &[Process], filter: &Filter) -> Result<Present> {
     let comms = || processes.iter().flat_map(|process| process.known.values().map(move |comm| (process, comm)));
     let name = |process: &Process, comm: &CommRecord| process.outcome.symbols.text(comm.name).to_owned();
@@ -222,7 +222,7 @@ pub(crate) fn present(processes: &[Process], filter: &Filter) -> Result<Present>
         filter.wants_comm(&name(process, comm), Some(comm.comm_id))
     };
     let ranks = comms().filter(|(process, comm)| has_comm(process, comm, filter)).map(|(_, comm)| comm.rank);
-    // Events of a communicator whose beginning was not recorded have a rank, too.
+    // Events of a communicator whose creation was not recorded have a rank, too.
     let of_events = processes.iter().flat_map(|process| &process.ranks).copied();
     let ranks = ranks.chain(of_events.filter(|_| filter.wants_comm("", None)));
     let ends: Option<Vec<u64>> = processes.iter().map(|process| process.end_ns).collect();

@@ -1,4 +1,4 @@
-//! The states by name, without the prefix `ncclProfiler`: the place is NCCL's number.
+//! The names of states without the prefix `ncclProfiler`; the index is NCCL's number.
 
 use std::borrow::Cow;
 

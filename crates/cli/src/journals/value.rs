@@ -1,4 +1,4 @@
-//! Values with names, and their JSON: in one line, in a fixed order, with times that keep their nanoseconds.
+//! Named values and their JSON: on one line, in a fixed order, with times exact to the nanosecond.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
@@ -17,11 +17,11 @@ pub(crate) enum Value<'a> {
     /// A handle or an address; 0 is NULL.
     Address(u64),
     Float(f64),
-    /// A time or duration in ns, in JSON in µs: a float would not hold the larger ones exactly.
+    /// A time or duration in ns, written to JSON in µs with a decimal point: a float would not hold large ones exactly.
     Time(u64),
     Several(Vec<Self>),
     Object(List<'a>),
-    /// The same with names that are not known before.
+    /// Like `Object`, with names that are not known at compile time.
     Attributes(Vec<(String, Self)>),
 }
 
@@ -116,7 +116,7 @@ impl Json {
     }
 
     fn plain<T: Serialize + ?Sized>(&mut self, value: &T) {
-        // Memory takes everything, and these values have no keys that JSON lacks.
+        // Writing to memory cannot fail, and these values have no keys that JSON cannot represent.
         let _infallible = serde_json::to_writer(&mut self.0, value);
     }
 
@@ -128,7 +128,7 @@ impl Json {
             Value::Flag(is_set) => self.plain(is_set),
             Value::Address(0) => self.plain("null"),
             Value::Address(address) => self.address(*address),
-            // As many digits as it takes to read the same again; JSON has no others.
+            // The shortest digits that read back as the same number; JSON has no infinities or NaN.
             Value::Float(number) if number.is_finite() => {
                 let _infallible = write!(self.0, "{number:?}");
             }
@@ -163,7 +163,7 @@ impl Json {
         }
     }
 
-    /// As `{:#x}`, which takes several times as long: most of a line's fields are addresses.
+    /// Like `{:#x}`, which takes several times as long: most fields of a line are addresses.
     fn address(&mut self, mut address: u64) {
         let mut text = *b"0000000000000000\"";
         let mut first = text.len() - 1;
@@ -198,7 +198,7 @@ impl Display for Value<'_> {
     }
 }
 
-/// Fields for people, each ` name=value`.
+/// Fields for people, each as ` name=value`.
 pub(crate) fn pairs<N: Display>(fields: &[(N, Value<'_>)]) -> String {
     fields.iter().map(|(name, value)| format!(" {name}={value}")).collect()
 }

@@ -1,4 +1,4 @@
-//! `nccl-otf2 print`: what was recorded, event by event, for people and for programs that look closely.
+//! `nccl-otf2 print`: prints what was recorded event by event, for people and programs.
 
 mod archive;
 mod output;

@@ -1,4 +1,4 @@
-//! Lines to stdout, as they come: nobody reading on is no failure, and ends the printing.
+//! Writes lines to stdout as they are produced. A closed stdout is no failure; it ends the printing.
 
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write as _};
 
@@ -21,7 +21,7 @@ impl Output {
         }
     }
 
-    /// Writes a line. False when nobody reads on, or the limit is reached.
+    /// Writes a line. Returns `false` if stdout is closed or the limit is reached.
     pub(crate) fn line(&mut self, text: impl AsRef<[u8]>) -> Result<bool> {
         if self.left == 0 {
             return Ok(false);
@@ -32,7 +32,7 @@ impl Output {
         self.check(written)
     }
 
-    /// Writes a line that the limit does not count, such as the heads of columns.
+    /// Writes a line that the limit does not count, such as column headings.
     pub(crate) fn head(&mut self, text: &str) -> Result<()> {
         let written = writeln!(self.stdout, "{text}");
         self.check(written).map(drop)

@@ -1,4 +1,4 @@
-//! Journals for people: one line an event, in the order of starts, indented below its parent.
+//! Journals for people: one line per event, in the order of starts, indented below its parent.
 
 use nccl_events::event;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::units;
 
 pub(crate) struct Line {
     pub(crate) after_ns: u64,
-    /// How long; `None` for what has no length or no end.
+    /// The duration; `None` for instants and for events without an end.
     pub(crate) duration: Option<String>,
     pub(crate) location: String,
     pub(crate) whose: String,
@@ -24,7 +24,7 @@ pub(crate) struct Line {
     pub(crate) what: String,
 }
 
-/// The widths of the columns whose contents are known before.
+/// Widths of the columns whose contents are known in advance.
 pub(crate) struct Columns {
     pub(crate) location: usize,
     pub(crate) whose: usize,
@@ -52,10 +52,10 @@ impl Columns {
     }
 }
 
-/// The deepest that is shown: parents come from NCCL, and a ring of them must not hang us.
+/// Maximum depth shown: parents come from NCCL, and a cycle of parents must not cause an endless loop.
 const MOST_DEPTH: usize = 16;
 
-/// Prints the journals in the order of time. Returns for each the stops of events that it does not have.
+/// Prints the journals in time order. Returns for each the number of stops of events that it lacks.
 pub(crate) fn print(processes: &[Process], filter: &Filter, output: &mut Output) -> Result<Vec<u64>> {
     let mut ids = processes.iter().flat_map(|process| &process.comms);
     let first = ids.next().map(|comm| comm.record.comm_id);
@@ -164,7 +164,7 @@ fn lines_of(process: &Process, callbacks: &Callbacks, names: &Names, lines: &mut
     }
 }
 
-/// Communicator and rank; the communicator's name only where there are several.
+/// Communicator and rank; the communicator is named only if there are several.
 fn whose(process: &Process, names: &Names, context: u64, rank: i32) -> String {
     let Some(comm) = process.comm(context) else {
         return format!("foreign {rank}");
@@ -178,7 +178,7 @@ fn whose(process: &Process, names: &Names, context: u64, rank: i32) -> String {
     }
 }
 
-/// How many parents an event has that are printed, too.
+/// The number of ancestors of each event that are printed, too.
 fn depths(events: &[Event]) -> BTreeMap<u64, usize> {
     let mut depths: BTreeMap<u64, usize> = BTreeMap::new();
     for event in events {

@@ -1,9 +1,9 @@
-//! `nccl-otf2 metrics`: what a running job does, for programs that watch many.
+//! `nccl-otf2 metrics`: reports what a running job does, for monitoring systems.
 //!
 //! ```text
-//!  live ─ Snapshot ─► Families ─► Page ─┬─► server     Prometheus scrapes it
-//!                                       ├─► textfile   node exporter reads it
-//!                                       └─► otlp       a collector gets it
+//!  live ─ Snapshot ─► Families ─► Page ─┬─► server     scraped by Prometheus
+//!                                       ├─► textfile   read by node exporter
+//!                                       └─► otlp       sent to a collector
 //! ```
 
 mod otlp;
@@ -38,9 +38,9 @@ use server::Server;
 use text::Format;
 use textfile::TextFile;
 
-/// When all was read for so long, what ended is summed up: operations settle in the meantime.
+/// Once everything has been read for this long, completed operations are aggregated: they settle in the meantime.
 const SETTLED: Duration = Duration::from_millis(1500);
-/// For what was recorded before the beginning, where processes record faster than it is read.
+/// Limit for reading what was recorded before the start, if processes record faster than it is read.
 const CATCH_UP: Duration = Duration::from_secs(60);
 
 pub(crate) fn metrics(request: &Request) -> Result<Exit> {
@@ -52,7 +52,7 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
         Ok(directory) => place::say_others(directory),
     }
     let mut live = Live::new(&request.directory, Options::default());
-    // Sums that are served begin with all that was recorded so far: started again they are not smaller.
+    // Served sums start with everything recorded so far, so that they do not decrease after a restart.
     let (mut until, mut is_first) = ((!request.once).then(|| Instant::now() + CATCH_UP), true);
     loop {
         read(&mut live, until, is_first.then_some(SETTLED), &stop);
@@ -72,7 +72,7 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
     }
 }
 
-/// What SIGINT and SIGTERM set. A second one ends the process at once.
+/// The flag that SIGINT and SIGTERM set. A second signal ends the process at once.
 fn signals() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -123,7 +123,7 @@ impl Outputs {
         })
     }
 
-    /// Gives a snapshot to all. What fails for one does not keep it from the others.
+    /// Passes a snapshot to all outputs. An output that fails does not keep it from the others.
     fn publish(&mut self, snapshot: &Snapshot) -> Result<()> {
         let mut families = self.families.of(snapshot);
         families.extend(self.errors.families());
@@ -158,12 +158,12 @@ impl Outputs {
         Ok(())
     }
 
-    /// Whether anybody gets metrics; not where the reader of `--json` went away.
+    /// Whether any output is left; false if only `--json` was asked for and its reader has closed stdout.
     const fn has_any(&self) -> bool {
         self.serves || self.textfile.is_some() || self.sender.is_some() || self.json
     }
 
-    /// After the last snapshot. An error where it was the only one, and the collector did not take it.
+    /// Called after the last snapshot. Fails if it was the only one and the collector did not accept it.
     fn end(self) -> Result<()> {
         if let Some(file) = self.textfile.filter(|_| !self.once) {
             file.remove();

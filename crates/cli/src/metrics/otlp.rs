@@ -1,6 +1,6 @@
-//! OTLP over HTTP: families as OpenTelemetry's protobuf, sent by a thread of its own.
+//! OTLP over HTTP: families in OpenTelemetry's protobuf format, sent by a separate thread.
 //!
-//! Values are cumulative, so that an interval that is not sent costs resolution only: a slow collector gets the next.
+//! Values are cumulative: a slow collector that misses an interval loses only resolution.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel};
@@ -21,7 +21,7 @@ use crate::print;
 
 const MOST_WAITING: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(10);
-/// For what still waits at the end.
+/// Time limit for requests still queued at the end.
 const LAST: Duration = Duration::from_secs(3);
 
 pub(super) struct Sender {
@@ -32,7 +32,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Sends to this URL, with these headers. With `once` there is one request; [`Self::end`] returns its result.
+    /// Sends to this URL with these headers. With `once` there is a single request; [`Self::end`] returns its result.
     pub(super) fn start(
         url: String,
         headers: Vec<(String, String)>,
@@ -70,7 +70,7 @@ impl Sender {
         Ok(Self { queue, ended, errors, once })
     }
 
-    /// Sends families of a moment, or counts that there was no room for them. Never waits.
+    /// Queues the families of one time, or counts them as dropped if the queue is full. Never blocks.
     pub(super) fn send(&self, at_ns: u64, host: &str, families: &[Family]) {
         if let Err(TrySendError::Full(_)) = self.queue.try_send(request(at_ns, host, families).encode_to_vec()) {
             OutputErrors::count(&self.errors.dropped);

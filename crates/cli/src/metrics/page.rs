@@ -1,4 +1,4 @@
-//! The last families, and what the exporter has to say of itself: what all outputs share.
+//! State shared by all outputs: the latest families, and the exporter's own error counts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::text::Format;
 
-/// Families of one moment, with their texts as soon as somebody asks.
+/// The families of one time; their texts are made when first requested.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     pub(super) families: Vec<Family>,
@@ -30,7 +30,7 @@ impl Page {
     }
 }
 
-/// The last page; `None` before the first interval ends.
+/// The latest page; `None` before the first interval ends.
 pub(super) type Latest = Mutex<Option<Arc<Page>>>;
 
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! What is asked for, and whether it can be done.
+//! The arguments of `metrics`, and whether they can be fulfilled.
 
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener};
@@ -121,7 +121,7 @@ impl Request {
         self.once && self.textfile.is_none() && self.otlp.is_none() && !self.json
     }
 
-    /// The socket of `--listen` with the token that clients have to show.
+    /// The socket for `--listen`, with the token that clients must send.
     pub(super) fn listener(&self) -> Result<Option<(TcpListener, Option<String>)>> {
         let Some(address) = self.listen else { return Ok(None) };
         let token = self.token_file.as_ref().map(|path| {

@@ -1,7 +1,7 @@
-//! Answers scrapes over HTTP: one request a connection, each with a thread, a limit of time and of size.
+//! Answers scrapes over HTTP: one request per connection, each on its own thread, limited in time and size.
 //!
-//! `tiny_http` has no limit of time, and hyper would bring a runtime: what Prometheus needs is a request that
-//! `httparse` reads, and an answer.
+//! `tiny_http` has no time limit, and hyper would add a runtime. Prometheus needs only a request, parsed by `httparse`,
+//! and a response.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,13 +14,13 @@ use subtle::ConstantTimeEq as _;
 use super::page::{Latest, OutputErrors};
 use super::text::Format;
 
-/// At once; others wait in the system's queue.
+/// Maximum simultaneous connections; others wait in the kernel's queue.
 const MOST_CONNECTIONS: usize = 128;
 const MOST_REQUEST: usize = 8 << 10;
 const MOST_HEADERS: usize = 64;
-/// For a request to come, and for its answer to go.
+/// Time limit for receiving a request, and for sending its response.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// For the other side to close, so that an answer to what was not read to its end is not lost.
+/// Time for the client to close, so that the response to a request that was not fully read is not lost.
 const LINGER: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Server {
         let server = Arc::new(self);
         thread::Builder::new().name("listen".to_owned()).spawn(move || {
             loop {
-                // Out of files or threads: some will be free again.
+                // Out of file descriptors, threads or connections: retry when some are free again.
                 if server.accept(&listener).is_err() || Arc::strong_count(&server) > MOST_CONNECTIONS {
                     thread::sleep(Duration::from_millis(5));
                 }
@@ -50,7 +50,7 @@ impl Server {
             let (stream, _) = listener.accept()?;
             let server = Arc::clone(self);
             let thread = thread::Builder::new().name("scrape".to_owned()).stack_size(256 << 10);
-            // A client that goes away is no trouble of ours.
+            // A client that disconnects is not an error of the server.
             thread.spawn(move || drop(server.serve(stream)))?;
         }
         Ok(())
@@ -130,7 +130,7 @@ struct Request {
     bearer: Option<String>,
 }
 
-/// Reads a request; what is none is `InvalidData`.
+/// Reads a request; an invalid one gives `InvalidData`.
 fn read_request(stream: &mut impl Read) -> io::Result<Request> {
     let mut bytes = Vec::new();
     loop {

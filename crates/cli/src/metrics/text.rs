@@ -30,7 +30,7 @@ impl Format {
     }
 }
 
-/// Prometheus's word for a unit, as OpenTelemetry's collector writes it behind names.
+/// The name of a unit in Prometheus, as OpenTelemetry's collector appends it to metric names.
 fn unit(unit: &str) -> &str {
     match unit {
         "us" => "microseconds",
@@ -39,7 +39,7 @@ fn unit(unit: &str) -> &str {
     }
 }
 
-/// The name of a family: it ends in its unit.
+/// The name of a family, with its unit as a suffix.
 pub(super) fn name(family: &Family) -> String {
     let unit = unit(family.unit);
     let ends = family.name.ends_with(unit);
@@ -52,7 +52,7 @@ impl Text {
     fn family(&mut self, family: &Family, format: Format) {
         let name = name(family);
         let total = if family.kind == MetricKind::Counter { "_total" } else { "" };
-        // In OpenMetrics what describes a counter goes without `_total`.
+        // In OpenMetrics, a counter's metadata omits `_total`.
         let described = if format == Format::Prometheus { format!("{name}{total}") } else { name.clone() };
         let kind = match family.kind {
             MetricKind::Counter => "counter",
@@ -92,7 +92,7 @@ impl Text {
     }
 }
 
-/// A number as both formats have it. OpenMetrics wants bounds such as `1.0`.
+/// A number as both formats write it. OpenMetrics requires bounds such as `1.0`.
 fn float(number: f64) -> String {
     if number.is_infinite() { if number > 0.0 { "+Inf" } else { "-Inf" }.to_owned() } else { format!("{number:?}") }
 }

@@ -1,4 +1,4 @@
-//! A file for node exporter's textfile collector, replaced as a whole.
+//! Writes a file for node exporter's textfile collector, replaced atomically.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
@@ -21,7 +21,7 @@ impl TextFile {
         Self { directory: directory.to_owned(), path: directory.join(format!("nccl_otf2_{name}.prom")), failed: false }
     }
 
-    /// Replaces the text. Returns a message when writing begins to fail, and when it works again.
+    /// Replaces the text. Returns a message when writing starts to fail, and when it works again.
     pub(super) fn write(&mut self, text: &str) -> Result<Option<String>, Option<String>> {
         let path = self.path.display();
         match self.replace(text) {
@@ -33,7 +33,7 @@ impl TextFile {
         }
     }
 
-    /// Opens nothing that others put into the directory. The collector is another user, and wants a `.prom`.
+    /// Opens no file that others put into the directory. The collector runs as another user, and reads `*.prom` files.
     fn replace(&self, text: &str) -> io::Result<()> {
         let mut unfinished =
             tempfile::Builder::new().prefix(".nccl_otf2_").suffix(".tmp").tempfile_in(&self.directory)?;
@@ -43,7 +43,7 @@ impl TextFile {
         Ok(())
     }
 
-    /// Removes it: values that nobody renews would stay for good.
+    /// Removes the file: values that are no longer updated would stay forever.
     pub(super) fn remove(self) {
         let _not_there = fs::remove_file(self.path);
     }

@@ -1,9 +1,9 @@
-//! URLs in messages: without what others must not read.
+//! Shows URLs in messages without their secrets.
 
 use ureq::http::Uri;
 
-/// A URL without its user, its password and its query, which may have a token. Of what is no good URL less is shown:
-/// what stands before an `@` may be a password wherever that stands, and what stands behind one may be a token.
+/// A URL without user, password and query, which may contain a token. If the URL is invalid, less is shown: any text
+/// before an `@` may be a password, and text after one may be a token.
 pub(super) fn shown(url: &str) -> String {
     let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let (scheme, rest) = match url.split_once("://") {
@@ -22,8 +22,8 @@ pub(super) fn shown(url: &str) -> String {
     }
 }
 
-/// Whether a URL has a host, with a number as its port if it has one. What has none would be sent to what stands there
-/// instead, such as the beginning of a password with a slash.
+/// Whether a URL has a host, and a number as its port if it has one. Without a host, the request would be sent to
+/// whatever stands in its place, such as the start of a password that contains a slash.
 pub(super) fn has_place(url: &str) -> bool {
     let Ok(url) = url.parse::<Uri>() else { return false };
     let Some(authority) = url.authority() else { return false };

@@ -1,4 +1,4 @@
-//! What is said and done when the command is over. All on stderr: stdout is the command's.
+//! Completes the archive after the command has ended. All messages go to stderr: stdout belongs to the command.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::progress::Bar;
 use crate::summary::Summary;
 use crate::verdict::{Ending, judged};
 
-/// Completes the archive and says how to open it, or why there is none.
+/// Completes the archive and prints how to open it, or why there is none.
 pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnvironment, plugin: &Path) -> Result<()> {
     let out = directory.path();
     let mut hang = None;
@@ -53,7 +53,7 @@ pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnviro
             }
             Cleared::No => directory.forget_if_unused(),
         }
-        // Every rank of a large job would say it; one is enough.
+        // Every rank of a large job would print this; one is enough.
         if job.rank.unwrap_or(0) == 0 {
             print::notes(&why_nothing(plugin, out));
         }
@@ -63,7 +63,7 @@ pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnviro
         let keep_journal = request.settings.keep_journal();
         let bar = Bar::new();
         if is_one_of_many(job) {
-            // Where each process has its own tool, the last one makes the archive, and judges that.
+            // If each process has its own tool, the last one makes the archive and judges it.
             if complete_own(out, &parts, job, keep_journal, &bar)? {
                 ((), hang) = judged(out, out, false, || Ok(()))?;
             }
@@ -82,7 +82,7 @@ pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnviro
     Ok(())
 }
 
-/// The command was the whole job: what is not written now will not be.
+/// The command was the whole job: nobody else writes the remaining parts.
 fn complete_all(out: &Path, keep_journal: bool, progress: &dyn Progress) -> Result<()> {
     let options = FinalizeOptions { keep_journal, ..FinalizeOptions::default() };
     let summary =
@@ -100,8 +100,8 @@ fn complete_all(out: &Path, keep_journal: bool, progress: &dyn Progress) -> Resu
     Ok(())
 }
 
-/// The command was one process of a job that may still run, on hosts that cannot be seen from here: only
-/// what this process left is written, and the archive is made by whoever completes the job's parts. Whether this did.
+/// The command was one process of a job that may still run, on hosts that cannot be seen from here: only what this
+/// process left is written. Whoever completes the job's parts makes the archive; returns whether this process did.
 fn complete_own(
     out: &Path,
     parts: &[PathBuf],
@@ -115,7 +115,7 @@ fn complete_own(
         write_part(directory, &options, progress).with_context(|| format!("cannot write {}", directory.display()))?;
         written = true;
     }
-    // Processes that ended normally have seen to it themselves.
+    // Processes that ended normally have done this themselves.
     let is_last = written && is_last_process(out)?;
     if is_last {
         unify(out, progress)?;
@@ -123,8 +123,8 @@ fn complete_own(
     Ok(is_last)
 }
 
-/// Whether a part is that of the command just ended, and not written. The rank tells: no other process of
-/// the job has it, so no other rank's tool writes the same part now.
+/// Whether the command that just ended left this part unwritten. No other process of the job has its rank, so no other
+/// rank's tool writes the same part now.
 fn is_left_by(directory: &Path, job: &JobEnvironment) -> bool {
     let (process, _) = read_process(directory);
     !is_done(directory)
@@ -135,7 +135,7 @@ fn is_left_by(directory: &Path, job: &JobEnvironment) -> bool {
         && !process.is_recording()
 }
 
-/// `is_named`: whether a mismatch has been said.
+/// `is_named`: whether a mismatch has been reported.
 fn say_what_there_is(out: &Path, job: &JobEnvironment, is_named: bool) {
     let directory = out.display();
     match Summary::read(out) {
@@ -144,7 +144,7 @@ fn say_what_there_is(out: &Path, job: &JobEnvironment, is_named: bool) {
             let first_mismatch = summary.first_mismatch.clone().filter(|_| !is_named);
             print::notes(&closing_lines(&Summary { first_mismatch, ..summary }, out));
         }
-        // The last process of the job says it.
+        // The last process of the job prints the summary.
         Err(_) if is_one_of_many(job) && !out.join(ANCHOR).exists() => {
             if job.rank == Some(0) {
                 print::note(format_args!(
@@ -168,10 +168,10 @@ fn closing_lines(summary: &Summary, out: &Path) -> Text {
     text
 }
 
-/// Whether no other rank's tool speaks of the archive that is in place: a file named by it tells them.
+/// Whether this is the first rank's tool to report on the current archive, claimed by creating a file named after it.
 fn is_first_to_say(out: &Path) -> bool {
     let written = out.join(ANCHOR).metadata().and_then(|data| data.modified());
-    // Where the time is not known or the file cannot be made, better twice than never.
+    // If the time is unknown or the file cannot be created, report twice rather than never.
     let Some(written) = written.ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()) else {
         return true;
     };

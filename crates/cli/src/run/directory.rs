@@ -1,4 +1,4 @@
-//! The job's directory: which one, and whether it may be used.
+//! Chooses the job's directory, and checks whether it may be used.
 
 use std::env;
 use std::ffi::OsStr;
@@ -19,26 +19,26 @@ use crate::calendar;
 use crate::place::{ANCHOR, PARTS};
 use crate::print;
 
-/// The directory of the archive, absolute: all processes of the job mean the same.
+/// The archive's directory as an absolute path, the same for all processes of the job.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
     made: bool,
-    /// The directory of parts before the command ran; none where others of the job made it, too.
+    /// The directory of parts before the command ran; `None` if other processes of the job created it, too.
     parts: Option<Stamps>,
 }
 
-/// Whether what was recorded is gone.
+/// Whether the recording was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cleared {
     No,
-    /// The directory of parts is gone, or another one is there.
+    /// The directory of parts is gone or was replaced.
     Removed,
-    /// A part was there. A plugin that finds no room for its journal removes its own.
+    /// A part was there. A plugin that finds no room for its journal removes its own part.
     Emptied,
 }
 
-/// When a directory was made, where that is known, and when something was last put into it or taken out.
+/// When a directory was created, if known, and when an entry was last added or removed.
 type Stamps = (Option<SystemTime>, Option<SystemTime>);
 
 fn stamps(directory: &Path) -> Option<Stamps> {
@@ -47,7 +47,7 @@ fn stamps(directory: &Path) -> Option<Stamps> {
 }
 
 impl Directory {
-    /// The directory that the user named, or one named after the command. A run without a job id gets one.
+    /// The directory the user named, or one named after the command. A run without a job id gets one.
     pub(crate) fn choose(named: Option<&Path>, program: &OsStr, job: &mut JobEnvironment) -> Result<Self> {
         let by_default = default_name(program, job);
         if job.job.is_none() && !is_one_of_many(job) {
@@ -70,21 +70,21 @@ impl Directory {
         &self.path
     }
 
-    /// Its name for the plugin, which fills in `%` in it.
+    /// The path for the plugin's variable, in which the plugin expands `%`.
     pub(crate) fn as_variable(&self) -> Result<String> {
         let path = self.path.to_str().ok_or_else(|| anyhow!("{}: the name is not UTF-8", self.path.display()))?;
         Ok(path.replace('%', "%%"))
     }
 
-    /// Makes the directory; early, so that a bad name is reported before the job runs. The run becomes one of the job
-    /// that recorded there where it is to add to it; else it gets a directory of its own inside.
+    /// Creates the directory early, so that a bad name is reported before the job runs. With `--append` the run joins
+    /// the job that recorded there; else it gets a directory of its own inside.
     pub(crate) fn prepare(&mut self, request: &Request, job: &mut JobEnvironment) -> Result<()> {
         self.clear(request, job)?;
         if let (true, Some(claim)) = (request.append, job::owner(&self.path)?) {
             job.belong_to(&claim.name);
         }
         let failed = || format!("cannot make {} (--out names another)", self.path.display());
-        // Nobody else is to read what was recorded, or put anything there.
+        // Nobody else may read the recording, or put files there.
         let is_new = !self.path.exists();
         private::directories(&self.path).with_context(failed)?;
         let JobDirectory { path, other, .. } = job::directory(&self.path, job, 0).with_context(failed)?;
@@ -106,7 +106,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Whether somebody removed what was recorded while the command ran. `is_empty`: whether no part is there.
+    /// Whether the recording was removed while the command ran. `is_empty`: whether no part is there.
     pub(crate) fn was_cleared(&self, is_empty: bool) -> Cleared {
         let now = stamps(&self.path.join(PARTS));
         match (self.parts, now) {
@@ -128,7 +128,7 @@ impl Directory {
             );
             return self.remove_archive();
         }
-        // It may be the only one of a long job.
+        // It may be the only archive of a long job.
         ensure!(
             request.append || !self.path.join(ANCHOR).exists(),
             "{path} holds an archive already: name another directory with --out, \
@@ -137,7 +137,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Removes what is the archive's, nothing else, the anchor first: without it there is no archive.
+    /// Removes the archive's files and nothing else; the anchor first, because it makes the rest an archive.
     fn remove_archive(&self) -> Result<()> {
         for name in [ANCHOR, "traces.def", "traces", PARTS, CLAIM, hang::FILE] {
             let path = self.path.join(name);
@@ -152,22 +152,22 @@ impl Directory {
         Ok(())
     }
 
-    /// Takes back the claim when nobody recorded, and the directory when this process made it and it is empty.
+    /// Removes the claim if nothing was recorded, and the directory if this process created it and it is empty.
     pub(crate) fn forget_if_unused(&self) {
         let parts = self.path.join(PARTS);
         if self.parts.is_some() {
-            // Only where it is empty.
+            // Fails unless the directory is empty.
             let _not_empty = fs::remove_dir(&parts);
         }
         if parts.exists() {
             return;
         }
-        // Nothing is recorded: the directory is nobody's.
+        // Nothing was recorded: the directory belongs to no job.
         let _not_there = fs::remove_file(self.path.join(CLAIM));
         if !self.made {
             return;
         }
-        // Only an empty directory can be removed like this; that it is not empty is the usual case.
+        // `remove_dir` only removes empty directories; usually the directory is not empty.
         let _not_empty = fs::remove_dir(&self.path);
         if let Some(around) = self.path.parent().filter(|around| around.ends_with(OTHER_JOBS)) {
             let _not_empty = fs::remove_dir(around);
@@ -180,7 +180,7 @@ pub(crate) fn is_one_of_many(job: &JobEnvironment) -> bool {
     job.rank.is_some() && job.size != Some(1)
 }
 
-/// The plugin's own default has a time of its own in every process; here there is one for all.
+/// The plugin's default contains a time, which differs between processes; this name is one for all.
 fn default_name(program: &OsStr, job: &JobEnvironment) -> Result<String> {
     let program = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
     let distinction = match (&job.job, job.rank) {

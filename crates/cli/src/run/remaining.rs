@@ -1,4 +1,4 @@
-//! Processes that outlive the command: workers of a launcher that a signal has ended die a moment later.
+//! Waits for processes that outlive the command: after a signal, a launcher's workers may end later than it.
 
 use std::path::Path;
 use std::thread;
@@ -14,13 +14,13 @@ use super::signals::Interrupted;
 use crate::print;
 use crate::units::plural;
 
-/// How long they get: what ends because the command has ended does so soon.
+/// How long to wait: processes that end because the command has ended do so soon.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long to wait without a word.
+/// How long to wait before printing a note.
 const QUIET: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(50);
 
-/// Waits until no process of the run records any more on this host, for some seconds at most, or until a signal comes.
+/// Waits until no process of the run records on this host, but at most [`PATIENCE`], or until a signal arrives.
 pub(super) fn wait(out: &Path, request: &Request, job: &JobEnvironment, interrupted: Option<Interrupted>) {
     let began = Instant::now();
     let mut is_said = false;
@@ -46,7 +46,7 @@ pub(super) fn wait(out: &Path, request: &Request, job: &JobEnvironment, interrup
     }
 }
 
-/// How many processes of the run record on this host; of a rank of a job only its own.
+/// The number of recording processes of the run on this host; for one rank of a job, only its own.
 fn recording(out: &Path, job: &JobEnvironment) -> u64 {
     let parts = part_directories(out).unwrap_or_default();
     let processes = parts.iter().map(|part| read_process(part).0);

@@ -1,4 +1,4 @@
-//! The plugin's variables, as options.
+//! The plugin's variables as options.
 
 use std::env;
 use std::ffi::OsString;
@@ -87,7 +87,7 @@ impl Settings {
             let Some(text) = text else { continue };
             let pair = (name.to_owned(), text.clone());
             if let Some(remark) = Config::from_variables([pair].into_iter()).remarks.first() {
-                // The plugin would use a default, but here the user can correct the option.
+                // The plugin would fall back to a default, but here the user can correct the option.
                 let reason = remark.rsplit_once("; ").map_or(remark.as_str(), |parts| parts.0);
                 bail!("{option}: {reason}");
             }
@@ -150,7 +150,7 @@ pub(crate) fn plugin(plugin: &Path, by_name: bool) -> Result<Variables> {
     Ok(variables)
 }
 
-/// Examples, and the plugin's variables from the plugin's own table.
+/// Examples, and the plugin's variables from its own table.
 pub(crate) fn help() -> String {
     let mut text = "\
 Examples:
@@ -178,7 +178,7 @@ is no option:
     text
 }
 
-/// Text of the documentation, for a terminal: no quotes around code, and pages by their names.
+/// Converts documentation text for a terminal: no backquotes around code, and pages by their names.
 fn plain(markdown: &str) -> String {
     let mut text = markdown.replace('`', "");
     while let Some((before, rest)) = text.split_once('[')

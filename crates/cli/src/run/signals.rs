@@ -1,8 +1,8 @@
-//! Signals while the command runs: it gets them, and this tool stays to make the archive.
+//! Handles signals while the command runs: the command gets them, and this tool stays to make the archive.
 //!
-//! A signal from the terminal goes to the whole foreground process group, so the command has it already;
-//! one that a process sent to this tool (`kill`, `timeout`, a batch system) is passed on. When the command
-//! is over a signal ends the wait for its last processes. After that signals act on this tool again.
+//! A terminal sends a signal to the whole foreground process group, so the command gets it directly. A signal that a
+//! process sent to this tool (`kill`, `timeout`, a batch system) is passed on. Once the command has ended, a signal
+//! ends the wait for its last processes; after that, signals act on this tool again.
 
 use std::fs;
 use std::io;
@@ -18,10 +18,10 @@ use signal_hook::iterator::backend::Handle;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
-/// SIGUSR1 and SIGUSR2 are what batch systems announce the end of the time limit with.
+/// Includes SIGUSR1 and SIGUSR2, with which batch systems announce the end of the time limit.
 const SIGNALS: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
-/// Catches signals from its creation on; passes them on once it knows the command.
+/// Catches signals from its creation on, and passes them on once the command's process is known.
 pub(crate) struct Signals {
     signals: SignalsInfo<WithOrigin>,
     command_is_over: Arc<AtomicBool>,
@@ -39,7 +39,7 @@ pub(crate) struct Forwarding {
 }
 
 impl Signals {
-    /// Catches the signals that are not ignored: `nohup` ignores one, for the command too.
+    /// Catches all signals that are not ignored: `nohup` ignores one, for the command too.
     pub(crate) fn catch() -> io::Result<Self> {
         let ignored = ignored_signals();
         let caught: Vec<i32> = SIGNALS.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect();
@@ -50,7 +50,7 @@ impl Signals {
         Ok(Self { signals: SignalsInfo::new(&caught)?, command_is_over })
     }
 
-    /// Passes signals on to a process that is there until [`Forwarding::end`].
+    /// Passes signals on to a process that exists until [`Forwarding::end`].
     pub(crate) fn forward_to(self, process: Pid) -> io::Result<Forwarding> {
         let Self { mut signals, command_is_over } = self;
         let handle = signals.handle();
@@ -58,7 +58,7 @@ impl Signals {
             for origin in signals.forever() {
                 let from_terminal = matches!(origin.cause, Cause::Kernel);
                 if let (false, Some(signal)) = (from_terminal, Signal::from_named_raw(origin.signal)) {
-                    // It may have ended just now; then it needs no signal.
+                    // The process may have just ended; then it needs no signal.
                     let _already_over = kill_process(process, signal);
                 }
             }
@@ -73,7 +73,7 @@ impl Forwarding {
         let is_signalled = Arc::new(AtomicBool::new(false));
         let ignored = ignored_signals();
         for signal in [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
-            // Where it cannot be noticed the wait takes its time.
+            // If registering fails, the wait is not cut short.
             let _not_noticed = flag::register(signal, Arc::clone(&is_signalled));
         }
         self.handle.close();
@@ -96,7 +96,7 @@ impl Drop for Interrupted {
     }
 }
 
-/// The signals that this process ignores, bit 0 for signal 1.
+/// The signals that this process ignores; bit 0 is signal 1.
 fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

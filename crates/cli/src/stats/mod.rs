@@ -1,4 +1,4 @@
-//! `nccl-otf2 stats`: what is slow, who is late, was it waiting or moving bytes.
+//! `nccl-otf2 stats`: shows what is slow, who is late, and whether time went into waiting or moving bytes.
 //!
 //! ```text
 //!  analysis::analyse ─► Report ─► tables    a sheet for each question

@@ -81,7 +81,7 @@ fn rank(report: &Report, number: u32) -> String {
     report.ranks.get(index(number)).map(|it| it.name.clone()).unwrap_or_default()
 }
 
-/// Whether a rank of the job has one of these numbers in a communicator.
+/// Whether a rank of the job has one of these numbers in any of its communicators.
 fn is_wanted(report: &Report, number: Option<u32>, wanted: &[u32]) -> bool {
     let rank = number.and_then(|number| report.ranks.get(usize::try_from(number).ok()?));
     wanted.is_empty() || rank.is_some_and(|rank| rank.members.iter().any(|it| wanted.contains(&it.rank)))
@@ -154,12 +154,12 @@ fn operations(report: &Report) -> Sheet {
     )
 }
 
-/// The share of a part; none where nothing is compared over ranks.
+/// The share of a part; empty if nothing is compared across ranks.
 fn compared(budget: &Budget, part_ns: u64) -> Cell {
     if budget.not_compared_ns == budget.operations_ns { Cell::None } else { share(part_ns, budget.operations_ns) }
 }
 
-/// "kernelch", or "event 16, kernelch 12"; none where no operation ended.
+/// For example "kernelch", or "event 16, kernelch 12"; `None` if no operation ended.
 fn timing(timing: &BTreeMap<String, u64>) -> Option<String> {
     if timing.len() < 2 {
         return timing.keys().next().cloned();
@@ -250,7 +250,7 @@ fn receiver(report: &Report, key: &LinkKey) -> Option<String> {
     key.to.map(|number| rank(report, number)).or(key.peer.map(|peer| format!("rank {peer}")))
 }
 
-/// "rank 3 → rank 11", "channel 5".
+/// For example "rank 3 → rank 11" or "channel 5".
 fn link(report: &Report, key: &LinkKey) -> String {
     let channel = key.channel.map(|channel| format!("channel {channel}"));
     let pair = key.from.zip(receiver(report, key)).map(|(from, to)| format!("{} → {to}", rank(report, from)));

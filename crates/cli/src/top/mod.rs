@@ -1,4 +1,4 @@
-//! `nccl-otf2 top`: what a running job does, in the terminal.
+//! `nccl-otf2 top`: shows in the terminal what a running job does.
 //!
 //! ```text
 //!  live::Live ─► Snapshot ─► tables ─► screen ─► terminal
@@ -99,7 +99,7 @@ fn show(request: &Request, live: &mut Live) -> Result<()> {
     let terminal = Terminal::enter().context("cannot use the terminal")?;
     let interval = Duration::from_secs_f64(request.interval.max(0.1));
     let (mut screen, mut now, mut before) = (Screen::default(), Snapshot::default(), Before::default());
-    // Not before something is read.
+    // Draw only after something has been read.
     let mut next = Instant::now() + POLL;
     let mut is_changed = true;
     while !is_over.load(Ordering::SeqCst) {
@@ -138,7 +138,7 @@ fn text(title: &str, now: &Snapshot) -> Text {
     for line in summary(view) {
         text.line(line);
     }
-    // Of a job whose journals are removed the lines above say where its archive is.
+    // If a job's journals were removed, the lines above name its archive.
     let is_removed = now.processes.is_empty() && now.processes_missed > 0;
     let sheets = [view.communicators(), view.ranks_table(), view.operations_table(), view.processes_table()];
     for sheet in sheets.iter().filter(|sheet| !(is_removed && sheet.is_empty())) {

@@ -1,4 +1,4 @@
-//! What is on the screen: what all processes do, the communicators, and a table of the one that is selected.
+//! The screen's contents: a summary of all processes, the communicators, and a table of the selected one.
 
 use console::Key;
 use live::{ProcessState, Snapshot};
@@ -58,7 +58,7 @@ impl Screen {
         self.selected = self.selected.min(now.communicators.len().saturating_sub(1));
         let all = View { now, before, only: None };
         let mut lines = vec![(Style::Bold, title.to_owned())];
-        // A small window is for tables.
+        // A small window is left to the tables.
         let summary = summary(all).into_iter().take(if height < 12 { 1 } else { 2 });
         lines.extend(summary.map(|line| (Style::Plain, line)));
         let gap = (height > 20).then(|| (Style::Plain, String::new()));
@@ -73,7 +73,7 @@ impl Screen {
         }
         lines.extend(gap);
         let mut sheet = self.lower.sheet(View { only: Some(self.selected), ..all });
-        // The column is one of this table.
+        // `sort` names a column of this table.
         let _sorted = sheet.arrange(self.sort, None);
         let mut lower = sheet.within(false, Some(width)).into_iter();
         lines.push((Style::Bold, lower.next().unwrap_or_else(|| "  nothing to show".to_owned())));

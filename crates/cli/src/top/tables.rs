@@ -1,4 +1,4 @@
-//! From a snapshot to tables.
+//! Turns a snapshot into tables.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ type Member = (usize, u32);
 
 #[derive(Debug, Default)]
 pub(super) struct Before {
-    /// How often a rank was last, and the waiting that it caused in ns.
+    /// How often each rank was last, and the waiting it caused, in ns.
     ranks: BTreeMap<Member, [u64; 2]>,
-    /// What proxies waited for: GPU, peer, network.
+    /// Proxy waiting times in ns: GPU, peer, network.
     proxies: BTreeMap<Member, [u64; 3]>,
 }
 
@@ -59,13 +59,13 @@ impl<T> Of<'_, T> {
         most(&self.operations)
     }
 
-    /// The rate of the class of operations that moved most bytes.
+    /// The rate of the operation class that moved most bytes.
     fn rate(&self, get: fn(&Operation) -> Option<f64>) -> Cell {
         rate(self.operations.iter().filter(|it| self.most().is_some_and(|most| key(it) == key(most))), get)
     }
 }
 
-/// A rank with its process, and the shares of the time that its proxies waited: GPU, peer, network.
+/// A rank with its process, and its proxies' waiting as shares of the time: GPU, peer, network.
 struct RankLine<'a> {
     rank: &'a Rank,
     process: Option<&'a Process>,
@@ -131,7 +131,7 @@ impl<'a> View<'a> {
         ranks.sort_by_key(|it| (it.communicator, it.rank));
         let rows = ranks.into_iter().map(|rank| {
             let member = (rank.communicator, rank.rank);
-            // A rank without a proxy waits for nothing.
+            // A rank without a proxy has no waits.
             let [now, before] =
                 [&proxies, &self.before.proxies].map(|all| all.get(&member).copied().unwrap_or_default());
             let it = RankLine { rank, process: self.now.processes.get(rank.process), waits: difference(now, before) };
@@ -165,7 +165,7 @@ impl<'a> View<'a> {
         )
     }
 
-    /// A line for each class of operations: counts and bytes since each process began, the rest of the interval.
+    /// One line per class of operations: counts and bytes since each process began; the other columns for the interval.
     pub(super) fn operations_table(self) -> Sheet {
         let mut classes: BTreeMap<_, Vec<&Operation>> = BTreeMap::new();
         for operation in self.operations() {
@@ -232,14 +232,14 @@ impl<'a> View<'a> {
         time(self.until_ns(rank).saturating_sub(since_ns))
     }
 
-    /// The latest known time of a rank: for a process that is over, that of its last record.
+    /// The latest known time of a rank; for a process that has ended, the time of its last record.
     fn until_ns(self, rank: &Rank) -> u64 {
         let process = self.now.processes.get(rank.process);
         let over = process.filter(|it| matches!(it.state, ProcessState::Finished | ProcessState::Gone));
         over.and_then(|it| it.last_record_ns).unwrap_or(self.now.at_ns)
     }
 
-    /// How often a rank was last in the interval, and what it caused.
+    /// How often a rank was last in the interval, and the waiting it caused.
     fn since(self, rank: &Rank) -> [u64; 2] {
         let before = self.before.ranks.get(&(rank.communicator, rank.rank)).copied().unwrap_or_default();
         difference([rank.last, rank.caused_waiting_ns], before)
@@ -251,7 +251,7 @@ fn most<'a>(operations: &[&'a Operation]) -> Option<&'a Operation> {
     operations.iter().filter(|it| it.window.busbw.is_some()).max_by_key(|it| it.window.bytes).copied()
 }
 
-/// Operations with the same key are counted together.
+/// Operations with equal keys are counted together.
 fn key(operation: &Operation) -> (&str, u64, &'static str, &str) {
     (&operation.function, operation.size_class, operation.timing, &operation.algorithm)
 }

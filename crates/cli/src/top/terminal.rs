@@ -1,4 +1,4 @@
-//! The terminal: its own screen while it is used, as it was before afterwards.
+//! The terminal: uses the alternative screen, and restores the terminal afterwards.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::panic;
@@ -9,10 +9,10 @@ use nccl_events::visible;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 
-/// The alternative screen without a cursor.
+/// Selects the alternative screen and hides the cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
-/// Terminals that know these show what is between them at once; others ignore them.
+/// Synchronized output: terminals that support it show everything in between at once; others ignore it.
 const BEGIN: &str = "\x1b[?2026h\x1b[H";
 const END: &str = "\x1b[J\x1b[?2026l";
 
@@ -25,7 +25,7 @@ pub(super) enum Style {
 
 pub(super) struct Terminal {
     term: Term,
-    /// How the keyboard was set; none where stdin is no terminal.
+    /// The keyboard settings to restore; `None` if stdin is no terminal.
     original: Option<Termios>,
 }
 
@@ -39,11 +39,11 @@ impl Terminal {
         if let Some(original) = &original {
             let mut keys = original.clone();
             keys.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-            // Nobody comes back to this screen from a shell.
+            // Disables suspending: a shell would not restore this screen.
             keys.special_codes[SpecialCodeIndex::VSUSP] = 0;
             tcsetattr(io::stdin(), OptionalActions::Now, &keys)?;
         }
-        // A panic says why on the screen that stays.
+        // Restores the terminal first, so that the panic message stays visible.
         let hook = panic::take_hook();
         let before = original.clone();
         panic::set_hook(Box::new(move |info| {
@@ -79,7 +79,7 @@ impl Terminal {
         io::stdout().flush()
     }
 
-    /// A key; none after this time, or where a signal came.
+    /// Returns a key, or `None` after `wait` or if a signal arrived.
     pub(super) fn key(&self, wait: Duration) -> Option<Key> {
         let stdin = io::stdin();
         let mut keys = [PollFd::new(&stdin, PollFlags::IN)];
@@ -96,7 +96,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Gives the terminal back. Nothing can be done when it is gone.
+/// Restores the terminal. If the terminal is gone, nothing can be done.
 fn leave(original: Option<&Termios>) {
     if let Some(original) = original {
         let _gone = tcsetattr(io::stdin(), OptionalActions::Flush, original);

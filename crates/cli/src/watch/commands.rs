@@ -1,4 +1,4 @@
-//! The commands of events: each gets its report as stdin, and a limited time.
+//! Runs a command for each event, with the report as stdin and a time limit.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -16,8 +16,8 @@ use crate::print;
 /// How often signals and commands are checked.
 pub(super) const STEP: Duration = Duration::from_millis(50);
 
-/// A variable in the environment of a command and of everything that it starts. A process that makes its own group or
-/// session, or whose parent has ended, still has it.
+/// A variable in the environment of a command and of everything it starts. Processes that create their own group or
+/// session, or whose parent has ended, still have it.
 const MARK: &str = "OTF2_WATCH_COMMAND";
 
 pub(super) struct Commands {
@@ -41,13 +41,13 @@ impl Commands {
 
     pub(super) fn start(&mut self, event: &'static str, command: &str, report: &str) -> Result<()> {
         let cannot = || format!("cannot run the command for `{event}`");
-        // A file, not a pipe: who does not read it neither blocks nor ends the writer.
+        // A file instead of a pipe: a command that does not read it neither blocks nor kills the writer.
         let mut stdin = File::from(memfd_create("report", MemfdFlags::CLOEXEC).with_context(cannot)?);
         stdin.write_all(report.as_bytes()).and_then(|()| stdin.rewind()).with_context(cannot)?;
         let mut shell = Command::new("/bin/sh");
         self.started += 1;
         let mark = format!("{MARK}={}-{}", std::process::id(), self.started);
-        // A group of its own: with the shell ends what it has started.
+        // In its own process group, so that the shell's children are killed with it.
         shell.args(["-c", command]).stdin(stdin).process_group(0);
         shell.envs(mark.split_once('='));
         let child = shell.spawn().with_context(cannot)?;
@@ -55,7 +55,7 @@ impl Commands {
         Ok(())
     }
 
-    /// Reports commands that have ended, and kills those that take too long. Returns whether any still runs.
+    /// Reports commands that have ended, and kills those over the time limit. Returns whether any is still running.
     pub(super) fn attend(&mut self) -> bool {
         let limit = self.limit;
         self.running.retain_mut(|running| !running.has_ended(limit));
@@ -73,7 +73,7 @@ impl Commands {
         while self.attend() {
             std::thread::sleep(STEP);
         }
-        // A shell may end before what it has started.
+        // A shell may end before the processes it started.
         for mark in marks {
             signal_marked(&mark, Signal::KILL);
         }
@@ -103,13 +103,13 @@ impl Running {
     }
 
     fn signal(&self, signal: Signal) {
-        // It may have ended just now.
+        // The process may have just ended.
         let _already_over = kill_process_group(Pid::from_child(&self.child), signal);
         signal_marked(&self.mark, signal);
     }
 }
 
-/// Signals all processes with a mark, again where they start others meanwhile.
+/// Signals all processes with a mark; repeats if they start others meanwhile.
 fn signal_marked(mark: &str, signal: Signal) {
     let mut signalled = BTreeSet::new();
     for _round in 0..10 {
@@ -123,7 +123,7 @@ fn signal_marked(mark: &str, signal: Signal) {
     }
 }
 
-/// The processes of this host with a mark. The environment of other users' processes cannot be read.
+/// The processes of this host with a mark. Other users' environments cannot be read.
 fn marked(mark: &str) -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(move |process: &i32| {

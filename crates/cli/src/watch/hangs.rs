@@ -1,20 +1,20 @@
-//! Which verdicts of `hang` are new.
+//! Determines which verdicts of `hang` are new.
 
 use hang::{Kind, Report};
 
 use super::outputs::Change;
 
-/// Identifies a verdict: its text contains times.
+/// Identifies a verdict; the verdict's text contains times, so it cannot.
 type Verdict = (Kind, String, String);
 
-/// The verdicts that were reported, until nothing is found any more.
+/// The verdicts already reported; cleared when a report finds nothing.
 #[derive(Default)]
 pub(super) struct Hangs {
     reported: Vec<Verdict>,
 }
 
 impl Hangs {
-    /// What a report changes; `None` if its verdict was reported.
+    /// The change a report makes; `None` if its verdict was already reported.
     pub(super) fn change(&mut self, report: &Report) -> Option<Change> {
         if !report.verdict.found {
             let had_some = !std::mem::take(&mut self.reported).is_empty();
@@ -29,7 +29,7 @@ impl Hangs {
     }
 }
 
-/// The kind, and of the first suspect the reason and the process.
+/// The kind, and the reason and process of the first suspect.
 fn verdict(report: &Report) -> Verdict {
     let kind = report.verdict.kind;
     if let Some(suspect) = report.suspects.first() {

@@ -1,4 +1,4 @@
-//! `nccl-otf2 watch`: what `hang` says of a running job, and its slow operations, as events.
+//! `nccl-otf2 watch`: reports a running job's hangs and slow operations as events.
 //!
 //! ```text
 //!  verdict::judge ► Report ► hangs: is it new? ─┬─► outputs: stdout, a file, a command
@@ -61,7 +61,7 @@ pub(crate) fn watch(request: &Request) -> Result<Exit> {
             Err(error) => watcher.note_once(&error),
         }
         let took = began.elapsed();
-        // Whole journals are read: a tenth of the time is enough for it.
+        // Whole journals are read: limit that to a tenth of the time.
         let pause = request.interval().saturating_sub(took).max(took * 9);
         if !watcher.wait_until(Instant::now() + pause) {
             watcher.outputs.commands.end();
@@ -109,7 +109,7 @@ impl Watcher<'_> {
         Ok(report)
     }
 
-    /// Reads new records, and judges the interval when it is over. Returns whether more can be read.
+    /// Reads new records, and judges the interval once it is over. Returns whether more can be read.
     fn follow(&mut self) -> bool {
         let Some(follower) = &mut self.follower else { return false };
         let is_behind = follower.live.poll().is_behind;
@@ -123,7 +123,7 @@ impl Watcher<'_> {
         is_behind
     }
 
-    /// Notes why nothing could be read, once for each reason.
+    /// Prints why nothing could be read, once for each reason.
     fn note_once(&mut self, error: &anyhow::Error) {
         let reasons = print::reasons(error);
         if self.noted != reasons {

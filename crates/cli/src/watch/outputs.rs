@@ -1,4 +1,4 @@
-//! Where reports go: stdout, a file, a command.
+//! Outputs for reports: stdout, a file, a command.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -35,7 +35,7 @@ impl<'a> Outputs<'a> {
         Self { request, commands: Commands::new(Duration::from_secs_f64(request.command_limit)) }
     }
 
-    /// Passes a report on. A failure is printed, and does not end the watch: the next report may pass.
+    /// Passes a report on. A failure is printed but does not end the watch: the next report may succeed.
     pub(super) fn report(&mut self, change: Change, event: Event, report: &impl Serialize, text: &str) {
         let pretty = match serde_json::to_string_pretty(report).context("cannot write JSON") {
             Ok(json) => json + "\n",
@@ -67,7 +67,7 @@ fn say(is_json: bool, now: Timestamp, report: &impl Serialize, text: &str) -> Re
     print::text(&line)
 }
 
-/// Writes a file that is complete whenever it is there.
+/// Writes a file atomically, so that it is always complete.
 fn write(path: &Path, name: &str, now: Timestamp, text: &str) -> Result<()> {
     let (directory, file) = match path.parent() {
         _ if path.is_dir() => (path, path.join(format!("{name}-{}.json", now.as_nanosecond()))),

@@ -1,4 +1,4 @@
-//! What to watch for, and what to do then.
+//! The arguments of `watch`: what to watch for, and what to do then.
 
 use std::path::PathBuf;
 use std::time::Duration;

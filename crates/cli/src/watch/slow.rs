@@ -1,7 +1,7 @@
-//! Collectives that have become slow: each class of them against its own past.
+//! Detects collectives that have become slow, comparing each class with its own past.
 //!
-//! The value of a class in an interval is the median over its ranks of the median algorithm bandwidth: only timings
-//! that measure work have one. Its past are the last [`PAST`] intervals in which it was not slow.
+//! A class's value in an interval is the median over its ranks of the median algorithm bandwidth; only timings that
+//! measure work have one. Its past is the last [`PAST`] intervals in which it was not slow.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,16 +12,16 @@ use serde::Serialize;
 use super::outputs::Change;
 use crate::units::{bandwidth, bytes, plural, time};
 
-/// Intervals that are kept: with 10 s they are ten minutes.
+/// Number of intervals kept: ten minutes at 10 s each.
 const PAST: usize = 60;
 
 const MOST_RANKS: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// The bandwidth is less than the median of the past by this factor.
+    /// A bandwidth is slow if it is lower than the median of the past by this factor.
     pub(super) factor: f64,
-    /// What is slow in this many intervals in a row is reported.
+    /// A class that is slow in this many consecutive intervals is reported.
     pub(super) intervals: usize,
     pub(super) past: usize,
 }
@@ -38,7 +38,7 @@ struct Class {
 #[derive(Debug, Default)]
 struct History {
     past: Vec<f64>,
-    /// Values since it may have become slow, or fast again.
+    /// Values since the class may have become slow, or fast again.
     streak: Vec<f64>,
     is_slow: bool,
     row: Option<Row>,
@@ -64,7 +64,7 @@ struct LastRow {
     caused_waiting_ns: u64,
 }
 
-/// The report of slow operations: `docs/REFERENCE.md` §9.
+/// The report of slow operations, described in `docs/REFERENCE.md` §9.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
     format: u32,
@@ -72,9 +72,9 @@ pub(super) struct Report {
     time_ns: u64,
     interval_ns: u64,
     pub(super) verdict: Verdict,
-    /// The slowest first.
+    /// Slowest first.
     operations: Vec<Row>,
-    /// Whom others waited for longest first.
+    /// Ranks that others waited for; longest first.
     last: Vec<LastRow>,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Verdict {
 pub(super) struct Slow {
     limits: Limits,
     classes: BTreeMap<Class, History>,
-    /// For each communicator and rank: how often it was last, and what it caused, before the interval.
+    /// For each communicator and rank: how often it was last, and the waiting it caused, before the interval.
     before: BTreeMap<(usize, u32), (u64, u64)>,
 }
 
@@ -149,7 +149,7 @@ impl Slow {
 }
 
 impl History {
-    /// Takes the value of an interval; whether the class has become slow with it.
+    /// Adds the value of an interval; returns whether it made the class slow.
     fn take(&mut self, value: f64, limits: Limits) -> bool {
         self.streak.push(value);
         let is_against = self.is_below(value, limits) != self.is_slow;
@@ -167,7 +167,7 @@ impl History {
         turns && self.is_slow
     }
 
-    /// Whether a value is less than the median of the past by the factor, and less than nine tenths of the past.
+    /// Whether a value is below the median of the past by the factor, and below nine in ten of the past values.
     fn is_below(&self, value: f64, limits: Limits) -> bool {
         let mut past = self.past.clone();
         past.sort_by(f64::total_cmp);
@@ -193,7 +193,7 @@ fn classes(snapshot: &Snapshot) -> BTreeMap<Class, Vec<&Operation>> {
     classes
 }
 
-/// The lower median: of two ranks one waits for the other.
+/// The lower median: with two ranks, one waits for the other.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied()
@@ -230,7 +230,7 @@ mod tests {
 
     const LIMITS: Limits = Limits { factor: 2.0, intervals: 3, past: 5 };
 
-    /// When something changes, in intervals of such bandwidths; what is timed without one does not count.
+    /// When the state changes, given bandwidths per interval; timings without a bandwidth do not count.
     fn changes(bandwidths: &[f64]) -> Vec<(usize, Change)> {
         let mut slow = Slow::new(LIMITS);
         let mut change = |(at, algbw): (usize, &f64)| {

@@ -1,9 +1,9 @@
-//! A small archive of two hosts on one clock, with all statements on clocks.
+//! A small archive of two hosts with aligned clocks, with all statements on clocks.
 
 use super::fixture::{Fixture, Said};
 
 impl Fixture {
-    /// The clock of rank 1 was 50 ns behind that of rank 0, and lost 20 us each second; it is known to 10 ns.
+    /// The clock of rank 1 was 50 ns behind that of rank 0 and lost 20 µs per second; it is known to 10 ns.
     pub(crate) fn aligned() -> Self {
         let mut fixture = Self::sound();
         fixture.two_hosts = true;
@@ -22,7 +22,7 @@ impl Fixture {
                 ("NCCL::CLOCK::ANCHORS", Said::Text(anchors)),
             ]
         };
-        // Anchors are ticks, CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_REALTIME.
+        // Anchors consist of ticks, CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_REALTIME.
         fixture.said = [
             said("reference", [0, 0], 5, "7 90 90 90, 9 99 99 99"),
             said("bounded", [50, 20_000], 15, "7 90 90 40, 9 99 99 70"),
@@ -41,7 +41,7 @@ impl Fixture {
         fixture
     }
 
-    /// Changes a statement of a process on its clock.
+    /// Changes what a process states about its clock.
     pub(crate) fn say(&mut self, process: usize, name: &str, value: Said) {
         self.said[process].iter_mut().find(|(known, _)| *known == name).expect("it says that").1 = value;
     }

@@ -1,4 +1,4 @@
-//! `nccl-otf2 check` of sound archives, and of those that say what they lack; faults are in `rules`.
+//! `nccl-otf2 check` of sound archives, and of archives that state what they lack; `rules` has the faults.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::fixture::Fixture;
 use super::support::{Ended, Scratch};
 
-/// Checks an archive; the exit code and the broken rules.
+/// Checks an archive; returns the exit code, the broken rules and the report.
 fn check(scratch: &Scratch, options: &[&str], trace: &Path) -> (Option<i32>, Vec<String>, Value) {
     let ended = Ended::of(scratch.tool().args(["check", "--json"]).args(options).arg(trace));
     let report = ended.json();
@@ -45,7 +45,7 @@ fn what_the_archive_admits_is_a_remark_and_fails_only_when_strict() {
     assert_eq!(code, Some(1));
 }
 
-/// A flight recording counts all launches, and has the times of the last ones.
+/// A flight recording counts all launches, but keeps only the times of the last ones.
 #[test]
 fn launches_that_were_not_kept_are_not_missing() {
     let scratch = Scratch::new();

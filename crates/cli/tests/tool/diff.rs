@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::fixture::{BROADCAST, Fixture, Step};
 use super::support::{Ended, Scratch};
 
-/// A job of broadcasts that take `ns`, and up to 9 more.
+/// A job of broadcasts that take `ns` to `ns` + 9.
 pub(super) fn job(scratch: &Scratch, name: &str, broadcasts: u64, ns: u64) -> PathBuf {
     job_with(scratch, name, broadcasts, ns, |number| number * 7 % 10)
 }
@@ -41,7 +41,7 @@ fn write(scratch: &Scratch, name: &str, fixture: &Fixture) -> PathBuf {
     fixture.write(&directory)
 }
 
-/// What `diff` prints of two archives, and says beside it. It ends with this code.
+/// Runs `diff` on two archives, expecting this exit code; returns stdout and stderr.
 #[track_caller]
 fn diff(scratch: &Scratch, a: &Path, b: &Path, arguments: &[&str], code: i32) -> (String, String) {
     let ended = Ended::of(scratch.tool().arg("diff").args([a, b]).args(arguments)).with_code(code);
@@ -67,7 +67,7 @@ fn a_slower_run_is_named_and_fails_where_that_is_wanted() {
     assert!(out.starts_with("B is faster in 1 of 1 group"), "{out}");
     let (out, _) = diff(&scratch, &a, &a, &["--fail-if-slower", "1%"], 0);
     assert!(out.starts_with("No difference that the data shows in 1 group of operations: a change"), "{out}");
-    // What ran only once takes 0.3 % of the time: it could be slower by that.
+    // The operation that ran only once takes 0.3 % of the time, so B could be slower by that much.
     let (_, err) = diff(&scratch, &a, &a, &["--fail-if-slower", "0.1%"], 4);
     assert!(err.contains("could not see 0.1 %: 0.2 % of the time in operations of B cannot be compared"), "{err}");
 }
@@ -75,7 +75,7 @@ fn a_slower_run_is_named_and_fails_where_that_is_wanted() {
 #[test]
 fn runs_that_vary_too_much_are_not_said_to_be_equal() {
     let scratch = Scratch::new();
-    // Half of the broadcasts take four times as long as the others, at random: the median is one or the other.
+    // Half of the broadcasts, at random, take four times as long: the median is either of the two values.
     let mixed = |number: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63) * 6_000;
     let [a, b] = ["a", "b"].map(|name| job_with(&scratch, name, 60, 2_000, mixed));
     let (out, _) = diff(&scratch, &a, &b, &[], 0);
@@ -86,7 +86,7 @@ fn runs_that_vary_too_much_are_not_said_to_be_equal() {
     assert!(row.contains("not shown") && !out.contains("no difference"), "{out}");
 }
 
-/// The last broadcast of B, 20 s long on rank 0, has no end: it is no time of an operation, and no proof of anything.
+/// The last broadcast of B, 20 s long on rank 0, has no end: its length is neither a duration nor evidence.
 #[test]
 fn a_run_that_did_not_end_does_not_pass() {
     let scratch = Scratch::new();
@@ -128,7 +128,7 @@ fn what_cannot_be_compared_does_not_pass() {
     }
 }
 
-/// Runs whose broadcasts take 2.0 to 2.6 µs: 60 of them do not show a change of 5 %.
+/// Runs whose broadcasts take 2.0 to 2.6 µs: 60 of them cannot show a change of 5 %.
 #[test]
 fn a_change_that_the_runs_cannot_show_does_not_pass() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! `export --format scalasca`: what Scalasca's analyser demands of an archive, one by one, on a job with a straggler.
+//! `export --format scalasca`: checks each requirement of Scalasca's analyser on a job with a straggler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -17,8 +17,8 @@ const MILLISECOND: Moment = 1_000_000;
 /// How late rank 1 is in each of ten all-reduces.
 const LATE: Moment = 5 * MILLISECOND;
 
-/// Ten all-reduces 20 ms apart, each 2 ms long once all are there; rank 1 comes 5 ms late. Between them a message goes
-/// from rank 0 to rank 1, and its answer.
+/// Ten all-reduces 20 ms apart, each lasting 2 ms once all ranks are there; rank 1 comes 5 ms late. In between, rank 0
+/// sends a message to rank 1, which answers.
 fn straggler() -> Nccl {
     let begin = |number: Moment| SECOND + number * 20 * MILLISECOND;
     let calls = (0..10).map(begin).map(|begin| ([begin, begin + LATE, begin], begin + LATE + 2 * MILLISECOND));
@@ -26,11 +26,11 @@ fn straggler() -> Nccl {
         let begin = begin(number) + 10 * MILLISECOND;
         [(0, 1, begin, begin + MILLISECOND), (1, 0, begin, begin + 2 * MILLISECOND)]
     });
-    // All on one clock: what is late by 5 ms is late by 5 ms.
+    // All on one clock, so a delay of 5 ms is measured as 5 ms.
     Nccl { calls: calls.collect(), messages: messages.collect(), has_devices: true, one_clock: true, ..Nccl::new() }
 }
 
-/// Exports the job; what the tool says, with its exit code.
+/// Exports the job; returns the tool's report and exit code.
 fn export(nccl: &Nccl) -> (Scratch, Value, Option<i32>) {
     let scratch = Scratch::new();
     nccl.write(&scratch.join("trace"));
@@ -49,7 +49,7 @@ fn exported() -> (Scratch, Archive) {
     (scratch, archive)
 }
 
-/// The region by what Scalasca goes by.
+/// The canonical name, by which Scalasca identifies regions.
 fn canonical<'a>(definitions: &'a Definitions, region: &RegionRef) -> &'a str {
     definitions.string(definitions.regions[region].canonical_name).expect("a name")
 }
@@ -60,12 +60,12 @@ fn what_the_analyser_demands_of_definitions_is_met() {
     let definitions = archive.definitions().expect("definitions");
     let text = |name| definitions.string(name).expect("a text");
 
-    // 1. Only threads: neither GPUs nor metrics.
+    // 1. Threads only: neither GPUs nor metrics.
     assert!(definitions.locations.values().all(|it| it.location_type == LocationType::CpuThread));
     assert!(definitions.metric_classes.is_empty());
 
-    // 2. One process for each rank, its group's number is the rank, and there are no others. Each is on a "node" of a
-    // "machine". Two hosts stay two, though their GPUs have one address.
+    // 2. Exactly one process per rank; the number of its group is the rank. Each is on a "node" of a "machine". Two
+    // hosts stay two, even if their GPUs have the same address.
     let processes = definitions.location_groups.iter().map(|(id, group)| {
         let node = &definitions.system_tree_nodes[&group.system_tree_parent];
         let machine = &definitions.system_tree_nodes[&node.parent];
@@ -75,16 +75,16 @@ fn what_the_analyser_demands_of_definitions_is_met() {
     let expected = [process(0, "alpha"), process(1, "alpha"), process(2, "beta")];
     assert_eq!(processes.collect::<Vec<_>>(), expected);
 
-    // 3. Everything is on the first location of its process, which has no other.
+    // 3. All events are on the first and only location of their process.
     let places: Vec<_> = definitions.locations.iter().map(|(id, it)| (id.get(), it.group.get())).collect();
     assert_eq!(places, [(0, 0), (1, 1), (2, 2)]);
 
-    // 4. The list of communicating locations defines the ranks; there is one, before the communicator's group.
+    // 4. The single list of communicating locations defines the ranks, and precedes the communicator's group.
     let lists = definitions.groups.iter().map(|(id, it)| (id.get(), it.group_type, it.paradigm, &it.members[..]));
     let list = |id, group_type| (id, group_type, Paradigm::Mpi, &[0, 1, 2][..]);
     assert_eq!(lists.collect::<Vec<_>>(), [list(0, GroupType::CommLocations), list(1, GroupType::CommGroup)]);
 
-    // 5. Regions are known by canonical name and file; people see NCCL's names.
+    // 5. Regions are identified by canonical name and file; people see NCCL's names.
     for (reference, region) in &definitions.regions {
         let canonical = canonical(&definitions, reference);
         assert_eq!(definitions.string(region.source_file) == Some("MPI"), canonical.starts_with("MPI_"), "{canonical}");
@@ -109,7 +109,7 @@ fn what_the_analyser_demands_of_events_is_met() {
     for (rank, events) in (0_u32..).zip(&events) {
         let (mut open, mut entered, mut requests, mut of_rank) = (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
         for event in events {
-            // 6. Times before the beginning would be huge: they are subtracted without a sign.
+            // 6. Times before the start would be huge: they are subtracted as unsigned numbers.
             assert!(span.contains(&event.time));
             match &event.kind {
                 EventKind::Enter(region) => {
@@ -147,7 +147,7 @@ fn what_the_analyser_demands_of_events_is_met() {
         assert!(open.is_empty() && requests.is_empty(), "rank {rank}");
         collectives.push(of_rank);
     }
-    // 8. Every collective on every member, in one order; every message is sent and received.
+    // 8. Every collective is on every member, in the same order; every message is sent and received.
     assert_eq!((&sent, sent.values().sum()), (&received, 18));
     assert!(collectives.iter().all(|of_rank| of_rank.len() == 10));
     for ((of_0, of_1), of_2) in collectives[0].iter().zip(&collectives[1]).zip(&collectives[2]) {
@@ -159,7 +159,7 @@ fn what_the_analyser_demands_of_events_is_met() {
     }
     // 9. Complete.
     assert_eq!(archive.property("OTF2::MPI_COMMUNICATION_COMPLETE"), Some("true"));
-    // Sending takes 1 ms and receiving 2 ms: the receive has all its waiting.
+    // Sending takes 1 ms and receiving 2 ms: the receive contains all the waiting.
     let mut waits: BTreeMap<&str, u64> = BTreeMap::new();
     for pair in events[0].windows(2) {
         if let EventKind::Enter(region) = &pair[0].kind
@@ -169,7 +169,7 @@ fn what_the_analyser_demands_of_events_is_met() {
             *waits.entry(name).or_default() += pair[1].time - pair[0].time;
         }
     }
-    // Events that share a time are some ns apart here.
+    // Events that share a time are a few ns apart here.
     assert!(waits["ncclSend"] < 100 && waits["ncclRecv"].abs_diff(18_000_000) < 100, "{waits:?}");
 }
 

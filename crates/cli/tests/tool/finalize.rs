@@ -1,4 +1,4 @@
-//! `nccl-otf2 finalize`, and what `run` does for processes that were killed.
+//! `nccl-otf2 finalize`, and how `run` handles processes that were killed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use whole_plugin::machine::skip;
 use super::recording::{NO_PROCESS, record, record_in};
 use super::support::{Scratch, text};
 
-/// A job of this many killed ranks in `trace`.
+/// A job in `trace` with this many killed ranks.
 fn killed(ranks: u32, all_reduces: u64) -> (Scratch, PathBuf) {
     let scratch = Scratch::new();
     let out = scratch.join("trace");
@@ -20,7 +20,7 @@ fn killed(ranks: u32, all_reduces: u64) -> (Scratch, PathBuf) {
     (scratch, out)
 }
 
-/// The report of `finalize`, which ends with this code and leaves the parts in these states.
+/// The report of `finalize`, expecting this exit code and these states of the parts.
 #[track_caller]
 fn finalize(scratch: &Scratch, options: &[&str], code: i32, states: &[&str]) -> Value {
     let report = scratch.ends([&["finalize", "--json", "trace"], options].concat()).with_code(code).json();
@@ -111,11 +111,11 @@ fn shards_write_parts_and_say_how_to_go_on() {
     assert_eq!(finalize(&scratch, &[], 0, &["done"; 3])["archive"]["processes"], 3);
 }
 
-/// On a terminal one sees how far it is, and of what.
+/// On a terminal, progress and the current step are shown.
 #[test]
 fn a_terminal_shows_progress() {
     let (scratch, out) = killed(2, 1);
-    // util-linux's script gives a command a terminal.
+    // util-linux's `script` runs a command in a terminal.
     let tool = scratch.tool().get_program().to_owned();
     let command = format!("'{}' finalize '{}'", tool.display(), out.display());
     let mut script = Command::new("script");
@@ -145,7 +145,7 @@ fn a_part_that_cannot_go_into_the_archive_is_listed_with_its_reason() {
     let report = finalize(&scratch, &[], 1, &["written", "failed"]);
     assert!(report["parts"][1]["reason"].as_str().is_some_and(|reason| reason.contains("journal")), "{report:#}");
 
-    // One that was written and cannot be read: the archive that has it stays.
+    // A part that was written but cannot be read: the archive that contains it stays.
     let (scratch, out) = killed(2, 1);
     finalize(&scratch, &[], 0, &["written", "written"]);
     fs::write(out.join("parts/host-1/manifest"), "{").expect("damaged");
@@ -179,7 +179,7 @@ fn run_completes_what_killed_processes_left_or_leaves_it_to_finalize() {
     assert!(!scratch.join("later/traces.otf2").exists() && scratch.join("later/parts/host-0/journal").exists());
 }
 
-/// One rank of a job cannot see whether the others still run: it writes its own part, and nobody else's.
+/// A rank of a job cannot see whether the others still run: it writes only its own part.
 #[test]
 fn a_rank_of_a_job_writes_its_own_part_only() {
     let scratch = Scratch::new();

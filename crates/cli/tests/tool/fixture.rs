@@ -1,4 +1,4 @@
-//! Small archives of two ranks, sound unless a test spoils them.
+//! Small archives of two ranks, sound unless a test corrupts them.
 
 mod write;
 
@@ -9,29 +9,29 @@ use otf2::{ArchiveWriter, AttributeType, CollectiveOp, LocationRef, MetricValue,
 /// An event of a rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// Enters an operation; its bytes come last.
+    /// Enters an operation; the last number is its size in bytes.
     Enter(u64, RegionRef, u64),
-    /// The same of one that has not ended.
+    /// Enters an operation that has not ended.
     EnterUnfinished(u64, RegionRef),
-    /// Enters a kernel channel of the all-reduce that began then.
+    /// Enters a kernel channel of the all-reduce that began at the second time.
     EnterChannel(u64, u64),
-    /// Enters an operation whose kernels tell when it ran.
+    /// Enters an operation that is timed by its kernels.
     EnterByKernels(u64, RegionRef),
-    /// Enters a kernel of the operation in this region that began then, with this external id.
+    /// Enters a kernel with this external id, of the operation that began in this region at the second time.
     EnterKernel(u64, RegionRef, u64, u64),
     /// Enters a launch with this external id.
     EnterLaunch(u64, u64),
     Leave(u64, RegionRef),
     Begin(u64),
-    /// With the bytes that this rank sends and receives.
+    /// Ends a collective, with the bytes that this rank sends and receives.
     End(u64, CollectiveOp, Option<u32>, u64, u64),
     Isend(u64, u32, u64),
     IsendComplete(u64, u64),
     IrecvRequest(u64, u64),
     Irecv(u64, u32, u64),
-    /// Receives other bytes than were sent.
+    /// Receives a different number of bytes than was sent.
     IrecvBytes(u64, u32, u64, u64),
-    /// Puts to rank 1 under a matching id.
+    /// Puts to rank 1 with a matching id.
     Put(u64, u64),
     PutComplete(u64, u64),
     Metric(u64, MetricValue),
@@ -45,7 +45,7 @@ pub(crate) const CHANNEL: RegionRef = RegionRef::new(4);
 pub(crate) const KERNEL: RegionRef = RegionRef::new(5);
 pub(crate) const LAUNCH: RegionRef = RegionRef::new(6);
 
-/// The location of a kernel's channel, and of kernels.
+/// The location of a kernel's channel and of kernels.
 const CHANNEL_LOCATION: u64 = 1 << 32;
 
 /// The value of a statement.
@@ -56,13 +56,13 @@ pub(crate) enum Said {
     Unsigned(u64),
 }
 
-/// What is to be written.
+/// An archive to be written.
 pub(crate) struct Fixture {
     pub(crate) ranks: [Vec<Step>; 2],
-    /// What the kernel's channel does.
+    /// The events of the kernel's channel.
     pub(crate) channel: Vec<Step>,
     pub(crate) properties: Vec<(&'static str, String)>,
-    /// Promised events of rank 1, where they are not those written.
+    /// The stated number of events of rank 1, if it differs from those written.
     pub(crate) promised: Option<u64>,
     /// The list of communicating locations.
     pub(crate) listed: Vec<u64>,
@@ -70,21 +70,21 @@ pub(crate) struct Fixture {
     pub(crate) members: Vec<u64>,
     pub(crate) attribute_type: AttributeType,
     pub(crate) span: (u64, u64),
-    /// Whether rank 1 is on a host of its own.
+    /// Whether rank 1 is on a second host.
     pub(crate) two_hosts: bool,
-    /// Clock offsets of rank 0, of rank 1 and of the kernel's channel, which is of the process of rank 0.
+    /// Clock offsets of rank 0, of rank 1, and of the kernel's channel, which belongs to the process of rank 0.
     pub(crate) offsets: [Vec<(u64, i64)>; 3],
-    /// Their standard deviation on rank 1.
+    /// Standard deviation of the offsets on rank 1.
     pub(crate) deviation: f64,
     /// Statements of the two processes on their clocks, used with `two_hosts`.
     pub(crate) said: [Vec<(&'static str, Said)>; 2],
     /// The boot ids of the two hosts.
     pub(crate) boots: [Option<&'static str>; 2],
-    /// Whether communicators' locations are threads of the process, and only the channel's is the GPU's.
+    /// Whether communicators' locations are threads of the process; only the channel's is then on the GPU.
     pub(crate) cpu_lanes: bool,
-    /// Whether communicators' locations are one GPU's, and the channel's another one's.
+    /// Whether communicators' locations are on one GPU, and the channel's on another.
     pub(crate) two_gpus: bool,
-    /// Whether locations say what they stand for.
+    /// Whether locations state their kind.
     pub(crate) has_kinds: bool,
 }
 
@@ -191,7 +191,7 @@ impl Fixture {
         locations.map(|(id, steps)| (LocationRef::new(id), steps.as_slice()))
     }
 
-    /// Writes it to `directory/traces.otf2` and returns the directory.
+    /// Writes the archive to `directory/trace/traces.otf2` and returns the directory `trace`.
     pub(crate) fn write(&self, directory: &Path) -> PathBuf {
         let directory = directory.join("trace");
         std::fs::create_dir_all(&directory).expect("a directory");
@@ -213,7 +213,7 @@ impl Fixture {
             }
             written.push(writer.close()?);
         }
-        // libotf2 makes no file for a location without events.
+        // libotf2 creates no file for a location without events.
         for ((location, _), events) in self.locations().iter().zip(&written) {
             if *events == 0 {
                 let file = archive.event_file(*location);

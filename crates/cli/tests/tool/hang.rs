@@ -1,4 +1,4 @@
-//! `nccl-otf2 hang` on journals that the recording half's own writer wrote.
+//! `nccl-otf2 hang` on journals written by the recorder's own writer.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -14,7 +14,7 @@ fn report(scratch: &Scratch, arguments: &[&str], code: i32) -> serde_json::Value
     scratch.ends([&["hang", "trace", "--json"], arguments].concat()).with_code(code).json()
 }
 
-/// Rank 0 has one collective more than rank 1; both are dead.
+/// Rank 0 is one collective ahead of rank 1; both are dead.
 fn behind(scratch: &Scratch) {
     let out = scratch.join("trace");
     record(&out, 0, NO_PROCESS, 3);
@@ -28,7 +28,7 @@ fn the_text_begins_with_the_verdict_and_says_where_ranks_are() {
     let page = scratch.ends(["hang", "trace", "--after", "0"]).with_code(1).stdout;
     let expected = "HANG: rank 1 [host:1073741824] had not called ncclAllReduce (collective 3, sequence 2)";
     assert!(page.starts_with(expected), "{page}");
-    // Nothing but the enqueueing is recorded: all called the second, and no more is claimed.
+    // Only the enqueueing is recorded: all ranks called the second collective, and the report claims no more.
     for line in ["\n  last complete     collective 2", "whether it ended is not recorded", "\n  not entered       1\n"]
     {
         assert!(page.contains(line), "{line}: {page}");
@@ -42,7 +42,7 @@ fn exit_codes_are_for_scripts() {
     fs::create_dir_all(scratch.join("empty/parts")).expect("made");
     for (arguments, expected, words) in [
         (&["trace", "--after", "0"][..], 1, ""),
-        // It died within moments of its last record: nobody had waited for ten seconds.
+        // It died within moments of its last record, so nobody had waited for ten seconds.
         (&["trace"], 0, ""),
         (&["trace", "--after", "-1"], 2, "-1"),
         (&["trace", "--after", "soon"], 2, "a number of seconds"),
@@ -59,13 +59,13 @@ fn exit_codes_are_for_scripts() {
 fn of_a_written_part_no_more_is_claimed_than_is_known() {
     let scratch = Scratch::new();
     let out = scratch.join("trace");
-    // This test plays rank 0: it runs.
+    // The test's own process stands for rank 0, which runs.
     record(&out, 0, std::process::id(), 3);
     record(&out, 1, NO_PROCESS, 2);
     let before = report(&scratch, &["--after", "1000"], 1);
     assert_eq!(before["suspects"][0]["reason"], "gone", "{before:#}");
     assert_eq!(before["processes"][0]["process_state"], "running");
-    // Rank 1's part is written, and its journal gone.
+    // Rank 1's part is written, and its journal removed.
     scratch.tool().args(["finalize", "trace"]).assert().code(1);
     assert!(!out.join("parts/host-1/journal").exists());
     let after = report(&scratch, &["--after", "0"], 0);
@@ -94,13 +94,13 @@ fn damage_is_named_and_the_rest_is_read() {
     let journal = scratch.join("trace/parts/host-0/journal");
     let segment = journal.join("1.0");
     assert!(segment.is_file(), "the main thread's journal");
-    // Behind the header and the first records.
+    // After the header and the first records.
     let mut file = OpenOptions::new().write(true).open(segment).expect("opened");
     let behind_header = 8 * HEADER_WORDS as u64 + 400;
     file.seek(SeekFrom::Start(behind_header)).expect("there");
     file.write_all(&[0xff; 16]).expect("written");
     fs::write(scratch.join("trace/parts/host-1/process.json"), "{").expect("written");
-    // What rank 0 did last is lost, and nobody knows where rank 1 is.
+    // The last records of rank 0 are lost, and the position of rank 1 is unknown.
     let report = report(&scratch, &["--after", "1000"], 2);
     assert_eq!(report["verdict"]["kind"], "unknown", "{report:#}");
     let unknown = report["unknown"].to_string();
@@ -119,7 +119,7 @@ fn a_watch_ends_when_nobody_runs() {
     command.assert().code(0);
 }
 
-/// One field is wrong: the others say where the process is.
+/// One field is wrong; the others identify the process.
 #[test]
 fn of_a_damaged_description_the_good_fields_count() {
     let scratch = Scratch::new();
@@ -153,7 +153,7 @@ fn a_journal_that_is_gone_or_empty_or_elsewhere_is_named() {
     expect("its journal is missing: ");
     std::os::unix::fs::symlink("/nowhere/on/this/host", &journal).expect("linked");
     expect("NCCL_OTF2_JOURNAL_DIR");
-    // Only the enqueueing of rank 0 is known: that it waits for rank 1 is not claimed.
+    // Only the enqueueing of rank 0 is known, so the report does not claim that it waits for rank 1.
     let report = expect("of rank 1 there is no record here");
     assert_eq!(report["communicators"][0]["ranks_missing"], serde_json::json!([1]));
 }

@@ -23,7 +23,7 @@ fn people_see_operations_communicators_and_completeness() {
     assert_eq!(row("ncclSend"), "ncclSend 1000 B 1 50 ns 50 ns 50 ns 50 ns - proxy");
     assert_eq!(row("world"), "world 2 2 4 1 1000 B");
     assert_eq!(row("coll"), "coll 4 4 0 0 0 0 0");
-    // Programs get the same.
+    // The JSON report has the same values.
     let report = scratch.ends(["info", "trace", "--json"]).json();
     for (place, value) in [
         ("/communicators/0/collectives", json!({ "Allreduce": 2, "Bcast": 2 })),
@@ -34,14 +34,14 @@ fn people_see_operations_communicators_and_completeness() {
     ] {
         assert_eq!(report.pointer(place), Some(&value), "{place}");
     }
-    // The help is where the names are documented.
+    // The help documents the names.
     let help = scratch.ends(["info", "--help"]).stdout;
     for name in report.as_object().expect("an object").keys() {
         assert!(help.contains(name.as_str()), "{name} is not documented");
     }
 }
 
-/// Recordings that have not all of the job say so where one looks first.
+/// A recording that covers only part of the job states so prominently.
 #[test]
 fn what_of_the_job_was_recorded() {
     let scratch = Scratch::new();
@@ -82,7 +82,7 @@ fn nobody_reading_on_is_no_failure() {
         let mut tool = std::process::Command::new(scratch.tool().get_program());
         let tool = tool.args([verb, "--json"]).arg(&trace).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = tool.spawn().expect("started");
-        // Closes the pipe before anything is written into it.
+        // Closes the pipe before anything is written to it.
         drop(child.stdout.take());
         let output = child.wait_with_output().expect("ended");
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));

@@ -1,4 +1,4 @@
-//! Which directory of a job is used, and what `run` makes there and prints.
+//! Which directory a job uses, and what `run` creates there and prints.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn run_keeps_its_recordings_apart_from_those_that_are_there_or_adds_to_them() {
     ended.says("--append");
     assert!(Path::new(directory).join("traces.otf2").exists());
     assert!(!scratch.join("trace/traces.otf2").exists());
-    // Where nothing is recorded nothing is left.
+    // If nothing is recorded, nothing is left.
     scratch.ran(&["-o", "trace"], "true").with_code(0);
     assert_eq!(fs::read_dir(scratch.join("trace/jobs")).expect("there").count(), 1);
 
@@ -49,7 +49,7 @@ fn a_job_is_named_by_its_directory_or_what_is_in_it() {
     ] {
         let code = |path: &str| {
             let ended = scratch.ends(verb.split(' ').chain([path]));
-            // `hang` exits with 2 also where it cannot tell.
+            // `hang` exits with 2 also if it cannot tell.
             assert!(!ended.stderr.contains("error: "), "{verb} {path}: {ended:?}");
             ended.code
         };
@@ -62,7 +62,7 @@ fn a_job_is_named_by_its_directory_or_what_is_in_it() {
     assert!(inside.stdout.starts_with("CANNOT TELL: "), "{inside:?}");
 }
 
-/// A launcher that a signal ends is gone before its workers are.
+/// A launcher that is killed by a signal is gone before its workers are.
 #[test]
 fn run_waits_for_processes_that_outlive_the_command() {
     let scratch = Scratch::new();
@@ -95,7 +95,7 @@ fn one_rank_says_what_there_is_and_begins_with_the_answers() {
     assert!(places.is_sorted(), "{all}");
 }
 
-/// The command died and left the recordings of some ranks: what became of each, and what to do.
+/// The command died and left the recordings of some ranks: `run` prints the state of each, and advice.
 #[test]
 fn run_says_what_a_command_that_died_left() {
     let scratch = Scratch::new();
@@ -120,7 +120,7 @@ fn run_says_what_a_command_that_died_left() {
         let ended = scratch.ran(&["-o", name], &script).with_code(128 + 9);
         said.iter().for_each(|words| ended.says(words));
     }
-    // Of a rank that has a tool of its own the others may still run.
+    // If each rank has its own tool, the other ranks may still run.
     let mut run = scratch.run(&["-o", "ranks", "--append"], &format!("{copy}/host-1 $NCCL_OTF2_DIR/parts; kill -9 $$"));
     let ended = Ended::of(run.env("PMI_RANK", "0").env("PMI_SIZE", "2")).with_code(128 + 9);
     ended.says("the last process of the job makes the archive in ");

@@ -1,5 +1,5 @@
-//! Made-up jobs on machines with clocks of their own: when everything happened is known, so that a merged archive can
-//! be held against the truth.
+//! Made-up jobs on machines with separate clocks. The true time of every event is known, for comparison with merged
+//! archives.
 
 use otf2::verbatim::Definition;
 use otf2::{
@@ -9,12 +9,12 @@ use otf2::{
 
 use super::fixture::Said;
 
-/// Nanoseconds since some moment that all hosts have in common.
+/// Nanoseconds since an origin common to all hosts.
 pub(crate) type Moment = i128;
 
 pub(crate) const SECOND: Moment = 1_000_000_000;
 
-/// What Score-P reads the time from.
+/// The timer that Score-P reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
     Counter,
@@ -33,7 +33,7 @@ pub(crate) struct Host {
 
 pub(crate) const HOSTS: [Host; 2] = [
     Host { name: "alpha", ticks_per_second: 2_445_450_361, began: 4_000 * SECOND, slew_ppb: 12_000 },
-    // Started later, and its quartz is another.
+    // Started later, with a different quartz.
     Host { name: "beta", ticks_per_second: 2_445_455_252, began: 77 * SECOND, slew_ppb: -35_000 },
 ];
 
@@ -50,7 +50,7 @@ impl Host {
         self.began + at - 3 * SECOND
     }
 
-    /// Their wall clocks are 8 ms apart.
+    /// The hosts' wall clocks are 8 ms apart.
     pub(crate) fn realtime(&self, at: Moment) -> Moment {
         self.monotonic(at) - self.began + 1_700_000_000 * SECOND + self.began / 500_000
     }
@@ -67,7 +67,7 @@ impl Host {
 /// How much later the wall clocks place an event of the last host, in ticks of the first host's timer.
 pub(crate) fn wall_clocks_differ(timer: Timer, at: Moment) -> Moment {
     let [alpha, beta] = HOSTS;
-    // The moment at which the first host's wall clock shows what the last one's shows.
+    // The moment when the first host's wall clock shows this time.
     let shown = beta.realtime(at);
     let by_offset = alpha.realtime(0) - alpha.monotonic(0);
     let monotonic = shown - by_offset;
@@ -75,7 +75,7 @@ pub(crate) fn wall_clocks_differ(timer: Timer, at: Moment) -> Moment {
     alpha.timer(timer, moment) - alpha.timer(timer, at)
 }
 
-/// The host of a rank: the last one has one of its own.
+/// The host of a rank: the last rank is on a host of its own.
 pub(crate) fn host(rank: u64) -> Host {
     HOSTS[usize::from(rank == RANKS - 1)]
 }
@@ -90,7 +90,7 @@ pub(crate) fn number(moment: Moment) -> u64 {
     u64::try_from(moment).expect("a time")
 }
 
-/// Collects the definitions of an archive, with its strings.
+/// Collects the definitions of an archive, and its strings.
 #[derive(Default)]
 pub(crate) struct Definitions {
     texts: Vec<String>,
@@ -147,7 +147,7 @@ impl Definitions {
         self.push(Definition::LocationProperty { of, name, value });
     }
 
-    /// A region of this role and paradigm, by its name, canonical name and file.
+    /// Adds a region of this role and paradigm, with its name, canonical name and file.
     pub(crate) fn region(&mut self, this: RegionRef, names: [&str; 2], file: Option<&str>, role: u8, paradigm: u8) {
         let [name, canonical_name] = names.map(|name| self.text(name));
         let source_file = file.map_or(StringRef::UNDEFINED, |file| self.text(file));
@@ -171,7 +171,7 @@ impl Definitions {
         self.push(Definition::Attribute { this: AttributeRef::new(this), name, description, attribute_type });
     }
 
-    /// A group of paradigm 4.
+    /// Adds a group of paradigm 4.
     pub(crate) fn group(&mut self, this: u32, name: &str, group_type: u8, members: Vec<u64>) {
         let (this, name) = (GroupRef::new(this), self.text(name));
         self.push(Definition::Group { this, name, group_type, paradigm: 4, flags: 0, members });
@@ -182,7 +182,7 @@ impl Definitions {
         self.push(Definition::Comm { this, name, group, parent: CommRef::UNDEFINED, flags: 0 });
     }
 
-    /// Writes all, strings first. The clock has resolution, offset, length and date.
+    /// Writes all definitions, strings first. `clock`: resolution, offset, length and date.
     pub(crate) fn write(self, archive: &mut ArchiveWriter, clock: [u64; 4]) {
         let [timer_resolution, global_offset, trace_length, realtime_timestamp] = clock;
         let clock = Definition::ClockProperties { timer_resolution, global_offset, trace_length, realtime_timestamp };

@@ -1,6 +1,6 @@
-//! The types of the page's script, `page/model.d.ts`. This test serializes pages of jobs that have every field, every
-//! name of a kind, and a null where one can be; `cargo xtask page` lets the TypeScript compiler hold that against the
-//! types: a field or a name that one side lacks is an error.
+//! The types of the page's script, `page/model.d.ts`. This test serializes pages of jobs that cover every field, every
+//! name of a kind, and every possible null. `cargo xtask page` has the TypeScript compiler check them against the
+//! types: a field or name that one side lacks is an error.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Names come from other programs: a terminal gets them escaped, programs get them as they are.
+//! Names come from other programs: terminals get them escaped, programs get them unchanged.
 
 use std::ffi::CString;
 use std::fs;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::recording::{NO_PROCESS, begin};
 use super::support::{Scratch, text};
 
-/// Clears a screen by C0 and by C1, sets the terminal's title, forges a line, goes back over it, and reverses text.
+/// Clears the screen by C0 and C1 codes, sets the terminal's title, forges a line, overwrites it, and reverses text.
 fn hostile(what: &str) -> String {
     format!("{what}\x1b[2J\u{9b}2J\x1b]0;t\x07\nFORGED\r\tx\u{202e}y\u{2066}\u{200f}")
 }
@@ -29,7 +29,7 @@ fn job(scratch: &Scratch) -> PathBuf {
     for rank in 0..2 {
         let _part = part(&out, rank, 3 - u64::from(rank));
     }
-    // What the recording half does not write itself.
+    // Files that the recorder would not write itself.
     let torn = out.join("parts").join(hostile("torn"));
     fs::create_dir_all(torn.join("journal")).expect("made");
     fs::write(torn.join("process.json"), "\x1b[2J\nFORGED").expect("written");
@@ -72,7 +72,7 @@ fn part(out: &Path, rank: u32, all_reduces: u64) -> PathBuf {
     process.leave()
 }
 
-/// What people read has no control characters but line breaks of the tool's own.
+/// Output for people contains no control characters except the tool's own line breaks.
 #[track_caller]
 fn tame(arguments: &[&str], output: &Output) {
     for stream in [&output.stdout, &output.stderr] {
@@ -95,7 +95,7 @@ fn no_verb_lets_a_name_act_on_the_terminal() {
         tame(arguments, &output);
         said
     };
-    // Of journals, before they become an archive.
+    // From journals, before they become an archive.
     let nowhere = hostile("nowhere");
     for (arguments, name) in [
         (&["hang", out, "--after", "0"][..], "world"),
@@ -148,7 +148,7 @@ fn programs_get_names_as_they_are() {
     assert_eq!(json(&["finalize", dir, "--json"])["format"], 1);
     let info = json(&["info", dir, "--json"]);
     assert!(has(&info["communicators"], &hostile("world")) && has(&info["hosts"], &hostile("host")), "{info:#}");
-    // A list in the archive has a line for each entry.
+    // A list in the archive has one line per entry.
     let command = format!("{} -c first\\nFORGED", hostile("python").replace('\n', "\\n"));
     assert_eq!(info["commands"], serde_json::json!([command]), "{info:#}");
     assert!(has(&json(&["stats", dir, "--json"])["communicators"], &hostile("world")));

@@ -1,4 +1,4 @@
-//! What this project's writer would write of a made-up job, in short.
+//! A short form of what this project's writer would write for a made-up job.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use otf2::{
 use super::made_up::{Definitions, HOSTS, Host, Moment, RANKS, SECOND, host, number, process_id};
 use super::score_p::MPI;
 
-/// One end of a message: requests are even when asked for, and odd when done.
+/// One end of a message: even request values mark its start, odd ones its completion.
 fn message(to: &mut EventWriter<'_>, (time, sends, request, message): (u64, bool, u64, Message)) -> otf2::Result<()> {
     let none = Attributes::NONE;
     match (sends, request % 2) {
@@ -24,7 +24,7 @@ fn message(to: &mut EventWriter<'_>, (time, sends, request, message): (u64, bool
 
 /// NCCL's archive of the same job.
 pub(crate) struct Nccl {
-    /// An offset to all process ids.
+    /// An offset added to all process ids.
     pub(crate) other_processes: u64,
     pub(crate) has_anchors: bool,
     /// How much earlier the hosts were started.
@@ -33,13 +33,13 @@ pub(crate) struct Nccl {
     pub(crate) calls: Vec<([Moment; 3], Moment)>,
     /// When the first thread of each process is in a call, if calls are recorded.
     pub(crate) thread: Option<(Moment, Moment)>,
-    /// Messages in the order of time: from, to, begin, end.
+    /// Messages in time order: from, to, begin, end.
     pub(crate) messages: Vec<(u64, u64, Moment, Moment)>,
     /// Whether the GPUs are nodes of the system tree, with the same address on all hosts.
     pub(crate) has_devices: bool,
     /// Whether all ranks are on the first host.
     pub(crate) one_clock: bool,
-    /// What else the archive says.
+    /// Additional properties of the archive.
     pub(crate) properties: Vec<(&'static str, &'static str)>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Nccl {
 const OPERATION: RegionRef = RegionRef::new(0);
 const CALL: RegionRef = RegionRef::new(1);
 
-/// When the ranks are in ncclAllReduce: 2 µs after the first MPI_Allreduce, and until 2 µs before the second.
+/// When the ranks are in ncclAllReduce: from 2 µs after the first MPI_Allreduce to 2 µs before the second.
 pub(crate) const NCCL: (Moment, Moment) = (MPI[0].1 + 2000, MPI[1].0 - 2000);
 
 impl Nccl {
@@ -69,13 +69,13 @@ impl Nccl {
         let host = host(if self.one_clock { 0 } else { rank });
         Host {
             began: host.began + self.earlier,
-            // A clock that runs right makes lengths what they are.
+            // A clock without drift keeps durations exact.
             slew_ppb: if self.one_clock { 0 } else { host.slew_ppb },
             ..host
         }
     }
 
-    /// Writes it to `directory`.
+    /// Writes the archive to `directory`.
     pub(crate) fn write(&self, directory: &Path) -> PathBuf {
         std::fs::create_dir_all(directory).expect("a directory");
         let mut archive = ArchiveWriter::create(directory, "traces").expect("an archive");
@@ -133,7 +133,7 @@ impl Nccl {
                 message(to, step)?;
             }
             let mut attributes = Attributes::new();
-            // A string and an attribute by the numbers of the process, as the tables below have them.
+            // A string and an attribute by the process's own numbers, mapped by the tables below.
             attributes.add(AttributeRef::new(1), AttributeValue::String(StringRef::new(0)))?;
             // `nccl.event`.
             attributes.add(AttributeRef::new(0), AttributeValue::U64(100 * call + rank + 1))?;
@@ -250,7 +250,7 @@ fn small(rank: u64) -> u32 {
     u32::try_from(rank).expect("few")
 }
 
-/// The node of a rank's host: the last one has one of its own.
+/// The node of a rank's host: the last rank is on a host of its own.
 fn node(rank: u64) -> u32 {
     if rank == RANKS - 1 { 2 } else { 1 }
 }

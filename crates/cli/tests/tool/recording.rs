@@ -1,4 +1,4 @@
-//! What killed processes leave: journals by the recording half's own writer, and no part.
+//! What killed processes leave: journals by the recorder's own writer, without written parts.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +7,12 @@ use journal::part::process::ProcessInfo;
 pub(crate) use journal::testing::NO_PROCESS;
 use journal::testing::{Process, Who};
 
-/// A part of a process with `all_reduces` collectives, killed after them. `pid` plus the rank is its id.
+/// A part of a process that was killed after `all_reduces` collectives. Its process id is `pid` plus the rank.
 pub(crate) fn record(out: &Path, rank: u32, pid: u32, all_reduces: u64) -> PathBuf {
     record_in(out, rank, pid, all_reduces, |_| {})
 }
 
-/// As [`record`]; `describe` changes the description of the process.
+/// Like [`record`]; `describe` changes the description of the process.
 pub(crate) fn record_in(
     out: &Path,
     rank: u32,
@@ -27,7 +27,7 @@ pub(crate) fn record_in(
     process.leave()
 }
 
-/// Begins to record in a part.
+/// Starts recording in a part.
 pub(crate) fn begin(part: &Path, rank: u32, pid: u32, describe: impl FnOnce(&mut ProcessInfo)) -> Process {
     let mut info = ProcessInfo {
         format: 1,

@@ -1,5 +1,5 @@
-//! The fields of JSON reports, as `docs/REFERENCE.md` §9 has them: those that the tool prints are there, with their
-//! lists marked `[]`, and those that are there are printed.
+//! Compares the fields of JSON reports with `docs/REFERENCE.md` §9: every printed field is documented, lists with `[]`,
+//! and every documented field is printed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use super::recording::{NO_PROCESS, begin};
 use super::score_p::ScoreP;
 use super::support::Scratch;
 
-/// Objects whose names are data.
+/// Objects whose keys are data.
 const MAPS: [&str; 7] = ["clock", "collectives", "kinds", "numbers", "other", "rules", "timing"];
 
 /// Names, each with whether it is a list.
@@ -25,11 +25,11 @@ type Names = BTreeSet<(String, bool)>;
 #[derive(Debug)]
 struct Row {
     fields: Names,
-    /// Whether that lies deeper: `…ranks[]`, or "a histogram".
+    /// Whether the field is nested deeper: `…ranks[]`, or "a histogram".
     is_inner: bool,
     /// The names in its description.
     words: Names,
-    /// Those of another section that it refers to.
+    /// The names of another section that it refers to.
     others: Names,
 }
 
@@ -39,7 +39,7 @@ impl Row {
     }
 }
 
-/// The names in backticks, `name[]` for lists.
+/// The names in backticks; `name[]` marks a list.
 fn names(text: &str) -> Names {
     let spans = text.split('`').skip(1).step_by(2);
     let names = spans.map(|span| span.trim_start_matches('…'));
@@ -48,7 +48,7 @@ fn names(text: &str) -> Names {
     names.filter(|(name, _)| name.chars().all(is_name)).map(|(name, is_list)| (name.to_owned(), is_list)).collect()
 }
 
-/// The rows of all tables of a section. `as of X` brings the rows of that section.
+/// The rows of all tables of a section. `as of X` includes the rows of section X.
 fn rows(reference: &str, section: &str) -> Vec<Row> {
     let (_, part) = reference.split_once(&format!("\n### {section}\n")).unwrap_or_else(|| panic!("no {section}"));
     let part = &part[..part.find("\n#").unwrap_or(part.len())];
@@ -69,7 +69,7 @@ fn rows(reference: &str, section: &str) -> Vec<Row> {
     rows
 }
 
-/// What differs between a section and what the tool printed for it.
+/// The differences between a section and the tool's output for it.
 struct Compared {
     rows: Vec<Row>,
     seen: BTreeSet<String>,
@@ -89,7 +89,7 @@ impl Compared {
         }
     }
 
-    /// A field that is documented so: as a list, or as none.
+    /// Checks a field that is documented: as a list or not, according to `known`.
     fn field(&mut self, path: &[&str], known: Vec<bool>, value: &Value) {
         let shown = path.join(".");
         self.seen.extend(path.last().map(|name| (*name).to_owned()));
@@ -117,7 +117,7 @@ impl Compared {
         }
     }
 
-    /// Fields that no output had. Words with `_` or `[]` are fields; others may be values.
+    /// Fields that no output contained. Words with `_` or `[]` are fields; others may be values.
     fn missing(&self, rare: &[&str]) -> Vec<String> {
         let fields = self.rows.iter().flat_map(|row| &row.fields);
         let words = self.rows.iter().flat_map(|row| &row.words);
@@ -127,7 +127,7 @@ impl Compared {
     }
 }
 
-/// Compares a section with what the tool prints for these arguments; `rare` is what they do not show.
+/// Compares a section with the output for these arguments; `rare` lists the fields that the output lacks.
 fn compare(scratch: &Scratch, section: &str, rare: &[&str], runs: &[&[&str]]) -> Vec<String> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/REFERENCE.md");
     let reference = fs::read_to_string(page).expect("the page");
@@ -147,7 +147,7 @@ fn compare(scratch: &Scratch, section: &str, rare: &[&str], runs: &[&[&str]]) ->
     wrong.into_iter().map(|wrong| format!("{section}: {wrong}")).collect()
 }
 
-/// The jobs of [`write_jobs`]: together they have all that a report can have.
+/// The jobs of [`write_jobs`]: together they show everything a report can contain.
 pub(super) const JOBS: [&str; 4] = ["trace", "late", "slow", "once"];
 
 pub(super) fn write_jobs(scratch: &Scratch) {
@@ -163,7 +163,7 @@ pub(super) fn write_jobs(scratch: &Scratch) {
     ] {
         fixture.property(name, value);
     }
-    // Something for `check`.
+    // A finding for `check`.
     fixture.ranks[0].push(Step::Enter(454, super::fixture::SEND, 8));
     let _trace = fixture.write(scratch.path());
     let job = Job { has_kernels: true, instances: 150, ..Job::healthy(1) };
@@ -186,7 +186,7 @@ fn of_archives() {
     ScoreP::new(Timer::Counter).write(&scratch.join("scorep"));
     let mut wrong = Vec::new();
     for (section, rare, runs) in [
-        // Only where something was.
+        // Present only if they are not 0.
         ("info --json", &["left_out", "not_shown"][..], &[&["info", "trace", "--json"][..]][..]),
         (
             "stats --json",
@@ -201,7 +201,7 @@ fn of_archives() {
         ("diff --json", &[], &[&["diff", "late", "once", "--json"], &["diff", "trace", "late", "--json"]]),
         ("report --json", &[], &[&["report", "late", "--json"], &["report", "late", "--diff", "once", "--json"]]),
         ("check --json", &[], &[&["check", "trace", "--json"]]),
-        // A value.
+        // A value, not a field.
         ("merge --json", &["clock_gettime"], &[&["merge", "scorep", "nccl", "-o", "merged", "--json"]]),
         (
             "export --json",
@@ -228,11 +228,11 @@ fn of_recordings() {
         }
         let _part = process.leave();
     }
-    // Of rank 1 nothing is known, which is kept.
+    // Nothing is known of rank 1; the kept verdict says so.
     scratch.tool().args(["finalize", "finalized"]).assert().success();
     let mut wrong = Vec::new();
     for (section, rare, runs) in [
-        // A mismatch, messages and a straggler are in tests of their own; the job is not quiet.
+        // Other tests cover a mismatch, messages and a straggler; the job is not quiet.
         (
             "hang --json",
             &["for_ns", "reports_calls", "quiet_ns", "calls", "peer_called", "number", "times", "of", "behind_ns"][..],
@@ -244,7 +244,7 @@ fn of_recordings() {
             &[&["metrics", "trace", "--once", "--json"], &["top", "trace", "--json"]],
         ),
         ("finalize --json", &["reason", "problems", "first_mismatch"], &[&["finalize", "trace", "--json"]]),
-        // Of a library of NCCL's, which this machine need not have.
+        // Fields of an NCCL library, which this machine need not have.
         ("doctor --json", &["blind_spots", "found_by", "is_rccl", "plugin_names"], &[&["doctor", "--json"]]),
     ] {
         wrong.extend(compare(&scratch, section, rare, runs));

@@ -1,5 +1,5 @@
-//! `nccl-otf2 report`: what is in the page. How it looks and behaves is tested in a browser: `cargo xtask page`, which
-//! opens the pages that these tests leave in `target/tmp/reports` as well.
+//! `nccl-otf2 report`: the page's contents. Its looks and behaviour are tested in a browser by `cargo xtask page`,
+//! which also opens the pages that these tests leave in `target/tmp/reports`.
 
 use std::fs;
 use std::io::Read as _;
@@ -16,7 +16,7 @@ use super::fixture::Fixture;
 use super::recording;
 use super::support::{Ended, Scratch};
 
-/// What `cargo xtask page` looks at.
+/// The folder that `cargo xtask page` reads.
 pub(super) fn folder() -> PathBuf {
     let reports = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("reports");
     fs::create_dir_all(&reports).expect("a folder for pages");
@@ -72,13 +72,13 @@ fn the_page_has_the_report_and_every_event_and_asks_nobody_for_anything() {
     let entered = printed.stdout.lines().filter(|line| line.contains("\"Enter\"")).count();
     assert!(entered > 0, "{printed:?}");
     assert_eq!(events(&model), entered as u64);
-    // The number of events is the first of a chunk.
+    // A chunk starts with its number of events.
     assert_eq!(data(&page, "chunk-0").expect("a chunk")[0], u8::try_from(entered).expect("few events"));
     let locations = model["timeline"]["locations"].as_array().expect("locations");
     assert!(locations.iter().any(|it| it["kind"] == "operation"), "{locations:?}");
 }
 
-/// Without room in the page all events go into files, which a page from a disk can load as scripts.
+/// Events that do not fit into the page go into files, which a page opened from disk can load as scripts.
 #[test]
 fn what_does_not_fit_goes_into_files_or_is_said_to_be_missing() {
     let scratch = Scratch::new();
@@ -98,7 +98,7 @@ fn what_does_not_fit_goes_into_files_or_is_said_to_be_missing() {
     assert_eq!(model["timeline"]["chunks"][0]["at"], "file");
     assert_eq!(model["timeline"]["folder"], "page-files");
     let script = fs::read_to_string(scratch.join("page-files/chunk-0.js")).expect("a chunk");
-    // The browser's test loads it.
+    // The browser test loads this page.
     keep(&scratch.join("page.html"), "full");
     let beside = folder().join("page-files");
     fs::create_dir_all(&beside).expect("a folder for chunks");
@@ -117,7 +117,7 @@ fn jobs_of_all_sorts_have_pages() {
         scratch.ends(["report", name]).with_code(0);
         keep(&scratch.join(name).join("report.html"), name);
     }
-    // Score-P's own archives have nothing of NCCL's, and still a timeline.
+    // Score-P's own archives have no NCCL events, but still a timeline.
     let score_p = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/scorep-mpi-sample/traces.otf2");
     assert!(events(&page_of(&scratch, &score_p)) > 100);
     keep(&scratch.join("model.html"), "score-p");
@@ -132,7 +132,7 @@ fn a_page_that_cannot_be_written_names_the_file_and_the_way_out() {
     scratch.ends(["report", "nothing-here"]).with_code(2);
 }
 
-/// Neither a device nor a FIFO nor a link becomes a page.
+/// Devices, FIFOs and links are not replaced by a page.
 #[test]
 fn only_a_regular_file_is_replaced_by_a_page() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! Every rule of `nccl-otf2 check` has an archive that breaks it, and only what goes with it.
+//! For every rule of `nccl-otf2 check`, an archive that breaks it, and only rules that necessarily break with it.
 
 mod account;
 mod communication;
@@ -21,11 +21,11 @@ use super::support::{Ended, Scratch};
 #[derive(Clone, Copy)]
 struct Case {
     rule: &'static str,
-    /// What is broken with it.
+    /// Rules that are broken as a consequence.
     also: &'static [&'static str],
-    /// Whether the sound archive is of two hosts on one clock.
+    /// Whether the sound archive is of two hosts with aligned clocks.
     is_aligned: bool,
-    /// The properties that it gets.
+    /// Properties added to the archive.
     said: &'static [(&'static str, &'static str)],
     /// Spoils a sound archive before it is written.
     spoil: fn(&mut Fixture),
@@ -41,12 +41,12 @@ const fn damaged(rule: &'static str, damage: fn(&Path)) -> Case {
     Case { damage, ..spoiled(rule, |_| {}) }
 }
 
-/// A sound archive of two hosts on one clock, spoiled.
+/// A sound archive of two hosts with aligned clocks, corrupted.
 const fn misaligned(rule: &'static str, spoil: fn(&mut Fixture)) -> Case {
     Case { is_aligned: true, ..spoiled(rule, spoil) }
 }
 
-/// An archive that says something else.
+/// An archive with other statements.
 const fn stated(rule: &'static str, said: &'static [(&'static str, &'static str)]) -> Case {
     Case { said, ..spoiled(rule, |_| {}) }
 }
@@ -58,7 +58,7 @@ impl Case {
     }
 }
 
-/// Replaces bytes that are in a file once.
+/// Replaces bytes that occur once in a file.
 fn patch(file: &Path, from: &[u8], to: &[u8]) {
     assert_eq!(from.len(), to.len(), "chunks have the lengths they say");
     let mut bytes = fs::read(file).expect("read");
@@ -71,26 +71,26 @@ fn patch(file: &Path, from: &[u8], to: &[u8]) {
     fs::write(file, bytes).expect("written");
 }
 
-/// Changes definitions that the writer refuses to write: one byte of the type of the record, one of its
-/// length, then its numbers, each with how many bytes it has; 0 and "undefined" are one byte.
+/// Changes definitions that the writer refuses to write: a byte for the record type, a byte for its length, then its
+/// numbers, each preceded by its byte count; 0 and "undefined" take one byte.
 fn patch_definitions(trace: &Path, from: &[u8], to: &[u8]) {
     patch(&trace.join("traces.def"), from, to);
     without_checksum(trace);
 }
 
-/// Makes it an archive of a writer that says no checksum.
+/// Makes it an archive of a writer that states no checksum.
 fn without_checksum(trace: &Path) {
     patch(&trace.join("traces.otf2"), b"DEFINITIONS_CHECKSUM", b"DEFINITIONS_HAD_ONE_");
 }
 
-/// The collective of a rank that ends at a time is another one.
+/// Replaces the collective of a rank that ends at a time.
 fn end(fixture: &mut Fixture, rank: usize, time: u64, collective: (CollectiveOp, Option<u32>, u64, u64)) {
     let (op, root, sent, received) = collective;
     let is_end = |step: &Step| matches!(step, Step::End(at, ..) if *at == time);
     set(fixture, rank, is_end, Step::End(time, op, root, sent, received));
 }
 
-/// Rank 1 does not say that it broadcast.
+/// Removes the record of the broadcast from rank 1.
 fn without_broadcast(fixture: &mut Fixture) {
     fixture.ranks[1].retain(|step| !matches!(step, Step::Begin(300) | Step::End(350, ..)));
 }
@@ -100,7 +100,7 @@ fn set(fixture: &mut Fixture, rank: usize, wanted: impl Fn(&Step) -> bool, step:
     *steps.find(|step| wanted(step)).expect("such a step") = step;
 }
 
-/// The broadcast of rank 1 is timed by a kernel that runs then, and launched.
+/// Rank 1's broadcast is timed by a kernel that runs from `from` to `until`, and has a launch.
 fn timed_by_kernel(fixture: &mut Fixture, from: u64, until: u64) {
     let is_broadcast = |step: &Step| matches!(step, Step::Enter(300, ..));
     set(fixture, 1, is_broadcast, Step::EnterByKernels(300, BROADCAST));
@@ -111,7 +111,7 @@ fn timed_by_kernel(fixture: &mut Fixture, from: u64, until: u64) {
     fixture.property("NCCL::GPU::KERNELS_JOINED", "1");
 }
 
-/// The cases of all rules: the first for each, and the others.
+/// The cases of all rules: the first for each rule, and further ones.
 fn cases() -> [(&'static [Case], &'static [Case]); 4] {
     [
         (structure::CASES, structure::OTHER_CASES),

@@ -51,17 +51,17 @@ fn nothing_recorded_is_explained_and_leaves_nothing_behind() {
     let ended = scratch.ran(&["-o", "trace"], "true");
     ["nothing was recorded", "NCCL_DEBUG=INFO", "one rank", "2.23"].iter().for_each(|word| ended.says(word));
     assert!(!scratch.join("trace").exists());
-    // Nobody else may look into what is made.
+    // Created directories are private.
     let modes = scratch.ran(&["-o", "outer/trace"], "stat -c %a outer outer/trace");
     assert_eq!(modes.stdout, "700\n700\n");
-    // What is removed while the command runs is no reason to guess.
+    // If the recording is removed while the command runs, the reason is not guessed.
     for command in ["rm -r trace", "rmdir trace/parts", "mkdir trace/parts/x; rmdir trace/parts/x"] {
         let scratch = Scratch::new();
         let ended = scratch.ran(&["-o", "trace"], command);
         ended.says("it was removed while the command ran");
         assert_eq!(ended.stderr.lines().count(), 1, "{command}: {ended:?}");
     }
-    // So does a plugin that finds no room for its journal.
+    // A plugin that finds no room for its journal does the same.
     let scratch = Scratch::new();
     scratch.ran(&["-o", "trace"], "mkdir trace/parts/x; rmdir trace/parts/x").says("no process could write one");
     assert!(!scratch.join("trace").exists());
@@ -96,7 +96,7 @@ fn the_directory_is_a_template_like_the_variable() {
         Ended::of(&mut run).stdout.trim().rsplit('/').next().unwrap_or_default().to_owned()
     };
     assert_eq!(directory(Some("77"), "trace-%j"), "trace-77");
-    // The plugin fills in `%` again.
+    // The plugin expands `%` again.
     assert_eq!(directory(Some("77"), "100%%-%j"), "100%%-77");
     let alone = directory(None, "trace-%j");
     assert!(alone.starts_with("trace-2") && alone.len() > "trace-20261123-151657-".len(), "{alone}");
@@ -135,10 +135,10 @@ fn wrong_usage_runs_nothing() {
     assert!(!scratch.join("trace").exists(), "nothing is left behind");
 }
 
-/// A run whose command says when it is ready for a signal.
+/// Starts a run whose command prints when it is ready for a signal.
 fn start(scratch: &Scratch, script: &str) -> (Child, Pid) {
     let program = scratch.tool().get_program().to_owned();
-    // A shell cannot trap what was ignored when it began, as SIGINT is in the background of another.
+    // A shell cannot trap signals that it inherits as ignored, such as SIGINT in the background of another shell.
     let mut child = std::process::Command::new("env")
         .arg("--default-signal=INT,TERM,USR1")
         .arg(program)
@@ -177,7 +177,7 @@ fn signals_reach_the_command_and_the_tool_outlives_them() {
         kill_process(process, signal).expect("sent");
         assert_eq!(code_of(child), Some(code), "{name}");
     }
-    // One that kills the command is in the exit code.
+    // If a signal kills the command, the exit code shows it.
     let scratch = Scratch::new();
     let (child, process) = start(&scratch, "echo ready; exec sleep 100");
     kill_process(process, Signal::TERM).expect("sent");

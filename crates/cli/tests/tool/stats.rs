@@ -54,7 +54,7 @@ fn one_table_is_sorted_filtered_and_given_as_csv() {
     assert_eq!(csv(&["--by", "messages"]), messages);
 }
 
-/// Of an operation that had not ended it is not known how long it took, nor what would have timed it.
+/// The duration of an operation that had not ended is unknown, and so is its kind of timing.
 #[test]
 fn what_had_not_ended_has_no_timing() {
     let scratch = Scratch::new();
@@ -114,7 +114,7 @@ fn what_does_not_exist_is_an_error_that_says_what_does() {
     }
 }
 
-/// All-reduces that rank 1 comes late to.
+/// All-reduces for which rank 1 is late.
 fn late(scratch: &Scratch) -> PathBuf {
     let mut fixture = Fixture::sound();
     for (steps, late_ns) in fixture.ranks.iter_mut().zip([0, 3_000]) {
@@ -130,7 +130,7 @@ fn late(scratch: &Scratch) -> PathBuf {
     fixture.write(scratch.path())
 }
 
-/// What is claimed ends where the data does: a time that was lost twice is not added, and "late" has no reason.
+/// Claims end where the data ends: overlapping losses are not added up, and no reason is given for lateness.
 #[test]
 fn the_text_says_what_its_numbers_do_not() {
     let scratch = Scratch::new();
@@ -152,7 +152,7 @@ fn the_text_says_what_its_numbers_do_not() {
     }
 }
 
-/// The verdicts of `stats` and of the page of a finished job, which are one.
+/// The verdict on a finished job, which is the same in `stats` and on the page.
 fn verdict(scratch: &Scratch, job: &str) -> String {
     let finalized = scratch.ends(["finalize", job]);
     assert!(finalized.code.is_some_and(|code| code < 2), "{finalized:?}");
@@ -178,7 +178,7 @@ fn jobs_of_all_sorts_have_a_verdict() {
     for said in ["no archive yet", "`nccl-otf2 top running`", "`nccl-otf2 dump running`"] {
         ended.says(said);
     }
-    // Killed, and with nothing but the enqueueing of its operations.
+    // Killed, with nothing recorded but the enqueueing of its operations.
     assert!(job("killed", 2, 5).contains("in 5 of 5 collectives, only the enqueueing of a rank is known"));
     assert!(job("other-rank-missing", 1, 5).contains("in 5 of 5 collectives, a rank or the root was not recorded"));
     let out = scratch.join("one-rank");

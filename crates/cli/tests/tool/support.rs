@@ -8,13 +8,13 @@ use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Variables that a developer's shell or a batch job may have, and that change what the tool does.
+/// Variables that a developer's shell or a batch job may set and that change the tool's behaviour.
 const HOSTILE: &str = "\
     NCCL_PROFILER_PLUGIN NCCL_OTF2_DIR NCCL_OTF2_JOB NCCL_OTF2_EVENTS NCCL_OTF2_MODE NCCL_OTF2_FINALIZE \
     NCCL_OTF2_KEEP_JOURNAL RANK WORLD_SIZE PMI_RANK PMIX_RANK OMPI_COMM_WORLD_RANK SLURM_PROCID SLURM_JOB_ID \
     SLURM_STEP_ID PBS_JOBID LSB_JOBID FLUX_JOB_ID COBALT_JOBID JOB_ID TORCHELASTIC_RUN_ID PMIX_NAMESPACE";
 
-/// A place to work in.
+/// A temporary working directory.
 pub(crate) struct Scratch {
     directory: TempDir,
 }
@@ -64,7 +64,7 @@ impl Scratch {
 /// How the tool ended, and what it printed.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// None where it had to be killed.
+    /// `None` if it was killed.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -82,7 +82,7 @@ impl Ended {
         self
     }
 
-    /// Whether it printed these words.
+    /// Asserts that it printed these words.
     #[track_caller]
     pub(crate) fn says(&self, words: &str) {
         assert!(self.said().contains(words), "{words}: {self:?}");

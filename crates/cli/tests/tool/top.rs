@@ -1,4 +1,4 @@
-//! `nccl-otf2 top` on journals that the recording half's own writer wrote, in a terminal and without one.
+//! `nccl-otf2 top` on journals written by the recorder's own writer, with and without a terminal.
 
 use std::fs;
 use std::io::Write as _;
@@ -9,14 +9,14 @@ use whole_plugin::process::wait_for;
 use super::recording::{NO_PROCESS, record};
 use super::support::{Scratch, text};
 
-/// A job of two processes; the second one is behind.
+/// A job of two processes; the second is behind.
 fn job(scratch: &Scratch) {
     let out = scratch.join("trace");
     record(&out, 0, std::process::id(), 3);
     record(&out, 1, NO_PROCESS, 2);
 }
 
-/// A terminal, which ends with the test.
+/// A terminal that is closed at the end of the test.
 struct InTerminal(Child);
 
 impl Drop for InTerminal {
@@ -26,7 +26,7 @@ impl Drop for InTerminal {
     }
 }
 
-/// `top` in a terminal of this size, as `script` makes one; it says at the end how it left the terminal.
+/// Runs `top` in a terminal of this size, made by `script`; at the end, the terminal's settings are printed.
 fn in_terminal(scratch: &Scratch, (height, width): (u16, u16)) -> InTerminal {
     let tool = scratch.tool().get_program().to_owned();
     let command = format!(
@@ -46,7 +46,7 @@ fn typescript(scratch: &Scratch) -> Vec<u8> {
     fs::read(scratch.join("typescript")).unwrap_or_default()
 }
 
-/// What is on a screen of this size up to when the terminal is given back.
+/// The contents of a screen of this size just before the terminal is restored.
 fn screen(bytes: &[u8], (height, width): (u16, u16)) -> Vec<String> {
     let leave = b"\x1b[?1049l";
     let shown = bytes.windows(leave.len()).position(|at| at == leave).unwrap_or(bytes.len());
@@ -60,7 +60,7 @@ fn wait_for_line(scratch: &Scratch, size: (u16, u16), words: &str) {
     wait_for(words, || screen(&typescript(scratch), size).iter().any(|line| line.contains(words)).then_some(()));
 }
 
-/// It ended so, and the terminal is as it was.
+/// Asserts that `top` ended and restored the terminal.
 fn left(scratch: &Scratch, mut script: InTerminal) {
     wait_for("end", || script.0.try_wait().expect("waited"));
     let said = text(&typescript(scratch));

@@ -1,4 +1,4 @@
-//! `nccl-otf2 watch` on journals that the recording half's own writer wrote.
+//! `nccl-otf2 watch` on journals written by the recorder's own writer.
 
 use std::fs;
 use std::process::Command;
@@ -10,7 +10,7 @@ use whole_plugin::process::{LIMIT, Running, start, wait_for};
 use super::recording::{NO_PROCESS, record};
 use super::support::Scratch;
 
-/// Rank 1 has as many collectives as said, rank 0 three; both are dead.
+/// Rank 0 has three collectives, rank 1 has `of_rank_1`; both are dead.
 fn job(scratch: &Scratch, of_rank_1: u64) {
     let out = scratch.join("trace");
     record(&out, 0, NO_PROCESS, 3);
@@ -32,7 +32,7 @@ fn lines(scratch: &Scratch, file: &str) -> usize {
     fs::read_to_string(scratch.join(file)).unwrap_or_default().lines().count()
 }
 
-/// Without what is another at every look: times.
+/// Removes the values that change with every look: times.
 fn timeless(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -56,7 +56,7 @@ fn a_hang_is_reported_once_and_so_is_its_end() {
         "--write",
         ".",
     ];
-    // Before there is a job.
+    // Started before there is a job.
     let watch = watch(&scratch, &commands);
     let waits = "trace: no such file or directory; looking again";
     wait_for("look", || errors(&scratch).contains(waits).then_some(()));
@@ -105,12 +105,12 @@ fn once_is_for_cron_and_gives_the_report_of_hang() {
     let read = |file: &str| fs::read(scratch.join(file)).expect("there");
     assert_eq!(report(&read("hang.json")), report(hang.stdout.as_bytes()));
     assert_eq!(read("last.json"), read("hang.json"));
-    // As `hang` says it.
+    // As `hang` reports it.
     fs::remove_dir_all(scratch.join("trace/parts/host-1/journal")).expect("removed");
     once("0", 2).says("CANNOT TELL: ");
 }
 
-/// The process whose id is in a file ends.
+/// Waits for the process whose id is in a file to end.
 fn assert_ends(scratch: &Scratch, file: &str) {
     let id = fs::read_to_string(scratch.join(file)).expect("written");
     let state = || fs::read_to_string(format!("/proc/{}/status", id.trim())).unwrap_or_default();
@@ -121,14 +121,14 @@ fn assert_ends(scratch: &Scratch, file: &str) {
 fn commands_neither_block_nor_end_it() {
     let scratch = Scratch::new();
     job(&scratch, 2);
-    // It closes its stdin, and what it starts goes with it.
+    // It closes its stdin, and its child is killed with it.
     let slow = "exec <&-; echo $$ > shell; sleep 1000 & echo $! > child; wait";
     let ended = watch(&scratch, &["--until-end", "--command-limit", "1", "--on-hang", slow]).wait(LIMIT).with_code(1);
     assert!(errors(&scratch).contains("the command for `hang` is killed: its time is over"), "{ended}");
     assert!(errors(&scratch).contains("signal: 9"), "{ended}");
     assert_ends(&scratch, "shell");
     assert_ends(&scratch, "child");
-    // Nor do those that left its process group and its parent, or do not listen.
+    // Neither do processes survive that left its process group and its parent, or that ignore signals.
     let hidden = "setsid sh -c 'sleep 1000 & echo $! > hidden; wait' & wait";
     let _ended =
         watch(&scratch, &["--until-end", "--command-limit", "1", "--on-hang", hidden]).wait(LIMIT).with_code(1);
@@ -143,7 +143,7 @@ fn commands_neither_block_nor_end_it() {
     watch.signal("INT");
     let _ended = watch.wait(LIMIT).with_code(0);
     assert!(scratch.join("asked").exists());
-    // So it does what the command has started and does not end.
+    // It also ends processes that the command started and that ignore SIGTERM.
     let deaf = "(trap '' TERM; sleep 1000 & echo $! > deaf; wait) & trap 'exit 0' TERM; wait";
     let watch = self::watch(&scratch, &["--on-hang", deaf]);
     wait_for("command", || (lines(&scratch, "deaf") > 0).then_some(()));

@@ -1,4 +1,4 @@
-//! A job with what its files have in common: ranks and their numbers, processes, kernels, who waited.
+//! A job's data shared by all its files: ranks and their numbers, processes, kernels, waiting.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::source::Source;
 use crate::value::number;
 
-/// The processes that stand for what is on no GPU and no thread have numbers that Linux gives to none.
+/// Processes for locations on no GPU and no thread get numbers above Linux's process ids.
 pub(super) const FIRST_OWN_PID: u64 = 1 << 22;
 
 pub(super) struct Job<'a> {
@@ -27,14 +27,14 @@ pub(super) struct Job<'a> {
     pub(super) attributes: AttributeNames,
     pub(super) ranks: Vec<u32>,
     instances: MatchedCollectives,
-    /// Of each communicator, which ranks of the job it has, as PyTorch lists them.
+    /// For each communicator, its job ranks as PyTorch lists them.
     groups: Vec<Option<String>>,
-    /// Number and type of the elements of operations, by their ids.
+    /// Number and type of operations' elements, by event id.
     elements: Vec<(u64, u64, &'a str)>,
-    /// Operations by their ids, and by the ids of their calls.
+    /// Operations by event id, and by the ids of their calls.
     operations: Vec<(u64, u32)>,
     calls: Vec<(u64, u32)>,
-    /// The rank that a location belongs to; of a thread, the first one of its process.
+    /// The rank of a location; for a thread, the first rank of its process.
     pub(super) owners: BTreeMap<LocationRef, u32>,
     /// The locations of each rank, ascending.
     locations: Vec<Vec<LocationRef>>,
@@ -79,7 +79,7 @@ impl<'a> Job<'a> {
         Ok(job)
     }
 
-    /// How many ranks the job has, those that were not recorded included.
+    /// The number of ranks of the job, including ranks that were not recorded.
     pub(super) fn world_size(&self) -> usize {
         let members = &self.tables.members;
         let sizes = (0..).zip(&members.communicators).map(|(number, _)| members.size(number));
@@ -94,14 +94,14 @@ impl<'a> Job<'a> {
         self.source.trace.of_group(process, ProcessId)
     }
 
-    /// The number of a rank's GPU in its process, where it is known.
+    /// The index of a rank's GPU in its process, if known; else 0.
     pub(super) fn device(&self, rank: u32) -> u64 {
         let group = self.tables.members.job_ranks[index(rank)].group;
         let definition = self.source.trace.definitions.location_groups.get(&group);
         definition.and_then(|it| number(self.source.trace, &it.properties, "ordinal")).unwrap_or(0)
     }
 
-    /// The locations of a rank, ascending, with those threads of its process that are of no other rank.
+    /// The locations of a rank, ascending, including threads of its process that belong to no other rank.
     pub(super) fn locations_of(&self, rank: u32) -> impl Iterator<Item = LocationRef> + '_ {
         self.locations[index(rank)].iter().copied()
     }
@@ -122,12 +122,12 @@ impl<'a> Job<'a> {
         self.source.trace.of_location(location, StreamId).map(u64::from)
     }
 
-    /// The thread of a location: the system's id, else a number that the system never uses.
+    /// A location's thread id: the system's, or else a number that the system never uses.
     pub(super) fn thread(&self, location: LocationRef) -> u64 {
         self.source.trace.of_location(location, ThreadId).unwrap_or(FIRST_OWN_PID + (location.get() >> 32))
     }
 
-    /// The stream of a location's kernels: CUPTI's number of it; of a communicator that stands for a stream, one that
+    /// The stream number for a location's kernels: CUPTI's, or, for a communicator that stands for a stream, one that
     /// no stream of the rank has.
     pub(super) fn stream_number(&self, rank: u32, location: LocationRef, place: Place) -> u64 {
         self.stream_id(location).unwrap_or_else(|| {
@@ -135,8 +135,8 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Where a location's kernels are shown: the streams of a rank are numbered from 1, and where no kernels were
-    /// recorded a communicator stands for a stream.
+    /// Where a location's kernels are shown: streams of a rank are numbered from 1, and a communicator stands for a
+    /// stream if no kernels were recorded.
     pub(super) fn stream(&self, rank: u32, location: LocationRef) -> Place {
         let member = |it: LocationRef| self.source.trace.member_of(it).unwrap_or(it);
         let own = member(location);
@@ -157,7 +157,7 @@ impl<'a> Job<'a> {
         self.locations[index(rank)].partition_point(|it| *it < location) as u64 + 1
     }
 
-    /// The first rank of a rank's process, which its threads belong to.
+    /// The first rank of a rank's process, to which the process's threads belong.
     pub(super) fn first_of_process(&self, rank: u32) -> u32 {
         let process = self.process(rank);
         let mut ranks = (0..).zip(&self.tables.members.job_ranks);
@@ -218,14 +218,14 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// The ranks of the job that a communicator has; none where one of them was not recorded.
+    /// The job ranks of a communicator; `None` if one of them was not recorded.
     pub(super) fn members_of(&self, communicator: u32) -> Option<Vec<u32>> {
         let members = &self.tables.members;
         let size = u32::try_from(members.size(communicator)).ok()?;
         (0..size).map(|rank| Some(self.ranks[index(members.job_rank(communicator, rank)?)])).collect()
     }
 
-    /// The same as PyTorch writes it: of more than 30 the first and the last.
+    /// The same list as PyTorch writes it: of more than 30 ranks, only the first and the last ones.
     fn group_ranks(&self, communicator: u32) -> Option<String> {
         const SHOWN: usize = 30;
         let ranks: Vec<String> = self.members_of(communicator)?.iter().map(u32::to_string).collect();
@@ -237,7 +237,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Number and type of the elements of operations, with their ids, ascending.
+/// Event id, number and type of the elements of operations, ascending.
 fn elements<'a>(source: &Source<'a>) -> Result<Vec<(u64, u64, &'a str)>> {
     let of_one = |fields: Fields<'a>| Some((fields.event?, fields.count.unwrap_or(0), fields.datatype.unwrap_or("")));
     let mut all = source.fields(LocationKind::Communicator, of_one)?;
@@ -249,7 +249,7 @@ fn find(rows: &[(u64, u32)], id: u64) -> Option<u32> {
     rows.get(rows.partition_point(|(known, _)| *known < id)).filter(|(known, _)| *known == id).map(|(_, row)| *row)
 }
 
-/// The numbers of the ranks: where people know no number of one, or one of two, they are counted.
+/// The numbers of the ranks: counted from 0 if a number is unknown or not unique.
 fn numbers(tables: &Tables) -> Vec<u32> {
     let ranks = &tables.members.job_ranks;
     let known: Option<Vec<u32>> = ranks.iter().map(|rank| rank.number).collect();

@@ -54,7 +54,7 @@ impl Args {
 
     fn add(&mut self, name: &str, value: impl Display) {
         let comma = if self.0.is_empty() { "" } else { ", " };
-        // A String takes everything.
+        // Writing to a `String` cannot fail.
         write!(self.0, "{comma}{name}: {value}").unwrap_or_default();
     }
 }
@@ -69,10 +69,10 @@ impl AttributeNames {
     }
 }
 
-/// Events on their way to a file, each with a comma behind.
+/// Writes events to a file, each followed by a comma.
 pub(super) struct Events<'a> {
     output: &'a Output,
-    /// From the archive's time to the file's, where these differ.
+    /// From the archive's time to the file's, if they differ.
     times: Option<&'a Line>,
     text: String,
     count: u64,
@@ -135,7 +135,7 @@ impl<'a> Events<'a> {
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        // A String takes everything.
+        // Writing to a `String` cannot fail.
         writeln!(self.text, "{line},").unwrap_or_default();
         if self.text.len() >= CHUNK_BYTES {
             self.write();

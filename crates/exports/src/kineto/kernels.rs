@@ -1,4 +1,4 @@
-//! Which operations are one kernel, and what launched it.
+//! Groups operations into kernels, and finds their launches.
 
 use std::cmp::Reverse;
 
@@ -15,12 +15,12 @@ use crate::source::Source;
 #[derive(Clone, Debug)]
 pub(super) struct Kernel {
     pub(super) member: u32,
-    /// The first of its operations; around the others where these are parts of a collective.
+    /// Its first operation; the enclosing one, if the others are parts of a collective.
     pub(super) operation: u32,
     pub(super) operations: u32,
     pub(super) start_ns: u64,
     pub(super) stop_ns: u64,
-    /// The id of the launch; where none was recorded, that of the operation, whose enqueueing stands for it.
+    /// The id of the launch; if none was recorded, that of the operation, whose enqueueing stands for the launch.
     pub(super) launch: u64,
     pub(super) launched_ns: Option<u64>,
     pub(super) is_measured: bool,
@@ -36,7 +36,7 @@ pub(super) struct Kernels {
 #[derive(Clone, Copy)]
 struct Enqueued {
     operation: u64,
-    /// The launch before it on its thread, which is of its launch plan; 0 is none.
+    /// The preceding launch on its thread, which belongs to its launch plan; 0 if there is none.
     launch: u64,
     launched_ns: u64,
 }
@@ -49,7 +49,7 @@ impl Kernels {
         let is_message = |sequence| sequence == analysis::tables::NO_SEQUENCE;
         rows.sort_by_key(|(row, it)| (it.member, it.start_ns, Reverse(it.stop_ns), is_message(it.sequence), *row));
         let mut found = Self { of_operation: vec![None; operations.len()], ..Self::default() };
-        // The last kernels of which the times are known, and only the enqueueing.
+        // The last kernel with known times, and the last with only its enqueueing known.
         let mut last: [Option<usize>; 2] = [None; 2];
         for (row, operation) in rows {
             let is_enqueueing = operation.timing == Some(Timing::Enqueue);
@@ -68,7 +68,7 @@ impl Kernels {
                 kernel.operations += 1;
                 kernel.stop_ns = kernel.stop_ns.max(operation.stop_ns);
                 kernel.is_measured |= is_measured;
-                // A collective that is made of messages is enqueued as these.
+                // A collective made of messages is enqueued as these messages.
                 if kernel.launch == 0 {
                     (kernel.launch, kernel.launched_ns) = (launch, host.map(|it| it.launched_ns));
                 }
@@ -94,12 +94,12 @@ impl Kernels {
         Ok(found)
     }
 
-    /// The number of the kernel of an operation; `None` if the operation had not ended.
+    /// The number of an operation's kernel; `None` if the operation had not ended.
     pub(super) fn of_operation(&self, row: u32) -> Option<u32> {
         self.of_operation.get(index(row)).copied().flatten()
     }
 
-    /// The number of the kernel that a launch, or the enqueueing that stands for it, launched.
+    /// The number of the kernel launched by a launch, or by the enqueueing that stands for it.
     pub(super) fn of_launch(&self, event: u64) -> Option<u32> {
         let at = self.by_launch.binary_search_by_key(&event, |(launch, _)| *launch).ok()?;
         self.by_launch.get(at).map(|(_, number)| *number)
@@ -129,7 +129,7 @@ fn enqueued(source: &Source<'_>) -> Result<Vec<Enqueued>> {
                     let (launch, launched_ns) = launch.unwrap_or((0, slice.start_ns));
                     found.push(Enqueued { operation, launch, launched_ns });
                 }
-                // The launches of a group are over.
+                // The group's launches are over.
                 (Some(RegionClass::Api), _) => launch = None,
                 _ => {}
             }

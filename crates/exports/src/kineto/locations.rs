@@ -1,4 +1,4 @@
-//! The region instances of locations as events of PyTorch's profiler.
+//! Writes locations' region instances as events of PyTorch's profiler.
 
 use analysis::{Shows, Slice};
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
@@ -22,12 +22,12 @@ pub(super) struct Locations<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Written {
     pub(super) events: u64,
-    /// Operations without a kernel: of which only the enqueueing is known, and those that had not ended.
+    /// Operations without a kernel: those with only the enqueueing known, and those that had not ended.
     pub(super) enqueued: u64,
     pub(super) unfinished: u64,
 }
 
-/// The number of a kernel in the files; 0 is none there.
+/// The number of a kernel in the files, where 0 means no kernel.
 const fn id(kernel: u32) -> u64 {
     kernel as u64 + 1
 }
@@ -56,7 +56,7 @@ impl<'a> Locations<'a> {
         Ok(Written { events: events.finish()?, ..Written::default() })
     }
 
-    /// Calls are operators, and launches are CUDA's.
+    /// Writes calls as operators, and launches as CUDA's.
     fn thread(&self, location: LocationRef, first: u32) -> Result<Written> {
         let (job, trace) = (self.job, self.job.source.trace);
         let place = Place { pid: job.process_id(job.process(first)).unwrap_or(0), tid: job.thread(location) };
@@ -102,7 +102,7 @@ impl<'a> Locations<'a> {
         Ok(written)
     }
 
-    /// An operation stands for its kernel where no kernels were recorded.
+    /// If no kernels were recorded, an operation stands for its kernel.
     fn operations(&self, location: LocationRef, rank: u32, mut events: Events<'_>) -> Result<Written> {
         let (job, trace) = (self.job, self.job.source.trace);
         let (place, has_streams) = (job.stream(rank, location), job.has_streams(rank));
@@ -145,7 +145,7 @@ impl<'a> Locations<'a> {
         self.selection.slices(location, |slice| {
             let fields = trace.fields_of(&slice.attributes);
             let is_nccl = fields.parent.is_some() || fields.external_correlation.is_some();
-            // The kernel of a communicator that ran at this time.
+            // The communicator's kernel that ran at this time.
             let runs = |member: &u32| {
                 let range = job.kernels.of_member(*member);
                 let of_member = job.kernels.all.get(range.clone())?;
@@ -177,7 +177,7 @@ impl<'a> Locations<'a> {
         Ok(Written { events: events.finish()?, ..Written::default() })
     }
 
-    /// Adds the arguments that PyTorch's profiler gives a kernel of NCCL on a stream.
+    /// Adds the arguments that PyTorch's profiler gives a NCCL kernel on a stream.
     fn add_kernel(&self, number: u32, stream: (u64, u64), args: &mut Args) {
         let kernel = self.job.kernels.get(number);
         args.number("External id", id(number));
@@ -196,7 +196,7 @@ fn add_stream((device, stream): (u64, u64), args: &mut Args) {
     args.number("stream", stream);
 }
 
-/// The locations of a rank that are tracks of their own in a trace of torch.profiler: all that it does not show itself.
+/// The locations of a rank that become separate tracks in a torch.profiler trace: all that the trace itself lacks.
 pub(super) fn tracks(job: &Job<'_>, rank: u32) -> Vec<LocationRef> {
     let trace = job.source.trace;
     let is_track = |it: &LocationRef| {

@@ -1,9 +1,9 @@
-//! Chrome's JSON as PyTorch's profiler (Kineto) writes it: a file for each rank, or what it wrote with ours put in.
+//! Chrome's JSON as PyTorch's profiler (Kineto) writes it: a file per rank, or copies of Kineto's own files, enriched.
 //!
 //! ```text
 //!  job        ranks and their numbers, kernels (operations of a rank that ran at the same time), who waited
 //!   ├ locations  region instances as events: operators, launches, kernels, and tracks for the rest
-//!   └ foreign    a trace of torch.profiler: its kernels are matched with ours, and say more
+//!   └ foreign    a torch.profiler trace: its kernels are matched with the archive's and get more arguments
 //!  pytorch    PyTorch's names;  json  events as text
 //! ```
 
@@ -50,7 +50,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
         let name = PathBuf::from(format!("rank-{number:0highest$}.pt.trace.json"));
         let output = Output::in_pieces(&out.join(&name))?;
         output.append(head(&job, rank))?;
-        // Threads are in the files of all ranks that they work for, and so are their names.
+        // Threads, and so their names, are in the files of all ranks that they work for.
         names(&job, &selection, rank, &output)?;
         outputs.push(Some(output));
         outcome.files.push(name);
@@ -68,7 +68,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Puts the archive's events into traces that torch.profiler made of the same job: copies of them in the folder `out`.
+/// Puts the archive's events into copies, in the folder `out`, of torch.profiler traces of the same job.
 pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outcome> {
     let names = crate::foreign::names(traces)?;
     let job = Job::of(source)?;
@@ -90,13 +90,13 @@ pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outco
     Ok(outcome)
 }
 
-/// The ranks that have something that is wanted, beside the threads that they may share.
+/// The ranks with wanted locations, not counting threads, which ranks may share.
 fn wanted(job: &Job<'_>, selection: &Selection<'_>) -> BTreeSet<u32> {
     let locations = selection.locations().iter().copied().filter(|it| !job.source.trace.is_thread(*it));
     locations.filter_map(|location| job.owners.get(&location).copied()).collect()
 }
 
-/// What is before the events: readers look for the rank in the first lines.
+/// The text before the events: readers look for the rank in the first lines.
 fn head(job: &Job<'_>, rank: u32) -> String {
     let device = job.device(rank);
     format!(
@@ -110,7 +110,7 @@ fn head(job: &Job<'_>, rank: u32) -> String {
     )
 }
 
-/// The last event, which has no comma behind it.
+/// The last event, without a trailing comma.
 fn last_event(job: &Job<'_>) -> String {
     let end = json::Microseconds(job.source.length_ns());
     format!(

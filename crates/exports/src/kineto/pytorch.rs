@@ -1,4 +1,4 @@
-//! The names that PyTorch has for NCCL's functions and types.
+//! PyTorch's names for NCCL's functions and types.
 
 use nccl_events::collective::{Collective, Function, element_bytes};
 
@@ -17,7 +17,7 @@ pub(super) fn collective(region: &str) -> &str {
         Function::Collective(Collective::Scatter) => "scatter",
         Function::Send => "send",
         Function::Recv => "recv",
-        // PyTorch has no name for it.
+        // PyTorch has no name for this function.
         Function::SendRecv => function.name(),
     }
 }
@@ -41,7 +41,7 @@ pub(super) fn datatype(nccl: &str) -> &str {
     TYPES.iter().find(|(known, _)| *known == nccl).map_or(nccl, |(_, name)| name)
 }
 
-/// Bytes of an element of a type by PyTorch's name; `None` for types that NCCL lacks.
+/// Element size in bytes of a type by PyTorch's name; `None` for types that NCCL lacks.
 pub(super) fn bytes(datatype: &str) -> Option<u64> {
     match datatype {
         "Bool" => Some(1),
@@ -49,7 +49,7 @@ pub(super) fn bytes(datatype: &str) -> Option<u64> {
     }
 }
 
-/// The name of a kernel of which NCCL said what it does. Without the reduction and the types, which it did not say.
+/// The name of a kernel from what NCCL reported: without the reduction and the types, which it did not report.
 pub(super) fn kernel(region: &str, algorithm: Option<&str>, protocol: Option<&str>) -> String {
     let family = family(region).unwrap_or(Function::SendRecv);
     let mut name = format!("ncclDevKernel_{}", family.name());
@@ -62,7 +62,7 @@ pub(super) fn kernel(region: &str, algorithm: Option<&str>, protocol: Option<&st
     name
 }
 
-/// The function whose kernels run a function: sends, receives and what is made of them share one.
+/// The function whose kernels run `function`: sends, receives and functions made of them share one.
 const fn kernels(function: Function) -> Function {
     match function {
         Function::Collective(Collective::AlltoAll | Collective::Gather | Collective::Scatter)
@@ -79,7 +79,7 @@ const fn kernels(function: Function) -> Function {
     }
 }
 
-/// The function whose kernels run what a region, a kernel, or one of PyTorch's collectives is named after.
+/// The function whose kernels run a region, a kernel, or a collective named in PyTorch's way.
 pub(super) fn family(name: &str) -> Option<Function> {
     let letters: String = name.chars().filter(char::is_ascii_alphabetic).collect();
     let letters = letters.to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! The tables of what several ranks did together: instances of collectives, and ranks.
+//! The tables that span ranks: instances of collectives, and ranks.
 
 use std::path::Path;
 
@@ -22,12 +22,12 @@ pub(super) struct Collectives {
 pub(super) struct OfOperation {
     event: u64,
     pub(super) instance: i64,
-    /// How long it waited for the last rank; none where the clocks do not allow to say.
+    /// How long it waited for the last rank; `None` if the clocks cannot tell.
     pub(super) waiting_ns: Option<i64>,
 }
 
 impl Collectives {
-    /// Reads all operations, which are in memory together while they are matched; writes both tables.
+    /// Reads all operations, which are in memory together while they are matched, and writes both tables.
     pub(super) fn write(source: &Source<'_>, sheets: &Sheets) -> Result<(Self, Vec<Written>)> {
         let trace = source.trace;
         let tables = Tables::read(trace, source.progress)?;

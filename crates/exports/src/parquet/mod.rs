@@ -1,15 +1,15 @@
-//! The tables of [`analysis`] as Parquet, for DuckDB, Dask, Spark and whatever else reads it.
+//! The tables of [`analysis`] as Parquet, for DuckDB, Dask, Spark and other readers.
 //!
 //! ```text
-//!  collectives  instances and ranks, and of which instance an operation is
+//!  collectives  instances and ranks, and the instance of each operation
 //!  process      the rows of a process: operations, calls, transfers, steps, kernels
 //!  rows         the columns of each table: docs/REFERENCE.md, "Parquet tables"
 //!  sheet        a file of rows
-//!  values       what the archive says, as columns have it
+//!  values       the archive's values, converted for columns
 //! ```
 //!
-//! Each table is a folder `table=…`. What belongs to a process is in `host=…/process=…` below it: readers take these
-//! for columns, and read only the files that a question is about.
+//! Each table is a folder `table=…`. Rows of a process are in `host=…/process=…` below it: readers treat these as
+//! columns, and read only the files that a query needs.
 
 mod collectives;
 mod process;
@@ -38,7 +38,7 @@ use process::Process;
 use sheet::Sheets;
 use values::host;
 
-/// What is written at a time: files of a process that are made of the same locations.
+/// A unit of writing: files of a process that are made from the same locations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Calls,
@@ -69,7 +69,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let (collectives, mut written) = Collectives::write(source, &sheets)?;
     let parts = parts(trace, selection.locations());
     let described = written.iter().map(|it| it.rows).sum();
-    // A part is named by its first location.
+    // A part is identified by its first location.
     let firsts: Vec<LocationRef> = parts.iter().filter_map(|(_, locations)| locations.first().copied()).collect();
     let by_first: BTreeMap<LocationRef, _> = firsts.iter().copied().zip(&parts).collect();
     let of_parts = source.each_location(&firsts, |first| {
@@ -109,10 +109,10 @@ fn without_table(trace: &Trace, locations: &[LocationRef]) -> u64 {
     without.map(|it| trace.events_of(*it)).sum::<u64>() / 2
 }
 
-/// What may stand in the name of a folder as it is.
+/// Characters that need no encoding in a folder's name.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
-/// The folder of a process below that of a table, as Hive names partitions: readers decode the names.
+/// The folder of a process below a table's folder, named like Hive partitions: readers decode the names.
 fn folder(trace: &Trace, process: LocationGroupRef) -> PathBuf {
     let host = utf8_percent_encode(host(trace, process), PLAIN);
     PathBuf::from(format!("host={host}/process={}", process.get()))

@@ -26,7 +26,7 @@ pub(super) struct Process<'a> {
     pub(super) folder: PathBuf,
 }
 
-/// What the steps of a transfer do not say themselves.
+/// What steps inherit from their transfer.
 struct OfTransfer {
     peer: Option<i32>,
     channel: Option<i32>,
@@ -118,7 +118,7 @@ impl<'a> Process<'a> {
         Ok(sheet.close()?.into_iter().collect())
     }
 
-    /// Transfers and their steps. The transfers of the process are in memory while its steps are written.
+    /// Writes transfers and their steps. A process's transfers are in memory while its steps are written.
     pub(super) fn network(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
         let is_slot = |it: &LocationRef| self.trace.location_kind(*it) == Some(LocationKind::Slot);
         let (slots, connections): (Vec<LocationRef>, Vec<LocationRef>) = locations.iter().partition(|it| is_slot(it));
@@ -160,7 +160,7 @@ impl<'a> Process<'a> {
         let mut sheet = self.sheets.sheet("steps", &self.folder);
         for location in slots {
             let (communicator, rank) = self.member(*location);
-            // The phases of a step follow each other, and have its id.
+            // The phases of a step follow each other and share its id.
             let mut open: Option<rows::Step<'_>> = None;
             self.selection.slices(*location, |slice| {
                 let Some(phase) = self.trace.phase(slice.region) else {

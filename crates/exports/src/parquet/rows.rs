@@ -1,6 +1,6 @@
-//! The columns of each table, in this order. docs/REFERENCE.md says what they hold; a test compares names and types.
+//! The columns of each table, in this order. docs/REFERENCE.md describes them; a test compares names and types.
 //!
-//! Integers are signed, for Spark has no others: ids keep their 64 bits.
+//! Integers are signed, because Spark has no others; ids keep their 64 bits.
 
 use parquet_derive::ParquetRecordWriter;
 

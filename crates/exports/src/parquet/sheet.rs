@@ -14,13 +14,13 @@ use parquet::schema::types::ColumnPath;
 
 use crate::error::{Error, Result};
 
-/// Rows of a row group, which is what is in memory of a file.
+/// Rows per row group; a file has one row group in memory.
 const ROWS: usize = 1 << 16;
 
-/// The version of the tables, docs/REFERENCE.md: columns may be added; it changes when one changes or goes.
+/// Version of the tables (docs/REFERENCE.md): columns may be added; it changes if one changes or is removed.
 const FORMAT: &str = "1";
 
-/// Columns of which nearly every value is another one: a dictionary would be in vain, differences are small.
+/// Columns whose values are nearly all distinct: a dictionary would be useless, but differences are small.
 const RISING: [&str; 9] =
     ["instance", "start_ns", "stop_ns", "first_ns", "last_ns", "end_ns", "event", "parent", "transfer"];
 
@@ -35,14 +35,14 @@ pub(super) struct Written {
     pub(super) rows: u64,
 }
 
-/// A file of rows, made when its first rows come.
+/// A file of rows, created when its first rows arrive.
 pub(super) struct Sheet<'a, R> {
     sheets: &'a Sheets,
     file: PathBuf,
     rows: Vec<R>,
     writer: Option<SerializedFileWriter<File>>,
     written: u64,
-    /// What went wrong: the rows that follow are not written.
+    /// The first error: later rows are not written.
     failed: Option<Error>,
 }
 
@@ -81,7 +81,7 @@ where
         }
     }
 
-    /// Writes what is left; gives the file, if there are rows.
+    /// Writes the remaining rows; returns the file if it has any rows.
     pub(super) fn close(mut self) -> Result<Option<Written>> {
         if !self.rows.is_empty() {
             self.write();

@@ -1,4 +1,4 @@
-//! The columns match docs/REFERENCE.md.
+//! Checks that the columns match docs/REFERENCE.md.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use parquet::record::RecordWriter;
 
 use super::rows;
 
-/// Names and types, as the page has them.
+/// Names and types, as the page lists them.
 fn columns<R>(_of: fn(R)) -> Vec<[String; 2]>
 where
     for<'s> &'s [R]: RecordWriter<R>,

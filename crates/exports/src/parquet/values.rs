@@ -1,4 +1,4 @@
-//! What the archive says, as columns have it.
+//! Converts the archive's values for columns.
 
 use analysis::Trace;
 use otf2::LocationGroupRef;
@@ -7,7 +7,7 @@ pub(super) fn host(trace: &Trace, process: LocationGroupRef) -> &str {
     trace.host_name(process).filter(|name| !name.is_empty()).unwrap_or("unknown")
 }
 
-/// A rank, a channel, a number of a definition.
+/// For a rank, a channel, or the number of a definition.
 pub(super) fn small(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }

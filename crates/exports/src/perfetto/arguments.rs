@@ -1,4 +1,4 @@
-//! The attributes of an event as arguments of its slice.
+//! Writes the attributes of an event as arguments of its slice.
 
 use nccl_events::index::index;
 use std::collections::BTreeSet;
@@ -9,8 +9,8 @@ use proto_messages::perfetto::{DebugAnnotation, Interned, InternedData};
 
 use crate::value::Value;
 
-/// The names of an archive's attributes, by number. Perfetto takes a dot for an underscore, and writes one before what
-/// is below a name: `nccl.bytes` is `bytes` below `nccl`.
+/// The names of an archive's attributes, by number. Perfetto replaces dots by underscores, but joins nested names with
+/// a dot: so `nccl.bytes` is written as `bytes` nested in `nccl`.
 pub(super) struct AttributeNames<'a> {
     above: Vec<&'a str>,
     all: Vec<(Option<usize>, &'a str)>,
@@ -28,7 +28,7 @@ impl<'a> AttributeNames<'a> {
                     found.above.len() - 1
                 })
             });
-            // Numbers without gaps are a rule of OTF2.
+            // OTF2 requires attribute numbers without gaps.
             found.all.push((above, own));
         }
         found
@@ -42,7 +42,7 @@ impl<'a> AttributeNames<'a> {
 pub(super) struct Arguments<'a> {
     trace: &'a Trace,
     names: &'a AttributeNames<'a>,
-    /// Numbers of names: of first words, then of attributes.
+    /// Interned names: of first words, then of attributes.
     named: BTreeSet<u64>,
     texts: BTreeSet<u64>,
 }
@@ -94,7 +94,7 @@ impl<'a> Arguments<'a> {
                     AttributeValue::Region(it) => (1, it.get().into()),
                     AttributeValue::Location(it) => (2, it.get()),
                     AttributeValue::Comm(it) => (3, it.get().into()),
-                    // This project writes none of these: each gets a number of its own.
+                    // This project writes none of these types: each value gets a new number.
                     _ => (4, self.texts.len() as u64),
                 };
                 let iid = ((reference << 3) | space) + 1;

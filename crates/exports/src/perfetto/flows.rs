@@ -1,4 +1,4 @@
-//! Arrows: slices with the same flow id are connected in the order of their begins.
+//! Arrows: slices with the same flow id are connected in the order of their starts.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ use crate::source::Source;
 
 pub(super) struct Flows {
     uuids: Uuids,
-    /// Of an operation, by its id: collectives, messages and transfers that it is part of. Ascending.
+    /// By operation id: the collectives, messages and transfers that the operation is part of. Ascending.
     of_operations: Vec<(u64, u64)>,
-    /// Whether calls were recorded: else an operation's flow begins at its enqueueing.
+    /// Whether calls were recorded; if not, an operation's flow starts at its enqueueing.
     has_calls: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Group {
-    /// Id of the group, stream and id of the call.
+    /// For each call: id of the group, stream, and id of the call.
     calls: Vec<(Option<u64>, Option<u64>, u64)>,
 }
 
@@ -66,7 +66,7 @@ impl Flows {
         Ok(Self { uuids, of_operations: found, has_calls })
     }
 
-    /// Adds the flows of a slice. `group` is what was called before on the same location.
+    /// Adds the flows of a slice. `group` holds the preceding calls on the same location.
     pub(super) fn add(&self, begun: &Begun<'_>, group: &mut Group, flows: &mut Vec<u64>) {
         let chain = |id: u64| self.uuids.of_id(Space::Chain, id);
         let fields = &begun.fields;
@@ -101,10 +101,10 @@ impl Flows {
     }
 }
 
-/// The ids of sends and of their receives: NCCL matches those of two ranks in their order. Where one rank has others
-/// than its peer, it is not known which is missing.
+/// The ids of sends and of their receives: NCCL matches messages of two ranks in order. If the messages of a rank and
+/// its peer differ, it is unknown which one is missing.
 fn messages(source: &Source<'_>, tables: &Tables) -> Vec<(u64, u64)> {
-    /// Begins and ids of sends and of receives.
+    /// Starts and ids of sends and of receives.
     type Ends = [Vec<(u64, u64)>; 2];
     let mut ends: BTreeMap<(u32, u32, u32), Ends> = BTreeMap::new();
     for operation in tables.operations.rows().filter(|it| it.partner != NONE) {

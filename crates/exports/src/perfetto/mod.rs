@@ -1,13 +1,13 @@
-//! One file for Perfetto: its viewer (ui.perfetto.dev), and SQL by its trace processor.
+//! One file for Perfetto's viewer (ui.perfetto.dev) and for SQL by its trace processor.
 //!
 //! ```text
-//!  tracks    processes, threads, GPUs, communicators, network: a track for each location
+//!  tracks    processes, threads, GPUs, communicators, network: one track per location
 //!  flows     arrows: call → launch → operation → kernel and transfers; the ranks of a collective; messages
 //!  sequence  the events of a location as packets; arguments: their attributes
 //! ```
 //!
-//! A location is a track, and its region instances nest there as slices of a track must. Every location is a packet
-//! sequence of its own, so that locations are written at the same time, in any order.
+//! Each location is a track, whose region instances nest as Perfetto requires of slices. Each location is a separate
+//! packet sequence, so that locations can be written concurrently, in any order.
 
 mod arguments;
 mod flows;
@@ -56,7 +56,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     Ok(Outcome { files: vec![PathBuf::new()], events: written.iter().sum(), ..Outcome::default() })
 }
 
-/// Numbers of the slices that had not ended: their LEAVE says so, but their begin has the name.
+/// Indices of the slices that had not ended: their LEAVE says so, but the name is written at the start.
 fn unfinished(source: &Source<'_>, selection: &Selection<'_>, location: LocationRef) -> Result<Vec<u64>> {
     let (mut begun, mut open, mut found) = (0, Vec::new(), Vec::new());
     selection.events(location, |_, event| match event.kind {

@@ -1,4 +1,4 @@
-//! The events of a location as packets: slices with their attributes as arguments, and values of counters.
+//! Writes the events of a location as packets: slices with attributes as arguments, and counter values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ pub(super) struct Sequence<'a> {
 }
 
 const UNFINISHED: &str = "unfinished";
-/// The number of that category; classes have smaller ones.
+/// The id of the category `unfinished`; classes have smaller ones.
 const UNFINISHED_CATEGORY: u64 = 1 << 16;
 
 impl<'a> Sequence<'a> {
@@ -80,7 +80,7 @@ impl<'a> Sequence<'a> {
         found
     }
 
-    /// Adds an event; records of communication say nothing that the slices around them do not.
+    /// Adds an event. Communication records are skipped: the slices around them contain the same data.
     pub(super) fn event(&mut self, after_ns: u64, event: &Event) {
         self.packet.timestamp = Some(self.tracks.time_ns(after_ns));
         match &event.kind {
@@ -143,7 +143,7 @@ impl<'a> Sequence<'a> {
         self.write(sample, InternedData::default());
     }
 
-    /// An event that reuses the memory of the one before.
+    /// An event that reuses the memory of the previous one.
     fn empty(&mut self, event_type: i32) -> TrackEvent {
         let mut event = self.packet.track_event.take().unwrap_or_default();
         event.category_iids.clear();
@@ -174,7 +174,7 @@ impl<'a> Sequence<'a> {
         iid
     }
 
-    /// The class of the region; kernels have none in their names.
+    /// Adds the class of the region; kernel names contain none.
     fn add_categories(
         &mut self,
         region: Option<RegionInfo<'_>>,

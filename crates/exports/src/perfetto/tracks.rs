@@ -14,7 +14,7 @@ use schema::definition::{ProcessId, Sibling, ThreadId};
 use crate::selection::Selection;
 use crate::source::Source;
 
-/// What an id is of: ids of different spaces never meet.
+/// The namespace of an id: ids of different spaces never collide.
 #[derive(Clone, Copy)]
 pub(super) enum Space {
     Group = 1,
@@ -27,7 +27,7 @@ pub(super) enum Space {
     Transfer,
 }
 
-/// Ids of tracks and flows. They differ between archives, so that their exports can be put together.
+/// Ids of tracks and flows. They differ between archives, so that their exports can be concatenated.
 #[derive(Clone, Copy)]
 pub(super) struct Uuids {
     seed: u64,
@@ -40,22 +40,22 @@ impl Uuids {
         Self { seed: mix(begin ^ trace.events().rotate_left(48)) }
     }
 
-    /// The id of a thing; never 0.
+    /// The id of an object; never 0.
     pub(super) fn of_id(self, space: Space, id: u64) -> u64 {
         mix(mix(self.seed ^ space as u64) ^ id).max(1)
     }
 }
 
-/// SplitMix64's finaliser: different numbers stay different.
+/// SplitMix64's finaliser, a bijection: different inputs give different outputs.
 const fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
 }
 
-/// The bits of a location's id that say which process wrote it.
+/// The bits of a location's id that identify the process that wrote it.
 const WRITER: u64 = 0xffff_ffff;
-/// The first packet sequence: those that Perfetto's own services write have small numbers.
+/// The first packet sequence id: Perfetto's own services use small ones.
 const FIRST_SEQUENCE: u32 = 1 << 24;
 
 pub(super) struct Tracks<'a> {
@@ -70,7 +70,7 @@ impl<'a> Tracks<'a> {
     pub(super) fn of(source: &Source<'a>, selection: &Selection<'a>) -> Self {
         let trace = source.trace;
         let mut locations: BTreeSet<LocationRef> = selection.locations().iter().copied().collect();
-        // Channels are below the track of their rank, which may have no events of its own.
+        // Channels are below the track of their rank, which may have no events.
         locations.extend(selection.locations().iter().filter_map(|location| trace.member_of(*location)));
         Self {
             trace,
@@ -81,7 +81,7 @@ impl<'a> Tracks<'a> {
         }
     }
 
-    /// The time of an event, given in ns after the beginning of the trace.
+    /// The time of an event, given in ns from the start of the trace.
     pub(super) const fn time_ns(&self, after_ns: u64) -> u64 {
         self.begin_ns.saturating_add(after_ns)
     }
@@ -182,7 +182,7 @@ impl<'a> Tracks<'a> {
         self.uuids.of_id(Space::Network, process.get().into())
     }
 
-    /// Every location. Of one writer, slots follow their connection, and what the network plugin does follows its slot.
+    /// All locations. Per writer, slots follow their connection, and the network plugin's location follows its slot.
     fn of_locations(&self) -> Vec<TrackDescriptor> {
         let mut found = Vec::with_capacity(self.locations.len());
         let mut last: BTreeMap<u64, [Option<u64>; 2]> = BTreeMap::new();
@@ -216,7 +216,7 @@ impl<'a> Tracks<'a> {
         found
     }
 
-    /// Whether a location has what overlaps on the location before it.
+    /// Whether a location holds what overlaps on the location before it.
     fn is_sibling(&self, location: LocationRef) -> bool {
         self.trace.of_location(location, Sibling).is_some()
     }
@@ -231,7 +231,7 @@ impl<'a> Tracks<'a> {
     }
 }
 
-/// A track that others may be below, in the order of their numbers.
+/// A track that can have children, ordered by their numbers.
 fn parent(order: i32) -> TrackDescriptor {
     TrackDescriptor {
         child_ordering: Some(ORDERING_EXPLICIT),
@@ -241,7 +241,7 @@ fn parent(order: i32) -> TrackDescriptor {
     }
 }
 
-/// The numbers by which Perfetto identifies processes: the system's, unless processes of two hosts share one.
+/// The ids by which Perfetto identifies processes: the system's, unless processes on two hosts share one.
 fn process_numbers(trace: &Trace) -> BTreeMap<LocationGroupRef, i32> {
     let mut taken = BTreeSet::new();
     let mut free = 1 << 30;

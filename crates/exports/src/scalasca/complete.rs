@@ -1,4 +1,4 @@
-//! What all ranks have: an analysis that replays communication waits for ever for what one of them lacks.
+//! Keeps what all ranks have: an analysis that replays communication hangs if a rank lacks an operation.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,7 +20,7 @@ pub struct LeftOut {
     pub reason: String,
 }
 
-/// Why ranks need not have the same operations; `None` if all is there.
+/// Why ranks may have different operations; `None` if the archive is complete.
 pub fn what_it_lacks(trace: &Trace) -> Option<String> {
     trace.said.lacks().find_map(|lack| match lack {
         Lack::Callbacks(number) => Some(format!("{} not recorded", plural(number, "callback was", "callbacks were"))),
@@ -32,14 +32,14 @@ pub fn what_it_lacks(trace: &Trace) -> Option<String> {
     })
 }
 
-/// Why a communicator cannot be analysed: ranks without a recording.
+/// Why a communicator cannot be analysed: it has ranks without a recording.
 pub fn missing_ranks(trace: &Trace, comm: CommRef) -> Option<String> {
     let is_missing = |location| trace.location_kind(location) == Some(LocationKind::NotRecorded);
     let without = trace.members(comm).iter().filter(|it| is_missing(**it)).count();
     (without > 0).then(|| format!("{} not recorded", plural(without as u64, "rank was", "ranks were")))
 }
 
-/// What all ranks of a communicator have, and what was left out.
+/// The operations that all ranks of a communicator have, and what was left out.
 pub fn read(trace: &Trace, comm: CommRef) -> otf2::Result<(Vec<Rank>, Vec<LeftOut>)> {
     let ranks = trace.members(comm).iter().map(|location| rank::read(trace, comm, *location));
     let mut ranks = ranks.collect::<otf2::Result<Vec<Rank>>>()?;
@@ -56,8 +56,8 @@ fn unfinished(ranks: &[Rank]) -> Option<LeftOut> {
     (collectives + messages > 0).then_some(LeftOut { collectives, messages, reason })
 }
 
-/// Leaves in every rank only what all have: collectives up to the first that differs, and messages with both ends,
-/// between the same collectives on both.
+/// Keeps in every rank only what all have: collectives before the first that differs, and messages with both ends
+/// between the same collectives on both ranks.
 fn complete(ranks: &mut [Rank]) -> Vec<LeftOut> {
     let mut left_out = Vec::new();
     let alike = alike(ranks);
@@ -83,7 +83,7 @@ fn complete(ranks: &mut [Rank]) -> Vec<LeftOut> {
     left_out
 }
 
-/// Leaves the first collectives, and what was done before the next one: who knows how far the other ranks came then.
+/// Keeps the first `alike` collectives and all that began before the next: later, other ranks' progress is unknown.
 fn cut(ranks: &mut [Rank], alike: usize) {
     for rank in ranks {
         let end = rank.collectives.get(alike).map_or(u64::MAX, |next| next.begin);
@@ -118,7 +118,7 @@ fn alike(ranks: &[Rank]) -> usize {
     alike
 }
 
-/// Whether MPI has the operation, and no rank alone moved nothing: it would be skipped only there.
+/// Whether the operation is known and, without a root, empty on all ranks or none: empty ones are skipped.
 fn is_usable(ranks: &[Rank], place: usize) -> bool {
     let mut all = ranks.iter().map(|rank| &rank.collectives[place].collective);
     let Some(first) = all.next() else {
@@ -128,7 +128,7 @@ fn is_usable(ranks: &[Rank], place: usize) -> bool {
     is_known(first.op) && (first.root.is_some() || all.all(|other| is_empty(other) == is_empty(first)))
 }
 
-/// Between which collectives something was done: before and after as many as there are up to then.
+/// The number of collectives that began before an operation's start, and before its end.
 fn epoch(rank: &Rank, end: &End) -> (usize, usize) {
     let ended = |time: u64| rank.collectives.partition_point(|it| it.begin < time);
     (ended(end.begin), ended(end.end))
@@ -142,9 +142,9 @@ fn collectives(ranks: &[Rank]) -> usize {
     ranks.iter().map(|rank| rank.collectives.len()).sum()
 }
 
-/// Keeps messages with both ends; with `in_epoch`, only where no collective comes between.
+/// Keeps messages with both ends; with `in_epoch`, only if no collective intervenes.
 fn pair(ranks: &mut [Rank], in_epoch: bool) {
-    // NCCL matches sends and receives of two ranks in their order.
+    // NCCL matches sends and receives of two ranks in order.
     let mut kept: Vec<(Vec<End>, Vec<End>)> = vec![(Vec::new(), Vec::new()); ranks.len()];
     let mut receives: BTreeMap<(usize, u32), VecDeque<End>> = BTreeMap::new();
     for (number, rank) in ranks.iter().enumerate() {
@@ -159,7 +159,7 @@ fn pair(ranks: &mut [Rank], in_epoch: bool) {
                 continue;
             };
             let [(a, b), (c, d)] = [epoch(rank, send), epoch(&ranks[peer], &receive)];
-            // A message during a collective may be before or after it on another rank.
+            // A message that overlaps a collective may be before or after it on another rank.
             if !in_epoch || [b, c, d] == [a; 3] {
                 kept[number].0.push(*send);
                 kept[peer].1.push(receive);
@@ -203,7 +203,7 @@ mod tests {
         use CollectiveOp::{Allgather, Allreduce, Barrier};
         let all = [(0, 10, Allreduce), (20, 30, Barrier), (40, 50, Allgather), (60, 70, Allreduce)];
         let mut ranks = [rank(&all), rank(&all[..3]), rank(&all)];
-        // NCCL has no barrier; the fourth is not on rank 1.
+        // NCCL has no barrier, so it is left out; rank 1 lacks the fourth collective.
         let left_out = complete(&mut ranks);
         assert_eq!(number(&left_out), (2 + 3, 0));
         assert_eq!(left_out[0].reason, "after collective 3, the last that is the same on all ranks");

@@ -1,4 +1,4 @@
-//! What a rank did, as events of MPI's.
+//! Writes what a rank did as MPI events.
 
 use analysis::rank::Rank;
 use otf2::{Attributes, Collective, CommRef, EventWriter, Message, RegionRef};
@@ -23,12 +23,12 @@ impl Numbers {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Written {
     pub last: u64,
-    /// How many events are later than they were, so that no two have one time.
+    /// The number of events that were moved later, so that no two share a time.
     pub moved: u64,
     pub most_moved: u64,
 }
 
-/// Writes all that a rank did, within MPI's beginning and end. No two events have one time: Pipit sorts them by time.
+/// Writes all that a rank did, between MPI_Init and MPI_Finalize. No two events share a time: Pipit sorts by time.
 pub(super) fn write_process(
     to: &mut EventWriter<'_>,
     rank: &Rank,
@@ -47,20 +47,20 @@ pub(super) fn write_process(
     Ok(times.written)
 }
 
-/// Writes all that a rank did, on a thread of a process that MPI's beginning and end are in already.
+/// Writes all that a rank did, on a thread of a process that already has MPI_Init and MPI_Finalize.
 pub fn write_thread(to: &mut EventWriter<'_>, rank: &Rank, numbers: Numbers) -> otf2::Result<()> {
     Events::new(to, rank, numbers, Times::default()).write().map(drop)
 }
 
 #[derive(Debug, Default)]
 struct Times {
-    /// The first time that no event has; `None` where events may share a time.
+    /// The first unused time; `None` if events may share a time.
     free: Option<u64>,
     written: Written,
 }
 
 impl Times {
-    /// The time of the next event, which happened then: that, or the next one that is free.
+    /// The time to write for an event that happened at `happened`: that time, or the next unused one.
     fn of(&mut self, happened: u64) -> u64 {
         let time = self.free.map_or(happened, |free| happened.max(free));
         let by = time - happened;
@@ -72,13 +72,13 @@ impl Times {
     }
 }
 
-/// What happens to a message at one of its ends, in the order in which it is written at one time: a message often
-/// begins when the one before it ends.
+/// What happens to a message at one of its ends, in the order in which simultaneous steps are written: a message often
+/// begins when the previous one ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Complete,
     Post,
-    /// Of a message that takes no time.
+    /// Completes a message of no duration.
     CompleteAtOnce,
 }
 
@@ -97,7 +97,7 @@ impl Direction {
     }
 }
 
-/// An end of a message: when, what, which direction, and which of its list.
+/// An end of a message: time, step, direction, and index in its list.
 type End = (u64, Step, Direction, usize);
 
 struct Events<'a, 'b> {
@@ -109,7 +109,7 @@ struct Events<'a, 'b> {
     wait: Option<Direction>,
     receives: usize,
     sends: usize,
-    /// The requests of sends that are done and not completed.
+    /// The requests of sends that are done but not completed.
     sent: Vec<u64>,
 }
 
@@ -157,8 +157,8 @@ impl<'a, 'b> Events<'a, 'b> {
         }
     }
 
-    /// One end of a message, by its number: requests are the places of sends, then of receives. Receives are waited
-    /// for first, so that all their waiting is theirs; a send that is done meanwhile is completed after them.
+    /// Writes one end of a message; request numbers are the indices of sends, then of receives. Receives are waited for
+    /// first, so that they get all the waiting; a send that finishes meanwhile is completed after them.
     fn message(&mut self, step: Step, direction: Direction, number: usize) -> otf2::Result<()> {
         let (list, before) = match direction {
             Direction::Send => (&self.rank.sends, 0),
@@ -203,7 +203,7 @@ impl<'a, 'b> Events<'a, 'b> {
         Ok(())
     }
 
-    /// Advances the time; with messages under way the rank waits for one.
+    /// Advances the time; if messages are pending, the rank waits for one.
     fn advance(&mut self, at: u64) -> otf2::Result<()> {
         let next = match (self.receives, self.sends) {
             (0, 0) => None,

@@ -1,14 +1,14 @@
-//! The archive of one communicator, as Scalasca's analyser reads it.
+//! Writes the archive of one communicator in the form that Scalasca's analyser reads.
 //!
 //! ```text
 //!  main ─┬ MPI_Init            shown as ncclCommInitRank
 //!        ├ MPI_Allreduce …     shown as ncclAllReduce …, for as long as the rank's operation ran
 //!        ├ MPI_Isend, MPI_Irecv  of no length
-//!        ├ MPI_Wait            shown as ncclSend or ncclRecv, until what is done next is done
+//!        ├ MPI_Wait            shown as ncclSend or ncclRecv, until the next step is done
 //!        └ MPI_Finalize        shown as ncclCommDestroy
 //! ```
 //!
-//! It knows MPI only: regions by their canonical name and the file "MPI", one process with one thread for each rank.
+//! The analyser knows only MPI: regions by canonical name and the file "MPI", one process with one thread per rank.
 
 pub mod complete;
 pub mod events;
@@ -26,7 +26,7 @@ use otf2::{
 
 use events::{Numbers, Written};
 
-/// How long before the first and after the last operation the ranks begin and end, in ticks.
+/// Time before the first and after the last operation at which ranks begin and end, in ticks.
 const AROUND: u64 = 1000;
 
 #[derive(Debug)]
@@ -158,7 +158,7 @@ impl Definer<'_> {
     fn text(&mut self, text: &str) -> otf2::Result<StringRef> {
         let known = self.texts.iter().position(|known| known == text);
         let place = known.unwrap_or(self.texts.len());
-        // A name for each rank and host, and a few more: far below 2³².
+        // One name per rank and host, and a few more: far below 2³².
         let reference = StringRef::new(u32::try_from(place).unwrap_or(u32::MAX));
         if known.is_none() {
             self.texts.push(text.to_owned());

@@ -1,8 +1,8 @@
-//! The regions of an archive for Scalasca, and which of MPI's each of NCCL's operations is.
+//! The regions of an archive for Scalasca, and the MPI function for each NCCL operation.
 
 use otf2::{CollectiveOp, RegionRole};
 
-/// What MPI has an operation for: what Scalasca goes by, and what people see.
+/// Operations that MPI has: the canonical name for Scalasca, and the name for people.
 const OPERATIONS: [(CollectiveOp, &str, &str); 8] = [
     (CollectiveOp::Allreduce, "MPI_Allreduce", "ncclAllReduce"),
     (CollectiveOp::Bcast, "MPI_Bcast", "ncclBroadcast"),
@@ -31,7 +31,7 @@ pub(super) const IRECV: u32 = 4;
 pub(super) const WAIT_SEND: u32 = 5;
 pub(super) const WAIT_RECEIVE: u32 = 6;
 
-/// All, by number: what Scalasca goes by, what people see, what it is.
+/// All regions, by number: canonical name for Scalasca, name for people, role.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str, RegionRole)> {
     let operations = OPERATIONS.iter().map(|(op, canonical, name)| (*canonical, *name, role(*op)));
     OTHERS.into_iter().chain(operations)

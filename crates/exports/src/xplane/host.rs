@@ -1,4 +1,4 @@
-//! The profile of a host: the plane "Task Environment" says when it began and ended.
+//! The profile of a host: its plane "Task Environment" states when it began and ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -13,12 +13,12 @@ use proto_messages::xspace::{
 
 use crate::error::{Error, Result};
 
-/// When a profile began and ended, in ns since 1970. Times of its planes are relative to its beginning.
+/// Start and end of a profile, in ns since 1970. Times of its planes are relative to the start.
 pub(super) struct HostProfile {
     pub(super) begin_ns: u64,
     /// `u64::MAX` if the profile does not state it.
     pub(super) end_ns: u64,
-    /// Names of its host: the ones in the profile, and the file's name.
+    /// Names of its host: those in the profile, and the file's name.
     names: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ impl HostProfile {
         Self { begin_ns, end_ns, names: Vec::new() }
     }
 
-    /// Reads a profile of at most so many bytes; its events are passed over.
+    /// Reads a profile of at most `most_bytes`; its events are skipped.
     pub(super) fn read(path: &Path, most_bytes: u64) -> Result<Self> {
         let mut bytes = Vec::new();
         let file = regular_files::open_named(path, most_bytes);
@@ -49,13 +49,13 @@ impl HostProfile {
         Ok(Self { begin_ns, end_ns, names: space.hostnames.into_iter().chain([name]).collect() })
     }
 
-    /// From its beginning to its end, or to the archive's end.
+    /// From its start to its end, or to the archive's end.
     pub(super) fn span_ns(&self, archive_end_ns: u64) -> [i128; 2] {
         let end_ns = if self.end_ns == u64::MAX { archive_end_ns.max(self.begin_ns) } else { self.end_ns };
         [self.begin_ns.into(), end_ns.into()]
     }
 
-    /// Which host it was taken on: the only one, or the one that it names.
+    /// The host it was taken on: the only host, or the one that it names.
     pub(super) fn host(
         &self,
         trace: &Trace,
@@ -85,7 +85,7 @@ impl HostProfile {
         }
     }
 
-    /// A space with only the plane that states this.
+    /// A space with only the plane that states start and end.
     pub(super) fn space(&self) -> Vec<u8> {
         let names = [(1, PROFILE_START_TIME, self.begin_ns), (2, PROFILE_STOP_TIME, self.end_ns)];
         let metadata = names.map(|(id, name, _)| (id, XStatMetadata { id, name: name.to_owned() }));
@@ -104,7 +104,7 @@ impl HostProfile {
     }
 }
 
-/// The name of a host without its domain; an address as it is.
+/// The host name without its domain; an address unchanged.
 fn short(name: &str) -> &str {
     match name.split_once('.') {
         Some((host, _)) if !host.starts_with(|first: char| first.is_ascii_digit()) => host,

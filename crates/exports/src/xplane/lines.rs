@@ -1,4 +1,4 @@
-//! The events of a location, and the file where they are until the planes are known.
+//! The events of a location, and the file that holds them until the planes are known.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -18,17 +18,17 @@ use crate::selection::Selection;
 use crate::source::Source;
 use crate::value::{Value, signed};
 
-/// What times are relative to, and when wanted events begin; all in ns since 1970, by the clock of one host.
+/// The origin of times, and the range in which wanted events begin; all in ns since 1970, on one host's clock.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
-    /// From ns after the beginning of the archive to that clock.
+    /// Converts from ns from the start of the archive to that clock.
     pub(super) clock: Clock,
     pub(super) origin_ns: u64,
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
 }
 
-/// Where bytes lie in the file: offset and length.
+/// A range of bytes in the file: offset and length.
 type Extent = (u64, u64);
 
 pub(super) struct Spool {
@@ -37,7 +37,7 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Makes the file beside `out`. Its name goes at once, the file with the process.
+    /// Creates the file beside `out`, and unlinks it at once, so that it disappears with the process.
     pub(super) fn beside(out: &Path) -> Result<Self> {
         let mut name = out.as_os_str().to_owned();
         name.push(".events");
@@ -149,7 +149,7 @@ impl Line {
     }
 }
 
-/// The number of a region's metadata: 0 is none.
+/// The metadata id of a region; 0 means none.
 pub(super) fn region_id(region: RegionRef) -> i64 {
     i64::from(region.get()) + 1
 }
@@ -158,7 +158,7 @@ pub(super) fn attribute_id(attribute: AttributeRef) -> i64 {
     i64::from(attribute.get()) + 1
 }
 
-/// The number of a text's metadata; attributes have smaller ones.
+/// The metadata id of a text; attributes have smaller ones.
 pub(super) fn text_id(text: StringRef) -> u64 {
     1 << 32 | u64::from(text.get())
 }

@@ -1,13 +1,13 @@
-//! An XSpace for TensorBoard and xprof: a plane for each rank, a line for each location, an event for each region
-//! instance with its attributes as stats.
+//! An XSpace for TensorBoard and xprof: a plane per rank, a line per location, an event per region instance with its
+//! attributes as stats.
 //!
 //! ```text
-//!  host    when and where a profile that others made was taken
-//!  planes  which location is in which rank's plane
-//!  lines   the events of a location, in a file that is gone at the end
+//!  host    when and on which host a foreign profile was taken
+//!  planes  assigns locations to ranks' planes
+//!  lines   the events of a location, in a temporary file
 //! ```
 //!
-//! A plane begins with its length, so the events are written to a file of their own first.
+//! A plane is preceded by its length, so its events are first written to a separate file.
 
 mod host;
 mod lines;
@@ -42,8 +42,8 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     append(source, &selection, selection.locations(), |_| Ok(window), &file, out)
 }
 
-/// Puts the planes into profiles of hosts: into a copy of each those of the processes on its host, by its clock.
-/// Of one profile `out` is the copy, of several a folder of copies.
+/// Puts planes into copies of host profiles: each copy gets the planes of its host's processes, on its clock. For one
+/// profile `out` is the copy, for several a folder of copies.
 pub fn into(source: &Source<'_>, profiles: &[PathBuf], out: &Path) -> Result<Outcome> {
     let names = foreign::names(profiles)?;
     let selection = Selection::of(*source)?;
@@ -76,7 +76,7 @@ pub fn into(source: &Source<'_>, profiles: &[PathBuf], out: &Path) -> Result<Out
     Ok(outcome)
 }
 
-/// What begins outside of a profile.
+/// Reason for leaving out events that begin outside a profile.
 const OUTSIDE: &str = "events that began before or after the host's profile";
 
 fn into_one(
@@ -103,8 +103,8 @@ fn into_one(
     append(source, selection, &locations, window, &file, out)
 }
 
-/// What of an archive began between two times (ns since 1970) as planes alone, with times since 1970, as a profiler
-/// hands them to TensorFlow. Puts a file beside the anchor.
+/// The events of an archive that began between two times (ns since 1970) as planes only, with times since 1970, as a
+/// profiler passes them to TensorFlow. Puts a file beside the anchor.
 pub fn planes(anchor: &Path, from_ns: u64, to_ns: u64) -> Result<Vec<u8>> {
     let trace = Trace::read(anchor.to_owned(), Archive::open(anchor)?)?;
     let source = Source { trace: &trace, filter: &Filter::default(), progress: &() };

@@ -1,4 +1,4 @@
-//! A plane for each rank: the rank of its GPU in the largest communicator.
+//! One plane per rank, numbered by the GPU's rank in the largest communicator.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,12 +30,12 @@ impl Plane {
         groups.sort_by(|one, other| (one.0.len() > 1, &one.0, one.1).cmp(&(other.0.len() > 1, &other.0, other.1)));
         let mut taken = BTreeSet::new();
         let planes = (1..).zip(groups).map(|(id, (numbers, group, mut lines))| {
-            // The viewer has 32 bits for a line's number: a location's would not do.
+            // The viewer stores a line's id in 32 bits, too few for a location's id.
             for (number, line) in (1..).zip(&mut lines) {
                 (line.head.id, line.head.display_id) = (number, number);
             }
             let name = ranks.name(trace, group, &numbers);
-            // Ranks of communicators that have nothing to do with each other.
+            // Ranks of unrelated communicators can have equal names.
             let mut unique = name.clone();
             for number in 2.. {
                 if taken.insert(unique.clone()) {
@@ -78,7 +78,7 @@ impl Plane {
     }
 }
 
-/// The ranks of each GPU, and the GPUs with ranks of each process.
+/// The ranks of each GPU, and each process's GPUs that have ranks.
 struct Ranks {
     members: BTreeMap<LocationGroupRef, Vec<(CommRef, u32)>>,
     of_process: BTreeMap<LocationGroupRef, Vec<LocationGroupRef>>,
@@ -99,7 +99,7 @@ impl Ranks {
         found
     }
 
-    /// The group that has the plane of a location: a GPU, or the process where it has several.
+    /// The group whose plane shows a location: a GPU, or the process if it has several GPUs.
     fn group(&self, trace: &Trace, location: LocationRef) -> LocationGroupRef {
         let group = trace.group(location);
         if self.members.contains_key(&group) {
@@ -114,7 +114,7 @@ impl Ranks {
         member.filter(|gpu| trace.process(*gpu) == process).unwrap_or(group)
     }
 
-    /// The ranks of a group, each in the largest communicator of its GPU.
+    /// The ranks of a group, each in its GPU's largest communicator.
     fn numbers(&self, trace: &Trace, group: LocationGroupRef) -> Vec<u32> {
         let one = [group];
         let gpus = self.of_process.get(&group).map_or(&one[..], Vec::as_slice);

@@ -1,7 +1,7 @@
-//! Which of another archive's hosts, processes and threads Score-P's trace has already, and the ids of its locations.
+//! Finds hosts, processes and threads that Score-P's trace already has, and assigns location ids.
 //!
-//! Score-P's ids of locations are `(number in the process << 32) | rank`. NCCL's get `((0x80000000 | number) << 32) |
-//! rank`: Score-P never gives such an id.
+//! Score-P's location ids are `(number in the process << 32) | rank`. NCCL's get `((0x80000000 | number) << 32) |
+//! rank`, an id that Score-P never assigns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +13,9 @@ use super::numbers::{Numbers, Shared};
 use crate::inputs::Inputs;
 use crate::scorep::ScoreP;
 
-/// The bit that Score-P's numbers do not reach.
+/// A bit that Score-P's numbers never reach.
 const OURS: u64 = 0x8000_0000;
-/// Stands for the rank of locations that belong to none.
+/// The rank in ids of locations that belong to no rank.
 const NO_RANK: u32 = u32::MAX;
 
 /// Whether a location of the merged archive is NCCL's.
@@ -23,12 +23,12 @@ pub(crate) fn is_ours(location: LocationRef) -> bool {
     location.get() >> 32 & OURS != 0
 }
 
-/// Put before the names of processes and GPUs of one of several traces.
+/// The prefix for names of processes and GPUs of one of several traces.
 pub(crate) fn prefix(scorep: &ScoreP) -> String {
     format!("rank {}: ", scorep.processes[0].id.rank)
 }
 
-/// Group, node and rank of a process of Score-P's in the merged archive.
+/// Group, node and rank of a Score-P process in the merged archive.
 type MergedProcess = (LocationGroupRef, SystemTreeNodeRef, u32);
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Ids {
         }
     }
 
-    /// The new ids of another of Score-P's traces: its rank instead of 0.
+    /// The new ids of another Score-P trace, with its rank in place of 0.
     pub(crate) fn of_another(&mut self, scorep: &ScoreP) -> Result<Shared> {
         let mut shared = Shared { prefix: prefix(scorep), ..Shared::default() };
         let rank = u64::from(scorep.processes[0].id.rank);
@@ -69,7 +69,7 @@ impl Ids {
         Ok(shared)
     }
 
-    /// Adds the processes of the next trace, by its new numbers.
+    /// Adds the processes of the next trace, with its new numbers.
     pub(crate) fn add(&mut self, scorep: &ScoreP, numbers: &Numbers) -> Result<()> {
         let new = |kind, old: u32| {
             let number = numbers.get(kind, old.into()).and_then(|number| u32::try_from(number).ok());
@@ -117,7 +117,7 @@ impl Ids {
             ranks.insert(ours, rank);
             shared.groups.insert(ours, group);
             if let Some(group) = definitions.location_groups.get(&ours) {
-                // A host of NCCL's archive can be several of Score-P's (containers): the first stands for it.
+                // A host of NCCL's archive can be several hosts in Score-P's (containers): the first one represents it.
                 shared.nodes.entry(group.system_tree_parent).or_insert(node);
             }
         }

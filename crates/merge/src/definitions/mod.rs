@@ -1,8 +1,8 @@
-//! The definitions of the merged archive: the first archive's as they are, and the others' behind them.
+//! The definitions of the merged archive: the first archive's unchanged, followed by the others'.
 //!
-//! The first keeps its numbers, so its event files and local definitions can be used as they are. Definitions of others
-//! get the next free numbers, unless the first has them: texts, hosts, processes, paradigms, lists of communicating
-//! locations.
+//! The first archive keeps its numbers, so its event files and local definitions can be used unchanged. Definitions of
+//! the others get the next free numbers, unless the first has an equal one: texts, hosts, processes, paradigms, lists
+//! of communicating locations.
 
 pub(crate) mod ids;
 pub(crate) mod numbers;
@@ -18,7 +18,7 @@ use numbers::{Numbers, Shared};
 
 pub(crate) const TOO_MANY: &str = "there are more definitions than OTF2 can number";
 
-/// What the merged archive has when another one is appended, by the new numbers.
+/// What the merged archive contains when another one is appended, by new number.
 struct Existing<'a> {
     nodes: BTreeSet<SystemTreeNodeRef>,
     groups: BTreeSet<LocationGroupRef>,
@@ -34,11 +34,11 @@ pub(crate) struct Merged {
     texts: HashMap<Vec<u8>, StringRef>,
     strings: HashMap<StringRef, usize>,
     paradigms: BTreeSet<u8>,
-    /// For each paradigm the place and the reference of its list of communicating locations.
+    /// For each paradigm, the index and the reference of its list of communicating locations.
     lists: BTreeMap<u8, (usize, GroupRef)>,
-    /// The numbers of definitions that are needed once, by their content.
+    /// The numbers of definitions that are needed only once, by content.
     alike: HashMap<String, u64>,
-    /// Names of properties that nodes and groups of locations have.
+    /// Names of properties that nodes and location groups already have.
     properties: BTreeSet<(ReferenceKind, u64, StringRef)>,
 }
 
@@ -84,7 +84,7 @@ impl Merged {
         self.next.get(&kind).copied().unwrap_or(0)
     }
 
-    /// The next free number of a kind. All but locations, whose ids are not from here, have 32 bits for it.
+    /// The next free number of a kind. Numbers have 32 bits, except location ids, which are not assigned here.
     pub(crate) fn free(&mut self, kind: ReferenceKind) -> Result<u32> {
         let next = self.next.entry(kind).or_default();
         let number = u32::try_from(*next).ok().filter(|number| *number < u32::MAX);
@@ -92,7 +92,7 @@ impl Merged {
         number.context(TOO_MANY)
     }
 
-    /// The reference of a text, defined if need be.
+    /// The reference of a text, which is defined if it is new.
     pub(crate) fn string(&mut self, text: &[u8]) -> Result<StringRef> {
         if let Some(known) = self.texts.get(text) {
             return Ok(*known);
@@ -103,7 +103,7 @@ impl Merged {
     }
 
     pub(crate) fn append(&mut self, others: &[Definition], shared: &Shared) -> Result<Numbers> {
-        // Where the members of other archives begin in the lists.
+        // The index at which the other archives' members start in each list.
         let indices: BTreeMap<u8, u64> =
             self.lists.iter().map(|(paradigm, (place, _))| (*paradigm, members(&self.definitions[*place]))).collect();
         let paradigms = others.iter().filter_map(|definition| match definition {
@@ -188,7 +188,7 @@ impl Merged {
         Ok(numbers)
     }
 
-    /// Whether a definition, with its new numbers, is to be added. Members of lists are added to the lists.
+    /// Whether a renumbered definition is to be added. Members of lists are added to the existing lists.
     fn is_new(&mut self, definition: &mut Definition, existing: &Existing<'_>) -> Result<bool> {
         Ok(match definition {
             Definition::ClockProperties { .. } | Definition::String { .. } => false,
@@ -198,7 +198,7 @@ impl Merged {
             Definition::SystemTreeNode { this, .. } => !existing.nodes.contains(this),
             Definition::SystemTreeNodeDomain { of, .. } => !existing.nodes.contains(of),
             Definition::SystemTreeNodeProperty { of, name, .. } => {
-                // The same property of the same host is in every archive.
+                // Every archive has the same property of the same host.
                 self.properties.insert((ReferenceKind::SystemTreeNode, of.get().into(), *name))
             }
             Definition::LocationGroup { this, name, .. } => {
@@ -252,7 +252,7 @@ impl Merged {
         }
     }
 
-    /// Puts the rank before the names of the first archive's processes and GPUs, as in the others.
+    /// Prefixes the rank to the names of the first archive's processes and GPUs, as in the others.
     pub(crate) fn prefix_first(&mut self, prefix: &str) -> Result<()> {
         for place in 0..self.definitions.len() {
             if let Definition::LocationGroup { name, .. } = self.definitions[place] {
@@ -281,7 +281,7 @@ impl Merged {
     }
 }
 
-/// Whether two definitions that differ in their number only mean the same.
+/// Whether definitions of this kind that differ only in their number mean the same.
 fn is_once(definition: &Definition) -> bool {
     matches!(
         definition,

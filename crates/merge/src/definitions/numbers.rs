@@ -13,7 +13,7 @@ pub(crate) struct Shared {
     pub(crate) locations: BTreeMap<LocationRef, LocationRef>,
     /// Locations whose new id the merged archive already defines.
     pub(crate) threads: BTreeSet<LocationRef>,
-    /// Put before the names of new processes.
+    /// The prefix for names of new processes.
     pub(crate) prefix: String,
 }
 
@@ -41,7 +41,7 @@ impl Numbers {
         new.map(LocationRef::new).with_context(|| format!("location {} is not defined", old.get()))
     }
 
-    /// The new number of each old one from 0 on; of one that is not defined, the old one.
+    /// The new number for each old one from 0; an undefined old number stays unchanged.
     pub(crate) fn all(&self, kind: ReferenceKind) -> Vec<u64> {
         let end = self.ends.get(&kind).copied().unwrap_or(0);
         (0..end).map(|old| self.get(kind, old).unwrap_or(old)).collect()

@@ -1,11 +1,11 @@
-//! The order of definitions: each is defined before it is used.
+//! Orders definitions so that each precedes its uses.
 
 use otf2::verbatim::Definition;
 
-/// Puts definitions behind those of an archive, which keep their order, each kind behind its own. `lists` are the
-/// places of definitions in the archive that refer to appended ones.
+/// Appends definitions to those of an archive, which keep their order, each kind after its own. `lists` are the indices
+/// of definitions in the archive that refer to appended ones.
 pub(super) fn together(mut first: Vec<Definition>, appended: Vec<Definition>, lists: &[usize]) -> Vec<Definition> {
-    // Where each stage of the first archive, with all before it, ends: appended definitions come behind it.
+    // The end of each stage in the first archive, earlier stages included: appended definitions go there.
     let mut ends = [0; STAGES];
     for (place, definition) in first.iter().enumerate() {
         ends[stage(definition)] = place + 1;
@@ -15,7 +15,7 @@ pub(super) fn together(mut first: Vec<Definition>, appended: Vec<Definition>, li
         end = end.max(*stage);
         *stage = end;
     }
-    // A list that got members of other archives must come behind their definitions.
+    // A list that got members of other archives must follow their definitions.
     if lists.iter().any(|place| *place < ends[LOCATIONS]) {
         first.extend(appended);
         first.sort_by_key(stage);
@@ -35,7 +35,7 @@ pub(super) fn together(mut first: Vec<Definition>, appended: Vec<Definition>, li
     all
 }
 
-/// Definitions of a stage refer to earlier ones, and to earlier ones of their own.
+/// Definitions of a stage refer only to earlier stages, and to earlier definitions of their own.
 const STAGES: usize = 15;
 const LOCATIONS: usize = 5;
 
@@ -105,12 +105,12 @@ mod tests {
         let sorted = [string(0), string(1), string(2), location(0), location(1), group(0), group(1), comm(0), comm(1)];
         let first = vec![string(0), string(1), location(0), group(0), comm(0)];
         assert_eq!(together(first, appended(), &[3]), sorted);
-        // The order of the first archive is kept, whatever it is.
+        // The first archive's order is kept, whatever it is.
         let first = vec![comm(0), string(0), location(0), group(0), string(1)];
         let all = together(first, appended(), &[]);
         assert_eq!(all[..5], [comm(0), string(0), location(0), group(0), string(1)]);
         assert_eq!(all[5..], [string(2), location(1), group(1), comm(1)]);
-        // But not where a list in it would refer to locations that come later.
+        // But not if a list in it would refer to locations that come later.
         let first = vec![string(0), location(0), group(0), string(1), comm(0)];
         assert_eq!(together(first, appended(), &[2]), sorted);
     }

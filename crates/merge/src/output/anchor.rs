@@ -11,10 +11,10 @@ use crate::inputs::Inputs;
 use crate::nccl::Nccl;
 use crate::scorep::ScoreP;
 
-/// Score-P promises that no MPI communication is missing.
+/// By this property Score-P guarantees that no MPI communication is missing.
 const COMPLETE: &str = "OTF2::MPI_COMMUNICATION_COMPLETE";
 
-/// Begins the merged archive, with the statements of these archives of NCCL's.
+/// Starts the merged archive, with the statements of these NCCL archives.
 pub(crate) fn begin(inputs: &Inputs, nccls: &[Nccl], directory: &Path) -> Result<ArchiveWriter> {
     let first = &inputs.first().archive;
     let mut writer = ArchiveWriter::create_with_chunks(directory, "traces", definitions_chunk_bytes(inputs.first())?)?;
@@ -47,7 +47,7 @@ pub(crate) fn begin(inputs: &Inputs, nccls: &[Nccl], directory: &Path) -> Result
     Ok(writer)
 }
 
-/// Local definitions in one chunk can be read with larger chunks; others need their own size.
+/// Local definitions in a single chunk can be read with a larger chunk size; others need their own size.
 fn definitions_chunk_bytes(scorep: &ScoreP) -> Result<u64> {
     let own = scorep.archive.definitions_chunk_bytes();
     for location in scorep.definitions.locations.keys() {

@@ -1,4 +1,4 @@
-//! Local definitions: what the numbers in the event files of a location stand for in the merged archive.
+//! Local definitions: map the numbers in a location's event file to those of the merged archive.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,11 +21,11 @@ pub(super) struct Appended<'a> {
     pub(super) is_scorep: bool,
     pub(super) numbers: Numbers,
     pub(super) locals: Vec<&'a Local>,
-    /// Threads whose events are on locations of Score-P's.
+    /// Threads whose events are on Score-P's locations.
     pub(super) threads: &'a [Thread],
 }
 
-/// What events refer to by numbers of the process, but for locations: events of NCCL's archive refer to none.
+/// What events refer to by process-local numbers, except locations: events of NCCL's archive refer to none.
 const MAPPED: &[(MappingType, ReferenceKind)] = &[
     (MappingType::String, ReferenceKind::String),
     (MappingType::Attribute, ReferenceKind::Attribute),
@@ -42,7 +42,7 @@ const MAPPED: &[(MappingType, ReferenceKind)] = &[
     (MappingType::IoHandle, ReferenceKind::IoHandle),
 ];
 
-/// The number that a local one stood for.
+/// The global number of a local one.
 fn global(table: Option<&MappingTable>, local: u64) -> u64 {
     table.and_then(|table| table.pairs.get(&local)).copied().unwrap_or(local)
 }
@@ -103,7 +103,7 @@ pub(super) fn write_appended(
     write_offsets(to, &local.after)
 }
 
-/// A local number stood for one of the archive's, which has become another.
+/// Maps local numbers to the new numbers of the archive's definitions that they stood for.
 fn map(to: &mut LocalDefWriter<'_>, mapping: MappingType, new: &[u64], table: Option<&MappingTable>) -> Result<()> {
     let renumbered = |old: u64| usize::try_from(old).ok().and_then(|at| new.get(at)).copied().unwrap_or(old);
     let length = match table {
@@ -113,8 +113,8 @@ fn map(to: &mut LocalDefWriter<'_>, mapping: MappingType, new: &[u64], table: Op
     write_dense(to, mapping, (0..length).map(|local| renumbered(global(table, local))))
 }
 
-/// The numbers in the events of a location of Score-P's that gets more events: its own, and behind them all definitions
-/// that were added. Most stand for themselves.
+/// The local numbers for a Score-P location that gets more events: its own numbers, followed by all definitions that
+/// were added. Most map to themselves.
 pub(crate) struct LocalNumbers {
     before: LocalDefinitions,
     tables: Vec<(MappingType, Vec<u64>)>,

@@ -74,7 +74,7 @@ fn append<'a>(
     Ok(appended)
 }
 
-/// Writes definitions, closes, reads back. `rewritten` counts events of Score-P's locations that got ours.
+/// Writes definitions, closes, reads back. `rewritten` counts the events of Score-P's locations that got NCCL's.
 pub(crate) fn finish(
     mut writer: ArchiveWriter,
     definitions: &[Definition],
@@ -89,7 +89,7 @@ pub(crate) fn finish(
         .context("the merged archive is not sound, and was not put in place")
 }
 
-/// Score-P's files as they are, under the names they have; but for some locations.
+/// Links Score-P's files under their own names, except those of some locations.
 pub(crate) fn link_theirs(
     writer: &ArchiveWriter,
     scorep: &ScoreP,
@@ -124,7 +124,7 @@ fn link_events(from: &Path, events: u64, to: &Path) -> Result<()> {
     Ok(otf2::write_stub_events(to)?)
 }
 
-/// File systems without links, or with a limit on them, get a copy.
+/// Links a file, or copies it on file systems without links or with a limit on them.
 fn link(from: &Path, to: &Path) -> Result<()> {
     if std::fs::hard_link(from, to).is_err() {
         std::fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
@@ -132,7 +132,7 @@ fn link(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The events of an appended archive as they are, under new names, with local definitions that keep their meaning.
+/// Links an appended archive's event files under new names, with local definitions that preserve their meaning.
 fn link_appended(writer: &mut ArchiveWriter, archive: &Appended<'_>, progress: &dyn Progress) -> Result<()> {
     let tables = local::tables(archive);
     for local in &archive.locals {

@@ -1,4 +1,4 @@
-//! Writes a location of Score-P's with calls of NCCL's between its events.
+//! Writes a Score-P location with NCCL calls between its events.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -51,7 +51,7 @@ pub(super) fn write(
     locals.write(writer, thread.theirs)
 }
 
-/// The records of events, which are written alone into a folder of `directory` meanwhile.
+/// The encoded records of events, written by themselves into a temporary folder in `directory`.
 pub(crate) fn records(
     directory: &Path,
     location: LocationRef,

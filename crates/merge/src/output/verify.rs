@@ -1,4 +1,4 @@
-//! Reads the whole merged archive before it is put in place.
+//! Reads the whole merged archive before it is moved into place.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -19,11 +19,11 @@ pub struct Written {
     pub left_out: Vec<String>,
 }
 
-/// How many locations are read at once: two chunks of memory each.
+/// Number of locations read at once; each takes two chunks of memory.
 const AT_ONCE: usize = 64;
 
-/// Compares definitions with those that were written, the number of events of each location, their order, and the
-/// nesting on locations that have events of NCCL's: NCCL's own and the rewritten ones.
+/// Compares the definitions with those that were written, checks each location's number and order of events, and the
+/// nesting on locations with NCCL events: NCCL's own and the rewritten ones.
 pub(super) fn verify(
     anchor: &Path,
     written: &[Definition],
@@ -100,7 +100,7 @@ fn outside(event: &Event, before: u64, is_ours: bool, span: (u64, u64)) -> Optio
     if event.time < before {
         return Some(format!("comes after an event at {before}"));
     }
-    // Events of Score-P's are as they were.
+    // Score-P's events are unchanged, so they are not checked.
     (is_ours && !(span.0..=span.1).contains(&event.time))
         .then(|| format!("is not within the trace, {} to {}", span.0, span.1))
 }

@@ -36,12 +36,12 @@ fn found(theirs: &[scorep::Process], ours: &[nccl::Process], map: &[&str]) -> Re
 #[test]
 fn host_and_process_id_come_first_then_the_rank() {
     let theirs = [theirs(0, "a.cluster", Some(10)), theirs(1, "a.cluster", Some(11)), theirs(2, "b.cluster", Some(10))];
-    // The launcher's ranks are not MPI's here: the process ids are more reliable.
+    // Here the launcher's ranks differ from MPI's: process ids are more reliable.
     let by_process = [ours(Some(0), "a", Some(11)), ours(Some(1), "b", Some(10))];
     assert_eq!(found(&theirs, &by_process, &[]), Ok(vec![Some((1, By::Process)), Some((2, By::Process))]));
     let by_rank = [ours(Some(2), "x", Some(10)), ours(Some(7), "x", Some(11))];
     assert_eq!(found(&theirs, &by_rank, &[]), Ok(vec![Some((2, By::Rank)), None]));
-    // Rank 1 has another process by its id already.
+    // Another process already took rank 1 by its id.
     let taken = [ours(None, "a", Some(11)), ours(Some(1), "x", Some(5))];
     assert_eq!(found(&theirs, &taken, &[]), Ok(vec![Some((1, By::Process)), None]));
 }

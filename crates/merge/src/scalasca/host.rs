@@ -1,4 +1,4 @@
-//! The first thread of a process of Score-P's, and where in its time operations of NCCL's have room.
+//! The first thread of a Score-P process, and the gaps in it that can hold NCCL operations.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use otf2::{MappingType, Paradigm, RegionRef};
 
 use crate::scorep::{Process, ScoreP};
 
-/// The first thread of a process: the only one whose calls of MPI the analyser reads.
+/// The first thread of a process: the only thread whose MPI calls the analyser reads.
 pub(super) struct Host<'a> {
     pub(super) process: &'a Process,
     pub(super) records: EventRecords,
@@ -17,9 +17,9 @@ pub(super) struct Host<'a> {
 
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// Whether the thread is in a region, but not in one of MPI's.
+    /// Whether the thread is in a region, but not in an MPI region.
     has_room: bool,
-    /// How many collectives of MPI's the thread has ended.
+    /// The number of MPI collectives that the thread has ended.
     collectives: usize,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Host<'a> {
             .collect();
         let is_mpi = |region: RegionRef| {
             let global = regions.and_then(|table| table.pairs.get(&region.get().into())).copied();
-            // What does not fit is no region.
+            // A number that does not fit is not a region.
             let global = global.map_or(region.get(), |global| u32::try_from(global).unwrap_or(u32::MAX));
             of_mpi.contains(&RegionRef::new(global))
         };
@@ -65,8 +65,8 @@ impl<'a> Host<'a> {
         Ok(Self { process, records, states })
     }
 
-    /// Where an operation has room: the longest time, while it ran, in which the thread recorded nothing and was in no
-    /// call of MPI's. There it waits for the operation. (NCCL may report the end after the thread continued.)
+    /// The place for an operation: the longest period of its run in which the thread recorded nothing and was outside
+    /// MPI calls. There it waits for the operation. (NCCL may report the end after the thread continued.)
     pub(super) fn place(&self, begin: u64, end: u64) -> Option<Place> {
         let all = self.records.as_slice();
         let first = all.partition_point(|record| record.time <= begin).saturating_sub(1);

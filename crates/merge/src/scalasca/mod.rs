@@ -1,7 +1,7 @@
-//! One trace of MPI and NCCL that Scalasca's analyser reads.
+//! Writes a single trace of MPI and NCCL for Scalasca's analyser.
 //!
-//! The analyser knows MPI's calls only, and only on the first thread of a process. So a communicator of NCCL's becomes
-//! a communicator of MPI's ranks, and a rank's operations are put into the time of that thread, where it waits.
+//! The analyser knows only MPI calls, and only on the first thread of a process. So an NCCL communicator becomes a
+//! communicator of MPI ranks, and a rank's operations are moved to periods in which that thread waits.
 
 mod host;
 mod order;
@@ -31,7 +31,7 @@ use crate::scorep::ScoreP;
 use host::Host;
 use retain::{Communicator, Hosts, operations, retain, retain_replayable};
 
-/// Requests of NCCL's messages: MPI's have lower numbers.
+/// First request number for NCCL's messages; MPI's are lower.
 const FIRST_REQUEST: u64 = 1 << 62;
 
 fn refuse(inputs: &Inputs) -> Result<&ScoreP> {
@@ -105,7 +105,7 @@ pub(crate) fn write(inputs: &Inputs, directory: &Path, progress: &dyn Progress) 
     Ok(Written { left_out, ..written })
 }
 
-/// What the ranks did, in the time of their processes' first threads; or why it cannot be one of MPI's.
+/// What the ranks did, in the time of their processes' first threads, or why the communicator cannot become MPI's.
 fn communicator<'a>(
     inputs: &'a Inputs,
     hosts: &mut Hosts<'a>,
@@ -148,7 +148,7 @@ fn communicator<'a>(
     Ok(Ok(Communicator { name: trace.comm_name(comm), members: mpi_ranks, ranks }))
 }
 
-/// Defines the regions of MPI's functions, under NCCL's names, and returns the first number.
+/// Defines the regions of MPI functions, with NCCL's names, and returns the first number.
 fn define_regions(merged: &mut Merged) -> Result<u32> {
     let source_file = merged.string(b"MPI")?;
     let description = merged.string(b"operation of NCCL's")?;

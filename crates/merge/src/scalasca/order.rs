@@ -1,15 +1,15 @@
-//! Which operations of several communicators the analyser can replay: none overlap on a rank, all are in one order.
+//! Selects operations of several communicators that the analyser can replay: no overlap on a rank, one common order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An operation: its communicator, and which of its operations.
+/// An operation: its communicator, and its index there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum OperationId {
     Collective {
         communicator: usize,
         number: usize,
     },
-    /// The nth between two ranks of the communicator.
+    /// The nth message between two ranks of the communicator.
     Message {
         communicator: usize,
         from: u32,
@@ -31,19 +31,19 @@ pub(super) struct Part {
     pub(super) begin: u64,
     pub(super) end: u64,
     pub(super) id: OperationId,
-    /// A send waits for nobody.
+    /// A send waits for no other rank.
     pub(super) is_send: bool,
 }
 
-/// Operations that overlap one of another communicator on some rank, and operations that come in another order on other
-/// ranks: the analyser would wait for them for ever. `ranks` has the parts of each rank.
+/// Operations that overlap one of another communicator on some rank, or whose order differs between ranks: the analyser
+/// would wait for them forever. `ranks` holds the parts of each rank.
 pub(super) fn left_out(ranks: &[Vec<Part>]) -> BTreeSet<OperationId> {
     let mut left_out = overlapping(ranks);
     let mut parts: BTreeMap<OperationId, usize> = BTreeMap::new();
     let mut queues: Vec<Vec<Part>> = Vec::new();
     for rank in ranks {
         let mut queue: Vec<Part> = rank.iter().filter(|part| !left_out.contains(&part.id)).copied().collect();
-        // A rank comes to a collective or a send when it begins, and past a receive when it ends.
+        // A rank reaches a collective or a send when it begins, and passes a receive when it ends.
         queue.sort_by_key(|part| match part.id {
             OperationId::Message { .. } if !part.is_send => (part.end, part.id),
             _ => (part.begin, part.id),

@@ -1,4 +1,4 @@
-//! Which operations of NCCL's can be moved into the time of first threads.
+//! Keeps the NCCL operations that can be moved to first threads.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) fn operations(rank: &Rank) -> usize {
     rank.collectives.len() + rank.sends.len()
 }
 
-/// Moves operations between the same MPI collectives in all processes; returns how many have no room.
+/// Moves operations between the same MPI collectives in all processes; returns how many have no place.
 pub(super) fn retain(communicator: &mut Communicator, hosts: &Hosts<'_>) -> u64 {
     let Communicator { members, ranks, .. } = communicator;
     let hosts: Vec<&Host<'_>> = members.iter().filter_map(|rank| hosts.get(rank)).collect();
@@ -49,7 +49,7 @@ pub(super) fn retain(communicator: &mut Communicator, hosts: &Hosts<'_>) -> u64 
     (before - after) as u64
 }
 
-/// A message: from, to, and its number. Sends and receives of two ranks match in their order.
+/// A message: sender, receiver, and index. Sends and receives of two ranks match in order.
 type MessageNumber = (u32, u32, usize);
 
 fn retain_ends(ranks: &mut [Rank], mut keep: impl FnMut(MessageNumber, (u32, bool), &mut End) -> bool) {
@@ -66,7 +66,7 @@ fn retain_ends(ranks: &mut [Rank], mut keep: impl FnMut(MessageNumber, (u32, boo
     }
 }
 
-/// Keeps messages whose ends both have room between the same collectives of MPI's, and moves them there.
+/// Keeps messages whose ends both have a place between the same MPI collectives, and moves them there.
 fn retain_messages(hosts: &[&Host<'_>], ranks: &mut [Rank]) {
     let place = |own: u32, end: &End| hosts.get(usize::try_from(own).ok()?)?.place(end.begin, end.end);
     let mut places: BTreeMap<MessageNumber, Vec<Option<Place>>> = BTreeMap::new();
@@ -85,7 +85,7 @@ fn retain_messages(hosts: &[&Host<'_>], ranks: &mut [Rank]) {
     });
 }
 
-/// Keeps operations that can be replayed beside other communicators'. Returns by communicator how many cannot.
+/// Keeps operations that can be replayed along with other communicators'. Returns, by communicator, how many cannot.
 pub(super) fn retain_replayable(communicators: &mut [Communicator]) -> Vec<(String, u64)> {
     let mut parts: BTreeMap<u32, Vec<Part>> = BTreeMap::new();
     for (communicator, it) in communicators.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! The events of the timeline in chunks of time: each is looked at as a whole, or not loaded.
+//! The events of the timeline in chunks of time: each is loaded as a whole or not at all.
 
 use anyhow::Result;
 use rayon::prelude::*;
@@ -14,14 +14,14 @@ const EVENTS: usize = 16_384;
 pub(crate) enum At {
     Page,
     File,
-    /// Not written: the page has shares of time only.
+    /// Not written: for this time the page shows only the overview.
     None,
 }
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Chunk {
     begin_ns: u64,
-    /// The latest end of an event that begins in it.
+    /// The latest end of an event that begins in the chunk.
     end_ns: u64,
     pub(crate) events: usize,
     pub(crate) at: At,
@@ -60,7 +60,7 @@ impl Chunks {
         Self { all, events, numbers }
     }
 
-    /// The order in which chunks matter: first and last, those with `moments`, then by how long ranks waited in them.
+    /// Chunk indices by importance: first and last, then those with `moments`, then by how long ranks waited in them.
     pub(crate) fn by_weight(&self, moments: &[u64]) -> Vec<usize> {
         let ends = [0, self.all.len().saturating_sub(1)];
         let of_moment = |ns: &u64| self.all.partition_point(|chunk| chunk.begin_ns <= *ns).saturating_sub(1);
@@ -84,7 +84,7 @@ impl Chunks {
     }
 }
 
-/// `page/js/encoding.js` reads it: the number of events, the lengths of nine columns, and the columns.
+/// The format read by `page/js/encoding.js`: number of events, lengths of nine columns, and the columns.
 fn encode(events: &[Event], chunk: &Chunk, number: impl Fn(u64) -> Option<u64>) -> Vec<u8> {
     let mut columns: [Vec<u8>; 9] = Default::default();
     let mut location = 0;

@@ -1,4 +1,4 @@
-//! The events of the timeline: every region instance of an archive, as small as sorting and linking them allows.
+//! The events of the timeline: every region instance of an archive, as small as sorting and linking allow.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -19,10 +19,10 @@ pub(super) const NONE: u64 = u64::MAX;
 /// The name of a region without a definition, until all events are read.
 const UNDEFINED: u32 = u32::MAX;
 
-/// More different sets of attributes are not kept with their numbers: each event would have its own.
+/// Beyond this many distinct sets, new sets drop numbers other than bytes: nearly every set would be unique.
 const MOST_SETS: usize = 20_000;
 
-/// Attributes of one event only. The page shows them in other ways, or they say nothing to people.
+/// Attributes of a single event. The page shows them in other ways, or they mean nothing to people.
 const OWN: [AttributeId; 9] = [
     AttributeId::Event,
     AttributeId::Parent,
@@ -50,7 +50,7 @@ pub(super) struct Event {
     pub(super) begin_ns: u64,
     pub(super) end_ns: u64,
     pub(super) event: u64,
-    /// The id of its parent; 0 is none.
+    /// The id of its parent; 0 if it has none.
     pub(super) parent: u64,
     pub(super) waiting_ns: u64,
     pub(super) sequence: u64,
@@ -59,7 +59,7 @@ pub(super) struct Event {
     pub(super) location: u32,
     pub(super) name: u32,
     pub(super) depth: u32,
-    /// It had not ended when the recording did.
+    /// Whether it had not ended when the recording did.
     pub(super) is_unfinished: bool,
 }
 
@@ -130,7 +130,7 @@ impl Events {
 struct Reading<'a> {
     trace: &'a Trace,
     analysis: &'a Analysis,
-    /// Rows of operations by the ids of their events.
+    /// Rows of operations by event id.
     operations: Vec<(u64, u32)>,
     regions: BTreeMap<RegionRef, u32>,
     names: Vec<String>,
@@ -196,7 +196,7 @@ impl<'a> Reading<'a> {
         let event = own.event.unwrap_or(0);
         let operation = self.operations.binary_search_by_key(&event, |(event, _)| *event).ok();
         let row = operation.filter(|_| event != 0).map(|at| self.operations[at].1);
-        // The enqueueing of an operation has its id, too: who asks for the id means the operation.
+        // The enqueueing of an operation shares its id, but a lookup by id must find the operation.
         let event = if row.is_some() && !is_operation { 0 } else { event };
         let row = row.filter(|_| is_operation);
         let instances = &self.analysis.instances;
@@ -221,7 +221,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A whole number, or the reference of a string; `None` for other values.
+/// An integer, or the reference of a string; `None` for other values.
 fn bits(value: AttributeValue) -> Option<i64> {
     match value {
         AttributeValue::U64(number) => Some(number.cast_signed()),

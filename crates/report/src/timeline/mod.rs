@@ -1,10 +1,10 @@
-//! The timeline of the page: shares of time of all ranks, and the events of those times that fit into it.
+//! The timeline of the page: shares of time of all ranks, and those events that fit into it.
 //!
 //! ```text
 //!  archive ─► places   rows and locations
-//!          ├► events   region instances, with waiting times of the analysis
+//!          ├► events   region instances, with the analysis's waiting times
 //!          │    ├► overview   shares of time of each rank
-//!          │    └► chunks     events in chunks of time, the weightiest in the page
+//!          │    └► chunks     events in chunks of time, the most important in the page
 //! ```
 
 mod chunks;
@@ -23,7 +23,7 @@ use events::Events;
 use overview::{Bins, Overview};
 use places::{Location, Places, Row};
 
-/// What the timeline shows, but for the events: `page/model.d.ts` describes it for the page.
+/// The contents of the timeline except events; `page/model.d.ts` describes them for the page.
 #[derive(Debug, Serialize)]
 pub(super) struct Timeline {
     duration_ns: u64,
@@ -38,7 +38,7 @@ pub(super) struct Timeline {
     folder: Option<String>,
 }
 
-/// A timeline whose chunks have no place yet.
+/// A timeline whose chunks have not been placed yet.
 #[derive(Debug)]
 pub(super) struct Made {
     timeline: Timeline,
@@ -69,7 +69,7 @@ impl Made {
         Ok(Self { timeline, cells: overview.cells, chunks: Chunks::of(events.all) })
     }
 
-    /// The timeline, once it is known where its chunks are.
+    /// Returns the timeline, once its chunks are placed.
     pub(super) fn finish(self, folder: Option<String>) -> Result<Timeline> {
         Ok(Timeline { chunks: serde_json::to_value(&self.chunks.all)?, folder, ..self.timeline })
     }

@@ -1,11 +1,11 @@
-//! Shares of time of every rank: what the page draws where a view has too many events.
+//! Shares of time of every rank, drawn by the page if a view has too many events.
 
 use serde::Serialize;
 
 use super::events::{Event, NONE};
 use super::places::Location;
 
-/// Bins of a rank at most, and cells of all ranks: about a megabyte when deflated.
+/// Maximum bins per rank, and cells of all ranks: about a megabyte when deflated.
 const MOST_BINS: u64 = 16_384;
 const MOST_CELLS: u64 = 2_000_000;
 
@@ -20,7 +20,7 @@ pub(super) struct Overview {
     pub(super) bins: Bins,
     /// Names of regions that the third plane of `cells` refers to.
     pub(super) functions: Vec<u32>,
-    /// Three planes of rows of bins: the share of time in transfer and in waiting, of 255, and the function.
+    /// Three planes of rows of bins: share of time in transfer and in waiting (0 to 255), and the function.
     pub(super) cells: Vec<u8>,
 }
 
@@ -45,7 +45,7 @@ impl Overview {
                 functions.push(event.name);
                 functions.len() - 1
             });
-            // Whether what had not ended waited or transferred is not known: it is no transfer.
+            // It is unknown whether unfinished operations waited or transferred; they do not count as transfer.
             let waiting_ns = match event.waiting_ns {
                 _ if event.is_unfinished => event.end_ns - event.begin_ns,
                 NONE => 0,
@@ -98,7 +98,7 @@ mod tests {
     use super::super::places::Location;
     use super::*;
 
-    /// Of a hang a page would show seconds of transfer.
+    /// Otherwise the page of a hang would show seconds of transfer.
     #[test]
     fn what_had_not_ended_is_no_transfer() {
         let locations = [Location::operations(LocationRef::new(0))];

@@ -1,4 +1,4 @@
-//! The rows of the timeline, ranks and processes without ranks, and the locations in them.
+//! The rows of the timeline (ranks, and processes without ranks), and the locations in them.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(super) struct Location {
     kind: &'static str,
     pub(super) row: usize,
     id: u64,
-    /// Number of ranks of the communicator that it shows a rank of.
+    /// Size of the communicator whose rank it shows.
     ranks: Option<usize>,
 }
 
@@ -45,7 +45,7 @@ const OPERATION: &str = "operation";
 pub(super) struct Places {
     pub(super) hosts: Vec<String>,
     pub(super) rows: Vec<Row>,
-    /// Those with events, in the order of their references.
+    /// Locations with events, in the order of their references.
     pub(super) locations: Vec<Location>,
 }
 

@@ -1,6 +1,6 @@
-//! Rings of all-reduces whose arrivals, steps and clocks are known.
+//! Rings of all-reduces with known arrivals, steps and clocks.
 
-/// Numbers that look random and are the same for a seed (splitmix64).
+/// Pseudo-random numbers, determined by a seed (splitmix64).
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
@@ -13,7 +13,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// From 0 up to 1.
+    /// Uniform from 0 inclusive to 1 exclusive.
     #[expect(clippy::should_implement_trait, reason = "no iterator: it has no end")]
     pub fn next(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
@@ -28,7 +28,7 @@ impl Random {
         self.between(1, n) == 1
     }
 
-    /// With this mean, and exponential: noise has one side and a tail.
+    /// Exponential with this mean: noise is one-sided and has a tail.
     pub fn noise(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.next()).ln()
     }
@@ -38,43 +38,43 @@ impl Random {
 #[expect(missing_docs, reason = "the variants say what their fields are")]
 pub enum Wrong {
     Nothing,
-    /// A rank comes later by this time, from this instance on.
+    /// From this instance on, a rank is late by this time.
     LateRank {
         rank: u32,
         from: u32,
         ns: u64,
     },
-    /// From one rank to the next latency and time for a byte are this many times what they are.
+    /// From one rank to the next, latency and time per byte are multiplied by these factors.
     SlowPair {
         from: u32,
         latency: f64,
         time: f64,
     },
-    /// A channel is slower by this, from this instance on.
+    /// From this instance on, a channel is slower by this factor.
     SlowChannel {
         channel: u32,
         from: u32,
         factor: f64,
     },
-    /// A rank comes later by this time, once.
+    /// Once, a rank is late by this time.
     LateOnce {
         rank: u32,
         at: u32,
         ns: u64,
     },
-    /// A step from a rank on a channel takes longer by this time, once.
+    /// Once, a step from a rank on a channel takes longer by this time.
     SlowOnce {
         from: u32,
         channel: u32,
         at: u32,
         ns: u64,
     },
-    /// Steps to and from a rank take this many times what they take.
+    /// Steps to and from a rank take this many times as long.
     SlowNic {
         rank: u32,
         factor: f64,
     },
-    /// Steps of operations of this size take this many times what they take.
+    /// Steps of operations of this size take this many times as long.
     SlowSize {
         bytes: u64,
         factor: f64,
@@ -89,25 +89,25 @@ pub struct Job {
     pub seed: u64,
     pub wrong: Wrong,
     pub jitter_ns: f64,
-    /// Mean noise of a step, as a part of its time.
+    /// Mean noise of a step, as a fraction of its time.
     pub noise: f64,
-    /// The stated error of the clock of each host; ranks are on two hosts. None: one host.
+    /// The stated clock error of each host, with ranks on two hosts. `None`: a single host.
     pub error_ns: Option<Option<u64>>,
-    /// When it began, in ns since 1970, where the archive says so.
+    /// Start, in ns since 1970, if the archive states it.
     pub began_ns: Option<u64>,
     /// The value of `nccl.timing`.
     pub timing: &'static str,
     /// Whether kernels were recorded, NCCL's and others; see [`Operation::computation`].
     pub has_kernels: bool,
-    /// The last rank has only so many instances.
+    /// The number of instances on the last rank, if it differs.
     pub last_rank_has: Option<u32>,
-    /// The ranks of further communicators; the first has all.
+    /// The ranks of further communicators; the first contains all.
     pub communicators: Vec<Vec<u32>>,
 }
 
-/// Latency of a step and ns for a byte where nothing is wrong.
+/// Latency of a step in ns, if nothing is wrong.
 pub const LATENCY_NS: f64 = 8_000.0;
-/// See [`LATENCY_NS`].
+/// Time of a step per byte in ns, if nothing is wrong.
 pub const BYTE_NS: f64 = 0.1;
 const STEPS: u32 = 4;
 pub const SIZES: [u64; 3] = [1 << 16, 1 << 20, 1 << 23];
@@ -135,14 +135,14 @@ impl Job {
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     pub sent_ns: u64,
-    /// How long the network took.
+    /// Time on the network.
     pub ns: u64,
     pub bytes: u64,
 }
 
 #[derive(Clone, Debug)]
 pub struct Operation {
-    /// Its communicator: 0 has all ranks.
+    /// Its communicator; 0 contains all ranks.
     pub communicator: u32,
     pub function: &'static str,
     /// Rank of the root, or of the other end of a send or receive.
@@ -150,9 +150,9 @@ pub struct Operation {
     pub start_ns: u64,
     pub stop_ns: u64,
     pub bytes: u64,
-    /// NCCL's sequence number; sends, receives and all-to-alls have none in the archive.
+    /// NCCL's sequence number; in the archive, sends, receives and all-to-alls have none.
     pub sequence: u64,
-    /// For each channel the steps to the next rank.
+    /// For each channel, the steps to the next rank.
     pub sends: Vec<Vec<Step>>,
 }
 
@@ -231,7 +231,7 @@ fn steps(
 }
 
 impl Operation {
-    /// When another kernel ran: it overlaps with the first half of the operation.
+    /// When another kernel ran: it overlaps the first half of the operation.
     pub const fn computation(&self) -> (u64, u64) {
         (self.start_ns - 150_000, self.start_ns + (self.stop_ns - self.start_ns) / 2)
     }

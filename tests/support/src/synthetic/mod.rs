@@ -1,4 +1,4 @@
-//! Synthetic jobs whose truth is known, and their archives.
+//! Synthetic jobs with known properties, and their archives.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,

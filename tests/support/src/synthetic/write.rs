@@ -88,14 +88,14 @@ pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
 }
 
 const STREAMS: u32 = 1000;
-/// Numbers of locations of communicators but the first.
+/// First location number for communicators other than the first.
 const MEMBERS: u32 = 2000;
 
 fn network(rank: usize, channel: u32, is_step: bool) -> LocationRef {
     LocationRef::new((u64::from(channel * 2 + u32::from(is_step)) + 1) << 32 | rank as u64)
 }
 
-/// The location of a rank of the job in a communicator.
+/// The location of a job's rank in a communicator.
 fn member(communicator: usize, rank: u32) -> LocationRef {
     LocationRef::new(
         if communicator == 0 { 0 } else { u64::from(MEMBERS) + communicator as u64 } << 32 | u64::from(rank),
@@ -114,7 +114,7 @@ fn attributes(values: &[(u32, AttributeValue)]) -> Attributes {
     attributes
 }
 
-/// Operations of a location in the order of time; what overlaps is nested.
+/// Writes the operations of a location in time order; overlapping ones are nested.
 fn operation_events(
     writer: &mut EventWriter<'_>,
     rank: usize,

@@ -11,10 +11,10 @@ use crate::nccl;
 use crate::process;
 
 const RANKS: usize = 4;
-/// What rank 0 sends to rank 1 takes so many µs longer: five times as long, and less is lost than by the late rank.
+/// Rank 0's sends to rank 1 take this many µs longer: five times as long, yet less is lost than by the late rank.
 const SLOW_PAIR: &str = "0,1,200";
 
-/// A library as a job would find it on this machine.
+/// A library that a job would find on this machine.
 pub(super) fn installed(names: &[&str]) -> Option<PathBuf> {
     gpu_check::first(&gpu_check::folders(Some(Path::new("python3"))), names)
 }
@@ -92,11 +92,11 @@ impl Job<'_> {
         process::run(&mut command)
     }
 
-    /// Runs a short job whose last rank comes 20 ms late to each all-reduce, with a slow pair of ranks; gives the page.
+    /// Runs a short job with a slow pair of ranks, whose last rank is 20 ms late to each all-reduce; returns the page.
     pub(super) fn report_of_causes(&self, tools: &Tools) -> Result<PathBuf> {
         let folder = self.folder.join("causes");
         let (processes, threads) = self.devices.shape();
-        // A process for each rank, so that there is traffic between processes.
+        // One process per rank, so that there is traffic between processes.
         let mut command = self.recorded(tools, &folder, processes * threads, 1);
         command.env("NCCL_OTF2_EVENTS", "full");
         command.args(["--ops", "pause,one,sendrecv", "--rounds", "30", "--count", "50000"]);
@@ -116,7 +116,7 @@ impl Job<'_> {
         Ok(page)
     }
 
-    /// Whether this NCCL names communicators and takes the network plugin that delays messages.
+    /// Whether this NCCL names communicators and accepts the network plugin that delays messages.
     pub(super) fn can_slow_a_pair(&self) -> bool {
         let minor = self.version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
         matches!(self.devices, Devices::Fake(_)) && minor.is_some_and(|minor| minor >= 27)
@@ -141,7 +141,7 @@ impl Job<'_> {
         command
     }
 
-    /// The start of the names of the files that the host program itself logs to.
+    /// Prefix of the log files that the host program itself writes.
     pub(super) fn log_prefix(&self) -> PathBuf {
         self.folder.join("nccl-host")
     }
@@ -150,7 +150,7 @@ impl Job<'_> {
         self.folder.join("archive")
     }
 
-    /// The archive's anchor file; it is what makes the rest an archive.
+    /// The archive's anchor file, without which the rest is not an archive.
     pub(super) fn anchor(&self) -> Result<PathBuf> {
         let anchor = self.archive_folder().join("traces.otf2");
         ensure!(anchor.is_file(), "the job ended well and left no archive {}", anchor.display());

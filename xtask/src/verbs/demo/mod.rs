@@ -41,7 +41,7 @@ pub(crate) struct Args {
     keep: bool,
 }
 
-/// Left in a demo's folder, so that a folder that is somebody's own is never emptied.
+/// Put into a demo's folder, so that no other folder is ever emptied.
 const MARK: &str = ".nccl-otf2-demo";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -88,7 +88,7 @@ fn demonstrate(job: &Job<'_>, tools: &Tools, python: &Python) -> Result<()> {
     process::run(Command::new(&tools.nccl_otf2).arg("check").arg(&anchor))?;
 
     heading("what NCCL was asked to do, and what is in the archive");
-    // Compared with the host program's own log; neither is read by our code.
+    // Compared with the host program's own log; an independent script reads both.
     process::run(python.script("compare_counts.py").args([&anchor, &job.log_prefix()]))?;
 
     let causes =
@@ -105,7 +105,7 @@ fn demonstrate(job: &Job<'_>, tools: &Tools, python: &Python) -> Result<()> {
     Ok(())
 }
 
-/// An empty folder for a demo; one of an earlier demo is emptied, anybody else's is left alone.
+/// An empty folder for a demo. A folder of an earlier demo is emptied; any other is left alone.
 fn prepare(folder: &Path) -> Result<PathBuf> {
     let folder = std::path::absolute(folder).with_context(|| format!("understand {}", folder.display()))?;
     let used = cache::list(&folder).is_ok_and(|files| !files.is_empty());

@@ -1,4 +1,4 @@
-//! The folder that goes to the machine with the GPU.
+//! The folder that is copied to the machine with the GPU.
 //!
 //! ```text
 //! DIR/gpu-check                  the program that runs the checks
@@ -30,7 +30,7 @@ pub(super) const PACKAGES: &[&str] = &[
     "fake-cupti",
 ];
 
-/// Built files, and where they go.
+/// Built files, and their destinations.
 const FILES: &[(&str, &str)] = &[
     ("gpu-check", "gpu-check"),
     ("nccl-host", "bin/nccl-host"),
@@ -44,7 +44,7 @@ const FILES: &[(&str, &str)] = &[
 
 const MOST_BYTES: u64 = 40 << 20;
 
-/// Makes the folder anew of what is built, and gives its program; replaces only a folder that is one.
+/// Rebuilds the folder and returns its program; refuses to replace any other folder.
 pub(super) fn make(folder: &Path, profile: Profile) -> Result<PathBuf> {
     let used = cache::list(folder).is_ok_and(|files| !files.is_empty());
     if used && !folder.join("BUNDLE").is_file() {
@@ -54,7 +54,7 @@ pub(super) fn make(folder: &Path, profile: Profile) -> Result<PathBuf> {
     for sub in ["bin", "lib", "fake"] {
         cache::create(&folder.join(sub))?;
     }
-    // First: what is half made may be replaced too.
+    // Written first, so that an incomplete folder may be replaced, too.
     let about = folder.join("BUNDLE");
     cache::write(&about, "")?;
     let mut strip = Command::new("strip");
@@ -65,7 +65,7 @@ pub(super) fn make(folder: &Path, profile: Profile) -> Result<PathBuf> {
         strip.arg(&to);
     }
     process::run(&mut strip)?;
-    // Under this name the stand-in is a driver.
+    // With this name, the double stands in for the driver.
     symlink("libfakegpu.so", folder.join("fake/libcuda.so.1")).context("link libcuda.so.1")?;
     let (bytes, glibc) = (size(folder)?, newest_glibc(folder)?);
     let (version, commit, arch) = (env!("CARGO_PKG_VERSION"), cargo::commit("--dirty"), std::env::consts::ARCH);
@@ -78,7 +78,7 @@ pub(super) fn make(folder: &Path, profile: Profile) -> Result<PathBuf> {
     )?;
     let size = format!("{:.1} MiB", mebibytes(bytes));
     println!("   {}: {size}, needs glibc {glibc} or later, {arch}", folder.display());
-    // Programs that are not optimized are for trying it out; they do not travel.
+    // Programs that are not optimized are for trial runs only; their size does not matter.
     let small = bytes <= MOST_BYTES || profile == Profile::Debug;
     ensure!(small, "the folder has {size}, more than {:.0}", mebibytes(MOST_BYTES));
     Ok(folder.join("gpu-check"))
@@ -94,7 +94,7 @@ fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// The newest version of the C library's symbols that any of the files asks for.
+/// The newest version of the C library's symbols that any of the files needs.
 fn newest_glibc(folder: &Path) -> Result<String> {
     let mut readelf = Command::new("readelf");
     readelf.args(["--wide", "--version-info"]);

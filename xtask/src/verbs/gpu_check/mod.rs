@@ -1,4 +1,4 @@
-//! `cargo xtask gpu-check`: what only a GPU can show, as a folder that a machine with a GPU runs by itself.
+//! `cargo xtask gpu-check`: the checks that need a GPU, as a folder that a machine with a GPU runs by itself.
 
 mod bundle;
 

@@ -1,4 +1,4 @@
-//! Import circles: among the children of each module, and between a module and its children.
+//! Import cycles: among the children of each module, and between a module and its children.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,7 +8,7 @@ pub(super) struct Circle {
     pub(super) inside: String,
     pub(super) modules: Vec<String>,
     pub(super) way: Vec<String>,
-    /// For each pair of them the first import.
+    /// The first import for each pair of modules in the cycle.
     pub(super) imports: Vec<String>,
 }
 

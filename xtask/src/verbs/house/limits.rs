@@ -1,12 +1,12 @@
-//! The limits of the code base: the whole rule in one table.
+//! The limits of the code base: all of them in one table.
 //!
-//! `over` says how many things may exceed a limit while the code is being brought below it: lower it whenever
-//! `cargo xtask house` says that it can be, never raise it. What shall exceed a limit for good is named in
-//! [`EXCEPTIONS`] with a reason; an exception that is no longer needed is an error.
+//! `over` says how many things may exceed a limit while the code is being brought below it: lower it whenever `cargo
+//! xtask house` says so, never raise it. Anything that exceeds a limit permanently is listed in [`EXCEPTIONS`] with a
+//! reason; an exception that is no longer needed is an error.
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Rule {
-    /// Modules that import each other in a circle.
+    /// Modules that import each other in a cycle.
     Circles,
     /// Imports that the table in `docs/DESIGN.md` does not allow.
     Imports,
@@ -25,11 +25,11 @@ pub(super) struct Limit {
     pub(super) rule: Rule,
     pub(super) what: &'static str,
     pub(super) most: usize,
-    /// So many things may exceed it for now, beside the exceptions.
+    /// How many things may exceed the limit for now, in addition to the exceptions.
     pub(super) over: usize,
 }
 
-/// Something that may exceed a limit for good, or that is held to a tighter one.
+/// Something that may exceed a limit permanently, or that has a tighter limit.
 pub(super) struct Exception {
     pub(super) rule: Rule,
     /// As the report names it: a file, `src/x.rs::function`, a folder, a room, a package.
@@ -55,7 +55,7 @@ pub(super) const LIMITS: &[Limit] = &[
     limit(Rule::CommentColumns, "columns of comment", 120, 0),
 ];
 
-/// Files that a program makes: nothing is measured in them.
+/// Generated files: nothing is measured in them.
 pub(super) const GENERATED: &[&str] = &["src/abi/bindings.rs", "crates/otf2-sys/bindings/otf2_3_0.rs"];
 
 const fn category(what: &'static str, most: usize) -> Exception {

@@ -1,4 +1,4 @@
-//! `cargo xtask house`: circles, sizes and widths of the code base, held against the table in `limits.rs`.
+//! `cargo xtask house`: checks import cycles, sizes and widths of the code base against the table in `limits.rs`.
 
 mod circles;
 mod limits;
@@ -25,7 +25,7 @@ use report::{Found, Report};
 use rooms::{Room, Table};
 use tree::{Kind, Tree};
 
-/// The page with the table of who may import whom.
+/// The page with the table of permitted imports.
 const DESIGN: &str = "docs/DESIGN.md";
 
 /// Hold circles of imports, sizes and widths of the code base against the limits
@@ -95,7 +95,7 @@ fn look(root: &Path, limits: &[Limit], exceptions: &[Exception]) -> Result<Repor
     Ok(Report::new(found, circles, rooms, limits, exceptions))
 }
 
-/// Checks what each crate imports and offers; returns the files that are compiled into the product.
+/// Checks what each crate imports and exports; returns the files that are compiled into the product.
 fn crates(tree: &Tree, sources: &Sources, found: &mut Vec<Found>, circles: &mut Vec<Circle>) -> BTreeSet<String> {
     let table = tree.text(DESIGN).ok().and_then(|page| Table::read(&page));
     let others: BTreeSet<&str> = tree.packages.iter().filter_map(|package| package.library()).collect();

@@ -1,7 +1,7 @@
-//! The modules of a crate, and which of them imports which.
+//! The modules of a crate, and their imports of each other.
 //!
-//! A path counts as an import of the file that defines what it names: re-exports are followed. A module that declares
-//! or re-exports its child does not import it by that.
+//! A path counts as an import of the file that defines what it names: re-exports are followed. Declaring or
+//! re-exporting a child does not count as an import.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -198,7 +198,7 @@ impl<'a> Crate<'a> {
             place = match name.as_str() {
                 "super" => self.parent(module),
                 name => match self.look(module, name, number + 1 == rest.len(), depth) {
-                    // A macro may have made it.
+                    // A macro may have defined it.
                     Place::Unknown => Place::Item(self.macros.get(name).copied().unwrap_or(module)),
                     place => place,
                 },
@@ -230,7 +230,7 @@ impl<'a> Crate<'a> {
         for definition in definitions {
             let place = match &definition.what {
                 What::File(_) | What::Inline(_) => self.child(module, name),
-                // `use name::…` under the same name means a crate.
+                // `use name::…` with the same name refers to a crate.
                 What::Import(path) if path.first().is_some_and(|first| first == name) => {
                     match self.child(module, name) {
                         Place::Module(_) if path.len() > 1 => self.resolve(module, &relative(path), depth + 1),
@@ -268,7 +268,7 @@ fn relative(path: &[String]) -> Vec<String> {
     std::iter::once("self".to_owned()).chain(path.iter().cloned()).collect()
 }
 
-/// A file that `#[path]` names, seen from the file that declares it.
+/// The path of a file named by `#[path]` in the file that declares it.
 fn beside(file: &str, named: &str) -> String {
     let mut parts: Vec<&str> = file.split('/').collect();
     parts.pop();

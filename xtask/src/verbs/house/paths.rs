@@ -1,8 +1,8 @@
-//! Paths that code uses, also in the tokens of macros.
+//! Paths that code uses, including those in the tokens of macros.
 
 use proc_macro2::{TokenStream, TokenTree};
 
-/// A path in code or behind `use`.
+/// A path in code or in a `use`.
 pub(super) struct Used {
     pub(super) path: Vec<String>,
     pub(super) line: usize,
@@ -12,18 +12,18 @@ pub(super) struct Used {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
     Code,
-    /// Offered to others by `pub use`.
+    /// Re-exported by `pub use`.
     Reexport,
     Macro,
 }
 
-/// Words that are joined by `::`.
+/// Collects words joined by `::`.
 pub(super) fn in_tokens(tokens: TokenStream, found: &mut Vec<Used>) {
     let mut open: Option<Used> = None;
     let mut colons = 0;
     let mut dots = 0;
     for token in tokens {
-        // A word after one dot is a field or a method.
+        // A word after a single dot is a field or a method.
         let is_member = std::mem::take(&mut dots) == 1;
         match token {
             TokenTree::Ident(_) if is_member => {}

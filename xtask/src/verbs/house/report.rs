@@ -1,4 +1,4 @@
-//! What was found.
+//! The findings.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -58,7 +58,7 @@ impl Report {
         let needed = |exception: &&Exception| {
             let most = limits.iter().find(|limit| limit.rule == exception.rule).map_or(0, |limit| limit.most);
             let it = found.iter().find(|found| own(found).is_some_and(|own| std::ptr::eq(own, *exception)));
-            // A limit of its own that is tighter may wait for what it limits.
+            // A tighter limit is kept even if nothing reaches it yet.
             exception.most < most || it.is_some_and(|found| found.is > most)
         };
         let unneeded = exceptions.iter().filter(|exception| !needed(exception));
@@ -67,7 +67,7 @@ impl Report {
         let mut rules = Vec::new();
         for limit in limits {
             let over: Vec<Found> = found.extract_if(.., |found| is_over(limit, found)).collect();
-            // A circle counts by its modules: who breaks up a large one has done something.
+            // A cycle counts by its modules, so that breaking up a large one shows progress.
             let circles = limit.rule == Rule::Circles;
             let exceed = if circles { over.iter().map(|circle| circle.is).sum() } else { over.len() };
             let Limit { rule, what, most, over: may_exceed } = *limit;

@@ -1,11 +1,11 @@
-//! The rooms of the code base, their lines, and the table of who may import whom.
+//! The rooms of the code base, their lines, and the table of permitted imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::modules::{Crate, Import, Imported};
 use super::tree::{Package, Tree};
 
-/// Packages whose modules are rooms of their own, beside the one in the root.
+/// Packages whose modules are separate rooms, in addition to the package in the root.
 const OF_MODULES: [&str; 2] = ["crates/trace", "crates/cli"];
 const BEGIN: &str = "<!-- imports -->";
 const END: &str = "<!-- end imports -->";
@@ -33,8 +33,8 @@ pub(super) fn of(tree: &Tree, file: &str) -> String {
     }
 }
 
-/// Files and lines of the product, of tests (those inside the product too), of what plays the rest of the world, and of
-/// the project's own commands.
+/// Files and lines of the product, of tests (including those inside the product), of the doubles, and of the project's
+/// own commands.
 pub(super) fn categories(rooms: &BTreeMap<String, Room>) -> BTreeMap<&'static str, (usize, usize)> {
     let mut categories: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for (name, room) in rooms {
@@ -55,12 +55,12 @@ pub(super) fn categories(rooms: &BTreeMap<String, Room>) -> BTreeMap<&'static st
 /// The table in `docs/DESIGN.md`: a room, and what it may import.
 pub(super) struct Table {
     rows: BTreeMap<String, BTreeSet<String>>,
-    /// Rows of several rooms: none imports another of its row.
+    /// Rows that name several rooms, which must not import each other.
     apart: Vec<BTreeSet<String>>,
 }
 
 impl Table {
-    /// `None` where the page has no table.
+    /// `None` if the page has no table.
     pub(super) fn read(page: &str) -> Option<Self> {
         let table = page.split_once(BEGIN)?.1.split_once(END)?.0;
         let rows = table.lines().filter_map(|line| {
@@ -92,7 +92,7 @@ impl Table {
         wrong
     }
 
-    /// Rows of a package's modules against the imports of its code; each pair of rooms once.
+    /// Violations in a package's modules, by the table's rows; each pair of rooms once.
     pub(super) fn modules(&self, tree: &Tree, package: &Package, code: &Crate<'_>, imports: &[Import]) -> Vec<String> {
         let folder = if package.folder.is_empty() { String::new() } else { format!("{}/", short(package)) };
         let room = |module: usize| Some(format!("{folder}{}", code.modules.get(module)?.path.first()?));
@@ -112,7 +112,7 @@ impl Table {
             let (Some(from), Some(to)) = (room(import.from), to) else {
                 continue;
             };
-            // In a row of the same crate the name of the module is enough.
+            // Within a crate, a row may name a module without the crate.
             let own = to.strip_prefix(&folder).unwrap_or(&to);
             let is_allowed = match self.rows.get(&from) {
                 Some(allowed) => allowed.contains(&to) || allowed.contains(own),
@@ -134,7 +134,7 @@ fn plain(word: &str) -> String {
     word.replace("/src/", "/")
 }
 
-/// The last part of its folder; the library's name in the root.
+/// The last component of its folder; in the root, the library's name.
 pub(super) fn short(package: &Package) -> &str {
     let folder = package.folder.rsplit('/').next().filter(|name| !name.is_empty());
     folder.or_else(|| package.library()).unwrap_or(&package.name)

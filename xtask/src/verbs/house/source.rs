@@ -1,4 +1,4 @@
-//! What one Rust file holds: its functions, its tests, what its modules define and which paths they use.
+//! The contents of one Rust file: its functions and tests, what its modules define, and the paths they use.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::paths::{self, How, Used};
 pub(super) struct Source {
     pub(super) lines: usize,
     pub(super) test_lines: usize,
-    /// All of the file is for tests only.
+    /// Whether the whole file is for tests only.
     pub(super) only_tests: bool,
     pub(super) functions: Vec<Function>,
     pub(super) scopes: Vec<Scope>,
@@ -43,7 +43,7 @@ pub(super) struct Definition {
 
 pub(super) enum What {
     Item,
-    /// `mod name;`, perhaps with the file that an attribute names.
+    /// `mod name;`, with the file that an attribute may name.
     File(Option<String>),
     Inline(usize),
     Import(Vec<String>),
@@ -76,7 +76,7 @@ struct Reader {
     source: Source,
     scope: usize,
     tests: usize,
-    /// How many functions we are in: what they define is not the module's.
+    /// Depth of enclosing functions: items inside them are not the module's.
     bodies: usize,
 }
 
@@ -180,7 +180,7 @@ impl<'ast> Visit<'ast> for Reader {
     }
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        // Restricted visibility re-exports, too: who takes the item from here imports it from where it is defined.
+        // Restricted visibility also re-exports: an import from here counts as one from the defining file.
         let public = !matches!(item.vis, Visibility::Inherited);
         self.import(&item.tree, &mut Vec::new(), public);
     }
@@ -244,7 +244,7 @@ fn lines(span: Span) -> usize {
     span.end().line + 1 - span.start().line
 }
 
-/// `#[test]`, and `#[cfg(…)]` that asks for `test`.
+/// `#[test]`, or a `#[cfg(…)]` that requires `test`.
 fn is_test(attribute: &Attribute) -> bool {
     let path = attribute.path();
     path.is_ident("test")
@@ -285,7 +285,7 @@ fn is_public(visibility: &Visibility) -> bool {
 
 type Parts<'a> = (&'a [Attribute], Option<(&'a Ident, bool)>);
 
-/// The attributes of an item; where it is neither a module nor an import, its name, and whether it is public.
+/// The attributes of an item and, unless it is a module or an import, its name and whether it is public.
 fn parts(item: &Item) -> Parts<'_> {
     let (attributes, name, visibility) = match item {
         Item::Const(item) => (&item.attrs, &item.ident, &item.vis),

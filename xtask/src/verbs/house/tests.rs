@@ -65,7 +65,7 @@ fn a_reexport_is_an_import_of_what_it_names() {
     let x = ("src/a/x.rs", "pub(crate) struct X;\n");
     let y = ("src/a/y.rs", "pub(crate) struct Y(super::X);\n");
     let b = ("src/b.rs", "use crate::a::{X, Y};\n");
-    // Neither the parent, which only declares and re-exports, nor its children make a circle.
+    // Neither the parent, which only declares and re-exports, nor its children form a cycle.
     assert_eq!(broken(&[lib, facade, x, y, b]), []);
     let x = ("src/a/x.rs", "pub(crate) struct X;\nuse crate::a::Y;\n");
     assert_eq!(broken(&[lib, facade, x, y, b]), [Rule::Circles]);
@@ -167,11 +167,11 @@ fn an_exception_holds_as_long_as_it_is_needed() {
         Report::new(found.collect(), Vec::new(), BTreeMap::new(), &limits, &exceptions)
     };
     assert!(!judge(450, 450).failed());
-    // Beyond its own limit: two exceed, and one may.
+    // Beyond its own limit: two exceed the limit, but only one may.
     assert!(judge(451, 450).failed());
-    // Not needed any more.
+    // No longer needed.
     assert!(judge(400, 450).failed() && judge(400, 450).text(false).contains("no longer needed: a (so)"));
-    // A limit of its own that is tighter.
+    // A tighter limit of its own.
     assert!(!judge(20, 20).failed());
     assert!(judge(21, 20).failed());
 }

@@ -1,9 +1,9 @@
-//! Lines of Markdown and of comments that are too wide.
+//! Finds lines of Markdown and of comments that are too wide.
 //!
-//! Rows of tables, fenced blocks, definitions of links, images and lines without a space cannot be broken: they may be
-//! as wide as they need.
+//! Rows of tables, fenced blocks, definitions of links, images and lines without a space cannot be wrapped, so their
+//! width is not limited.
 
-/// The numbers and widths of lines of Markdown wider than `most` columns.
+/// The numbers and widths of Markdown lines wider than `most` columns.
 pub(super) fn markdown<'a>(lines: impl Iterator<Item = (usize, &'a str, usize)>, most: usize) -> Vec<(usize, usize)> {
     let mut fenced = false;
     let mut wide = Vec::new();

@@ -1,4 +1,4 @@
-//! The files of the workspace, and the packages that cargo sees in it.
+//! The files of the workspace, and its packages according to cargo.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 
 pub(super) struct Tree {
     pub(super) root: PathBuf,
-    /// Relative to the root, sorted; what git ignores is left out.
+    /// Relative to the root, sorted; files ignored by git are left out.
     pub(super) files: Vec<String>,
     pub(super) packages: Vec<Package>,
 }
@@ -19,7 +19,7 @@ pub(super) struct Package {
     pub(super) name: String,
     pub(super) folder: String,
     pub(super) targets: Vec<Target>,
-    /// The packages of the workspace that it is built with, development dependencies left out.
+    /// The workspace packages it depends on, without development dependencies.
     pub(super) uses: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ impl Tree {
 }
 
 impl Package {
-    /// A package of `cargo metadata`.
+    /// Reads a package from `cargo metadata`.
     fn below(metadata: &Value, root: &Path) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let list = |name: &str| metadata[name].as_array().into_iter().flatten();
@@ -97,7 +97,7 @@ impl Package {
         if self.folder.is_empty() { Some(file) } else { file.strip_prefix(&self.folder)?.strip_prefix('/') }
     }
 
-    /// The name of its library in Rust code, where it has one.
+    /// The name of its library in Rust code, if it has one.
     pub(super) fn library(&self) -> Option<&str> {
         let mut targets = self.targets.iter();
         targets.find(|target| target.kind == Kind::Library).map(|target| target.name.as_str())

@@ -1,7 +1,7 @@
 //! The cells of the matrix: the ways in which each release is run.
 //!
-//! Not every combination, but each value of each setting at least once, and the ones that meet different code of NCCL
-//! (who runs the proxy, whether there is one, how a communicator ends) in several combinations.
+//! Not every combination is a cell. Each value of each setting occurs at least once; settings that exercise different
+//! code of NCCL (who runs the proxy, whether there is one, how a communicator ends) occur in several combinations.
 
 pub(super) struct Cell {
     pub(super) name: &'static str,
@@ -9,7 +9,7 @@ pub(super) struct Cell {
     /// The arguments of `nccl-host`.
     pub(super) arguments: &'static str,
     pub(super) settings: Settings,
-    /// The only algorithm that the archive may name, in NCCL's word.
+    /// The only algorithm that the archive may name, as NCCL spells it.
     pub(super) algorithm: Option<&'static str>,
     /// The only protocol that the archive may name.
     pub(super) protocol: Option<&'static str>,
@@ -23,9 +23,9 @@ pub(super) struct Exception {
     /// The first release, as `(minor, patch)` of 2.minor.patch.
     pub(super) from: (u32, u32),
     pub(super) to: (u32, u32),
-    /// The defect of NCCL, and how it is known to be NCCL's.
+    /// The defect in NCCL, and the evidence that it is NCCL's.
     pub(super) why: &'static str,
-    /// Further arguments of `nccl-host` that steer around it; without any the cell cannot be had.
+    /// Additional arguments of `nccl-host` that avoid the defect; if there are none, the cell cannot be run.
     pub(super) instead: Option<&'static str>,
 }
 
@@ -47,7 +47,7 @@ const fn cell(name: &'static str, arguments: &'static str, about: &'static str) 
 }
 
 impl Cell {
-    /// With `NCCL_PROTO`, and as the archive names it.
+    /// Sets `NCCL_PROTO` and the name that the archive must then have.
     const fn protocol(self, settings: Settings, protocol: &'static str) -> Self {
         Self { settings, protocol: Some(protocol), ..self }
     }

@@ -1,4 +1,4 @@
-//! One run, and everything that its archive is held against.
+//! One run, and everything that its archive is checked against.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +16,7 @@ use crate::cargo::{Tools, otf2_print};
 use crate::process::{self, Captured};
 use crate::python::Python;
 
-/// Elements of an operation: enough for several steps of the proxy in each protocol.
+/// Elements of an operation: enough for several proxy steps in each protocol.
 const COUNT: &str = "10000";
 /// After this `nccl-host` kills its processes; a run takes 2 to 20 s on two idle cores, ten times as long on busy ones.
 const LIMIT_SECONDS: &str = "300";
@@ -36,7 +36,7 @@ pub(super) struct Run<'a> {
 }
 
 impl Bench {
-    /// Runs and judges; an error is one of this machine, not of the run.
+    /// Runs and judges; an `Err` means a problem of this machine, not of the run.
     pub(super) fn judge(&self, run: &Run<'_>) -> Result<(Verdict, Duration)> {
         let exception = run.cell.exception(run.release);
         if let Some(exception) = exception.filter(|exception| exception.instead.is_none()) {
@@ -52,7 +52,7 @@ impl Bench {
         Ok((verdict, started.elapsed()))
     }
 
-    /// `nccl-host` checks the result of each operation, and ends with 0 only when all are right.
+    /// `nccl-host` checks the result of each operation, and exits with 0 only if all are right.
     fn run(&self, run: &Run<'_>) -> Result<()> {
         let mut command = Command::new(&self.tools.nccl_otf2);
         process::without(&mut command, &["NCCL_"])
@@ -63,7 +63,7 @@ impl Bench {
             .arg("--");
         let (count, limit_seconds) = if run.cell.memcheck {
             memcheck::in_front(&mut command, &run.folder);
-            // What writes the archive is not under memcheck: `run` does it afterwards.
+            // The archive is not written under memcheck: `run` writes it afterwards.
             command.env("NCCL_OTF2_FINALIZE", "offline");
             (memcheck::COUNT, memcheck::LIMIT_SECONDS)
         } else {
@@ -129,7 +129,7 @@ impl Run<'_> {
         self.folder.join("relay")
     }
 
-    /// The cell's arguments, and what steers around a defect of this release.
+    /// The cell's arguments, and those that avoid a defect of this release.
     fn arguments(&self) -> impl Iterator<Item = &'static str> {
         let exception = self.cell.exception(self.release);
         let instead = exception.and_then(|exception| exception.instead);
@@ -138,7 +138,7 @@ impl Run<'_> {
     }
 }
 
-/// What was asked of NCCL (`NCCL_PROTO`) is what the archive says it took, and nothing else.
+/// Checks that the archive names exactly what was requested from NCCL (`NCCL_PROTO`).
 fn only(attribute: &str, wanted: Option<&str>, printed: &str) -> Result<()> {
     let Some(wanted) = wanted else { return Ok(()) };
     let mut seen = false;
@@ -158,7 +158,7 @@ fn only(attribute: &str, wanted: Option<&str>, printed: &str) -> Result<()> {
     Ok(())
 }
 
-/// The numbers that differ, or the last words.
+/// Fails with the numbers that differ, or with the last words of the output.
 fn succeeds(what: &str, command: &mut Command) -> Result<()> {
     let output = process::capture(command)?;
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -168,7 +168,7 @@ fn succeeds(what: &str, command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The first finding of `check --json`, or its last words.
+/// The first finding of `check --json`, or the last words of its output.
 fn fault(output: &Captured) -> String {
     let json: Value = serde_json::from_str(&output.out).unwrap_or_default();
     let findings = json["findings"].as_array().into_iter().flatten();
@@ -177,7 +177,7 @@ fn fault(output: &Captured) -> String {
     message.unwrap_or(output.last()).to_owned()
 }
 
-/// The rules that `check --json` remarked on: the keys of its list of rules.
+/// The rules with remarks of `check --json`: the keys of its list of rules.
 fn rules(output: &Captured) -> Result<Vec<String>> {
     let json: Value = serde_json::from_str(&output.out).context("check --json")?;
     let rules = json["rules"].as_object().context("check --json has no rules")?;

@@ -1,7 +1,7 @@
-//! Valgrind's memcheck around `nccl-host`, and what it found in this plugin.
+//! Runs `nccl-host` under Valgrind's memcheck, and extracts its findings in this plugin.
 //!
-//! libnccl and the stand-in have errors and leaks of their own (reads of what was never written, in some releases).
-//! Those are counted; only what has the plugin on its stack is a failure.
+//! libnccl and the double have errors and leaks of their own (reads of uninitialised memory, in some releases). Those
+//! are only counted; a finding is a failure only if the plugin is on its stack.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,26 +11,26 @@ use anyhow::{Context as _, Result, ensure};
 use crate::cache;
 use crate::cargo;
 
-/// Elements of an operation: everything takes some thirty times as long.
+/// Elements of an operation: everything takes about thirty times as long.
 pub(super) const COUNT: &str = "1000";
 /// After this `nccl-host` kills its processes; a run takes 10 to 20 s on an idle machine.
 pub(super) const LIMIT_SECONDS: &str = "600";
 const PLUGIN: &str = "libnccl_profiler_otf2.so</obj>";
 
 pub(super) struct Found {
-    /// With the plugin on a stack, each as its first line says it.
+    /// Findings with the plugin on a stack, each as its first line.
     pub(super) ours: Vec<String>,
     pub(super) others: usize,
 }
 
-/// Puts valgrind in front of the program; its findings go into files of this folder.
+/// Puts valgrind in front of the program; its findings go into files in this folder.
 pub(super) fn in_front(command: &mut Command, folder: &Path) {
     command
         .args([
             "valgrind",
             "--quiet",
             "--trace-children=yes",
-            // The stand-in writes over functions of libnccl.
+            // The double patches functions of libnccl.
             "--smc-check=all-non-file",
             "--num-callers=40",
             "--leak-check=full",
@@ -47,7 +47,7 @@ pub(super) fn found(folder: &Path) -> Result<Found> {
     for path in cache::list(folder)?.into_iter().filter(is_finding) {
         let text = std::fs::read(&path).with_context(|| format!("read {}", path.display()))?;
         let text = String::from_utf8_lossy(&text);
-        // The report of a worker that ended has its arguments; the launcher never loads NCCL.
+        // The report of a worker that ended contains its arguments; the launcher never loads NCCL.
         workers += usize::from(text.contains("--worker") && text.contains("<state>FINISHED</state>"));
         sort(&text, &mut found);
     }
@@ -55,7 +55,7 @@ pub(super) fn found(folder: &Path) -> Result<Found> {
     Ok(found)
 }
 
-/// A process that starts another program by exec has both reports in one file.
+/// If a process executes another program (exec), one file contains both reports.
 fn sort(text: &str, found: &mut Found) {
     for error in text.split("<error>").skip(1) {
         let error = error.split("</error>").next().unwrap_or_default();
@@ -67,7 +67,7 @@ fn sort(text: &str, found: &mut Found) {
     }
 }
 
-/// What it is, and the first function of the plugin on the stack.
+/// The kind of error, and the first function of the plugin on the stack.
 fn first_line(error: &str) -> String {
     let what = tag(error, "what").or_else(|| tag(error, "text"));
     let place = error.split("<frame>").find(|frame| frame.contains(PLUGIN)).and_then(|frame| tag(frame, "fn"));

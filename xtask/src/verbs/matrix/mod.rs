@@ -1,4 +1,4 @@
-//! `cargo xtask matrix`: releases of NCCL × ways to run them, each archive held against what was done.
+//! `cargo xtask matrix`: releases of NCCL × ways to run them, each archive checked against what was done.
 
 mod cells;
 mod judge;
@@ -61,7 +61,7 @@ fn cell(name: &str) -> Result<&'static Cell> {
     })
 }
 
-/// Where runs leave what they write, under the target folder.
+/// The folder for the output of runs, under the target folder.
 const FOLDER: &str = "matrix";
 const PAGE: &str = "docs/RELEASES.md";
 const BEGIN: &str = "<!-- matrix: written by cargo xtask matrix --write-docs -->\n";
@@ -74,7 +74,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
         return Ok(());
     }
     args.cells.extend(CELLS.iter().filter(|cell| args.memcheck && cell.memcheck));
-    // Without options it is everything.
+    // Without options, everything is run.
     if args.cells.is_empty() {
         args.cells = CELLS.iter().collect();
     }
@@ -107,13 +107,13 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     Ok(())
 }
 
-/// All runs, several at once: most of a run is waiting for sockets.
+/// Runs all, several at a time: most of a run is waiting for sockets.
 fn all<'a>(args: &'a Args, bench: &Bench, libraries: &[PathBuf]) -> Result<Table<'a>> {
     let columns = args.releases.len();
     let folder = cargo::target()?.join(FOLDER);
     let tree = cargo::commit("--exclude=*");
     let next = AtomicUsize::new(0);
-    // Release after release: its library, read once, stays in the page cache.
+    // Release after release, so that its library stays in the page cache.
     let work = || {
         let mut done = Vec::new();
         loop {
@@ -172,8 +172,7 @@ fn last(folder: &Path, release: &str, cell: &Cell) -> Outcome {
     outcome
 }
 
-/// Where the outcome of a run is kept, so that a few cells can be run again after a change and the page still shows
-/// all.
+/// The file with the outcome of a run: after a change a few cells can be run again, and the page still shows all.
 fn kept(folder: &Path, release: &str, cell: &Cell) -> PathBuf {
     folder.join(release).join(format!("{}.json", cell.name))
 }

@@ -1,4 +1,4 @@
-//! The table: for the terminal, and for the page.
+//! The table, for the terminal and for the page.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -54,7 +54,7 @@ impl Verdict {
         }
     }
 
-    /// What the table has: on the page with the rules that had remarks, in the terminal with their number.
+    /// The text of the table's cell: with the rules that had remarks on the page, with their number in the terminal.
     fn cell(&self, on_page: bool) -> String {
         match self {
             Self::Good { remarks, around } => {
@@ -90,7 +90,7 @@ impl Table<'_> {
         sums
     }
 
-    /// In columns, and below it why what is not `ok` is not.
+    /// The table in columns, followed by the reasons for all outcomes other than `ok`.
     pub(super) fn text(&self) -> String {
         let mut text = format!("   {:16}", "");
         for release in self.releases {
@@ -155,7 +155,7 @@ impl Table<'_> {
         format!("{:#}\n", json!({ "format": FORMAT, "runs": runs }))
     }
 
-    /// What was run. Cells may have been run at different times; one that never was says nothing.
+    /// The trees that were run. Cells may have been run at different times; cells never run add nothing.
     fn trees(&self) -> String {
         let outcomes = || self.rows.iter().flat_map(|(_, row)| row);
         let trees: BTreeSet<String> = outcomes()
@@ -194,7 +194,7 @@ impl Table<'_> {
     }
 }
 
-/// As an item of a list, in lines of at most 120 columns.
+/// As a list item, in lines of at most 120 columns.
 fn wrapped(note: &str) -> String {
     let (mut text, mut columns) = ("*".to_owned(), 1);
     for word in note.split(' ') {

@@ -1,4 +1,4 @@
-//! The cells: which program is measured, by which Score-P, and what it writes.
+//! The cells: the program, how Score-P measures it, and what Score-P writes.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub(super) enum Special {
     Scan,
     /// `SCOREP_FILTERING_FILE`.
     Filter,
-    /// Ranks are late for MPI and for NCCL, and scout analyses both in what `merge --for scalasca` makes.
+    /// Ranks are late for MPI and for NCCL; scout analyses both in the result of `merge --for scalasca`.
     Together,
 }
 
@@ -57,7 +57,7 @@ const USUAL: Cell = Cell {
     special: Special::Nothing,
 };
 
-/// All cells: programs, MPI and thread models in all combinations, and the rest in a few.
+/// All cells: every combination of programs, MPI and thread models, and a few with other settings.
 pub(super) fn all() -> Vec<Cell> {
     let mut cells = Vec::new();
     for link in [Link::Instrumented, Link::NoCompiler, Link::Preloaded] {
@@ -104,7 +104,7 @@ pub(super) fn name(kind: impl fmt::Debug) -> String {
 }
 
 impl Cell {
-    /// Whether Score-P knows the thread that calls NCCL: a preloaded Score-P does not see how threads are made.
+    /// Whether Score-P knows the thread that calls NCCL: a preloaded Score-P does not see thread creation.
     pub(super) fn knows_the_caller(&self) -> bool {
         self.link != Link::Preloaded || self.threads == Threads::None
     }
@@ -154,7 +154,7 @@ impl Special {
     }
 }
 
-/// As a name: `instrumented-mpi-pthread-trace-flushes`.
+/// The name, such as `instrumented-mpi-pthread-trace-flushes`.
 impl fmt::Display for Cell {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mpi = if self.has_mpi { "mpi" } else { "none" };

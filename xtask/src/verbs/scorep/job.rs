@@ -12,17 +12,17 @@ use crate::cache;
 use crate::cargo::{self, Tools};
 use crate::process::{self, Captured};
 
-/// Seconds that a run may take; one of 30 000 rounds takes half a minute on two idle cores.
+/// Time limit of a run in seconds; one of 30 000 rounds takes half a minute on two idle cores.
 const LIMIT: &str = "500";
-/// Score-P needs 2 MiB for each location: two or three of threads, one of operations, and some for definitions.
+/// Score-P needs 2 MiB per location: two or three for threads, one for operations, and some for definitions.
 const LITTLE_MEMORY: &str = "8M";
 pub(super) const PROCESSES: usize = 2;
-/// How late a rank is, in microseconds.
+/// Delay of a late rank, in microseconds.
 const LATE_US: &str = "10000";
 
 pub(super) struct Bench {
     pub(super) tools: Tools,
-    /// NCCL's, one.
+    /// The single NCCL library.
     libraries: Vec<PathBuf>,
     programs: PathBuf,
 }
@@ -41,7 +41,7 @@ impl Run {
         }
     }
 
-    /// What Score-P wrote: one directory with MPI, one for each process without.
+    /// Score-P's output: one directory with MPI, one per process without.
     pub(super) fn experiments(&self) -> Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.folder).with_context(|| format!("read {}", self.folder.display()))? {
@@ -91,7 +91,7 @@ impl Bench {
         if cell.special == Special::Scan {
             command.args(["scan", "-t"]);
         }
-        // Not by mpirun's -x, which scan takes for the program.
+        // Not with mpirun's -x, whose argument scan takes for the program.
         command.env("OMPI_MCA_mca_base_env_list", format!("LD_PRELOAD={preload}"));
         command.args(["mpirun", "-np", &PROCESSES.to_string()]);
         command.arg(program).args(&self.libraries).arg(cell.rounds().to_string());
@@ -155,7 +155,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Compiles the program of a cell, unless that was done for another cell.
+    /// Compiles the program of a cell, unless another cell has done so.
     fn program(&self, cell: Cell) -> Result<PathBuf> {
         let link = if cell.link == Link::Preloaded { Link::Alone } else { cell.link };
         let kind = Cell { link, special: Special::Nothing, writes_trace: true, writes_profile: true, ..cell };
@@ -168,7 +168,7 @@ impl Bench {
         if link != Link::Alone {
             command.arg(format!("--mpp={mpp}")).arg(format!("--thread={}", cells::name(cell.threads)));
             if link == Link::NoCompiler {
-                // Without MPI and threads there would be no Score-P in the program at all.
+                // Without MPI and threads, the program would not contain Score-P at all.
                 command.args(["--nocompiler", "--user"]);
             }
             command.arg(compiler);
@@ -192,7 +192,7 @@ impl Bench {
         Ok(program)
     }
 
-    /// The value of `LD_PRELOAD`: the emulated devices, and Score-P where it is preloaded.
+    /// The value of `LD_PRELOAD`: the emulated devices, and Score-P if it is preloaded.
     fn preload(&self, cell: Cell, program: &Path, folder: &Path) -> Result<String> {
         let devices = self.tools.fake_gpu.display();
         if cell.link != Link::Preloaded {
@@ -200,7 +200,7 @@ impl Bench {
         }
         let mut command = Command::new("scorep-preload-init");
         command.arg("--value-only");
-        // Without an adapter the library of the measurement lacks symbols.
+        // Without an adapter, the measurement library lacks symbols.
         command.args(if cell.has_mpi { &["--mpp=mpi"][..] } else { &["--mpp=none", "--user"][..] });
         if cell.threads != Threads::None {
             command.arg(format!("--thread={}", cells::name(cell.threads)));
@@ -211,7 +211,7 @@ impl Bench {
     }
 }
 
-/// What lets MPI run here.
+/// Settings that allow MPI to run here.
 pub(super) const MPI_SETTINGS: [(&str, &str); 4] = [
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),

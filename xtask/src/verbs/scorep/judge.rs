@@ -1,4 +1,4 @@
-//! What a run left, held against what the cell is to show.
+//! Checks a run's output against what its cell should show.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,10 +15,10 @@ const OPERATIONS: &str = "NCCL operations";
 
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Numbers {
-    /// By the archive: shown calls, and all of them.
+    /// According to the archive: calls shown to Score-P, and all calls.
     pub(super) calls: (u64, u64),
     pub(super) operations: (u64, u64),
-    /// Of those not shown: why, as `OVERLAPPING 1`.
+    /// The reasons for operations and calls not shown, such as `OVERLAPPING 1`.
     pub(super) not_shown: String,
     pub(super) in_trace: (u64, u64),
     pub(super) in_profile: (u64, u64),
@@ -27,7 +27,7 @@ pub(super) struct Numbers {
     pub(super) waiting: Vec<Waiting>,
 }
 
-/// Counts what a run left; an error says what is wrong with it.
+/// Counts the output of a run; an error describes its fault.
 pub(super) fn judge(bench: &Bench, run: &Run) -> Result<Numbers> {
     for word in ["Fatal", "Abort", "Assertion", "Bug:", "Inconsistent"] {
         let complaint = run.output.lines().find(|line| line.contains(word));
@@ -75,7 +75,7 @@ fn archive_numbers(archive: &Path) -> Result<Numbers> {
         "OPERATIONS_FILTERED",
         "OPERATIONS_CALLS_ONLY",
     ];
-    // What waits when the archive is written is shown at the end of the measurement.
+    // Operations still waiting when the archive is written are shown at the end of the measurement.
     let operations = shown("OPERATIONS") + shown("OPERATIONS_WAITING");
     let reasons = calls_not.iter().chain(&operations_not).filter(|name| shown(name) > 0);
     let reasons: Vec<String> = reasons.map(|name| format!("`{name}` {}", shown(name))).collect();
@@ -114,8 +114,8 @@ fn add_profile(profile: &Path, numbers: &mut Numbers) -> Result<()> {
     Ok(())
 }
 
-/// The visits on threads and on the locations of operations, in a table of `cube_dump` with a row for each call path
-/// and a column for each location.
+/// The visits on threads and on the locations of operations, from a table of `cube_dump` with a row per call path and a
+/// column per location.
 fn visits(table: &str) -> (u64, u64) {
     let mut is_operations: Vec<bool> = Vec::new();
     let (mut calls, mut operations) = (0, 0);
@@ -159,17 +159,17 @@ fn expect(cell: Cell, numbers: &Numbers) -> Result<()> {
         return Ok(());
     }
     let rounds = u64::from(cell.rounds());
-    // Of both processes: an all-reduce a round, a send and a receive every tenth.
+    // In both processes, one all-reduce per round, and a send and a receive in every tenth.
     ensure!(all_operations == 2 * (rounds + rounds / 5), "there are {all_operations} operations");
     if cell.shows_calls_only() {
         ensure!(operations == 0, "{operations} operations are shown");
     } else {
-        // On a busy machine a send may be reported when the receive beside it, which ended later, is shown already.
+        // On a busy machine, a send may be reported after the receive beside it, which ended later, is already shown.
         let late = if cell.special == Special::Flushes { all_operations / 1000 } else { 0 };
         ensure!(operations + late >= all_operations, "{operations} of {all_operations} operations are shown");
     }
     if cell.knows_the_caller() && cell.special != Special::Filter {
-        // Up to 2.27 a communicator ends on a thread of NCCL's own.
+        // Up to 2.27, a communicator ends on one of NCCL's own threads.
         ensure!(calls + 2 >= all_calls && calls > 0, "{calls} of {all_calls} calls are shown");
     }
     if cell.special == Special::Flushes {
@@ -185,7 +185,7 @@ fn expect(cell: Cell, numbers: &Numbers) -> Result<()> {
     Ok(())
 }
 
-/// What an archive has, but for times and what differs from run to run: how often each event comes.
+/// The archive's contents without times and values that differ between runs: the number of occurrences of each event.
 pub(super) fn contents(bench: &Bench, archive: &Path) -> Result<BTreeMap<String, u64>> {
     let mut contents = BTreeMap::new();
     for event in bench.tools.events(archive)? {

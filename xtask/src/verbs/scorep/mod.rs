@@ -1,4 +1,4 @@
-//! `cargo xtask scorep`: a job of NCCL, measured by a real Score-P in many ways.
+//! `cargo xtask scorep`: measures an NCCL job with a real Score-P in many ways.
 
 mod cells;
 mod job;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let (_, libraries) = nccl::releases(&[&args.release])?;
     let tools = Tools::build()?;
     let folder = cargo::target()?.join("scorep");
-    // Programs that another Score-P instrumented would test that one.
+    // Programs instrumented by another Score-P would test that one.
     cache::remove(&folder.join("programs"))?;
     let bench = Bench::set_up(tools, libraries)?;
     let folder = folder.join(&args.release);
@@ -121,8 +121,7 @@ fn one(bench: &Bench, cell: Cell, folder: &Path) -> Outcome {
     Outcome { result, seconds: started.elapsed().as_secs_f64() }
 }
 
-/// Whether NCCL's archives of a job that nobody measures, of an instrumented one and of one with a preloaded Score-P
-/// are the same.
+/// Compares NCCL's archives of a job without Score-P, of an instrumented one, and of one with a preloaded Score-P.
 fn same_archives(bench: &Bench, folder: &Path) -> Result<Vec<(String, Result<usize, String>)>> {
     let mut compared = Vec::new();
     for has_mpi in [false, true] {

@@ -6,7 +6,7 @@ use super::cells::{self, Cell};
 use super::judge::Numbers;
 
 pub(super) struct Outcome {
-    /// What was counted, or why the cell cannot be had; else how it failed.
+    /// The counts, or why the cell cannot be run; `Err` says how it failed.
     pub(super) result: Result<Result<Numbers, &'static str>, String>,
     pub(super) seconds: f64,
 }

@@ -1,4 +1,4 @@
-//! MPI and NCCL in one analysis: what scout finds of ranks that are late, against what the archive and the program say.
+//! MPI and NCCL in one analysis: compares scout's waiting times for late ranks with the archive's and the program's.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -26,7 +26,7 @@ pub(super) struct Waiting {
     pub(super) scout_ms: f64,
 }
 
-/// Milliseconds: for each function, by rank and round.
+/// Times in ms: for each function, by rank and round.
 type Times = BTreeMap<&'static str, Vec<Vec<f64>>>;
 
 pub(super) fn judge(bench: &Bench, run: &Run) -> Result<Vec<Waiting>> {
@@ -65,7 +65,7 @@ fn one(function: &'static str, program: &Times, archive: &Times, found: &str) ->
     Ok(waiting)
 }
 
-/// The waiting of all ranks for the last one, in each round.
+/// The time that all ranks wait for the last one, in each round.
 fn waiting_ms(ranks: &[Vec<f64>]) -> Vec<f64> {
     let rounds = ranks.iter().map(Vec::len).min().unwrap_or(0);
     let round = |round: usize| {
@@ -82,7 +82,7 @@ fn median(values: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// Of lines as `called ncclAllReduce ROUND RANK NANOSECONDS`, which are in the order of rounds for each rank.
+/// Parses lines such as `called ncclAllReduce ROUND RANK NANOSECONDS`, which are in the order of rounds for each rank.
 fn of_program(output: &str) -> Result<Times> {
     let mut times = Times::new();
     for line in output.lines() {
@@ -101,7 +101,7 @@ fn of_program(output: &str) -> Result<Times> {
 fn of_archive(events: &[Value], ticks_per_second: f64) -> Result<Times> {
     let mut times = Times::new();
     for event in events.iter().filter(|event| event["event"] == "Enter") {
-        // First threads have the numbers of their ranks.
+        // The location ids of first threads are their ranks.
         let rank = usize::try_from(event["locationRef"].as_u64().context("a location")?)?;
         let (region, time) = event["region"].as_str().zip(event["time"].as_u64()).context("a region and a time")?;
         add(&mut times, region, rank, time, ticks_per_second);
@@ -120,7 +120,7 @@ fn add(times: &mut Times, name: &str, rank: usize, ticks: u64, per_second: f64) 
     }
 }
 
-/// The sum of a row of `cube_dump`, if it is of a call path that ends in the function.
+/// The sum of a row of `cube_dump`, if its call path ends in the function.
 fn seconds(line: &str, function: &str) -> Option<f64> {
     let (_, values) = line.trim_start().strip_prefix(function)?.strip_prefix("(id=")?.split_once(')')?;
     Some(values.split_whitespace().filter_map(|value| value.parse::<f64>().ok()).sum())

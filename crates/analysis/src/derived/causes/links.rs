@@ -10,13 +10,13 @@ use crate::report::{Cause, CauseKind, Link, LinkKey};
 use crate::tables::large;
 use crate::units::{bandwidth, time};
 
-/// How many times as long as others a slow link takes, on all its channels or pairs.
+/// A slow link takes at least this many times as long as others, on all its channels or pairs.
 pub(in crate::derived) const SLOW: f64 = 1.3;
 /// A link with fewer steps is not judged.
 const LEAST_STEPS: u64 = 20;
-/// A link is judged only beside more links than this.
+/// A link is judged only if its communicator has more links than this.
 pub(in crate::derived) const LEAST_OTHERS: usize = 3;
-/// Links differ by that much without anything being wrong.
+/// Normal spread between the slowdowns of links.
 const USUAL_DEVIATION: f64 = 0.05;
 
 impl Inputs<'_> {
@@ -45,7 +45,7 @@ impl Inputs<'_> {
         let rest: Vec<&Cell> = rest.filter(|it| !slow_channels.contains(&(it.pair.0, it.channel))).collect();
         let singles = rest.iter().map(|cell| ((cell.pair, cell.channel), vec![*cell])).collect();
         let mut slow: BTreeSet<(Pair, u32)> = outstanding(&singles, |(pair, _)| pair.0, 1).into_iter().collect();
-        // Among few pairs none stands out as such: it is slow where all its channels are.
+        // With few pairs none stands out as a pair: a pair is slow if all its channels are.
         for (pair, cells) in &by_pair {
             if cells.len() > 1 && cells.iter().all(|cell| slow.contains(&(*pair, cell.channel))) {
                 causes.extend(self.pair(*pair).map(|link| self.slow_link(CauseKind::SlowPair, link)));
@@ -68,7 +68,7 @@ impl Inputs<'_> {
         self.links.pairs.iter().find(|link| link.key == wanted)
     }
 
-    /// What all ranks of a communicator lose while a link takes longer: at most what they transfer.
+    /// What all ranks of a communicator lose because a link takes longer; at most their transfer time.
     pub(super) fn lost_by(&self, communicator: u32, excess_ns: u64) -> u64 {
         let lost_ns = excess_ns.saturating_mul(self.size(communicator).into());
         let total = &self.waiting.total;
@@ -111,8 +111,8 @@ impl Inputs<'_> {
     }
 }
 
-/// Keys of which all cells are slow, and by more than what they differ by anyway. A slow pair is slow on all its
-/// channels, and a slow channel between all pairs: so neither is taken for the other.
+/// Keys whose cells are all slow, by more than cells normally differ. A slow pair is slow on all its channels and a
+/// slow channel between all pairs, so the two are not confused.
 fn outstanding<K: Ord + Copy>(
     cells: &BTreeMap<K, Vec<&Cell>>,
     communicator: impl Fn(&K) -> u32,

@@ -1,4 +1,4 @@
-//! What lost most time. A cause is named only where chance does not explain it.
+//! The largest losses of time. A cause is reported only if chance does not explain it.
 
 mod links;
 mod nics;
@@ -16,13 +16,13 @@ use crate::tables::{large, small};
 pub(super) use crate::units::capital;
 use crate::units::{count, plural, time};
 
-/// Less of the time of all ranks in operations is no cause.
+/// A loss below this share of all ranks' time in operations is not reported.
 pub(super) const LEAST_SHARE: f64 = 0.02;
-/// A rank is late from a time on if others waited for it at least this many times as long in each collective behind it.
+/// A rank became late if others waited at least this many times as long for it in each collective after the change.
 const RISE: f64 = 3.0;
 
 impl Inputs<'_> {
-    /// Causes in many operations, sorted by lost time, then causes in few.
+    /// Causes that affect many operations, sorted by lost time, followed by those that affect few.
     pub(super) fn causes(&self, anomalies: &[Anomaly]) -> Vec<Cause> {
         let ranks = self.ranks.iter().zip(self.late).enumerate();
         let mut causes: Vec<Cause> = ranks.filter_map(|(at, (rank, late))| self.late(at, rank, late)).collect();
@@ -44,7 +44,7 @@ impl Inputs<'_> {
             () if receives_ns >= sends_ns => (CauseKind::LateSender, "sends late"),
             () => (CauseKind::LateReceiver, "receives late"),
         };
-        // Behind the others for the most part, or since something changed.
+        // Late for most of the run, or since a change.
         let changed = rank.change.filter(|change| change.after > change.before && change.after > rank.lateness_ns);
         let changed = changed.filter(|change| self.loss_begins(number, change.at_ns));
         let since_ns = changed.filter(|_| kind == CauseKind::LateRank).map(|change| change.at_ns);
@@ -78,8 +78,8 @@ impl Inputs<'_> {
         })
     }
 
-    /// Whether others began to wait for a rank at a time: they waited little for it in the collectives before, and most
-    /// of what they waited is behind. Its usual lateness may change without that, in the collectives that cost nothing.
+    /// Whether others began to wait for a rank at a time: most of the waiting comes after it. The rank's usual lateness
+    /// may also change where it costs nothing; such a change does not count.
     fn loss_begins(&self, rank: usize, at_ns: u64) -> bool {
         let operations = self.waiting.blame.ranks.get(rank).map(|awaited| &awaited.operations);
         let lost_ns = |is_before: bool| {
@@ -96,14 +96,14 @@ impl Inputs<'_> {
         lost_ns(false) > lost_ns(true) && mean_ns(false, &after) >= RISE * mean_ns(true, &before)
     }
 
-    /// The share of the time of all ranks in operations; none where no operation was measured.
+    /// The lost share of all ranks' time in operations; `None` if no operation was measured.
     fn share(&self, lost_ns: u64) -> Option<f64> {
         let operations_ns = self.waiting.total.operations_ns;
         (operations_ns > 0).then(|| real(lost_ns) / real(operations_ns))
     }
 }
 
-/// ", 12.3 % of the time of all ranks in operations".
+/// For example ", 12.3 % of the time of all ranks in operations".
 fn of_all(share: Option<f64>) -> String {
     share.map(|share| format!(", {:.1} % of the time of all ranks in operations", share * 100.0)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Slow pairs that have a rank or a host in common: then its network interface is slow, not each pair.
+//! Slow pairs that share a rank or a host: its network interface is slow, not each pair.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +9,19 @@ use crate::report::{Cause, CauseKind};
 use crate::tables::large;
 use crate::units::time;
 
-/// What several pairs have in common: communicator, and a rank or all ranks of a host.
+/// What several pairs share: a communicator, and a rank or all ranks of a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
     Rank(u32, u32),
     Host(u32, String),
 }
 
-/// The pairs from an end to others, and those to it.
+/// The pairs that start at an end, and the pairs that end there.
 #[derive(Debug, Default)]
 struct Pairs([Vec<Pair>; 2]);
 
 impl Inputs<'_> {
-    /// Slow network interfaces, and the pairs that are slow for that.
+    /// Slow network interfaces, and the slow pairs they explain.
     pub(super) fn slow_nics(&self, slow: &[Pair], all: &[Pair]) -> (Vec<Cause>, BTreeSet<Pair>) {
         let ends = self.ends(all);
         let mut left: BTreeSet<Pair> = slow.iter().copied().collect();
@@ -33,7 +33,7 @@ impl Inputs<'_> {
             let Some((pairs, end)) = explained.first() else {
                 return (causes, taken);
             };
-            // Between two hosts, it can be either's.
+            // If the slow pairs connect just two hosts, either interface may be at fault.
             let is_clear = explained.get(1).is_none_or(|(others, _)| others.len() < pairs.len());
             pairs.iter().for_each(|pair| {
                 left.remove(pair);
@@ -45,7 +45,7 @@ impl Inputs<'_> {
         }
     }
 
-    /// The pairs of each rank, and those that leave or enter each host of several ranks.
+    /// The pairs of each rank, and the pairs that leave or enter each host with several ranks.
     fn ends(&self, all: &[Pair]) -> BTreeMap<End, Pairs> {
         let mut ends: BTreeMap<End, Pairs> = BTreeMap::new();
         let mut on_host: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
@@ -72,7 +72,7 @@ impl Inputs<'_> {
 
     fn slow_nic(&self, end: &End, pairs: &[Pair]) -> Cause {
         let links = || pairs.iter().filter_map(|pair| self.pair(*pair));
-        // Its pairs send at the same time: operations wait for the slowest.
+        // The pairs send at the same time, so operations wait for the slowest.
         let excess_ns = links().map(|link| link.excess_ns).max().unwrap_or(0);
         let slowdown = links().filter_map(|link| link.slowdown).fold(f64::INFINITY, f64::min);
         let (End::Rank(communicator, _) | End::Host(communicator, _)) = end;
@@ -99,13 +99,13 @@ impl Inputs<'_> {
 }
 
 impl Pairs {
-    /// Those that are slow, of each direction in which all are.
+    /// The slow pairs, counting only directions in which every pair is slow.
     fn explained(&self, slow: &BTreeSet<Pair>) -> Vec<Pair> {
         self.0.iter().filter(|way| way.iter().all(|pair| slow.contains(pair))).flatten().copied().collect()
     }
 }
 
-/// Whether pairs are more than the two directions between two ranks.
+/// Whether the pairs involve more than two ranks.
 fn is_several(pairs: &[Pair]) -> bool {
     let ends: BTreeSet<u32> = pairs.iter().flat_map(|(_, from, to)| [*from, *to]).collect();
     pairs.len() > 1 && ends.len() > 2

@@ -1,4 +1,4 @@
-//! What stopped few operations, but for long.
+//! Rare but long interruptions of operations.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::tables::large;
 use crate::units::{plural, time};
 
 impl Inputs<'_> {
-    /// What stopped operations few times, but for so long that it matters.
+    /// Causes that stopped operations rarely, but long enough to matter.
     pub(super) fn stalls(&self, anomalies: &[Anomaly], known: &[Cause]) -> Vec<Cause> {
         /// A stall takes this many times as long as usual.
         const STALL: f64 = 10.0;
@@ -53,7 +53,7 @@ impl Inputs<'_> {
     }
 }
 
-/// Whether an anomaly belongs to a cause that was found otherwise.
+/// Whether a cause that is already known explains an anomaly.
 fn explains(cause: &Cause, anomaly: &Anomaly) -> bool {
     if cause.kind == CauseKind::SlowNic {
         return anomaly.link.is_some_and(|link| cause.rank.is_some() && [link.from, link.to].contains(&cause.rank));

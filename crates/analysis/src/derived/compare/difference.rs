@@ -1,9 +1,9 @@
-//! The difference of a quantile in two runs, with an interval.
+//! The difference between a quantile of two runs, with a confidence interval.
 //!
-//! Collectives of a run are not independent of those before: a congested minute makes all of it slow. So a run is cut
-//! into sections in the order of time. How much the share of values below the quantile differs between them says
-//! between which quantiles the true one is (Woodruff's interval), whatever the distribution, also with two peaks. The
-//! intervals of two runs give that of the difference (Zou and Donner's MOVER).
+//! Collectives of one run are not independent: a congested minute slows all of them. So each run is cut into sections
+//! in time order. The spread of the share of values below the quantile, over the sections, bounds the true quantile
+//! between two sample quantiles (Woodruff's interval), for any distribution, even one with two peaks. The intervals of
+//! two runs are combined into that of the difference (Zou and Donner's MOVER).
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
@@ -12,7 +12,7 @@ use crate::report::{Difference, Outcome};
 
 pub(super) const LEAST: usize = 50;
 
-/// A difference whose interval needs the number of all intervals.
+/// A difference whose interval can be computed only once the number of all intervals is known.
 #[derive(Clone, Debug)]
 pub(super) struct Estimate {
     a: Side,
@@ -25,13 +25,13 @@ struct Side {
     sorted: Vec<f64>,
     q: f64,
     value: f64,
-    /// The standard error of the share of values below it.
+    /// Standard error of the share of values below `value`.
     deviation: f64,
     freedom: f64,
 }
 
 impl Side {
-    /// Of values in the order of time.
+    /// `values` are in time order.
     fn of(values: &[f64], q: f64) -> Self {
         let mut sorted = values.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -48,7 +48,7 @@ impl Side {
         Self { sorted, q, value, deviation: (squares / (sections * (sections - 1.0))).sqrt(), freedom: sections - 1.0 }
     }
 
-    /// The interval for this probability of missing the true value; none where it would be beyond the values.
+    /// The interval that misses the true value with probability `miss`; `None` if it would exceed the sample.
     fn interval(&self, miss: f64) -> Option<[f64; 2]> {
         let t = StudentsT::new(0.0, 1.0, self.freedom).ok()?.inverse_cdf(1.0 - miss / 2.0);
         let half = if self.deviation > 0.0 { t * self.deviation } else { 0.0 };
@@ -58,7 +58,7 @@ impl Side {
 }
 
 impl Estimate {
-    /// Of values in the order of time.
+    /// Both samples are in time order.
     pub(super) fn of(a: &[f64], b: &[f64], q: f64, error_ns: Option<u64>) -> Option<Self> {
         (!a.is_empty() && !b.is_empty()).then(|| Self { a: Side::of(a, q), b: Side::of(b, q), error_ns })
     }
@@ -67,7 +67,7 @@ impl Estimate {
         self.a.sorted.len().min(self.b.sorted.len()) >= LEAST
     }
 
-    /// With an interval for this probability of missing the true value.
+    /// The difference with the interval that misses the true value with probability `miss`.
     pub(super) fn difference(&self, miss: f64) -> Difference {
         let (a, b) = (self.a.value, self.b.value);
         let difference_ns = b - a;
@@ -102,7 +102,7 @@ impl Estimate {
 mod tests {
     use super::*;
 
-    /// Nearly half of A's values are a thousand times the others: its median may be any of both.
+    /// Nearly half of A's values are a thousand times the others, so its median may be at either level.
     #[test]
     fn no_run_is_faster_by_more_than_all_of_its_time() {
         let a: Vec<f64> = (0..200_u32).map(|at| if at * 7 % 20 < 9 { 10_000.0 } else { 10.0 }).collect();

@@ -6,9 +6,9 @@ use crate::report::{Answer, Comparison, Finding, Group, Kind, Limit, Outcome};
 use crate::units::plural;
 
 impl Comparison {
-    /// Whether B is slower by more than `share` of A in any group. It is not where the interval of every group's
-    /// median, with the clocks' error, ends below. What cannot be compared makes B's operations slower by all of its
-    /// time at most: it may be less than `share` of that of all.
+    /// Whether B is slower by more than `share` of A in any group. "No" requires that in every group the interval of
+    /// the median, with the clocks' error, ends below `share`. Operations that cannot be compared may slow B by at most
+    /// the time they take, which must be less than `share` of B's total time.
     pub fn is_slower_by(&self, share: f64) -> Limit {
         let slower = self.groups.iter().filter_map(Group::slower_by).max_by(f64::total_cmp);
         let (answer, sentence) = match slower.filter(|by| *by > share) {
@@ -26,7 +26,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Why B may be slower by more than that; `None` if it is not.
+/// Why B may be slower by more than `share`; `None` if it is not.
 fn not_shown(comparison: &Comparison, share: f64) -> Option<String> {
     let groups = &comparison.groups;
     let mut reasons: Vec<String> = unfinished(comparison).into_iter().collect();
@@ -44,7 +44,7 @@ fn not_shown(comparison: &Comparison, share: f64) -> Option<String> {
     (!reasons.is_empty()).then(|| format!("could not see {}: {}", percent(share), reasons.join("; ")))
 }
 
-/// Operations of B that did not end: how long they would have taken is unknown.
+/// Operations of B that did not end: their full duration is unknown.
 fn unfinished(comparison: &Comparison) -> Option<String> {
     let [_, b] = &comparison.runs;
     let kinds = comparison.groups.iter().map(|it| &it.b).chain(&comparison.only_b);
@@ -56,7 +56,7 @@ fn unfinished(comparison: &Comparison) -> Option<String> {
     }
 }
 
-/// Operations of B that cannot be compared, if they take so much of its time.
+/// Operations of B that cannot be compared, if they take at least `share` of its time.
 fn uncompared(comparison: &Comparison, share: f64) -> Option<String> {
     let groups = comparison.groups.iter();
     let unclear = groups.clone().filter(|it| it.outcome == Outcome::Unclear);
@@ -74,7 +74,7 @@ fn uncompared(comparison: &Comparison, share: f64) -> Option<String> {
     Some(format!("{how_much} cannot be compared, most of it {}: {reason}", what(kind)))
 }
 
-/// "ncclAllReduce of 1 MiB on 8 ranks, B may be slower by up to 12.0 %: the smallest change that …".
+/// For example "ncclAllReduce of 1 MiB on 8 ranks, B may be slower by up to 12.0 %: the smallest change that …".
 fn reach(group: &Group, groups: usize) -> String {
     let what = what(&group.b);
     let most = if groups > 1 { "most in " } else { "" };

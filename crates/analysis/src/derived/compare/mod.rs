@@ -1,4 +1,4 @@
-//! Two runs of a program: what is slower, and whether that is more than chance and the clocks' error.
+//! Compares two runs of a program: what is slower, beyond chance and the clocks' error.
 //!
 //! ```text
 //!  tables, instances ─► sample       a value for each collective, by shape, function and size
@@ -24,9 +24,9 @@ use crate::tables::Tables;
 use difference::Estimate;
 use sample::{Class, Sample, Shape, samples};
 
-/// How probable it is that all intervals of a comparison hold their true values.
+/// The probability that all intervals of a comparison contain their true values.
 const CONFIDENCE: f64 = 0.99;
-/// Where only a larger change would show, "no difference" would say too much.
+/// If only a larger change would be detected, "no difference" would overstate the result.
 const COARSE: f64 = 0.5;
 
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Of what [`crate::analyse`] made with the same filter.
+    /// Built from what [`crate::analyse`] returned for the same filter.
     pub fn of(trace: &Trace, tables: &Tables, instances: &Instances, report: &Report, filter: &Filter) -> Self {
         Self {
             compared: Compared {
@@ -52,7 +52,7 @@ impl Observed {
 struct Pair<'a> {
     a: &'a Sample,
     b: &'a Sample,
-    /// Of the median and p99, of waiting and transfer.
+    /// For the median, p99, waiting and transfer, in this order.
     estimates: [Option<Estimate>; 4],
 }
 
@@ -72,13 +72,13 @@ pub fn compare(a: &Observed, b: &Observed) -> Comparison {
         }
     }
     let only_a = left.into_iter().filter_map(|key| a.samples.get(key)).map(|it| it.kind.clone()).collect();
-    // Bonferroni: the more there is to look at, the more chance has to show for.
+    // Bonferroni correction: the more intervals there are, the more likely one misses by chance.
     let intervals: usize = pairs.iter().map(Pair::intervals).sum();
     let miss = (1.0 - CONFIDENCE) / real(intervals.max(1) as u64);
     let mut groups: Vec<Group> = pairs.iter().map(|pair| pair.group(miss)).collect();
     groups.sort_by_cached_key(|group| {
         let is_shown = matches!(group.outcome, Outcome::Slower | Outcome::Faster);
-        // The time that the difference costs B, summed over ranks.
+        // How much time the difference costs B, summed over ranks.
         let cost_ns = group.median.map_or(0.0, |it| it.difference_ns * real(group.b.operations));
         Reverse((is_shown, whole(cost_ns.abs()), group.b.operations))
     });
@@ -101,7 +101,7 @@ pub fn compare(a: &Observed, b: &Observed) -> Comparison {
     comparison
 }
 
-/// The shape of A for each of B: an equal one, else one that is equal as far as both are known.
+/// For each shape of B the matching one of A: equal, or else compatible as far as both are known.
 fn matching<'a>(a: &'a Observed, b: &'a Observed) -> BTreeMap<&'a Shape, &'a Shape> {
     let mut of_a: BTreeSet<&Shape> = a.samples.keys().map(|(shape, _)| shape).collect();
     let of_b: BTreeSet<&Shape> = b.samples.keys().map(|(shape, _)| shape).collect();

@@ -1,4 +1,4 @@
-//! What is compared of a run: one value for each collective. Its ranks end together, and are no sample of their own.
+//! The sample of a run: one value per collective. Ranks of a collective end together, so they are not independent.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +9,29 @@ use crate::derived::maths::sample::{real, whole};
 use crate::report::{Communicator, Kind, Rank, Report};
 use crate::tables::{Operation, Tables, large, small};
 
-/// How the ranks of a communicator lie in the job: for each its host, by the order in which hosts appear, and its rank
-/// in the job after that of the first. None of ranks that were not recorded.
+/// The placement of a communicator's ranks: for each, its host, numbered in order of appearance, and its rank in the
+/// job relative to the first member's. `None` for ranks that were not recorded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Shape(Vec<Option<(u32, Option<u32>)>>);
 
-/// What operations of two runs are matched by, beside the shape: function, binary logarithm of the size, timing.
+/// Operations of two runs are matched by shape and by this: function, binary logarithm of the size, timing.
 pub(super) type Class = (String, u32, &'static str);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sample {
     pub(super) kind: Kind,
-    /// For each collective in the order of time, the means over its ranks of time, waiting and transfer.
+    /// For each collective in time order, the means over its ranks of time, waiting and transfer.
     pub(super) durations: Vec<f64>,
     pub(super) waiting: Vec<f64>,
     pub(super) transfer: Vec<f64>,
-    /// How far a duration can be off; `None` if that is unknown for any.
+    /// Largest error of a duration; `None` if the error of any duration is unknown.
     pub(super) duration_error_ns: Option<u64>,
     is_measured: bool,
-    /// How far the arrivals of two ranks can be off against each other.
+    /// Largest error between the arrivals of two ranks.
     pub(super) arrival_error_ns: u64,
 }
 
-/// An operation: its collective, or which it is of its rank; when it began; how long it took, and waited.
+/// An operation: its collective, or its position on its rank; start, duration and waiting.
 struct Value {
     unit: (u32, Option<u32>, u32),
     start_ns: u64,
@@ -54,13 +54,13 @@ impl Shape {
             if host == hosts.len() {
                 hosts.push(&rank.host);
             }
-            // A later member may have a lower number: what wraps is still equal where shapes are.
+            // A later member may have a lower number: the difference wraps, and equal shapes still compare equal.
             shape.push(Some((small(host), rank.number.zip(first).map(|(number, first)| number.wrapping_sub(first)))));
         }
         Self(shape)
     }
 
-    /// Whether two shapes are equal as far as both are known.
+    /// Whether two shapes agree as far as both are known.
     pub(super) fn fits(&self, other: &Self) -> bool {
         let fits = |(a, b): (&Option<(u32, Option<u32>)>, _)| match (a, b) {
             (Some((host, rank)), &Some((other_host, other_rank))) => {
@@ -101,7 +101,7 @@ pub(super) fn samples(
             (Sample::new(Kind { hosts, ranks: known.ranks, ..kind(class) }), Vec::new())
         });
         sample.kind.communicators.push(known.name.clone());
-        // Which operation of its rank it is.
+        // Positions of operations on their ranks.
         let mut places: BTreeMap<u32, u32> = BTreeMap::new();
         for row in rows {
             let operation = tables.operations.row(large(row));
@@ -132,7 +132,7 @@ impl Sample {
         kind.bytes_min = kind.bytes_min.min(operation.bytes);
         kind.bytes_max = kind.bytes_max.max(operation.bytes);
         self.is_measured &= operation.is_measured();
-        // A duration is between two times of one clock.
+        // A duration is the difference of two times of one clock.
         let error_ns = own_error_ns(&tables.members, operation).map(|error_ns| 2 * error_ns);
         self.duration_error_ns = self.duration_error_ns.zip(error_ns).map(|(a, b)| a.max(b));
     }

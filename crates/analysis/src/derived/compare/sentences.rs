@@ -1,10 +1,10 @@
-//! A comparison in words.
+//! Describes a comparison in words.
 
 use crate::derived::maths::sample::whole;
 use crate::report::{Compared, Comparison, Difference, Finding, Group, Kind, Outcome, Run};
 use crate::units::{bytes, plural, time};
 
-/// "ncclAllReduce of 1 MiB on 8 ranks of 2 hosts".
+/// For example "ncclAllReduce of 1 MiB on 8 ranks of 2 hosts".
 pub(super) fn what(kind: &Kind) -> String {
     let size = if kind.bytes_min == kind.bytes_max {
         bytes(kind.bytes_max)
@@ -29,7 +29,7 @@ fn deciding(group: &Group) -> Option<(&'static str, Difference)> {
     measures.into_iter().find(|(_, it)| it.outcome == group.outcome)
 }
 
-/// "the median is 1.2 ms instead of 1.0 ms, +20.1 % (+19.5 % to +20.7 %), in transfer".
+/// For example "the median is 1.2 ms instead of 1.0 ms, +20.1 % (+19.5 % to +20.7 %), in transfer".
 fn change(group: &Group) -> String {
     let Some((name, it)) = deciding(group) else {
         return String::new();
@@ -49,18 +49,18 @@ fn change(group: &Group) -> String {
     text + whither
 }
 
-/// "B did not end: HANG: …".
+/// For example "B did not end: HANG: …".
 pub(super) fn did_not_end(name: &str, run: &Compared) -> String {
     format!("{name} did not end: {}", run.verdict.sentence)
 }
 
-/// The run that did not end; of two that did not, the one to judge.
+/// The run that did not end; B if neither did.
 fn stuck(of: &Comparison) -> Option<(&'static str, &Compared)> {
     let [a, b] = &of.runs;
     [("B", b), ("A", a)].into_iter().find(|(_, run)| run.verdict.finding == Finding::Unfinished)
 }
 
-/// The answer: that a run did not end comes before what differs in the operations that ended.
+/// The answer: a run that did not end is reported before differences in operations that ended.
 pub(super) fn sentence(of: &Comparison) -> String {
     stuck(of).map_or_else(|| differences(of), |(name, run)| did_not_end(name, run))
 }

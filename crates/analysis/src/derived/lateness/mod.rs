@@ -1,4 +1,4 @@
-//! Who comes late, how often, by how much, and since when.
+//! Which ranks are late, how often, by how much, and since when.
 
 mod blame;
 mod outside;
@@ -23,7 +23,7 @@ const BINS: u64 = 120;
 struct Arrival {
     instance: u32,
     time_ns: u64,
-    /// After the median of the ranks.
+    /// Relative to the median of the ranks.
     late_ns: f64,
     is_awaited: bool,
 }
@@ -54,12 +54,12 @@ impl Lateness {
     }
 }
 
-/// Whether lateness counts: in the first collective NCCL makes ranks late that connect.
+/// Whether lateness counts: in a first collective, NCCL delays ranks by connecting them.
 fn counts(instance: &Instance) -> bool {
     instance.is_comparable() && !instance.is_warm_up
 }
 
-/// How often a rank came last by more than the clocks' error, and how often chance would have it.
+/// How often a rank was last by more than the clocks' error, and how often chance would make it last.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     last: u64,
@@ -81,7 +81,7 @@ impl Counted {
             };
             found.expected += 1.0 / real(ranks.max(1) as u64);
             let starts = || rows.iter().map(|row| tables.operations.start_ns[large(*row)]);
-            // Others wait for a root that does not come last of all.
+            // Others wait for a root even if it is not the very last to arrive; such a root does not count as last.
             let is_last = !matches!(instance.flow, Flow::FromRoot) || starts().max() <= Some(instance.arrivals.last_ns);
             found.last += u64::from(is_last && large(tables.members.row(last).job_rank) == rank);
         }
@@ -89,7 +89,7 @@ impl Counted {
     }
 }
 
-/// The arrivals of each rank in the order of time.
+/// The arrivals of each rank in time order.
 fn arrivals(tables: &Tables, instances: &Instances) -> Vec<Vec<Arrival>> {
     let mut arrivals: Vec<Vec<Arrival>> = Vec::new();
     arrivals.resize_with(tables.members.job_ranks.len(), Vec::new);
@@ -99,7 +99,7 @@ fn arrivals(tables: &Tables, instances: &Instances) -> Vec<Vec<Arrival>> {
             let rank = tables.job_rank(*row);
             let late_ns = real(time_ns) - real(instance.arrivals.median_ns);
             let is_awaited = is_awaited(instance.flow, is_root(tables, &tables.operations.row(large(*row))));
-            // Where one has the data only that one's lateness counts.
+            // If a root sends the data, only the root's lateness counts.
             if is_awaited || !matches!(instance.flow, Flow::FromRoot) {
                 arrivals[large(rank)].push(Arrival { instance: number, time_ns, late_ns, is_awaited });
             }

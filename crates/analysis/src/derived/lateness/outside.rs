@@ -1,12 +1,11 @@
-//! Who spends more time outside of operations than others, and whether chance explains that.
+//! Which ranks spend more time outside operations than others, and whether chance explains the difference.
 //!
-//! Ranks that work together wait for the one that is outside of operations for longest: it is late, and its victims,
-//! which wait for each other in turn, are not. The time of the job is cut into blocks at the ends of collectives. If no
-//! rank is at fault, any rank of a block may be the one that is outside for longer, each with the same probability. How
-//! probable it is that a rank then has as much as it has, or more, is bounded by Chernoff's bound: it needs no
-//! permutations, and is always the same. Long times are cut, so that one of them hides no rank that is late all the
-//! time, and makes none look so; three cuts are tried. The ranks that are found are taken out, and the others are
-//! tested again.
+//! Ranks that work together wait for the one that is outside operations longest. That rank is late; its victims, which
+//! wait for each other in turn, are not. The job's time is cut into blocks at the ends of collectives. If no rank is at
+//! fault, each rank of a block is equally likely to be the one outside longest. Chernoff's bound limits the probability
+//! that a rank then has as much as observed, or more; the bound needs no permutations and is deterministic. Long times
+//! are cut off, so that a single one neither hides a rank that is always late nor makes a rank look late; three cuts
+//! are tried. Ranks that are found are removed, and the others are tested again.
 
 use rayon::prelude::*;
 
@@ -16,27 +15,27 @@ use crate::derived::maths::sample::{quantile, real};
 use crate::derived::messages::{Blame, Messages};
 use crate::tables::Tables;
 
-/// A rank is named where chance alone names one in fewer than one of this many jobs.
+/// A rank is named only if the probability that chance names any rank of a job is lower than this.
 pub(in crate::derived) const IMPROBABLE: f64 = 1e-3;
 const CUTS: [f64; 3] = [0.5, 0.9, 1.0];
-/// More blocks show no more, and what makes a rank late for a while would count as often as it has blocks.
+/// More blocks add no power, and something that delays a rank for a while would count once per block.
 const MOST_BLOCKS: usize = 64;
-/// With fewer collectives of the largest communicator blocks are equal parts of the time.
+/// With fewer collectives of the largest communicator, blocks are equal parts of the time.
 const LEAST_COLLECTIVES: usize = 4;
-/// Repeats of a rank up to this many standard deviations above the mean of a random order are chance.
+/// Repeats of a rank up to this many standard deviations above the mean of a random order are taken for chance.
 const DEVIATIONS: f64 = 2.0;
-/// How often ranks that are found are taken out.
+/// Maximum number of rounds in which ranks that were found are removed.
 const ROUNDS: usize = 8;
-/// A rank that is longest outside in this share of the blocks, one after the other, is late for a time, not by chance.
+/// A rank that is longest outside in this share of consecutive blocks is late for a time, not by chance.
 const SPELL: f64 = 0.3;
 
 #[derive(Clone, Debug, Default)]
 pub(in crate::derived) struct Outside {
-    /// By rank of the job: between its first and last operation; none without operations.
+    /// By rank of the job: time outside, between its first and last operation; `None` without operations.
     pub(in crate::derived) ns: Vec<Option<u64>>,
     pub(in crate::derived) pauses: Vec<u64>,
     boundaries: Vec<u64>,
-    /// By rank of the job: at most this probably, chance alone makes any rank be outside for so much longer.
+    /// By rank of the job: upper bound on the probability that chance keeps any rank outside so much longer.
     p_values: Vec<f64>,
 }
 
@@ -53,7 +52,7 @@ impl Outside {
                 let of_rank = spans.iter().enumerate().map(|(rank, span)| {
                     let (first_ns, last_ns) = (*span)?;
                     let (from_ns, to_ns) = (block[0].max(first_ns), block[1].min(last_ns));
-                    // A rank that is there for less than half of the block is not compared.
+                    // A rank present for less than half of the block is not compared.
                     (to_ns > from_ns && 2 * (to_ns - from_ns) >= block[1] - block[0])
                         .then(|| real(outside_ns(rank, from_ns, to_ns)))
                 });
@@ -69,8 +68,8 @@ impl Outside {
         }
     }
 
-    /// The p-values, also of others waiting for so long for any rank by chance: where ranks wait for each other in
-    /// ways that are not recorded, they are outside of operations then.
+    /// The p-values, which also cover others waiting so long for any rank by chance: ranks that wait for each other in
+    /// ways that are not recorded are outside operations meanwhile.
     pub(in crate::derived) fn p_values_of(&self, blame: &Blame) -> Vec<f64> {
         let count = self.p_values.len();
         let blocks = self.boundaries.par_windows(2).map(|block| {
@@ -82,17 +81,17 @@ impl Outside {
         });
         let blamed = p_values(&blocks.collect::<Vec<Vec<Option<f64>>>>(), count);
         let both = self.p_values.iter().zip(blamed);
-        // Two tests, of which either can be improbable by chance.
+        // Two tests, either of which can be improbable by chance.
         both.map(|(outside, blamed)| (2.0 * outside.min(blamed)).min(1.0)).collect()
     }
 
-    /// The ranks that chance does not explain.
+    /// The ranks whose excess chance does not explain.
     pub(in crate::derived) fn late(&self) -> Vec<bool> {
         self.p_values.iter().map(|p_value| *p_value < IMPROBABLE).collect()
     }
 }
 
-/// From the first operation of a rank to its last, of those that are looked at.
+/// From a rank's first selected operation to its last.
 fn span(filter: &Filter, messages: &Messages, rank: usize) -> Option<(u64, u64)> {
     let (first_ns, last_ns) = messages.inside[rank].span()?;
     let (from_ns, to_ns) = (filter.from_ns.unwrap_or(0), filter.to_ns.unwrap_or(u64::MAX));
@@ -100,7 +99,7 @@ fn span(filter: &Filter, messages: &Messages, rank: usize) -> Option<(u64, u64)>
     (first_ns < last_ns).then_some((first_ns, last_ns))
 }
 
-/// Where the time is cut: at the ends of the collectives of the largest communicator, which all its ranks wait for.
+/// Where the time is cut: at the ends of the largest communicator's collectives, which all its ranks wait for.
 fn boundaries(tables: &Tables, instances: &Instances, messages: &Messages, spans: &[Option<(u64, u64)>]) -> Vec<u64> {
     let mut ends: Vec<(u32, u64)> = Vec::new();
     ends.extend(instances.all.iter().filter(|it| it.is_comparable()).map(|it| (it.communicator, it.arrivals.end_ns)));
@@ -124,7 +123,7 @@ fn boundaries(tables: &Tables, instances: &Instances, messages: &Messages, spans
     all.into_iter().step_by(each).collect()
 }
 
-/// How much more than a quarter of the ranks each has.
+/// By how much each rank exceeds the lower quartile of the ranks.
 fn beyond_others(mut of_rank: Vec<Option<f64>>) -> Vec<Option<f64>> {
     let mut sorted: Vec<f64> = of_rank.iter().copied().flatten().collect();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -133,7 +132,7 @@ fn beyond_others(mut of_rank: Vec<Option<f64>>) -> Vec<Option<f64>> {
     of_rank
 }
 
-/// For each rank an upper bound of the probability that chance alone gives any rank as much.
+/// For each rank, an upper bound on the probability that chance alone gives any rank as much.
 fn p_values(blocks: &[Vec<Option<f64>>], ranks: usize) -> Vec<f64> {
     let longest: Vec<Option<usize>> = blocks.iter().map(|block| longest(block)).collect();
     let inflation = inflation(&longest);
@@ -169,9 +168,8 @@ fn has_spell(longest: &[Option<usize>], rank: usize) -> bool {
     spells.map(<[_]>::len).max().is_some_and(|most| real(most as u64) >= SPELL * real(longest.len() as u64))
 }
 
-/// By how many times fewer independent blocks there are than blocks: what makes a rank late may last for several. The
-/// estimate rests on how often the same rank is longest outside twice in a row, beyond what a random order gives; with
-/// few blocks that is no evidence.
+/// How many blocks correspond to one independent block, because a delay may last for several. The estimate counts how
+/// often the same rank is longest outside twice in a row, beyond what a random order gives; few blocks show nothing.
 fn inflation(longest: &[Option<usize>]) -> f64 {
     let all: Vec<usize> = longest.iter().copied().flatten().collect();
     let mut sorted = all.clone();
@@ -189,7 +187,7 @@ fn inflation(longest: &[Option<usize>]) -> f64 {
     (1.0 + correlation) / (1.0 - correlation)
 }
 
-/// Mean and variance of the number of equal neighbours in a random order; `counts` has how often each value occurs.
+/// Mean and variance of the number of equal neighbours in a random order; `counts` says how often each value occurs.
 fn repeats_of_any_order(counts: &[f64]) -> (f64, f64) {
     let all: f64 = counts.iter().sum();
     let sum = |of: fn(f64) -> f64| counts.iter().map(|count| of(*count)).sum::<f64>();
@@ -203,8 +201,8 @@ fn repeats_of_any_order(counts: &[f64]) -> (f64, f64) {
     (mean, (mean + both - mean * mean).max(0.0))
 }
 
-/// For each rank the logarithm of Chernoff's bound on the probability that a rank which has any of the values of each
-/// block, each with the same probability, has as much in all, or more. Ranks that are out do not count.
+/// For each rank, the logarithm of Chernoff's bound on the probability of reaching its total or more, if a rank draws
+/// one of each block's values with equal probability. Excluded ranks do not count.
 fn bounds(blocks: &[Vec<Option<f64>>], is_out: &[bool], cut: f64) -> Vec<f64> {
     let kept = |block: &[Option<f64>]| {
         block.iter().zip(is_out).filter(|(_, is_out)| !**is_out).filter_map(|(value, _)| *value).collect::<Vec<f64>>()
@@ -220,7 +218,7 @@ fn bounds(blocks: &[Vec<Option<f64>>], is_out: &[bool], cut: f64) -> Vec<f64> {
     for block in blocks {
         own.iter_mut().zip(block).for_each(|(own, value)| *own += value.map_or(0.0, scaled));
     }
-    // The bound holds for any tilt; of these the best one is at most a little worse than the best of all.
+    // The bound holds for any tilt; the best tilt tried is at most a little worse than the optimum.
     let tilts: Vec<f64> = (-8..=24).map(|step| 2_f64.powf(f64::from(step) / 2.0)).collect();
     let cumulants = tilts.par_iter().map(|tilt| {
         let of_block = |block: &Vec<Option<f64>>| {
@@ -241,7 +239,7 @@ fn bounds(blocks: &[Vec<Option<f64>>], is_out: &[bool], cut: f64) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// Blocks of eight ranks, in each of which one is outside for longer.
+    /// Blocks of eight ranks, in each of which one rank is outside for longer.
     fn named(blocks: impl IntoIterator<Item = (usize, f64)>) -> Vec<usize> {
         let made = blocks.into_iter().map(|(late, more)| {
             beyond_others((0..8).map(|rank| Some(1_000.0 + if rank == late { more } else { 0.0 })).collect())

@@ -1,15 +1,15 @@
-//! Does a value develop over time: a single change, and a slope.
+//! Detects how a value develops over time: a single change, and a slope.
 
 use super::sample::{center, median, real};
 use crate::report::Change;
 
-/// The most pieces that a series is cut into. Each has equally many points, and its median counts.
+/// Maximum number of pieces of a series. Pieces have equally many points; each is represented by its median.
 const PIECES: usize = 40;
 /// A piece with fewer points has no usable median.
 const LEAST_POINTS: usize = 5;
-/// Pieces on each side of a change.
+/// Minimum number of pieces on each side of a change.
 const LEAST_PIECES: usize = 3;
-/// A change exceeds noise by this factor. The largest of 40 places exceeds 4.5 once in a thousand.
+/// A change exceeds noise by this factor. The largest of 40 candidates exceeds 4.5 once in a thousand series.
 const SIGNIFICANT: f64 = 7.0;
 
 struct Piece {
@@ -32,7 +32,7 @@ fn pieces(points: &[(u64, f64)]) -> Vec<Piece> {
     pieces.filter_map(piece).collect()
 }
 
-/// Where a value changed once, by more than noise would have it; the points are in the order of time.
+/// The point where a value changed once by more than noise explains; the points are in time order.
 pub(in crate::derived) fn change(points: &[(u64, f64)]) -> Option<Change> {
     let pieces = pieces(points);
     let count = pieces.len();
@@ -54,12 +54,12 @@ pub(in crate::derived) fn change(points: &[(u64, f64)]) -> Option<Change> {
     })
 }
 
-/// The point at which the values come nearer to what is after the change than to what was before it.
+/// The point at which values become closer to `after` than to `before`.
 fn refine(points: &[(u64, f64)], at_ns: u64, pieces: usize, (before, after): (f64, f64)) -> u64 {
     let at = points.partition_point(|(time, _)| *time < at_ns);
     let reach = points.len().div_ceil(pieces);
     let near = &points[at.saturating_sub(reach)..(at + reach).min(points.len())];
-    // How much better each point fits to what is before; its sum is the largest where the change is.
+    // How much better each point fits `before` than `after`; the sum is largest at the change.
     let gain = near.iter().map(|(_, value)| (value - after).abs() - (value - before).abs());
     let sums = gain.scan(0.0, |sum, gain| {
         *sum += gain;
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn noise(at: u64) -> f64 {
-        // Weyl's sequence is even on 0 … 1.
+        // Weyl's sequence is evenly distributed on 0 … 1.
         (real(at) * 0.618_033_988_75).fract()
     }
 

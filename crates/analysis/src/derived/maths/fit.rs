@@ -1,19 +1,19 @@
-//! Latency and rate by regression of time on bytes.
+//! Latency and rate by a regression of time on bytes.
 
 use super::sample::real;
 use crate::report::Fit;
 
-/// A line that explains less of how times differ shows neither a latency nor a rate.
+/// A line with a lower r² yields neither a latency nor a rate.
 const LEAST_R_SQUARED: f64 = 0.5;
 
-/// A regression with weights 1/t²: relative errors count, else large messages would decide the latency.
+/// A regression with weights 1/t²: relative errors count, so that large messages do not dominate the latency.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Regression {
     points: u64,
     weight: f64,
     x: f64,
     t: f64,
-    /// Weighted sums of products of differences from the means (Welford): sizes may differ little.
+    /// Weighted sums of products of differences from the means (Welford), because sizes may differ little.
     xx: f64,
     xt: f64,
     tt: f64,
@@ -42,7 +42,7 @@ impl Regression {
         }
         let slope = self.xt / self.xx;
         let r_squared = (self.tt > 0.0).then(|| (self.xt * self.xt / (self.xx * self.tt)).min(1.0));
-        // Equal times of several sizes are a line, too.
+        // Equal times for several sizes also form a line.
         let is_line = r_squared.is_none_or(|it| it >= LEAST_R_SQUARED);
         Some(Fit {
             points: self.points,

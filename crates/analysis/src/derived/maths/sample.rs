@@ -3,7 +3,7 @@
 use crate::report::Quantiles;
 pub(in crate::derived) use crate::units::real;
 
-/// The nearest whole number; 0 of negative ones.
+/// The nearest integer; 0 for negative numbers.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers are clamped to what fits")]
 pub(in crate::derived) fn whole(number: f64) -> u64 {
     number.clamp(0.0, 9e18).round() as u64
@@ -35,13 +35,13 @@ pub(in crate::derived) fn quantiles(mut values: Vec<f64>) -> Option<Quantiles> {
     })
 }
 
-/// The median; 0 of no values.
+/// The median; 0 for an empty slice.
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     quantile(values, 0.5)
 }
 
-/// Median, and the standard deviation of normal noise that has this median deviation from it.
+/// The median, and the standard deviation of normal noise with the same median absolute deviation.
 pub(in crate::derived) fn center(values: &[f64]) -> (f64, f64) {
     let center = median(&mut values.to_vec());
     let mut deviations: Vec<f64> = values.iter().map(|value| (value - center).abs()).collect();

@@ -1,4 +1,4 @@
-//! Unions of intervals of time.
+//! Unions of time intervals.
 
 pub fn union(mut intervals: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     intervals.sort_unstable();
@@ -16,11 +16,11 @@ pub fn length(intervals: &[(u64, u64)]) -> u64 {
     intervals.iter().map(|(start, stop)| stop.saturating_sub(*start)).sum()
 }
 
-/// Disjoint intervals in order, of which it is asked how much of a time they cover.
+/// Disjoint sorted intervals, with queries for how much of a range they cover.
 #[derive(Clone, Debug, Default)]
 pub(in crate::derived) struct Covered {
     intervals: Vec<(u64, u64)>,
-    /// How long those before each are together.
+    /// Total length of the intervals before each one.
     before_ns: Vec<u64>,
 }
 
@@ -54,7 +54,7 @@ impl Covered {
     }
 }
 
-/// How long disjoint intervals in order overlap with others.
+/// Total overlap of two lists of disjoint sorted intervals.
 pub(in crate::derived) fn overlap(a: &[(u64, u64)], b: &[(u64, u64)]) -> u64 {
     let (mut at, mut other, mut sum) = (0, 0, 0);
     while let (Some(first), Some(second)) = (a.get(at), b.get(other)) {
@@ -68,7 +68,7 @@ pub(in crate::derived) fn overlap(a: &[(u64, u64)], b: &[(u64, u64)]) -> u64 {
     sum
 }
 
-/// What disjoint intervals in order have that others do not.
+/// The parts of disjoint sorted intervals that `b` does not cover.
 pub(in crate::derived) fn subtract(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut left = Vec::new();
     let mut first = 0;

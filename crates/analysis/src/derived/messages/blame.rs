@@ -1,8 +1,8 @@
-//! Who is waited for in the end. What a rank did since it last met the one that waits for it, and what that one did in
-//! the same time, differ by the wait: the rank was longer outside of operations, it waited longer, or it transferred
-//! longer. The last is nobody's fault. What it waited longer is passed on to those that it waited for, and what it was
-//! longer outside is its own. But where it was as much longer outside before it waited, too (a stage of a pipeline), it
-//! would have waited instead had it been faster: then the larger part has all.
+//! Which rank caused each wait in the end. Since the waiting rank and the awaited one last met, the awaited rank was
+//! longer outside operations, waited longer, or transferred longer; the differences add up to the wait. Longer transfer
+//! is nobody's fault. Longer waiting is passed on to the ranks it waited for, and longer time outside is its own fault.
+//! But if it was as much longer outside before it waited, too (a pipeline stage), a faster rank would merely have
+//! waited instead: then the larger part is charged with everything.
 
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -14,9 +14,9 @@ use crate::derived::instances::Instances;
 use crate::derived::maths::union::Covered;
 use crate::tables::{NONE, Tables, large, small};
 
-/// The most recent waits of the awaited rank that are examined for one wait. Earlier ones are ignored.
+/// For one wait, at most this many of the awaited rank's most recent waits are examined. Earlier ones are ignored.
 const MOST: usize = 64;
-/// A wait is shared among at most this many late ranks, the last to come.
+/// A wait is shared among at most this many late ranks, the last to arrive.
 const MOST_MISSING: usize = 4;
 
 /// How long ranks waited in receives, in sends and in collectives.
@@ -44,9 +44,9 @@ impl Waited {
 #[derive(Clone, Debug, Default)]
 pub(in crate::derived) struct Awaited {
     pub(in crate::derived) sum: Waited,
-    /// How long each rank of the job waited, where it did.
+    /// How long each rank of the job waited for this one; only ranks that waited.
     pub(in crate::derived) by: BTreeMap<u32, u64>,
-    /// Its operations that others waited for, by when they began, and for how long.
+    /// This rank's operations that others waited for: start time to waiting time.
     pub(in crate::derived) operations: BTreeMap<u64, u64>,
 }
 
@@ -54,12 +54,12 @@ pub(in crate::derived) struct Awaited {
 pub(in crate::derived) struct Blame {
     /// By rank of the job.
     pub(in crate::derived) ranks: Vec<Awaited>,
-    /// By communicator, sender and receiver there: how long the receiver waited for the sender, and the other way.
+    /// By communicator, sender and receiver: how long the receiver waited for the sender, and vice versa.
     pub(in crate::derived) pairs: BTreeMap<(u32, u32, u32), (u64, u64)>,
 }
 
 impl Blame {
-    /// Of what each rank of the job waited: in order and apart. Several `late` ranks share a wait.
+    /// `waits` holds each job rank's waits, sorted and disjoint. Several `late` ranks share a wait.
     pub(in crate::derived) fn of(
         tables: &Tables,
         instances: &Instances,
@@ -71,14 +71,14 @@ impl Blame {
         let waited = waits.iter().map(|waits| Covered::of(waits.iter().map(|it| (it.start_ns, it.stop_ns)).collect()));
         let times = Times { tables, messages, waits, waited: waited.collect() };
         let mut missing = Missing { tables, instances, late, of_instance: BTreeMap::new() };
-        // By a rank and the number of its wait: the ranks to which this wait was passed on, in what they waited, and
-        // for how long.
+        // By a rank and the index of its wait: the ranks whose waits were passed on to it, with the kind of wait and
+        // the time.
         let mut passed_on: BTreeMap<(usize, usize), BTreeMap<(u32, WaitsIn), u64>> = BTreeMap::new();
         let last = |rank: usize, number: usize| {
             let (at, _) = waits[rank][..number].iter().enumerate().next_back()?;
             Some((waits[rank][at].stop_ns, rank, at))
         };
-        // The last wait first: what it passes on goes to earlier ones.
+        // Latest wait first, because a wait passes its blame on to earlier ones.
         let mut next: BinaryHeap<_> = (0..waits.len()).filter_map(|rank| last(rank, waits[rank].len())).collect();
         while let Some((_, rank, at)) = next.pop() {
             next.extend(last(rank, at));
@@ -132,18 +132,18 @@ impl Blame {
     }
 }
 
-/// Who was missing in collectives, of the ranks that are late.
+/// The late ranks that a collective was missing.
 struct Missing<'a> {
     tables: &'a Tables,
     instances: &'a Instances,
     late: &'a [bool],
-    /// By instance: when late ranks came, and their operations.
+    /// By instance: arrival times of late ranks, and their operations.
     of_instance: BTreeMap<u32, Vec<(u64, u32)>>,
 }
 
 impl Missing<'_> {
-    /// A wait by those that were missing, each until it came, and how much of the wait is its share: while several are
-    /// missing, each has an equal one. Those that came first of many have none.
+    /// Splits a wait by missing rank: each part ends when that rank arrived, and has its share of the wait. Ranks
+    /// missing at the same time share equally. If many were missing, the first to arrive get nothing.
     fn shares(&mut self, wait: &Wait) -> Vec<(Wait, u64)> {
         let whole_ns = wait.stop_ns - wait.start_ns;
         let WaitsIn::Collective(number) = wait.waits_in else {
@@ -153,7 +153,7 @@ impl Missing<'_> {
         let came = self.of_instance.entry(number).or_insert_with(|| {
             let instance = &instances.all[large(number)];
             let rows = instances.operations(instance).iter().copied();
-            // Else only one rank is waited for.
+            // In other flows only one rank is awaited.
             let rows = rows.filter(|row| instance.flow == Flow::AllToAll && late[large(tables.job_rank(*row))]);
             let mut came: Vec<(u64, u32)> = rows.map(|row| (tables.operations.start_ns[large(row)], row)).collect();
             came.sort_unstable();
@@ -183,14 +183,14 @@ struct Times<'a> {
     waited: Vec<Covered>,
 }
 
-/// What a wait is made of; nothing where nobody is to blame.
+/// The parts of a wait; all zero if nobody is to blame.
 #[derive(Default)]
 struct Parts {
-    /// What the awaited rank is to blame for.
+    /// What the awaited rank itself is to blame for.
     own_ns: u64,
-    /// What is passed on: by the number of its wait.
+    /// What is passed on, by index of the awaited rank's wait.
     waits: Vec<(usize, u64)>,
-    /// The whole wait, including the transfer, which is nobody's fault.
+    /// The whole wait, including transfer, which is nobody's fault.
     all_ns: u64,
 }
 
@@ -209,7 +209,7 @@ impl Times<'_> {
         let its = &self.waits[awaited];
         let behind = its.partition_point(|it| it.stop_ns < wait.stop_ns);
         let first = behind.saturating_sub(MOST);
-        // Both are compared from one time on, whichever that is.
+        // Both ranks are compared over the same period, whatever its start.
         let met_ns = self.messages.last_met_ns(self.tables, (ranks.0, wait.start_ns), (ranks.1, wait.stop_ns));
         let since_ns = if first > 0 { met_ns.max(its[first - 1].stop_ns.min(wait.start_ns)) } else { met_ns };
         let recent = (first..behind).rev().take_while(|at| its[*at].stop_ns > since_ns);
@@ -239,8 +239,8 @@ impl Times<'_> {
         }
     }
 
-    /// How much longer than a rank the awaited one was outside of operations before one of its waits, since it last met
-    /// those that it waited for then: had it been faster, it would have waited for longer.
+    /// How much longer than `rank` the awaited rank was outside operations before one of its own waits, since it last
+    /// met the rank it waited for then. Had it been faster, that wait would have been longer.
     fn longer_before_ns(&self, rank: usize, awaited: usize, its: &Wait) -> u64 {
         let (awaited_rank, other) = (small(awaited), self.tables.job_rank(its.other));
         let since_ns = self.messages.last_met_ns(self.tables, (awaited_rank, its.start_ns), (other, its.start_ns));

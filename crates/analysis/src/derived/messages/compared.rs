@@ -1,4 +1,4 @@
-//! The sends and receives of an archive, compared with their other ends.
+//! Compares an archive's sends and receives with their other ends.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ pub(in crate::derived) struct Messages {
     pub(in crate::derived) pairing: Pairing,
     /// By rank of the job.
     pub(in crate::derived) ranks: Vec<OfRank>,
-    /// When both ends of the messages of two ranks of the job had come; ascending.
+    /// Times at which both ends of messages between two job ranks had arrived; ascending.
     met: BTreeMap<(u32, u32), Vec<u64>>,
-    /// By member of a communicator when its other operations ended; ascending.
+    /// By member of a communicator: end times of its operations other than messages; ascending.
     others: BTreeMap<u32, Vec<u64>>,
-    /// When each rank of the job was in operations.
+    /// The periods each job rank spent in operations.
     pub(in crate::derived) inside: Vec<Covered>,
 }
 
@@ -55,18 +55,18 @@ impl Messages {
         found
     }
 
-    /// Whether two ranks had no message before a time: in the first one, NCCL makes ranks late that connect.
+    /// Whether two ranks exchanged no message before a time: for the first, NCCL delays ranks by connecting them.
     pub(super) fn is_first(&self, ranks: (u32, u32), before_ns: u64) -> bool {
         self.met.get(&in_order(ranks)).and_then(|times| times.first()).is_none_or(|ns| *ns > before_ns)
     }
 
-    /// When two ranks of the job last met, in a message or a collective, before the times that are given with them.
+    /// When two job ranks last met, in a message or a collective, before the times given with them.
     pub(super) fn last_met_ns(&self, tables: &Tables, a: (u32, u64), b: (u32, u64)) -> u64 {
         let collective = self.last_ends_ns(tables, a, b).map(|ends| ends.0.min(ends.1));
         collective.max(last(self.met.get(&in_order((a.0, b.0))), a.1.min(b.1))).unwrap_or(0)
     }
 
-    /// When the last collective of two ranks of the job ended on each, before the time that is given with it.
+    /// When the last common collective of two job ranks ended on each, before the time given with it.
     fn last_ends_ns(&self, tables: &Tables, a: (u32, u64), b: (u32, u64)) -> Option<(u64, u64)> {
         let members = |rank: u32| tables.members.job_ranks[large(rank)].members.iter().copied();
         let communicator = |member: u32| tables.members.row(member).communicator;
@@ -78,7 +78,7 @@ impl Messages {
     }
 }
 
-/// The last of ascending times that is not after one.
+/// The last of ascending times that is not after `before_ns`.
 fn last(times: Option<&Vec<u64>>, before_ns: u64) -> Option<u64> {
     let times = times.map_or(&[][..], Vec::as_slice);
     times[..times.partition_point(|ns| *ns <= before_ns)].last().copied()

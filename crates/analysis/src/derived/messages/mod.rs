@@ -1,10 +1,10 @@
-//! Sends and receives: which belong together, and who waits for whom, in collectives as well.
+//! Sends and receives: which belong together, and which rank waits for which, in collectives as well.
 //!
 //! ```text
 //!  pairing    the n-th send of a rank to another is the n-th receive there
-//!   └► waits  until when each end waits for the other, and where that is not known
-//!       └► ranks  the same by rank in time: kernels wait for the last of their partners
-//!           └► blame  who is waited for in the end: of a chain, the one that does not wait itself
+//!   └► waits  until when each end waits for the other, and where that is unknown
+//!       └► ranks  the same per rank over time: a kernel waits for the last of its partners
+//!           └► blame  the rank at the end of a chain of waits, which does not wait itself
 //! ```
 
 mod blame;

@@ -1,4 +1,4 @@
-//! Which send is which receive.
+//! Matches sends with receives.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +15,18 @@ pub(in crate::derived) struct Pairing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// No send or receive, or one of a collective that is compared as such.
+    /// No send or receive, or part of a collective, which is compared as a whole.
     None,
-    /// With the row of the other end; [`NONE`] where that is not known.
+    /// The row of the other end; [`NONE`] if it is unknown.
     Send(u32),
     Receive(u32),
 }
 
-/// The sends from one rank to another of a communicator, and its receives.
+/// By communicator, sender and receiver: the sends, and the matching receives.
 type Ends = BTreeMap<(u32, u32, u32), [Vec<u32>; 2]>;
 
 impl Pairing {
-    /// NCCL matches messages in order. Where records are missing, two ranks must have equally many.
+    /// NCCL matches messages in order. If records are missing, both ranks must have equally many.
     pub(super) fn of(trace: &Trace, tables: &Tables) -> Self {
         let operations = &tables.operations;
         let mut found = Self { ends: vec![End::None; operations.len()] };
@@ -54,7 +54,7 @@ impl Pairing {
             let bytes = |row: u32| operations.bytes[large(row)];
             let is_clear = is_whole || sends.len() == receives.len();
             let pairs = sends.into_iter().zip(receives).filter(|_| is_clear);
-            // After a difference of sizes nothing is known to fit.
+            // After sizes differ once, later pairs are unreliable.
             for (send, receive) in pairs.take_while(|(send, receive)| bytes(*send) == bytes(*receive)) {
                 found.ends[large(send)] = End::Send(receive);
                 found.ends[large(receive)] = End::Receive(send);
@@ -83,7 +83,7 @@ impl Pairing {
     }
 }
 
-/// Whether all messages of every rank are in the archive, up to its end.
+/// Whether the archive contains all messages of every rank, up to its end.
 fn is_whole(trace: &Trace) -> bool {
     !trace.said.lacks().any(|lack| {
         use Lack::{Beginning, Callbacks, Places, Processes, WhileOff};
@@ -91,7 +91,7 @@ fn is_whole(trace: &Trace) -> bool {
     })
 }
 
-/// All-to-alls that are made of sends and receives: their ranks are compared as in a collective.
+/// All-to-alls made of sends and receives: their ranks are compared as in a collective.
 struct Collectives(BTreeMap<u32, Vec<(u64, u64)>>);
 
 impl Collectives {

@@ -1,4 +1,4 @@
-//! What a rank waited for in its messages, in time. A kernel waits for the last of its partners, and counts once.
+//! A rank's waits in messages over time. A kernel waits for the last of its partners, and counts once.
 
 use super::pairing::Pairing;
 use super::waits::Until;
@@ -17,16 +17,16 @@ pub(in crate::derived) struct Wait {
     pub(in crate::derived) start_ns: u64,
     pub(in crate::derived) stop_ns: u64,
     pub(in crate::derived) row: u32,
-    /// Its other end, or that of the rank that came last.
+    /// The row of the other end, or of the rank that came last.
     pub(in crate::derived) other: u32,
     pub(in crate::derived) waits_in: WaitsIn,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(in crate::derived) struct OfRank {
-    /// In order and apart.
+    /// Sorted and disjoint.
     pub(in crate::derived) waits: Vec<Wait>,
-    /// Where it is not known whether it waited; apart from those.
+    /// Periods in which it is unknown whether the rank waited; disjoint from `waits`.
     pub(in crate::derived) unclear: Vec<(u64, u64)>,
 }
 
@@ -69,7 +69,7 @@ impl OfRank {
     }
 }
 
-/// Of waits in the order of their beginnings that overlap, the one that lasts longest counts.
+/// Makes waits disjoint: of those that overlap, the longest-lasting counts. `waits` are sorted by start.
 fn apart(waits: Vec<Wait>) -> Vec<Wait> {
     let mut found: Vec<Wait> = Vec::new();
     for mut wait in waits {

@@ -7,14 +7,14 @@ use crate::tables::{Tables, large};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
     Never,
-    /// Until its other end has come.
+    /// Until the other end arrived.
     Other(u64),
-    /// Unknown until this time; `u64::MAX` where the other end was not found.
+    /// Unknown until this time; `u64::MAX` if the other end was not found.
     Unclear(u64),
 }
 
 impl Until {
-    /// Of a send or receive. `is_alone` says whether it has its kernel for itself.
+    /// For a send or receive. `is_alone`: no other operation shares its kernel.
     pub(super) fn of(tables: &Tables, pairing: &Pairing, row: u32, is_alone: bool) -> Self {
         let operations = &tables.operations;
         let it = operations.row(large(row));
@@ -30,12 +30,12 @@ impl Until {
         if other_ns <= it.start_ns {
             Self::Never
         } else if it.stop_ns.saturating_add(error_ns) < other_ns {
-            // A send into a buffer; a receive cannot end before its sender has come.
+            // A send may end early, into a buffer; a receive cannot end before its sender has come.
             if is_send { Self::Never } else { Self::Unclear(u64::MAX) }
         } else if other_ns - it.start_ns <= error_ns {
             Self::Unclear(other_ns)
         } else if is_send && (!is_alone || it.stop_ns <= other_ns.saturating_add(error_ns)) {
-            // It may have gone into a buffer: what it shares its kernel with ended later, or the clocks do not tell.
+            // May have gone into a buffer: another operation of its kernel ended later, or the clocks cannot tell.
             Self::Unclear(other_ns)
         } else {
             Self::Other(other_ns)

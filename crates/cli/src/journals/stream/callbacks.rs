@@ -1,4 +1,4 @@
-//! What NCCL reported to a process, a line each.
+//! Writes what NCCL reported to a process, one line per report.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::journals::process::{Comm, Finalize, Process};
 use crate::journals::states;
 use crate::journals::value::{Json, Moment, Value};
 
-/// One line and when it is written: an event's when it stops.
+/// A line; the line of an event is written when it stops.
 pub(super) enum Line<'a> {
     Init(&'a Comm),
     State(State),
@@ -77,7 +77,7 @@ pub(super) fn span(process: &Process, start: Moment, stop: Option<Moment>, json:
     }
 }
 
-/// The communicator and rank. Contexts of other processes (PXN) are unknown here: 0, and the descriptor's rank.
+/// Writes communicator and rank. Contexts of other processes (PXN) are unknown here: id 0, and the descriptor's rank.
 pub(super) fn who(process: &Process, context: u64, rank: i32, json: &mut Json) {
     let (id, rank) = match process.comm(context) {
         Some(comm) => (comm.comm_id, comm.rank),

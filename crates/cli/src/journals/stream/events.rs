@@ -1,4 +1,4 @@
-//! The events and states of a process, one by one.
+//! Iterates over the events and states of a process.
 
 use std::collections::BTreeMap;
 use std::vec;
@@ -19,7 +19,7 @@ pub(crate) struct Event {
     pub(crate) start: Moment,
     pub(crate) stop: Option<Moment>,
     pub(crate) record: Start<Symbol>,
-    /// How many events of the process started before.
+    /// The number of events of the process that started before.
     pub(crate) number: u64,
 }
 
@@ -37,22 +37,22 @@ pub(crate) enum Callback {
     State(State),
 }
 
-/// Reads what is wanted of the events and states of a process, in the order of time: an event when it stops, at the
-/// end those that never stopped, in the order of their starts. A state is wanted as its event is.
+/// Reads the wanted events and states of a process in time order: events when they stop, then those that never stopped,
+/// in the order of their starts. A state is wanted if its event is.
 pub(crate) struct Events<'a> {
     process: &'a Process,
     filter: &'a Filter,
     records: InOrder,
     clock: ClockReader<'a>,
     threads: BTreeMap<u16, u32>,
-    /// Those that have not stopped, by id; `None` for one that is not wanted.
+    /// Events that have not stopped, by id; `None` for one that is not wanted.
     open: FxHashMap<u64, Option<Event>>,
-    /// The events that are wanted, where the filter is about events.
+    /// The wanted events, if the filter selects events.
     wanted: Option<FxHashSet<u64>>,
     started: u64,
-    /// At the end: the numbers and ids of events that did not stop.
+    /// After the last record: numbers and ids of the events that did not stop.
     unstopped: vec::IntoIter<(u64, u64)>,
-    /// Stops of events that the journal does not have, or that had stopped.
+    /// Stops of events that the journal lacks or that had stopped before.
     pub(crate) orphan_stops: u64,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Events<'a> {
                 None
             }
             RecordBody::Stop => {
-                // A second stop of an event is NCCL's to answer for; the first one ended it.
+                // Only the first stop counts; a second one is NCCL's mistake.
                 let Some(event) = self.open.remove(&record.id) else {
                     self.orphan_stops += 1;
                     return None;

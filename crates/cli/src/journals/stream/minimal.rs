@@ -1,5 +1,5 @@
-//! What the lines of TU Dresden's minimal profiler need of all of a process. It knows version 5 of NCCL's interface and
-//! names the GPU in every line; kernels are `cuptiActivity`, which launches name by their `extCorrId`.
+//! The per-process context for the lines of TU Dresden's minimal profiler. It knows version 5 of NCCL's interface and
+//! names the GPU in every line; kernels are `cuptiActivity`, which launches refer to by `extCorrId`.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use nccl_events::gpu::GpuRecord;
 
 use crate::journals::process::Process;
 
-/// Details that version 5 or that profiler does not have.
+/// Fields that version 5 or that profiler does not have.
 const NEWER: [&str; 5] = ["commHash", "kernelVariant", "isSymmetric", "userTag", "net"];
 
 pub(super) struct Minimal<'a> {
     pub(super) process: &'a Process,
     gpus: BTreeMap<u32, String>,
     of_comms: BTreeMap<u64, u32>,
-    /// The launches with their numbers, from 1, sorted by their events.
+    /// Events and numbers (from 1) of launches, sorted by event.
     launches: Vec<(u64, u64)>,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Minimal<'a> {
         self.gpu(self.of_comms.get(&context).copied())
     }
 
-    /// The UUID of a device; empty where it is not known.
+    /// The UUID of a device; empty if unknown.
     pub(super) fn gpu(&self, ordinal: Option<u32>) -> &str {
         ordinal.and_then(|ordinal| self.gpus.get(&ordinal)).map_or("", String::as_str)
     }

@@ -1,4 +1,4 @@
-//! The lines as TU Dresden's minimal profiler writes them.
+//! Writes lines in the format of TU Dresden's minimal profiler.
 
 use nccl_events::gpu::GpuRecord;
 use nccl_events::state;
@@ -12,11 +12,11 @@ use crate::journals::process::{Comm, Finalize};
 use crate::journals::states;
 use crate::journals::value::{Json, Moment, Value};
 
-/// The kinds of version 5.
+/// The event kinds of version 5.
 const MASK: u32 = (1 << 12) - 1;
 
 impl Minimal<'_> {
-    /// Writes a line; not of what that profiler does not record: what never stopped, newer kinds, other facts of GPUs.
+    /// Writes a line unless that profiler does not record it: events without a stop, newer kinds, other GPU facts.
     pub(super) fn write(&self, line: &Line<'_>, json: &mut Json) -> bool {
         match line {
             Line::Init(comm) => json.line(|json| self.init(comm, json)),
@@ -33,7 +33,7 @@ impl Minimal<'_> {
         true
     }
 
-    /// A state with the argument that NCCL passes with it, and no others.
+    /// A state, with only the argument that NCCL passes with it.
     fn state(&self, it: &State, json: &mut Json) -> bool {
         let argument = match it.number {
             state::PROXY_STEP_SEND_WAIT | state::PROXY_STEP_RECV_FLUSH_WAIT => "transSize",
@@ -42,7 +42,7 @@ impl Minimal<'_> {
             number if number <= state::GROUP_END_API_START => "",
             _ => return false,
         };
-        // Its names for them; the numbers are NCCL's.
+        // The profiler's own names for these states; the numbers are NCCL's.
         let name = match it.number {
             state::GROUP_START_API_STOP => "EndGroupApiStart".into(),
             state::GROUP_END_API_START => "BeginGroupApiEnd".into(),

@@ -1,6 +1,6 @@
 //! Journals as streams of callbacks (`docs/REFERENCE.md` §10): JSON Lines that `plugin-host replay` reads.
 //!
-//! What is written is not kept: events are read one by one ([`events`]), and put between the rest by their times.
+//! Lines are not kept in memory: events are read one by one ([`events`]) and merged with the rest by time.
 
 mod callbacks;
 mod events;
@@ -34,11 +34,11 @@ pub(crate) enum Schema {
 pub(crate) struct Count {
     pub(crate) written: u64,
     pub(crate) left_out: u64,
-    /// Of each process: stops of events that it does not have.
+    /// For each process: stops of events that it lacks.
     pub(crate) orphan_stops: Vec<u64>,
 }
 
-/// Gives the lines of processes, in the order of time over all of them, until `each` returns `false`.
+/// Passes the lines of processes to `each`, in time order across processes, until it returns `false`.
 pub(crate) fn lines(
     processes: &[Process],
     filter: &Filter,
@@ -96,7 +96,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Goes on to the next lines. Returns when they are written, in ns after the beginning.
+    /// Advances to the next lines. Returns when they are written, in ns from the start.
     fn advance(&mut self) -> Option<u64> {
         self.lines.clear();
         let next = [self.event.as_ref(), self.rest.as_slice().first()];
@@ -106,7 +106,7 @@ impl<'a> Stream<'a> {
             self.lines.extend(self.rest.next());
         }
         if ns == u64::MAX {
-            // There can be very many: one by one.
+            // Unstopped events can be very many: take one at a time.
             let event = self.take_event();
             self.lines.extend(event);
             return Some(ns);
@@ -123,7 +123,7 @@ impl<'a> Stream<'a> {
         std::mem::replace(&mut self.event, self.events.next().map(Line::of))
     }
 
-    /// Writes a line; `false` where the schema does not have it.
+    /// Writes a line; `false` if the schema does not include it.
     fn write(&self, line: &Line<'_>, json: &mut Json) -> bool {
         match &self.minimal {
             Some(minimal) => minimal.write(line, json),

@@ -1,4 +1,4 @@
-//! An archive, event by event, in the order of time over all locations.
+//! Prints an archive event by event, in time order across locations.
 
 mod printer;
 mod ranks;
@@ -65,7 +65,7 @@ pub(super) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
     Ok(remark(&trace))
 }
 
-/// Notes what the archive itself says it lacks.
+/// Prints what the archive states that it lacks.
 fn remark(trace: &Trace) -> Exit {
     let (lost, problems) = (trace.said.counts.lost(), trace.said.problems.number.get());
     if lost > 0 {
@@ -100,7 +100,7 @@ fn refuse_unknown(filter: &Filter) -> Result<()> {
 fn open_many_files() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Where it is not allowed, libotf2's own message says what it lacks.
+    // If the limit cannot be raised, libotf2's own error names the cause.
     let _as_it_was = setrlimit(Resource::Nofile, limit);
 }
 
@@ -127,9 +127,9 @@ impl Clock {
 struct Open {
     region: RegionRef,
     ns: u64,
-    /// The kind of NCCL event that the region shows, else that of the region around it.
+    /// The kind of NCCL event that the region shows, or that its enclosing region shows.
     kind: Option<Kind>,
-    /// Its ENTER, not printed yet because it precedes the wanted time.
+    /// The ENTER, held back because it precedes the wanted time.
     held_back: Option<Event>,
 }
 
@@ -138,7 +138,7 @@ struct Reading<'a> {
     trace: &'a Trace,
     clock: Clock,
     open: BTreeMap<LocationRef, Vec<Open>>,
-    /// No event of the wanted time has come yet.
+    /// True until the first event of the wanted time.
     is_held_back: bool,
     printer: Printer<'a>,
 }
@@ -170,7 +170,7 @@ impl Reading<'_> {
             EventKind::Enter(region) => {
                 open.push(Open { region: *region, ns, kind, held_back: (is_early && is_wanted).then(|| event.clone()) })
             }
-            // An archive of another writer may leave what it did not enter.
+            // An archive of another writer may leave a region that it did not enter.
             EventKind::Leave(region) if open.last().is_some_and(|last| last.region == *region) => {
                 duration_ns = open.pop().map(|entered| ns.saturating_sub(entered.ns));
                 depth = open.len();

@@ -1,4 +1,4 @@
-//! An event of an archive as a line: for people, or as JSON.
+//! Formats an event of an archive as a line for people or as JSON.
 
 use analysis::Trace;
 use anyhow::Result;
@@ -43,7 +43,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// A line. False when no more are wanted.
+    /// Prints a line. Returns `false` if no more lines are wanted.
     pub(super) fn line(&self, shown: &Shown<'_>, output: &mut Output) -> Result<bool> {
         match &self.columns {
             Some(columns) => output.line(columns.line(&self.described(shown))),

@@ -1,4 +1,4 @@
-//! Which rank of which communicator a location belongs to.
+//! Finds the communicator and rank of a location.
 
 use analysis::Trace;
 use otf2::{CommRef, LocationRef};
@@ -19,7 +19,7 @@ pub(super) fn wants_comm(trace: &Trace, comm: CommRef, filter: &Filter) -> bool 
     filter.wants_comm(&name, id) || filter.wants_comm(base, id)
 }
 
-/// Rank, and communicator where there are several; empty where there is none.
+/// The rank, and the communicator if there are several; empty if the location has no rank.
 pub(super) fn text(trace: &Trace, location: LocationRef) -> String {
     let Some((comm, rank)) = trace.rank_of(location) else { return String::new() };
     let ranks = trace.members(comm).len();
@@ -29,7 +29,7 @@ pub(super) fn text(trace: &Trace, location: LocationRef) -> String {
     }
 }
 
-/// The name without the number of its repetition, and the id where the name is one.
+/// The name without its repetition number, and the id if the name is an id.
 fn identity(name: &str) -> (&str, Option<u64>) {
     let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
     let base = match name.rsplit_once(" #") {

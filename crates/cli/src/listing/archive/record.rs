@@ -1,4 +1,4 @@
-//! What an event of an archive says, by the names of `docs/REFERENCE.md` §10.
+//! The fields of an archive's events, named as in `docs/REFERENCE.md` §10.
 
 use analysis::Trace;
 use otf2::{
@@ -27,7 +27,7 @@ names! {
     RmaOpCompleteNonBlocking Metric ParameterString ParameterInt ParameterUnsignedInt MeasurementOnOff
 }
 
-/// What a record has besides its attributes. Fields that end in `Ref` are for programs.
+/// The fields of a record other than attributes. Fields that end in `Ref` are for programs.
 pub(super) fn fields<'a>(trace: &'a Trace, kind: &EventKind) -> List<'a> {
     match kind {
         EventKind::Enter(region) | EventKind::Leave(region) => {
@@ -63,7 +63,7 @@ pub(super) fn fields<'a>(trace: &'a Trace, kind: &EventKind) -> List<'a> {
     }
 }
 
-/// The attributes of an event, by name; one without a name by its reference.
+/// The attributes of an event, by name or, without a name, by reference.
 pub(super) fn attributes<'a>(trace: &'a Trace, event: &Event) -> Vec<(String, Value<'a>)> {
     let attributes = event.attributes.iter().map(|(reference, value)| {
         let definition = trace.definitions.attributes.get(reference);

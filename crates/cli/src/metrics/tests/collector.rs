@@ -1,4 +1,4 @@
-//! Collectors of OpenTelemetry: one from PyPI, a slow one and a dead one.
+//! OpenTelemetry collectors: one from PyPI, a slow one and a dead one.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -12,7 +12,7 @@ use whole_plugin::process::{LIMIT, run, start, wait_for};
 use super::{everything, free_address, ours, request};
 use crate::metrics::Outputs;
 
-/// A family's name with its numbers: for histograms, the number of values.
+/// A family's name and values; for histograms, the number of observations.
 #[expect(clippy::cast_precision_loss, reason = "as it is printed")]
 fn numbers(family: &Family) -> (String, Vec<f64>) {
     let numbers = family.samples.iter().map(|sample| match &sample.value {
@@ -53,7 +53,7 @@ fn a_collector_gets_all_metrics() {
 
 #[test]
 fn neither_a_dead_nor_a_slow_collector_holds_up_anybody() {
-    // It takes connections, and never answers.
+    // It accepts connections but never answers.
     let slow = TcpListener::bind("127.0.0.1:0").expect("an address");
     let slow = slow.local_addr().map(|address| (address.to_string(), slow)).expect("an address");
     for address in [&free_address(), &slow.0] {

@@ -1,4 +1,4 @@
-//! Outputs of a snapshot that has everything, as the programs that they are for read them.
+//! Checks the outputs for a snapshot with all metrics by the programs that read them.
 
 mod collector;
 mod names;
@@ -24,7 +24,7 @@ struct Line {
     request: Request,
 }
 
-/// `nccl-otf2 metrics DIR` and these arguments.
+/// Parses `nccl-otf2 metrics DIR` with these arguments.
 fn request(arguments: &[&str]) -> Request {
     let all = ["metrics", "trace"].iter().chain(arguments);
     Line::try_parse_from(all).unwrap_or_else(|error| panic!("{error}")).request
@@ -125,7 +125,7 @@ fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").expect("an address").local_addr().expect("an address").to_string()
 }
 
-/// What a program prints about its input, and whether it accepts it.
+/// What a program prints about its input, and whether it accepts the input.
 fn say(command: &mut Command, input: &str) -> (bool, String) {
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.expect("started");

@@ -1,4 +1,4 @@
-//! Names, labels and units are the ones that pages and dashboards use.
+//! Checks that names, labels and units are those used by documentation and dashboards.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -118,7 +118,7 @@ fn opentelemetry_s_dashboards_find_what_they_ask_for() {
             "nccl_profiler_p2p_bytes_sum{{{place},operation=\"Send Pipeline0→Pipeline1 (Rank0)\",rank=\"0\"}} 29360128.0"
         ),
         format!("nccl_profiler_rank_bytes_total{{{place},{link}}} 1048576"),
-        // Two intervals.
+        // Values over two intervals.
         format!("nccl_profiler_rank_latency_microseconds_sum{{{place},{link}}} 25.0"),
         format!("nccl_profiler_rank_rate_MB_per_second_count{{{place},{link}}} 2"),
         format!("nccl_profiler_transfer_size_bytes_sum{{{place},{link},channel=\"3\"}} 1048576.0"),

@@ -1,4 +1,4 @@
-//! Prometheus's `promtool` reads what is served; `tests/metrics.rs` has Prometheus itself.
+//! Prometheus's `promtool` checks what is served; `tests/metrics.rs` runs Prometheus itself.
 
 use std::process::Command;
 
@@ -15,6 +15,6 @@ fn promtool_is_content() {
     let check = |text: &str| say(Command::new("promtool").args(["check", "metrics"]), text);
     let text = Format::Prometheus.write(&ours());
     assert_eq!(check(&text), (true, String::new()), "{text}");
-    // It can say otherwise.
+    // The check can fail.
     assert!(!check(&text.replace("# HELP nccl_records_total", "# HELP nccl_records")).0);
 }

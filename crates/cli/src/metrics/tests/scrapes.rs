@@ -1,4 +1,4 @@
-//! Who asks for metrics, and how often, and what else comes.
+//! Scrapes: authorised and not, frequent, malformed, and stalled.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,7 +21,7 @@ pub(super) fn serve(token: Option<&str>) -> (SocketAddr, Arc<Latest>, Arc<Output
     (server.start(listener).expect("started"), latest, errors)
 }
 
-/// What is answered to these bytes, until the connection is closed.
+/// The response to these bytes, read until the connection is closed.
 fn ask(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).expect("connected");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
@@ -75,7 +75,7 @@ fn what_is_no_scrape_is_refused_and_closed() {
     assert!(ask(address, b"GET /secrets HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
     assert!(ask(address, b"POST /metrics HTTP/1.1\r\nContent-Length: 1\r\n\r\nx").starts_with("HTTP/1.1 405 "));
     assert_eq!(errors.refused.load(Ordering::Relaxed), 7);
-    // Those who say nothing hold up nobody, and not for long.
+    // Silent clients block nobody, and are dropped soon.
     let silent: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(address).expect("connected")).collect();
     let began = Instant::now();
     assert!(get(address, "").starts_with("HTTP/1.1 200 "));

@@ -1,4 +1,4 @@
-//! The file for node exporter.
+//! Tests of the file for node exporter.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -14,7 +14,7 @@ fn what_cannot_be_written_is_counted_and_comes_when_it_can() {
     let mut outputs = Outputs::open(&request(&["--textfile", directory])).expect("outputs");
     let file = folder.path().join("nccl_otf2_trace.prom");
     let errors = |outputs: &Outputs| outputs.errors.textfile.load(Ordering::Relaxed);
-    // A directory is in the way.
+    // A directory blocks the file name.
     fs::create_dir(&file).expect("a directory");
     outputs.publish(&everything()).expect("goes on");
     assert_eq!(errors(&outputs), 1);
@@ -32,7 +32,7 @@ fn what_cannot_be_written_is_counted_and_comes_when_it_can() {
     assert!(!file.exists(), "nobody renews it");
 }
 
-/// Others may write where node exporter reads.
+/// Other users may be able to write to node exporter's directory.
 #[test]
 fn a_planted_link_is_not_written_through() {
     let folder = tempfile::tempdir().expect("a directory");

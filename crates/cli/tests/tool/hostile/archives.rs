@@ -1,5 +1,5 @@
-//! Archives and parts of which files are cut or missing: what is there is kept, what is lost is said, and `finalize`
-//! makes again what can be made again.
+//! Archives and parts with cut or missing files: what is left is kept, what is lost is reported, and `finalize` makes
+//! again what it can.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::{archive, bounded, files_of, patch};
 use crate::tool::support::Scratch;
 
 fn cut(path: &Path) {
-    // A hard link elsewhere stays whole.
+    // A hard link elsewhere stays intact.
     let bytes = fs::read(path).expect("it is there");
     fs::remove_file(path).expect("it was there");
     fs::write(path, &bytes[..bytes.len() / 2]).expect("written");
@@ -21,7 +21,7 @@ fn remove(path: &Path) {
     fs::remove_file(path).expect("it was there");
 }
 
-/// Without journals, so that nothing but the parts is left to make it from.
+/// Removes the journals, so that only the parts are left to make the archive from.
 fn without_journals(out: &Path) {
     for part in ["host-0", "host-1"] {
         fs::remove_dir_all(out.join("parts").join(part).join("journal")).expect("it was kept");
@@ -63,7 +63,7 @@ fn an_archive_is_made_again_from_its_parts() {
     assert!(again.stdout.contains("nothing to do"), "{again:?}");
 }
 
-/// Changes a byte: of a name where there is one, else in the middle.
+/// Changes a byte: of a name if there is one, else in the middle.
 fn flip(path: &Path) {
     patch(path, |bytes| {
         let at = bytes.windows(5).position(|bytes| bytes == b"nccl.").unwrap_or(bytes.len() / 2);
@@ -71,7 +71,7 @@ fn flip(path: &Path) {
     });
 }
 
-/// The verbs that say something of an archive's events.
+/// The verbs that report on an archive's events.
 const READERS: &[&[&str]] = &[
     &["info", "trace"],
     &["stats", "trace"],
@@ -93,7 +93,7 @@ fn definitions_that_were_not_written_so_are_refused() {
     let out = archive(&scratch);
     without_journals(&out);
     let traces = out.join("traces");
-    // With events, or there is nothing to take for something else.
+    // With events, so that a wrong definition would be noticed.
     let events = files_of(&traces, "evt").into_iter().find(|it| fs::metadata(it).is_ok_and(|it| it.len() > 20));
     let local = events.expect("one has events").with_extension("def");
     let global = out.join("traces.def");
@@ -103,7 +103,7 @@ fn definitions_that_were_not_written_so_are_refused() {
         (&global, flip, "traces.def: does not have what was written into it"),
         (&global, cut, "traces.def: was cut short"),
     ] {
-        // It may have many names.
+        // The file may have several hard links.
         let whole = fs::read(file).expect("it is there");
         remove(file);
         fs::write(file, &whole).expect("written");
@@ -123,7 +123,7 @@ fn definitions_that_were_not_written_so_are_refused() {
     }
 }
 
-/// Other programs need not write local definitions. Some without the others are lost.
+/// Other programs need not write local definitions. But if only some are there, the others are lost.
 #[test]
 fn archives_of_others_have_all_local_definitions_or_none() {
     let scratch = Scratch::new();
@@ -145,7 +145,7 @@ fn a_lost_event_file_costs_its_location_only() {
         without_journals(&out);
         let events = |out: &Path| files_of(&out.join("traces"), "evt").len();
         let before = events(&out);
-        // The one with events: a thread, or a rank of the communicator.
+        // A location with events: a thread, or a rank of the communicator.
         let part = out.join("parts/host-1");
         let lost =
             files_of(&part.join("traces"), "evt").into_iter().find(|it| fs::metadata(it).is_ok_and(|it| it.len() > 20));
@@ -210,7 +210,7 @@ fn one_process_that_cannot_be_printed_is_not_passed_over() {
     }
 }
 
-/// Both judge archives of which a bit is changed, or the end of a file is missing: what otf2-print refuses has a fault.
+/// Archives with a flipped bit or a truncated file: if otf2-print refuses one, check finds a fault.
 #[test]
 fn what_otf2_print_refuses_check_refuses() {
     if !has("otf2-print") {
@@ -232,7 +232,7 @@ fn what_otf2_print_refuses_check_refuses() {
     for _ in 0..100 {
         let file = &files[next(files.len())];
         let whole = fs::read(file).expect("it is there");
-        // Numbers in an anchor that are changed can keep libotf2 itself busy for hours.
+        // Changed numbers in an anchor can keep libotf2 itself busy for hours.
         let (at, bit, is_cut) = (next(whole.len()), next(8), next(3) == 0 || *file == anchor);
         patch(file, |bytes| match is_cut {
             true => bytes.truncate(at),

@@ -1,4 +1,4 @@
-//! What is no file of ours in the place of one: no verb waits for it, fills memory with it, or passes over it.
+//! Other things in the place of the tool's files: no verb blocks on them, fills memory with them, or ignores them.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -20,7 +20,7 @@ const PLANTED: &[(&str, Plant)] = &[
     ("nothing in it", |path| drop(File::create(path).expect("made"))),
 ];
 
-/// The verbs that only read, but for `finalize`.
+/// Verbs that only read, and `finalize`.
 const VERBS: &[&[&str]] = &[
     &["check", "trace"],
     &["info", "trace"],
@@ -48,7 +48,7 @@ fn clear(scratch: &Scratch, path: &Path) {
     clear_made(scratch);
 }
 
-/// Runs some verbs with each thing in the place of each of these files, each verb as often as others.
+/// Runs verbs with each planted thing in the place of each of these files, taking the verbs in turn.
 fn plant(scratch: &Scratch, files: &[&str], needs: impl Fn(&str, &str, &[&str]) -> bool) {
     let mut turn = 0;
     for file in files {
@@ -121,7 +121,7 @@ fn files_of_a_part() {
         ".unify.lock",
     ];
     plant(&scratch, &files, |file, what, verb| {
-        // A journal's file without a byte is one that never got room.
+        // An empty journal file is one for which there was never room.
         file.ends_with("0.0")
             && what != "nothing in it"
             && (verb == ["print", "trace/parts"] || verb.contains(&"jsonl"))
@@ -148,7 +148,7 @@ fn files_that_the_user_names() {
             }
             let ended = bounded(&scratch, &[verb, &[file]].concat());
             assert!(ended.code.is_some_and(|code| code == 1 || code == 2), "{verb:?} {what}: {ended:?}");
-            // `doctor` knows NCCL by its name where it cannot read it.
+            // If `doctor` cannot read NCCL, it recognises it by name.
             assert!(ended.said().contains(said) || verb == ["doctor"], "{verb:?} {what}: {ended:?}");
         }
     }

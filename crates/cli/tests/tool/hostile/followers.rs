@@ -1,4 +1,4 @@
-//! Journals and launchers that say what cannot be.
+//! Journals and launchers with impossible values.
 
 use std::fs;
 
@@ -48,7 +48,7 @@ fn a_number_of_ranks_that_cannot_be_costs_nothing() {
     let ended = bounded(&scratch, &["watch", "trace", "--once"]).with_code(2);
     assert!(ended.stderr.contains("CANNOT TELL: "), "{ended:?}");
 
-    // The same from a journal.
+    // The same value from a journal.
     let who = Who { rank: 0, ranks: 2_000_000_000, in_environment: false };
     let mut process = Process::begin(&scratch.join("other"), who);
     process.collective(0);

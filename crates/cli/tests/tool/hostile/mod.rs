@@ -1,4 +1,4 @@
-//! Files and numbers that no process of ours wrote: every verb ends soon, takes little memory, and says what is wrong.
+//! Files and numbers from elsewhere: every verb ends soon, uses little memory, and reports what is wrong.
 
 mod archives;
 mod files;
@@ -14,7 +14,7 @@ use assert_cmd::Command;
 use super::recording::{NO_PROCESS, record};
 use super::support::{Ended, Scratch};
 
-/// Long for what is bounded, short for what is not.
+/// Long for bounded work, short for unbounded work.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Limit on address space in KiB: threads and mapped libraries take some hundred MiB.
 const MOST_KIB: u32 = 3 << 20;
@@ -34,7 +34,7 @@ fn bounded(scratch: &Scratch, arguments: &[&str]) -> Ended {
     Ended::of(&mut command)
 }
 
-/// A job of two processes, as an archive whose journals are kept.
+/// A job of two processes: an archive and its journals.
 fn archive(scratch: &Scratch) -> PathBuf {
     let out = scratch.join("trace");
     for rank in 0..2 {
@@ -45,7 +45,7 @@ fn archive(scratch: &Scratch) -> PathBuf {
     out
 }
 
-/// The files of a directory with such an extension, in their order.
+/// The files of a directory with this extension, sorted.
 fn files_of(directory: &Path, extension: &str) -> Vec<PathBuf> {
     let files = fs::read_dir(directory).expect("a directory").flatten().map(|file| file.path());
     let mut files: Vec<PathBuf> = files.filter(|file| file.extension().is_some_and(|it| it == extension)).collect();

@@ -1,4 +1,4 @@
-//! What the tool makes and says: for its user only, and nothing that others must not read.
+//! The tool's output: private to its user, and without secrets.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,4 @@
-//! What the archives say of themselves is one account in the merged one.
+//! The archives' statements on themselves are combined in the merged archive.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::tool::nccl::{NCCL, Nccl};
 use crate::tool::score_p::ScoreP;
 use crate::tool::support::Scratch;
 
-/// Two archives of the same processes, the second from a second later on.
+/// Two archives of the same processes, the second starting a second later.
 fn merged(first: &[(&'static str, &'static str)], second: &[(&'static str, &'static str)]) -> (Scratch, otf2::Archive) {
     let scratch = Scratch::new();
     ScoreP::new(Timer::Counter).write(&scratch.join("scorep"));
@@ -20,7 +20,7 @@ fn merged(first: &[(&'static str, &'static str)], second: &[(&'static str, &'sta
     (scratch, archive)
 }
 
-/// `schema` has a test of every kind of statement.
+/// `schema` tests each kind of statement.
 #[test]
 fn what_two_archives_say_is_put_together_by_its_kind() {
     let parts = |parts, fingerprint| {
@@ -37,7 +37,7 @@ fn what_two_archives_say_is_put_together_by_its_kind() {
     }
     let report = scratch.ends(["check", "--json", "out"]).json();
     assert_eq!((&report["faults"], &report["remarks"]), (&Value::from(0), &Value::from(0)), "{report:#}");
-    // Score-P's promise is for all of the archive.
+    // Score-P's statement covers the whole archive.
     let (_scratch, archive) = merged(&[("NCCL::COUNT::COLL::LOST", "1")], &[]);
     assert_eq!(archive.property("OTF2::MPI_COMMUNICATION_COMPLETE"), Some("false"));
 }

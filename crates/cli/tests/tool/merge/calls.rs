@@ -1,4 +1,4 @@
-//! Calls of NCCL's between the events of Score-P's on the same thread.
+//! NCCL calls between Score-P's events on the same thread.
 
 use otf2::{Archive, AttributeValue, EventKind, LocationRef};
 
@@ -7,7 +7,7 @@ use crate::tool::made_up::{Moment, RANKS, Timer};
 use crate::tool::nccl::Nccl;
 use crate::tool::score_p::{MPI, ScoreP};
 
-/// Between two calls of MPI's.
+/// Between two MPI calls.
 const CALL: (Moment, Moment) = (MPI[0].1 + 2000, MPI[0].1 + 1_000_000);
 
 #[test]
@@ -22,7 +22,7 @@ fn calls_lie_on_the_location_of_the_same_thread() {
         checked(&job.scratch, &merged);
         let (before, after) = (open(&job.scorep), open(&merged));
         let definitions = after.definitions().expect("definitions");
-        // Score-P's locations and those of the communicator's ranks.
+        // Score-P's locations, and those of the communicator's ranks.
         assert_eq!(definitions.locations.len() as u64, 2 * RANKS + RANKS);
         let (there, events_before) = (events(&after), events(&before));
         for rank in 0..RANKS {

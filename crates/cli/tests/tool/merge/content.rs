@@ -1,4 +1,4 @@
-//! Score-P's trace is as it was, NCCL's events are in it, at the time when they happened.
+//! Score-P's trace is unchanged, and contains NCCL's events at the times when they happened.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ use crate::tool::support::{Scratch, text};
 
 #[test]
 fn everything_is_where_and_when_it_happened() {
-    // Two nanoseconds of the anchors and of Score-P's offsets, each, are five ticks; a microsecond is one.
+    // An error of 2 ns, in the anchors and in Score-P's offsets each, is five ticks; one of a microsecond is one tick.
     for (timer, most) in [(Timer::Counter, 8), (Timer::MonotonicRaw, 4), (Timer::Realtime, 2)] {
         let scorep = ScoreP::new(timer);
         let job = Job::new(&scorep, &Nccl::new());
@@ -33,7 +33,7 @@ fn everything_is_where_and_when_it_happened() {
             let nccl = of(ours(rank), |kind| matches!(kind, EventKind::Enter(_) | EventKind::Leave(_)));
             let there = [mpi[0], mpi[1], nccl[0], nccl[1], mpi[2], mpi[3]];
             happened(&there, &[MPI[0].0, MPI[0].1, NCCL.0, NCCL.1, MPI[1].0, MPI[1].1], &scorep, most);
-            // NCCL is called 2 µs after MPI on each rank, and that is what is seen.
+            // NCCL is called 2 µs after MPI on each rank, and the events show it.
             assert!(there.is_sorted_by_key(|event| event.time), "{timer:?} rank {rank}: {there:?}");
         }
     }
@@ -76,7 +76,7 @@ fn the_trace_of_score_p_is_as_it_was() {
     assert_eq!(after.property("NCCL::MERGED::CLOCK"), Some("anchors"));
 }
 
-/// Readers take chunks of one size: that of the anchor.
+/// Readers use a single chunk size: the anchor's.
 #[test]
 fn local_definitions_keep_their_chunks() {
     let small = ScoreP::new(Timer::Counter);
@@ -97,7 +97,7 @@ fn local_definitions_keep_their_chunks() {
     }
 }
 
-/// Score-P does not say when it was: NCCL's archive has the wall clock.
+/// Score-P does not state the date; NCCL's archive has the wall clock.
 #[test]
 fn the_merged_trace_has_a_date() {
     let job = Job::new(&ScoreP::new(Timer::Counter), &Nccl::new());
@@ -109,7 +109,7 @@ fn the_merged_trace_has_a_date() {
     let began = i128::from(clock.realtime_timestamp);
     let truth = host(0).realtime(SECOND);
     assert!((began + later_ns - truth).abs() < 100_000, "{began} and {later_ns} for {truth}");
-    // The first tick of Score-P's timer is no time since 1970.
+    // The first tick of Score-P's timer is not a time since 1970.
     let [stats, info] = ["stats", "info"].map(|verb| job.scratch.ends([verb, "out", "--json"]).with_code(0).json());
     let start = clock.realtime_timestamp.into();
     assert_eq!((&stats["run"]["start_ns"], &info["start_ns"]), (&start, &start));
@@ -147,7 +147,7 @@ fn what_nccl_did_belongs_to_score_ps_processes() {
     let lists: Vec<_> = definitions.groups.values().filter(of_mpi).collect();
     assert_eq!(lists.len(), 1);
     assert_eq!(lists[0].members[3..], [0, 1, 2].map(|rank| ours(rank).get()));
-    // Three hosts' nodes, not five: NCCL's are Score-P's.
+    // Three nodes of hosts instead of five: NCCL's are unified with Score-P's.
     assert_eq!(definitions.system_tree_nodes.len(), 3);
     assert_eq!(definitions.paradigms.len(), 1);
 }
@@ -163,7 +163,7 @@ fn a_real_trace_of_score_ps_is_unchanged() {
         tool.arg("merge").arg(&folder).arg("nccl").args(options);
         tool.output().expect("the tool runs")
     };
-    // The trace is of another machine: there is no true way to lay one over the other.
+    // The trace is from another machine: nothing relates the two clocks.
     let output = merge(&["-o", "out"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("--align-start"), "{}", text(&output.stderr));
@@ -182,6 +182,6 @@ fn a_real_trace_of_score_ps_is_unchanged() {
     for line in before.lines() {
         assert!(lines.any(|other| other == line), "not there, or not in this order: {line}");
     }
-    // The four events of each of three ranks, and the attribute of each first one.
+    // Four events on each of three ranks, and the attribute of the first event of each.
     assert_eq!(after.lines().count(), 437 + 3 * 5);
 }

@@ -1,4 +1,4 @@
-//! `merge`: NCCL's events in a trace of Score-P's.
+//! `merge`: NCCL's events in a Score-P trace.
 
 mod account;
 mod calls;
@@ -38,7 +38,7 @@ fn events(archive: &Archive) -> BTreeMap<LocationRef, Vec<Event>> {
     events
 }
 
-/// Writes both archives and merges them.
+/// A Score-P trace and an NCCL archive, written to be merged.
 struct Job {
     scratch: Scratch,
     scorep: PathBuf,
@@ -73,7 +73,7 @@ fn checked(scratch: &Scratch, directory: &Path) {
     Ended::of(scratch.tool().arg("check").arg("--strict").arg(directory)).with_code(0);
 }
 
-/// The events without some that follow each other, and these: from the first event that `is_first` on.
+/// The events without a run of `number` from the first that `is_first` accepts, and that run.
 fn without(events: &[Event], number: usize, is_first: impl Fn(&EventKind) -> bool) -> (Vec<Event>, Vec<Event>) {
     let mut others = events.to_vec();
     let at = others.iter().position(|event| is_first(&event.kind)).expect("an event of NCCL's");
@@ -81,7 +81,7 @@ fn without(events: &[Event], number: usize, is_first: impl Fn(&EventKind) -> boo
     (others, ours)
 }
 
-/// Each event is within `most` ticks of the time when it happened.
+/// Asserts that each event is within `most` ticks of the time when it happened.
 fn happened(events: &[&Event], truth: &[Moment], scorep: &ScoreP, most: u64) {
     for (event, truth) in events.iter().zip(truth) {
         let truth = scorep.time(*truth);
@@ -89,7 +89,7 @@ fn happened(events: &[&Event], truth: &[Moment], scorep: &ScoreP, most: u64) {
     }
 }
 
-/// NCCL's location of a rank.
+/// The location of a rank in NCCL's archive.
 fn ours(rank: u64) -> LocationRef {
     LocationRef::new(0x8000_0000 << 32 | rank)
 }

@@ -1,4 +1,4 @@
-//! Which process is which, and what is refused.
+//! How processes are paired, and which inputs are refused.
 
 use otf2::LocationRef;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(first.property("NCCL::MERGED::CLOCK"), Some("guess"));
     let begin = events(&first)[&ours(0)][0].time;
     let second = u64::try_from(made_up::HOSTS[0].ticks_per_second).expect("a rate");
-    // Rank 2 is on the host whose wall clock is behind, and so the first.
+    // Rank 2 is on the host whose wall clock is behind, and so comes first.
     let behind = begin - scorep.time(SECOND) - second / 2;
     assert!(behind.abs_diff(second / 1000 * 8) < second / 1000, "{behind}");
     job.refused(&out, "out exists already");
@@ -64,7 +64,7 @@ fn what_does_not_fit_is_refused() {
     std::fs::remove_file(job.scorep.join("traces.otf2")).expect("gone");
     job.refused(&["-o", "out2"], "with SCOREP_ENABLE_TRACING=true");
     let left: Vec<_> = std::fs::read_dir(job.scratch.path()).expect("a directory").collect();
-    // The plugin of all tests of the tool, both archives and the merged one.
+    // The plugin used by all tests of the tool, both archives and the merged one.
     assert_eq!(left.len(), 4, "{left:?}");
 }
 

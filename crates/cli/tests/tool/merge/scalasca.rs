@@ -1,4 +1,4 @@
-//! `merge --for scalasca`: operations of NCCL's between the events of Score-P's first threads.
+//! `merge --for scalasca`: NCCL operations between the events of Score-P's first threads.
 
 use otf2::{EventKind, LocationRef};
 
@@ -29,7 +29,7 @@ fn operations_lie_between_the_events_of_score_p() {
         assert_eq!(there.keys().collect::<Vec<_>>(), events_before.keys().collect::<Vec<_>>(), "no other locations");
         for rank in 0..RANKS {
             let master = LocationRef::new(rank);
-            // The four events of the operation are together; without them all is as it was.
+            // The four events of the operation are adjacent; without them the trace is unchanged.
             let is_ours = |kind: &EventKind| match kind {
                 EventKind::Enter(region) => {
                     definitions.string(definitions.regions[region].name) == Some("ncclAllReduce")

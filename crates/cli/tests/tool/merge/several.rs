@@ -1,4 +1,4 @@
-//! `merge` of several traces of Score-P's, one a process.
+//! `merge` of several Score-P traces, one per process.
 
 use otf2::{EventKind, LocationRef};
 
@@ -8,7 +8,7 @@ use crate::tool::nccl::{NCCL, Nccl};
 use crate::tool::score_p::{MPI, ScoreP};
 use crate::tool::support::Scratch;
 
-/// As torchrun's jobs: every process has a trace of its own, with the clock of its host.
+/// Like jobs of torchrun: every process has its own trace, on the clock of its host.
 #[test]
 fn traces_of_single_processes_become_one() {
     for (timer, most) in [(Timer::Counter, 12), (Timer::MonotonicRaw, 6), (Timer::Realtime, 3)] {
@@ -49,7 +49,7 @@ fn traces_of_single_processes_become_one() {
                 ("MPI_Allreduce", MPI[1].0),
                 ("ncclAllReduce", NCCL.0),
             ];
-            // Between hosts NCCL's archive says it: their wall clocks, which differ by 8 ms.
+            // Between hosts, NCCL's archive relates the clocks: by their wall clocks, which differ by 8 ms.
             let wrong = |at| match rank {
                 2 => made_up::wall_clocks_differ(timer, at),
                 _ => 0,
@@ -61,7 +61,7 @@ fn traces_of_single_processes_become_one() {
                 assert!(off.abs() <= most, "{timer:?} rank {rank} {name}: off by {off}");
             }
         }
-        // What all traces have alike is there once, but for lists that hold what processes have.
+        // Definitions common to all traces appear once, except for lists of the processes' own members.
         let mains = definitions.regions.values().filter(|it| name_of(it.name) == "main").count();
         let ids = definitions.attributes.values().filter(|it| name_of(it.name) == "ProcessId").count();
         assert_eq!((mains, ids, definitions.system_tree_nodes.len()), (1, 1, 3));

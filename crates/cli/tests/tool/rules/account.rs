@@ -1,4 +1,4 @@
-//! Rules on the archive's account of itself.
+//! Rules on the archive's statements about itself.
 
 use super::{Case, misaligned, set, spoiled, stated, timed_by_kernel};
 use crate::tool::fixture::{BROADCAST, Said, Step};
@@ -17,10 +17,10 @@ pub(super) const CASES: &[Case] = &[
     stated("A07", &[("NCCL::PROBLEMS", "1"), ("NCCL::PROBLEM_LIST", "0.0 at byte 4096: torn")]),
     stated("A08", &[("NCCL::PARTS_LEFT_OUT", "host.77: no journal")]),
     stated("A09", &[("NCCL::RANKS_CLAIMED_TWICE", "1")]),
-    // Far fewer are seen, and none is said to be lost.
+    // Far fewer are seen, but none is stated as lost.
     stated("A10", &[("NCCL::COUNT::STARTED", "99")]),
     stated("A11", &[("NCCL::COUNT::STOPS_LOST", "3"), ("NCCL::COUNT::COLL::STOPS_LOST", "2")]).with(&["A05"]),
-    // One that is not in the archive.
+    // A kernel that is not in the archive.
     spoiled("A12", |fixture| {
         timed_by_kernel(fixture, 300, 350);
         fixture.property("NCCL::GPU::KERNELS_OTHER", "1");
@@ -37,22 +37,22 @@ pub(super) const CASES: &[Case] = &[
     stated("A15", &[("NCCL::JOB", "77.0\n78.0")]),
 ];
 
-/// Rules that can be broken in another way as well.
+/// Other ways to break some rules.
 pub(super) const OTHER_CASES: &[Case] = &[
-    // Its launch is another one.
+    // Its launch has a different id.
     spoiled("A12", |fixture| {
         timed_by_kernel(fixture, 300, 350);
         let is_launch = |step: &Step| matches!(step, Step::EnterLaunch(..));
         set(fixture, 1, is_launch, Step::EnterLaunch(455, 78));
     }),
     stated("A13", &[("NCCL::GPU::DROPPED_BY_CUPTI", "3")]),
-    // Each violation is one of two hosts.
+    // Two hosts count each violation once.
     misaligned("A14", |fixture| {
         fixture.property("NCCL::CLOCK::ALIGNMENT::VIOLATIONS", "1");
         fixture.say(1, "NCCL::CLOCK::VIOLATIONS", Said::Unsigned(1));
     })
     .with(&["T10"]),
-    // The archive says nothing of what its processes do.
+    // The archive lacks a total of what its processes state.
     misaligned("A14", |fixture| {
         let is_kept = |name: &str| !name.starts_with("NCCL::CLOCK::ALIGNMENT");
         fixture.properties.retain(|(name, _)| is_kept(name));
@@ -60,7 +60,7 @@ pub(super) const OTHER_CASES: &[Case] = &[
     misaligned("A14", |fixture| {
         fixture.property("NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS", "14");
     }),
-    // Two processes of one host, of which different things are said.
+    // Two processes of one host with different statements.
     misaligned("A14", |fixture| {
         fixture.boots = [Some("the boot of both"); 2];
         fixture.offsets[1] = vec![(100, 0), (456, 0)];

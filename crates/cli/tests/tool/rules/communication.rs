@@ -80,9 +80,9 @@ pub(super) const CASES: &[Case] = &[
     ),
 ];
 
-/// Rules that can be broken in another way as well.
+/// Other ways to break some rules.
 pub(super) const OTHER_CASES: &[Case] = &[
-    // There is one that rank 1 does not have.
+    // A collective that rank 1 lacks.
     spoiled("C13", |fixture| {
         fixture.property("NCCL::COUNT::COLL::LOST", "2");
         without_broadcast(fixture);
@@ -90,12 +90,12 @@ pub(super) const OTHER_CASES: &[Case] = &[
     })
     .with(&["A05", "C11"]),
     stated("C13", &[("NCCL::COLLECTIVES_UNMATCHED", "1")]),
-    // A receive that completes and was not asked for, and one that is asked for twice.
+    // A receive that completes without a request, and one that is requested twice.
     spoiled("C03", |fixture| {
         fixture.ranks[1].retain(|step| !matches!(step, Step::IrecvRequest(..)));
     }),
     spoiled("C03", |fixture| fixture.ranks[1].insert(0, Step::IrecvRequest(101, 7))),
-    // Different operations, and different bytes where none is special.
+    // Different operations, and different sizes in a collective without a root.
     spoiled("C05", |fixture| {
         end(fixture, 1, 200, (CollectiveOp::Allgather, None, 8192, 8192));
     }),

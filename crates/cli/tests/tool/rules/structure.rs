@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = &[
     damaged("S05", |trace| {
         patch_definitions(trace, b"\x0a\x09\x01\x03unused", b"\x0a\x09\x01\x63unused");
     }),
-    // A node of the system tree that is in itself.
+    // A node of the system tree that is its own parent.
     damaged("S06", |trace| {
         patch_definitions(trace, &[0x0c, 6, 0, 1, 4, 1, 5, 0xff], &[0x0c, 6, 0, 1, 4, 1, 5, 0]);
     }),
@@ -75,7 +75,7 @@ pub(super) const CASES: &[Case] = &[
         timed_by_kernel(fixture, 300, 350);
         fixture.two_gpus = true;
     }),
-    // What a writer leaves that was given nothing.
+    // An archive that was created but never written to.
     damaged("S18", |trace| {
         fs::remove_dir_all(trace.join("traces")).expect("removed");
         let mut archive = ArchiveWriter::create(trace, "traces").expect("made");
@@ -83,13 +83,13 @@ pub(super) const CASES: &[Case] = &[
         archive.definitions().and_then(|mut it| it.clock_properties(&clock)).expect("written");
         archive.close().expect("written");
     }),
-    // A name.
+    // A changed name.
     damaged("S19", |trace| patch(&trace.join("traces.def"), b"unused", b"unUsed")),
 ];
 
-/// Rules that can be broken in another way as well.
+/// Other ways to break some rules.
 pub(super) const OTHER_CASES: &[Case] = &[
-    // Files that are missing, or cut where a location has no events after.
+    // Missing files, including that of a location without events.
     damaged("S08", |trace| fs::remove_file(trace.join("traces/1.evt")).expect("removed")),
     damaged("S08", |trace| fs::remove_file(trace.join("traces/1.def")).expect("removed")).with(&["S19"]),
     // A region that is never left.
@@ -100,8 +100,8 @@ pub(super) const OTHER_CASES: &[Case] = &[
     }),
     // Two ranks on one location.
     spoiled("S07", |fixture| fixture.members = vec![0, 0]).with(&["C04", "C07", "C08", "C13"]),
-    // Times of offsets that do not increase: libotf2 returns no events. The second of rank 1 is put before the
-    // first.
+    // Times of clock offsets that do not increase, so that libotf2 returns no events: on rank 1, the second offset
+    // precedes the first.
     Case {
         is_aligned: true,
         ..damaged("S10", |trace| {

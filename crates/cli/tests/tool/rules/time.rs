@@ -1,4 +1,4 @@
-//! Rules on time: clocks, and what is before what.
+//! Rules on time: clocks, and the order of events.
 
 use super::{Case, misaligned, set, spoiled, stated, timed_by_kernel};
 use crate::tool::fixture::{CHANNEL, RECEIVE, Said, Step};
@@ -24,7 +24,7 @@ pub(super) const CASES: &[Case] = &[
     stated("T05", &[("NCCL::CLOCK::CALIBRATION", "measured\nassumed")]),
     stated("T06", &[("NCCL::GPU_CLOCK::INCONSISTENT::RANKS", "1")]),
     stated("T07", &[("NCCL::COUNT::GPU_TIMES_SUSPICIOUS", "1")]),
-    // By the clock of rank 1 the message is received at 385, and it is sent at 400.
+    // By rank 1's clock, the message is received at 385 but sent at 400.
     spoiled("T08", |fixture| {
         fixture.two_hosts = true;
         fixture.offsets[1] = vec![(100, -45), (456, -45)];
@@ -34,13 +34,13 @@ pub(super) const CASES: &[Case] = &[
         let is_left = |step: &Step| matches!(step, Step::Leave(455, _));
         set(fixture, 1, is_left, Step::Leave(430, RECEIVE));
     }),
-    // Rank 1 enters the all-reduce when rank 0 has left it.
+    // Rank 1 enters the all-reduce after rank 0 has left it.
     spoiled("T09", |fixture| {
         fixture.two_hosts = true;
         fixture.offsets[1] = vec![(100, 150), (456, 150)];
         fixture.span = (100, 700);
     }),
-    // The same, admitted.
+    // The same, but the archive states it.
     misaligned("T10", |fixture| {
         fixture.offsets[1] = vec![(100, 150), (456, 150)];
         fixture.span = (100, 700);
@@ -52,7 +52,7 @@ pub(super) const CASES: &[Case] = &[
     }),
     spoiled("T11", |fixture| timed_by_kernel(fixture, 310, 351)),
     stated("T12", &[("NCCL::GPU::NOT_PLACED", "2")]),
-    // One alone does nothing.
+    // A single clock offset has no effect.
     spoiled("T13", |fixture| {
         fixture.two_hosts = true;
         fixture.offsets[1] = vec![(100, 5)];
@@ -60,7 +60,7 @@ pub(super) const CASES: &[Case] = &[
     misaligned("T14", |fixture| {
         fixture.offsets[1] = vec![(100, 0), (454, 0)];
     }),
-    // The kernel's channel is of the process of rank 0.
+    // The kernel's channel belongs to the process of rank 0.
     misaligned("T15", |fixture| {
         fixture.offsets[2] = vec![(100, 1), (456, 1)];
     }),
@@ -73,7 +73,7 @@ pub(super) const CASES: &[Case] = &[
     }),
 ];
 
-/// Rules that can be broken in another way as well.
+/// Other ways to break some rules.
 pub(super) const OTHER_CASES: &[Case] = &[
     stated(
         "T12",
@@ -87,7 +87,7 @@ pub(super) const OTHER_CASES: &[Case] = &[
         fixture.cpu_lanes = true;
         fixture.channel = vec![Step::EnterChannel(105, 100), Step::Leave(206, CHANNEL)];
     }),
-    // Time goes back where there is no event.
+    // Time runs backwards where there is no event.
     spoiled("T13", |fixture| {
         fixture.two_hosts = true;
         fixture.offsets[1] = vec![(100, 50), (360, 50), (400, 0), (460, 0)];
@@ -96,7 +96,7 @@ pub(super) const OTHER_CASES: &[Case] = &[
     misaligned("T14", |fixture| {
         fixture.offsets[1] = vec![(121, 0), (1_000_000_121, 20_000)];
     }),
-    // Two hosts by name, one machine.
+    // Two hosts by name, but one machine.
     spoiled("T15", |fixture| {
         fixture.two_hosts = true;
         fixture.boots = [Some("the boot of both"); 2];
@@ -113,12 +113,12 @@ pub(super) const OTHER_CASES: &[Case] = &[
     misaligned("T17", |fixture| {
         fixture.deviation = 0.0;
     }),
-    // What is said to be the reference is on no clock.
+    // The stated reference has no clock.
     misaligned("T17", |fixture| {
         fixture.offsets[0].clear();
         fixture.offsets[2].clear();
     }),
-    // A drift is corrected, and nothing says so.
+    // A drift is corrected, but no statement mentions it.
     spoiled("T17", |fixture| {
         fixture.two_hosts = true;
         fixture.offsets[1] = vec![(100, 0), (1_000_000_100, 20_000)];

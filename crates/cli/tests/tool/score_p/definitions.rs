@@ -26,7 +26,7 @@ impl ScoreP {
     fn hosts_and_locations(&self, to: &mut Definitions, events: &[(LocationRef, u64)]) {
         to.node(0, "Linux", "machine", None);
         for (number, host) in (1..).zip(HOSTS) {
-            // With the domain, which NCCL's archive does not have.
+            // With the domain, which NCCL's archive lacks.
             to.node(number, &format!("{}.cluster.example", host.name), "node", Some(0));
             to.push(Definition::SystemTreeNodeDomain { of: SystemTreeNodeRef::new(number), domain: 1 });
         }
@@ -47,7 +47,7 @@ fn mpi(to: &mut Definitions) {
     let (name, communicators) = (to.text("MPI"), AttributeValue::String(to.text("Comm ${id}")));
     to.push(Definition::Paradigm { paradigm: 4, name, class: 0 });
     to.push(Definition::ParadigmProperty { paradigm: 4, property: 0, value: communicators });
-    // In the order of ranks, as Score-P lists masters only.
+    // In the order of ranks: Score-P lists only master threads.
     to.group(0, "", 4, vec![0, 1, 2]);
     to.group(1, "", 5, vec![0, 1, 2]);
     to.group(2, "", 6, Vec::new());

@@ -1,4 +1,4 @@
-//! What Score-P would write of a made-up job.
+//! What Score-P would write for a made-up job.
 
 mod definitions;
 
@@ -11,7 +11,7 @@ use otf2::{
 
 use super::made_up::{Host, Moment, RANKS, SECOND, Timer, host, number, process_id};
 
-/// The trace of Score-P's.
+/// A Score-P trace.
 pub(crate) struct ScoreP {
     pub(crate) timer: Timer,
     /// Whether local definitions take more than one chunk.
@@ -20,7 +20,7 @@ pub(crate) struct ScoreP {
     pub(crate) only: Option<u64>,
 }
 
-/// When MPI_Allreduce is called and left by all ranks, twice.
+/// When all ranks enter and leave MPI_Allreduce, twice.
 pub(crate) const MPI: [(Moment, Moment); 2] =
     [(2 * SECOND, 2 * SECOND + 10_000_000), (2 * SECOND + 30_004_000, 4 * SECOND)];
 
@@ -34,12 +34,12 @@ impl ScoreP {
         Self { timer, has_large_tables: false, only: None }
     }
 
-    /// The time of the whole trace: that of rank 0's host.
+    /// The trace's clock is that of rank 0's host, or of the only process's host.
     pub(crate) fn time(&self, at: Moment) -> u64 {
         number(host(0).timer(self.timer, at))
     }
 
-    /// The host whose clock is that of the trace.
+    /// The host whose clock the trace uses.
     fn clock(&self) -> Host {
         host(self.only.unwrap_or(0))
     }
@@ -52,7 +52,7 @@ impl ScoreP {
         }
     }
 
-    /// Writes it to `directory`.
+    /// Writes the trace to `directory`.
     pub(crate) fn write(&self, directory: &Path) -> PathBuf {
         std::fs::create_dir_all(directory).expect("a directory");
         let name = match self.timer {
@@ -62,7 +62,7 @@ impl ScoreP {
         };
         let text = format!("SCOREP_ENABLE_TRACING=true\nSCOREP_TIMER='{name}'\n");
         std::fs::write(directory.join("scorep.cfg"), text).expect("settings");
-        // Score-P's chunks of definitions are smaller than ours.
+        // Score-P's chunks of definitions are smaller than this project's.
         let mut archive = ArchiveWriter::create_with_chunks(directory, "traces", 256 << 10).expect("an archive");
         archive.set_creator("Score-P 8.4").expect("a creator");
         archive.set_property("OTF2::MPI_COMMUNICATION_COMPLETE", "true").expect("a property");
@@ -89,7 +89,7 @@ impl ScoreP {
 
     fn local(&self, archive: &mut ArchiveWriter, location: LocationRef, rank: u64) {
         let mut local = archive.local_definitions(location).expect("a writer");
-        // As Score-P does it: at MPI_Init and when it ends.
+        // Like Score-P: at MPI_Init and at the end.
         for at in [SECOND + 500_000_000, 5 * SECOND] {
             let own = host(rank).timer(self.timer, at);
             let all = self.clock().timer(self.timer, at);
@@ -98,7 +98,7 @@ impl ScoreP {
         }
         local.mapping_table_dense(MappingType::Comm, &[0, 1]).expect("a table");
         let large = [MappingType::String, MappingType::Region, MappingType::Attribute, MappingType::Parameter];
-        // What is used stands for itself; the end is turned round.
+        // Ids in use map to themselves; the rest is reversed.
         let table: Vec<u32> = (0..100).chain((100..30_000).rev()).collect();
         for mapping in large.into_iter().filter(|_| self.has_large_tables) {
             local.mapping_table_dense(mapping, &table).expect("a table");
@@ -128,7 +128,7 @@ impl ScoreP {
         to.program_end(at(6 * SECOND), 0, none)
     }
 
-    /// A thread beside MPI.
+    /// The events of a second thread.
     fn second(to: &mut EventWriter<'_>, at: impl Fn(Moment) -> u64) -> otf2::Result<()> {
         to.enter(at(3 * SECOND), WORK, Attributes::NONE)?;
         to.leave(at(3 * SECOND + 5000), WORK, Attributes::NONE)

@@ -1,4 +1,4 @@
-//! Which kernel of a trace is which of ours.
+//! Matches the kernels of a foreign trace with the archive's.
 
 use nccl_events::collective::Function;
 use nccl_events::index::index;
@@ -8,15 +8,15 @@ use crate::kineto::job::Job;
 use crate::kineto::pytorch;
 use crate::line::Line;
 
-/// How far times of two recorders of one kernel can be apart, beside the clock of the host: what is recorded around a
-/// kernel, and clocks that are read one after the other.
+/// How far apart two recorders' times of one kernel can be, in addition to the host clock's error: recording takes time
+/// around a kernel, and clocks are read one after the other.
 const SLACK_NS: i128 = 50_000;
-/// How long after its launch an operation is enqueued at most.
+/// Maximum time from a launch to the enqueueing of its operation.
 const ENQUEUED_NS: i128 = 1_000_000;
 
 pub(super) struct Matching<'a> {
     job: &'a Job<'a>,
-    /// By member of a communicator: those that were measured by begin, and the others by launch.
+    /// By member of a communicator: measured kernels sorted by start, the others by launch.
     members: Vec<Member>,
     is_taken: Vec<bool>,
     slack_ns: i128,
@@ -53,7 +53,7 @@ impl<'a> Matching<'a> {
         Self { job, members: members.collect(), is_taken: vec![false; kernels.all.len()], slack_ns }
     }
 
-    /// The kernel of ours for each of a trace's, by the number of the event there.
+    /// Pairs of the index of a foreign event and the number of the archive's kernel.
     pub(super) fn matched(&mut self, foreign: &Foreign, clock: &Line) -> Vec<(u64, u32)> {
         let mut found = Vec::new();
         for kernel in &foreign.kernels {
@@ -68,7 +68,7 @@ impl<'a> Matching<'a> {
         found
     }
 
-    /// How many operations of a rank ran within a span of time in kernels that were not matched.
+    /// The number of a rank's operations within a time span whose kernels were not matched.
     pub(super) fn unmatched(&self, from_ns: i128, to_ns: i128) -> u64 {
         let measured = self.members.iter().flat_map(|member| &member.measured);
         let left = measured.filter(|number| !self.is_taken[index(**number)]).map(|it| self.job.kernels.get(*it));
@@ -76,7 +76,7 @@ impl<'a> Matching<'a> {
         within.map(|it| u64::from(it.operations)).sum()
     }
 
-    /// Of those that can be it: one of the right size before others, then the nearest.
+    /// The best candidate: one of the right size before others, then the nearest.
     fn best(&self, wanted: &Wanted<'_>) -> Option<u32> {
         let kernels = &self.job.kernels;
         let mut best: Option<(bool, i128, u32)> = None;
@@ -108,13 +108,13 @@ impl<'a> Matching<'a> {
         (i128::from(kernel.launched_ns.unwrap_or(0)) - wanted.launched_ns).abs()
     }
 
-    /// Whether it has another size; `None` if it has another function.
+    /// Whether the size differs; `None` if the function differs.
     fn differs(&self, number: u32, wanted: &Kernel) -> Option<bool> {
         let kernel = self.job.kernels.get(number);
         let operation = self.job.tables.operations.row(index(kernel.operation));
         let name = self.job.source.trace.region_name(operation.function);
         let is_other = wanted.family.is_some() && pytorch::family(&name) != wanted.family;
-        // A kernel of several functions is named after any of them.
+        // A kernel of several functions is named after any one of them.
         if is_other && kernel.operations == 1 {
             return None;
         }

@@ -1,10 +1,10 @@
-//! A trace that torch.profiler made, and a copy of it with what the archive knows.
+//! A torch.profiler trace, and a copy of it enriched with the archive's data.
 //!
 //! ```text
-//!  stream    the file, event by event: the file itself is not kept in memory
-//!   ├► read    once: rank, clock, processes, and the kernels of NCCL's
-//!   │   matching  which kernel is which of ours
-//!   └► write   once more: every event as it is; kernels that were matched have more arguments; our tracks at the end
+//!  stream    the file, event by event, without keeping the file in memory
+//!   ├► read    first pass: rank, clock, processes, and the NCCL kernels
+//!   │   matching  pairs the trace's kernels with the archive's
+//!   └► write   second pass: copies every event; matched kernels get more arguments; the archive's tracks at the end
 //! ```
 
 mod matching;

@@ -1,4 +1,4 @@
-//! What is read of a trace: which rank of which process it is of, when it was taken, and its kernels of NCCL's.
+//! Reads from a trace its rank and process, its time span, and its NCCL kernels.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,15 +17,15 @@ use crate::kineto::pytorch;
 #[derive(Debug, Default)]
 pub(in crate::kineto) struct Foreign {
     pub(super) path: PathBuf,
-    /// What its times count from, in ns since 1970.
+    /// Origin of its times, in ns since 1970.
     pub(super) base_ns: i128,
     pub(super) rank: u32,
-    /// The processes that operators and launches are of.
+    /// The processes of operators and launches.
     pub(super) processes: BTreeSet<u64>,
     pub(super) largest_pid: u64,
     /// From its first event to its last, in ns since 1970.
     pub(super) span_ns: [i128; 2],
-    /// In the order of their begins.
+    /// Sorted by start.
     pub(super) kernels: Vec<Kernel>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Kernel {
     pub(super) launched_ns: Option<i128>,
     pub(super) family: Option<Function>,
     pub(super) group_size: Option<u64>,
-    /// Ranks of the job in its group: the first ones, where there are many.
+    /// Job ranks in its group; only the first ones of a large group.
     pub(super) ranks: Vec<u32>,
     pub(super) bytes: Option<[u64; 2]>,
     correlation: Option<u64>,
@@ -132,7 +132,7 @@ impl Reader for Reading {
     fn event(&mut self, event: &RawValue) -> Result<()> {
         let number = self.events;
         self.events += 1;
-        // What has other types than the profiler writes is left as it is.
+        // Events with types that the profiler does not write are left unchanged.
         let Ok(event) = serde_json::from_str::<Event<'_>>(event.get()) else {
             return Ok(());
         };
@@ -193,7 +193,7 @@ fn kernel(name: &str, arguments: &serde_json::Map<String, Value>) -> Kernel {
     }
 }
 
-/// A number of µs with decimals, as ns: exactly, which a floating-point number is not that counts from 1970.
+/// Converts a decimal number of µs to ns exactly; a float that counts from 1970 would be inexact.
 fn nanoseconds(microseconds: Option<&RawValue>) -> Option<i128> {
     let text = microseconds?.get().trim_matches('"');
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));

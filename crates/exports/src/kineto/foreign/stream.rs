@@ -1,4 +1,4 @@
-//! The file of a trace, event by event, each as the text that it is there.
+//! Reads a trace file event by event, each as its original text.
 
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::output::is_compressed;
 
 pub(super) trait Reader {
-    /// A member of the file's object that is not its events.
+    /// A member of the file's top-level object other than the events.
     fn member(&mut self, name: &str, value: &RawValue) -> Result<()>;
     fn begin_events(&mut self) -> Result<()>;
     fn event(&mut self, event: &RawValue) -> Result<()>;
@@ -35,7 +35,7 @@ pub(super) fn read(path: &Path, reader: &mut impl Reader) -> Result<()> {
     }
 }
 
-/// The object that a file is. An error of the reader's ends the reading.
+/// The file's top-level object. An error of the `reader` ends the reading.
 struct Members<'r, R> {
     reader: &'r mut R,
     failed: &'r mut Option<Error>,

@@ -1,4 +1,4 @@
-//! The copy of a trace: each event is the text that it was.
+//! Writes the copy of a trace, in which each event keeps its text.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,10 +24,10 @@ use crate::source::Source;
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::kineto) struct Written {
     pub(in crate::kineto) events: u64,
-    /// Kernels of NCCL's in it, and how many of them are ours.
+    /// NCCL kernels in the trace, and how many of them match the archive's.
     pub(in crate::kineto) kernels: u64,
     pub(in crate::kineto) matched: u64,
-    /// The archive's operations within its time that match none of its kernels.
+    /// The archive's operations within the trace's time span that match none of its kernels.
     pub(in crate::kineto) operations: u64,
 }
 
@@ -99,7 +99,7 @@ impl Foreign {
     }
 }
 
-/// The arguments of our operations for the kernels that they match, by the number of the event.
+/// For kernels by index of their event, the arguments of the matching operations.
 fn arguments(
     job: &Job<'_>,
     rank: u32,
@@ -143,7 +143,7 @@ struct Writing<'a> {
     rank: u32,
     times: Line,
     selection: &'a Selection<'a>,
-    /// Events of the trace so far, and ours.
+    /// Number of events read from the trace, and of those added.
     read: u64,
     events: u64,
     members: u64,
@@ -156,7 +156,7 @@ impl Writing<'_> {
         self.output.append(format!("{before}  {}: ", quoted(name)))
     }
 
-    /// What the trace does not show itself, as a process of its own.
+    /// Adds what the trace itself does not show, as a separate process.
     fn add_tracks(&mut self) -> Result<()> {
         let job = self.job;
         let pid = self.trace.largest_pid.max(FIRST_OWN_PID) + 1;
@@ -201,7 +201,7 @@ impl Reader for Writing<'_> {
     }
 }
 
-/// An event with more arguments: they are put before the brace that ends its own.
+/// An event with more arguments, inserted before the closing brace of its own.
 fn enriched(event: &str, more: &str) -> String {
     #[derive(Deserialize)]
     struct Arguments<'a> {
