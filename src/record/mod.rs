@@ -166,7 +166,7 @@ fn on_slot<T>(what: Lost, action: impl FnOnce(Result<&mut SlotWriter, &JournalWr
     let done = shared::with(&SLOT, |slot| match &mut slot.slot_writer {
         Some(slot_writer) => action(Ok(slot_writer), &slot.is_shown),
         None => {
-            slot.writer.lose(what);
+            slot.writer.count_loss(what);
             action(Err(&slot.writer), &slot.is_shown)
         }
     });

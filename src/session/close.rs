@@ -103,7 +103,7 @@ fn say_what_was_not_recorded(
         writer.stop_without_memory();
     }
     // Room is prepared ahead, so all events may have fitted into the existing room although there was none for more.
-    if let Some(stop) = writer.stop_reason().filter(|stop| writer.has_lost() || *stop == Stop::Memory) {
+    if let Some(stop) = writer.stop_reason().filter(|stop| writer.has_losses() || *stop == Stop::Memory) {
         logger::warn(&format!(
             "not everything was recorded: {}; what is missing is counted in the trace",
             describe(&stop)

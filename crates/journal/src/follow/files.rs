@@ -43,7 +43,7 @@ impl JournalFile {
         self.seen >> index & 1 != 0
     }
 
-    pub(super) fn see(&mut self, index: usize) {
+    pub(super) fn mark_seen(&mut self, index: usize) {
         self.seen |= 1 << index;
     }
 
@@ -151,14 +151,14 @@ impl Files {
         }
     }
 
-    /// Calls `ask` with the file, opening it if it is not held open.
-    pub(super) fn with<T>(&self, key: &FileKey, ask: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
+    /// Calls `action` with the file, opening it if it is not held open.
+    pub(super) fn with<T>(&self, key: &FileKey, action: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
         if let Some(file) = self.all.get(key).and_then(|file| file.file.as_ref()) {
-            return ask(file);
+            return action(file);
         }
         let last = self.last.take().filter(|(of, _)| of == key);
         let file = last.map_or_else(|| open(&key.1), |(_, file)| Ok(file))?;
-        let answer = ask(&file);
+        let answer = action(&file);
         if self.most_open == 0 {
             self.last.replace(Some((key.clone(), file)));
         }

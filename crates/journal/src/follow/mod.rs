@@ -261,7 +261,7 @@ impl Follower {
             return at_place(format!("segment {} of slot {} again, or too late", head.order, head.slot), None);
         }
         if let Some(file) = self.files.all.get_mut(key) {
-            file.see(index);
+            file.mark_seen(index);
             file.unread += 1;
         }
         self.recorder = Some(head.process);
@@ -281,7 +281,7 @@ impl Follower {
         for (key, problem) in problems {
             if let Some(file) = self.files.all.get_mut(&key) {
                 match problem.index {
-                    Some(index) => file.see(index),
+                    Some(index) => file.mark_seen(index),
                     None => file.is_reported = true,
                 }
                 polled.report([problem.problem]);

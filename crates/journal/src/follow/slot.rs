@@ -53,12 +53,12 @@ struct SlotRecords {
 }
 
 impl SlotRecords {
-    fn begin(&mut self, alone: Option<OldestSegment>, total: &mut Discarded) {
-        let Some(alone) = alone else {
+    fn begin(&mut self, earlier: Option<OldestSegment>, total: &mut Discarded) {
+        let Some(earlier) = earlier else {
             return;
         };
         self.names = Names::new();
-        let before = alone.started_before.saturating_sub(alone.lost_before);
+        let before = earlier.started_before.saturating_sub(earlier.lost_before);
         if std::mem::take(&mut self.has_discarded) {
             total.starts = total.starts.saturating_add(before.saturating_sub(self.starts));
         }
@@ -154,7 +154,7 @@ impl Slot {
             self.newest = Some(head.order);
             self.losses = losses(words);
         }
-        let before = head.alone.map_or(0, |alone| alone.started_before);
+        let before = head.earlier.map_or(0, |earlier| earlier.started_before);
         self.started = self.started.max(head.started_at_loss).max(before);
         let place = SegmentPlace::new(&file.1, offset, head);
         let segment = FollowedSegment {
@@ -287,7 +287,7 @@ impl Slot {
         let Some((_, segment)) = self.segments.first_key_value() else {
             return;
         };
-        if segment.place.alone.is_some() {
+        if segment.place.earlier.is_some() {
             let segments = (to - from).saturating_add(1);
             let total = &mut polled.discarded;
             total.segments = total.segments.saturating_add(segments);
@@ -330,8 +330,8 @@ impl Slot {
             return Some(0);
         }
         if !std::mem::replace(&mut segment.has_begun, true) {
-            self.oldest = self.oldest.or(segment.place.alone);
-            self.records.begin(segment.place.alone, &mut poll.polled.discarded);
+            self.oldest = self.oldest.or(segment.place.earlier);
+            self.records.begin(segment.place.earlier, &mut poll.polled.discarded);
         }
         let (words, _) = buffer.get(..read)?.as_chunks::<8>();
         let mut found = Counted::new(&mut *poll.sink);

@@ -137,11 +137,11 @@ fn job_id(name: &str, get: &impl Fn(&str) -> Option<String>) -> Option<String> {
 impl JobEnvironment {
     /// Reads variables through `get`.
     pub fn from_variables(get: impl Fn(&str) -> Option<String>) -> Self {
-        let mut said = LAUNCHERS.iter().filter_map(|launcher| launcher.read(&get));
-        let mut job = said.next().unwrap_or_default();
+        let mut launched = LAUNCHERS.iter().filter_map(|launcher| launcher.read(&get));
+        let mut job = launched.next().unwrap_or_default();
         // Fill gaps from launchers that give this process the same rank: they started it, too. A size of 1 does not
         // count: it is an interactive step, within which the other launcher started the job.
-        for other in said.filter(|other| other.rank == job.rank) {
+        for other in launched.filter(|other| other.rank == job.rank) {
             job.size = job.size.or(other.size.filter(|size| *size > 1));
             job.local_rank = job.local_rank.or(other.local_rank);
             job.local_size = job.local_size.or(other.local_size);

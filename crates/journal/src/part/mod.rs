@@ -80,8 +80,8 @@ fn good_fields(fields: Fields) -> (ProcessInfo, String) {
             continue;
         };
         inner.retain(|field, value| {
-            let alone = Fields::from_iter([(field.clone(), value.clone())]);
-            let checked = check(&name, &alone.into());
+            let single = Fields::from_iter([(field.clone(), value.clone())]);
+            let checked = check(&name, &single.into());
             bad.extend(checked.as_ref().err().map(|error| format!("{name}.{field}: {error}")));
             checked.is_ok()
         });

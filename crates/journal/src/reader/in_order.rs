@@ -95,7 +95,7 @@ impl Slot {
                 self.buffer = Vec::new();
                 return false;
             };
-            if place.alone.is_some() {
+            if place.earlier.is_some() {
                 self.names = Names::new();
             }
             if let Ok((segment, _)) = read_words(place, &mut self.buffer)

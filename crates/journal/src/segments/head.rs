@@ -32,7 +32,7 @@ pub(crate) struct SegmentHead {
     /// How many events of the slot had an id when a start was last lost.
     pub(crate) started_at_loss: u64,
     /// For a flight recording: what the header states about earlier segments.
-    pub(crate) alone: Option<OldestSegment>,
+    pub(crate) earlier: Option<OldestSegment>,
 }
 
 /// The process that wrote a segment.
@@ -73,7 +73,7 @@ impl Head {
         if low(process) & 0xffff == 0 {
             return Self::Damaged;
         }
-        let is_alone = word(header::FLAGS) & segment_flag::FLIGHT != 0;
+        let is_flight = word(header::FLAGS) & segment_flag::FLIGHT != 0;
         Self::Used(SegmentHead {
             slot: u16::try_from(high(version) >> 16).unwrap_or(0),
             order,
@@ -85,7 +85,7 @@ impl Head {
                 session_start_realtime_ns: word(header::SESSION),
             },
             started_at_loss: events(header::STARTED_AT_LOSS),
-            alone: is_alone.then(|| OldestSegment {
+            earlier: is_flight.then(|| OldestSegment {
                 order,
                 ticks: word(header::TICKS),
                 started_before: events(header::STARTED_BEFORE),

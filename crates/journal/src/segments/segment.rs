@@ -25,13 +25,13 @@ pub(crate) struct SegmentPlace {
     pub(crate) order: u64,
     pub(crate) committed: u64,
     /// For a flight recording: what the header states about earlier segments.
-    pub(crate) alone: Option<OldestSegment>,
+    pub(crate) earlier: Option<OldestSegment>,
 }
 
 impl SegmentPlace {
     pub(crate) fn new(path: &Arc<Path>, offset: u64, head: &SegmentHead) -> Self {
         let (order, committed) = (head.order, head.committed);
-        Self { path: Arc::clone(path), offset, order, committed, alone: head.alone }
+        Self { path: Arc::clone(path), offset, order, committed, earlier: head.earlier }
     }
 
     pub(crate) fn problem(&self, word: usize, reason: String, lost_bytes: u64) -> Problem {
@@ -154,7 +154,7 @@ pub(crate) fn read_record(
                 Some(())
             }
             Some(Decoded::Name { number, text }) => {
-                *strings.names.place(number, place.alone.is_some())? = Some(strings.symbols.intern(&text));
+                *strings.names.place(number, place.earlier.is_some())? = Some(strings.symbols.intern(&text));
                 Some(())
             }
         },
@@ -226,6 +226,6 @@ pub(crate) fn problem_at_end(
         length(length(0)?)
     };
     // A running process has committed these records in the meantime.
-    let is_odd = records().is_some() && committed_now() == Some(place.committed);
-    is_odd.then(|| place.problem(end, "records go on behind the committed bytes".to_owned(), 0))
+    let is_damaged = records().is_some() && committed_now() == Some(place.committed);
+    is_damaged.then(|| place.problem(end, "records go on behind the committed bytes".to_owned(), 0))
 }

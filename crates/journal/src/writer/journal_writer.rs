@@ -95,8 +95,8 @@ impl JournalWriter {
     }
 
     /// Whether anything was not recorded. A recording that stopped may have lost nothing: threads fill their segments.
-    pub fn has_lost(&self) -> bool {
-        self.space.has_lost()
+    pub fn has_losses(&self) -> bool {
+        self.space.has_losses()
     }
 
     /// Bytes reserved on disk.
@@ -117,8 +117,8 @@ impl JournalWriter {
     }
 
     /// Counts a loss of a thread without a slot.
-    pub fn lose(&self, what: Lost) {
-        self.space.lose();
+    pub fn count_loss(&self, what: Lost) {
+        self.space.note_loss();
         if let Some(file) = self.first_file.get() {
             let place = what.index(self.space.options.tag);
             file.count_in_header(header::SLOTLESS_LOST + place);

@@ -30,7 +30,7 @@ pub(crate) fn remove_old(space: &Space, slots: &[Arc<Slot>], retention: Retentio
         if let Some(current) = current
             && slot.number != 0
         {
-            slot.used.lock().see(current, now);
+            slot.used.lock().extend_to(current, now);
         }
     }
     // Leave room for the segments that are prepared next.

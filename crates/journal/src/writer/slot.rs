@@ -23,7 +23,7 @@ pub(crate) struct Slot {
     /// In a flight recording: files that the recording thread has finished with, for the maintenance thread to unmap.
     pub(crate) left: Lock<Vec<Arc<JournalFile>>>,
     /// In a flight recording: used files that still exist, oldest first.
-    pub(crate) used: Lock<Used>,
+    pub(crate) used: Lock<UsedFiles>,
 }
 
 impl std::fmt::Debug for Slot {
@@ -41,13 +41,13 @@ impl Slot {
             spare: Lock::new(None),
             kept: Lock::new(None),
             left: Lock::new(Vec::with_capacity(LEFT_FILES)),
-            used: Lock::new(Used::default()),
+            used: Lock::new(UsedFiles::default()),
         }
     }
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Used {
+pub(crate) struct UsedFiles {
     /// The number of the first file that is not in `files` yet.
     next: u32,
     pub(crate) files: VecDeque<UsedFile>,
@@ -60,9 +60,9 @@ pub(crate) struct UsedFile {
     pub(crate) since: Instant,
 }
 
-impl Used {
+impl UsedFiles {
     /// Adds the files before the current one.
-    pub(crate) fn see(&mut self, current: u32, now: Instant) {
+    pub(crate) fn extend_to(&mut self, current: u32, now: Instant) {
         for number in self.next..current {
             self.files.push_back(UsedFile { number, since: now });
         }

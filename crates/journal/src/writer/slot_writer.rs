@@ -124,7 +124,7 @@ impl SlotWriter {
 
     #[cold]
     fn lose_start(&mut self, id: EventId) -> EventId {
-        self.lose(Lost::Start(id.kind()));
+        self.count_loss(Lost::Start(id.kind()));
         self.set(header::STARTED_AT_LOSS, self.next_sequence - 1);
         id.unrecorded()
     }
@@ -165,7 +165,7 @@ impl SlotWriter {
         }
         self.put_held();
         if self.is_of_lost(event) || !self.put(kind::STOP, 0, event, []) {
-            self.lose(Lost::Stop(event));
+            self.count_loss(Lost::Stop(event));
         }
     }
 
@@ -185,15 +185,15 @@ impl SlotWriter {
         }
         self.put_held();
         if self.is_of_lost(event.event) || !encode::state(self, event) {
-            self.lose(Lost::State(event.event));
+            self.count_loss(Lost::State(event.event));
         }
     }
 
     #[cold]
-    fn lose(&mut self, what: Lost) {
+    fn count_loss(&mut self, what: Lost) {
         let place = what.index(self.space.options.tag);
         self.add(header::LOST_STARTS + place, 1);
-        self.space.lose();
+        self.space.note_loss();
     }
 
     /// Sets a counter, here and in the journal.

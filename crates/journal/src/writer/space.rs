@@ -68,7 +68,7 @@ pub(crate) struct Space {
     most_mapped_bytes: Option<u64>,
     reserved_bytes: AtomicU64,
     full: AtomicBool,
-    has_lost: AtomicBool,
+    has_losses: AtomicBool,
     stop: Lock<Option<Stop>>,
 }
 
@@ -80,7 +80,7 @@ impl Space {
             most_mapped_bytes: file_size::limit_of(libc::RLIMIT_AS).map(|bytes| bytes / FILES_IN_ADDRESS_SPACE),
             reserved_bytes: AtomicU64::new(0),
             full: AtomicBool::new(false),
-            has_lost: AtomicBool::new(false),
+            has_losses: AtomicBool::new(false),
             stop: Lock::new(None),
         }
     }
@@ -154,12 +154,12 @@ impl Space {
     }
 
     /// Notes that something is not recorded; the journal counts how much.
-    pub(crate) fn lose(&self) {
-        self.has_lost.store(true, Ordering::Relaxed);
+    pub(crate) fn note_loss(&self) {
+        self.has_losses.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn has_lost(&self) -> bool {
-        self.has_lost.load(Ordering::Relaxed)
+    pub(crate) fn has_losses(&self) -> bool {
+        self.has_losses.load(Ordering::Relaxed)
     }
 
     /// Notes that a thread has no slot: its events are counted, and the other threads continue to record.

@@ -55,9 +55,9 @@ fn what_is_lost_is_told_apart_from_what_would_be() {
         let _is_busy = writer.keep();
     }
     assert_eq!(writer.stop_reason(), Some(Stop::Limit));
-    assert!(!writer.has_lost());
+    assert!(!writer.has_losses());
     let _sent = fill(&mut slot);
-    assert!(writer.has_lost());
+    assert!(writer.has_losses());
 }
 
 #[test]
@@ -189,12 +189,12 @@ fn losses_without_a_slot_survive_the_process() {
     let (one, other) = (writer.slotless_id(Kind::Coll), writer.slotless_id(Kind::Coll));
     assert!(one.is_unrecorded() && one != other);
     assert_eq!((one.kind(), one.tag()), (Kind::Coll, TAG.get()));
-    writer.lose(Lost::Start(Kind::Coll));
-    writer.lose(Lost::Start(Kind::Coll));
-    writer.lose(Lost::State(one.get()));
-    writer.lose(Lost::Stop(one.get()));
-    writer.lose(Lost::Stop(7));
-    writer.lose(Lost::Communicator);
+    writer.count_loss(Lost::Start(Kind::Coll));
+    writer.count_loss(Lost::Start(Kind::Coll));
+    writer.count_loss(Lost::State(one.get()));
+    writer.count_loss(Lost::Stop(one.get()));
+    writer.count_loss(Lost::Stop(7));
+    writer.count_loss(Lost::Communicator);
     let (_, outcome) = read(directory.path());
     let losses = outcome.losses;
     let of = |kind: Kind| {

@@ -22,7 +22,7 @@ impl SlotWriter {
     pub fn comm_init(&mut self, context: u64, begin_ticks: u64, repetition: u32, comm: &CommInit<'_>) {
         self.put_held();
         if !self.put_comm(kind::COMM_INIT, context, begin_ticks, repetition, comm) {
-            self.lose(Lost::Communicator);
+            self.count_loss(Lost::Communicator);
         }
     }
 
@@ -49,7 +49,7 @@ impl SlotWriter {
     pub fn comm_finalize(&mut self, context: u64, begin_ticks: u64) {
         self.put_held();
         if !self.put_at(kind::COMM_FINALIZE, 0, begin_ticks, context, [ticks()]) {
-            self.lose(Lost::Communicator);
+            self.count_loss(Lost::Communicator);
         }
     }
 

@@ -43,13 +43,13 @@ impl SlotWriter {
         self.at = HEADER_WORDS;
         self.write_header();
         if self.space.retention.is_some() {
-            self.stand_alone();
+            self.make_self_contained();
         }
         true
     }
 
     /// Repeats what later records depend on, because the segments before this one will be removed.
-    fn stand_alone(&mut self) {
+    fn make_self_contained(&mut self) {
         self.names.record_anew();
         if let Some(thread) = self.thread {
             let _fits = self.put(kind::THREAD_BEGIN, 0, 0, thread);
