@@ -1,7 +1,7 @@
 //! The handles of the chained plugins for each event or communicator of this plugin.
 //!
-//! A lock-free table of fixed size. An id's hash selects eight places, and the id lies in one of these. A new id takes
-//! a free place among them, else the place of the oldest event that has stopped, else the place of the oldest event.
+//! A lock-free table of fixed size. An id's hash selects eight entries, and the id lies in one of these. A new id takes
+//! a free entry among them, else the entry of the oldest event that has stopped, else the entry of the oldest event.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -22,8 +22,8 @@ const BUSY: u64 = u64::MAX;
 const OPEN: u64 = 1 << 63;
 
 #[repr(align(64))]
-struct Place {
-    /// The id; 0 if the place is free.
+struct Entry {
+    /// The id; 0 if the entry is free.
     id: AtomicU64,
     /// The ticks when the id was put here, with [`OPEN`].
     since: AtomicU64,
@@ -31,7 +31,7 @@ struct Place {
     handles: [AtomicU64; PLUGINS],
 }
 
-impl Place {
+impl Entry {
     const fn free() -> Self {
         let handles = [const { AtomicU64::new(0) }; PLUGINS];
         Self { id: AtomicU64::new(0), since: AtomicU64::new(0), owner: AtomicU64::new(0), handles }
@@ -39,92 +39,92 @@ impl Place {
 }
 
 pub(crate) struct HandleTable {
-    buckets: Box<[[Place; WAYS]]>,
+    buckets: Box<[[Entry; WAYS]]>,
     shift: u32,
 }
 
 impl HandleTable {
     pub(crate) fn with_bits(bits: u32) -> Self {
         let bits = bits - WAYS.trailing_zeros();
-        let buckets = (0..1_usize << bits).map(|_| [const { Place::free() }; WAYS]);
+        let buckets = (0..1_usize << bits).map(|_| [const { Entry::free() }; WAYS]);
         Self { buckets: buckets.collect(), shift: u64::BITS - bits }
     }
 
-    fn bucket(&self, id: u64) -> &[Place] {
+    fn bucket(&self, id: u64) -> &[Entry] {
         // Fibonacci hashing spreads consecutive ids far apart and evenly.
         let hash = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift;
         let bucket = usize::try_from(hash).ok().and_then(|hash| self.buckets.get(hash));
         bucket.map_or(&[], |bucket| bucket)
     }
 
-    fn place(&self, id: u64) -> Option<&Place> {
+    fn entry(&self, id: u64) -> Option<&Entry> {
         if id == 0 || id == BUSY {
             return None;
         }
-        self.bucket(id).iter().find(|place| place.id.load(Ordering::Acquire) == id)
+        self.bucket(id).iter().find(|entry| entry.id.load(Ordering::Acquire) == id)
     }
 
-    /// The owner and the handles stored with an id, if it still has its place.
+    /// The owner and the handles stored with an id, if it still has its entry.
     pub(crate) fn get(&self, id: u64) -> Option<(u64, Handles)> {
-        let place = self.place(id)?;
-        let owner = place.owner.load(Ordering::Relaxed);
+        let entry = self.entry(id)?;
+        let owner = entry.owner.load(Ordering::Relaxed);
         let mut handles = NONE;
-        for (handle, held) in handles.iter_mut().zip(&place.handles) {
+        for (handle, held) in handles.iter_mut().zip(&entry.handles) {
             *handle = held.load(Ordering::Relaxed);
         }
-        // Another id may have taken the place meanwhile; then the place's id changed before its handles.
+        // Another id may have taken the entry meanwhile; then the entry's id changed before its handles.
         fence(Ordering::Acquire);
-        (place.id.load(Ordering::Relaxed) == id).then_some((owner, handles))
+        (entry.id.load(Ordering::Relaxed) == id).then_some((owner, handles))
     }
 
-    /// Gives an id a place. Returns `false` if other threads were faster at all eight attempts.
+    /// Gives an id an entry. Returns `false` if other threads were faster at all eight attempts.
     pub(crate) fn put(&self, id: u64, owner: u64, handles: &Handles) -> bool {
         (0..WAYS).any(|_| {
-            let ranked = self.bucket(id).iter().map(|place| {
-                let held = place.id.load(Ordering::Acquire);
+            let ranked = self.bucket(id).iter().map(|entry| {
+                let held = entry.id.load(Ordering::Acquire);
                 let rank = match held {
                     0 => 0,
                     BUSY => u64::MAX,
-                    _ => place.since.load(Ordering::Relaxed),
+                    _ => entry.since.load(Ordering::Relaxed),
                 };
-                (rank, held, place)
+                (rank, held, entry)
             });
             let oldest = ranked.min_by_key(|(rank, ..)| *rank);
-            oldest.is_some_and(|(_, held, place)| take(place, held, id, owner, handles))
+            oldest.is_some_and(|(_, held, entry)| take(entry, held, id, owner, handles))
         })
     }
 
-    /// The event has stopped: its place is reused before those of open events. It can still be a parent.
+    /// The event has stopped: its entry is reused before those of open events. It can still be a parent.
     pub(crate) fn close(&self, id: u64) {
-        let Some(place) = self.place(id) else { return };
-        let since = place.since.load(Ordering::Relaxed);
+        let Some(entry) = self.entry(id) else { return };
+        let since = entry.since.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
-        // An event that took the place meanwhile has another time, and is open.
-        if place.id.load(Ordering::Relaxed) == id {
-            let _taken = place.since.compare_exchange(since, since & !OPEN, Ordering::Relaxed, Ordering::Relaxed);
+        // An event that took the entry meanwhile has another time, and is open.
+        if entry.id.load(Ordering::Relaxed) == id {
+            let _taken = entry.since.compare_exchange(since, since & !OPEN, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn remove(&self, id: u64) -> Option<Handles> {
         let (_, handles) = self.get(id)?;
-        let place = self.place(id)?;
-        let removed = place.id.compare_exchange(id, 0, Ordering::AcqRel, Ordering::Relaxed);
+        let entry = self.entry(id)?;
+        let removed = entry.id.compare_exchange(id, 0, Ordering::AcqRel, Ordering::Relaxed);
         removed.is_ok().then_some(handles)
     }
 }
 
-/// Replaces the id found in a place, unless another thread was faster.
-fn take(place: &Place, held: u64, id: u64, owner: u64, handles: &Handles) -> bool {
-    let is_mine = held != BUSY && place.id.compare_exchange(held, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok();
+/// Replaces the id found in an entry, unless another thread was faster.
+fn take(entry: &Entry, held: u64, id: u64, owner: u64, handles: &Handles) -> bool {
+    let is_mine = held != BUSY && entry.id.compare_exchange(held, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok();
     if is_mine {
         // A thread that reads a new handle sees that the id has changed.
         fence(Ordering::Release);
-        place.since.store(ticks() | OPEN, Ordering::Relaxed);
-        place.owner.store(owner, Ordering::Relaxed);
-        for (held, handle) in place.handles.iter().zip(handles) {
+        entry.since.store(ticks() | OPEN, Ordering::Relaxed);
+        entry.owner.store(owner, Ordering::Relaxed);
+        for (held, handle) in entry.handles.iter().zip(handles) {
             held.store(*handle, Ordering::Relaxed);
         }
-        place.id.store(id, Ordering::Release);
+        entry.id.store(id, Ordering::Release);
     }
     is_mine
 }
@@ -168,17 +168,17 @@ mod tests {
         assert_eq!((table.remove(9_999), table.get(9_999)), (None, None));
     }
 
-    /// A thread may be delayed for long between finding a place and taking it.
+    /// A thread may be delayed for long between finding an entry and taking it.
     #[test]
     fn a_place_that_was_taken_meanwhile_is_left_to_its_event() {
-        let place = Place::free();
-        let held = place.id.load(Ordering::Relaxed);
-        assert!(take(&place, held, 64, 7, &handles(64)));
-        assert!(!take(&place, held, 128, 7, &handles(128)));
-        assert_eq!(place.id.load(Ordering::Relaxed), 64);
+        let entry = Entry::free();
+        let held = entry.id.load(Ordering::Relaxed);
+        assert!(take(&entry, held, 64, 7, &handles(64)));
+        assert!(!take(&entry, held, 128, 7, &handles(128)));
+        assert_eq!(entry.id.load(Ordering::Relaxed), 64);
     }
 
-    /// Threads put, read and take over each other's places: each read must return values that belong together.
+    /// Threads put, read and take over each other's entries: each read must return values that belong together.
     #[test]
     fn handles_of_several_events_never_mix() {
         let table = HandleTable::with_bits(4);

@@ -31,11 +31,11 @@ pub(super) struct Decision {
     pub(super) is_fault: bool,
 }
 
-pub(super) fn decide(choice: BackendChoice, there: &Surroundings<'_>) -> Decision {
-    if let Some((why, is_fault)) = obstacle(choice, there) {
+pub(super) fn decide(choice: BackendChoice, process: &Surroundings<'_>) -> Decision {
+    if let Some((why, is_fault)) = obstacle(choice, process) {
         return Decision { backend: BackendKind::Off, line: format!("GPU work is not timed: {why}"), is_fault };
     }
-    let (backend, line) = match (choice, other_user(there.maps, there.environment, there.is_cupti_ours)) {
+    let (backend, line) = match (choice, other_user(process.maps, process.environment, process.is_cupti_ours)) {
         (BackendChoice::Events, _) => {
             (BackendKind::Events, "GPU work is timed by CUDA events, as NCCL_OTF2_GPU=events says".to_owned())
         }
@@ -57,10 +57,10 @@ pub(super) fn decide(choice: BackendChoice, there: &Surroundings<'_>) -> Decisio
 }
 
 /// The reason why nothing can be timed, and whether every user must read it.
-fn obstacle(choice: BackendChoice, there: &Surroundings<'_>) -> Option<(String, bool)> {
+fn obstacle(choice: BackendChoice, process: &Surroundings<'_>) -> Option<(String, bool)> {
     let launches = Kind::KernelLaunch.mask() | Kind::CeColl.mask();
     let is_wanted = matches!(choice, BackendChoice::Cupti | BackendChoice::Events);
-    let (why, is_fault) = match there.driver {
+    let (why, is_fault) = match process.driver {
         _ if choice == BackendChoice::Off => ("NCCL_OTF2_GPU=off", false),
         None => ("no libcuda.so.1 is loaded in this process", is_wanted),
         Some(Err(CudaError::STUB_LIBRARY)) => (
@@ -71,10 +71,10 @@ fn obstacle(choice: BackendChoice, there: &Surroundings<'_>) -> Option<(String, 
         Some(Err(refusal)) => {
             return Some((format!("libcuda.so.1 does not answer: {refusal}; NCCL_OTF2_GPU=off silences this"), true));
         }
-        Some(Ok(_)) if !event::has(there.table, Kind::KernelLaunch) => {
+        Some(Ok(_)) if !event::has(process.table, Kind::KernelLaunch) => {
             ("this NCCL does not report its launches; 2.28 and later do", is_wanted)
         }
-        Some(Ok(_)) if there.mask & launches == 0 => ("NCCL_OTF2_EVENTS leaves out KernelLaunch", is_wanted),
+        Some(Ok(_)) if process.mask & launches == 0 => ("NCCL_OTF2_EVENTS leaves out KernelLaunch", is_wanted),
         Some(Ok(_)) => return None,
     };
     Some((why.to_owned(), is_fault))
@@ -157,7 +157,7 @@ mod tests {
         let old = Surroundings { table: Table::V4, ..PLAIN };
         let few = Surroundings { mask: Kind::Coll.mask(), ..PLAIN };
         // A user who asked for timing gets a warning; others only if something is wrong.
-        for (there, text, is_fault) in [
+        for (process, text, is_fault) in [
             (no_driver, "no libcuda.so.1 is loaded", false),
             (stub, "LD_LIBRARY_PATH", true),
             (mismatch, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)", true),
@@ -165,7 +165,7 @@ mod tests {
             (few, "NCCL_OTF2_EVENTS", false),
         ] {
             for choice in [BackendChoice::Auto, BackendChoice::Cupti, BackendChoice::Events] {
-                let decision = decide(choice, &there);
+                let decision = decide(choice, &process);
                 assert_eq!(decision.backend, BackendKind::Off, "{text}");
                 assert!(decision.line.contains(text), "{}", decision.line);
                 let is_asked_for = choice != BackendChoice::Auto;

@@ -81,7 +81,7 @@ impl CudaError {
     }
 
     /// Whether the error means that the stream, or one that it synchronises with, is being captured.
-    pub(super) const fn is_of_capture(self) -> bool {
+    pub(super) const fn is_capture_error(self) -> bool {
         Self::of(Code::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED).0 <= self.0
             && self.0 <= Self::of(Code::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD).0
     }
@@ -296,7 +296,7 @@ impl Driver {
         // SAFETY: NCCL launches into this stream next; writes an integer.
         match unsafe { self.functions.stream_is_capturing(stream.0, &raw mut status) } {
             Ok(()) => Ok(status != NOT_CAPTURING),
-            Err(error) if error.is_of_capture() => Ok(true),
+            Err(error) if error.is_capture_error() => Ok(true),
             Err(error) => Err(error),
         }
     }

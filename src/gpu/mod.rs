@@ -43,11 +43,11 @@ use settings::gpu::{BackendChoice, GpuSettings};
 use worker::Worker;
 
 /// How long `init` waits for the worker, which may have to load a library.
-const LONGEST_BEGINNING: Duration = Duration::from_secs(2);
+const BEGIN_WAIT: Duration = Duration::from_secs(2);
 /// How long the end of a communicator waits for unfinished launches.
-const LAST_WAIT: Duration = Duration::from_millis(200);
+const COMMUNICATOR_END_WAIT: Duration = Duration::from_millis(200);
 /// How long the end of a session waits, because the worker must turn CUPTI off.
-const LAST_WAIT_OF_ALL: Duration = Duration::from_millis(500);
+const SESSION_END_WAIT: Duration = Duration::from_millis(500);
 /// How much longer both kinds of end wait for the worker's answer.
 const GRACE: Duration = Duration::from_millis(300);
 
@@ -103,19 +103,19 @@ impl Gpus {
             // NCCL has made the communicator's device current on this thread.
             device: self.driver.current_device_context(),
         };
-        let _hangs = self.mailbox.ask(message, Instant::now() + LONGEST_BEGINNING);
+        let _hangs = self.mailbox.ask(message, Instant::now() + BEGIN_WAIT);
     }
 
     /// A communicator has ended. Waits until the backend no longer uses anything that it made on the device.
     pub(crate) fn communicator_ends(&self, communicator: u64) {
-        let deadline = Instant::now() + LAST_WAIT;
+        let deadline = Instant::now() + COMMUNICATOR_END_WAIT;
         let message = Message::Ends { communicator, deadline };
         let _hangs = self.mailbox.ask(message, deadline + GRACE);
     }
 
     /// Ends the timing; nothing is written after that.
     pub(crate) fn end(&self) {
-        let deadline = Instant::now() + LAST_WAIT_OF_ALL;
+        let deadline = Instant::now() + SESSION_END_WAIT;
         let has_ended = self.mailbox.ask(Message::Finish { deadline }, deadline + GRACE);
         self.is_closed.store(true, Ordering::Release);
         facade::close();

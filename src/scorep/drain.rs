@@ -30,7 +30,7 @@ pub(super) enum Depth {
     Everything,
 }
 
-struct Place {
+struct Target {
     location: *mut Location,
     region: u32,
 }
@@ -144,8 +144,8 @@ impl Drain {
                 continue;
             };
             let conversion = conversion.get_or_insert_with(|| timer.until_now());
-            let place = Place { location: location.get(), region };
-            self.forward(&functions, definitions, ended, conversion, place, counts);
+            let target = Target { location: location.get(), region };
+            self.forward(&functions, definitions, ended, conversion, target, counts);
         }
     }
 
@@ -172,7 +172,7 @@ impl Drain {
         definitions: &Definitions,
         ended: &Ended,
         conversion: &Conversion,
-        Place { location, region }: Place,
+        Target { location, region }: Target,
         counts: &Counts,
     ) {
         let start = conversion.scorep_time(ended.begin_ticks);

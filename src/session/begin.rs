@@ -60,7 +60,7 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>) -> Result<Session, St
         writer: Arc::clone(&writer),
         notes: maintenance.notes(),
     });
-    say_beginning(&config, comm, &directories, scorep);
+    report_start(&config, comm, &directories, scorep);
     Ok(Session {
         config,
         out: directories.out,
@@ -79,15 +79,15 @@ fn describe_process(config: &Config, comm: &CommInit<'_>, test_clock: Option<&Te
     if let (None, Some((rank, size))) = (environment.rank, substrate::rank_and_size()) {
         (environment.rank, environment.size) = (Some(rank), Some(size));
     }
-    let played_host = test_clock.map(|clock| clock.boot_id.clone());
+    let simulated_host = test_clock.map(|clock| clock.boot_id.clone());
     let pid = std::process::id();
     // Only kinds that NCCL can report, so that no reader expects others.
     let event_mask = config.mask & event::kinds(comm.table);
     let working_directory = std::env::current_dir().unwrap_or_default();
     ProcessInfo {
         format: PROCESS_FORMAT,
-        host: played_host.clone().unwrap_or_else(journal::host::host_name),
-        boot_id: played_host.unwrap_or_else(journal::host::boot_id),
+        host: simulated_host.clone().unwrap_or_else(journal::host::host_name),
+        boot_id: simulated_host.unwrap_or_else(journal::host::boot_id),
         pid,
         pid_namespace: journal::host::pid_namespace(),
         start_ticks: journal::host::start_ticks(pid).unwrap_or(0),
@@ -139,7 +139,7 @@ fn open_journal(
     Ok((writer, slot_writer))
 }
 
-fn say_beginning(config: &Config, comm: &CommInit<'_>, directories: &Directories, scorep: scorep::Beginning) {
+fn report_start(config: &Config, comm: &CommInit<'_>, directories: &Directories, scorep: scorep::Beginning) {
     let events = settings::event_set(config.mask);
     let out = directories.out.display();
     let chained = chain::report().plugins;

@@ -74,7 +74,7 @@ fn end(session: Session, moment: Moment) {
         ));
         return;
     }
-    say_what_was_not_recorded(&config, &part, &writer, scorep_report);
+    report_missed(&config, &part, &writer, scorep_report);
     write(&config, &out, &part, writer.reserved_bytes(), moment);
 }
 
@@ -84,12 +84,7 @@ fn is_removed(part: &Path) -> bool {
 }
 
 /// Writes what chained plugins and Score-P missed to the archive, and tells the user why recording stopped.
-fn say_what_was_not_recorded(
-    config: &Config,
-    part: &Path,
-    writer: &JournalWriter,
-    scorep_report: Option<ScorepReport>,
-) {
+fn report_missed(config: &Config, part: &Path, writer: &JournalWriter, scorep_report: Option<ScorepReport>) {
     if let Err(error) = chain::take_report().write(part) {
         logger::warn(&format!("{}: {error}; the archive does not say what chained plugins missed", part.display()));
     }
@@ -163,7 +158,7 @@ fn write(config: &Config, out: &Path, part: &Path, bytes: u64, moment: Moment) {
     };
     match write_part(part, &options, &()) {
         Ok(summary) => {
-            say_loss(&summary);
+            report_loss(&summary);
             archive(config, out, moment, &summary);
         }
         Err(error) => is_kept(&file_size::explain(error)),
@@ -228,7 +223,7 @@ fn unify_if_last(config: &Config, out: &Path, done: &str) {
             }
             say(config, &describe_archive(&archive));
         }
-        Ok(None) => say_unfinished(
+        Ok(None) => report_unfinished(
             config,
             &format!(
                 "{done}; the process that finishes last makes the archive in {shown}, or `nccl-otf2 finalize {shown}`"
@@ -264,7 +259,7 @@ fn describe_archive(archive: &ArchiveSummary) -> String {
 }
 
 /// Warns about loss, because every user must read this.
-fn say_loss(summary: &PartSummary) {
+fn report_loss(summary: &PartSummary) {
     let lost = summary.counts.lost();
     if lost > 0 {
         logger::warn(&format!("{lost} events, stops and states of this process were not recorded"));
@@ -276,7 +271,7 @@ fn say_loss(summary: &PartSummary) {
 
 /// Logs that work is left to do. Up to 2.26 NCCL passes no logger, and does not report a communicator's size, so no
 /// process knows that it is the last: the line then goes to stderr, from only one rank if the launcher numbers ranks.
-fn say_unfinished(config: &Config, line: &str) {
+fn report_unfinished(config: &Config, line: &str) {
     let is_first = JobEnvironment::of_process().rank.unwrap_or(0) == 0;
     if config.verbosity == Verbosity::Normal && !logger::was_lent() && is_first {
         logger::warn(line);

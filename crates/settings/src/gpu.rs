@@ -38,8 +38,8 @@ pub struct GpuSettings {
 
 /// The advice for a user who asks for all kernels, which only CUPTI records, and gets this backend.
 pub fn without_all_kernels(kernels: CuptiKernels, backend: Backend) -> Option<&'static str> {
-    let is_in_vain = kernels == CuptiKernels::All && backend == Backend::Events;
-    is_in_vain.then_some(
+    let has_no_effect = kernels == CuptiKernels::All && backend == Backend::Events;
+    has_no_effect.then_some(
         "NCCL_OTF2_CUPTI_KERNELS=all has no effect, because CUDA events time NCCL's launches only: set NCCL_OTF2_GPU=cupti, too, and use no other profiler of GPUs in this job, PyTorch's among them, which may get nothing then",
     )
 }

@@ -40,7 +40,7 @@ pub(super) fn stop() {
     if let Some(mut profile) = lock() {
         match ask_plugin() {
             Ok(Some(recorded)) => profile.add(&recorded),
-            Err(reason) if profile.begin.is_some() => say_lacking(&reason),
+            Err(reason) if profile.begin.is_some() => warn_missing(&reason),
             Ok(None) | Err(_) => {}
         }
         profile.begin = None;
@@ -80,7 +80,7 @@ impl Profile {
         let before = self.recorded.as_ref().filter(|(before, _)| *before == part);
         let grown = recorded.journal_bytes.saturating_sub(before.map_or(0, |(_, bytes)| *bytes));
         if grown > LIMIT_BYTES {
-            say_lacking(&format!(
+            warn_missing(&format!(
                 "{} MiB were recorded meanwhile, more than {} MiB; profile fewer steps, or use `nccl-otf2 export \
                  --format xplane` after the job",
                 grown >> 20,
@@ -91,12 +91,12 @@ impl Profile {
         // Serialized XSpaces concatenate.
         match planes(&part, begin) {
             Ok(planes) => self.xspace.extend(planes),
-            Err(reason) => say_lacking(&format!("{reason}; the recording goes on")),
+            Err(reason) => warn_missing(&format!("{reason}; the recording goes on")),
         }
     }
 }
 
-fn say_lacking(reason: &str) {
+fn warn_missing(reason: &str) {
     stderr::say(&format!("TensorFlow's profile lacks NCCL: {reason}"));
 }
 

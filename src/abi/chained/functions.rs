@@ -12,7 +12,7 @@ type Pointer = *mut c_void;
 type Init = unsafe extern "C" fn(*mut Pointer, *mut c_int) -> ncclResult_t;
 type Start = unsafe extern "C" fn(Pointer, *mut Pointer, Pointer) -> ncclResult_t;
 type State = unsafe extern "C" fn(Pointer, sys::ncclProfilerEventState_t, Pointer) -> ncclResult_t;
-type OfOne = unsafe extern "C" fn(Pointer) -> ncclResult_t;
+type HandleFunction = unsafe extern "C" fn(Pointer) -> ncclResult_t;
 
 /// A table of any version. Versions differ only in the arguments of `init` and in what other arguments point to.
 #[repr(C)]
@@ -20,9 +20,9 @@ struct AnyTable {
     name: *const c_char,
     init: Option<Init>,
     start: Option<Start>,
-    stop: Option<OfOne>,
+    stop: Option<HandleFunction>,
     state: Option<State>,
-    finalize: Option<OfOne>,
+    finalize: Option<HandleFunction>,
 }
 
 const _: () = assert!(size_of::<AnyTable>() == size_of::<sys::ncclProfiler_v7_t>());
@@ -48,9 +48,9 @@ pub(super) struct Functions {
     at: NonNull<AnyTable>,
     init: Init,
     pub(super) start: Start,
-    pub(super) stop: OfOne,
+    pub(super) stop: HandleFunction,
     pub(super) state: State,
-    pub(super) finalize: OfOne,
+    pub(super) finalize: HandleFunction,
 }
 
 /// The newest table of a library that can be served when NCCL calls `called`.

@@ -111,10 +111,10 @@ impl Backend for Cupti {
         let launches = self.take_counts(&mut reading, out);
         reading.sample_clock(out);
         // Usually all kernels have run by now; if not, the worker waits a little.
-        let end_of_patience = deadline.min(Instant::now() + LAST_PATIENCE);
+        let flush_deadline = deadline.min(Instant::now() + LAST_PATIENCE);
         let mut is_flushed = self.flush(&mut reading, 0, deadline, out);
         reading.read_all(out);
-        while is_flushed && reading.misses_launches() && Instant::now() < end_of_patience {
+        while is_flushed && reading.misses_launches() && Instant::now() < flush_deadline {
             std::thread::sleep(Duration::from_millis(10));
             is_flushed = self.flush(&mut reading, 0, deadline, out);
             reading.read_all(out);

@@ -24,7 +24,7 @@ const READY: usize = 8;
 /// The limit if CUPTI accepts a refused request for a buffer: 512 MiB.
 const MOST: usize = 128;
 /// The limit if CUPTI does not accept a refusal: 4 GiB.
-const MOST_EVER: usize = 1024;
+const HARD_LIMIT: usize = 1024;
 
 const EMPTY: u8 = 0;
 const FREE: u8 = 1;
@@ -41,7 +41,7 @@ struct Buffer {
 }
 
 pub(super) struct Pool {
-    buffers: [Buffer; MOST_EVER],
+    buffers: [Buffer; HARD_LIMIT],
     /// Buffers from this index on have never been used.
     used: AtomicUsize,
     /// Whether this CUPTI accepts a refused request.
@@ -71,7 +71,7 @@ impl Pool {
                     base: AtomicPtr::new(ptr::null_mut()),
                     valid: AtomicUsize::new(0),
                 }
-            }; MOST_EVER],
+            }; HARD_LIMIT],
             used: AtomicUsize::new(0),
             may_refuse: AtomicBool::new(false),
             is_read: AtomicBool::new(false),
@@ -117,7 +117,7 @@ impl Pool {
     }
 
     fn used(&self) -> usize {
-        self.used.load(Ordering::Acquire).min(MOST_EVER)
+        self.used.load(Ordering::Acquire).min(HARD_LIMIT)
     }
 
     fn used_buffers(&self) -> &[Buffer] {
@@ -135,7 +135,7 @@ impl Pool {
         let buffer = match retry {
             Some(buffer) => buffer,
             None => {
-                let next = |used| (used < MOST_EVER).then_some(used + 1);
+                let next = |used| (used < HARD_LIMIT).then_some(used + 1);
                 let index = self.used.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).ok()?;
                 let buffer = self.buffers.get(index)?;
                 if !buffer.moves(EMPTY, TAKEN) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::pool::{Left, Pool};
+use super::pool::{LeftPair, Pool};
 use super::reference::{References, nanoseconds};
 use crate::gpu::backend::Output;
 use crate::gpu::driver::{CudaError, DeviceContext, Driver};
@@ -138,11 +138,11 @@ impl Context {
 
     fn record(&self, driver: &Driver, pool: &Pool, out: &mut dyn Output) -> Result<Collected, CudaError> {
         let mut collected = Collected::default();
-        let mut left: Vec<Left> = pool.left().collect();
+        let mut left: Vec<LeftPair> = pool.left().collect();
         // A stream runs one thread's launches in order, so the driver is not asked about launches behind an unfinished
         // one.
         left.sort_unstable_by_key(|left| (left.stream, left.launch));
-        let order = |left: &Left| (left.stream, EventId::from_raw(left.launch).slot());
+        let order = |left: &LeftPair| (left.stream, EventId::from_raw(left.launch).slot());
         let mut waits_in = None;
         for left in left {
             if waits_in != Some(order(&left))
@@ -160,7 +160,7 @@ impl Context {
         Ok(collected)
     }
 
-    fn time(&self, driver: &Driver, left: &Left) -> Result<Option<LaunchTime>, CudaError> {
+    fn time(&self, driver: &Driver, left: &LeftPair) -> Result<Option<LaunchTime>, CudaError> {
         let Some(start) = self.references.locate(driver, left.pair.before)? else {
             return Ok(None);
         };

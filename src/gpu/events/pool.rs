@@ -35,7 +35,7 @@ struct Pair {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Taken {
+pub(super) struct TakenPair {
     index: u32,
     /// The event recorded in the stream before the launch.
     pub(super) before: Event,
@@ -43,8 +43,8 @@ pub(super) struct Taken {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Left {
-    pub(super) pair: Taken,
+pub(super) struct LeftPair {
+    pub(super) pair: TakenPair,
     pub(super) launch: u64,
     pub(super) stream: u64,
 }
@@ -68,13 +68,13 @@ impl Pool {
         pair.before.store(before.0, Ordering::Relaxed);
         pair.after.store(after.0, Ordering::Relaxed);
         self.made.store(index + 1, Ordering::Release);
-        self.put_back(Taken { index, before, after });
+        self.put_back(TakenPair { index, before, after });
         true
     }
 
     /// Takes a free pair, if there is one. Callable from any thread.
     #[inline]
-    pub(super) fn take(&self) -> Option<Taken> {
+    pub(super) fn take(&self) -> Option<TakenPair> {
         let mut head = self.head.load(Ordering::Acquire);
         loop {
             let index = low(head).checked_sub(1)?;
@@ -91,7 +91,7 @@ impl Pool {
         }
     }
 
-    pub(super) fn put_back(&self, taken: Taken) {
+    pub(super) fn put_back(&self, taken: TakenPair) {
         let Some(pair) = self.pair(taken.index) else {
             return;
         };
@@ -109,19 +109,19 @@ impl Pool {
 
     /// Leaves a pair to the worker. Both events are in the stream.
     #[inline]
-    pub(super) fn leave(&self, taken: Taken, launch: u64, stream: u64) {
+    pub(super) fn leave(&self, taken: TakenPair, launch: u64, stream: u64) {
         if let Some(pair) = self.pair(taken.index) {
             pair.stream.store(stream, Ordering::Relaxed);
             pair.launch.store(launch, Ordering::Release);
         }
     }
 
-    pub(super) fn left(&self) -> impl Iterator<Item = Left> {
+    pub(super) fn left(&self) -> impl Iterator<Item = LeftPair> {
         let made = self.made.load(Ordering::Relaxed);
         (0..made).filter_map(|index| {
             let pair = self.pair(index)?;
             let launch = pair.launch.load(Ordering::Acquire);
-            (launch != NOT_LEFT).then(|| Left {
+            (launch != NOT_LEFT).then(|| LeftPair {
                 pair: self.taken(index, pair),
                 launch,
                 stream: pair.stream.load(Ordering::Relaxed),
@@ -154,8 +154,8 @@ impl Pool {
         events
     }
 
-    fn taken(&self, index: u32, pair: &Pair) -> Taken {
-        Taken {
+    fn taken(&self, index: u32, pair: &Pair) -> TakenPair {
+        TakenPair {
             index,
             before: Event(pair.before.load(Ordering::Relaxed)),
             after: Event(pair.after.load(Ordering::Relaxed)),
@@ -203,7 +203,7 @@ mod tests {
         const THREADS: u64 = 4;
         let pool = pool(64);
         let owners: Vec<AtomicU64> = (0..200).map(|_| AtomicU64::new(0)).collect();
-        let owner = |taken: &Taken| &owners[usize::try_from(taken.before.0).unwrap()];
+        let owner = |taken: &TakenPair| &owners[usize::try_from(taken.before.0).unwrap()];
         let is_over = AtomicBool::new(false);
         let mut launches = BTreeSet::new();
         std::thread::scope(|scope| {

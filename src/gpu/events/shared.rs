@@ -34,7 +34,7 @@ pub(super) struct Entry {
 impl From<CudaError> for NotTimed {
     fn from(error: CudaError) -> Self {
         match error {
-            error if error.is_of_capture() => Self::Captured,
+            error if error.is_capture_error() => Self::Captured,
             CudaError::NOT_PERMITTED => Self::OnCallbackThread,
             error => Self::Refused(error.0),
         }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::pool::Taken;
+use super::pool::TakenPair;
 use crate::gpu::driver::Stream;
 use crate::host::per_thread::PerThread;
 use crate::host::process::thread_name;
@@ -37,7 +37,7 @@ pub(super) struct Open {
     pub(super) serial: u64,
     pub(super) id: EventId,
     pub(super) entry: usize,
-    pub(super) pair: Taken,
+    pub(super) pair: TakenPair,
     pub(super) stream: Stream,
 }
 

@@ -8,7 +8,7 @@ use super::decode::NameAddress;
 use nccl_events::Name;
 
 /// Substrings of the mangled names of NCCL's kernels, in all releases with a profiler interface.
-const OF_NCCL: [&[u8]; 3] = [b"ncclDevKernel_", b"ncclSymkDevKernel_", b"oneRankReduce"];
+const NCCL_KERNELS: [&[u8]; 3] = [b"ncclDevKernel_", b"ncclSymkDevKernel_", b"oneRankReduce"];
 /// The limit on stored names, because a job can generate any number of kernels.
 const MOST: usize = 1 << 14;
 
@@ -71,7 +71,7 @@ impl Names {
 }
 
 fn is_nccl(name: &[u8]) -> bool {
-    OF_NCCL.iter().any(|part| name.windows(part.len()).any(|window| window == *part))
+    NCCL_KERNELS.iter().any(|part| name.windows(part.len()).any(|window| window == *part))
 }
 
 #[cfg(test)]
