@@ -73,9 +73,9 @@ fn run() -> Result<ExitCode, Box<dyn Error>> {
         let found = read(&folders.split(',').collect::<Vec<_>>()).map_err(|why| format!("{release}: {why}"))?;
         let is_known = committed.get(release) == Some(&found);
         differs |= !is_known;
-        let said =
+        let result =
             if is_known { "as committed" } else { "DIFFERS from what is committed: --write and git diff show how" };
-        println!("   {release}: {said}");
+        println!("   {release}: {result}");
         if write {
             committed.insert(release.to_owned(), found);
         }

@@ -60,10 +60,10 @@ impl Driver {
             return Err(NoDriver::NotADriver);
         }
         // SAFETY: cuda.h declares the function with this type.
-        let ask = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_int) -> c_int>(found) };
+        let query = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_int) -> c_int>(found) };
         let mut version: c_int = 0;
         // SAFETY: the function only writes the number, and may be called before cuInit.
-        let code = unsafe { ask(&raw mut version) };
+        let code = unsafe { query(&raw mut version) };
         match (code, u32::try_from(version)) {
             (0, Ok(version)) if version > 0 => Ok(Self { version }),
             (code, _) => Err(NoDriver::Refused(code)),

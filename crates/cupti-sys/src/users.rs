@@ -41,8 +41,8 @@ pub fn other_user(maps: &[String], environment: &[(String, String)], is_ours: bo
     for (variable, who) in VARIABLES {
         let is_sign = |name: &str, value: &str| match variable {
             "LD_PRELOAD" => name == variable && (value.contains("njection") || value.contains("nsys")),
-            prefix if prefix.ends_with('_') => name.starts_with(prefix) && is_yes(value),
-            _ => name == variable && is_yes(value),
+            prefix if prefix.ends_with('_') => name.starts_with(prefix) && is_enabled(value),
+            _ => name == variable && is_enabled(value),
         };
         if let Some((name, _)) = environment.iter().find(|(name, value)| is_sign(name, value)) {
             return Some((who, format!("{name} is set")));
@@ -52,7 +52,7 @@ pub fn other_user(maps: &[String], environment: &[(String, String)], is_ours: bo
 }
 
 /// Whether a variable's value does not mean "no".
-fn is_yes(value: &str) -> bool {
+fn is_enabled(value: &str) -> bool {
     let no = ["", "0", "no", "none", "off", "false"];
     !no.contains(&value.trim().to_ascii_lowercase().as_str())
 }

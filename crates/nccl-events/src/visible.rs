@@ -5,13 +5,13 @@ use std::borrow::Cow;
 /// Escapes control characters, as `\n` and `\u{1b}`: names come from other programs, and a terminal executes control
 /// sequences, shows a line break like a new message, and reorders text at Unicode's directional marks.
 pub fn visible(text: &str) -> Cow<'_, str> {
-    let Some(first) = text.find(acts) else {
+    let Some(first) = text.find(is_control) else {
         return Cow::Borrowed(text);
     };
     let mut shown = String::with_capacity(text.len() + 16);
     shown.push_str(&text[..first]);
     for letter in text[first..].chars() {
-        if acts(letter) {
+        if is_control(letter) {
             shown.extend(letter.escape_default());
         } else {
             shown.push(letter);
@@ -21,7 +21,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 }
 
 /// Whether a terminal acts on the character instead of showing it: C0, DEL, C1, line separators, directional marks.
-const fn acts(letter: char) -> bool {
+const fn is_control(letter: char) -> bool {
     matches!(
         letter,
         '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -101,8 +101,8 @@ pub(crate) fn find(request: &Request) -> Result<Found, Reasons> {
     let ways: [(&'static str, Way); 3] =
         [("OTF2_DIR", by_directory), ("otf2-config", by_config), ("pkg-config", by_pkg_config)];
     let mut tried = Vec::new();
-    for (way, ask) in ways {
-        match ask(request).and_then(|found| checked(found, request)) {
+    for (way, search) in ways {
+        match search(request).and_then(|found| checked(found, request)) {
             Ok(found) => return Ok(found),
             Err(reason) => tried.push((way, reason)),
         }
@@ -133,21 +133,21 @@ fn by_directory(request: &Request) -> Result<Found, String> {
 }
 
 fn by_config(request: &Request) -> Result<Found, String> {
-    let ask = |argument: &str| run(&request.config, argument);
-    let told = parse_version(&ask("--version")?)
+    let query = |argument: &str| run(&request.config, argument);
+    let config_version = parse_version(&query("--version")?)
         .ok_or_else(|| format!("{} --version names no version", request.config.display()))?;
-    let include_directories = flags(&ask("--cflags")?, "-I");
-    let library_directories = flags(&ask("--ldflags")?, "-L");
-    let libraries = flags(&ask("--libs")?, "-l");
+    let include_directories = flags(&query("--cflags")?, "-I");
+    let library_directories = flags(&query("--ldflags")?, "-L");
+    let libraries = flags(&query("--libs")?, "-l");
     let library = libraries
         .iter()
         .map(|path| path.display().to_string())
         .find(|name| name.contains("otf2") || name.contains("trace-format2"))
         .ok_or("--libs names no libotf2")?;
     let version = header_version(&include_directories)?;
-    if version != told {
+    if version != config_version {
         return Err(format!(
-            "{} says {told:?} but the header says {version:?}: two installations are mixed",
+            "{} says {config_version:?} but the header says {version:?}: two installations are mixed",
             request.config.display()
         ));
     }

@@ -90,7 +90,7 @@ type Each<'a> = &'a mut dyn FnMut(Option<Definition>);
 /// # Safety
 ///
 /// `user_data` is the pointer that `each_definition` registered.
-unsafe fn give(user_data: *mut c_void, definition: Option<Definition>) -> sys::OTF2_CallbackCode {
+unsafe fn pass_on(user_data: *mut c_void, definition: Option<Definition>) -> sys::OTF2_CallbackCode {
     // SAFETY: the caller guarantees the type, and nothing else uses the value while libotf2 runs.
     let each = unsafe { &mut *user_data.cast::<Each<'_>>() };
     each(definition);
@@ -116,7 +116,7 @@ macro_rules! callback {
         unsafe extern "C" fn callback(user_data: *mut c_void, $($name: $argument,)*) -> sys::OTF2_CallbackCode {
             let definition = $definition;
             // SAFETY: libotf2 passes the user data that `each_definition` registered.
-            unsafe { give(user_data, definition) }
+            unsafe { pass_on(user_data, definition) }
         }
         // SAFETY: the table is alive, and the callback has the type declared in the header.
         let code = unsafe { sys::$set($table, Some(callback)) };
