@@ -60,7 +60,7 @@ impl Head {
     }
 
     #[inline]
-    pub const fn saw(&self, state: u32) -> bool {
+    pub const fn has_state(&self, state: u32) -> bool {
         state < 32 && self.states_seen & (1 << state) != 0
     }
 
@@ -100,7 +100,7 @@ impl<F: Fields> Event<F> {
     #[inline]
     pub fn state_time(&self, number: u32) -> Option<u64> {
         let index = F::STATES.iter().position(|&known| known == number)?;
-        self.saw(number).then(|| self.states.time(index))?
+        self.has_state(number).then(|| self.states.time(index))?
     }
 
     /// The states of the kind that the event entered, each with its first time, sorted by time.
@@ -108,7 +108,7 @@ impl<F: Fields> Event<F> {
         let mut states = [(u64::MAX, 0); MOST_STATES];
         let mut count = 0;
         for (index, &number) in F::STATES.iter().enumerate() {
-            let time = self.states.time(index).filter(|_| self.saw(number));
+            let time = self.states.time(index).filter(|_| self.has_state(number));
             if let (Some(time), Some(free)) = (time, states.get_mut(count)) {
                 *free = (time, number);
                 count += 1;
@@ -132,7 +132,7 @@ impl<F: Fields> Event<F> {
     #[inline]
     pub(super) fn enter(&mut self, number: u32, ticks: u64, value: impl FnOnce(u64) -> u64) -> bool {
         self.states.set_value(value);
-        let is_first = !self.saw(number);
+        let is_first = !self.has_state(number);
         if is_first {
             if number <= state::LAST {
                 self.head.states_seen |= 1 << number;

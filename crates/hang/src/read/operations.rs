@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         if head.stop().is_some() {
             return None;
         }
-        let is_in_nccl = !matches!(row, EventRow::GroupApi(_)) || head.saw(state::GROUP_END_API_START);
+        let is_in_nccl = !matches!(row, EventRow::GroupApi(_)) || head.has_state(state::GROUP_END_API_START);
         let what = match row {
             EventRow::GroupApi(_) if !is_in_nccl => "between ncclGroupStart and ncclGroupEnd".to_owned(),
             EventRow::GroupApi(_) => {

@@ -76,8 +76,8 @@ impl<'a> Progresses<'a> {
         }
         for step in &tables.events.proxy_steps {
             // The kernel runs if a step no longer waits for the GPU, or the GPU took data.
-            let kernel_runs = step.saw(state::PROXY_STEP_SEND_WAIT)
-                || (step.stop().is_some() && step.saw(state::PROXY_STEP_RECV_GPU_WAIT));
+            let kernel_runs = step.has_state(state::PROXY_STEP_SEND_WAIT)
+                || (step.stop().is_some() && step.has_state(state::PROXY_STEP_RECV_GPU_WAIT));
             let transfer = tables.head_of(step.parent).filter(|_| kernel_runs);
             if let Some(owner) = transfer.and_then(|transfer| tables.find(transfer.parent)) {
                 self.children.entry(owner).or_default().transfers_began = true;

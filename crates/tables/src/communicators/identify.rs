@@ -48,10 +48,10 @@ impl Evidence {
 
 /// Id, number of ranks and rank, if `init` reported them.
 fn stated(context: &Context) -> Option<(u64, u32, u32)> {
-    let said = &context.comm;
-    let ranks = u32::try_from(said.ranks).ok()?;
-    let rank = u32::try_from(said.rank).ok().filter(|&rank| rank < ranks)?;
-    (said.comm_id != 0).then_some((said.comm_id, ranks, rank))
+    let comm = &context.comm;
+    let ranks = u32::try_from(comm.ranks).ok()?;
+    let rank = u32::try_from(comm.rank).ok().filter(|&rank| rank < ranks)?;
+    (comm.comm_id != 0).then_some((comm.comm_id, ranks, rank))
 }
 
 fn evidence(tables: &Tables) -> Vec<Evidence> {
@@ -90,7 +90,7 @@ impl Comms {
         let mut repetitions: BTreeMap<(CommIdentity, u64, u32, u32), u32> = BTreeMap::new();
         let evidence = evidence(tables);
         for (context, it) in tables.contexts.iter().zip(&evidence) {
-            let said = &context.comm;
+            let info = &context.comm;
             let (identity, comm_id, ranks, rank) = match (stated(context), it.rank) {
                 (Some((comm_id, ranks, rank)), _) => (CommIdentity::Id, comm_id, ranks, rank),
                 (_, Some(rank)) if it.hash != 0 => (CommIdentity::Hash, it.hash, 0, rank),
@@ -106,8 +106,8 @@ impl Comms {
                     ranks,
                     repetition: *repetition,
                     ranks_seen: 0,
-                    name: said.name,
-                    nodes: u32::try_from(said.nodes).unwrap_or(0),
+                    name: info.name,
+                    nodes: u32::try_from(info.nodes).unwrap_or(0),
                 });
                 index_u32(comms.comms.len().saturating_sub(1))
             });
@@ -115,7 +115,7 @@ impl Comms {
                 let highest = rank.max(if ranks == 0 { it.highest } else { 0 });
                 entry.ranks_seen = entry.ranks_seen.max(highest.saturating_add(1));
                 if entry.name == Symbol::NONE {
-                    entry.name = said.name;
+                    entry.name = info.name;
                 }
             }
             comms.members.push(Member { comm, rank, gpu: 0 });

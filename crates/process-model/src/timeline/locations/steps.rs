@@ -94,7 +94,7 @@ pub fn put(model: &ProcessModel<'_>, row: Row<ProxyStep>) -> Option<Put> {
 /// Whether the network was seen to send the step, with a size: early releases report none, and a put of 0 bytes would
 /// be invented.
 fn sends(step: &Event<ProxyStep>) -> bool {
-    step.state_value() > 0 && step.saw(state::PROXY_STEP_SEND_WAIT)
+    step.state_value() > 0 && step.has_state(state::PROXY_STEP_SEND_WAIT)
 }
 
 /// The location of a step: its slot of the connection of its proxy operation. `None` if NCCL or the journal does not
