@@ -77,22 +77,22 @@ pub struct Members {
     own: u32,
     others: usize,
     /// Whether an operation was added that does not belong to such a collective.
-    are_others: bool,
+    has_foreign: bool,
 }
 
 impl Members {
     pub fn new(rank: i32, ranks: usize) -> Self {
-        Self { rank, ranks, seen: vec![0; (2 * ranks).div_ceil(64)], own: 0, others: 0, are_others: false }
+        Self { rank, ranks, seen: vec![0; (2 * ranks).div_ceil(64)], own: 0, others: 0, has_foreign: false }
     }
 
     pub fn add(&mut self, func: &str, peer: i32) {
         let at = usize::try_from(peer).ok().filter(|peer| *peer < self.ranks).zip(is_send(func));
         let at = at.map(|(peer, is_send)| peer + if is_send { self.ranks } else { 0 });
         let Some((at, word)) = at.and_then(|at| Some((at, self.seen.get_mut(at / 64)?))) else {
-            self.are_others = true;
+            self.has_foreign = true;
             return;
         };
-        self.are_others |= *word & (1 << (at % 64)) != 0;
+        self.has_foreign |= *word & (1 << (at % 64)) != 0;
         *word |= 1 << (at % 64);
         match peer == self.rank {
             true => self.own += 1,
@@ -102,7 +102,7 @@ impl Members {
 
     /// How many operations are missing; `None` if they do not fit the collective after all.
     pub fn missing(&self, pattern: Pattern) -> Option<u32> {
-        let missing = pattern.transfers(self.ranks).checked_sub(self.others).filter(|_| !self.are_others)?;
+        let missing = pattern.transfers(self.ranks).checked_sub(self.others).filter(|_| !self.has_foreign)?;
         // NCCL leaves out both ends of an in-place transfer of a rank to itself.
         Some(u32::try_from(missing).unwrap_or(u32::MAX).saturating_add(self.own % 2))
     }

@@ -104,7 +104,7 @@ impl Live {
     }
 
     fn scan(&mut self) {
-        self.parts.iter_mut().for_each(Part::look);
+        self.parts.iter_mut().for_each(Part::update_state);
         let Ok(entries) = fs::read_dir(self.directory.join(PARTS)) else {
             return;
         };
@@ -129,7 +129,7 @@ impl Live {
         let lives = info.life().is_there();
         match Part::open(path, self.parts.len(), info) {
             Ok(mut part) => {
-                part.look();
+                part.update_state();
                 self.parts.push(part);
                 Found::Followed
             }

@@ -54,7 +54,7 @@ impl Part {
         self.process.behind_bytes > 0
     }
 
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn update_state(&mut self) {
         if self.reading.is_none() {
             return;
         }

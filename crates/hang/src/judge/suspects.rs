@@ -18,7 +18,7 @@ use crate::job::{Actor, Job, Member};
 /// How many blockages the search starts from, the longest first. All lead to the same few ranks.
 const MOST_STARTS: usize = 1000;
 /// A rank that waits this long is not about to make the call others wait for: its own suspect blocks them, too.
-const IN_A_CHAIN_NS: u64 = 100_000_000;
+const CHAIN_WAIT_NS: u64 = 100_000_000;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Suspect {
@@ -81,7 +81,7 @@ impl<'a> Suspects<'a> {
         let (waiting, found) = (BTreeMap::new(), BTreeMap::new());
         let mut search = Self { job, survivors, blockages, waiters, waiting, found, times_found: 0 };
         for (index, (blockage, waiters)) in blockages.iter().zip(&search.waiters).enumerate() {
-            if lasting.binary_search(&index).is_ok() || blockage.longest_ns() >= IN_A_CHAIN_NS {
+            if lasting.binary_search(&index).is_ok() || blockage.longest_ns() >= CHAIN_WAIT_NS {
                 for actor in waiters {
                     search.waiting.entry(*actor).or_default().push(index);
                 }
@@ -218,7 +218,7 @@ impl<'a> Suspects<'a> {
 fn without_repetitions(job: &Job, mut suspects: Vec<Suspect>) -> Vec<Suspect> {
     suspects.sort_by_key(|one| (one.reason, Reverse(one.blocked), one.member));
     let mut known: BTreeSet<(Reason, Actor)> = BTreeSet::new();
-    let mut circles: BTreeSet<BTreeSet<usize>> = BTreeSet::new();
+    let mut cycles: BTreeSet<BTreeSet<usize>> = BTreeSet::new();
     let mut unrecorded: BTreeSet<usize> = BTreeSet::new();
     suspects.retain(|suspect| {
         let reason = suspect.reason;
@@ -226,7 +226,7 @@ fn without_repetitions(job: &Job, mut suspects: Vec<Suspect>) -> Vec<Suspect> {
         let actor = job.member(suspect.member).map(|rank| rank.actor);
         let actor = actor.map(|actor| Actor { gpu: if is_process { 0 } else { actor.gpu }, ..actor });
         actor.is_none_or(|actor| known.insert((reason, actor)))
-            && (reason != Reason::Deadlock || circles.insert(suspect.chain.iter().copied().collect()))
+            && (reason != Reason::Deadlock || cycles.insert(suspect.chain.iter().copied().collect()))
             // One sentence names all ranks with missing records.
             && (reason != Reason::Unrecorded || unrecorded.insert(suspect.blockage))
     });

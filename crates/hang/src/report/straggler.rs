@@ -8,7 +8,7 @@ const MOST_COLLECTIVES: u64 = 16;
 const FEWEST_COLLECTIVES: u64 = 4;
 
 /// One of two ranks is always last: a rank that is behind by less than this is not named.
-const FELT_NS: u64 = 10_000_000;
+const LEAST_BEHIND_NS: u64 = 10_000_000;
 
 /// The rank that was last in most of the last collectives. Clock differences between hosts are not subtracted.
 pub(crate) fn straggler(job: &Job, comm: &Comm) -> Option<Straggler> {
@@ -38,6 +38,6 @@ pub(crate) fn straggler(job: &Job, comm: &Comm) -> Option<Straggler> {
     behind.sort_unstable();
     let behind_ns = behind.get(behind.len() / 2).copied()?;
     let times = behind.len() as u64;
-    let is_clear = of >= FEWEST_COLLECTIVES && times * 4 >= of * 3 && behind_ns >= FELT_NS;
+    let is_clear = of >= FEWEST_COLLECTIVES && times * 4 >= of * 3 && behind_ns >= LEAST_BEHIND_NS;
     is_clear.then_some(Straggler { rank, job_rank: comm.job_rank(rank), times, of, behind_ns })
 }

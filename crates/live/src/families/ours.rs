@@ -131,7 +131,7 @@ fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
     let Snapshot { at_ns, processes, ranks, proxies, .. } = rows.snapshot;
     let age = |since_ns: u64| seconds(at_ns.saturating_sub(since_ns));
     // After the end of a job or communicator, a rising age would look like a hang.
-    let goes_on =
+    let is_ongoing =
         |it: &Rank| !it.is_finalized && processes.get(it.process).is_some_and(|it| it.state != ProcessState::Finished);
     let info: Vec<Row<_>> = ranks
         .iter()
@@ -148,10 +148,10 @@ fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
     table.gauge(
         "nccl_rank_last_event_age_seconds",
         "Since the rank last recorded an event of the communicator; not after its end, or that of the process",
-        |it| it.last_event_ns.filter(|_| goes_on(it)).map(age),
+        |it| it.last_event_ns.filter(|_| is_ongoing(it)).map(age),
     );
     table.gauge("nccl_rank_open_operations", "Operations of the rank that have not ended", |it| real(it.open));
-    let oldest = ranks.iter().filter(|it| goes_on(it)).filter_map(|it| {
+    let oldest = ranks.iter().filter(|it| is_ongoing(it)).filter_map(|it| {
         let (function, since_ns) = it.oldest.as_ref()?;
         Some(rows.rank(it.communicator, it.rank, [("function", function.clone())], *since_ns))
     });

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::derived::DerivedCall;
-use super::ids::{Fate, Seen};
+use super::ids::{Lifecycle, SeenIds};
 use super::kept::Kept;
 
 const MOST: usize = 1 << 17;
@@ -74,7 +74,7 @@ impl Group {
 struct Messages {
     calls: derived::Calls<u32>,
     /// The collective that the calls form, once determined.
-    are: Option<Option<DerivedCall>>,
+    derived: Option<Option<DerivedCall>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -150,7 +150,7 @@ impl Calls {
         match &mut group.messages {
             Some(messages) => messages.calls.add(context, call),
             None => {
-                group.messages = Some(Box::new(Messages { calls: derived::Calls::new(context, call), are: None }));
+                group.messages = Some(Box::new(Messages { calls: derived::Calls::new(context, call), derived: None }));
             }
         }
     }
@@ -160,9 +160,9 @@ impl Calls {
         (group.is_known, group.depth) = (true, depth);
     }
 
-    pub(crate) fn stop_group(&mut self, id: u64, ticks: u64, seen: &Seen) {
+    pub(crate) fn stop_group(&mut self, id: u64, ticks: u64, seen: &SeenIds) {
         // NCCL 2.28–2.32 stops stale handles again.
-        if self.groups.get(id).is_none() && seen.fate(id) != Fate::Coming {
+        if self.groups.get(id).is_none() && seen.lifecycle(id) != Lifecycle::NotStarted {
             return;
         }
         let group = self.groups.get_or(id, ticks, Group::default);
@@ -265,11 +265,11 @@ impl Calls {
     fn by_order(&self, plan: u64, launches: &[At<Launch>], (id, context): (u64, u32)) -> Option<Launch> {
         let group = self.groups.get(id)?;
         // Plans already in the sums remain only in the list of their group.
-        let is_of_it = |plan: &&PlanOfGroup| {
+        let is_of_group = |plan: &&PlanOfGroup| {
             let is_open = self.plans.get(plan.id).is_some();
             plan.context == context && (!is_open || self.group_of_plan(plan.id, context) == Some(id))
         };
-        let mut plans: Vec<&PlanOfGroup> = group.plans.iter().filter(is_of_it).collect();
+        let mut plans: Vec<&PlanOfGroup> = group.plans.iter().filter(is_of_group).collect();
         plans.sort_by_key(|plan| (plan.start, plan.id));
         let at = plans.iter().position(|known| known.id == plan)?;
         let is_in_order = in_order(launches, plans.iter().map(|plan| plan.start), group.unserved > 0);
@@ -285,18 +285,18 @@ impl Calls {
     ) -> Option<(u64, DerivedCall)> {
         let messages = self.groups.get_mut(call.group).filter(|group| group.depth == 1)?.messages.as_mut()?;
         let calls = &messages.calls;
-        let are = messages.are.get_or_insert_with(|| {
+        let derived = messages.derived.get_or_insert_with(|| {
             let derived::Same { context, count, datatype, .. } = calls.same()?;
             let (rank, ranks) = ranks(context)?;
             Some(DerivedCall { pattern: calls.pattern(ranks, symbols)?, context, count, datatype, rank, ranks })
         });
-        Some((call.group, (*are)?))
+        Some((call.group, (*derived)?))
     }
 
     /// Notes that the calls of a group form no collective after all.
-    pub(crate) fn are_no_collective(&mut self, group: u64) {
+    pub(crate) fn reject_collective(&mut self, group: u64) {
         if let Some(messages) = self.groups.get_mut(group).and_then(|group| group.messages.as_mut()) {
-            messages.are = Some(None);
+            messages.derived = Some(None);
         }
     }
 

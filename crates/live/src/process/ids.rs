@@ -4,21 +4,21 @@ use nccl_events::id::EventId;
 
 /// The state of an event that is not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Lifecycle {
     /// The start has not been read yet: slots are read one after the other.
-    Coming,
+    NotStarted,
     /// The event is over, or its start was lost.
-    Over,
+    Ended,
     Foreign,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct SeenIds {
     tag: u16,
     last: Vec<u64>,
 }
 
-impl Seen {
+impl SeenIds {
     pub(crate) fn new(tag: u16) -> Self {
         Self { tag, last: Vec::new() }
     }
@@ -39,12 +39,12 @@ impl Seen {
     }
 
     #[inline]
-    pub(crate) fn fate(&self, id: u64) -> Fate {
+    pub(crate) fn lifecycle(&self, id: u64) -> Lifecycle {
         let id = EventId::from_raw(id);
         if id.tag() != self.tag || id.is_none() {
-            return Fate::Foreign;
+            return Lifecycle::Foreign;
         }
         let last = self.last.get(usize::from(id.slot())).copied().unwrap_or(0);
-        if id.sequence() > last { Fate::Coming } else { Fate::Over }
+        if id.sequence() > last { Lifecycle::NotStarted } else { Lifecycle::Ended }
     }
 }

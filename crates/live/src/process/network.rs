@@ -6,7 +6,7 @@ use nccl_events::index::{index, index_u32};
 use nccl_events::{StateArgs, state};
 use rustc_hash::FxHashMap;
 
-use super::ids::{Fate, Seen};
+use super::ids::{Lifecycle, SeenIds};
 use super::operations::Operations;
 
 /// Proxy operations of one rank that go to the same peer.
@@ -81,7 +81,7 @@ impl Network {
         (id, ticks): (u64, u64),
         (parent, op): (u64, &ProxyOp),
         context: Option<u32>,
-        (operations, seen): (&mut Operations, &Seen),
+        (operations, seen): (&mut Operations, &SeenIds),
     ) {
         let connection = context.map(|context| {
             let ProxyOp { channel, peer, is_send, .. } = *op;
@@ -129,7 +129,7 @@ impl Network {
         });
     }
 
-    pub(crate) fn stop_transfer(&mut self, id: u64, ticks: u64, operations: &mut Operations, seen: &Seen) {
+    pub(crate) fn stop_transfer(&mut self, id: u64, ticks: u64, operations: &mut Operations, seen: &SeenIds) {
         match self.transfers.get_mut(&id) {
             Some(transfer) if transfer.is_started => {}
             Some(transfer) => {
@@ -137,10 +137,10 @@ impl Network {
                 return;
             }
             None => {
-                match seen.fate(id) {
-                    Fate::Coming => self.transfers.entry(id).or_default().stop = Some(ticks),
-                    Fate::Over => self.late += 1,
-                    Fate::Foreign => {}
+                match seen.lifecycle(id) {
+                    Lifecycle::NotStarted => self.transfers.entry(id).or_default().stop = Some(ticks),
+                    Lifecycle::Ended => self.late += 1,
+                    Lifecycle::Foreign => {}
                 }
                 return;
             }
@@ -165,11 +165,11 @@ impl Network {
         &mut self,
         (id, ticks): (u64, u64),
         (parent, step): (u64, &ProxyStep),
-        (operations, seen): (&mut Operations, &Seen),
+        (operations, seen): (&mut Operations, &SeenIds),
     ) {
         if !self.transfers.contains_key(&parent) {
-            if seen.fate(parent) != Fate::Coming {
-                self.late += u64::from(seen.fate(parent) == Fate::Over);
+            if seen.lifecycle(parent) != Lifecycle::NotStarted {
+                self.late += u64::from(seen.lifecycle(parent) == Lifecycle::Ended);
                 self.steps.remove(&id);
                 return;
             }
@@ -191,10 +191,10 @@ impl Network {
     }
 
     /// A step, or an empty entry for a step whose start has not been read.
-    fn step(&mut self, id: u64, seen: &Seen) -> Option<&mut Step> {
+    fn step(&mut self, id: u64, seen: &SeenIds) -> Option<&mut Step> {
         if !self.steps.contains_key(&id) {
-            if seen.fate(id) != Fate::Coming {
-                self.late += u64::from(seen.fate(id) == Fate::Over);
+            if seen.lifecycle(id) != Lifecycle::NotStarted {
+                self.late += u64::from(seen.lifecycle(id) == Lifecycle::Ended);
                 return None;
             }
             self.steps.insert(id, Step::default());
@@ -203,7 +203,7 @@ impl Network {
     }
 
     /// A step enters another phase. Under back-pressure a state comes thousands of times: the first one counts.
-    pub(crate) fn change_step(&mut self, id: u64, ticks: u64, (number, args): (u32, StateArgs), seen: &Seen) {
+    pub(crate) fn change_step(&mut self, id: u64, ticks: u64, (number, args): (u32, StateArgs), seen: &SeenIds) {
         let Some(step) = self.step(id, seen) else {
             return;
         };
@@ -227,8 +227,8 @@ impl Network {
         }
     }
 
-    pub(crate) fn stop_step(&mut self, id: u64, ticks: u64, seen: &Seen) {
-        let is_ended = !self.steps.contains_key(&id) && seen.fate(id) == Fate::Over;
+    pub(crate) fn stop_step(&mut self, id: u64, ticks: u64, seen: &SeenIds) {
+        let is_ended = !self.steps.contains_key(&id) && seen.lifecycle(id) == Lifecycle::Ended;
         // The step's own stop replaces the inferred end, unless the step is in the sums already.
         let inferred =
             is_ended.then(|| self.ended.iter_mut().rev().take(MOST_INFERRED).find(|step| step.inferred == id));

@@ -13,7 +13,7 @@ use super::clock::ProcessClock;
 use super::contexts::Contexts;
 use super::derived::Derived;
 use super::gpu::{GpuWork, Kernels};
-use super::ids::Seen;
+use super::ids::SeenIds;
 use super::meanings::Meanings;
 use super::network::Network;
 use super::operations::{Operations, Started};
@@ -31,7 +31,7 @@ pub(crate) struct Recorder {
 #[derive(Debug)]
 pub(crate) struct OpenEvents {
     pub(super) recorder: Recorder,
-    pub(super) seen: Seen,
+    pub(super) seen: SeenIds,
     pub(super) clock: ProcessClock,
     pub(super) contexts: Contexts,
     pub(super) calls: Calls,
@@ -59,7 +59,7 @@ impl OpenEvents {
     pub(crate) fn new(recorder: Recorder, since: Option<ClockPair>, settle: Duration) -> Self {
         Self {
             recorder,
-            seen: Seen::new(recorder.tag),
+            seen: SeenIds::new(recorder.tag),
             clock: ProcessClock::new(recorder.tick_source, since),
             contexts: Contexts::new(recorder.tag, recorder.pid),
             calls: Calls::default(),

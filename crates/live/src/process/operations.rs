@@ -6,7 +6,7 @@ use nccl_events::{Body, Start};
 use rustc_hash::FxHashMap;
 
 use super::calls::OfCall;
-use super::ids::{Fate, Seen};
+use super::ids::{Lifecycle, SeenIds};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Started {
@@ -110,12 +110,12 @@ pub(crate) struct Operations {
 
 impl Operations {
     /// The operation, marked as having a record at these ticks.
-    pub(crate) fn touch(&mut self, id: u64, ticks: u64, seen: &Seen) -> Option<&mut Operation> {
+    pub(crate) fn touch(&mut self, id: u64, ticks: u64, seen: &SeenIds) -> Option<&mut Operation> {
         let operation = match self.all.contains_key(&id) {
             true => self.all.get_mut(&id)?,
-            false if seen.fate(id) == Fate::Coming => self.all.entry(id).or_default(),
+            false if seen.lifecycle(id) == Lifecycle::NotStarted => self.all.entry(id).or_default(),
             false => {
-                self.late += u64::from(seen.fate(id) == Fate::Over);
+                self.late += u64::from(seen.lifecycle(id) == Lifecycle::Ended);
                 return None;
             }
         };
@@ -142,10 +142,11 @@ impl Operations {
         self.all.remove(&id)
     }
 
-    pub(crate) fn forget_unstarted(&mut self, before: u64, seen: &Seen) {
+    pub(crate) fn forget_unstarted(&mut self, before: u64, seen: &SeenIds) {
         let late = &mut self.late;
         self.all.retain(|id, operation| {
-            let is_lost = operation.started.is_none() && operation.last < before && seen.fate(*id) == Fate::Over;
+            let is_lost =
+                operation.started.is_none() && operation.last < before && seen.lifecycle(*id) == Lifecycle::Ended;
             *late += u64::from(is_lost);
             !is_lost
         });

@@ -8,7 +8,7 @@ use whole_plugin::machine::{four_gpu_stream, two_process_streams};
 use whole_plugin::process::{LIMIT, start};
 use whole_plugin::scratch::Scratch;
 
-use crate::rig::{Told, counters, followed, kept, options, stats, to_the_end};
+use crate::rig::{Totals, counters, followed, kept, options, stats, to_the_end};
 
 #[test]
 fn recorded_streams_are_summed_up_as_stats_does() {
@@ -16,10 +16,10 @@ fn recorded_streams_are_summed_up_as_stats_does() {
     for streams in streams.into_iter().flatten() {
         let scratch = Scratch::new();
         kept(scratch.replay(&streams));
-        let by_stats = Told::by_stats(&stats(&scratch));
-        let told = Told::by_snapshot(&followed(&scratch.out()));
-        assert!(!told.operations.is_empty());
-        told.assert_equal(&by_stats, false);
+        let by_stats = Totals::by_stats(&stats(&scratch));
+        let totals = Totals::by_snapshot(&followed(&scratch.out()));
+        assert!(!totals.operations.is_empty());
+        totals.assert_equal(&by_stats, false);
     }
 }
 
@@ -33,15 +33,15 @@ fn real_nccl_is_summed_up_as_stats_does() {
         job.env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_GPU", gpu);
         kept(job);
         let snapshot = followed(&scratch.out());
-        let told = Told::by_snapshot(&snapshot);
+        let totals = Totals::by_snapshot(&snapshot);
         let finalized = scratch.finalize();
         assert!(finalized.status.success(), "{finalized}");
-        let by_stats = Told::by_stats(&stats(&scratch));
-        told.assert_equal(&by_stats, true);
+        let by_stats = Totals::by_stats(&stats(&scratch));
+        totals.assert_equal(&by_stats, true);
         // `stats` also compares collectives that NCCL makes of sends and receives, and fits clocks better, because it
         // uses later readings, too.
-        assert!(told.compared > 0 && told.compared <= by_stats.compared, "{told:?} {by_stats:?}");
-        assert!(told.last > 0 && told.last <= by_stats.last + 3, "{told:?} {by_stats:?}");
+        assert!(totals.compared > 0 && totals.compared <= by_stats.compared, "{totals:?} {by_stats:?}");
+        assert!(totals.last > 0 && totals.last <= by_stats.last + 3, "{totals:?} {by_stats:?}");
     }
 }
 
@@ -80,11 +80,11 @@ fn follow_running(gpu: &str) {
     let (first, second) = (counters(first), counters(second));
     let differ: Vec<&String> = first.symmetric_difference(&second).collect();
     assert!(differ.is_empty(), "{gpu}: {differ:#?}");
-    let told: Vec<Told> = snapshots.iter().map(Told::of).collect();
+    let totals: Vec<Totals> = snapshots.iter().map(Totals::of).collect();
     let finalized = scratch.finalize();
     assert!(finalized.status.success(), "{finalized}");
-    let by_stats = Told::by_stats(&stats(&scratch));
-    told.iter().for_each(|told| told.assert_counts(&by_stats));
+    let by_stats = Totals::by_stats(&stats(&scratch));
+    totals.iter().for_each(|totals| totals.assert_counts(&by_stats));
 }
 
 /// Each poll reads little, and a follower that starts halfway gets the same sums.
@@ -92,15 +92,15 @@ fn follow_running(gpu: &str) {
 fn small_polls_and_a_restart_change_nothing() {
     let scratch = Scratch::new();
     kept(scratch.replay(&two_process_streams()));
-    let whole = Told::by_snapshot(&followed(&scratch.out()));
+    let whole = Totals::by_snapshot(&followed(&scratch.out()));
     let little = Options { poll_bytes: 100, ..options() };
     let mut live = Live::new(&scratch.out(), little);
     for _ in 0..3 {
         live.poll();
     }
     for mut live in [live, Live::new(&scratch.out(), little)] {
-        let told = Told::by_snapshot(&to_the_end(&mut live));
-        told.assert_equal(&whole, false);
+        let totals = Totals::by_snapshot(&to_the_end(&mut live));
+        totals.assert_equal(&whole, false);
     }
 }
 
@@ -111,9 +111,9 @@ fn arrivals_are_compared_though_processes_are_read_one_after_the_other() {
     let Some(mut job) = scratch.nccl("2.32.3", &["--procs", "2", "--threads", "2", "--exact"]) else { return };
     job.env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_GPU", "off");
     kept(job);
-    let whole = Told::by_snapshot(&followed(&scratch.out()));
+    let whole = Totals::by_snapshot(&followed(&scratch.out()));
     assert!(whole.compared > 0, "{whole:?}");
     let quick = Options { settle: Duration::from_micros(1), ..options() };
-    let told = Told::by_snapshot(&to_the_end(&mut Live::new(&scratch.out(), quick)));
-    assert_eq!((told.compared, told.last), (whole.compared, whole.last));
+    let totals = Totals::by_snapshot(&to_the_end(&mut Live::new(&scratch.out(), quick)));
+    assert_eq!((totals.compared, totals.last), (whole.compared, whole.last));
 }

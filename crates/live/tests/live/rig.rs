@@ -89,7 +89,7 @@ type Pair = (String, u64, u64);
 
 /// The values that both report for a job.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Totals {
     pub(crate) operations: BTreeMap<Class, Operations>,
     pub(crate) pairs: BTreeMap<Pair, (u64, u64)>,
     pub(crate) fits: BTreeMap<Pair, [f64; 3]>,
@@ -118,9 +118,9 @@ fn size_class(bytes: u64) -> u64 {
     bytes.checked_ilog2().map_or(0, |log| 1 << log)
 }
 
-impl Told {
+impl Totals {
     pub(crate) fn by_stats(report: &Value) -> Self {
-        let mut told = Self::default();
+        let mut totals = Self::default();
         let communicator = |value: &Value| {
             let at = usize::try_from(number(&value["communicator"])).expect("small");
             report["communicators"][at]["name"].as_str().expect("a name").to_owned()
@@ -139,31 +139,31 @@ impl Told {
             };
             let key = (communicator(class), function, size_class(least));
             if let Some(busbw) = class["busbw"].as_object() {
-                told.busbw.insert(key.clone(), (real(&busbw["min"]), real(&busbw["max"])));
+                totals.busbw.insert(key.clone(), (real(&busbw["min"]), real(&busbw["max"])));
             }
-            told.operations.insert(key, operations);
+            totals.operations.insert(key, operations);
         }
         for pair in list(&report["pairs"]) {
-            let key = (communicator(pair), told.rank_in(report, pair), number(&pair["peer"]));
-            told.pairs.insert(key.clone(), (number(&pair["steps"]), number(&pair["bytes"])));
+            let key = (communicator(pair), totals.rank_in(report, pair), number(&pair["peer"]));
+            totals.pairs.insert(key.clone(), (number(&pair["steps"]), number(&pair["bytes"])));
             let fit = [&pair["all"]["latency_ns"], &pair["least"]["latency_ns"], &pair["rate"]];
-            told.fits.insert(key, fit.map(real));
+            totals.fits.insert(key, fit.map(real));
             let wait = |names: &[&str]| names.iter().map(|name| number(&pair["waits"][name])).sum::<u64>();
             let waits = [
                 wait(&["send_gpu_ns", "recv_gpu_ns"]),
                 wait(&["send_peer_ns"]),
                 wait(&["send_ns", "recv_ns", "recv_flush_ns"]),
             ];
-            told.waits_ns.iter_mut().zip(waits).for_each(|(sum, ns)| *sum += ns);
+            totals.waits_ns.iter_mut().zip(waits).for_each(|(sum, ns)| *sum += ns);
         }
         // Without a sequence number they are matched by index, which requires all of them.
         let is_derived = |class: &&Value| {
             ["ncclAlltoAll", "ncclGather", "ncclScatter"].map(Value::from).contains(&class["function"])
         };
         let classes = list(&report["operations"]).iter().filter(|class| !is_derived(class));
-        told.compared = classes.map(|class| number(&class["comparable"])).sum();
-        told.last = list(&report["ranks"]).iter().map(|rank| number(&rank["last"])).sum();
-        told
+        totals.compared = classes.map(|class| number(&class["comparable"])).sum();
+        totals.last = list(&report["ranks"]).iter().map(|rank| number(&rank["last"])).sum();
+        totals
     }
 
     fn rank_in(&self, report: &Value, pair: &Value) -> u64 {
@@ -182,15 +182,15 @@ impl Told {
     }
 
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
-        let mut told = Self::default();
+        let mut totals = Self::default();
         let name = |at: usize| snapshot.communicators[at].name.clone();
         for series in &snapshot.operations {
             let key = (name(series.communicator), series.function.clone(), series.size_class);
             if let Some(busbw) = series.window.busbw {
-                let range = told.busbw.entry(key.clone()).or_insert((busbw, busbw));
+                let range = totals.busbw.entry(key.clone()).or_insert((busbw, busbw));
                 *range = (range.0.min(busbw), range.1.max(busbw));
             }
-            let of_class = told.operations.entry(key).or_default();
+            let of_class = totals.operations.entry(key).or_default();
             assert_eq!(series.duration.count(), series.count);
             of_class.count += series.count;
             *of_class.timing.entry(series.timing.to_owned()).or_default() += series.count;
@@ -199,24 +199,24 @@ impl Told {
         }
         for pair in &snapshot.pairs {
             let key = (name(pair.communicator), pair.from.into(), pair.to.into());
-            told.pairs.insert(key.clone(), (pair.steps, pair.bytes));
+            totals.pairs.insert(key.clone(), (pair.steps, pair.bytes));
             let latency = |fit: Option<live::Fit>| fit.and_then(|fit| fit.latency_ns).unwrap_or(0.0);
-            told.fits.insert(key, [latency(pair.all), latency(pair.least), pair.rate.unwrap_or(0.0)]);
+            totals.fits.insert(key, [latency(pair.all), latency(pair.least), pair.rate.unwrap_or(0.0)]);
         }
         for proxy in &snapshot.proxies {
             let waits = [proxy.gpu_wait_ns, proxy.peer_wait_ns, proxy.network_ns];
-            told.waits_ns.iter_mut().zip(waits).for_each(|(sum, ns)| *sum += ns);
+            totals.waits_ns.iter_mut().zip(waits).for_each(|(sum, ns)| *sum += ns);
         }
-        told.pairs.retain(|_, (steps, _)| *steps > 0);
-        told.compared = snapshot.skews.iter().map(|skew| skew.count).sum();
-        told.last = snapshot.ranks.iter().map(|rank| rank.last).sum();
-        told
+        totals.pairs.retain(|_, (steps, _)| *steps > 0);
+        totals.compared = snapshot.skews.iter().map(|skew| skew.count).sum();
+        totals.last = snapshot.ranks.iter().map(|rank| rank.last).sum();
+        totals
     }
 
     /// No operation and no step was missed, and durations were measured in the same ways.
     pub(crate) fn assert_counts(&self, by_stats: &Self) {
-        let counts = |told: &Self| {
-            let of = told.operations.iter();
+        let counts = |totals: &Self| {
+            let of = totals.operations.iter();
             of.map(|(class, of)| (class.clone(), of.count, of.timing.clone())).collect::<Vec<_>>()
         };
         assert_eq!(counts(self), counts(by_stats));
@@ -226,7 +226,7 @@ impl Told {
     /// Nothing differs, except durations by a GPU's timer when it does not match the host's: a stream is replayed
     /// faster than its kernels ran.
     pub(crate) fn assert_equal(&self, by_stats: &Self, is_gpu_in_time: bool) {
-        let keys = |told: &Self| told.operations.keys().cloned().collect::<Vec<_>>();
+        let keys = |totals: &Self| totals.operations.keys().cloned().collect::<Vec<_>>();
         assert_eq!(keys(self), keys(by_stats));
         for (class, found) in &self.operations {
             let expected = &by_stats.operations[class];

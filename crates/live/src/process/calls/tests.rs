@@ -35,7 +35,7 @@ fn plans_that_are_reported_late_have_their_own_launches() {
     group(&mut calls, 10, 2);
     launch(&mut calls, 20, 10);
     launch(&mut calls, 21, 10);
-    calls.stop_group(10, 30, &Seen::default());
+    calls.stop_group(10, 30, &SeenIds::default());
     let first = arrange(&mut calls, 11, 41, 40);
     assert_eq!(launch_of(&calls, 40, 41, &first), Some(20), "the second plan is to come");
     calls.end_kernel(40, CONTEXT, [first].into_iter());
@@ -56,8 +56,8 @@ fn a_launch_has_the_group_of_one_operation() {
     let outer = arrange(&mut calls, 11, 42, 40);
     assert_eq!([(41, inner), (42, outer)].map(|(start, call)| launch_of(&calls, 40, start, &call)), [Some(30); 2]);
     calls.end_kernel(40, CONTEXT, [inner, outer].into_iter());
-    calls.stop_group(20, 50, &Seen::default());
-    calls.stop_group(10, 51, &Seen::default());
+    calls.stop_group(20, 50, &SeenIds::default());
+    calls.stop_group(10, 51, &SeenIds::default());
     assert!(is_empty(&calls), "{calls:?}");
 }
 
@@ -68,7 +68,7 @@ fn calls_are_kept_as_long_as_operations_may_come() {
     group(&mut calls, 10, 4);
     launch(&mut calls, 20, 10);
     let operation = arrange(&mut calls, 11, 31, 30);
-    calls.stop_group(10, 40, &Seen::default());
+    calls.stop_group(10, 40, &SeenIds::default());
     calls.forget(1000, 1001);
     assert_eq!(launch_of(&calls, 30, 31, &operation), Some(20), "it is open");
     assert!(calls.has_open(10));
@@ -77,7 +77,7 @@ fn calls_are_kept_as_long_as_operations_may_come() {
     calls.start_group(50, 50, 1);
     calls.start_call(51, (51, THREAD, 50), true);
     let at_capture = arrange(&mut calls, 51, 52, 0);
-    calls.stop_group(50, 53, &Seen::default());
+    calls.stop_group(50, 53, &SeenIds::default());
     calls.end_kernel(0, CONTEXT, [at_capture].into_iter());
     calls.forget(1000, 1001);
     let replays = [60, 70].map(|start| arrange(&mut calls, 51, start, 0));

@@ -6,7 +6,7 @@ use job::stamps::{Work, judge, pair};
 use nccl_events::event::KernelCh;
 use rustc_hash::FxHashMap;
 
-use crate::process::ids::{Fate, Seen};
+use crate::process::ids::{Lifecycle, SeenIds};
 use crate::process::operations::{Operations, widen};
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,7 +69,7 @@ impl Kernels {
         (id, ticks): (u64, u64),
         (operation, context): (u64, u32),
         fields: &KernelCh,
-        (operations, seen): (&mut Operations, &Seen),
+        (operations, seen): (&mut Operations, &SeenIds),
     ) {
         let is_awaited = operations.touch(operation, ticks, seen).map(|it| it.open += 1).is_some();
         let one = self.all.entry(id).or_default();
@@ -91,10 +91,10 @@ impl Kernels {
         }
     }
 
-    fn get(&mut self, id: u64, seen: &Seen) -> Option<&mut Channel> {
+    fn get(&mut self, id: u64, seen: &SeenIds) -> Option<&mut Channel> {
         if !self.all.contains_key(&id) {
-            if seen.fate(id) != Fate::Coming {
-                self.late += u64::from(seen.fate(id) == Fate::Over);
+            if seen.lifecycle(id) != Lifecycle::NotStarted {
+                self.late += u64::from(seen.lifecycle(id) == Lifecycle::Ended);
                 return None;
             }
             self.all.insert(id, Channel::default());
@@ -103,7 +103,7 @@ impl Kernels {
     }
 
     /// NCCL reports when the GPU ended the channel.
-    pub(crate) fn gpu_stopped(&mut self, id: u64, ticks: u64, gpu_ns: u64, seen: &Seen) {
+    pub(crate) fn gpu_stopped(&mut self, id: u64, ticks: u64, gpu_ns: u64, seen: &SeenIds) {
         if let Some(channel) = self.get(id, seen)
             && channel.gpu_stop_ns == 0
         {
@@ -111,7 +111,7 @@ impl Kernels {
         }
     }
 
-    pub(crate) fn stop(&mut self, id: u64, ticks: u64, operations: &mut Operations, seen: &Seen) {
+    pub(crate) fn stop(&mut self, id: u64, ticks: u64, operations: &mut Operations, seen: &SeenIds) {
         let Some(channel) = self.get(id, seen) else {
             return;
         };

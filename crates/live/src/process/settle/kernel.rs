@@ -189,7 +189,7 @@ impl OpenEvents {
         for (group, execution) in self.derived.take(before, has_open) {
             let Execution { call, interval, .. } = execution;
             let Some(is_whole) = execution.is_whole() else {
-                self.calls.are_no_collective(group);
+                self.calls.reject_collective(group);
                 continue;
             };
             let Some(member) = self.contexts.get(call.context).and_then(|context| context.member) else {
