@@ -50,14 +50,14 @@ pub fn property(
     properties.find(|(key, _)| definitions.string(*key) == Some(name)).map(|(_, value)| *value)
 }
 
-pub(crate) type Said<'a, P> = Option<<<P as DefinitionProperty>::Carrier as Carrier>::Taken<&'a str>>;
+pub(crate) type PropertyValue<'a, P> = Option<<<P as DefinitionProperty>::Carrier as Carrier>::Parsed<&'a str>>;
 
 /// The value of a definition's property; `None` if it is missing or has an unexpected type.
 pub fn stated<'a, P: DefinitionProperty>(
     definitions: &'a Definitions,
     properties: &[(StringRef, AttributeValue)],
     _: P,
-) -> Said<'a, P> {
+) -> PropertyValue<'a, P> {
     let value = value_of(property(definitions, properties, P::NAME)?)?;
     P::Carrier::take(value, |text| definitions.string(text))
 }

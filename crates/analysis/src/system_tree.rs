@@ -6,7 +6,7 @@ use otf2::{LocationGroupRef, LocationGroupType, LocationRef, SystemTreeDomain, S
 use schema::DefinitionProperty;
 
 use crate::archive::Trace;
-use crate::locations::{Said, property, stated};
+use crate::locations::{PropertyValue, property, stated};
 
 /// The property of a host's node that identifies the boot.
 const BOOT_ID: &str = "boot id";
@@ -74,11 +74,11 @@ impl Trace {
 }
 
 impl Trace {
-    pub fn of_location<P: DefinitionProperty>(&self, location: LocationRef, property: P) -> Said<'_, P> {
+    pub fn of_location<P: DefinitionProperty>(&self, location: LocationRef, property: P) -> PropertyValue<'_, P> {
         stated(&self.definitions, &self.definitions.locations.get(&location)?.properties, property)
     }
 
-    pub fn of_group<P: DefinitionProperty>(&self, group: LocationGroupRef, property: P) -> Said<'_, P> {
+    pub fn of_group<P: DefinitionProperty>(&self, group: LocationGroupRef, property: P) -> PropertyValue<'_, P> {
         stated(&self.definitions, &self.definitions.location_groups.get(&group)?.properties, property)
     }
 

@@ -34,8 +34,8 @@ mod tests {
     #[test]
     fn long_lists_are_cut_until_the_anchor_can_take_all() {
         let names: Vec<String> = (0..20_000).map(|n| format!("host-{n}-1234567890")).collect();
-        let said = |name: &str, lines: &[String]| (name.to_owned(), lines.join("\n"));
-        let all = vec![said("NCCL::A", &names[..20]), said("NCCL::PARTS", &names), said("NCCL::B", &names[..9000])];
+        let entry = |name: &str, lines: &[String]| (name.to_owned(), lines.join("\n"));
+        let all = vec![entry("NCCL::A", &names[..20]), entry("NCCL::PARTS", &names), entry("NCCL::B", &names[..9000])];
         let cut = within_anchor(all.clone());
         let bytes: usize = cut.iter().map(|(name, value)| name.len() + value.len()).sum();
         assert!(bytes <= MOST_BYTES && bytes > MOST_BYTES / 4, "{bytes}");

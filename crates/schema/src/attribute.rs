@@ -13,9 +13,9 @@ pub trait Attribute {
 }
 
 /// The value that is written for an attribute. `S` is the type of texts.
-pub type Given<A, S> = <<A as Attribute>::Carrier as Carrier>::Given<S>;
+pub type Written<A, S> = <<A as Attribute>::Carrier as Carrier>::Written<S>;
 /// The value that is read from an attribute. `S` is the type of texts.
-pub type Taken<A, S> = <<A as Attribute>::Carrier as Carrier>::Taken<S>;
+pub type Parsed<A, S> = <<A as Attribute>::Carrier as Carrier>::Parsed<S>;
 
 /// A reader's selection of attributes: a structure declared with [`crate::fields!`].
 pub trait Fields<'a>: Default {
@@ -163,7 +163,7 @@ macro_rules! fields {
         $visible struct $name<'a> {
             $(
                 #[doc = concat!("See [`schema::attribute::", stringify!($attribute), "`].")]
-                $visible $field: Option<$crate::Taken<$crate::attribute::$attribute, &'a str>>,
+                $visible $field: Option<$crate::Parsed<$crate::attribute::$attribute, &'a str>>,
             )+
         }
 

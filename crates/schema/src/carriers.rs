@@ -79,36 +79,36 @@ pub trait Carrier {
     /// The type in the archive.
     const TYPE: Type;
     /// The type that is written.
-    type Given<S>;
+    type Written<S>;
     /// The type that is read.
-    type Taken<S>;
+    type Parsed<S>;
     /// Converts to the value in the archive.
-    fn put<S>(given: Self::Given<S>) -> Value<S>;
+    fn put<S>(value: Self::Written<S>) -> Value<S>;
     /// Converts from a value of any suitable type; `None` for other types. `text` resolves a text.
-    fn take<R, S>(value: Value<R>, text: impl FnOnce(R) -> Option<S>) -> Option<Self::Taken<S>>
+    fn take<R, S>(value: Value<R>, text: impl FnOnce(R) -> Option<S>) -> Option<Self::Parsed<S>>
     where
         S: AsRef<str>;
 }
 
 macro_rules! carriers {
     ($($(#[doc = $doc:literal])+
-        $name:ident $type:ident $given:ty, $taken:ty: |$put:ident| $make:expr, |$value:ident, $text:ident| $take:expr;)+) => {$(
+        $name:ident $type:ident $written:ty, $parsed:ty: |$put:ident| $make:expr, |$value:ident, $text:ident| $take:expr;)+) => {$(
         $(#[doc = $doc])+
         #[derive(Debug)]
         pub enum $name {}
 
         impl Carrier for $name {
             const TYPE: Type = Type::$type;
-            type Given<S> = $given;
-            type Taken<S> = $taken;
+            type Written<S> = $written;
+            type Parsed<S> = $parsed;
 
             #[inline]
-            fn put<S>($put: $given) -> Value<S> {
+            fn put<S>($put: $written) -> Value<S> {
                 Value::$type($make)
             }
 
             #[inline]
-            fn take<R, S: AsRef<str>>($value: Value<R>, $text: impl FnOnce(R) -> Option<S>) -> Option<$taken> {
+            fn take<R, S: AsRef<str>>($value: Value<R>, $text: impl FnOnce(R) -> Option<S>) -> Option<$parsed> {
                 $take
             }
         }

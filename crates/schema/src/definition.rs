@@ -11,8 +11,11 @@ pub trait DefinitionProperty {
 }
 
 /// A property as name and value. `S` is the type of texts.
-pub fn property<P: DefinitionProperty, S>(_: P, given: <P::Carrier as Carrier>::Given<S>) -> (&'static str, Value<S>) {
-    (P::NAME, P::Carrier::put(given))
+pub fn property<P: DefinitionProperty, S>(
+    _: P,
+    value: <P::Carrier as Carrier>::Written<S>,
+) -> (&'static str, Value<S>) {
+    (P::NAME, P::Carrier::put(value))
 }
 
 macro_rules! properties {

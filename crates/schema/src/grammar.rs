@@ -56,7 +56,7 @@ numbers! {
     /// A number of which merging keeps the largest.
     Most: |a, b| a.max(b);
     /// A number that merging adds up. Missing means unknown, and makes the sum unknown.
-    Told: |a, b| a.zip(b).map(|(a, b)| a.saturating_add(b));
+    KnownSum: |a, b| a.zip(b).map(|(a, b)| a.saturating_add(b));
 }
 
 /// A list with one entry per line. A merged list contains each entry once.

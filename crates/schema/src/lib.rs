@@ -20,13 +20,13 @@ mod statements;
 
 pub use anchor::within_anchor;
 pub use anchors::Anchor;
-pub use attribute::{Attribute, AttributeId, Fields, Given, Taken};
+pub use attribute::{Attribute, AttributeId, Fields, Parsed, Written};
 pub use carriers::{
     Anchors, Carrier, Flag, Fraction, KindOfLocation, Long, MeasuredBy, Number, Place, Rank, Signed, Small, Type,
     Value, Word,
 };
 pub use counts::{Counts, GpuCounts, KindCounts, Kinds, Others};
 pub use definition::{DefinitionProperty, property};
-pub use grammar::{Grammar, Lines, Listed, Most, Own, Sum, Told};
+pub use grammar::{Grammar, KnownSum, Lines, Listed, Most, Own, Sum};
 pub use lacks::Lack;
 pub use statements::{Property, Statements, is_written};

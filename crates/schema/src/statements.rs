@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nccl_events::Kind;
 
 use crate::counts::{Counts, GpuCounts};
-use crate::grammar::{Grammar, Lines, Listed, Most, Own, Sum, Told};
+use crate::grammar::{Grammar, KnownSum, Lines, Listed, Most, Own, Sum};
 use small_sort::Gather;
 
 /// A property of an archive: name and value.
@@ -107,7 +107,7 @@ properties! {
     alignment_uncertainty_ns "NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS" Most;
     /// Events that began, by the numbers in their ids. Missing in recordings of earlier versions, and in parts that
     /// were written while their process ran.
-    started "NCCL::COUNT::STARTED" Told;
+    started "NCCL::COUNT::STARTED" KnownSum;
     records "NCCL::RECORDS" Sum;
     ranks_missing "NCCL::RANKS_MISSING" Sum;
     collectives_unmatched "NCCL::COLLECTIVES_UNMATCHED" Sum;

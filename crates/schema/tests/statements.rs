@@ -4,21 +4,21 @@ use std::collections::BTreeSet;
 
 use schema::{Grammar as _, Lines, Property, Statements};
 
-fn properties(said: &[(&str, &str)]) -> Vec<Property> {
-    said.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+fn properties(pairs: &[(&str, &str)]) -> Vec<Property> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-fn read(said: &[(&str, &str)]) -> Statements {
-    Statements::read(&properties(said))
+fn read(pairs: &[(&str, &str)]) -> Statements {
+    Statements::read(&properties(pairs))
 }
 
 /// The merged properties, independent of the order, with sorted lists. Properties with empty texts are absent.
 fn merged(one: &[(&str, &str)], other: &[(&str, &str)]) -> Vec<Property> {
-    let read = |said: &[(&str, &str)]| {
-        Statements::read(&properties(said).into_iter().filter(|(_, value)| !value.is_empty()).collect::<Vec<_>>())
+    let read = |pairs: &[(&str, &str)]| {
+        Statements::read(&properties(pairs).into_iter().filter(|(_, value)| !value.is_empty()).collect::<Vec<_>>())
     };
-    let sorted = |said: Statements| {
-        let mut properties = said.write();
+    let sorted = |statements: Statements| {
+        let mut properties = statements.write();
         for (_, value) in &mut properties {
             let mut lines: Vec<&str> = value.lines().collect();
             lines.sort_unstable();
@@ -51,11 +51,14 @@ const SAID: [(&str, &str); 14] = [
 
 #[test]
 fn what_was_read_is_written() {
-    let said = read(&SAID);
-    assert_eq!((said.counts.clamped, said.gpu_counts.kernels, said.mismatch_root.number.get()), (6, 5, 2));
-    assert_eq!(said.problems.lines.len(), 9, "those that did not fit into the anchor are known");
-    assert_eq!((said.bad.len(), said.unknown.len()), (0, 1));
-    let (mut written, mut wanted) = (said.write(), properties(&SAID));
+    let statements = read(&SAID);
+    assert_eq!(
+        (statements.counts.clamped, statements.gpu_counts.kernels, statements.mismatch_root.number.get()),
+        (6, 5, 2)
+    );
+    assert_eq!(statements.problems.lines.len(), 9, "those that did not fit into the anchor are known");
+    assert_eq!((statements.bad.len(), statements.unknown.len()), (0, 1));
+    let (mut written, mut wanted) = (statements.write(), properties(&SAID));
     written.sort();
     wanted.sort();
     assert_eq!(written, wanted);
@@ -63,16 +66,16 @@ fn what_was_read_is_written() {
 
 #[test]
 fn what_breaks_its_grammar_is_kept_apart() {
-    let said = read(&[
+    let statements = read(&[
         ("NCCL::RANKS_MISSING", "two"),
         ("NCCL::COUNT::COLL::LOST", "-1"),
         ("NCCL::CHAIN::ERRORS", ""),
         ("NCCL::JOB", "17"),
         ("OTF2::MPI_COMMUNICATION_COMPLETE", "true"),
     ]);
-    let bad: Vec<&str> = said.bad.iter().map(|(name, _)| name.as_str()).collect();
+    let bad: Vec<&str> = statements.bad.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(bad, ["NCCL::RANKS_MISSING", "NCCL::COUNT::COLL::LOST", "NCCL::CHAIN::ERRORS"]);
-    assert_eq!((said.job, said.unknown), (Lines::of(["17"]), Vec::new()));
+    assert_eq!((statements.job, statements.unknown), (Lines::of(["17"]), Vec::new()));
 }
 
 #[test]
@@ -168,7 +171,7 @@ fn the_page_lists_the_properties() {
 
 #[test]
 fn everything_that_is_missing_makes_an_archive_incomplete() {
-    for said in [
+    for property in [
         ("NCCL::COUNT::COLL::LOST", "1"),
         ("NCCL::COUNT::STOPS_LOST", "1"),
         ("NCCL::COUNT::COMMUNICATORS_LOST", "1"),
@@ -182,7 +185,7 @@ fn everything_that_is_missing_makes_an_archive_incomplete() {
         ("NCCL::RANKS_BEHIND", "1"),
         ("NCCL::COLLECTIVES", "none"),
     ] {
-        assert_eq!(read(&[said]).lacks().count(), 1, "{said:?}");
+        assert_eq!(read(&[property]).lacks().count(), 1, "{property:?}");
     }
     let whole = [("NCCL::COUNT::COLL::SEEN", "3"), ("NCCL::COLLECTIVES", "blocking"), ("NCCL::RECORDS", "9")];
     assert_eq!(read(&whole).lacks().count(), 0);

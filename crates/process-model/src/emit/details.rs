@@ -14,7 +14,7 @@ use journal::format::record::Symbol;
 use nccl_events::archive::Timing;
 use nccl_events::collective::Collective;
 use nccl_events::state;
-use schema::{Attribute, Carrier, Given, Value, attribute};
+use schema::{Attribute, Carrier, Value, Written, attribute};
 use tables::index::index;
 use tables::{
     CeColl, Coll, CollApi, Event, EventRow, GroupApi, KernelCh, KernelLaunch, OperationRow, P2p, P2pApi, ProxyOp, Row,
@@ -47,17 +47,17 @@ pub const fn attribute_value(value: Value<StringRef>) -> AttributeValue {
 
 impl Details<'_, '_> {
     #[inline(always)]
-    fn add<A: Attribute>(&mut self, _: A, value: Given<A, StringRef>) -> otf2::Result<()> {
+    fn add<A: Attribute>(&mut self, _: A, value: Written<A, StringRef>) -> otf2::Result<()> {
         let reference = AttributeRef::new(A::ID as u32);
         self.attributes.add(reference, attribute_value(A::Carrier::put(value)))
     }
 
     /// Adds an attribute unless its value is 0 or false, which NCCL writes where it has no value.
     #[inline]
-    fn some<A>(&mut self, attribute: A, value: Given<A, StringRef>) -> otf2::Result<()>
+    fn some<A>(&mut self, attribute: A, value: Written<A, StringRef>) -> otf2::Result<()>
     where
         A: Attribute,
-        Given<A, StringRef>: Default + PartialEq,
+        Written<A, StringRef>: Default + PartialEq,
     {
         if value == Default::default() { Ok(()) } else { self.add(attribute, value) }
     }
@@ -66,7 +66,7 @@ impl Details<'_, '_> {
     fn string<A>(&mut self, attribute: A, text: StringRef) -> otf2::Result<()>
     where
         A: Attribute,
-        A::Carrier: Carrier<Given<StringRef> = StringRef>,
+        A::Carrier: Carrier<Written<StringRef> = StringRef>,
     {
         if text == StringRef::UNDEFINED { Ok(()) } else { self.add(attribute, text) }
     }
@@ -74,7 +74,7 @@ impl Details<'_, '_> {
     fn name<A>(&mut self, attribute: A, symbol: Symbol) -> otf2::Result<()>
     where
         A: Attribute,
-        A::Carrier: Carrier<Given<StringRef> = StringRef>,
+        A::Carrier: Carrier<Written<StringRef> = StringRef>,
     {
         self.string(attribute, self.definitions.symbol(symbol))
     }

@@ -14,7 +14,7 @@ use journal::part::options::ArchiveOptions;
 use journal::part::process::ProcessInfo;
 use nccl_events::control::Span;
 use nccl_events::event_names;
-use schema::{Counts, Lines, Listed, Most, Own, Statements, Sum, Told};
+use schema::{Counts, KnownSum, Lines, Listed, Most, Own, Statements, Sum};
 use small_sort::Gather;
 use tables::index::index;
 
@@ -30,14 +30,14 @@ pub(super) fn statements(parts: &Parts<'_>, communicators: &Communicators) -> St
     let distinct_names: BTreeSet<String> = names.clone().cloned().gather();
     let missing = communicators.all.iter().map(|it| it.missing.len() as u64 + it.unlocated);
     let records = processes.iter().map(|process| process.manifest.records);
-    let mut said = Statements {
+    let mut statements = Statements {
         parts: Listed { number: Sum::some(distinct_names.len() as u64), lines: Lines::of(names) },
         parts_fingerprint: Own(fingerprint(&distinct_names)),
         parts_left_out: Lines::of(parts.left_out),
         counts: total(processes),
         records: Sum::some(records.sum()),
         // Unknown for a part written while its process ran.
-        started: Told(processes.iter().map(|it| it.manifest.started).sum()),
+        started: KnownSum(processes.iter().map(|it| it.manifest.started).sum()),
         ranks_missing: Sum::some(missing.sum()),
         collectives_unmatched: Sum::some(communicators.all.iter().map(|comm| comm.unmatched).sum()),
         ranks_claimed_twice: Sum::some(communicators.ranks_twice),
@@ -45,14 +45,14 @@ pub(super) fn statements(parts: &Parts<'_>, communicators: &Communicators) -> St
         problems: problems(processes),
         ..options(parts.options)
     };
-    sources(&mut said, processes);
-    clocks(&mut said, processes);
-    clock_statements::of_archive(&mut said, processes, parts.alignment);
-    gpu::of_archive(&mut said, processes);
-    flight(&mut said, processes);
-    scorep(&mut said, processes);
-    chain(&mut said, processes);
-    said
+    sources(&mut statements, processes);
+    clocks(&mut statements, processes);
+    clock_statements::of_archive(&mut statements, processes, parts.alignment);
+    gpu::of_archive(&mut statements, processes);
+    flight(&mut statements, processes);
+    scorep(&mut statements, processes);
+    chain(&mut statements, processes);
+    statements
 }
 
 pub(super) fn options(options: ArchiveOptions) -> Statements {
@@ -74,53 +74,58 @@ fn distinct(processes: &[Process], value: impl Fn(&Process) -> String) -> Lines 
     Lines::of(values.iter().filter(|value| !value.is_empty()))
 }
 
-fn sources(said: &mut Statements, processes: &[Process]) {
+fn sources(statements: &mut Statements, processes: &[Process]) {
     let list = |value: fn(&ProcessInfo) -> String| distinct(processes, |process| value(&process.manifest.process));
-    said.version = list(|info| info.nccl_version.clone());
-    said.library = list(|info| info.library.clone());
-    said.table = list(|info| match info.table {
+    statements.version = list(|info| info.nccl_version.clone());
+    statements.library = list(|info| info.library.clone());
+    statements.table = list(|info| match info.table {
         0 => String::new(),
         table => format!("ncclProfiler_v{table}"),
     });
-    said.events = list(|info| info.events.join(","));
-    said.command = list(|info| info.command.join(" "));
-    said.job = list(|info| match info.job.as_str() {
+    statements.events = list(|info| info.events.join(","));
+    statements.command = list(|info| info.command.join(" "));
+    statements.job = list(|info| match info.job.as_str() {
         "" => info.environment.job.clone().unwrap_or_default(),
         job => job.to_owned(),
     });
-    said.launcher = list(|info| info.environment.launcher.clone().unwrap_or_default());
-    said.node_names = list(|info| {
+    statements.launcher = list(|info| info.environment.launcher.clone().unwrap_or_default());
+    statements.node_names = list(|info| {
         let name = info.environment.node_name.as_ref().filter(|name| **name != info.host);
         name.map_or_else(String::new, |name| format!("{}: {name}", info.host))
     });
-    said.plugin_version = list(|info| info.plugin_version.clone());
-    said.blind_spots = Lines::of(blind_spots::lines(processes));
-    said.writer_version = Lines::of([env!("CARGO_PKG_VERSION")]);
+    statements.plugin_version = list(|info| info.plugin_version.clone());
+    statements.blind_spots = Lines::of(blind_spots::lines(processes));
+    statements.writer_version = Lines::of([env!("CARGO_PKG_VERSION")]);
 }
 
-fn clocks(said: &mut Statements, processes: &[Process]) {
+fn clocks(statements: &mut Statements, processes: &[Process]) {
     let clock = |process: &Process| process.manifest.clock.clone();
-    said.clock_source = distinct(processes, |process| clock(process).source);
-    said.clock_calibration = distinct(processes, |process| format!("{:?}", clock(process).calibration).to_lowercase());
+    statements.clock_source = distinct(processes, |process| clock(process).source);
+    statements.clock_calibration =
+        distinct(processes, |process| format!("{:?}", clock(process).calibration).to_lowercase());
     if processes.iter().all(|process| process.manifest.clock.off_ns().is_some()) {
         let most = |value: fn(&Process) -> u64| Most(Some(processes.iter().map(value).max().unwrap_or(0)));
-        said.clock_residual_ns = most(|process| process.manifest.clock.residual_ns);
-        said.clock_uncertainty_ns = most(|process| process.manifest.clock.uncertainty_ns);
+        statements.clock_residual_ns = most(|process| process.manifest.clock.residual_ns);
+        statements.clock_uncertainty_ns = most(|process| process.manifest.clock.uncertainty_ns);
     }
     let gpus = || processes.iter().flat_map(|process| &process.manifest.gpu_clocks);
     for calibration in GpuCalibration::ALL {
         let such = || gpus().filter(|gpu| gpu.clock.calibration == calibration);
         let (ranks, residual_ns) = match calibration {
-            GpuCalibration::Bounded => (&mut said.gpu_clock_bounded, &mut said.gpu_clock_bounded_ns),
-            GpuCalibration::Piecewise => (&mut said.gpu_clock_piecewise, &mut said.gpu_clock_piecewise_ns),
-            GpuCalibration::UpperOnly => (&mut said.gpu_clock_upper_only, &mut said.gpu_clock_upper_only_ns),
+            GpuCalibration::Bounded => (&mut statements.gpu_clock_bounded, &mut statements.gpu_clock_bounded_ns),
+            GpuCalibration::Piecewise => (&mut statements.gpu_clock_piecewise, &mut statements.gpu_clock_piecewise_ns),
+            GpuCalibration::UpperOnly => {
+                (&mut statements.gpu_clock_upper_only, &mut statements.gpu_clock_upper_only_ns)
+            }
             GpuCalibration::None => continue,
-            GpuCalibration::Inconsistent => (&mut said.gpu_clock_inconsistent, &mut said.gpu_clock_inconsistent_ns),
+            GpuCalibration::Inconsistent => {
+                (&mut statements.gpu_clock_inconsistent, &mut statements.gpu_clock_inconsistent_ns)
+            }
         };
         *ranks = Sum::some(such().count() as u64);
         *residual_ns = Most::some(such().map(|gpu| gpu.clock.residual_ns).max().unwrap_or(0));
     }
-    said.gpu_clock_list = Lines::of(processes.iter().flat_map(gpu_clocks));
+    statements.gpu_clock_list = Lines::of(processes.iter().flat_map(gpu_clocks));
 }
 
 /// The clock of each communicator rank's GPU, as in `… comm 0x5 rank 3: BOUNDED, residual 2400 ns, drift -12 ppb,
@@ -164,11 +169,11 @@ fn problems(processes: &[Process]) -> Listed {
 }
 
 /// Processes that kept only the end of their recording: `NCCL::FLIGHT::…`. Nothing if all kept everything.
-fn flight(said: &mut Statements, processes: &[Process]) {
+fn flight(statements: &mut Statements, processes: &[Process]) {
     let cut: Vec<(&Process, u64)> =
         processes.iter().filter_map(|process| Some((process, process.manifest.complete_since_ns?))).collect();
-    said.flight_processes = Sum::some(cut.len() as u64);
-    said.flight_complete_from = Most(cut.iter().map(|(process, ns)| process.archive_ns(*ns)).max());
+    statements.flight_processes = Sum::some(cut.len() as u64);
+    statements.flight_complete_from = Most(cut.iter().map(|(process, ns)| process.archive_ns(*ns)).max());
     let lines = cut.iter().map(|(process, ns)| {
         format!(
             "{}: complete from {}; of what began before, {} events were not kept",
@@ -177,31 +182,31 @@ fn flight(said: &mut Statements, processes: &[Process]) {
             process.manifest.counts.removed
         )
     });
-    said.flight_list = Lines::of(lines);
+    statements.flight_list = Lines::of(lines);
 }
 
 /// What Score-P was shown while the job ran: properties `NCCL::SCOREP::…`. Nothing without Score-P.
-fn scorep(said: &mut Statements, processes: &[Process]) {
+fn scorep(statements: &mut Statements, processes: &[Process]) {
     let reports = || processes.iter().filter_map(|process| process.manifest.scorep.as_ref());
     let targets: BTreeSet<&str> = reports().map(|report| report.target.as_str()).gather();
-    said.scorep_processes = Sum::some(reports().count() as u64);
-    said.scorep_target = Lines::of(targets);
+    statements.scorep_processes = Sum::some(reports().count() as u64);
+    statements.scorep_target = Lines::of(targets);
     for (name, count) in reports().flat_map(|report| &report.counts) {
-        *said.scorep_counts.entry(name.clone()).or_default() += count;
+        *statements.scorep_counts.entry(name.clone()).or_default() += count;
     }
 }
 
 /// The profiler plugins behind the recording one: `NCCL::CHAIN::…`. Nothing if no plugin was asked for.
-fn chain(said: &mut Statements, processes: &[Process]) {
+fn chain(statements: &mut Statements, processes: &[Process]) {
     let reports = || processes.iter().filter_map(|process| process.manifest.chain.as_ref());
     let lines = |list: fn(&ChainReport) -> &[String]| {
         let all: BTreeSet<&str> = reports().flat_map(list).map(String::as_str).gather();
         Lines::of(all)
     };
-    said.chain_plugins = lines(|report| &report.plugins);
-    said.chain_left_out = lines(|report| &report.left_out);
+    statements.chain_plugins = lines(|report| &report.plugins);
+    statements.chain_left_out = lines(|report| &report.left_out);
     for (name, count) in reports().flat_map(|report| &report.counts) {
-        *said.chain_counts.entry(name.clone()).or_default() += count;
+        *statements.chain_counts.entry(name.clone()).or_default() += count;
     }
 }
 
