@@ -41,7 +41,7 @@ pub(super) fn of_process(process: &Process, hosts: &Hosts<'_>) -> Vec<Property> 
     if hosts.0.len() < 2 {
         return Vec::new();
     }
-    let mut said = vec![
+    let mut properties = vec![
         property(ClockRelation, correction.relation.name().to_owned()),
         property(ClockReference, hosts.name(correction.reference).to_owned()),
         property(ClockCorrection, correction.first_ns()),
@@ -49,12 +49,12 @@ pub(super) fn of_process(process: &Process, hosts: &Hosts<'_>) -> Vec<Property> 
         property(ClockViolations, correction.violations),
         property(ClockWorstViolation, correction.worst_violation_ns),
     ];
-    said.extend(uncertainty_ns(process).map(|ns| property(ClockUncertainty, ns)));
-    said
+    properties.extend(uncertainty_ns(process).map(|ns| property(ClockUncertainty, ns)));
+    properties
 }
 
 /// The archive's statements about clocks; none if all processes share one clock.
-pub(super) fn of_archive(said: &mut Statements, processes: &[Process], alignment: &Alignment) {
+pub(super) fn of_archive(statements: &mut Statements, processes: &[Process], alignment: &Alignment) {
     let clocks = &alignment.clocks;
     if clocks.len() < 2 {
         return;
@@ -62,15 +62,15 @@ pub(super) fn of_archive(said: &mut Statements, processes: &[Process], alignment
     let uncorrected = clocks.iter().filter(|clock| clock.relation == Relation::System).count();
     // Groups of hosts that bound each other. Between groups, the system clocks are used.
     let groups: BTreeSet<usize> = clocks.iter().map(|clock| clock.reference).gather();
-    said.hosts = Listed { number: Sum(Some(clocks.len() as u64)), lines: list(processes, alignment) };
-    said.alignment_constraints = Sum(Some(alignment.constraints));
-    said.alignment_violations = Sum(Some(alignment.violations));
-    said.alignment_worst_violation_ns = Most(Some(alignment.worst_violation_ns));
-    said.alignment_groups = Sum(Some(groups.len() as u64));
-    said.alignment_uncorrected = Sum(Some(uncorrected as u64));
+    statements.hosts = Listed { number: Sum(Some(clocks.len() as u64)), lines: list(processes, alignment) };
+    statements.alignment_constraints = Sum(Some(alignment.constraints));
+    statements.alignment_violations = Sum(Some(alignment.violations));
+    statements.alignment_worst_violation_ns = Most(Some(alignment.worst_violation_ns));
+    statements.alignment_groups = Sum(Some(groups.len() as u64));
+    statements.alignment_uncorrected = Sum(Some(uncorrected as u64));
     if groups.len() == 1 {
         let all: Option<Vec<u64>> = processes.iter().map(uncertainty_ns).collect();
-        said.alignment_uncertainty_ns = Most(all.and_then(|all| all.into_iter().max()));
+        statements.alignment_uncertainty_ns = Most(all.and_then(|all| all.into_iter().max()));
     }
 }
 
@@ -111,18 +111,18 @@ fn line(clock: &Correction, reference: &str) -> String {
 /// A location group's statements about the identity and the clocks of its process.
 pub(crate) fn identity(manifest: &Manifest) -> Vec<Property> {
     let process = &manifest.process;
-    let mut said = Vec::new();
+    let mut properties = Vec::new();
     if process.pid != 0 {
-        said.push(property(ProcessId, process.pid.into()));
+        properties.push(property(ProcessId, process.pid.into()));
     }
     if let Some(rank) = process.environment.rank {
-        said.push(property(LauncherRank, rank.into()));
+        properties.push(property(LauncherRank, rank.into()));
     }
     if !manifest.anchors.is_empty() {
-        said.push(property(ClockSource, manifest.clock.source.clone()));
-        said.push(property(ClockAnchors, Anchor::text(&manifest.anchors)));
+        properties.push(property(ClockSource, manifest.clock.source.clone()));
+        properties.push(property(ClockAnchors, Anchor::text(&manifest.anchors)));
     }
-    said
+    properties
 }
 
 /// The properties of a location whose times can come from a GPU; empty if the GPU gave no stamps.
@@ -137,7 +137,7 @@ pub(crate) fn of_location(manifest: &Manifest, location: &LocationKind) -> Vec<P
     let Some(clock) = of_rank.map(|definition| &definition.clock) else {
         return Vec::new();
     };
-    let mut said = vec![
+    let mut properties = vec![
         property(GpuClockCalibration, clock.calibration.name().to_owned()),
         property(GpuClockResidual, clock.residual_ns),
         property(GpuClockDrift, clock.drift_ppb),
@@ -146,6 +146,6 @@ pub(crate) fn of_location(manifest: &Manifest, location: &LocationKind) -> Vec<P
         property(GpuClockBoundsAbove, clock.bounds.1),
     ];
     // Archives without kernels keep their old set of properties.
-    said.extend((clock.kernel_bounds > 0).then(|| property(GpuClockBoundsOfKernels, clock.kernel_bounds)));
-    said
+    properties.extend((clock.kernel_bounds > 0).then(|| property(GpuClockBoundsOfKernels, clock.kernel_bounds)));
+    properties
 }

@@ -23,7 +23,7 @@ pub fn is_last_process(out: &Path) -> Result<bool, Error> {
         }
         done.extend(Manifest::read(&part).ok());
     }
-    Ok(is_everything(&done) && is_first_to_say_so(out, &done)?)
+    Ok(is_everything(&done) && try_claim(out, &done)?)
 }
 
 fn is_everything(done: &[Manifest]) -> bool {
@@ -46,7 +46,7 @@ fn has_all_ranks(done: &[Manifest]) -> bool {
 }
 
 /// Creates a file named after the set of parts: with more parts the name differs.
-fn is_first_to_say_so(out: &Path, done: &[Manifest]) -> Result<bool, Error> {
+fn try_claim(out: &Path, done: &[Manifest]) -> Result<bool, Error> {
     let names = done.iter().map(|manifest| manifest.part.clone()).gather();
     let path = out.join(format!(".finished-{}", fingerprint(&names)));
     match private::new_file(&path) {

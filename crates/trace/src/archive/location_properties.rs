@@ -17,25 +17,25 @@ pub(crate) fn of_location(
     communicators: &Communicators,
     map: &[u32],
 ) -> Vec<Property> {
-    let mut said = vec![kind(kind_of(&location.kind))];
+    let mut properties = vec![kind(kind_of(&location.kind))];
     let own = rank(location).and_then(|(comm, rank)| Some((*map.get(index(comm))?, rank)));
     let rank = origin.map(|origin| (origin.comm, origin.rank)).or(own);
     let rank = rank.and_then(|(comm, rank)| communicators.all.get(index(comm))?.locations.get(index(rank)));
     if let Some(location) = rank {
-        said.push(property(RankLocation, *location));
+        properties.push(property(RankLocation, *location));
     }
     if let LocationKind::Thread { thread_id, .. } | LocationKind::Proxy { thread_id } = location.kind
         && thread_id != 0
     {
-        said.push(property(ThreadId, thread_id.into()));
+        properties.push(property(ThreadId, thread_id.into()));
     }
     if let LocationKind::Stream { stream, .. } = location.kind {
-        said.push(property(StreamId, stream));
+        properties.push(property(StreamId, stream));
     }
     if location.sibling > 0 {
-        said.push(property(Sibling, location.sibling + 1));
+        properties.push(property(Sibling, location.sibling + 1));
     }
-    said
+    properties
 }
 
 /// The property with a location's kind.

@@ -85,7 +85,7 @@ impl<'a> Origins<'a> {
     }
 
     /// Adds the properties `NCCL::PXN::…`.
-    pub(crate) fn say(&self, said: &mut Statements) {
+    pub(crate) fn add_to(&self, statements: &mut Statements) {
         let (mut lines, mut operations, mut unresolved) = (Vec::new(), 0, 0);
         for worker in self.processes {
             for work in &worker.manifest.remote_work {
@@ -107,9 +107,9 @@ impl<'a> Origins<'a> {
                 ));
             }
         }
-        said.pxn_transfers = Sum::some(operations);
-        said.pxn_unresolved = Sum::some(unresolved);
-        said.pxn_counted = Sum::some(self.processes.iter().map(|it| it.manifest.remote_operations).sum());
-        said.pxn_list = Lines::of(lines);
+        statements.pxn_transfers = Sum::some(operations);
+        statements.pxn_unresolved = Sum::some(unresolved);
+        statements.pxn_counted = Sum::some(self.processes.iter().map(|it| it.manifest.remote_operations).sum());
+        statements.pxn_list = Lines::of(lines);
     }
 }

@@ -68,16 +68,16 @@ pub(super) fn is_in_place(out: &Path, parts: &BTreeSet<String>, missing: &[Missi
     let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
         return false;
     };
-    let (said, wanted) = (Statements::read(archive.properties()), properties::options(options));
-    let is_so_written = said.level == wanted.level
-        && said.metrics == wanted.metrics
-        && said.comm_locations == wanted.comm_locations
-        && said.collectives == wanted.collectives;
-    let left_out = &said.parts_left_out.all;
-    let is_said = |it: &Missing| left_out.iter().any(|line| line.starts_with(&format!("{}: ", it.part)));
-    let are_all_said = missing.iter().all(is_said);
-    let there = PartsThere::of(said).unwrap_or_default();
-    is_so_written && there.has_all(parts) && (there.has_more_than(parts) || are_all_said) && is_whole(&archive)
+    let (statements, wanted) = (Statements::read(archive.properties()), properties::options(options));
+    let has_options = statements.level == wanted.level
+        && statements.metrics == wanted.metrics
+        && statements.comm_locations == wanted.comm_locations
+        && statements.collectives == wanted.collectives;
+    let left_out = &statements.parts_left_out.all;
+    let is_listed = |it: &Missing| left_out.iter().any(|line| line.starts_with(&format!("{}: ", it.part)));
+    let lists_missing = missing.iter().all(is_listed);
+    let existing = PartsThere::of(statements).unwrap_or_default();
+    has_options && existing.has_all(parts) && (existing.has_more_than(parts) || lists_missing) && is_whole(&archive)
 }
 
 /// Whether the files that the anchor refers to are complete: some may have been deleted, or copied in part.
@@ -181,13 +181,13 @@ const LOCK: &str = ".unify.lock";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whether the new archive equals the one in place: the same definitions, and the same event files of the parts.
-fn is_same_archive(made: &Path, there: &Path) -> bool {
+fn is_same_archive(made: &Path, existing: &Path) -> bool {
     let open = |directory: &Path| otf2::Archive::open(&directory.join(ANCHOR)).ok();
-    let (Some(one), Some(other)) = (open(made), open(there)) else {
+    let (Some(one), Some(other)) = (open(made), open(existing)) else {
         return false;
     };
     let is_same_file = |name: &Path| {
-        let (one, other) = (made.join(name), there.join(name));
+        let (one, other) = (made.join(name), existing.join(name));
         match (fs::metadata(&one), fs::metadata(&other)) {
             (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.dev(), b.ino()) => true,
             // Event files that could not be linked are too long to compare, unless they are stubs.
@@ -209,9 +209,9 @@ fn is_same_archive(made: &Path, there: &Path) -> bool {
 fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>, progress: &dyn Progress) -> Result<(), Error> {
     let _lock = LockFile::take(out.join(LOCK), staging, Instant::now() + PATIENCE, progress)?;
     // Another process saw more parts and was faster: its archive stays.
-    let there = otf2::Archive::open(&out.join(ANCHOR)).ok();
-    let there = there.and_then(|archive| PartsThere::of(Statements::read(archive.properties())));
-    if there.is_some_and(|there| there.has_more_than(parts)) {
+    let existing = otf2::Archive::open(&out.join(ANCHOR)).ok();
+    let existing = existing.and_then(|archive| PartsThere::of(Statements::read(archive.properties())));
+    if existing.is_some_and(|existing| existing.has_more_than(parts)) {
         return Ok(());
     }
     // Another process made the same archive: its readers are not disturbed.

@@ -66,10 +66,10 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
     ];
     let failed = || otf2_error(directory);
     let mut writer = ArchiveWriter::create(directory, TRACES).map_err(failed())?;
-    let mut said = statements(parts, &communicators);
-    matching.say(&mut said);
-    origins.say(&mut said);
-    describe(&mut writer, &said).map_err(failed())?;
+    let mut statements = statements(parts, &communicators);
+    matching.add_to(&mut statements);
+    origins.add_to(&mut statements);
+    describe(&mut writer, &statements).map_err(failed())?;
     // Linking waits for the file system, definitions need the processor.
     let links = || link_events(directory, processes, progress);
     let (linked, defined) = beside(links, || local_definitions(&mut writer, processes, &communicators, &maps));
@@ -100,10 +100,10 @@ fn number_strings(processes: &[Process], origins: &Origins<'_>, strings: &mut St
     maps.collect()
 }
 
-fn describe(writer: &mut ArchiveWriter, said: &Statements) -> otf2::Result<()> {
+fn describe(writer: &mut ArchiveWriter, statements: &Statements) -> otf2::Result<()> {
     writer.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;
     writer.set_description("What NCCL did, recorded through its profiler interface")?;
-    for (name, value) in within_anchor(said.write()) {
+    for (name, value) in within_anchor(statements.write()) {
         writer.set_property(&name, &value)?;
     }
     Ok(())

@@ -17,7 +17,7 @@ fn on_hosts(nodes: i32) -> Stream {
     stream
 }
 
-fn said(stream: &mut Stream) -> Traffic {
+fn traffic(stream: &mut Stream) -> Traffic {
     stream.traffic(&Losses::default())
 }
 
@@ -35,7 +35,7 @@ fn with_transfers(nodes: i32, sends: bool, receives: bool) -> Traffic {
     if receives {
         stream.event(21, 13, (110, Some(160)), proxy_op(false));
     }
-    said(&mut stream)
+    traffic(&mut stream)
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn what_has_not_ended_is_not_left() {
     stream.event(21, 13, (110, None), proxy_op(false));
     // Progress, but no stop.
     stream.state(21, 120, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
-    assert_eq!(times(&said(&mut stream).passages), [(103, 0)]);
+    assert_eq!(times(&traffic(&mut stream).passages), [(103, 0)]);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn without_a_launch_the_data_leaves_after_the_coll() {
         stream.add_coll(13, 0, (106, 107), 0);
         stream.event(20, 13, (110, Some(150)), proxy_op(is_send));
         stream.event(21, 13, (110, Some(160)), proxy_op(false));
-        assert_eq!(times(&said(&mut stream).passages), [(entered, 160)]);
+        assert_eq!(times(&traffic(&mut stream).passages), [(entered, 160)]);
     }
 }
 
@@ -79,7 +79,7 @@ fn of_several_launches_the_first_is_not_too_late() {
     // Another plan of the group, launched before the first was reported.
     stream.event(19, 10, (105, Some(106)), launch_on(1));
     stream.event(21, 13, (110, Some(160)), proxy_op(false));
-    assert_eq!(times(&said(&mut stream).passages), [(103, 160)]);
+    assert_eq!(times(&traffic(&mut stream).passages), [(103, 160)]);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_root_waits_or_is_waited_for() {
                 (coll.func, coll.root) = (name, root);
             }
         }
-        assert_eq!(times(&said(&mut stream).passages), [expected], "{func} {root}");
+        assert_eq!(times(&traffic(&mut stream).passages), [expected], "{func} {root}");
     }
 }
 
@@ -127,18 +127,18 @@ fn steps_are_sent_when_they_could_be_and_received_when_they_were() {
     // Reported when the network may already have delivered the data.
     stream.state(32, 140, state::PROXY_STEP_SEND_WAIT, StateArgs::None);
     let sent = [(1, 0, (-1, -1), true, 106), (1, 0, (0, 0), true, 120)];
-    assert_eq!(ends(&said(&mut stream)), sent);
+    assert_eq!(ends(&traffic(&mut stream)), sent);
 
     let mut stream = message("Recv");
     stream.state(32, 130, state::PROXY_STEP_RECV_FLUSH_WAIT, StateArgs::None);
     let received = [(0, 1, (-1, -1), false, 160), (0, 1, (0, 0), false, 130)];
-    assert_eq!(ends(&said(&mut stream)), received);
+    assert_eq!(ends(&traffic(&mut stream)), received);
 }
 
 #[test]
 fn without_a_direction_or_where_some_were_lost_nothing_bounds_a_clock() {
     // Version 1 of the interface reports `SendRecv`, without a direction.
-    assert_eq!(said(&mut message("SendRecv")), Traffic::default());
+    assert_eq!(traffic(&mut message("SendRecv")), Traffic::default());
     let mut losses = Losses::default();
     losses.starts[Kind::P2p as usize] = 1;
     assert_eq!(message("Send").traffic(&losses), Traffic::default());
@@ -164,7 +164,7 @@ fn a_long_run_has_a_bounded_sample_that_is_the_same_elsewhere() {
                 }
             }
         }
-        said(&mut stream)
+        traffic(&mut stream)
     };
     let (one, other) = (sample(20), sample(33));
     let keys = |traffic: &Traffic| traffic.passages.iter().map(|one| one.key).collect::<Vec<_>>();

@@ -46,8 +46,8 @@ pub(crate) struct Sources<'a> {
 }
 
 impl Definitions {
-    pub(super) fn properties(&mut self, said: Vec<Property>) -> Vec<(StringRef, AttributeValue)> {
-        let properties = said.into_iter().map(|(name, value)| {
+    pub(super) fn properties(&mut self, stated: Vec<Property>) -> Vec<(StringRef, AttributeValue)> {
+        let properties = stated.into_iter().map(|(name, value)| {
             let value = attribute_value(value.map(|text| self.string(&text)));
             (self.string(name), value)
         });

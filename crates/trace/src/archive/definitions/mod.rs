@@ -174,9 +174,9 @@ impl Definitions {
                     name.push_str(&format!(" by {}", process.place()));
                 }
                 let owner = origin.map_or(creator, |origin| index_u32(origin.process));
-                let mut said = location_properties::of_location(definition, origin, communicators, map);
-                said.extend(clock_statements::of_location(&process.manifest, &definition.kind));
-                let properties = self.properties(said);
+                let mut stated = location_properties::of_location(definition, origin, communicators, map);
+                stated.extend(clock_statements::of_location(&process.manifest, &definition.kind));
+                let properties = self.properties(stated);
                 let location = Location {
                     name: self.string(&name),
                     location_type: match gpu {

@@ -79,21 +79,21 @@ impl Matching {
         }
     }
 
-    pub(crate) fn say(&self, said: &mut Statements) {
+    pub(crate) fn add_to(&self, statements: &mut Statements) {
         for kind in Kind::ALL {
             let lines: Vec<&String> =
                 self.mismatches.iter().filter(|(other, _)| *other == kind).map(|(_, line)| line).collect();
             let of_kind = match kind {
-                Kind::Function => &mut said.mismatch_function,
-                Kind::Count => &mut said.mismatch_count,
-                Kind::Datatype => &mut said.mismatch_datatype,
-                Kind::Root => &mut said.mismatch_root,
-                Kind::Order => &mut said.mismatch_order,
+                Kind::Function => &mut statements.mismatch_function,
+                Kind::Count => &mut statements.mismatch_count,
+                Kind::Datatype => &mut statements.mismatch_datatype,
+                Kind::Root => &mut statements.mismatch_root,
+                Kind::Order => &mut statements.mismatch_order,
             };
             *of_kind = Listed::some(lines.len() as u64, lines);
         }
-        said.ranks_behind = Listed::some(self.ranks_behind, &self.behind);
-        said.matching_unknown = Listed::some(self.unknown.len() as u64, &self.unknown);
+        statements.ranks_behind = Listed::some(self.ranks_behind, &self.behind);
+        statements.matching_unknown = Listed::some(self.unknown.len() as u64, &self.unknown);
     }
 }
 

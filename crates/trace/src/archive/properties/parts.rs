@@ -15,12 +15,12 @@ pub(crate) struct PartsThere {
 
 impl PartsThere {
     /// The parts of an archive; `None` if the archive does not list them.
-    pub(crate) fn of(said: Statements) -> Option<Self> {
-        let Listed { number, lines } = said.parts;
+    pub(crate) fn of(statements: Statements) -> Option<Self> {
+        let Listed { number, lines } = statements.parts;
         (!lines.is_empty()).then(|| Self {
             number: number.0.unwrap_or(lines.len()),
             names: lines.all.into_iter().gather(),
-            fingerprint: said.parts_fingerprint.0,
+            fingerprint: statements.parts_fingerprint.0,
         })
     }
 

@@ -3,12 +3,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::*;
 
 /// A directory for locks, with a staging directory.
-struct Place {
+struct LockDirectory {
     directory: tempfile::TempDir,
     staging: Staging,
 }
 
-impl Place {
+impl LockDirectory {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let staging = Staging::create(directory.path(), ".s").expect("made");
@@ -41,7 +41,7 @@ impl Place {
 #[test]
 fn a_lock_is_never_seen_without_its_holder() {
     const LOOKS: u32 = 50;
-    let place = Place::new();
+    let place = LockDirectory::new();
     let seen = AtomicU32::new(0);
     let begin = Instant::now();
     std::thread::scope(|scope| {
@@ -63,7 +63,7 @@ fn a_lock_is_never_seen_without_its_holder() {
 
 #[test]
 fn the_dead_hold_nothing() {
-    let place = Place::new();
+    let place = LockDirectory::new();
     let ours = ProcessKey::current();
     let other_of_our_id = ProcessKey { start_ticks: ours.start_ticks - 1, ..ours.clone() };
     let no_such_process = ProcessKey { pid: u32::MAX, ..ours };
@@ -75,7 +75,7 @@ fn the_dead_hold_nothing() {
 
 #[test]
 fn a_holder_of_another_host_that_does_not_touch_its_file_is_dead() {
-    let place = Place::new();
+    let place = LockDirectory::new();
     for (age, is_dead) in [(50, false), (70, true)] {
         place.hold_elsewhere(Duration::from_secs(age));
         let taken = place.take();
@@ -85,7 +85,7 @@ fn a_holder_of_another_host_that_does_not_touch_its_file_is_dead() {
 
 #[test]
 fn a_holder_touches_its_file_and_no_others() {
-    let place = Place::new();
+    let place = LockDirectory::new();
     let touched = || fs::metadata(place.path()).expect("there").modified().expect("a time");
     let read = || fs::read_to_string(place.path()).expect("text");
     let interval = Duration::from_millis(20);
@@ -111,9 +111,9 @@ fn a_holder_touches_its_file_and_no_others() {
 }
 
 #[derive(Default)]
-struct Said(parking_lot::Mutex<Vec<String>>);
+struct Remarks(parking_lot::Mutex<Vec<String>>);
 
-impl Progress for Said {
+impl Progress for Remarks {
     fn remark(&self, remark: &str) {
         self.0.lock().push(remark.to_owned());
     }
@@ -121,15 +121,15 @@ impl Progress for Said {
 
 #[test]
 fn who_waits_says_for_whom() {
-    let place = Place::new();
+    let place = LockDirectory::new();
     fs::write(place.path(), "").expect("written");
-    let said = Said::default();
-    let taken = LockFile::take(place.path(), &place.staging, Instant::now() + 2 * QUIET, &said);
+    let remarks = Remarks::default();
+    let taken = LockFile::take(place.path(), &place.staging, Instant::now() + 2 * QUIET, &remarks);
     assert!(matches!(taken, Err(Error::Busy { .. })), "{taken:?}");
-    let said = said.0.into_inner();
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].starts_with("waiting for a process that it does not name, which holds "), "{said:?}");
-    assert!(said[0].ends_with("/lock, or until that file is a minute old"), "{said:?}");
+    let remarks = remarks.0.into_inner();
+    assert_eq!(remarks.len(), 1, "{remarks:?}");
+    assert!(remarks[0].starts_with("waiting for a process that it does not name, which holds "), "{remarks:?}");
+    assert!(remarks[0].ends_with("/lock, or until that file is a minute old"), "{remarks:?}");
     fs::write(place.path(), text(&ProcessKey::current())).expect("written");
     let ours = format!("waiting for process {}, which holds {}", std::process::id(), place.path().display());
     assert_eq!(waits_for(&place.path()), ours);

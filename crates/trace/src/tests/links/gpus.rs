@@ -110,6 +110,6 @@ fn where_devices_contradict_what_ran_there_is_believed() {
     let comms = &built.model.comms;
     let gpus: Vec<_> = comms.members.iter().map(|member| comms.gpus[member.gpu as usize]).collect();
     assert_eq!([gpus[0].ordinal, gpus[1].ordinal], [Some(3), Some(2)]);
-    let said = built.model.links.gpu.definition(built.model.symbols);
-    assert!(said.notices[0].contains("believed"), "{said:?}");
+    let definition = built.model.links.gpu.definition(built.model.symbols);
+    assert!(definition.notices[0].contains("believed"), "{definition:?}");
 }
