@@ -24,7 +24,7 @@ struct State {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Gap {
     pub(super) begin: u64,
     pub(super) end: u64,
     pub(super) collectives: usize,
@@ -67,21 +67,18 @@ impl<'a> Host<'a> {
 
     /// The place for an operation: the longest period of its run in which the thread recorded nothing and was outside
     /// MPI calls. There it waits for the operation. (NCCL may report the end after the thread continued.)
-    pub(super) fn place(&self, begin: u64, end: u64) -> Option<Place> {
+    pub(super) fn longest_gap(&self, begin: u64, end: u64) -> Option<Gap> {
         let all = self.records.as_slice();
         let first = all.partition_point(|record| record.time <= begin).saturating_sub(1);
         let rest = all.get(first..)?.iter().zip(self.states.get(first..)?);
         let ends = all.iter().map(|record| record.time).skip(first + 1).chain([u64::MAX]);
-        let mut longest: Option<Place> = None;
+        let mut longest: Option<Gap> = None;
         for ((record, state), next) in rest.zip(ends).take_while(|((record, _), _)| record.time < end) {
-            let place = Place {
-                begin: begin.max(record.time + 1).min(next),
-                end: end.min(next),
-                collectives: state.collectives,
-            };
-            let length = |place: &Place| place.end.saturating_sub(place.begin);
-            if state.has_room && longest.as_ref().is_none_or(|longest| length(&place) > length(longest)) {
-                longest = Some(place);
+            let gap =
+                Gap { begin: begin.max(record.time + 1).min(next), end: end.min(next), collectives: state.collectives };
+            let length = |gap: &Gap| gap.end.saturating_sub(gap.begin);
+            if state.has_room && longest.as_ref().is_none_or(|longest| length(&gap) > length(longest)) {
+                longest = Some(gap);
             }
         }
         longest

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use analysis::rank::{End, Operation, Rank};
 
-use super::host::{Host, Place};
+use super::host::{Gap, Host};
 use super::order::{self, OperationId, Part};
 
 pub(super) type Hosts<'a> = BTreeMap<u32, Host<'a>>;
@@ -24,23 +24,23 @@ pub(super) fn retain(communicator: &mut Communicator, hosts: &Hosts<'_>) -> u64 
     let Communicator { members, ranks, .. } = communicator;
     let hosts: Vec<&Host<'_>> = members.iter().filter_map(|rank| hosts.get(rank)).collect();
     let before: usize = ranks.iter().map(operations).sum();
-    let places: Vec<Vec<Option<Place>>> = hosts
+    let gaps: Vec<Vec<Option<Gap>>> = hosts
         .iter()
         .zip(&*ranks)
-        .map(|(host, rank)| rank.collectives.iter().map(|it| host.place(it.begin, it.end)).collect())
+        .map(|(host, rank)| rank.collectives.iter().map(|it| host.longest_gap(it.begin, it.end)).collect())
         .collect();
     let has_room = |number: usize| {
-        let at = |places: &Vec<Option<Place>>| places.get(number).copied().flatten().map(|place| place.collectives);
-        let mut all = places.iter().map(at);
+        let at = |gaps: &Vec<Option<Gap>>| gaps.get(number).copied().flatten().map(|gap| gap.collectives);
+        let mut all = gaps.iter().map(at);
         let first = all.next().flatten();
         first.is_some() && all.all(|other| other == first)
     };
-    for (rank, places) in ranks.iter_mut().zip(&places) {
-        let collectives = std::mem::take(&mut rank.collectives).into_iter().zip(places).enumerate();
+    for (rank, gaps) in ranks.iter_mut().zip(&gaps) {
+        let collectives = std::mem::take(&mut rank.collectives).into_iter().zip(gaps).enumerate();
         rank.collectives = collectives
-            .filter_map(|(number, (operation, place))| {
-                let place = place.filter(|_| has_room(number))?;
-                Some(Operation { begin: place.begin, end: place.end, ..operation })
+            .filter_map(|(number, (operation, gap))| {
+                let gap = gap.filter(|_| has_room(number))?;
+                Some(Operation { begin: gap.begin, end: gap.end, ..operation })
             })
             .collect();
     }
@@ -68,20 +68,20 @@ fn retain_ends(ranks: &mut [Rank], mut keep: impl FnMut(MessageNumber, (u32, boo
 
 /// Keeps messages whose ends both have a place between the same MPI collectives, and moves them there.
 fn retain_messages(hosts: &[&Host<'_>], ranks: &mut [Rank]) {
-    let place = |own: u32, end: &End| hosts.get(usize::try_from(own).ok()?)?.place(end.begin, end.end);
-    let mut places: BTreeMap<MessageNumber, Vec<Option<Place>>> = BTreeMap::new();
+    let gap = |own: u32, end: &End| hosts.get(usize::try_from(own).ok()?)?.longest_gap(end.begin, end.end);
+    let mut gaps: BTreeMap<MessageNumber, Vec<Option<Gap>>> = BTreeMap::new();
     retain_ends(ranks, |key, (own, _), end| {
-        places.entry(key).or_default().push(place(own, end));
+        gaps.entry(key).or_default().push(gap(own, end));
         true
     });
     retain_ends(ranks, |key, (own, _), end| {
-        let found = places.get(&key).map(Vec::as_slice);
+        let found = gaps.get(&key).map(Vec::as_slice);
         let has_room = matches!(found, Some([Some(a), Some(b)]) if a.collectives == b.collectives);
-        let place = place(own, end).filter(|_| has_room);
-        if let Some(place) = place {
-            (end.begin, end.end) = (place.begin, place.end);
+        let gap = gap(own, end).filter(|_| has_room);
+        if let Some(gap) = gap {
+            (end.begin, end.end) = (gap.begin, gap.end);
         }
-        place.is_some()
+        gap.is_some()
     });
 }
 
