@@ -14,7 +14,7 @@ use crate::fields::{Attributes, Fields};
 use crate::locations::Locations;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shows {
+pub enum Role {
     /// A call, launch or enqueueing on a thread.
     Call(Kind),
     /// An operation as it ran, on the location of its communicator.
@@ -30,7 +30,7 @@ pub struct RegionInfo<'a> {
     pub name: &'a str,
 }
 
-impl Shows {
+impl Role {
     pub const fn kind(self) -> Kind {
         match self {
             Self::Call(kind) | Self::Operation(kind) | Self::Work(kind) => kind,
@@ -62,7 +62,7 @@ impl<'a> RegionInfo<'a> {
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    shows: Shows,
+    role: Role,
     function: Option<Function>,
     phase: Option<usize>,
 }
@@ -72,7 +72,7 @@ pub struct Trace {
     pub anchor: PathBuf,
     pub archive: Archive,
     pub definitions: Definitions,
-    pub said: Statements,
+    pub statements: Statements,
     communicators: Communicators,
     locations: Locations,
     regions: BTreeMap<RegionRef, Known>,
@@ -93,8 +93,8 @@ impl Trace {
         let communicators = Communicators::of(&definitions);
         let regions = definitions.regions.iter().filter_map(|(reference, region)| {
             let info = RegionInfo::of(definitions.string(region.canonical_name)?)?;
-            let shows = Shows::of(&info)?;
-            Some((*reference, Known { shows, function: Function::of_region(info.name), phase: info.phase() }))
+            let role = Role::of(&info)?;
+            Some((*reference, Known { role, function: Function::of_region(info.name), phase: info.phase() }))
         });
         Ok(Self {
             anchor,
@@ -102,7 +102,7 @@ impl Trace {
             attributes: Attributes::of(&definitions),
             locations: Locations::of(&definitions, &communicators),
             communicators,
-            said: Statements::read(archive.properties()),
+            statements: Statements::read(archive.properties()),
             archive,
             definitions,
         })
@@ -204,8 +204,8 @@ impl Trace {
     }
 
     /// What a region shows; `None` if it does not belong to NCCL.
-    pub fn shows(&self, region: RegionRef) -> Option<Shows> {
-        self.regions.get(&region).map(|known| known.shows)
+    pub fn role(&self, region: RegionRef) -> Option<Role> {
+        self.regions.get(&region).map(|known| known.role)
     }
 
     /// The function a region shows, or the region's own name if it is not NCCL's.

@@ -5,14 +5,14 @@ use std::ops::ControlFlow;
 
 use otf2::{AttributeRef, AttributeValue, Event, EventKind, LocationRef, RegionRef};
 
-use crate::archive::{Shows, Trace};
+use crate::archive::{Role, Trace};
 use crate::clock::Clock;
 use crate::fields::Fields;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Instance<'a> {
     pub region: RegionRef,
-    pub shows: Option<Shows>,
+    pub role: Option<Role>,
     pub start: u64,
     pub end: u64,
     pub fields: Fields<'a>,
@@ -50,8 +50,8 @@ impl<'a> Instances<'a> {
     pub fn step(&mut self, event: &Event) -> Step<'a> {
         match event.kind {
             EventKind::Enter(region) => {
-                let (shows, start, fields) = (self.trace.shows(region), event.time, self.trace.fields(event));
-                let entered = Instance { region, shows, start, end: start, fields };
+                let (role, start, fields) = (self.trace.role(region), event.time, self.trace.fields(event));
+                let entered = Instance { region, role, start, end: start, fields };
                 self.open.push(entered);
                 Step::Entered(entered)
             }
@@ -72,7 +72,7 @@ impl<'a> Instances<'a> {
 pub struct Slice {
     pub location: LocationRef,
     pub region: RegionRef,
-    pub shows: Option<Shows>,
+    pub role: Option<Role>,
     pub depth: u32,
     /// In ns from the start of the trace.
     pub start_ns: u64,
@@ -100,7 +100,7 @@ impl<'a> Slices<'a> {
                 self.open.push(Slice {
                     location: self.location,
                     region,
-                    shows: self.trace.shows(region),
+                    role: self.trace.role(region),
                     depth: u32::try_from(self.open.len()).unwrap_or(u32::MAX),
                     start_ns: time_ns,
                     stop_ns: time_ns,

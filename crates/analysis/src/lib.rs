@@ -29,7 +29,7 @@ mod system_tree;
 pub mod tables;
 pub mod units;
 
-pub use archive::{RegionInfo, Shows, Trace, is_merged, is_nccl};
+pub use archive::{RegionInfo, Role, Trace, is_merged, is_nccl};
 pub use clock::Clock;
 pub use derived::{
     Analysis, Arrival, Arrivals, Filter, Incomparable, Instance as MatchedCollective, Instances as MatchedCollectives,

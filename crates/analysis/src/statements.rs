@@ -30,26 +30,26 @@ pub struct Completeness {
 
 impl Completeness {
     /// OTF2 property names are in upper case; the keys here are in lower case.
-    pub fn of(said: &Statements) -> Self {
-        let counts = &said.counts;
+    pub fn of(statements: &Statements) -> Self {
+        let counts = &statements.counts;
         let lower = |(name, number): (&str, u64)| (name.to_ascii_lowercase(), number);
         let kinds = counts.kinds.iter().map(|(kind, counts)| {
             let counts = counts.named().filter(|(name, number)| is_written(name, *number));
             (kind.name().to_ascii_lowercase(), counts.map(lower).collect())
         });
-        let started = said.started.0.map(|number| ("STARTED", number));
+        let started = statements.started.0.map(|number| ("STARTED", number));
         let late = [counts.kinds.sum(|kind| kind.late), counts.stops_late, counts.states_late];
         Self {
             kinds: kinds.collect(),
             other: counts.others.named().filter(|(_, number)| *number > 0).chain(started).map(lower).collect(),
             callbacks_lost: counts.lost(),
             callbacks_late: late.into_iter().fold(0, u64::saturating_add),
-            problems: said.problems.lines.shown(),
-            problem_count: said.problems.number.get(),
-            parts_left_out: said.parts_left_out.shown(),
-            ranks_missing: said.ranks_missing.get(),
-            collectives_unmatched: said.collectives_unmatched.get(),
-            matching: Matching::of(said),
+            problems: statements.problems.lines.shown(),
+            problem_count: statements.problems.number.get(),
+            parts_left_out: statements.parts_left_out.shown(),
+            ranks_missing: statements.ranks_missing.get(),
+            collectives_unmatched: statements.collectives_unmatched.get(),
+            matching: Matching::of(statements),
         }
     }
 }
@@ -80,12 +80,12 @@ pub struct Matching {
 }
 
 impl Matching {
-    pub fn of(said: &Statements) -> Self {
-        let mismatches = said.mismatches().into_iter().filter(|(_, listed)| listed.number.get() > 0);
+    pub fn of(statements: &Statements) -> Self {
+        let mismatches = statements.mismatches().into_iter().filter(|(_, listed)| listed.number.get() > 0);
         Self {
             mismatches: mismatches.map(|(kind, listed)| (kind, Statement::of(listed))).collect(),
-            ranks_behind: Statement::of(&said.ranks_behind),
-            unknown: Statement::of(&said.matching_unknown),
+            ranks_behind: Statement::of(&statements.ranks_behind),
+            unknown: Statement::of(&statements.matching_unknown),
         }
     }
 

@@ -14,7 +14,7 @@ pub(crate) fn is_known(trace: &Trace, location: LocationRef, unreadable: &BTreeS
 
 /// Whether the archive states that the ranks of a communicator do not call the same.
 pub(crate) fn is_stated(trace: &Trace, comm: &str) -> bool {
-    let mut lines = trace.said.differences().flat_map(|listed| &listed.lines.all);
+    let mut lines = trace.statements.differences().flat_map(|listed| &listed.lines.all);
     lines.any(|line| line.strip_prefix(comm).is_some_and(|rest| rest.starts_with(": ")))
 }
 

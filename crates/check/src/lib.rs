@@ -7,7 +7,7 @@
 //!  location      one location at a time: order, nesting, pairs, references of events
 //!  across        checks that need several locations, each checker with its open state:
 //!    collectives, messages, members    of each communicator
-//!    causes      cause before effect between hosts
+//!    causality   cause before effect between hosts
 //!    gpu_work    channels, kernels and copies: within their operations, with their launches, on the right GPU
 //!    written       events in the archive, counted by kind
 //!  clocks        the clocks that readers compute: of locations, processes and hosts, and the archive's statements on them

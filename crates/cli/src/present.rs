@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use analysis::tables::{Member, Members};
-use analysis::{Clock, Shows, Trace};
+use analysis::{Clock, Role, Trace};
 use anyhow::{Result, bail, ensure};
 use nccl_events::archive::LocationKind;
 use otf2::CommRef;
@@ -44,7 +44,7 @@ impl Present {
             wanted.map(|member| members.job_ranks.get(usize::try_from(member.job_rank).ok()?)?.number.map(i64::from));
         let in_job = in_job.collect::<Option<BTreeSet<i64>>>().filter(|in_job| *in_job != ranks);
         let regions = trace.definitions.regions.keys().copied();
-        let regions = regions.filter(|region| matches!(trace.shows(*region), Some(Shows::Operation(_))));
+        let regions = regions.filter(|region| matches!(trace.role(*region), Some(Role::Operation(_))));
         let length_ns = Clock::of(trace).length_ns(trace);
         Self {
             what: "the archive",

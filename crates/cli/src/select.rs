@@ -1,6 +1,6 @@
 //! Options that select a part of an archive.
 
-use analysis::{Filter, Shows, Trace};
+use analysis::{Filter, Role, Trace};
 use anyhow::{Result, bail};
 use clap::Args;
 
@@ -68,7 +68,7 @@ impl Select {
         let is_there = |name: &str| {
             let (single, mut regions) = (single(name), trace.definitions.regions.keys());
             regions.any(|region| {
-                matches!(trace.shows(*region), Some(Shows::Operation(_) | Shows::Call(_)))
+                matches!(trace.role(*region), Some(Role::Operation(_) | Role::Call(_)))
                     && single.wants_function(trace, *region)
             })
         };

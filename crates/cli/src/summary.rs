@@ -32,17 +32,17 @@ pub(crate) struct Summary {
 impl Summary {
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let trace = archive::open(path)?;
-        let (said, matching) = (&trace.said, Matching::of(&trace.said));
+        let (statements, matching) = (&trace.statements, Matching::of(&trace.statements));
         Ok(Self {
             anchor: trace.anchor.display().to_string(),
             processes: trace.processes().count() as u64,
             locations: trace.definitions.locations.len() as u64,
             events: trace.events(),
             communicators: trace.definitions.comms.len() as u64,
-            ranks_missing: said.ranks_missing.get(),
-            unfinished: said.unfinished(),
-            lost: said.counts.lost(),
-            problems: said.problems.number.get(),
+            ranks_missing: statements.ranks_missing.get(),
+            unfinished: statements.unfinished(),
+            lost: statements.counts.lost(),
+            problems: statements.problems.number.get(),
             mismatches: matching.number(),
             ranks_behind: matching.ranks_behind.number,
             first_mismatch: matching.lines().next(),

@@ -95,8 +95,8 @@ pub(crate) fn judged<T>(
 ) -> Result<(T, Option<Ending>)> {
     let known = kept(archive).ok().flatten();
     let is_unwritten = |part: &PathBuf| !is_done(part) && part.join(JOURNAL).is_dir();
-    let is_news = has_journals && part_directories(job).is_ok_and(|parts| parts.iter().any(is_unwritten));
-    let before = is_news.then(|| of_journals(job, AFTER_SECONDS).ok()).flatten();
+    let has_unwritten = has_journals && part_directories(job).is_ok_and(|parts| parts.iter().any(is_unwritten));
+    let before = has_unwritten.then(|| of_journals(job, AFTER_SECONDS).ok()).flatten();
     let made = finalize()?;
     if place::anchor(archive).is_err() {
         return Ok((made, None));
@@ -106,7 +106,7 @@ pub(crate) fn judged<T>(
     }
     let report = before.filter(|report| report.verdict.found || report.verdict.kind == Kind::Unknown);
     let is_found = report.as_ref().is_some_and(|report| report.verdict.found);
-    let by_archive = || (is_news || known.is_none()).then(|| found_in(archive)).flatten();
+    let by_archive = || (has_unwritten || known.is_none()).then(|| found_in(archive)).flatten();
     let report = if is_found { report } else { by_archive().or(report) };
     let ending = report.map(|report| keep(archive, report));
     if let (None, Some(known)) = (&ending, known) {
@@ -119,12 +119,12 @@ pub(crate) fn judged<T>(
 /// Puts the verdict saved beside an archive before the archive's own: it was judged from more data. If none was saved
 /// and something is wrong, the archive is judged.
 pub(crate) fn put_first(trace: &Trace, verdict: &mut Verdict) {
-    let is_unfinished = trace.said.unfinished() > 0 || verdict.finding == Finding::Unfinished;
+    let is_unfinished = trace.statements.unfinished() > 0 || verdict.finding == Finding::Unfinished;
     let tells = |report: &Report| report.verdict.found || is_unfinished && report.verdict.kind == Kind::Unknown;
     let directory = trace.anchor.parent();
     let kept = directory.and_then(|directory| kept(directory).ok().flatten()).filter(tells);
     let judged = || {
-        let is_to_judge = is_unfinished || is_wrong(&trace.said);
+        let is_to_judge = is_unfinished || is_wrong(&trace.statements);
         is_to_judge.then(|| of_archive(&trace.anchor, AFTER_SECONDS).ok()).flatten().filter(tells)
     };
     if let Some(report) = kept.or_else(judged) {
@@ -138,14 +138,14 @@ pub(crate) fn put_first(trace: &Trace, verdict: &mut Verdict) {
 }
 
 /// Whether an archive's counts show that something did not end or that ranks differ.
-fn is_wrong(said: &Statements) -> bool {
-    let matching = Matching::of(said);
-    said.unfinished() > 0 || matching.number() > 0 || matching.ranks_behind.number > 0
+fn is_wrong(statements: &Statements) -> bool {
+    let matching = Matching::of(statements);
+    statements.unfinished() > 0 || matching.number() > 0 || matching.ranks_behind.number > 0
 }
 
 fn found_in(archive: &Path) -> Option<Report> {
     let trace = archive::open(archive).ok()?;
-    let report = is_wrong(&trace.said).then(|| of_archive(archive, AFTER_SECONDS).ok()).flatten()?;
+    let report = is_wrong(&trace.statements).then(|| of_archive(archive, AFTER_SECONDS).ok()).flatten()?;
     report.verdict.found.then_some(report)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use analysis::{Clock, Shows, Slice, Slices};
+use analysis::{Clock, Role, Slice, Slices};
 use nccl_events::archive::LocationKind;
 use otf2::{Event, EventKind, LocationRef, RegionRef};
 
@@ -109,7 +109,7 @@ impl<'a> Selection<'a> {
     }
 
     fn is_of_function(&self, region: RegionRef) -> bool {
-        matches!(self.source.trace.shows(region), Some(Shows::Call(_) | Shows::Operation(_)))
+        matches!(self.source.trace.role(region), Some(Role::Call(_) | Role::Operation(_)))
             && self.source.filter.wants_function(self.source.trace, region)
     }
 

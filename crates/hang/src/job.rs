@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use job::life::Life;
-use nccl_events::ranks::{Seats, number};
+use nccl_events::ranks::{RankIdentity, number};
 
 use super::operation::{Message, OpenCall, Tail};
 
@@ -33,17 +33,17 @@ impl Job {
     }
 
     pub(crate) fn number(&mut self) {
-        let mut seats: BTreeMap<Actor, Seats> = BTreeMap::new();
+        let mut identities: BTreeMap<Actor, RankIdentity> = BTreeMap::new();
         for (at, comm) in (0..).zip(&self.comms) {
             for (number, rank) in &comm.ranks {
-                let seats = seats.entry(rank.actor).or_default();
-                seats.process = rank.actor.process;
-                seats.launcher_rank = self.process_of(rank).and_then(|process| process.launcher_rank);
-                seats.members.entry(at).or_insert(*number);
+                let identities = identities.entry(rank.actor).or_default();
+                identities.process = rank.actor.process;
+                identities.launcher_rank = self.process_of(rank).and_then(|process| process.launcher_rank);
+                identities.members.entry(at).or_insert(*number);
             }
         }
-        let (actors, seats): (Vec<Actor>, Vec<Seats>) = seats.into_iter().unzip();
-        let (world, numbers) = number(&seats);
+        let (actors, identities): (Vec<Actor>, Vec<RankIdentity>) = identities.into_iter().unzip();
+        let (world, numbers) = number(&identities);
         let numbers: BTreeMap<Actor, Option<u32>> = actors.into_iter().zip(numbers).collect();
         for (at, comm) in (0..).zip(&mut self.comms) {
             comm.has_all = world == Some(at);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// What numbers a rank of the job.
 #[derive(Clone, Debug, Default)]
-pub struct Seats {
+pub struct RankIdentity {
     /// The rank's process.
     pub process: usize,
     /// The rank that the launcher gave to the process.
@@ -16,12 +16,12 @@ pub struct Seats {
 
 /// The communicator that contains all ranks of the job, if there is one, and each rank's number: its rank in that
 /// communicator, otherwise the launcher's rank if the process has no other rank.
-pub fn number(ranks: &[Seats]) -> (Option<u32>, Vec<Option<u32>>) {
+pub fn number(ranks: &[RankIdentity]) -> (Option<u32>, Vec<Option<u32>>) {
     let mut of_process: BTreeMap<usize, usize> = BTreeMap::new();
     for rank in ranks {
         *of_process.entry(rank.process).or_default() += 1;
     }
-    let launcher_rank = |rank: &Seats| rank.launcher_rank.filter(|_| of_process.get(&rank.process) == Some(&1));
+    let launcher_rank = |rank: &RankIdentity| rank.launcher_rank.filter(|_| of_process.get(&rank.process) == Some(&1));
     let first = ranks.first().map(|rank| &rank.members);
     let has_all = |comm: &u32| ranks.iter().all(|rank| rank.members.contains_key(comm));
     let all = first.into_iter().flat_map(BTreeMap::keys).copied().filter(has_all);
@@ -31,7 +31,7 @@ pub fn number(ranks: &[Seats]) -> (Option<u32>, Vec<Option<u32>>) {
         known.filter(|rank| rank.members.get(comm).copied() == rank.launcher_rank).count()
     };
     let world = all.max_by_key(|comm| (alike(comm), Reverse(*comm)));
-    let number = |rank: &Seats| match world {
+    let number = |rank: &RankIdentity| match world {
         Some(world) => rank.members.get(&world).copied(),
         None => launcher_rank(rank),
     };

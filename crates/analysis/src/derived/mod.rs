@@ -92,7 +92,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     let report = Report {
         format: 1,
         run: run(trace, &tables, &instances),
-        verdict: verdict::verdict(&inputs, &causes, &clocks, &trace.said),
+        verdict: verdict::verdict(&inputs, &causes, &clocks, &trace.statements),
         budget: waiting.total,
         causes,
         anomalies,
@@ -105,8 +105,8 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
         messages: sent(trace, &tables, filter, &waiting),
         overlap: overlap::overlaps(trace, &tables, filter),
         clocks,
-        completeness: Completeness::of(&trace.said),
-        blind_spots: trace.said.blind_spots.shown(),
+        completeness: Completeness::of(&trace.statements),
+        blind_spots: trace.statements.blind_spots.shown(),
     };
     Ok(Analysis { tables, instances, report })
 }
@@ -121,9 +121,9 @@ fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {
     }
     Run {
         anchor: trace.anchor.display().to_string(),
-        nccl_versions: trace.said.version.shown(),
-        recorded: trace.said.events.shown(),
-        commands: trace.said.command.shown(),
+        nccl_versions: trace.statements.version.shown(),
+        recorded: trace.statements.events.shown(),
+        commands: trace.statements.command.shown(),
         start_ns: trace.start_ns(),
         duration_ns: tables.clock.length_ns(trace),
         hosts,

@@ -52,7 +52,7 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
     };
     let mut behind: Vec<u32> = first.absent.clone();
     behind.retain(|row| !holds_up(first) || waits_nowhere(row));
-    let elsewhere = match (holds_up(first), is_circle(tables, &blocked, first)) {
+    let elsewhere = match (holds_up(first), is_cycle(tables, &blocked, first)) {
         (true, _) => Elsewhere::Nobody,
         (false, true) => Elsewhere::ForEachOther,
         (false, false) => Elsewhere::All,
@@ -78,7 +78,7 @@ enum Elsewhere {
 }
 
 /// Whether one of the ranks that did not arrive waits, through a chain of waits, for one that arrived.
-fn is_circle(tables: &Tables, blocked: &[Blocked<'_>], first: &Blocked<'_>) -> bool {
+fn is_cycle(tables: &Tables, blocked: &[Blocked<'_>], first: &Blocked<'_>) -> bool {
     let numbers = |rows: &[u32]| -> BTreeSet<u32> { rows.iter().map(|row| job_rank(tables, *row)).collect() };
     let here = numbers(&first.inside);
     let waits: Vec<_> = blocked.iter().map(|it| (numbers(&it.inside), numbers(&it.absent))).collect();
@@ -109,7 +109,7 @@ impl<'a> Blocked<'a> {
         let waits = || open().map(Operation::duration_ns);
         let came = |member: u32| operations.iter().any(|it| it.member == member);
         let members = (0..).zip(&tables.members.all).filter(|(_, it)| it.communicator == instance.communicator);
-        let absent = members.map(|(row, _)| row).filter(|row| !came(*row) && !went_on(tables, instance, *row));
+        let absent = members.map(|(row, _)| row).filter(|row| !came(*row) && !has_later_call(tables, instance, *row));
         Self {
             instance,
             inside: open().map(|it| it.member).collect(),
@@ -177,7 +177,7 @@ fn last_call(trace: &Trace, tables: &Tables, member: u32) -> Option<String> {
 }
 
 /// Whether a rank has a later call of this function: then its call of this instance was merely not recorded.
-fn went_on(tables: &Tables, instance: &Instance, member: u32) -> bool {
+fn has_later_call(tables: &Tables, instance: &Instance, member: u32) -> bool {
     let Some(sequence) = instance.sequence else {
         return false;
     };

@@ -20,19 +20,19 @@ const UNLIKELY: f64 = 0.05;
 /// A p-value above this is printed as 1.00.
 const LIKELY: f64 = 0.995;
 
-pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, said: &Statements) -> Verdict {
+pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, statements: &Statements) -> Verdict {
     let (tables, instances, budget) = (inputs.tables, inputs.instances, &inputs.waiting.total);
     let matched = instances.all.len() as u64;
     let comparable = instances.all.iter().filter(|it| it.is_comparable()).count() as u64;
     let share = |ns: u64| real(ns) * 100.0 / real(budget.operations_ns.max(1));
-    let is_partial = said.is_partial() || said.collectives_unmatched.get() > 0;
+    let is_partial = statements.is_partial() || statements.collectives_unmatched.get() > 0;
     let is_unclear = real(comparable) < LEAST_COMPARABLE * real(matched);
     // If few collectives are comparable, "for an unknown reason" is no answer.
     let main = causes.first().filter(|cause| cause.kind != CauseKind::Unknown || !is_unclear);
     let (finding, sentence) = match main {
         Some(cause) if cause.kind == CauseKind::Unfinished => (Finding::Unfinished, cause.sentence.clone()),
         Some(cause) => (Finding::Causes, format!("{}{}", late_ranks(inputs, causes), cause.sentence)),
-        None if tables.operations.is_empty() => (Finding::Nothing, no_operations(said)),
+        None if tables.operations.is_empty() => (Finding::Nothing, no_operations(statements)),
         None if budget.operations_ns == budget.not_compared_ns && matched == 0 => {
             let sentence = "No collective or message of several ranks was timed: there is nothing to compare.";
             (Finding::Nothing, sentence.to_owned())
@@ -49,7 +49,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, sa
         None => {
             let sentence = format!(
                 "{} Ranks wait for each other {:.1} % of their {} in operations.",
-                nothing(inputs, said),
+                nothing(inputs, statements),
                 share(budget.waiting_ns),
                 time(budget.operations_ns)
             );
@@ -84,19 +84,19 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, sa
     if main.is_some_and(|cause| cause.kind == CauseKind::Unfinished) {
         basis.push("`nccl-otf2 hang` says who waited for whom, and why.".to_owned());
     }
-    if said.is_cut() {
+    if statements.is_cut() {
         let sentence = "The recording is not complete: what is missing is counted, `nccl-otf2 info` says where.";
         basis.push(sentence.to_owned());
-    } else if said.unfinished() > 0 {
-        let unfinished = plural(said.unfinished(), "event", "events");
+    } else if statements.unfinished() > 0 {
+        let unfinished = plural(statements.unfinished(), "event", "events");
         basis.push(format!("No event was lost; {unfinished} had not ended when the recording did."));
     }
     let is_judged = matches!(finding, Finding::Unfinished | Finding::Causes | Finding::Healthy);
-    Verdict { finding, sentence, is_partial, basis, rest: is_judged.then(|| rest(inputs, causes, said)) }
+    Verdict { finding, sentence, is_partial, basis, rest: is_judged.then(|| rest(inputs, causes, statements)) }
 }
 
-fn no_operations(said: &Statements) -> String {
-    let calls = [Kind::CollApi, Kind::P2pApi].map(|kind| said.counts.kinds.get(kind).written).iter().sum();
+fn no_operations(statements: &Statements) -> String {
+    let calls = [Kind::CollApi, Kind::P2pApi].map(|kind| statements.counts.kinds.get(kind).written).iter().sum();
     match calls {
         0 => "There are no operations of NCCL in this archive.".to_owned(),
         // Newer versions of NCCL report nothing but calls for broadcasts.
@@ -109,17 +109,19 @@ fn no_operations(said: &Statements) -> String {
 }
 
 /// The qualification of a verdict that found nothing; empty if the whole run was recorded.
-fn among(said: &Statements) -> &'static str {
+fn among(statements: &Statements) -> &'static str {
     match () {
-        () if said.is_cut() || said.collectives_unmatched.get() > 0 => " in what was recorded, which is not all",
-        () if said.unfinished() > 0 => " among what ended",
+        () if statements.is_cut() || statements.collectives_unmatched.get() > 0 => {
+            " in what was recorded, which is not all"
+        }
+        () if statements.unfinished() > 0 => " among what ended",
         () => "",
     }
 }
 
-fn rest(inputs: &Inputs<'_>, causes: &[Cause], said: &Statements) -> String {
+fn rest(inputs: &Inputs<'_>, causes: &[Cause], statements: &Statements) -> String {
     let nothing = if causes.is_empty() { "Nothing stands out" } else { "Nothing else stands out" };
-    match (among(said), said.counts.lost()) {
+    match (among(statements), statements.counts.lost()) {
         ("", _) if inputs.tables.steps.is_empty() => {
             format!("{nothing}; all that was seen is here, and connections were not measured.")
         }
@@ -173,8 +175,8 @@ fn longest_awaited<'a>(inputs: &Inputs<'a>, causes: &[Cause]) -> Option<Awaited<
     Some(Awaited { rank, share, by_chance: by_chance(inputs, number, rank) })
 }
 
-fn nothing(inputs: &Inputs<'_>, said: &Statements) -> String {
-    let among = among(said);
+fn nothing(inputs: &Inputs<'_>, statements: &Statements) -> String {
+    let among = among(statements);
     let is_measured = !inputs.tables.steps.is_empty();
     let compared = inputs.links.pairs.iter().filter(|pair| pair.slowdown.is_some()).count();
     let links = match () {
@@ -292,10 +294,10 @@ mod tests {
 
     #[test]
     fn calls_below_which_nccl_reports_nothing_are_named() {
-        let mut said = Statements::default();
-        assert_eq!(no_operations(&said), "There are no operations of NCCL in this archive.");
-        said.counts.kind_mut(Kind::CollApi).written = 80;
-        let sentence = no_operations(&said);
+        let mut statements = Statements::default();
+        assert_eq!(no_operations(&statements), "There are no operations of NCCL in this archive.");
+        statements.counts.kind_mut(Kind::CollApi).written = 80;
+        let sentence = no_operations(&statements);
         assert!(sentence.contains("only 80 calls") && sentence.contains("does not report below a call"), "{sentence}");
     }
 }

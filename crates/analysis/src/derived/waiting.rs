@@ -142,7 +142,7 @@ impl Rows {
         by_start(&mut self.compared);
         by_start(&mut self.others);
         let class = |row| classes.number(tables, row).unwrap_or(NONE);
-        let mut taken = Taken::default();
+        let mut taken = Occupied::default();
         let mut waits: Vec<Wait> = Vec::new();
         let mut covered_ns = 0;
         for row in self.compared {
@@ -171,10 +171,10 @@ impl Rows {
             each(Part { instance: Some(number), class: class(row), budget, alone_ns });
         }
         let in_messages: Vec<Wait> = of_messages.waits.iter().flat_map(|wait| apart(wait, &taken.all)).collect();
-        let mut waiting = Taken::of(in_messages.iter().map(|it| (it.start_ns, it.stop_ns)).collect());
+        let mut waiting = Occupied::of(in_messages.iter().map(|it| (it.start_ns, it.stop_ns)).collect());
         waits.extend(in_messages);
         waits.sort_unstable_by_key(|it| it.start_ns);
-        let mut unclear = Taken::of(subtract(&of_messages.unclear, &taken.all));
+        let mut unclear = Occupied::of(subtract(&of_messages.unclear, &taken.all));
         covered_ns = 0;
         for row in self.others {
             let (start_ns, stop_ns) = (operations.start_ns[large(row)].max(covered_ns), operations.stop_ns[large(row)]);
@@ -207,13 +207,13 @@ fn apart(wait: &Wait, taken: &[(u64, u64)]) -> impl Iterator<Item = Wait> + use<
 
 /// The intervals that parts occupy, sorted and disjoint.
 #[derive(Debug, Default)]
-struct Taken {
+struct Occupied {
     all: Vec<(u64, u64)>,
     /// Intervals before this index end before the range last asked for.
     at: usize,
 }
 
-impl Taken {
+impl Occupied {
     const fn of(all: Vec<(u64, u64)>) -> Self {
         Self { all, at: 0 }
     }
@@ -236,11 +236,11 @@ impl Taken {
 
 #[cfg(test)]
 mod tests {
-    use super::Taken;
+    use super::Occupied;
 
     #[test]
     fn what_is_taken_is_not_free() {
-        let mut taken = Taken::default();
+        let mut taken = Occupied::default();
         for (start_ns, stop_ns) in [(10, 20), (20, 25), (40, 50)] {
             taken.push(start_ns, stop_ns);
         }

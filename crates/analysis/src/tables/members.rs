@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nccl_events::archive::LocationKind;
 use nccl_events::index::{index as large, index_u32 as small};
-use nccl_events::ranks::{Seats, number};
+use nccl_events::ranks::{RankIdentity, number};
 use otf2::{CommRef, LocationGroupRef, LocationRef};
 use schema::definition::{ClockReference, ClockUncertainty, GpuClockResidual, LauncherRank};
 
@@ -75,14 +75,14 @@ impl Members {
     }
 
     pub fn of(trace: &Trace) -> Self {
-        let said = &trace.said;
+        let statements = &trace.statements;
         let error = |errors: [u64; 2]| -> Option<u64> { errors.map(bounded).into_iter().sum() };
         // In an archive merged from several, one calibration may be unknown.
-        let has_ticks = !said.clock_calibration.all.iter().any(|calibration| calibration == "assumed");
-        let ticks = said.clock_uncertainty_ns.0.zip(said.clock_residual_ns.0).filter(|_| has_ticks);
+        let has_ticks = !statements.clock_calibration.all.iter().any(|calibration| calibration == "assumed");
+        let ticks = statements.clock_uncertainty_ns.0.zip(statements.clock_residual_ns.0).filter(|_| has_ticks);
         let mut found = Self {
             ticks_ns: ticks.and_then(|(uncertainty, residual)| error([uncertainty, residual])),
-            gpu_clocks_ns: error([said.gpu_clocks_uncertainty_ns.get(), said.gpu_clocks_residual_ns.get()]),
+            gpu_clocks_ns: error([statements.gpu_clocks_uncertainty_ns.get(), statements.gpu_clocks_residual_ns.get()]),
             communicators: trace.definitions.comms.keys().copied().collect(),
             ..Self::default()
         };
@@ -143,15 +143,15 @@ impl Members {
     }
 
     fn number(&mut self, trace: &Trace) {
-        let seats = self.job_ranks.iter().map(|rank| {
+        let identities = self.job_ranks.iter().map(|rank| {
             let members = rank.members.iter().map(|row| self.row(*row));
-            Seats {
+            RankIdentity {
                 process: large(rank.process.get()),
                 launcher_rank: trace.of_group(rank.process, LauncherRank).and_then(|rank| u32::try_from(rank).ok()),
                 members: members.map(|it| (it.communicator, it.rank)).collect(),
             }
         });
-        let (_, numbers) = number(&seats.collect::<Vec<Seats>>());
+        let (_, numbers) = number(&identities.collect::<Vec<RankIdentity>>());
         for (rank, number) in self.job_ranks.iter_mut().zip(numbers) {
             rank.number = number;
         }

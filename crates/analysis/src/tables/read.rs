@@ -13,7 +13,7 @@ use super::rows::{
     Call, Calls, Kernel, Kernels, Launch, Launches, NO_SEQUENCE, NONE, Operation, Operations, Step, Steps, Transfer,
     Transfers,
 };
-use crate::archive::{Shows, Trace};
+use crate::archive::{Role, Trace};
 use crate::clock::Clock;
 
 #[derive(Clone, Debug, Default)]
@@ -152,7 +152,7 @@ impl<'a> Reading<'a> {
             return Ok(rows);
         }
         self.trace.instances(location, |it| {
-            if !matches!(it.shows, Some(Shows::Operation(_))) {
+            if !matches!(it.role, Some(Role::Operation(_))) {
                 return;
             }
             let fields = &it.fields;
@@ -196,7 +196,7 @@ impl<'a> Reading<'a> {
         let (mut rows, mut events) = (Transfers::default(), Vec::new());
         let member = self.member(location);
         self.trace.instances(location, |it| {
-            if it.shows != Some(Shows::Work(Kind::ProxyOp)) {
+            if it.role != Some(Role::Work(Kind::ProxyOp)) {
                 return;
             }
             let fields = &it.fields;

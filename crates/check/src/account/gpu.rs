@@ -6,8 +6,8 @@ use crate::findings::Findings;
 use crate::rules::Rule;
 use analysis::units::plural;
 
-pub(super) fn check(said: &Statements, findings: &mut Findings) {
-    let counts = &said.gpu_counts;
+pub(super) fn check(statements: &Statements, findings: &mut Findings) {
+    let counts = &statements.gpu_counts;
     let not_timed = [
         (counts.no_event_left, "no prepared event was left for"),
         (counts.refused, "were refused by the driver or CUPTI:"),
@@ -19,7 +19,7 @@ pub(super) fn check(said: &Statements, findings: &mut Findings) {
     let launches = counts.launches.saturating_sub(counts.captured);
     let untimed = launches.saturating_sub(counts.launches_timed);
     // A flight recording counts launches from its start, but keeps only the times of the last ones.
-    let missing = match said.flight_processes.get() {
+    let missing = match statements.flight_processes.get() {
         0 => untimed,
         _ => untimed.min(not_timed.iter().fold(0, |sum, (number, _)| sum.saturating_add(*number))),
     };
@@ -56,7 +56,7 @@ pub(super) fn check(said: &Statements, findings: &mut Findings) {
         let times = plural(not_placed, "time", "times");
         findings.general(Rule::GpuWorkClock, format!("{times} of GPU work could not be placed"));
     }
-    for line in said.gpu_clocks_list.all.iter().filter(|line| line.contains(", set ")) {
+    for line in statements.gpu_clocks_list.all.iter().filter(|line| line.contains(", set ")) {
         findings.general(Rule::GpuWorkClock, line);
     }
 }

@@ -10,44 +10,44 @@ use crate::findings::Findings;
 use crate::rules::Rule;
 
 pub(super) fn check(trace: &Trace, other_jobs: &[String], findings: &mut Findings) {
-    let said = &trace.said;
-    for (name, value) in &said.bad {
+    let statements = &trace.statements;
+    for (name, value) in &statements.bad {
         findings.general(Rule::Statement, format!("{name} is {value:?}, which is no number"));
     }
-    if !said.problems.has_enough() {
-        incomplete("problems", &said.problems, findings);
+    if !statements.problems.has_enough() {
+        incomplete("problems", &statements.problems, findings);
     }
-    sums(said, findings);
-    losses(said, findings);
-    for problem in said.problems.lines.shown() {
+    sums(statements, findings);
+    losses(statements, findings);
+    for problem in statements.problems.lines.shown() {
         findings.general(Rule::Problem, problem);
     }
-    for part in said.parts_left_out.shown() {
+    for part in statements.parts_left_out.shown() {
         findings.general(Rule::PartLeftOut, part);
     }
     for (number, what) in [
-        (said.ranks_claimed_twice.get(), "ranks are claimed by two processes each; the first has them"),
-        (said.counts.contexts_twice, "contexts of communicators came twice"),
-        (said.counts.kinds.sum(|kind| kind.duplicate), "events came twice; the first counts"),
+        (statements.ranks_claimed_twice.get(), "ranks are claimed by two processes each; the first has them"),
+        (statements.counts.contexts_twice, "contexts of communicators came twice"),
+        (statements.counts.kinds.sum(|kind| kind.duplicate), "events came twice; the first counts"),
     ] {
         if number > 0 {
             findings.general(Rule::Twice, format!("{number} {what}"));
         }
     }
-    let jobs = &said.job.all;
+    let jobs = &statements.job.all;
     if jobs.len() > 1 {
         findings.general(Rule::OneJob, format!("the archive holds recordings of jobs {}", jobs.join(", ")));
     }
     for directory in other_jobs {
         findings.general(Rule::OneJob, format!("another job recorded into {directory}: it has an archive of its own"));
     }
-    clocks(said, findings);
-    gpu::check(said, findings);
-    matching(said, findings);
+    clocks(statements, findings);
+    gpu::check(statements, findings);
+    matching(statements, findings);
 }
 
-fn sums(said: &Statements, findings: &mut Findings) {
-    for (kind, counts) in said.counts.kinds.iter() {
+fn sums(statements: &Statements, findings: &mut Findings) {
+    for (kind, counts) in statements.counts.kinds.iter() {
         let kind = kind.name().to_ascii_lowercase();
         if !counts.adds_up() {
             let message = format!(
@@ -77,8 +77,8 @@ fn sums(said: &Statements, findings: &mut Findings) {
 }
 
 /// Compares losses with the totals, and with the number of events that began.
-fn losses(said: &Statements, findings: &mut Findings) {
-    let counts = &said.counts;
+fn losses(statements: &Statements, findings: &mut Findings) {
+    let counts = &statements.counts;
     for (what, total, sum) in [
         ("stops lost", counts.stops_lost, counts.kinds.sum(|kind| kind.stops_lost)),
         ("states lost", counts.states_lost, counts.kinds.sum(|kind| kind.states_lost)),
@@ -91,7 +91,7 @@ fn losses(said: &Statements, findings: &mut Findings) {
         let number = plural(counts.communicators_lost, "beginning or end", "beginnings and ends");
         findings.general(Rule::Lost, format!("{number} of communicators could not be recorded"));
     }
-    let Some(started) = said.started.0 else {
+    let Some(started) = statements.started.0 else {
         return;
     };
     // Idle iterations of the proxy are counted as seen, but have no event number.
@@ -100,41 +100,41 @@ fn losses(said: &Statements, findings: &mut Findings) {
     // A flight recording keeps only its end.
     let removed = counts.removed;
     let known = seen.saturating_add(lost).saturating_add(removed);
-    let missing_for_a_reason = said.problems.number.get() > 0 && known < started;
+    let missing_for_a_reason = statements.problems.number.get() > 0 && known < started;
     if known != started && !missing_for_a_reason {
         let message = format!("{started} events began, but {seen} were seen, {lost} lost and {removed} not kept");
         findings.general(Rule::Started, message);
     }
 }
 
-fn clocks(said: &Statements, findings: &mut Findings) {
-    if said.clock_calibration.all.iter().any(|line| line == "assumed") {
+fn clocks(statements: &Statements, findings: &mut Findings) {
+    if statements.clock_calibration.all.iter().any(|line| line == "assumed") {
         let message = "ticks of at least one process were taken for nanoseconds: its times and durations are wrong";
         findings.general(Rule::ClockAssumed, message);
     }
-    if said.gpu_clock_inconsistent.get() > 0 {
+    if statements.gpu_clock_inconsistent.get() > 0 {
         let message = format!(
             "the GPU clocks of {} contradict their bounds by up to {} ns",
-            plural(said.gpu_clock_inconsistent.get(), "rank", "ranks"),
-            said.gpu_clock_inconsistent_ns.get()
+            plural(statements.gpu_clock_inconsistent.get(), "rank", "ranks"),
+            statements.gpu_clock_inconsistent_ns.get()
         );
         findings.general(Rule::GpuInconsistent, message);
     }
-    let violations = said.alignment_violations.get();
+    let violations = statements.alignment_violations.get();
     if violations > 0 {
         let message = format!(
             "{violations} of {} between the clocks of hosts do not hold, by up to {} ns",
-            plural(said.alignment_constraints.get(), "constraint", "constraints"),
-            said.alignment_worst_violation_ns.get()
+            plural(statements.alignment_constraints.get(), "constraint", "constraints"),
+            statements.alignment_worst_violation_ns.get()
         );
         findings.general(Rule::ClocksAdmitted, message);
     }
-    let groups = said.alignment_groups.get();
+    let groups = statements.alignment_groups.get();
     if groups > 1 {
         let message = format!("nothing relates the clocks of {groups} groups of hosts: the system clocks are used");
         findings.general(Rule::ClocksAdmitted, message);
     }
-    let suspicious = said.counts.gpu_times_suspicious;
+    let suspicious = statements.counts.gpu_times_suspicious;
     if suspicious > 0 {
         let number = plural(suspicious, "channel or phase", "channels and phases");
         findings.general(Rule::Suspicious, format!("{number} have GPU times that make no sense"));
@@ -142,13 +142,13 @@ fn clocks(said: &Statements, findings: &mut Findings) {
 }
 
 /// Ranks that do not call the same collectives: an error of the program, or the end of its run.
-fn matching(said: &Statements, findings: &mut Findings) {
+fn matching(statements: &Statements, findings: &mut Findings) {
     let rules = [Rule::SameFunction, Rule::SameCount, Rule::SameDatatype, Rule::SameRoot, Rule::SameOrder];
-    let mismatches = said.mismatches().map(|(kind, listed)| (format!("mismatches of {kind}"), listed));
+    let mismatches = statements.mismatches().map(|(kind, listed)| (format!("mismatches of {kind}"), listed));
     let mismatches = rules.into_iter().zip(mismatches).map(|(rule, (what, listed))| (rule, what, listed));
     for (rule, what, listed) in mismatches.chain([
-        (Rule::EquallyFar, String::new(), &said.ranks_behind),
-        (Rule::MatchingKnown, "communicators that cannot be matched".to_owned(), &said.matching_unknown),
+        (Rule::EquallyFar, String::new(), &statements.ranks_behind),
+        (Rule::MatchingKnown, "communicators that cannot be matched".to_owned(), &statements.matching_unknown),
     ]) {
         listed.lines.shown().iter().for_each(|line| findings.general(rule, line));
         if rule != Rule::EquallyFar && (!listed.has_enough() || listed.lines.len() > listed.number.get()) {
@@ -158,6 +158,6 @@ fn matching(said: &Statements, findings: &mut Findings) {
 }
 
 fn incomplete(what: &str, listed: &Listed, findings: &mut Findings) {
-    let (said, there) = (listed.number.get(), listed.lines.len());
-    findings.general(Rule::Statement, format!("{said} {what} are counted, {there} are listed"));
+    let (counted, there) = (listed.number.get(), listed.lines.len());
+    findings.general(Rule::Statement, format!("{counted} {what} are counted, {there} are listed"));
 }

@@ -48,7 +48,7 @@ impl Collectives {
         let name = trace.comm_name(comm);
         // If records are missing in the middle, positions are meaningless. A difference that the archive states is an
         // error of the program, not of the archive.
-        let is_admitted = trace.said.has_gaps() || is_stated(trace, &name);
+        let is_admitted = trace.statements.has_gaps() || is_stated(trace, &name);
         // Counted from 1, as in the archive's list of mismatches and in `hang`.
         let (at, other) = (other.place + 1, other.rank);
         let message = format!("{name}: collective {at}: rank {other} and rank {rank} {difference}");
@@ -67,7 +67,7 @@ impl Collectives {
                     continue;
                 }
                 let name = trace.comm_name(*comm);
-                let is_admitted = trace.said.is_partial() || is_stated(trace, &name);
+                let is_admitted = trace.statements.is_partial() || is_stated(trace, &name);
                 let message = format!("{name}: rank {rank} takes part in {here} collectives, rank {longest} in {most}");
                 findings.general(rule_unless(is_admitted, Rule::CollectiveRank), message);
             }
@@ -99,13 +99,14 @@ impl Collectives {
                 findings.general(Rule::RankMissing, message);
             }
         }
-        let (said, is_nccl) = (&trace.said, is_nccl(&trace.archive));
-        for (said, there, what) in [
-            (said.ranks_missing.get(), missing, "ranks that nobody recorded"),
-            (said.collectives_unmatched.get(), unmatched, "collectives that some recorded ranks do not have"),
+        let (statements, is_nccl) = (&trace.statements, is_nccl(&trace.archive));
+        for (counted, there, what) in [
+            (statements.ranks_missing.get(), missing, "ranks that nobody recorded"),
+            (statements.collectives_unmatched.get(), unmatched, "collectives that some recorded ranks do not have"),
         ] {
-            if is_nccl && said != there {
-                findings.general(Rule::RankStatement, format!("the archive counts {said} {what}, there are {there}"));
+            if is_nccl && counted != there {
+                findings
+                    .general(Rule::RankStatement, format!("the archive counts {counted} {what}, there are {there}"));
             }
         }
     }

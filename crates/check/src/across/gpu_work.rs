@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::{Fields, Instance, Shows, Step, Trace};
+use analysis::{Fields, Instance, Role, Step, Trace};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, Timing};
 use otf2::{LocationGroupRef, LocationGroupType, LocationRef};
@@ -33,12 +33,13 @@ pub(super) struct GpuWork<'a> {
 
 impl<'a> GpuWork<'a> {
     pub(super) fn of(trace: &'a Trace) -> Self {
-        let is_any = trace.said.gpu_clocks().any(|(ranks, _)| ranks > 0) || !trace.said.gpu_clock_list.is_empty();
+        let is_any =
+            trace.statements.gpu_clocks().any(|(ranks, _)| ranks > 0) || !trace.statements.gpu_clock_list.is_empty();
         Self {
             trace,
             operations: BTreeMap::new(),
             launches: BTreeSet::new(),
-            residual_ns: is_any.then(|| super::causes::gpu_residual_ns(&trace.said)),
+            residual_ns: is_any.then(|| super::causality::gpu_residual_ns(&trace.statements)),
             channels: 0,
             kernels: 0,
             copies: 0,
@@ -56,13 +57,13 @@ impl<'a> GpuWork<'a> {
             return;
         };
         let Fields { event, timing, .. } = instance.fields;
-        match (instance.shows, event) {
-            (Some(Shows::Operation(_)), Some(id)) => {
+        match (instance.role, event) {
+            (Some(Role::Operation(_)), Some(id)) => {
                 let operation = Operation { start: instance.start, end: instance.end, gpu: self.gpu(location), timing };
                 self.operations.insert(id, operation);
             }
             // A channel with implausible GPU times is shown with the host's times instead.
-            (Some(Shows::Work(Kind::KernelCh)), _) if instance.fields.is_suspicious != Some(true) => {
+            (Some(Role::Work(Kind::KernelCh)), _) if instance.fields.is_suspicious != Some(true) => {
                 self.channel(location, instance, findings);
             }
             (None, _) if self.trace.location_kind(location) == Some(LocationKind::Stream) => {
@@ -142,21 +143,21 @@ impl<'a> GpuWork<'a> {
         if !is_all_read {
             return;
         }
-        let said = &self.trace.said.gpu_counts;
+        let counts = &self.trace.statements.gpu_counts;
         let kernels = [
-            said.kernels_joined,
-            said.kernels_of_graphs,
-            said.kernels_of_graphs_unknown,
-            said.kernels_without_launch,
-            said.kernels_other,
+            counts.kernels_joined,
+            counts.kernels_of_graphs,
+            counts.kernels_of_graphs_unknown,
+            counts.kernels_without_launch,
+            counts.kernels_other,
         ];
-        for (what, found, said) in [
+        for (what, found, written) in [
             ("kernels", self.kernels, kernels.into_iter().fold(0, u64::saturating_add)),
-            ("copies", self.copies, said.copies_shown),
-            ("kernels whose launch is not there", self.without_launch, said.kernels_without_launch),
+            ("copies", self.copies, counts.copies_shown),
+            ("kernels whose launch is not there", self.without_launch, counts.kernels_without_launch),
         ] {
-            if found != said {
-                findings.general(Rule::GpuWork, format!("{said} {what} were written, {found} are in the archive"));
+            if found != written {
+                findings.general(Rule::GpuWork, format!("{written} {what} were written, {found} are in the archive"));
             }
         }
     }

@@ -59,7 +59,7 @@ impl Messages {
                 pair.sent,
                 pair.received
             );
-            findings.general(rule_unless(trace.said.is_partial(), rule), message);
+            findings.general(rule_unless(trace.statements.is_partial(), rule), message);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Checks that need several locations: one pass over all of them, in which each checker keeps its open state.
 
-mod causes;
+mod causality;
 mod collectives;
 mod gpu_work;
 mod messages;
@@ -14,7 +14,7 @@ use otf2::{Event, EventKind, LocationRef};
 use crate::clocks::ClockOffsets;
 use crate::findings::Findings;
 
-use causes::Causes;
+use causality::Causality;
 use collectives::Collectives;
 use gpu_work::GpuWork;
 use messages::Messages;
@@ -27,7 +27,7 @@ pub(super) struct Across<'a> {
     messages: Messages,
     /// Checks that need the statements of this project's writer.
     nccl: Option<(Written, GpuWork<'a>)>,
-    causes: Option<Causes<'a>>,
+    causality: Option<Causality<'a>>,
     clock_offsets: ClockOffsets<'a>,
     pub(super) unreadable: BTreeSet<LocationRef>,
 }
@@ -41,7 +41,7 @@ impl<'a> Across<'a> {
             collectives: Collectives::default(),
             messages: Messages::default(),
             nccl: is_nccl.then(|| (Written::of(trace), GpuWork::of(trace))),
-            causes: is_nccl.then(|| Causes::of(trace)).flatten(),
+            causality: is_nccl.then(|| Causality::of(trace)).flatten(),
             clock_offsets: ClockOffsets::of(trace),
             unreadable: BTreeSet::new(),
         }
@@ -59,8 +59,8 @@ impl<'a> Across<'a> {
         if let Some((written, _)) = &mut self.nccl {
             written.last.clear();
         }
-        if let Some(causes) = &mut self.causes {
-            causes.settle(false);
+        if let Some(causality) = &mut self.causality {
+            causality.settle(false);
         }
     }
 
@@ -91,8 +91,8 @@ impl<'a> Across<'a> {
             gpu_work.step(location, &step, findings);
             written.step(&step);
         }
-        if let Some(causes) = &mut self.causes {
-            causes.event(location, event, &step, self.instances.open().last());
+        if let Some(causality) = &mut self.causality {
+            causality.event(location, event, &step, self.instances.open().last());
         }
     }
 
@@ -104,14 +104,14 @@ impl<'a> Across<'a> {
         if unreadable.is_empty() {
             self.collectives.check_members(trace, findings);
         }
-        if let Some(causes) = &mut self.causes {
-            causes.end(findings);
+        if let Some(causality) = &mut self.causality {
+            causality.end(findings);
         }
         self.clock_offsets.end(findings);
         if let Some((written, gpu_work)) = &self.nccl {
             gpu_work.end(unreadable.is_empty(), findings);
             if unreadable.is_empty() {
-                written.end(&trace.said, findings);
+                written.end(&trace.statements, findings);
             }
         }
     }

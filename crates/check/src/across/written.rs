@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::{Shows, Step, Trace};
+use analysis::{Role, Step, Trace};
 use nccl_events::Kind;
 use schema::Statements;
 
@@ -20,8 +20,8 @@ pub(super) struct Written {
 
 impl Written {
     pub(super) fn of(trace: &Trace) -> Self {
-        let by_calls = trace.definitions.regions.keys().filter_map(|region| match trace.shows(*region)? {
-            Shows::Call(kind) => Some(kind),
+        let by_calls = trace.definitions.regions.keys().filter_map(|region| match trace.role(*region)? {
+            Role::Call(kind) => Some(kind),
             _ => None,
         });
         Self { by_calls: by_calls.collect(), counts: BTreeMap::new(), unfinished: 0, last: BTreeMap::new() }
@@ -37,27 +37,27 @@ impl Written {
             Step::Inside => return,
         };
         // Regions without an event, such as a call assembled from others, have no id.
-        let (Some(shows), Some(id)) = (entered.shows, entered.fields.event) else {
+        let (Some(role), Some(id)) = (entered.role, entered.fields.event) else {
             return;
         };
         // Operations are written twice: as they were enqueued, and as they ran.
-        if matches!(shows, Shows::Operation(kind) if self.by_calls.contains(&kind)) {
+        if matches!(role, Role::Operation(kind) if self.by_calls.contains(&kind)) {
             return;
         }
-        if self.last.insert(shows.kind(), id) != Some(id) {
-            *self.counts.entry(shows.kind()).or_insert(0) += 1;
+        if self.last.insert(role.kind(), id) != Some(id) {
+            *self.counts.entry(role.kind()).or_insert(0) += 1;
         }
     }
 
-    pub(super) fn end(&self, said: &Statements, findings: &mut Findings) {
+    pub(super) fn end(&self, statements: &Statements, findings: &mut Findings) {
         for kind in Kind::ALL {
-            let (name, said) = (kind.name(), said.counts.kinds.get(kind).written);
+            let (name, written) = (kind.name(), statements.counts.kinds.get(kind).written);
             let found = self.counts.get(&kind).copied().unwrap_or(0);
-            if said != found {
-                findings.general(Rule::Written, format!("{name}: {said} written, {found} are in the archive"));
+            if written != found {
+                findings.general(Rule::Written, format!("{name}: {written} written, {found} are in the archive"));
             }
         }
-        if self.unfinished > 0 && said.unfinished() == 0 {
+        if self.unfinished > 0 && statements.unfinished() == 0 {
             let number = self.unfinished;
             findings.general(Rule::UnfinishedMark, format!("{number} regions are marked unfinished, none is counted"));
         }

@@ -35,7 +35,7 @@ struct Process<'a> {
     group: LocationGroupRef,
     name: &'a str,
     boot: Boot<'a>,
-    said: Statement<'a>,
+    statement: Statement<'a>,
     /// CLOCK_MONOTONIC when the clocks were first read, and how far CLOCK_REALTIME was ahead.
     read: Option<(u64, i128)>,
 }
@@ -67,7 +67,7 @@ fn processes(trace: &Trace) -> Vec<Process<'_>> {
             group: reference,
             name: trace.group_name(reference),
             boot: trace.boot(reference)?,
-            said: Statement {
+            statement: Statement {
                 relation: trace.of_group(reference, ClockRelation),
                 correction_ns: trace.of_group(reference, ClockCorrection).unwrap_or(0),
                 drift_ppb: trace.of_group(reference, ClockDrift).unwrap_or(0),
@@ -106,32 +106,32 @@ fn shared(of_boot: &[&Process<'_>], clocks: &Clocks<'_>, findings: &mut Findings
 
 impl Process<'_> {
     fn wrong(&self, clock: &[ClockOffset], wall_clock: &[i128]) -> Vec<String> {
-        let said = &self.said;
+        let statement = &self.statement;
         let mut wrong = Vec::new();
         let Some(first) = clock.first() else {
-            if said.relation.is_some() || self.read.is_some() {
+            if statement.relation.is_some() || self.read.is_some() {
                 wrong.push("no clock offsets bring it onto the clock that the archive states".to_owned());
             }
             return wrong;
         };
         let found = i128::from(first.offset);
-        let expected = |ahead: &i128| ahead + i128::from(said.correction_ns);
+        let expected = |ahead: &i128| ahead + i128::from(statement.correction_ns);
         if let Some(ahead) = wall_clock.first()
             && !wall_clock.iter().any(|ahead| expected(ahead) == found)
         {
             let corrected = found - ahead;
             wrong.push(format!(
                 "a correction of {} ns is stated, its first clock offset is one of {corrected} ns",
-                said.correction_ns
+                statement.correction_ns
             ));
         }
-        match said.relation {
+        match statement.relation {
             None if !is_same(clock, &[*first]) => wrong
                 .push("its clock offsets differ, and the archive does not say that clocks were corrected".to_owned()),
             None => {}
-            Some(_) => wrong.extend(drift(clock, said.drift_ppb)),
+            Some(_) => wrong.extend(drift(clock, statement.drift_ppb)),
         }
-        wrong.extend(said.deviation(clock));
+        wrong.extend(statement.deviation(clock));
         wrong
     }
 }
@@ -172,32 +172,32 @@ impl Statement<'_> {
 
 /// Checks that the statements on all clocks are sums of the statements on each.
 fn sums(trace: &Trace, boots: &BTreeMap<&Boot<'_>, Vec<&Process<'_>>>, findings: &mut Findings) {
-    let said = &trace.said;
+    let statements = &trace.statements;
     let mut hosts: Vec<&Statement<'_>> = Vec::new();
     let mut uncertainty_ns = 0;
     for of_boot in boots.values() {
         let mut first: Option<&Process<'_>> = None;
-        for other in of_boot.iter().filter(|process| process.said.relation.is_some()) {
-            uncertainty_ns = uncertainty_ns.max(other.said.uncertainty_ns.unwrap_or(0));
+        for other in of_boot.iter().filter(|process| process.statement.relation.is_some()) {
+            uncertainty_ns = uncertainty_ns.max(other.statement.uncertainty_ns.unwrap_or(0));
             let first = first.get_or_insert(other);
             // Each process has the uncertainty of its own ticks.
-            if (Statement { uncertainty_ns: first.said.uncertainty_ns, ..other.said }) != first.said {
+            if (Statement { uncertainty_ns: first.statement.uncertainty_ns, ..other.statement }) != first.statement {
                 let message = format!("{} and {} share a clock, but not what is said of it", first.name, other.name);
                 findings.general(Rule::ClockSums, message);
             }
         }
-        hosts.extend(first.map(|first| &first.said));
+        hosts.extend(first.map(|first| &first.statement));
     }
-    let uncorrected = hosts.iter().filter(|said| said.relation == Some("system"));
-    let violations = hosts.iter().map(|said| said.violations);
-    let worst = hosts.iter().map(|said| said.worst_violation_ns).max();
+    let uncorrected = hosts.iter().filter(|statement| statement.relation == Some("system"));
+    let violations = hosts.iter().map(|statement| statement.violations);
+    let worst = hosts.iter().map(|statement| statement.worst_violation_ns).max();
     let sums = [
-        ("HOSTS", said.hosts.number.0, hosts.len() as u64),
-        ("UNCORRECTED", said.alignment_uncorrected.0, uncorrected.count() as u64),
+        ("HOSTS", statements.hosts.number.0, hosts.len() as u64),
+        ("UNCORRECTED", statements.alignment_uncorrected.0, uncorrected.count() as u64),
         // Two hosts count each violation once.
-        ("VIOLATIONS", said.alignment_violations.0, violations.fold(0, u64::saturating_add) / 2),
-        ("WORST_VIOLATION_NS", said.alignment_worst_violation_ns.0, worst.unwrap_or(0)),
-        ("UNCERTAINTY_NS", said.alignment_uncertainty_ns.0, uncertainty_ns),
+        ("VIOLATIONS", statements.alignment_violations.0, violations.fold(0, u64::saturating_add) / 2),
+        ("WORST_VIOLATION_NS", statements.alignment_worst_violation_ns.0, worst.unwrap_or(0)),
+        ("UNCERTAINTY_NS", statements.alignment_uncertainty_ns.0, uncertainty_ns),
     ];
     for (name, stated, found) in sums {
         // Hosts of several groups have no common uncertainty.

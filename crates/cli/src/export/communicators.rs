@@ -43,7 +43,7 @@ pub(super) fn export(trace: &Trace, filter: &Filter, out: &Path, is_json: bool) 
         bail!("--rank, --function, --from and --to: the analyser needs all that all ranks did; only --comm goes");
     }
     let staging = Staging::create(out)?;
-    let lacks = complete::what_it_lacks(trace);
+    let lacks = complete::incompleteness(trace);
     let bar = Bar::new();
     let comms = trace.definitions.comms.keys().copied().enumerate();
     let is_wanted = |comm: &CommRef| filter.communicators.is_empty() || filter.communicators.contains(comm);

@@ -5,19 +5,19 @@ use schema::Statements;
 use crate::units::{count, plural};
 
 /// `None` if no GPU could be queried.
-pub(crate) fn line(said: &Statements) -> Option<String> {
-    let (backends, counts) = (said.gpu_backend.shown(), &said.gpu_counts);
-    if backends.is_empty() && counts.named().all(|(_, number)| number == 0) && said.gpu_devices.get() == 0 {
+pub(crate) fn line(statements: &Statements) -> Option<String> {
+    let (backends, counts) = (statements.gpu_backend.shown(), &statements.gpu_counts);
+    if backends.is_empty() && counts.named().all(|(_, number)| number == 0) && statements.gpu_devices.get() == 0 {
         return None;
     }
     let backends = if backends.is_empty() { "no way is stated".to_owned() } else { backends.join(" and ") };
     let mut facts = vec![backends];
     let mut fact = |some: u64, text: String| facts.extend((some > 0).then_some(text));
-    let devices = said.gpu_devices.get();
+    let devices = statements.gpu_devices.get();
     fact(devices, plural(devices, "device", "devices"));
     let ran = counts.launches.saturating_sub(counts.captured);
     // A flight recording keeps only the last times, and a killed process's counts are up to a second old.
-    let timed = if said.flight_processes.get() > 0 || counts.launches_timed > ran {
+    let timed = if statements.flight_processes.get() > 0 || counts.launches_timed > ran {
         plural(counts.launches_timed, "launch", "launches")
     } else {
         format!("{} of {}", count(counts.launches_timed), plural(ran, "launch", "launches"))
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn the_line_says_what_is_missing() {
         assert_eq!(line(&Statements::default()), None);
-        let mut said = Statements {
+        let mut statements = Statements {
             gpu_backend: Lines::of(["cupti"]),
             gpu_devices: Sum(Some(2)),
             gpu_counts: GpuCounts {
@@ -58,10 +58,10 @@ mod tests {
             ..Statements::default()
         };
         for (launches_timed, flights, timed) in [(6, 0, "6 of 7"), (8, 0, "8"), (6, 1, "6")] {
-            said.gpu_counts.launches_timed = launches_timed;
-            said.flight_processes = Sum(Some(flights));
+            statements.gpu_counts.launches_timed = launches_timed;
+            statements.flight_processes = Sum(Some(flights));
             let rest = "launches timed, 6 kernels of NCCL's, 4 of graphs, operation unknown";
-            assert_eq!(line(&said), Some(format!("cupti, 2 devices, {timed} {rest}")));
+            assert_eq!(line(&statements), Some(format!("cupti, 2 devices, {timed} {rest}")));
         }
     }
 }

@@ -113,7 +113,7 @@ pub(crate) fn info(request: &Request) -> Result<Exit> {
     drop(bar);
     let (hosts, processes) = places(&trace);
     let (communicators, messages) = communicators.finish();
-    let completeness = Completeness::of(&trace.said);
+    let completeness = Completeness::of(&trace.statements);
     let tables = Tables { hosts, processes, communicators, operations: operations.finish(), messages, completeness };
     if request.json {
         print::json(&Report::of(&trace, &tables))?;

@@ -73,7 +73,7 @@ pub(crate) struct Report<'a> {
 
 impl<'a> Report<'a> {
     pub(crate) fn of(trace: &Trace, tables: &'a Tables) -> Self {
-        let (archive, said) = (&trace.archive, &trace.said);
+        let (archive, statements) = (&trace.archive, &trace.statements);
         let clock = archive.properties().iter().filter_map(|(name, value)| {
             let name = name.strip_prefix("NCCL::")?;
             let is_clock = name.starts_with("CLOCK::") || name.starts_with("GPU_CLOCK::");
@@ -83,59 +83,59 @@ impl<'a> Report<'a> {
             "format": 1,
             "anchor": trace.anchor.display().to_string(),
             "creator": archive.creator(),
-            "nccl_versions": said.version.shown(),
-            "profiler_tables": said.table.shown(),
-            "plugin_versions": said.plugin_version.shown(),
-            "event_sets": said.events.shown(),
-            "commands": said.command.shown(),
-            "job": said.job.shown(),
+            "nccl_versions": statements.version.shown(),
+            "profiler_tables": statements.table.shown(),
+            "plugin_versions": statements.plugin_version.shown(),
+            "event_sets": statements.events.shown(),
+            "commands": statements.command.shown(),
+            "job": statements.job.shown(),
             "other_jobs": place::others(&trace.anchor),
             "start_ns": trace.start_ns(),
             "duration_ns": Clock::of(trace).length_ns(trace),
             "locations": trace.definitions.locations.len(),
             "events": trace.events(),
-            "blind_spots": said.blind_spots.shown(),
-            "gpus": gpus(said),
+            "blind_spots": statements.blind_spots.shown(),
+            "gpus": gpus(statements),
             "clock": clock.collect::<BTreeMap<_, _>>(),
-            "recording": recording(said),
+            "recording": recording(statements),
         });
         Self { head, tables }
     }
 }
 
 /// How GPU work was recorded. Numbers other than 0, named as in `docs/REFERENCE.md` §7 but in lower case.
-fn gpus(said: &Statements) -> Value {
+fn gpus(statements: &Statements) -> Value {
     let others = [
-        ("devices", said.gpu_devices.get()),
-        ("clocks.residual_ns", said.gpu_clocks_residual_ns.get()),
-        ("clocks.uncertainty_ns", said.gpu_clocks_uncertainty_ns.get()),
+        ("devices", statements.gpu_devices.get()),
+        ("clocks.residual_ns", statements.gpu_clocks_residual_ns.get()),
+        ("clocks.uncertainty_ns", statements.gpu_clocks_uncertainty_ns.get()),
     ];
-    let numbers = said.gpu_counts.named().chain(others).filter(|(_, number)| *number > 0);
+    let numbers = statements.gpu_counts.named().chain(others).filter(|(_, number)| *number > 0);
     let numbers: BTreeMap<String, u64> = numbers.map(|(name, number)| (name.to_ascii_lowercase(), number)).collect();
     json!({
-        "backends": said.gpu_backend.shown(),
-        "notices": said.gpu_notices.shown(),
+        "backends": statements.gpu_backend.shown(),
+        "notices": statements.gpu_notices.shown(),
         "numbers": numbers,
-        "clocks": said.gpu_clocks_list.shown(),
+        "clocks": statements.gpu_clocks_list.shown(),
     })
 }
 
 /// Flight recordings, switches, and transfers for ranks of other processes; null if there are none.
-fn recording(said: &Statements) -> Value {
-    let flight = said.flight_processes.0.map(|processes| {
+fn recording(statements: &Statements) -> Value {
+    let flight = statements.flight_processes.0.map(|processes| {
         json!({
             "processes": processes,
-            "complete_from_ns": said.flight_complete_from.get(),
-            "lines": said.flight_list.shown(),
+            "complete_from_ns": statements.flight_complete_from.get(),
+            "lines": statements.flight_list.shown(),
         })
     });
-    let pxn = said.pxn_transfers.0.map(|transfers| {
+    let pxn = statements.pxn_transfers.0.map(|transfers| {
         json!({
             "transfers": transfers,
-            "counted": said.pxn_counted.get(),
-            "unresolved": said.pxn_unresolved.get(),
-            "lines": said.pxn_list.shown(),
+            "counted": statements.pxn_counted.get(),
+            "unresolved": statements.pxn_unresolved.get(),
+            "lines": statements.pxn_list.shown(),
         })
     });
-    json!({ "flight": flight, "switches": said.measurement_list.shown(), "pxn": pxn })
+    json!({ "flight": flight, "switches": statements.measurement_list.shown(), "pxn": pxn })
 }

@@ -38,30 +38,30 @@ pub(crate) fn text(trace: &Trace, tables: &Tables) -> Text {
     operations(&tables.operations, &mut text);
     messages(&tables.messages, &mut text);
     completeness(&tables.completeness, &mut text);
-    blind_spots(&trace.said.blind_spots.shown(), &mut text);
+    blind_spots(&trace.statements.blind_spots.shown(), &mut text);
     text
 }
 
 fn head(trace: &Trace, text: &mut Text) {
-    let said = &trace.said;
+    let statements = &trace.statements;
     text.line(trace.anchor.display());
     let mut fact = |name: &str, values: &[String]| {
         if !values.is_empty() {
             text.line(format_args!("  {name:<10}{}", values.join("; ")));
         }
     };
-    let profiler_tables = said.table.shown();
-    fact("NCCL", &said.version.shown());
+    let profiler_tables = statements.table.shown();
+    fact("NCCL", &statements.version.shown());
     fact("table", &profiler_tables);
-    fact("recorded", &said.events.shown().iter().map(|set| preset(set, &profiler_tables)).collect::<Vec<_>>());
-    fact("command", &commands(said.command.shown()));
-    fact("job", &said.job.shown());
+    fact("recorded", &statements.events.shown().iter().map(|set| preset(set, &profiler_tables)).collect::<Vec<_>>());
+    fact("command", &commands(statements.command.shown()));
+    fact("job", &statements.job.shown());
     fact("creator", &[trace.archive.creator().to_owned()]);
-    fact("clocks", clocks(said).as_slice());
-    fact("GPUs", gpus::line(said).as_slice());
+    fact("clocks", clocks(statements).as_slice());
+    fact("GPUs", gpus::line(statements).as_slice());
     fact("flight", flight(trace).as_slice());
-    fact("switched", switches(said).as_slice());
-    fact("PXN", pxn(said).as_slice());
+    fact("switched", switches(statements).as_slice());
+    fact("PXN", pxn(statements).as_slice());
     text.line(format_args!(
         "  {:<10}{} in {}, {}",
         "length",
@@ -72,22 +72,22 @@ fn head(trace: &Trace, text: &mut Text) {
 }
 
 fn flight(trace: &Trace) -> Option<String> {
-    let processes = plural(trace.said.flight_processes.0?, "process", "processes");
+    let processes = plural(trace.statements.flight_processes.0?, "process", "processes");
     let from = trace.start_ns().map_or_else(String::new, |start_ns| {
-        let from = time(trace.said.flight_complete_from.get().saturating_sub(start_ns));
+        let from = time(trace.statements.flight_complete_from.get().saturating_sub(start_ns));
         format!("; everything is there from {from} after the beginning on")
     });
     Some(format!("the end of {processes}{from}"))
 }
 
-fn switches(said: &Statements) -> Option<String> {
-    let times = plural(said.measurement_list.shown().len() as u64, "time", "times");
-    let is_any = !said.measurement_list.is_empty();
+fn switches(statements: &Statements) -> Option<String> {
+    let times = plural(statements.measurement_list.shown().len() as u64, "time", "times");
+    let is_any = !statements.measurement_list.is_empty();
     is_any.then(|| format!("recording was switched {times} (--json lists when, where and by what)"))
 }
 
-fn pxn(said: &Statements) -> Option<String> {
-    let (transfers, counted) = (said.pxn_transfers.0?, said.pxn_counted.get());
+fn pxn(statements: &Statements) -> Option<String> {
+    let (transfers, counted) = (statements.pxn_transfers.0?, statements.pxn_counted.get());
     let counts = match counted < transfers {
         true => format!(
             "; only {} of them count for the operations they were for (NCCL_OTF2_FINALIZE=offline gives all)",
@@ -109,16 +109,17 @@ fn commands(commands: Vec<String>) -> Vec<String> {
 }
 
 /// How accurately the hosts' clocks are related; `None` for one host.
-fn clocks(said: &Statements) -> Option<String> {
-    let hosts = plural(said.hosts.number.0?, "host", "hosts");
-    let constraints = plural(said.alignment_constraints.0?, "constraint", "constraints");
-    let violated = match said.alignment_violations.0? {
+fn clocks(statements: &Statements) -> Option<String> {
+    let hosts = plural(statements.hosts.number.0?, "host", "hosts");
+    let constraints = plural(statements.alignment_constraints.0?, "constraint", "constraints");
+    let violated = match statements.alignment_violations.0? {
         0 => String::new(),
         number => {
-            format!(", {} of them violated, by up to {}", count(number), time(said.alignment_worst_violation_ns.get()))
+            let worst_ns = statements.alignment_worst_violation_ns.get();
+            format!(", {} of them violated, by up to {}", count(number), time(worst_ns))
         }
     };
-    Some(match (said.alignment_groups.0?, said.alignment_uncertainty_ns.0) {
+    Some(match (statements.alignment_groups.0?, statements.alignment_uncertainty_ns.0) {
         (1, Some(uncertainty)) => format!("{hosts} on one clock to {} by {constraints}{violated}", time(uncertainty)),
         (groups, _) => format!(
             "{hosts}, {} that nothing compares: the system clocks are not corrected ({constraints}{violated})",
@@ -285,8 +286,8 @@ fn matching(matching: &Matching, text: &mut Text) {
         if number > 0 {
             text.line(format_args!("  {what}: {}", count(number)));
         }
-        for said in lines.iter().take(MOST_ROWS) {
-            text.line(format_args!("    {said}"));
+        for entry in lines.iter().take(MOST_ROWS) {
+            text.line(format_args!("    {entry}"));
         }
     }
 }

@@ -10,7 +10,7 @@ use nccl_events::index::index;
 use otf2::{LocationGroupRef, LocationRef};
 use schema::definition::{ProcessId, StreamId, ThreadId};
 
-use super::json::{Args, AttributeNames, Place};
+use super::json::{Args, AttributeNames, Track};
 use super::kernels::Kernels;
 use super::pytorch;
 use crate::error::Result;
@@ -129,15 +129,15 @@ impl<'a> Job<'a> {
 
     /// The stream number for a location's kernels: CUPTI's, or, for a communicator that stands for a stream, one that
     /// no stream of the rank has.
-    pub(super) fn stream_number(&self, rank: u32, location: LocationRef, place: Place) -> u64 {
+    pub(super) fn stream_number(&self, rank: u32, location: LocationRef, track: Track) -> u64 {
         self.stream_id(location).unwrap_or_else(|| {
-            self.locations_of(rank).filter_map(|it| self.stream_id(it)).max().unwrap_or(0) + place.tid
+            self.locations_of(rank).filter_map(|it| self.stream_id(it)).max().unwrap_or(0) + track.tid
         })
     }
 
     /// Where a location's kernels are shown: streams of a rank are numbered from 1, and a communicator stands for a
     /// stream if no kernels were recorded.
-    pub(super) fn stream(&self, rank: u32, location: LocationRef) -> Place {
+    pub(super) fn stream(&self, rank: u32, location: LocationRef) -> Track {
         let member = |it: LocationRef| self.source.trace.member_of(it).unwrap_or(it);
         let own = member(location);
         let of_kernels = |it: &LocationRef| {
@@ -145,7 +145,7 @@ impl<'a> Job<'a> {
             kind == Some(LocationKind::Stream) || kind == Some(LocationKind::Communicator) && member(*it) == *it
         };
         let before = self.locations_of(rank).filter(of_kernels).take_while(|it| *it != own).count();
-        Place { pid: self.device(rank), tid: before as u64 + 1 }
+        Track { pid: self.device(rank), tid: before as u64 + 1 }
     }
 
     pub(super) fn has_streams(&self, rank: u32) -> bool {

@@ -12,7 +12,7 @@ use crate::output::{CHUNK_BYTES, Output};
 use crate::value::Value;
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct Track {
     pub(super) pid: u64,
     pub(super) tid: u64,
 }
@@ -84,14 +84,14 @@ impl<'a> Events<'a> {
         Self { output, times, text: String::new(), count: 0, failed: Ok(()) }
     }
 
-    pub(super) fn complete(&mut self, category: &str, name: &str, place: Place, times_ns: (u64, u64), args: &Args) {
+    pub(super) fn complete(&mut self, category: &str, name: &str, track: Track, times_ns: (u64, u64), args: &Args) {
         let (start_ns, stop_ns) = (self.time_ns(times_ns.0), self.time_ns(times_ns.1));
         self.line(format_args!(
             "{{\"ph\": \"X\", \"cat\": \"{category}\", \"name\": {}, \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": {}, \
              \"args\": {{{}}}}}",
             quoted(name),
-            place.pid,
-            place.tid,
+            track.pid,
+            track.tid,
             Microseconds(start_ns),
             Microseconds(stop_ns.saturating_sub(start_ns)),
             args.as_str()
@@ -100,20 +100,20 @@ impl<'a> Events<'a> {
     }
 
     /// One end of an arrow from a launch to its kernel.
-    pub(super) fn arrow(&mut self, is_begin: bool, id: u64, place: Place, at_ns: u64) {
+    pub(super) fn arrow(&mut self, is_begin: bool, id: u64, track: Track, at_ns: u64) {
         let (phase, binding) = if is_begin { ("s", "") } else { ("f", ", \"bp\": \"e\"") };
         let at_ns = self.time_ns(at_ns);
         self.line(format_args!(
             "{{\"ph\": \"{phase}\", \"id\": {id}, \"pid\": {}, \"tid\": {}, \"ts\": {}, \"cat\": \"ac2g\", \
              \"name\": \"ac2g\"{binding}}}",
-            place.pid,
-            place.tid,
+            track.pid,
+            track.tid,
             Microseconds(at_ns)
         ));
     }
 
-    pub(super) fn name(&mut self, what: &str, place: Place, name: &str, order: u64) {
-        let Place { pid, tid } = place;
+    pub(super) fn name(&mut self, what: &str, track: Track, name: &str, order: u64) {
+        let Track { pid, tid } = track;
         let name = quoted(name);
         self.line(format_args!(
             "{{\"name\": \"{what}_name\", \"ph\": \"M\", \"ts\": 0.000, \"pid\": {pid}, \"tid\": {tid}, \"args\": \

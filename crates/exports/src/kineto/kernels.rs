@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use analysis::Shows;
+use analysis::Role;
 use analysis::tables::Tables;
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
@@ -122,7 +122,7 @@ fn enqueued(source: &Source<'_>) -> Result<Vec<Enqueued>> {
         let mut launch = None;
         trace.slices(location, |slice| {
             let fields = trace.fields_of(&slice.attributes);
-            let is_operation = matches!(slice.shows, Some(Shows::Call(Kind::Coll | Kind::P2p | Kind::CeColl)));
+            let is_operation = matches!(slice.role, Some(Role::Call(Kind::Coll | Kind::P2p | Kind::CeColl)));
             match (trace.region(slice.region).map(|it| it.class), fields.event) {
                 (Some(RegionClass::Launch), Some(event)) => launch = Some((event, slice.start_ns)),
                 (Some(RegionClass::Enqueue), Some(operation)) if is_operation => {

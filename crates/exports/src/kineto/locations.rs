@@ -1,13 +1,13 @@
 //! Writes locations' region instances as events of PyTorch's profiler.
 
-use analysis::{Shows, Slice};
+use analysis::{Role, Slice};
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::index::index;
 use otf2::LocationRef;
 use schema::AttributeId;
 
 use super::job::{FIRST_OWN_PID, Job};
-use super::json::{Args, Events, Place};
+use super::json::{Args, Events, Track};
 use super::pytorch;
 use crate::error::Result;
 use crate::output::Output;
@@ -51,15 +51,15 @@ impl<'a> Locations<'a> {
             Some(LocationKind::Stream) => return self.stream(location, rank, events),
             _ => {}
         }
-        let place = track(job, rank, location, FIRST_OWN_PID + u64::from(rank));
-        self.selection.slices(location, |slice| add_track(job, slice, place, &mut events))?;
+        let track = track(job, rank, location, FIRST_OWN_PID + u64::from(rank));
+        self.selection.slices(location, |slice| add_track(job, slice, track, &mut events))?;
         Ok(Written { events: events.finish()?, ..Written::default() })
     }
 
     /// Writes calls as operators, and launches as CUDA's.
     fn thread(&self, location: LocationRef, first: u32) -> Result<Written> {
         let (job, trace) = (self.job, self.job.source.trace);
-        let place = Place { pid: job.process_id(job.process(first)).unwrap_or(0), tid: job.thread(location) };
+        let track = Track { pid: job.process_id(job.process(first)).unwrap_or(0), tid: job.thread(location) };
         let files = self.outputs.iter().map(|output| output.as_ref().map(|output| Events::new(output, None)));
         let mut files: Vec<Option<Events<'_>>> = files.collect();
         self.selection.slices(location, |slice| {
@@ -82,8 +82,8 @@ impl<'a> Locations<'a> {
                 args.number("correlation", id(kernel));
                 args.text("nccl.region", &name);
                 args.attributes(trace, &job.attributes, &slice.attributes);
-                events.complete("cuda_runtime", "cudaLaunchKernelExC", place, times_ns, &args);
-                events.arrow(true, id(kernel), place, slice.start_ns);
+                events.complete("cuda_runtime", "cudaLaunchKernelExC", track, times_ns, &args);
+                events.arrow(true, id(kernel), track, slice.start_ns);
                 return;
             }
             if let Some(row) = operation.filter(|_| class == Some(RegionClass::Api)) {
@@ -93,7 +93,7 @@ impl<'a> Locations<'a> {
                 job.add_collective(row, &mut args);
             }
             args.attributes(trace, &job.attributes, &slice.attributes);
-            events.complete("cpu_op", &name, place, times_ns, &args);
+            events.complete("cpu_op", &name, track, times_ns, &args);
         })?;
         let mut written = Written::default();
         for events in files.into_iter().flatten() {
@@ -105,12 +105,12 @@ impl<'a> Locations<'a> {
     /// If no kernels were recorded, an operation stands for its kernel.
     fn operations(&self, location: LocationRef, rank: u32, mut events: Events<'_>) -> Result<Written> {
         let (job, trace) = (self.job, self.job.source.trace);
-        let (place, has_streams) = (job.stream(rank, location), job.has_streams(rank));
-        let stream = job.stream_number(rank, location, place);
+        let (track, has_streams) = (job.stream(rank, location), job.has_streams(rank));
+        let stream = job.stream_number(rank, location, track);
         let mut written = Written::default();
         self.selection.slices(location, |slice| {
             let row = trace.fields_of(&slice.attributes).event.and_then(|event| job.operation(event));
-            let Some(row) = row.filter(|_| matches!(slice.shows, Some(Shows::Operation(_)))) else {
+            let Some(row) = row.filter(|_| matches!(slice.role, Some(Role::Operation(_)))) else {
                 return;
             };
             let Some(number) = job.kernels.of_operation(row) else {
@@ -123,14 +123,14 @@ impl<'a> Locations<'a> {
                 written.enqueued += 1;
             } else if kernel.operation == row && !(has_streams && timing == Some(Timing::Cupti)) {
                 let mut args = Args::default();
-                self.add_kernel(number, (place.pid, stream), &mut args);
+                self.add_kernel(number, (track.pid, stream), &mut args);
                 args.attributes(trace, &job.attributes, &slice.attributes);
                 let name = trace.region_name(slice.region);
                 let way: Way<'_> = trace.read_fields(&slice.attributes);
                 let name = pytorch::kernel(&name, way.algorithm, way.protocol);
-                events.complete("kernel", &name, place, (kernel.start_ns, kernel.stop_ns), &args);
+                events.complete("kernel", &name, track, (kernel.start_ns, kernel.stop_ns), &args);
                 if kernel.launch != 0 {
-                    events.arrow(false, id(number), place, kernel.start_ns);
+                    events.arrow(false, id(number), track, kernel.start_ns);
                 }
             }
         })?;
@@ -139,8 +139,8 @@ impl<'a> Locations<'a> {
 
     fn stream(&self, location: LocationRef, rank: u32, mut events: Events<'_>) -> Result<Written> {
         let (job, trace) = (self.job, self.job.source.trace);
-        let place = job.stream(rank, location);
-        let stream = (place.pid, job.stream_number(rank, location, place));
+        let track = job.stream(rank, location);
+        let stream = (track.pid, job.stream_number(rank, location, track));
         let members = &job.tables.members.job_ranks[index(rank)].members;
         self.selection.slices(location, |slice| {
             let fields = trace.fields_of(&slice.attributes);
@@ -166,12 +166,12 @@ impl<'a> Locations<'a> {
             let (name, times_ns) = (trace.region_name(slice.region), (slice.start_ns, slice.stop_ns));
             match name.strip_prefix("memcpy") {
                 Some(kind) if trace.is_copy(slice.region) => {
-                    events.complete("gpu_memcpy", &format!("Memcpy{kind}"), place, times_ns, &args);
+                    events.complete("gpu_memcpy", &format!("Memcpy{kind}"), track, times_ns, &args);
                 }
-                _ => events.complete("kernel", &name, place, times_ns, &args),
+                _ => events.complete("kernel", &name, track, times_ns, &args),
             }
             if let Some(number) = number.filter(|number| job.kernels.get(*number).launch != 0) {
-                events.arrow(false, id(number), place, slice.start_ns);
+                events.arrow(false, id(number), track, slice.start_ns);
             }
         })?;
         Ok(Written { events: events.finish()?, ..Written::default() })
@@ -206,22 +206,22 @@ pub(super) fn tracks(job: &Job<'_>, rank: u32) -> Vec<LocationRef> {
     job.locations_of(rank).filter(is_track).collect()
 }
 
-pub(super) fn track(job: &Job<'_>, rank: u32, location: LocationRef, pid: u64) -> Place {
-    Place { pid, tid: job.number_on_rank(rank, location) }
+pub(super) fn track(job: &Job<'_>, rank: u32, location: LocationRef, pid: u64) -> Track {
+    Track { pid, tid: job.number_on_rank(rank, location) }
 }
 
-pub(super) fn add_track(job: &Job<'_>, slice: &Slice, place: Place, events: &mut Events<'_>) {
+pub(super) fn add_track(job: &Job<'_>, slice: &Slice, track: Track, events: &mut Events<'_>) {
     let trace = job.source.trace;
     let mut args = Args::default();
     args.attributes(trace, &job.attributes, &slice.attributes);
-    if let (Some(Shows::Operation(_)), Some(event)) = (slice.shows, trace.fields_of(&slice.attributes).event)
+    if let (Some(Role::Operation(_)), Some(event)) = (slice.role, trace.fields_of(&slice.attributes).event)
         && let Some(row) = job.operation(event)
     {
         job.add_waiting(row, &mut args);
     }
     let class = trace.region(slice.region).map_or("", |it| it.class.name());
     let name = trace.region_name(slice.region);
-    events.complete(&format!("nccl_{class}"), &name, place, (slice.start_ns, slice.stop_ns), &args);
+    events.complete(&format!("nccl_{class}"), &name, track, (slice.start_ns, slice.stop_ns), &args);
 }
 
 schema::fields! {

@@ -31,7 +31,7 @@ use crate::source::Source;
 
 use foreign::Foreign;
 use job::{FIRST_OWN_PID, Job};
-use json::{Events, Place, quoted};
+use json::{Events, Track, quoted};
 use locations::{Locations, Written, track};
 
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
@@ -125,20 +125,20 @@ fn names(job: &Job<'_>, selection: &Selection<'_>, rank: u32, output: &Output) -
     let (host, device) = (job.process_id(process).unwrap_or(0), job.device(rank));
     let own = FIRST_OWN_PID + u64::from(rank);
     let group = job.tables.members.job_ranks[index(rank)].group;
-    events.name("process", Place { pid: host, tid: 0 }, trace.group_name(process), 0);
-    events.name("process", Place { pid: device, tid: 0 }, trace.group_name(group), FIRST_OWN_PID);
-    events.name("process", Place { pid: own, tid: 0 }, &format!("NCCL of rank {number}"), FIRST_OWN_PID + 1);
+    events.name("process", Track { pid: host, tid: 0 }, trace.group_name(process), 0);
+    events.name("process", Track { pid: device, tid: 0 }, trace.group_name(group), FIRST_OWN_PID);
+    events.name("process", Track { pid: own, tid: 0 }, &format!("NCCL of rank {number}"), FIRST_OWN_PID + 1);
     let is_wanted = |it: &LocationRef| selection.locations().binary_search(it).is_ok();
     for location in job.locations_of(job.first_of_process(rank)).filter(is_wanted).filter(|it| trace.is_thread(*it)) {
-        let place = Place { pid: host, tid: job.thread(location) };
-        events.name("thread", place, &trace.location_name(location), place.tid);
+        let track = Track { pid: host, tid: job.thread(location) };
+        events.name("thread", track, &trace.location_name(location), track.tid);
     }
     for location in job.locations_of(rank).filter(is_wanted).filter(|it| !trace.is_thread(*it)) {
-        let place = match trace.location_kind(location) {
+        let track = match trace.location_kind(location) {
             Some(LocationKind::Communicator | LocationKind::Stream) => job.stream(rank, location),
             _ => track(job, rank, location, own),
         };
-        events.name("thread", place, &trace.location_name(location), place.tid);
+        events.name("thread", track, &trace.location_name(location), track.tid);
     }
     events.finish().map(|_| ())
 }

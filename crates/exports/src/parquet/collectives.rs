@@ -8,7 +8,7 @@ use nccl_events::collective::Flow;
 use nccl_events::index::index;
 
 use super::rows;
-use super::sheet::{Sheets, Written};
+use super::table_file::{TableFiles, Written};
 use super::values::{host, small};
 use crate::error::Result;
 use crate::source::Source;
@@ -28,11 +28,11 @@ pub(super) struct OfOperation {
 
 impl Collectives {
     /// Reads all operations, which are in memory together while they are matched, and writes both tables.
-    pub(super) fn write(source: &Source<'_>, sheets: &Sheets) -> Result<(Self, Vec<Written>)> {
+    pub(super) fn write(source: &Source<'_>, files: &TableFiles) -> Result<(Self, Vec<Written>)> {
         let trace = source.trace;
         let tables = Tables::read(trace, source.progress)?;
         let matched = MatchedCollectives::of(trace, &tables, source.filter);
-        let mut instances = sheets.sheet("instances", Path::new(""));
+        let mut instances = files.create("instances", Path::new(""));
         let mut of_operations = Vec::new();
         for (number, instance) in (0..).zip(&matched.all) {
             let operations = matched.operations(instance);
@@ -44,7 +44,7 @@ impl Collectives {
             instances.push(row(trace, &tables, instance, number, operations.len()));
         }
         of_operations.sort_unstable_by_key(|it| it.event);
-        let mut ranks = sheets.sheet("ranks", Path::new(""));
+        let mut ranks = files.create("ranks", Path::new(""));
         for row in self::ranks(trace, &tables) {
             ranks.push(row);
         }

@@ -4,7 +4,7 @@
 //!  collectives  instances and ranks, and the instance of each operation
 //!  process      the rows of a process: operations, calls, transfers, steps, kernels
 //!  rows         the columns of each table: docs/REFERENCE.md, "Parquet tables"
-//!  sheet        a file of rows
+//!  table_file   a file of rows
 //!  values       the archive's values, converted for columns
 //! ```
 //!
@@ -14,7 +14,7 @@
 mod collectives;
 mod process;
 mod rows;
-mod sheet;
+mod table_file;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -35,7 +35,7 @@ use crate::source::Source;
 
 use collectives::Collectives;
 use process::Process;
-use sheet::Sheets;
+use table_file::TableFiles;
 use values::host;
 
 /// A unit of writing: files of a process that are made from the same locations.
@@ -65,8 +65,8 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let trace = source.trace;
     let selection = Selection::of(*source)?;
     fs::create_dir(out).map_err(Error::io("make", out))?;
-    let sheets = Sheets::of(out, source.begin_ns());
-    let (collectives, mut written) = Collectives::write(source, &sheets)?;
+    let files = TableFiles::of(out, source.begin_ns());
+    let (collectives, mut written) = Collectives::write(source, &files)?;
     let parts = parts(trace, selection.locations());
     let described = written.iter().map(|it| it.rows).sum();
     // A part is identified by its first location.
@@ -77,7 +77,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
             return Ok(Vec::new());
         };
         let folder = folder(trace, *process);
-        let rows = Process { trace, selection: &selection, collectives: &collectives, sheets: &sheets, folder };
+        let rows = Process { trace, selection: &selection, collectives: &collectives, files: &files, folder };
         match part {
             Part::Calls => rows.calls(locations),
             Part::Operations => rows.operations(locations),

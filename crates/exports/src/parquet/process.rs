@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use analysis::{RegionInfo, Shows, Trace};
+use analysis::{RegionInfo, Role, Trace};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::gpu::is_of_nccl;
@@ -12,7 +12,7 @@ use schema::definition::ThreadId;
 
 use super::collectives::Collectives;
 use super::rows;
-use super::sheet::{Sheets, Written};
+use super::table_file::{TableFiles, Written};
 use super::values::small;
 use crate::error::Result;
 use crate::selection::Selection;
@@ -22,7 +22,7 @@ pub(super) struct Process<'a> {
     pub(super) trace: &'a Trace,
     pub(super) selection: &'a Selection<'a>,
     pub(super) collectives: &'a Collectives,
-    pub(super) sheets: &'a Sheets,
+    pub(super) files: &'a TableFiles,
     pub(super) folder: PathBuf,
 }
 
@@ -46,17 +46,17 @@ schema::fields! {
 
 impl<'a> Process<'a> {
     pub(super) fn operations(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
-        let mut sheet = self.sheets.sheet("operations", &self.folder);
+        let mut table = self.files.create("operations", &self.folder);
         for location in locations {
             let (communicator, rank) = self.member(*location);
             self.selection.slices(*location, |slice| {
-                let Some(Shows::Operation(_)) = slice.shows else {
+                let Some(Role::Operation(_)) = slice.role else {
                     return;
                 };
                 let fields = self.trace.fields_of(&slice.attributes);
                 let details: Details<'_> = self.trace.read_fields(&slice.attributes);
                 let instance = self.collectives.of_operation(fields.event);
-                sheet.push(rows::Operation {
+                table.push(rows::Operation {
                     instance: instance.map(|it| it.instance),
                     communicator,
                     rank,
@@ -84,11 +84,11 @@ impl<'a> Process<'a> {
                 });
             })?;
         }
-        Ok(sheet.close()?.into_iter().collect())
+        Ok(table.close()?.into_iter().collect())
     }
 
     pub(super) fn calls(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
-        let mut sheet = self.sheets.sheet("calls", &self.folder);
+        let mut table = self.files.create("calls", &self.folder);
         for location in locations {
             let thread = self.trace.of_location(*location, ThreadId);
             self.selection.slices(*location, |slice| {
@@ -97,7 +97,7 @@ impl<'a> Process<'a> {
                 };
                 let fields = self.trace.fields_of(&slice.attributes);
                 let details: Details<'_> = self.trace.read_fields(&slice.attributes);
-                sheet.push(rows::Call {
+                table.push(rows::Call {
                     class: region.class.name(),
                     function: region.name,
                     thread: thread.map(signed),
@@ -115,7 +115,7 @@ impl<'a> Process<'a> {
                 });
             })?;
         }
-        Ok(sheet.close()?.into_iter().collect())
+        Ok(table.close()?.into_iter().collect())
     }
 
     /// Writes transfers and their steps. A process's transfers are in memory while its steps are written.
@@ -123,11 +123,11 @@ impl<'a> Process<'a> {
         let is_slot = |it: &LocationRef| self.trace.location_kind(*it) == Some(LocationKind::Slot);
         let (slots, connections): (Vec<LocationRef>, Vec<LocationRef>) = locations.iter().partition(|it| is_slot(it));
         let mut transfers = HashMap::new();
-        let mut sheet = self.sheets.sheet("transfers", &self.folder);
+        let mut table = self.files.create("transfers", &self.folder);
         for location in connections {
             let (communicator, rank) = self.member(location);
             self.selection.slices(location, |slice| {
-                if slice.shows != Some(Shows::Work(Kind::ProxyOp)) {
+                if slice.role != Some(Role::Work(Kind::ProxyOp)) {
                     return;
                 }
                 let fields = self.trace.fields_of(&slice.attributes);
@@ -137,7 +137,7 @@ impl<'a> Process<'a> {
                 if let Some(event) = fields.event.filter(|_| !slots.is_empty()) {
                     transfers.insert(event, OfTransfer { peer, channel, operation });
                 }
-                sheet.push(rows::Transfer {
+                table.push(rows::Transfer {
                     communicator,
                     rank,
                     peer,
@@ -153,11 +153,11 @@ impl<'a> Process<'a> {
                 });
             })?;
         }
-        Ok([sheet.close()?, self.steps(&slots, &transfers)?].into_iter().flatten().collect())
+        Ok([table.close()?, self.steps(&slots, &transfers)?].into_iter().flatten().collect())
     }
 
     fn steps(&self, slots: &[LocationRef], transfers: &HashMap<u64, OfTransfer>) -> Result<Option<Written>> {
-        let mut sheet = self.sheets.sheet("steps", &self.folder);
+        let mut table = self.files.create("steps", &self.folder);
         for location in slots {
             let (communicator, rank) = self.member(*location);
             // The phases of a step follow each other and share its id.
@@ -169,7 +169,7 @@ impl<'a> Process<'a> {
                 let fields = self.trace.fields_of(&slice.attributes);
                 let event = fields.event.map(u64::cast_signed);
                 if let Some(step) = open.take_if(|step| step.event != event) {
-                    sheet.push(step);
+                    table.push(step);
                 }
                 let transfer = fields.parent.and_then(|parent| transfers.get(&parent));
                 let step = open.get_or_insert_with(|| rows::Step {
@@ -205,14 +205,14 @@ impl<'a> Process<'a> {
                 step.bytes = fields.bytes.map(signed).or(step.bytes);
             })?;
             if let Some(step) = open {
-                sheet.push(step);
+                table.push(step);
             }
         }
-        sheet.close()
+        table.close()
     }
 
     pub(super) fn kernels(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
-        let mut sheet = self.sheets.sheet("kernels", &self.folder);
+        let mut table = self.files.create("kernels", &self.folder);
         for location in locations {
             let definition = self.trace.definitions.locations.get(location);
             let stream = definition.and_then(|it| self.trace.definitions.string(it.name)).unwrap_or_default();
@@ -222,7 +222,7 @@ impl<'a> Process<'a> {
                 let details: Details<'_> = self.trace.read_fields(&slice.attributes);
                 let is_copy = self.trace.is_copy(slice.region);
                 let by_name = !is_copy && self.trace.canonical_name(slice.region).is_some_and(is_of_nccl);
-                sheet.push(rows::Kernel {
+                table.push(rows::Kernel {
                     class: if is_copy { RegionClass::Copy.name() } else { RegionClass::Kernel.name() },
                     name: self.region_name(slice.region),
                     is_nccl: by_name || fields.parent.is_some() || fields.external_correlation.is_some(),
@@ -238,7 +238,7 @@ impl<'a> Process<'a> {
                 });
             })?;
         }
-        Ok(sheet.close()?.into_iter().collect())
+        Ok(table.close()?.into_iter().collect())
     }
 
     fn member(&self, location: LocationRef) -> (Option<i32>, Option<i32>) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use analysis::tables::{NONE, Tables};
-use analysis::{Fields, MatchedCollectives, RegionInfo, Shows};
+use analysis::{Fields, MatchedCollectives, RegionInfo, Role};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::collective::Function;
@@ -61,8 +61,8 @@ impl Flows {
             found.extend([(send, flow), (receive, flow)]);
         }
         found.sort_unstable();
-        let is_call = |shows| matches!(shows, Shows::Call(Kind::CollApi | Kind::P2pApi));
-        let has_calls = trace.definitions.regions.keys().any(|region| trace.shows(*region).is_some_and(is_call));
+        let is_call = |role| matches!(role, Role::Call(Kind::CollApi | Kind::P2pApi));
+        let has_calls = trace.definitions.regions.keys().any(|region| trace.role(*region).is_some_and(is_call));
         Ok(Self { uuids, of_operations: found, has_calls })
     }
 

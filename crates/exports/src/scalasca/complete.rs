@@ -21,8 +21,8 @@ pub struct LeftOut {
 }
 
 /// Why ranks may have different operations; `None` if the archive is complete.
-pub fn what_it_lacks(trace: &Trace) -> Option<String> {
-    trace.said.lacks().find_map(|lack| match lack {
+pub fn incompleteness(trace: &Trace) -> Option<String> {
+    trace.statements.lacks().find_map(|lack| match lack {
         Lack::Callbacks(number) => Some(format!("{} not recorded", plural(number, "callback was", "callbacks were"))),
         Lack::Processes(_) => Some("parts were left out of the archive".to_owned()),
         Lack::Beginning => Some("only the end of the recording was kept".to_owned()),

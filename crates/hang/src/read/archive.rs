@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::tables::{Member, Members};
-use analysis::{Clock, Instance, Shows, Trace, is_nccl, stated};
+use analysis::{Clock, Instance, Role, Trace, is_nccl, stated};
 use job::life::Life;
 use nccl_events::archive::{LocationKind, Timing};
 use nccl_events::collective::Function;
@@ -155,7 +155,7 @@ impl<'a> Reading<'a> {
         let (mut last_ns, mut slots) = (0, BTreeSet::new());
         self.instances(&[&[location], self.trace.siblings(location)].concat(), |instance| {
             last_ns = last_ns.max(self.ns(instance.end));
-            if let Some(Shows::Operation(kind)) = instance.shows {
+            if let Some(Role::Operation(kind)) = instance.role {
                 let is_replay = instance.fields.replay.is_some();
                 slots.extend(instance.fields.parent.map(|parent| EventId::from_raw(parent).slot()));
                 let operation = self.operation(kind, instance);
@@ -274,7 +274,7 @@ impl<'a> Reading<'a> {
                 calls.first_ns = Some(calls.first_ns.map_or(start_ns, |first_ns| first_ns.min(start_ns)));
                 calls.inits += u64::from(name == "ncclCommInitRank");
                 calls.destroys += u64::from(name == "ncclCommDestroy");
-                if let (true, Some(what)) = (instance.fields.is_unfinished == Some(true), inside(instance.shows, &name))
+                if let (true, Some(what)) = (instance.fields.is_unfinished == Some(true), inside(instance.role, &name))
                 {
                     let slot = instance.fields.event.map(|event| EventId::from_raw(event).slot());
                     calls.open.push((slot, OpenCall { what, is_in_nccl: true, since_ns: start_ns }));
@@ -328,11 +328,11 @@ fn ran_before(operations: &mut [Timed]) {
 }
 
 /// Describes the call that a thread has not returned from.
-fn inside(shows: Option<Shows>, name: &str) -> Option<String> {
-    match shows? {
-        Shows::Call(Kind::KernelLaunch) => Some("in the launch of a kernel".to_owned()),
-        Shows::Call(Kind::GroupApi) => Some("in a group of calls, up to the end of ncclGroupEnd".to_owned()),
-        Shows::Call(Kind::CollApi | Kind::P2pApi) => Some(format!("in {name}")),
+fn inside(role: Option<Role>, name: &str) -> Option<String> {
+    match role? {
+        Role::Call(Kind::KernelLaunch) => Some("in the launch of a kernel".to_owned()),
+        Role::Call(Kind::GroupApi) => Some("in a group of calls, up to the end of ncclGroupEnd".to_owned()),
+        Role::Call(Kind::CollApi | Kind::P2pApi) => Some(format!("in {name}")),
         _ => None,
     }
 }

@@ -19,11 +19,11 @@ pub(super) struct Doubts {
 
 impl Doubts {
     pub(super) fn of(trace: &Trace) -> Self {
-        let said = &trace.said;
+        let statements = &trace.statements;
         let is_missing = |lack| match lack {
             Lack::Callbacks(lost) => Some(format!("{} not recorded", plural(lost, "callback was", "callbacks were"))),
             Lack::Places(number) => {
-                let first = said.problems.lines.all.first().map(String::as_str).unwrap_or_default();
+                let first = statements.problems.lines.all.first().map(String::as_str).unwrap_or_default();
                 let places = plural(number, "place", "places");
                 Some(format!("{places} of the recordings could not be read, the first: {first}"))
             }
@@ -31,17 +31,17 @@ impl Doubts {
             Lack::WhileOff => Some("recording was switched, so the order of calls is not known".to_owned()),
             _ => None,
         };
-        let mut missing: Vec<String> = said.lacks().filter_map(is_missing).collect();
-        missing.extend(said.matching_unknown.lines.shown());
-        let mut signs = said.ranks_behind.lines.shown();
-        let unfinished = said.unfinished();
+        let mut missing: Vec<String> = statements.lacks().filter_map(is_missing).collect();
+        missing.extend(statements.matching_unknown.lines.shown());
+        let mut signs = statements.ranks_behind.lines.shown();
+        let unfinished = statements.unfinished();
         if unfinished > 0 {
             signs.push(format!("{} had not ended when recording did", plural(unfinished, "event", "events")));
         }
         Self {
-            event_mask: event_mask(&said.events.all),
-            is_whole: !said.has_gaps() && said.measurement_list.is_empty(),
-            is_flight: said.flight_processes.get() > 0,
+            event_mask: event_mask(&statements.events.all),
+            is_whole: !statements.has_gaps() && statements.measurement_list.is_empty(),
+            is_flight: statements.flight_processes.get() > 0,
             missing,
             signs,
         }

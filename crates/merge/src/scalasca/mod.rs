@@ -64,7 +64,7 @@ pub(crate) fn write(inputs: &Inputs, directory: &Path, progress: &dyn Progress) 
     let mut communicators = Vec::new();
     for (number, nccl) in inputs.nccls.iter().enumerate() {
         let trace = &nccl.trace;
-        let lacks = complete::what_it_lacks(trace);
+        let lacks = complete::incompleteness(trace);
         for comm in trace.definitions.comms.keys().copied() {
             let name = trace.comm_name(comm);
             let reason = lacks.clone().or_else(|| complete::missing_ranks(trace, comm));

@@ -85,7 +85,7 @@ impl Pairing {
 
 /// Whether the archive contains all messages of every rank, up to its end.
 fn is_whole(trace: &Trace) -> bool {
-    !trace.said.lacks().any(|lack| {
+    !trace.statements.lacks().any(|lack| {
         use Lack::{Beginning, Callbacks, Places, Processes, WhileOff};
         matches!(lack, Callbacks(_) | Processes(_) | Places(_) | Beginning | WhileOff)
     })

@@ -67,7 +67,7 @@ pub(super) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
 
 /// Prints what the archive states that it lacks.
 fn remark(trace: &Trace) -> Exit {
-    let (lost, problems) = (trace.said.counts.lost(), trace.said.problems.number.get());
+    let (lost, problems) = (trace.statements.counts.lost(), trace.statements.problems.number.get());
     if lost > 0 {
         let calls = plural(lost, "call was", "calls were");
         print::note(format_args!("{}: {calls} not recorded", trace.anchor.display()));
@@ -79,7 +79,7 @@ fn remark(trace: &Trace) -> Exit {
             trace.anchor.display()
         ));
     }
-    if trace.said.has_gaps() { Exit::Problems } else { Exit::Well }
+    if trace.statements.has_gaps() { Exit::Problems } else { Exit::Well }
 }
 
 fn refuse_unknown(filter: &Filter) -> Result<()> {
@@ -157,7 +157,7 @@ impl Reading<'_> {
         }
         let open = self.open.entry(location).or_default();
         let around = open.last().and_then(|open| open.kind);
-        let own = |region: &RegionRef| Some(self.trace.shows(*region)?.kind());
+        let own = |region: &RegionRef| Some(self.trace.role(*region)?.kind());
         let kind = match &event.kind {
             EventKind::Enter(region) => own(region).or(around),
             _ => around,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use analysis::{Filter, Shows};
+use analysis::{Filter, Role};
 use nccl_events::archive::LocationKind;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -14,7 +14,7 @@ use super::stream::{self, Reader};
 use crate::error::{Error, Result};
 use crate::foreign;
 use crate::kineto::job::{FIRST_OWN_PID, Job};
-use crate::kineto::json::{Args, Events, Place, quoted};
+use crate::kineto::json::{Args, Events, Track, quoted};
 use crate::kineto::locations::{add_track, track, tracks};
 use crate::line::Line;
 use crate::output::Output;
@@ -114,7 +114,7 @@ fn arguments(
     for location in job.locations_of(rank).filter(is_communicator).filter(|it| trace.has_events(*it)) {
         selection.slices(location, |slice| {
             let operation = trace.fields_of(&slice.attributes).event.and_then(|event| job.operation(event));
-            let operation = operation.filter(|_| matches!(slice.shows, Some(Shows::Operation(_))));
+            let operation = operation.filter(|_| matches!(slice.role, Some(Role::Operation(_))));
             let Some((row, event)) = operation.and_then(|row| Some((row, events.get(&row)?))) else {
                 return;
             };
@@ -162,11 +162,11 @@ impl Writing<'_> {
         let pid = self.trace.largest_pid.max(FIRST_OWN_PID) + 1;
         let mut events = Events::new(&self.output, Some(&self.times));
         let name = format!("NCCL of rank {} (nccl-profiler-otf2)", self.trace.rank);
-        events.name("process", Place { pid, tid: 0 }, &name, FIRST_OWN_PID);
+        events.name("process", Track { pid, tid: 0 }, &name, FIRST_OWN_PID);
         for location in tracks(job, self.rank) {
-            let place = track(job, self.rank, location, pid);
-            events.name("thread", place, &job.source.trace.location_name(location), place.tid);
-            self.selection.slices(location, |slice| add_track(job, slice, place, &mut events))?;
+            let track = track(job, self.rank, location, pid);
+            events.name("thread", track, &job.source.trace.location_name(location), track.tid);
+            self.selection.slices(location, |slice| add_track(job, slice, track, &mut events))?;
         }
         self.events = events.finish()?;
         Ok(())

@@ -24,7 +24,7 @@ const FORMAT: &str = "1";
 const RISING: [&str; 9] =
     ["instance", "start_ns", "stop_ns", "first_ns", "last_ns", "end_ns", "event", "parent", "transfer"];
 
-pub(super) struct Sheets {
+pub(super) struct TableFiles {
     out: PathBuf,
     properties: WriterPropertiesPtr,
 }
@@ -36,8 +36,8 @@ pub(super) struct Written {
 }
 
 /// A file of rows, created when its first rows arrive.
-pub(super) struct Sheet<'a, R> {
-    sheets: &'a Sheets,
+pub(super) struct TableFile<'a, R> {
+    files: &'a TableFiles,
     file: PathBuf,
     rows: Vec<R>,
     writer: Option<SerializedFileWriter<File>>,
@@ -46,15 +46,15 @@ pub(super) struct Sheet<'a, R> {
     failed: Option<Error>,
 }
 
-impl Sheets {
+impl TableFiles {
     pub(super) fn of(out: &Path, begin_ns: u64) -> Self {
-        let said = |key: &str, value: String| KeyValue::new(format!("nccl_otf2.{key}"), value);
+        let metadata = |key: &str, value: String| KeyValue::new(format!("nccl_otf2.{key}"), value);
         let mut properties = WriterProperties::builder()
             .set_created_by(format!("nccl-profiler-otf2 version {}", env!("CARGO_PKG_VERSION")))
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_key_value_metadata(Some(vec![
-                said("format", FORMAT.to_owned()),
-                said("begin_ns", begin_ns.to_string()),
+                metadata("format", FORMAT.to_owned()),
+                metadata("begin_ns", begin_ns.to_string()),
             ]));
         for column in RISING {
             properties = properties
@@ -64,13 +64,13 @@ impl Sheets {
         Self { out: out.to_owned(), properties: Arc::new(properties.build()) }
     }
 
-    pub(super) fn sheet<R>(&self, table: &str, folder: &Path) -> Sheet<'_, R> {
+    pub(super) fn create<R>(&self, table: &str, folder: &Path) -> TableFile<'_, R> {
         let file = Path::new(&format!("table={table}")).join(folder).join(table).with_extension("parquet");
-        Sheet { sheets: self, file, rows: Vec::new(), writer: None, written: 0, failed: None }
+        TableFile { files: self, file, rows: Vec::new(), writer: None, written: 0, failed: None }
     }
 }
 
-impl<R> Sheet<'_, R>
+impl<R> TableFile<'_, R>
 where
     for<'s> &'s [R]: RecordWriter<R>,
 {
@@ -92,7 +92,7 @@ where
         let Some(writer) = self.writer else {
             return Ok(None);
         };
-        writer.close().map_err(|error| failed(&self.sheets.out.join(&self.file), error))?;
+        writer.close().map_err(|error| failed(&self.files.out.join(&self.file), error))?;
         Ok(Some(Written { file: self.file, rows: self.written }))
     }
 
@@ -104,7 +104,7 @@ where
     }
 
     fn row_group(&mut self) -> Result<()> {
-        let path = self.sheets.out.join(&self.file);
+        let path = self.files.out.join(&self.file);
         let mut writer = match self.writer.take() {
             Some(writer) => writer,
             None => self.create(&path)?,
@@ -128,7 +128,7 @@ where
         }
         let file = File::create_new(path).map_err(Error::io("make", path))?;
         let made = self.rows.as_slice().schema();
-        let made = made.and_then(|schema| SerializedFileWriter::new(file, schema, Arc::clone(&self.sheets.properties)));
+        let made = made.and_then(|schema| SerializedFileWriter::new(file, schema, Arc::clone(&self.files.properties)));
         made.map_err(|error| failed(path, error))
     }
 }

@@ -15,7 +15,7 @@ use crate::findings::Findings;
 use crate::rules::Rule;
 use analysis::units::plural;
 
-pub(super) struct Causes<'a> {
+pub(super) struct Causality<'a> {
     trace: &'a Trace,
     hosts: BTreeMap<LocationRef, SystemTreeNodeRef>,
     /// The stated maximum error between the times of two hosts.
@@ -26,16 +26,16 @@ pub(super) struct Causes<'a> {
     began: u64,
     /// Receives that count as measured if their enclosing operation ends with them.
     received: Vec<(Pair, u64)>,
-    collectives: BTreeMap<CommRef, Vec<Passage>>,
+    collectives: BTreeMap<CommRef, Vec<CollectiveTimes>>,
     counts: BTreeMap<(LocationRef, CommRef), usize>,
-    messages: BTreeMap<Pair, Times>,
+    messages: BTreeMap<Pair, MessageTimes>,
 }
 
 type Pair = (CommRef, u32, u32);
 
 /// When all had entered a collective, and when it was first left on another host.
 #[derive(Clone, Copy, Default)]
-struct Passage {
+struct CollectiveTimes {
     /// The last entry on any host, and the last entry on a different host.
     entered: [Option<(u64, SystemTreeNodeRef)>; 2],
     /// The first exit on any host, and the first exit on a different host.
@@ -43,13 +43,13 @@ struct Passage {
 }
 
 #[derive(Default)]
-struct Times {
+struct MessageTimes {
     sent: Vec<u64>,
     received: Vec<u64>,
 }
 
-pub(super) fn gpu_residual_ns(said: &Statements) -> u64 {
-    said.gpu_clocks().map(|(_, residual_ns)| residual_ns).max().unwrap_or(0)
+pub(super) fn gpu_residual_ns(statements: &Statements) -> u64 {
+    statements.gpu_clocks().map(|(_, residual_ns)| residual_ns).max().unwrap_or(0)
 }
 
 /// When an operation that was just entered began; `None` if its start was not measured.
@@ -62,23 +62,24 @@ fn begin(entered: &Instance<'_>) -> Option<u64> {
     }
 }
 
-impl<'a> Causes<'a> {
+impl<'a> Causality<'a> {
     /// `None` for an archive of one host, and if missing records make the order meaningless.
     pub(super) fn of(trace: &'a Trace) -> Option<Self> {
-        let said = &trace.said;
+        let statements = &trace.statements;
         let locations = trace.definitions.locations.iter();
         let hosts: BTreeMap<LocationRef, SystemTreeNodeRef> =
             locations.filter_map(|(location, it)| Some((*location, trace.host(it.group)?))).collect();
         let first = hosts.values().next();
-        if hosts.values().all(|host| Some(host) == first) || said.has_gaps() {
+        if hosts.values().all(|host| Some(host) == first) || statements.has_gaps() {
             return None;
         }
+        let between_hosts_ns = statements.alignment_uncertainty_ns.get();
         Some(Self {
             trace,
             hosts,
             // The errors of two clocks, and of two GPUs' clocks.
-            uncertainty_ns: said.alignment_uncertainty_ns.get().saturating_add(gpu_residual_ns(said)).saturating_mul(2),
-            is_admitted: said.alignment_violations.get() > 0 || said.alignment_groups.get() > 1,
+            uncertainty_ns: between_hosts_ns.saturating_add(gpu_residual_ns(statements)).saturating_mul(2),
+            is_admitted: statements.alignment_violations.get() > 0 || statements.alignment_groups.get() > 1,
             began: 0,
             received: Vec::new(),
             collectives: BTreeMap::new(),
@@ -144,11 +145,11 @@ impl<'a> Causes<'a> {
     fn passes(&mut self, location: LocationRef, rank: u32, collective: &Collective, end: u64) {
         let host = self.host(location);
         let count = self.counts.entry((location, collective.comm)).or_insert(0);
-        let passages = self.collectives.entry(collective.comm).or_default();
-        if passages.len() <= *count {
-            passages.resize(*count + 1, Passage::default());
+        let times = self.collectives.entry(collective.comm).or_default();
+        if times.len() <= *count {
+            times.resize(*count + 1, CollectiveTimes::default());
         }
-        let passage = &mut passages[*count];
+        let entry = &mut times[*count];
         *count += 1;
         let is_root = collective.root == Some(rank);
         let (enters, leaves) = match collective.op {
@@ -162,10 +163,10 @@ impl<'a> Causes<'a> {
             return;
         }
         if enters {
-            keep(&mut passage.entered, (began, host), |new, old| new > old);
+            keep(&mut entry.entered, (began, host), |new, old| new > old);
         }
         if leaves {
-            keep(&mut passage.left, (end, host), |new, old| new < old);
+            keep(&mut entry.left, (end, host), |new, old| new < old);
         }
     }
 
@@ -174,10 +175,10 @@ impl<'a> Causes<'a> {
         let rule = |rule| {
             if self.is_admitted { Rule::ClocksAdmitted } else { rule }
         };
-        for (comm, passages) in &self.collectives {
+        for (comm, times) in &self.collectives {
             // Counted from 1, as in all output for people.
-            for (at, passage) in (1..).zip(passages) {
-                if let Some(early) = passage.early().filter(|early| *early > self.uncertainty_ns) {
+            for (at, entry) in (1..).zip(times) {
+                if let Some(early) = entry.early().filter(|early| *early > self.uncertainty_ns) {
                     let comm = self.trace.comm_name(*comm);
                     let message = format!("{comm}: collective {at} is left {early} ns before it is entered by all");
                     findings.general(rule(Rule::EarlyExit), message);
@@ -219,7 +220,7 @@ fn keep(
     }
 }
 
-impl Passage {
+impl CollectiveTimes {
     fn early(&self) -> Option<u64> {
         let pairs = self
             .entered
