@@ -12,7 +12,7 @@ use crate::place;
 
 pub(crate) fn open(path: &Path) -> Result<Trace> {
     let anchor = place::anchor(path)?;
-    place::say_others(&anchor);
+    place::note_other_jobs(&anchor);
     let archive = Archive::open(&anchor).context("cannot open the archive")?;
     Trace::read(anchor, archive).context("cannot read the archive")
 }

@@ -118,7 +118,7 @@ pub(crate) fn merge(request: &Request) -> Result<Exit> {
     };
     let anchors = request.archives.iter().map(|path| anchor(path)).collect::<Result<Vec<PathBuf>>>()?;
     if readers == Readers::Scalasca {
-        anchors.iter().for_each(|anchor| place::say_others(anchor));
+        anchors.iter().for_each(|anchor| place::note_other_jobs(anchor));
     }
     let plan = Plan::of(&anchors, &request.map, request.align_start, readers)?;
     let report = plan.report();

@@ -63,11 +63,11 @@ pub(crate) fn others(path: &Path) -> Vec<String> {
 }
 
 /// Notes, once per path, which other jobs recorded into the directory: only one job is read.
-pub(crate) fn say_others(path: &Path) {
-    static SAID: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+pub(crate) fn note_other_jobs(path: &Path) {
+    static NOTED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let others = others(path);
-    let is_news = || SAID.lock().insert(directory(path).to_owned());
-    if !others.is_empty() && is_news() {
+    let is_new = || NOTED.lock().insert(directory(path).to_owned());
+    if !others.is_empty() && is_new() {
         print::note(format_args!(
             "{} holds the recordings of other jobs, too, which are not part of this: {}",
             directory(path).display(),

@@ -85,8 +85,8 @@ mod tests {
 
     #[test]
     fn a_cause_is_said_once() {
-        let said = |source: io::Error| otf2::Error::Io { operation: "read", path: "x.evt".into(), source };
-        let error = anyhow::Error::new(said(ErrorKind::NotFound.into())).context("no archive");
+        let reading_error = |source: io::Error| otf2::Error::Io { operation: "read", path: "x.evt".into(), source };
+        let error = anyhow::Error::new(reading_error(ErrorKind::NotFound.into())).context("no archive");
         assert_eq!(reasons(&error), "no archive: read x.evt: entity not found");
         let error = anyhow::anyhow!("cause").context("what");
         assert_eq!(reasons(&error), "what: cause");

@@ -44,7 +44,7 @@ pub(crate) fn run(request: &Request) -> Result<Exit> {
     let (status, interrupted) = match supervise(&mut command) {
         Ok(ended) => ended,
         Err(error) => {
-            directory.forget_if_unused();
+            directory.release_if_unused();
             return Err(error.context(format!("cannot run {}", program.display())));
         }
     };

@@ -73,7 +73,7 @@ pub(crate) struct Request {
 }
 
 pub(crate) fn hang(request: &Request) -> Result<Exit> {
-    place::say_others(&request.path);
+    place::note_other_jobs(&request.path);
     let mut noted = String::new();
     loop {
         let report = judge(&request.path, request.after)?;

@@ -49,7 +49,7 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
     match place::job(&request.directory) {
         Err(error) if request.once => return Err(error),
         Err(error) => print::note(format_args!("waits for processes to record: {error}")),
-        Ok(directory) => place::say_others(directory),
+        Ok(directory) => place::note_other_jobs(directory),
     }
     let mut live = Live::new(&request.directory, Options::default());
     // Served sums start with everything recorded so far, so that they do not decrease after a restart.
@@ -135,10 +135,10 @@ impl Outputs {
                 OutputErrors::count(&self.errors.textfile);
             }
             match written {
-                Ok(said) => said.iter().for_each(print::note),
-                Err(said) if self.once => bail!(said.unwrap_or_default()),
-                Err(said) => said.iter().for_each(|said| {
-                    print::note(format_args!("{said}; its last values stay, and every interval tries again"));
+                Ok(message) => message.iter().for_each(print::note),
+                Err(message) if self.once => bail!(message.unwrap_or_default()),
+                Err(message) => message.iter().for_each(|message| {
+                    print::note(format_args!("{message}; its last values stay, and every interval tries again"));
                 }),
             }
         }

@@ -56,11 +56,11 @@ impl Sender {
                     Err(error) => {
                         OutputErrors::count(&counts.otlp);
                         let error = error.to_string().replace(&url, &shown);
-                        let said = format!("cannot send metrics to {shown}: {error}");
+                        let message = format!("cannot send metrics to {shown}: {error}");
                         if !once && failed.is_none() {
-                            print::note(format_args!("{said}; every interval tries again"));
+                            print::note(format_args!("{message}; every interval tries again"));
                         }
-                        failed = Some(said);
+                        failed = Some(message);
                     }
                 }
             }
@@ -81,7 +81,7 @@ impl Sender {
         drop(self.queue);
         let patience = if self.once { PATIENCE + LAST } else { LAST };
         match self.ended.recv_timeout(patience) {
-            Ok(Some(said)) if self.once => bail!(said),
+            Ok(Some(message)) if self.once => bail!(message),
             Err(RecvTimeoutError::Timeout) if self.once => bail!("the collector did not take the metrics"),
             Err(RecvTimeoutError::Timeout) => print::note("the collector did not take the last metrics"),
             _ => {}

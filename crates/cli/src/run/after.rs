@@ -48,10 +48,10 @@ pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnviro
                      stderr), or it was removed while the command ran",
                     out.display()
                 ));
-                directory.forget_if_unused();
+                directory.release_if_unused();
                 return Ok(());
             }
-            Cleared::No => directory.forget_if_unused(),
+            Cleared::No => directory.release_if_unused(),
         }
         // Every rank of a large job would print this; one is enough.
         if job.rank.unwrap_or(0) == 0 {
@@ -78,7 +78,7 @@ pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnviro
         lines.line(format_args!("  who waits for whom:        nccl-otf2 hang {}", out.display()));
         print::notes(&lines);
     }
-    say_what_there_is(out, job, is_named);
+    print_result(out, job, is_named);
     Ok(())
 }
 
@@ -136,10 +136,10 @@ fn is_left_by(directory: &Path, job: &JobEnvironment) -> bool {
 }
 
 /// `is_named`: whether a mismatch has been reported.
-fn say_what_there_is(out: &Path, job: &JobEnvironment, is_named: bool) {
+fn print_result(out: &Path, job: &JobEnvironment, is_named: bool) {
     let directory = out.display();
     match Summary::read(out) {
-        Ok(_) if is_one_of_many(job) && !is_first_to_say(out) => {}
+        Ok(_) if is_one_of_many(job) && !claim_summary(out) => {}
         Ok(summary) => {
             let first_mismatch = summary.first_mismatch.clone().filter(|_| !is_named);
             print::notes(&closing_lines(&Summary { first_mismatch, ..summary }, out));
@@ -169,7 +169,7 @@ fn closing_lines(summary: &Summary, out: &Path) -> Text {
 }
 
 /// Whether this is the first rank's tool to report on the current archive, claimed by creating a file named after it.
-fn is_first_to_say(out: &Path) -> bool {
+fn claim_summary(out: &Path) -> bool {
     let written = out.join(ANCHOR).metadata().and_then(|data| data.modified());
     // If the time is unknown or the file cannot be created, report twice rather than never.
     let Some(written) = written.ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()) else {

@@ -153,7 +153,7 @@ impl Directory {
     }
 
     /// Removes the claim if nothing was recorded, and the directory if this process created it and it is empty.
-    pub(crate) fn forget_if_unused(&self) {
+    pub(crate) fn release_if_unused(&self) {
         let parts = self.path.join(PARTS);
         if self.parts.is_some() {
             // Fails unless the directory is empty.

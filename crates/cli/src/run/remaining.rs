@@ -23,15 +23,15 @@ const STEP: Duration = Duration::from_millis(50);
 /// Waits until no process of the run records on this host, but at most [`PATIENCE`], or until a signal arrives.
 pub(super) fn wait(out: &Path, request: &Request, job: &JobEnvironment, interrupted: Option<Interrupted>) {
     let began = Instant::now();
-    let mut is_said = false;
+    let mut is_noted = false;
     let is_interrupted = || interrupted.as_ref().is_some_and(Interrupted::is_signalled);
     while !request.no_finalize && !is_interrupted() && began.elapsed() < PATIENCE {
         let number = recording(out, job);
         if number == 0 {
             return;
         }
-        if !is_said && began.elapsed() > QUIET {
-            is_said = true;
+        if !is_noted && began.elapsed() > QUIET {
+            is_noted = true;
             print::note(format_args!(
                 "the command has ended; waits {} s at most for {} (Ctrl-C ends this)",
                 PATIENCE.as_secs(),

@@ -73,7 +73,7 @@ const POLL: Duration = Duration::from_millis(100);
 
 pub(crate) fn top(request: &Request) -> Result<Exit> {
     let directory = place::job(&request.directory)?;
-    place::say_others(directory);
+    place::note_other_jobs(directory);
     if request.json || request.once || !terminal::is_there() {
         let now = once(directory);
         if request.json { print::json(&Line::of(&now))? } else { print::text(&text(&title(request, &now), &now))? }

@@ -47,12 +47,12 @@ impl<'a> Outputs<'a> {
             (_, Event::Slow) => ("slow", &self.request.on_slow),
         };
         let now = Timestamp::now();
-        let said = say(self.request.json, now, report, text);
+        let printed = say(self.request.json, now, report, text);
         let written = self.request.write.as_ref().map_or(Ok(()), |path| {
             write(path, name, now, &pretty).with_context(|| format!("cannot write to {}", path.display()))
         });
         let started = command.as_ref().map_or(Ok(()), |command| self.commands.start(name, command, &pretty));
-        for error in [said, written, started].into_iter().filter_map(Result::err) {
+        for error in [printed, written, started].into_iter().filter_map(Result::err) {
             print::error(&error);
         }
     }

@@ -50,7 +50,7 @@ const CHANNEL_LOCATION: u64 = 1 << 32;
 
 /// The value of a statement.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Said {
+pub(crate) enum StatedValue {
     Text(&'static str),
     Signed(i64),
     Unsigned(u64),
@@ -77,7 +77,7 @@ pub(crate) struct Fixture {
     /// Standard deviation of the offsets on rank 1.
     pub(crate) deviation: f64,
     /// Statements of the two processes on their clocks, used with `two_hosts`.
-    pub(crate) said: [Vec<(&'static str, Said)>; 2],
+    pub(crate) statements: [Vec<(&'static str, StatedValue)>; 2],
     /// The boot ids of the two hosts.
     pub(crate) boots: [Option<&'static str>; 2],
     /// Whether communicators' locations are threads of the process; only the channel's is then on the GPU.
@@ -138,7 +138,7 @@ impl Fixture {
             two_hosts: false,
             offsets: Default::default(),
             deviation: 0.0,
-            said: Default::default(),
+            statements: Default::default(),
             boots: [None; 2],
             cpu_lanes: false,
             two_gpus: false,
@@ -170,7 +170,7 @@ impl Fixture {
         let recorded: Vec<usize> = ends.filter(|ends| *ends > 0).collect();
         let most = recorded.iter().max().copied().unwrap_or(0);
         let unmatched = most - recorded.iter().min().copied().unwrap_or(0);
-        let said = |name: &str| self.properties.iter().any(|(known, _)| *known == name);
+        let is_set = |name: &str| self.properties.iter().any(|(known, _)| *known == name);
         let counts = [
             ("NCCL::COUNT::COLL::SEEN", coll.clone()),
             ("NCCL::COUNT::COLL::WRITTEN", coll),
@@ -182,7 +182,7 @@ impl Fixture {
             ("NCCL::COUNT::KERNELLAUNCH::WRITTEN", launches),
             ("NCCL::COLLECTIVES_UNMATCHED", unmatched.to_string()),
         ];
-        counts.into_iter().filter(|(name, _)| !said(name)).collect()
+        counts.into_iter().filter(|(name, _)| !is_set(name)).collect()
     }
 
     fn locations(&self) -> [(LocationRef, &[Step]); 3] {

@@ -7,7 +7,7 @@ use otf2::{
     StringRef, SystemTreeNodeRef,
 };
 
-use super::fixture::Said;
+use super::fixture::StatedValue;
 
 /// Nanoseconds since an origin common to all hosts.
 pub(crate) type Moment = i128;
@@ -106,11 +106,11 @@ impl Definitions {
         StringRef::new(u32::try_from(place).expect("few"))
     }
 
-    pub(crate) fn value(&mut self, said: Said) -> AttributeValue {
-        match said {
-            Said::Text(text) => AttributeValue::String(self.text(text)),
-            Said::Signed(number) => AttributeValue::I64(number),
-            Said::Unsigned(number) => AttributeValue::U64(number),
+    pub(crate) fn value(&mut self, value: StatedValue) -> AttributeValue {
+        match value {
+            StatedValue::Text(text) => AttributeValue::String(self.text(text)),
+            StatedValue::Signed(number) => AttributeValue::I64(number),
+            StatedValue::Unsigned(number) => AttributeValue::U64(number),
         }
     }
 

@@ -74,7 +74,7 @@ fn part(out: &Path, rank: u32, all_reduces: u64) -> PathBuf {
 
 /// Output for people contains no control characters except the tool's own line breaks.
 #[track_caller]
-fn tame(arguments: &[&str], output: &Output) {
+fn assert_escaped(arguments: &[&str], output: &Output) {
     for stream in [&output.stdout, &output.stderr] {
         let said = text(stream);
         let wild = |letter: &char| letter.is_control() || matches!(letter, '\u{200f}' | '\u{202e}' | '\u{2066}');
@@ -92,7 +92,7 @@ fn no_verb_lets_a_name_act_on_the_terminal() {
         let output = scratch.tool().args(arguments).timeout(std::time::Duration::from_secs(300)).output().expect("ran");
         let (said, code) = (text(&output.stdout) + &text(&output.stderr), output.status.code());
         assert!(matches!(code, Some(0..=2)) && !said.is_empty(), "{arguments:?} {code:?}: {said:?}");
-        tame(arguments, &output);
+        assert_escaped(arguments, &output);
         said
     };
     // From journals, before they become an archive.
@@ -134,7 +134,7 @@ fn programs_get_names_as_they_are() {
     let out = job(&scratch);
     let run = |arguments: &[&str]| {
         let output = scratch.tool().args(arguments).output().expect("ran");
-        tame(arguments, &Output { stdout: Vec::new(), ..output.clone() });
+        assert_escaped(arguments, &Output { stdout: Vec::new(), ..output.clone() });
         text(&output.stdout)
     };
     let json = |arguments: &[&str]| -> Value { serde_json::from_str(&run(arguments)).expect("JSON") };

@@ -26,7 +26,7 @@ struct Case {
     /// Whether the sound archive is of two hosts with aligned clocks.
     is_aligned: bool,
     /// Properties added to the archive.
-    said: &'static [(&'static str, &'static str)],
+    properties: &'static [(&'static str, &'static str)],
     /// Spoils a sound archive before it is written.
     spoil: fn(&mut Fixture),
     /// Damages the files of the archive in this directory.
@@ -34,7 +34,7 @@ struct Case {
 }
 
 const fn spoiled(rule: &'static str, spoil: fn(&mut Fixture)) -> Case {
-    Case { rule, also: &[], is_aligned: false, said: &[], spoil, damage: |_| {} }
+    Case { rule, also: &[], is_aligned: false, properties: &[], spoil, damage: |_| {} }
 }
 
 const fn damaged(rule: &'static str, damage: fn(&Path)) -> Case {
@@ -47,8 +47,8 @@ const fn misaligned(rule: &'static str, spoil: fn(&mut Fixture)) -> Case {
 }
 
 /// An archive with other statements.
-const fn stated(rule: &'static str, said: &'static [(&'static str, &'static str)]) -> Case {
-    Case { said, ..spoiled(rule, |_| {}) }
+const fn stated(rule: &'static str, properties: &'static [(&'static str, &'static str)]) -> Case {
+    Case { properties, ..spoiled(rule, |_| {}) }
 }
 
 impl Case {
@@ -133,7 +133,7 @@ fn every_rule_has_an_archive_that_breaks_it() {
     for case in cases().into_iter().flat_map(|(one, others)| [one, others].concat()) {
         let scratch = Scratch::new();
         let mut fixture = if case.is_aligned { Fixture::aligned() } else { Fixture::sound() };
-        case.said.iter().for_each(|(name, value)| fixture.property(name, value));
+        case.properties.iter().for_each(|(name, value)| fixture.property(name, value));
         (case.spoil)(&mut fixture);
         let trace = fixture.write(scratch.path());
         (case.damage)(&trace);

@@ -46,9 +46,9 @@ fn a_collector_gets_all_metrics() {
     outputs.end().expect("ended");
     assert_eq!(errors.otlp.load(Ordering::Relaxed), 0);
     collector.signal("TERM");
-    let said = collector.wait(LIMIT).with_code(0).stdout;
+    let output = collector.wait(LIMIT).with_code(0).stdout;
     let wanted: Vec<(String, Vec<f64>)> = ours().iter().map(numbers).collect();
-    assert_eq!(said.split("\nMetric #").skip(1).map(printed).collect::<Vec<_>>(), wanted, "{said}");
+    assert_eq!(output.split("\nMetric #").skip(1).map(printed).collect::<Vec<_>>(), wanted, "{output}");
 }
 
 #[test]

@@ -131,6 +131,6 @@ fn say(command: &mut Command, input: &str) -> (bool, String) {
     let mut child = child.expect("started");
     child.stdin.take().expect("stdin").write_all(input.as_bytes()).expect("written");
     let output = child.wait_with_output().expect("ended");
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+    let printed = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&printed).into_owned())
 }

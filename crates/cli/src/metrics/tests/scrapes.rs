@@ -101,14 +101,14 @@ fn who_has_a_token_shows_it() {
 #[test]
 fn what_others_can_reach_is_not_open_by_mistake() {
     let why = |arguments: &[&str]| Outputs::open(&request(arguments)).err().map(|error| format!("{error:#}"));
-    let said = why(&["--listen", "0.0.0.0:0"]).expect("refused");
-    assert!(said.contains("--token-file") && said.contains("--anonymous"), "{said}");
+    let error = why(&["--listen", "0.0.0.0:0"]).expect("refused");
+    assert!(error.contains("--token-file") && error.contains("--anonymous"), "{error}");
     assert_eq!(why(&["--listen", "0.0.0.0:0", "--anonymous"]), None);
     assert_eq!(why(&["--listen", "[::1]:0"]), None);
     let empty = tempfile::NamedTempFile::new().expect("a file");
     for (file, reason) in [("/dev/null", "device"), (empty.path().to_str().expect("a path"), ": there is no token")] {
-        let said = why(&["--listen", "127.0.0.1:0", "--token-file", file]).expect("refused");
-        assert!(said.contains(file) && said.contains(reason), "{said}");
+        let error = why(&["--listen", "127.0.0.1:0", "--token-file", file]).expect("refused");
+        assert!(error.contains(file) && error.contains(reason), "{error}");
     }
     assert!(why(&[]).expect("refused").contains("--listen"));
     assert!(why(&["--otlp", "localhost:4318"]).expect("refused").contains("http://localhost:4318"));

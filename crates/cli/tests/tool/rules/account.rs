@@ -1,7 +1,7 @@
 //! Rules on the archive's statements about itself.
 
 use super::{Case, misaligned, set, spoiled, stated, timed_by_kernel};
-use crate::tool::fixture::{BROADCAST, Said, Step};
+use crate::tool::fixture::{BROADCAST, StatedValue, Step};
 
 /// One archive for each rule.
 pub(super) const CASES: &[Case] = &[
@@ -49,7 +49,7 @@ pub(super) const OTHER_CASES: &[Case] = &[
     // Two hosts count each violation once.
     misaligned("A14", |fixture| {
         fixture.property("NCCL::CLOCK::ALIGNMENT::VIOLATIONS", "1");
-        fixture.say(1, "NCCL::CLOCK::VIOLATIONS", Said::Unsigned(1));
+        fixture.say(1, "NCCL::CLOCK::VIOLATIONS", StatedValue::Unsigned(1));
     })
     .with(&["T10"]),
     // The archive lacks a total of what its processes state.
@@ -65,8 +65,8 @@ pub(super) const OTHER_CASES: &[Case] = &[
         fixture.boots = [Some("the boot of both"); 2];
         fixture.offsets[1] = vec![(100, 0), (456, 0)];
         fixture.deviation = 0.0;
-        fixture.said[1] = fixture.said[0].clone();
-        fixture.say(1, "NCCL::CLOCK::WORST_VIOLATION_NS", Said::Unsigned(7));
+        fixture.statements[1] = fixture.statements[0].clone();
+        fixture.say(1, "NCCL::CLOCK::WORST_VIOLATION_NS", StatedValue::Unsigned(7));
         fixture.property("NCCL::CLOCK::ALIGNMENT::HOSTS", "1");
         fixture.property("NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS", "5");
     }),
@@ -74,6 +74,6 @@ pub(super) const OTHER_CASES: &[Case] = &[
         fixture.property("NCCL::CLOCK::ALIGNMENT::WORST_VIOLATION_NS", "7");
     }),
     misaligned("A14", |fixture| {
-        fixture.say(1, "NCCL::CLOCK::RELATION", Said::Text("system"));
+        fixture.say(1, "NCCL::CLOCK::RELATION", StatedValue::Text("system"));
     }),
 ];

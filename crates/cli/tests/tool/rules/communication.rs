@@ -51,15 +51,15 @@ pub(super) const CASES: &[Case] = &[
     spoiled("C14", |fixture| {
         end(fixture, 1, 350, (CollectiveOp::Bcast, Some(1), 0, 64));
         fixture.property("NCCL::MISMATCH::FUNCTION", "1");
-        let said = "world: collective 2: rank 0 Broadcast of 64 bytes root 0; rank 1 Reduce of 64 bytes root 0";
-        fixture.property("NCCL::MISMATCH::FUNCTION::LIST", said);
+        let list = "world: collective 2: rank 0 Broadcast of 64 bytes root 0; rank 1 Reduce of 64 bytes root 0";
+        fixture.property("NCCL::MISMATCH::FUNCTION::LIST", list);
     })
     .with(&["C11"]),
     spoiled("C15", |fixture| {
         end(fixture, 1, 350, (CollectiveOp::Bcast, Some(0), 0, 32));
         fixture.property("NCCL::MISMATCH::COUNT", "1");
-        let said = "world: collective 2: rank 0 Broadcast of 64 bytes root 0; rank 1 Broadcast of 32 bytes root 0";
-        fixture.property("NCCL::MISMATCH::COUNT::LIST", said);
+        let list = "world: collective 2: rank 0 Broadcast of 64 bytes root 0; rank 1 Broadcast of 32 bytes root 0";
+        fixture.property("NCCL::MISMATCH::COUNT::LIST", list);
     })
     .with(&["C11"]),
     stated("C16", &[("NCCL::MISMATCH::DATATYPE", "1"), ("NCCL::MISMATCH::DATATYPE::LIST", "world: collective 1: …")]),
@@ -70,8 +70,8 @@ pub(super) const CASES: &[Case] = &[
     spoiled("C19", |fixture| {
         without_broadcast(fixture);
         fixture.property("NCCL::RANKS_BEHIND", "1");
-        let said = "world: rank 1 had called 1 of 2 collectives when the recording ended";
-        fixture.property("NCCL::RANKS_BEHIND::LIST", said);
+        let list = "world: rank 1 had called 1 of 2 collectives when the recording ended";
+        fixture.property("NCCL::RANKS_BEHIND::LIST", list);
     })
     .with(&["C11"]),
     stated(
