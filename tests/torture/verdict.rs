@@ -1,6 +1,6 @@
 //! What must be in the archive, and whether it is.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use whole_plugin::built;
@@ -10,41 +10,50 @@ use whole_plugin::scratch::Scratch;
 use super::ledger::{self, Numbers};
 use super::round::Dead;
 
-/// `finalize` ends, the archive is whole, and each process's part has what the process had done.
+/// `finalize` ends, the archives are whole, and each process's parts have what the process had done. A process that
+/// begins when those before it are dead is another job: its directory is inside the one asked for.
 pub(crate) fn nothing_is_missing(scratch: &Scratch, dead: &[Dead], about: &str) {
-    let parts = scratch.out().join("parts");
+    let others = std::fs::read_dir(scratch.out().join("jobs")).into_iter().flatten();
+    let mut jobs: Vec<PathBuf> = others.map(|entry| entry.expect("an entry").path()).collect();
+    jobs.push(scratch.out());
+    let mut recorded: Vec<Numbers> = vec![Numbers::new(); dead.len()];
+    for job in &jobs {
+        is_whole(scratch, job, dead, &mut recorded, about);
+    }
+    for (process, recorded) in dead.iter().zip(&recorded) {
+        compare(process, recorded, about);
+    }
+}
+
+fn is_whole(scratch: &Scratch, job: &Path, dead: &[Dead], recorded: &mut [Numbers], about: &str) {
     let mut finalize = scratch.plain(built::nccl_otf2());
-    finalize.args(["finalize", "--json"]).arg(scratch.out());
+    finalize.args(["finalize", "--json"]).arg(job);
     let ended = run(&mut finalize);
-    let nobody = dead.iter().all(|dead| dead.returned.is_empty());
-    if nobody && ended.status.code() == Some(2) {
+    let mut found = 0;
+    for (process, recorded) in dead.iter().zip(recorded.iter_mut()) {
+        for part in parts_of(&job.join("parts"), process.pid) {
+            found += 1;
+            let text = std::fs::read(part.join("manifest"))
+                .unwrap_or_else(|error| panic!("{about}\n{}: {error}\n{ended}", part.display()));
+            let definitions: Value = serde_json::from_slice(&text).expect("JSON");
+            assert_eq!(definitions["problems"], Value::Array(Vec::new()), "{about}");
+            ledger::recorded(&definitions, recorded);
+        }
+    }
+    // Nobody got so far as to make a journal.
+    if found == 0 && ended.status.code() == Some(2) {
         return;
     }
     assert_eq!(ended.status.code(), Some(0), "{about}\n{ended}");
     let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     assert_eq!(report["complete"], true, "{about}\n{ended}");
 
-    let mut found = 0;
-    for process in dead {
-        let parts = parts_of(&parts, process.pid);
-        found += parts.len() as u64;
-        let mut recorded = Numbers::new();
-        for part in &parts {
-            let text = std::fs::read(part.join("manifest"))
-                .unwrap_or_else(|error| panic!("{about}\n{}: {error}\n{ended}", part.display()));
-            let definitions: Value = serde_json::from_slice(&text).expect("JSON");
-            assert_eq!(definitions["problems"], Value::Array(Vec::new()), "{about}");
-            ledger::recorded(&definitions, &mut recorded);
-        }
-        compare(process, &recorded, about);
-    }
-
     let mut check = scratch.plain(built::nccl_otf2());
-    check.args(["check", "--json"]).arg(scratch.out());
+    check.args(["check", "--json"]).arg(job);
     let ended = run(&mut check);
     let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     // Killed before any event: an archive without locations is a fault.
-    if nobody && report["locations"] == 0 {
+    if recorded.iter().all(Numbers::is_empty) && report["locations"] == 0 {
         return;
     }
     assert_eq!(report["faults"], 0, "{about}\n{ended}");
@@ -52,7 +61,7 @@ pub(crate) fn nothing_is_missing(scratch: &Scratch, dead: &[Dead], about: &str) 
 }
 
 /// The parts of a process that recorded anything: one whose communicators end while others begin has two.
-fn parts_of(parts: &std::path::Path, pid: u32) -> Vec<PathBuf> {
+fn parts_of(parts: &Path, pid: u32) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(parts) else {
         return Vec::new();
     };
