@@ -14,8 +14,8 @@ use whole_plugin::machine::{has, skip};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
-/// The most instructions that a callback may take on average, with everything recorded. Measured: 162 in a trace, 164 in
-/// a flight recording (rustc 1.95, x86-64). An allocation at each start of an event adds 35.
+/// The most instructions that a callback may take on average, with everything recorded. Measured: 162 in a trace, 164
+/// in a flight recording (rustc 1.95, x86-64). An allocation at each start of an event adds 35.
 const MOST: f64 = 166.0;
 
 /// The most instructions that writing may take per callback. Measured: 1389 (rustc 1.95, x86-64). When operations were
