@@ -32,7 +32,9 @@ pub struct Progress {
 #[derive(Debug)]
 enum Found {
     Followed,
-    /// A process of another node, or a copy of a part.
+    /// A copy of a part.
+    Snapshot,
+    /// A process of another node.
     Elsewhere,
     Missed,
     /// The part's `process.json` cannot be parsed yet.
@@ -123,7 +125,10 @@ impl Live {
         if !problem.is_empty() {
             return Found::Unreadable;
         }
-        if info.boot_id != self.boot_id || info.snapshot_realtime_ns != 0 {
+        if info.snapshot_realtime_ns != 0 {
+            return Found::Snapshot;
+        }
+        if info.boot_id != self.boot_id {
             return Found::Elsewhere;
         }
         let lives = info.life().is_there();
@@ -147,6 +152,7 @@ impl Live {
             interval_ns: self.interval_began_ns.map_or(0, |began_ns| at_ns.saturating_sub(began_ns)),
             job: self.job(),
             processes_missed: count(|found| matches!(found, Found::Missed)),
+            processes_elsewhere: count(|found| matches!(found, Found::Elsewhere)),
             parts_unreadable: count(|found| matches!(found, Found::Unreadable)),
             ..Snapshot::default()
         };

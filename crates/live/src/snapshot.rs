@@ -26,6 +26,8 @@ pub struct Snapshot {
     pub folded: u64,
     /// Processes of this node that ended before they could be read: their journals are gone.
     pub processes_missed: u64,
+    /// Processes that record on other nodes, where they can be followed.
+    pub processes_elsewhere: u64,
     pub parts_unreadable: u64,
 }
 

@@ -55,6 +55,11 @@ impl Statements {
         })
     }
 
+    /// Whether the clock readings of a process are lost, so that its ticks were taken for nanoseconds.
+    pub fn has_assumed_ticks(&self) -> bool {
+        self.clock_calibration.all.iter().any(|calibration| calibration == "assumed")
+    }
+
     /// Number of events that were unfinished when the recording ended.
     pub fn unfinished(&self) -> u64 {
         self.counts.kinds.sum(|kind| kind.unfinished)

@@ -88,7 +88,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     let mut causes = inputs.causes(&anomalies);
     // What never ended is reported before what was slow.
     causes.splice(0..0, unfinished::cause(trace, &tables, &instances, &ranks));
-    let clocks = verdict::clocks(&tables, &instances, &ranks);
+    let clocks = verdict::clocks(&trace.statements, &tables, &instances, &ranks);
     let report = Report {
         format: 1,
         run: run(trace, &tables, &instances),

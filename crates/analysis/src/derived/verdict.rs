@@ -2,7 +2,7 @@
 
 use super::anomalies::Inputs;
 use super::arrivals::Incomparable;
-use super::causes::{LEAST_OTHERS, LEAST_SHARE, SLOW};
+use super::causes::{LEAST_OTHERS, LEAST_SHARE};
 use super::instances::Instances;
 use super::lateness::IMPROBABLE;
 use super::maths::sample::real;
@@ -182,7 +182,7 @@ fn nothing(inputs: &Inputs<'_>, statements: &Statements) -> String {
     let links = match () {
         () if !is_measured => Run::CONNECTIONS_NOT_MEASURED.to_owned(),
         () if compared <= LEAST_OTHERS => "there are too few connections to compare".to_owned(),
-        () => format!("no pair of ranks or channel takes {SLOW} times as long as the others"),
+        () => "no pair of ranks or channel is slow beside the others".to_owned(),
     };
     match longest_awaited(inputs, &[]).filter(|it| it.share >= LEAST_SHARE) {
         Some(Awaited { rank, share, by_chance }) => format!(
@@ -256,7 +256,7 @@ fn unclear(instances: &Instances, matched: u64) -> String {
     )
 }
 
-pub(super) fn clocks(tables: &Tables, instances: &Instances, ranks: &[Rank]) -> Clocks {
+pub(super) fn clocks(statements: &Statements, tables: &Tables, instances: &Instances, ranks: &[Rank]) -> Clocks {
     let mut errors: Vec<u64> = instances.all.iter().filter_map(|it| it.arrivals.error_ns.ok()).collect();
     errors.sort_unstable();
     let uncertainty_ns = errors.last().copied();
@@ -271,6 +271,11 @@ pub(super) fn clocks(tables: &Tables, instances: &Instances, ranks: &[Rank]) -> 
         }
     }
     let sentence = match (uncertainty_ns, unknown.is_empty()) {
+        _ if statements.has_assumed_ticks() => {
+            "The clock readings of at least one process are lost: its times and durations \
+            are wrong, and no arrivals of ranks are compared with it."
+                .to_owned()
+        }
         (Some(ns), true) if ns > 2 * usual_ns => format!(
             "Arrivals of ranks compare to within {} mostly, {} at most; nothing is said below that.",
             time(usual_ns),

@@ -78,8 +78,8 @@ impl Members {
         let statements = &trace.statements;
         let error = |errors: [u64; 2]| -> Option<u64> { errors.map(bounded).into_iter().sum() };
         // In an archive merged from several, one calibration may be unknown.
-        let has_ticks = !statements.clock_calibration.all.iter().any(|calibration| calibration == "assumed");
-        let ticks = statements.clock_uncertainty_ns.0.zip(statements.clock_residual_ns.0).filter(|_| has_ticks);
+        let known = statements.clock_uncertainty_ns.0.zip(statements.clock_residual_ns.0);
+        let ticks = known.filter(|_| !statements.has_assumed_ticks());
         let mut found = Self {
             ticks_ns: ticks.and_then(|(uncertainty, residual)| error([uncertainty, residual])),
             gpu_clocks_ns: error([statements.gpu_clocks_uncertainty_ns.get(), statements.gpu_clocks_residual_ns.get()]),

@@ -108,7 +108,7 @@ fn losses(statements: &Statements, findings: &mut Findings) {
 }
 
 fn clocks(statements: &Statements, findings: &mut Findings) {
-    if statements.clock_calibration.all.iter().any(|line| line == "assumed") {
+    if statements.has_assumed_ticks() {
         let message = "ticks of at least one process were taken for nanoseconds: its times and durations are wrong";
         findings.general(Rule::ClockAssumed, message);
     }

@@ -184,6 +184,7 @@ fn ranks(report: &Report, wanted: &[u32]) -> Sheet {
             ("last", |it| Cell::Count(it.last)),
             ("expected", |it| Cell::Number(it.last_expected)),
             ("caused", |it| time(it.awaited_ns)),
+            ("inherited", |it| time(it.inherited_ns)),
             ("lateness", |it| Cell::Time(it.lateness_ns)),
             ("host", |it| text(&it.host)),
             ("+not_compared", |it| part(it, |budget| budget.not_compared_ns)),

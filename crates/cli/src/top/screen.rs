@@ -132,7 +132,7 @@ pub(super) fn summary(view: View<'_>) -> Vec<String> {
         (ProcessState::Stopped, "stopped"),
         (ProcessState::Finished, "finished"),
         (ProcessState::Gone, "gone"),
-        (ProcessState::Unknown, "on other hosts"),
+        (ProcessState::Unknown, "in other containers"),
     ] {
         states.extend((count(state) > 0).then(|| format!("{} {word}", count(state))));
     }
@@ -146,6 +146,11 @@ pub(super) fn summary(view: View<'_>) -> Vec<String> {
             now.processes_missed,
             "process ended and its journal is removed",
             "processes ended and their journals are removed",
+        ),
+        (
+            now.processes_elsewhere,
+            "process is on another host or of another boot, and is followed only there",
+            "processes are on other hosts or of other boots, and are followed only there",
         ),
         (now.parts_unreadable, "part cannot be read", "parts cannot be read"),
         (now.folded, "series is folded into `other`", "series are folded into `other`"),

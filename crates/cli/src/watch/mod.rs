@@ -127,7 +127,7 @@ impl Watcher<'_> {
     fn note_once(&mut self, error: &anyhow::Error) {
         let reasons = print::reasons(error);
         if self.noted != reasons {
-            print::note(format_args!("{reasons}; looking again"));
+            print::note(format_args!("{reasons} (looking again)"));
             self.noted = reasons;
         }
     }

@@ -58,7 +58,7 @@ fn a_hang_is_reported_once_and_so_is_its_end() {
     ];
     // Started before there is a job.
     let watch = watch(&scratch, &commands);
-    let waits = "trace: no such file or directory; looking again";
+    let waits = "trace: no such file or directory (looking again)";
     wait_for("look", || errors(&scratch).contains(waits).then_some(()));
     job(&scratch, 2);
     wait_for("report", || (lines(&scratch, "hangs") > 0).then_some(()));

@@ -11,7 +11,7 @@ use crate::tables::large;
 use crate::units::{bandwidth, time};
 
 /// A slow link takes at least this many times as long as others, on all its channels or pairs.
-pub(in crate::derived) const SLOW: f64 = 1.3;
+const SLOW: f64 = 1.3;
 /// A link with fewer steps is not judged.
 const LEAST_STEPS: u64 = 20;
 /// A link is judged only if its communicator has more links than this.

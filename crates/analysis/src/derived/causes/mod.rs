@@ -4,7 +4,7 @@ mod links;
 mod nics;
 mod stalls;
 
-pub(super) use links::{LEAST_OTHERS, SLOW};
+pub(super) use links::LEAST_OTHERS;
 
 use super::anomalies::Inputs;
 use super::instances::Instance;

@@ -3,6 +3,8 @@
 use super::sample::real;
 use crate::report::Fit;
 
+/// Fewer points always form a line.
+const LEAST_POINTS: u64 = 3;
 /// A line with a lower r² yields neither a latency nor a rate.
 const LEAST_R_SQUARED: f64 = 0.5;
 
@@ -43,10 +45,11 @@ impl Regression {
         let slope = self.xt / self.xx;
         let r_squared = (self.tt > 0.0).then(|| (self.xt * self.xt / (self.xx * self.tt)).min(1.0));
         // Equal times for several sizes also form a line.
-        let is_line = r_squared.is_none_or(|it| it >= LEAST_R_SQUARED);
+        let is_line = self.points >= LEAST_POINTS && r_squared.is_none_or(|it| it >= LEAST_R_SQUARED);
+        let latency_ns = self.t - slope * self.x;
         Some(Fit {
             points: self.points,
-            latency_ns: is_line.then_some(self.t - slope * self.x),
+            latency_ns: (is_line && latency_ns >= 0.0).then_some(latency_ns),
             rate: (is_line && slope > 0.0).then(|| 1e9 / slope),
             r_squared,
         })
