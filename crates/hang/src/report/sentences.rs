@@ -156,7 +156,7 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
             tense(job, "runs", "ran")
         ),
         Reason::Silent => format!(
-            "{who} {}, as far as its records go; its process is not to be seen from here (another host or container) and has recorded nothing for {}",
+            "{who} {}, as far as its records go; its process cannot be seen from here (another host or container) and has recorded nothing for {}",
             not_called(),
             process.map_or_else(String::new, |one| time(job.now_ns.saturating_sub(one.last_record_ns)))
         ),

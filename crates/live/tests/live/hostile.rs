@@ -84,12 +84,15 @@ fn what_is_no_part_does_no_harm() {
     let torn = begin(out, 0, NOBODY);
     let whole = fs::read(torn.part.join("process.json")).expect("it is there");
     fs::write(torn.part.join("process.json"), &whole[..whole.len() / 2]).expect("a file");
+    fs::create_dir(parts.join("elsewhere")).expect("a directory");
+    let elsewhere = String::from_utf8_lossy(&whole).replace(&journal::host::boot_id(), "of another host");
+    fs::write(parts.join("elsewhere/process.json"), elsewhere).expect("a file");
     let mut process = begin(out, 1, std::process::id());
     fs::write(process.part.join("journal/9.0"), [0x5a; 5000]).expect("a file");
     process.collective(0);
     let mut live = Live::new(out, eager());
     let snapshot = wait_for(&mut live, "one operation", |snapshot| operations(snapshot) == 1);
-    assert_eq!((snapshot.parts_unreadable, snapshot.processes.len()), (2, 1));
+    assert_eq!((snapshot.parts_unreadable, snapshot.processes_elsewhere, snapshot.processes.len()), (2, 1, 1));
     assert!(snapshot.processes[0].damaged > 0, "{snapshot:#?}");
     fs::write(torn.part.join("process.json"), &whole).expect("a file");
     let snapshot = wait_for(&mut live, "two processes", |snapshot| snapshot.processes.len() == 2);
