@@ -101,12 +101,18 @@ fn show(request: &Request, live: &mut Live) -> Result<()> {
     let (mut screen, mut now, mut before) = (Screen::default(), Snapshot::default(), Before::default());
     // Draw only after something has been read.
     let mut next = Instant::now() + POLL;
-    let mut is_changed = true;
+    let (mut is_changed, mut is_catching_up) = (false, true);
     while !is_over.load(Ordering::SeqCst) {
         let is_behind = live.poll().is_behind;
         if Instant::now() >= next {
             before = Before::of(&now);
             now = live.snapshot();
+            if is_catching_up {
+                // Until the backlog is read, the screen has sums of everything, as with --once: it belongs to no interval.
+                now.interval_ns = 0;
+                before = Before::default();
+            }
+            is_catching_up &= is_behind;
             next = Instant::now() + interval;
             is_changed = true;
         }
