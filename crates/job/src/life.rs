@@ -58,6 +58,7 @@ impl Evidence {
             host::Life::Unknown if !self.is_described => Life::Unknown,
             // The other host's clock is trusted: hosts of a cluster differ by far less than seconds.
             host::Life::Unknown if self.last_record_ns.saturating_add(FRESH_NS) >= self.now_ns => Life::Running,
+            host::Life::Unknown if self.is_finalized => Life::Ended,
             host::Life::Unknown => Life::Silent,
         }
     }

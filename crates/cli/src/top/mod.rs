@@ -105,12 +105,10 @@ fn show(request: &Request, live: &mut Live) -> Result<()> {
     while !is_over.load(Ordering::SeqCst) {
         let is_behind = live.poll().is_behind;
         if Instant::now() >= next {
-            before = Before::of(&now);
-            now = live.snapshot();
+            (before, now) = (Before::of(&now), live.snapshot());
             if is_catching_up {
-                // Until the backlog is read, the screen has sums of everything, as with --once: it belongs to no interval.
-                now.interval_ns = 0;
-                before = Before::default();
+                // The screen has the sums of everything: the backlog belongs to no interval.
+                (before, now.interval_ns) = (Before::default(), 0);
             }
             is_catching_up &= is_behind;
             next = Instant::now() + interval;

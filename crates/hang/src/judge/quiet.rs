@@ -14,7 +14,7 @@ pub(crate) struct Quiet {
     pub(crate) for_ns: u64,
     /// The moment of judgement, or the last record if the job is over.
     pub(crate) until_ns: u64,
-    /// The processes that could call NCCL: indices in [`Job::processes`], the quietest first.
+    /// The processes that could call NCCL: indices in [`Job::processes`], stopped ones first, then the quietest.
     pub(crate) processes: Vec<usize>,
 }
 
@@ -22,14 +22,14 @@ pub(crate) struct Quiet {
 /// their clock readings, one per second, show how long they lived on.
 pub(crate) fn find(job: &Job, after_ns: u64) -> Option<Quiet> {
     let living = job.processes.iter().enumerate().filter(|(index, process)| is_expected(job, *index, process));
-    let mut living: Vec<(u64, usize)> = living.map(|(index, process)| (process.last_event_ns, index)).collect();
-    living.sort_unstable();
-    let (last_ns, _) = living.last()?;
-    let killed = living.iter().filter_map(|(_, index)| job.processes.get(*index)).map(|process| process.until_ns);
+    let mut living: Vec<(usize, &Process)> = living.collect();
+    living.sort_by_key(|(_, process)| (process.state != Life::Stopped, process.last_event_ns));
+    let last_ns = living.iter().map(|(_, process)| process.last_event_ns).max()?;
+    let killed = living.iter().map(|(_, process)| process.until_ns);
     let until_ns = if job.is_over() { killed.max()? } else { job.now_ns };
-    let for_ns = until_ns.checked_sub(*last_ns)?;
+    let for_ns = until_ns.checked_sub(last_ns)?;
     let is_quiet = for_ns >= after_ns.max(SHORTEST_NS);
-    is_quiet.then(|| Quiet { for_ns, until_ns, processes: living.into_iter().map(|(_, index)| index).collect() })
+    is_quiet.then(|| Quiet { for_ns, until_ns, processes: living.into_iter().map(|(index, _)| index).collect() })
 }
 
 /// Whether a process can be expected to call NCCL: it lives or was killed, has records, and has not ended all its

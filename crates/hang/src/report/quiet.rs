@@ -33,8 +33,10 @@ pub(crate) fn verdict(job: &Job, quiet: &Quiet) -> String {
         1 => "the process that lives".to_owned(),
         n => format!("any of the {} that live", plural(n, "process", "processes")),
     };
+    let stopped = quiet.processes.iter().filter_map(|&it| job.processes.get(it)).find(|it| it.state == Life::Stopped);
+    let stopped = stopped.map_or_else(String::new, |process| format!("{} is stopped, and ", process.address()));
     format!(
-        "NCCL has reported nothing for {quiet_ns} in {processes}, and nobody is seen to wait in an operation: the job hangs in a call that NCCL does not report (such as ncclCommSplit) or outside NCCL, or it does something else"
+        "{stopped}NCCL has reported nothing for {quiet_ns} in {processes}, and nobody is seen to wait in an operation: the job hangs in a call that NCCL does not report (such as ncclCommSplit) or outside NCCL, or it does something else"
     )
 }
 
