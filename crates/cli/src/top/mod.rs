@@ -114,7 +114,7 @@ fn show(request: &Request, live: &mut Live) -> Result<()> {
             next = Instant::now() + interval;
             is_changed = true;
         }
-        if is_resized.swap(false, Ordering::SeqCst) || is_changed {
+        if (is_resized.swap(false, Ordering::SeqCst) || is_changed) && now.at_ns > 0 {
             terminal.draw(&screen.lines(&title(request, &now), &now, &before, terminal.size()))?;
         }
         let wait = if is_behind { Duration::ZERO } else { POLL.min(next.saturating_duration_since(Instant::now())) };
