@@ -14,11 +14,10 @@ use super::round::Dead;
 /// begins when those before it are dead is another job: its directory is inside the one asked for.
 pub(crate) fn nothing_is_missing(scratch: &Scratch, dead: &[Dead], about: &str) {
     let others = std::fs::read_dir(scratch.out().join("jobs")).into_iter().flatten();
-    let mut jobs: Vec<PathBuf> = others.map(|entry| entry.expect("an entry").path()).collect();
-    jobs.push(scratch.out());
+    let others = others.map(|entry| entry.expect("an entry").path());
     let mut recorded: Vec<Numbers> = vec![Numbers::new(); dead.len()];
-    for job in &jobs {
-        is_whole(scratch, job, dead, &mut recorded, about);
+    for job in others.chain([scratch.out()]) {
+        is_whole(scratch, &job, dead, &mut recorded, about);
     }
     for (process, recorded) in dead.iter().zip(&recorded) {
         compare(process, recorded, about);
@@ -47,7 +46,6 @@ fn is_whole(scratch: &Scratch, job: &Path, dead: &[Dead], recorded: &mut [Number
     assert_eq!(ended.status.code(), Some(0), "{about}\n{ended}");
     let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     assert_eq!(report["complete"], true, "{about}\n{ended}");
-
     let mut check = scratch.plain(built::nccl_otf2());
     check.args(["check", "--json"]).arg(job);
     let ended = run(&mut check);

@@ -28,7 +28,7 @@ impl Drop for Bar {
 
 impl Progress for Bar {
     fn begin(&self, what: &str, steps: u64) {
-        // Each of these calls draws; hide the bar until all of it is set.
+        // Each of these calls redraws the bar, so it stays hidden until all are made.
         self.bar.set_draw_target(ProgressDrawTarget::hidden());
         self.bar.set_length(steps);
         self.bar.set_message(what.to_owned());

@@ -73,7 +73,7 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
 enum Elsewhere {
     Nobody,
     All,
-    /// All wait in other operations, and some of them for the ranks that wait for them.
+    /// All wait in other operations, some of them for ranks that in turn wait for them.
     ForEachOther,
 }
 

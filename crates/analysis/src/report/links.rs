@@ -20,10 +20,10 @@ pub struct LinkKey {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Fit {
     pub points: u64,
-    /// Time of a step of 0 bytes, in ns; `None` if all sizes are equal, or if the line explains less than half of the
-    /// variance (`r_squared` below 0.5).
+    /// Time of a step of 0 bytes, in ns; `None` if negative, with fewer than three points, if all sizes are equal, or
+    /// if the line explains less than half of the variance (`r_squared` below 0.5).
     pub latency_ns: Option<f64>,
-    /// Bytes per second; `None` in the same cases, and if time does not grow with size.
+    /// Bytes per second; `None` in the last three cases, and if time does not grow with size.
     pub rate: Option<f64>,
     /// Weighted coefficient of determination; `None` if all sizes are equal.
     pub r_squared: Option<f64>,

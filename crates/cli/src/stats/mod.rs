@@ -39,7 +39,7 @@ are summed over all ranks; those of several causes overlap and do not add up. Wh
 cause beyond \"late\" is named.
 
 Latency and rate of a pair or channel are a regression of time on bytes over all steps, weighted by 1/t², so that \
-large messages do not decide the latency; with R² below 0.5 neither is shown. Noise only adds time: latency_least and rate_least, over the least time for \
+large messages do not decide the latency; with R² below 0.5 or fewer than three points neither is shown. Noise only adds time: latency_least and rate_least, over the least time for \
 each size, are beside.
 
 Exit codes: 0 printed, 2 wrong usage or an archive that cannot be read.

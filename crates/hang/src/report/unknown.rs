@@ -60,7 +60,7 @@ pub(crate) fn unknown(job: &Job, judgement: &Judgement, kind: VerdictKind) -> Ve
     let silent = job.processes.iter().filter(|one| one.state == Life::Silent).count() as u64;
     if silent > 0 {
         unknown.push(format!(
-            "{} on other hosts and silent: whether they run is known only there.",
+            "{} on other hosts or in other containers, and silent: whether they run is known only there.",
             plural(silent, "process is", "processes are")
         ));
     }

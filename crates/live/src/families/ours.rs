@@ -243,7 +243,7 @@ fn pairs(rows: &Rows<'_>, out: &mut Vec<Family>) {
     table.gauge(
         "nccl_pair_latency_seconds",
         "Regression of the interval's durations on bytes, over all steps or the least for each size: duration at 0 \
-         bytes; absent, as the rate, where R² is below 0.5",
+         bytes; absent, as the rate, where R² is below 0.5 or there are fewer than three points; also absent where negative",
         |it| it.latency_ns.map(|ns| ns / 1e9),
     );
     table.gauge("nccl_pair_rate_bytes_per_second", "The same regression: bytes over additional duration", |it| it.rate);

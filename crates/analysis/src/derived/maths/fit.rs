@@ -75,6 +75,12 @@ mod tests {
         point.add(10, 7);
         let fit = point.fit().expect("points");
         assert_eq!((fit.latency_ns, fit.rate), (None, None), "one size says nothing of latency");
+        let mut steep = Regression::default();
+        steep.add(100, 10);
+        steep.add(200, 40);
+        assert_eq!(steep.fit().expect("points").rate, None, "two points always form a line");
+        steep.add(300, 70);
+        assert!(steep.fit().is_some_and(|it| it.rate.is_some() && it.latency_ns.is_none()), "no time is negative");
         let mut cloud = Regression::default();
         for at in 0..100_u64 {
             cloud.add(1_000 + at * 7 % 13, 5_000 + at * 977 % 4_001);
