@@ -18,6 +18,7 @@ pub mod index;
 mod name;
 mod presets;
 mod progress;
+pub mod range;
 pub mod ranks;
 mod states;
 pub mod table;

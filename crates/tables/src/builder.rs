@@ -15,6 +15,7 @@ use super::counts::{add_losses, add_not_selected};
 use super::event::Head;
 use super::index::{index, index_u32};
 use super::kinds::EventRow;
+use super::ranges::OpenRanges;
 use super::switches::SwitchAt;
 use super::{CommCall, Context, GpuAt, Tables, Thread};
 use clocks::ticks::HostClock;
@@ -41,6 +42,7 @@ pub struct TableBuilder {
     slot_threads: Vec<Option<u32>>,
     /// Contexts known only from `CommKnown` records.
     only_known: HashSet<u64>,
+    ranges: OpenRanges,
     starts: u32,
     seen_any: bool,
 }
@@ -54,9 +56,9 @@ impl Records for TableBuilder {
         let Record { slot, ticks, id, body } = record;
         match body {
             RecordBody::ThreadBegin { thread_id, name } => {
-                self.thread_begin(slot, thread_id, name);
+                self.thread_begin(slot, ticks, (thread_id, name));
             }
-            RecordBody::ThreadEnd => {}
+            RecordBody::ThreadEnd => self.end_ranges(slot, ticks),
             RecordBody::ClockPair { monotonic_ns, realtime_ns, monotonic_raw_ns, uncertainty_ticks } => self
                 .tables
                 .clock_pairs
@@ -68,6 +70,11 @@ impl Records for TableBuilder {
             RecordBody::NotSelected(starts) => {
                 add_not_selected(&mut self.tables.counts, &starts);
                 self.tables.last_not_selected = self.tables.last_not_selected.max(Some(ticks));
+            }
+            RecordBody::Range(record) => {
+                let thread = self.thread(slot);
+                self.ranges.take(&mut self.tables.ranges, (thread, ticks, id), self.starts, &record);
+                self.starts = self.starts.saturating_add(1);
             }
             RecordBody::Gpu(record) => self.tables.gpu.push(GpuAt { time: ticks, id, record }),
             RecordBody::CommKnown(comm) => self.comm_known(id, comm),
@@ -125,6 +132,7 @@ impl TableBuilder {
             self.tables.comm_calls.push(call);
         }
         let mut tables = self.tables;
+        self.ranges.finish(&mut tables.ranges);
         small_sort::sort_by_key(&mut tables.clock_pairs, |pair| pair.ticks);
         // Switches of step ranges are in the slots of the threads that called.
         small_sort::sort_by_key(&mut tables.switches, |switch| switch.time);
@@ -196,10 +204,17 @@ impl TableBuilder {
     }
 
     /// A thread takes a slot. Each segment of a flight recording repeats this record.
-    fn thread_begin(&mut self, slot: u16, thread_id: u32, name: String) {
+    fn thread_begin(&mut self, slot: u16, ticks: u64, (thread_id, name): (u32, String)) {
         let known = self.thread_of(slot).and_then(|thread| self.tables.threads.get(index(thread)));
         if known.is_none_or(|known| known.thread_id != thread_id || known.name != name) {
+            self.end_ranges(slot, ticks);
             let _thread = self.new_thread(slot, thread_id, name);
+        }
+    }
+
+    fn end_ranges(&mut self, slot: u16, ticks: u64) {
+        if let Some(thread) = self.thread_of(slot) {
+            self.ranges.end_thread(&mut self.tables.ranges, thread, ticks);
         }
     }
 

@@ -25,6 +25,7 @@ mod finish;
 mod ids;
 mod kinds;
 mod operation;
+pub mod ranges;
 mod row;
 mod states;
 pub mod switches;
@@ -42,6 +43,7 @@ use std::ops::Index;
 use self::contexts::ContextNames;
 use self::ids::{Ids, Key};
 use self::index::{index, index_u32};
+use self::ranges::Ranges;
 use self::switches::{Coverage, SwitchAt};
 use clocks::ticks::{ClockReader, HostClock};
 use journal::clock::ClockPair;
@@ -134,6 +136,7 @@ pub struct Tables {
     pub last_not_selected: Option<u64>,
     /// Records about GPUs, in the order of the journal.
     pub gpu: Vec<GpuAt>,
+    pub ranges: Ranges,
     ids: Ids<EventRow>,
     context_ids: Ids<u32>,
     context_names: ContextNames,
@@ -260,6 +263,7 @@ impl Tables {
         for switch in &mut self.switches {
             switch.time = clock.nanoseconds(switch.time);
         }
+        self.ranges.to_nanoseconds(clock);
         self.last_not_selected = self.last_not_selected.map(|ticks| clock.nanoseconds(ticks));
         for at in &mut self.gpu {
             if let GpuRecord::Clock(sample) = &mut at.record {

@@ -84,6 +84,9 @@ pub(crate) fn decode(
         kind::GPU_DEVICE..=kind::GPU_COUNTS => {
             RecordBody::Gpu(crate::format::gpu::decode(record_kind, flags, payload, symbol)?)
         }
+        kind::RANGE_PUSH..=kind::RANGE_COUNTS => {
+            RecordBody::Range(crate::format::range::decode(record_kind, flags, payload, symbol)?)
+        }
         _ => return None,
     };
     Some(Decoded::Body(body))

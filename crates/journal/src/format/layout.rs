@@ -3,7 +3,7 @@
 /// First word of every segment: `NCCLOTF2` as bytes on disk.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"NCCLOTF2");
 /// Version of the format. A reader refuses a higher version; every change to a record's words raises it.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// Bytes of a segment, header included.
 pub const SEGMENT_BYTES: usize = 1 << 20;
@@ -74,7 +74,7 @@ pub mod segment_flag {
 const _: () = assert!(header::SLOTS < HEADER_WORDS);
 // The header and the numbers of kinds belong to this version of the format.
 const _: () = match (FORMAT_VERSION, HEADER_WORDS, nccl_events::Kind::COUNT) {
-    (1, 128, 17) => (),
+    (2, 128, 17) => (),
     _ => panic!("another header or another kind is another version of the format: docs/FORMATS.md, 8"),
 };
 const _: () = assert!(SEGMENT_BYTES.is_multiple_of(4096));
@@ -106,6 +106,12 @@ pub mod kind {
     pub const GPU_LAUNCH_TIME: u8 = 0x15;
     pub const GPU_NOTICE: u8 = 0x16;
     pub const GPU_COUNTS: u8 = 0x17;
+    pub const RANGE_PUSH: u8 = 0x18;
+    pub const RANGE_POP: u8 = 0x19;
+    pub const RANGE_MARK: u8 = 0x1a;
+    pub const RANGE_START: u8 = 0x1b;
+    pub const RANGE_END: u8 = 0x1c;
+    pub const RANGE_COUNTS: u8 = 0x1d;
     /// An event started. The record kind is this plus the event kind.
     pub const START: u8 = 0x20;
     pub const STOP: u8 = 0x40;
@@ -114,7 +120,7 @@ pub mod kind {
 
 /// Bits of a record's flag byte.
 pub mod flag {
-    /// The event's only boolean: captured, symmetric, complete or intra-batch.
+    /// The event's only boolean: captured, symmetric, complete or intra-batch. Of a range: the record is a repetition.
     pub const TRUE: u8 = 1;
 }
 

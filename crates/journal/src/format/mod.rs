@@ -4,5 +4,6 @@ pub(crate) mod decode;
 pub(crate) mod encode;
 pub(crate) mod gpu;
 pub mod layout;
+pub(crate) mod range;
 pub mod record;
 pub(crate) mod words;

@@ -2,6 +2,7 @@
 
 use nccl_events::control::Switch;
 use nccl_events::gpu::GpuRecord;
+use nccl_events::range::RangeRecord;
 use nccl_events::{Kind, Start, StateArgs};
 
 /// The number of a string in the journal. Zero means "no string".
@@ -52,6 +53,8 @@ pub enum RecordBody {
     NotSelected([u64; Kind::COUNT]),
     /// A record about GPUs, which also determines the meaning of the record's id.
     Gpu(GpuRecord<Symbol>),
+    /// A record about a range, which also determines the meaning of the record's id.
+    Range(RangeRecord<Symbol>),
     Start(Start<Symbol>),
     Stop,
     State {

@@ -43,17 +43,42 @@ struct Known {
     recorded_in: u64,
 }
 
+/// A string that keeps its address and its bytes until the process ends.
+#[derive(Clone, Copy, Debug)]
+pub struct PermanentName {
+    /// The number of the string in the process, from 0 and below [`Self::MOST`].
+    pub number: u16,
+    /// The string.
+    pub text: Name<'static>,
+}
+
+impl PermanentName {
+    /// The most permanent strings of a process.
+    pub const MOST: usize = 4096;
+}
+
 pub(crate) struct NameCache {
     entries: Box<[Entry; ENTRIES]>,
     /// Strings by content: those at another address, and those evicted from `entries`.
     known: Vec<Known>,
+    /// By number of a permanent string, its number in the slot and the generation that recorded it. Empty until the
+    /// first of them is used.
+    permanent: Vec<(NameNumber, u64)>,
+    last: NameNumber,
     /// A string that was recorded in an earlier generation must be recorded again.
     generation: u64,
 }
 
 impl NameCache {
     pub(crate) fn new() -> Self {
-        Self { entries: Box::new([EMPTY; ENTRIES]), known: Vec::with_capacity(ENTRIES), generation: 0 }
+        Self {
+            entries: Box::new([EMPTY; ENTRIES]),
+            known: Vec::with_capacity(ENTRIES),
+            permanent: Vec::new(),
+            last: 0,
+            // Not 0: that is the generation of permanent strings that were never recorded.
+            generation: 1,
+        }
     }
 
     /// Makes the next use of every string record it again, under its number.
@@ -108,13 +133,13 @@ impl NameCache {
                 let before = std::mem::replace(&mut known.recorded_in, generation);
                 (known.number, before != generation)
             }
-            None => match NameNumber::try_from(self.known.len() + 1) {
-                Ok(number) => {
-                    self.known.push(Known { text: bytes.into(), number, recorded_in: generation });
-                    (number, true)
-                }
-                Err(_) => return (0, false),
-            },
+            None => {
+                let Some(number) = self.next_number() else {
+                    return (0, false);
+                };
+                self.known.push(Known { text: bytes.into(), number, recorded_in: generation });
+                (number, true)
+            }
         };
         let address = name.address();
         let place = self.place_for(address);
@@ -122,6 +147,32 @@ impl NameCache {
             *entry = new;
         }
         (number, new)
+    }
+
+    fn next_number(&mut self) -> Option<NameNumber> {
+        self.last = self.last.checked_add(1)?;
+        Some(self.last)
+    }
+
+    /// The number of a permanent string, if it need not be recorded.
+    #[inline]
+    pub(crate) fn get_permanent(&self, name: PermanentName) -> Option<NameNumber> {
+        let &(number, recorded_in) = self.permanent.get(usize::from(name.number))?;
+        (recorded_in == self.generation).then_some(number)
+    }
+
+    /// The number of a permanent string that must be recorded; 0 if there are no more numbers.
+    #[cold]
+    pub(crate) fn insert_permanent(&mut self, name: PermanentName) -> NameNumber {
+        if self.permanent.is_empty() {
+            self.permanent.resize(PermanentName::MOST, (0, 0));
+        }
+        let before = self.permanent.get(usize::from(name.number)).map_or(0, |(number, _)| *number);
+        let number = if before == 0 { self.next_number().unwrap_or(0) } else { before };
+        if let Some(place) = self.permanent.get_mut(usize::from(name.number)) {
+            *place = (number, self.generation);
+        }
+        number
     }
 }
 

@@ -13,15 +13,17 @@ use crate::format::encode::{self, NameNumber, Sink};
 use crate::format::layout::{HEADER_WORDS, RECORD_HEADER_WORDS, SEGMENT_WORDS, header, kind, mark, pair, record_word};
 use crate::writer::lost::Lost;
 use crate::writer::mapping::Segment;
-use crate::writer::names::NameCache;
+use crate::writer::names::{NameCache, PermanentName};
 use crate::writer::repeat_filter::{HeldControl, Waits};
 use crate::writer::slot::Slot;
 use crate::writer::space::Space;
 use nccl_events::id::{EventId, LAST_SEQUENCE};
+use nccl_events::range::RangeRecord;
 use nccl_events::{Body, Kind, Name, Start, State};
 
 mod control_records;
 mod next_segment;
+mod range;
 
 /// Prefetch distance: about twenty records, several hundred nanoseconds at full speed.
 const FETCH_AHEAD_WORDS: usize = 128;
@@ -272,23 +274,49 @@ impl SlotWriter {
     fn new_name(&mut self, name: Name<'_>) -> NameNumber {
         let (number, new) = self.names.insert(name);
         if new {
-            let mut text = [0_u8; Name::MAX_BYTES + 1];
-            let bytes = name.bytes();
-            for (to, from) in text.iter_mut().zip(bytes) {
-                *to = *from;
-            }
-            let (words, _) = text.as_chunks::<8>();
-            let length = u32::try_from(bytes.len()).unwrap_or(0);
-            let mut payload = [0; 1 + (Name::MAX_BYTES + 1) / 8];
-            for (to, from) in payload.iter_mut().skip(1).zip(words) {
-                *to = u64::from_le_bytes(*from);
-            }
-            if let Some(first) = payload.first_mut() {
-                *first = pair(u32::from(number), length);
-            }
-            let _full = self.put(kind::NAME, 0, 0, payload);
+            self.put_name(number, name);
         }
         number
+    }
+
+    #[inline]
+    fn permanent_name(&mut self, name: Option<PermanentName>) -> NameNumber {
+        name.map_or(0, |name| self.names.get_permanent(name).unwrap_or_else(|| self.new_permanent_name(name)))
+    }
+
+    #[cold]
+    fn new_permanent_name(&mut self, name: PermanentName) -> NameNumber {
+        let number = self.names.insert_permanent(name);
+        if number > 0 {
+            self.put_name(number, name.text);
+        }
+        number
+    }
+
+    fn put_name(&mut self, number: NameNumber, name: Name<'_>) {
+        let mut text = [0_u8; Name::MAX_BYTES + 1];
+        let bytes = name.bytes();
+        for (to, from) in text.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+        let (words, _) = text.as_chunks::<8>();
+        let length = u32::try_from(bytes.len()).unwrap_or(0);
+        let mut payload = [0; 1 + (Name::MAX_BYTES + 1) / 8];
+        for (to, from) in payload.iter_mut().skip(1).zip(words) {
+            *to = u64::from_le_bytes(*from);
+        }
+        if let Some(first) = payload.first_mut() {
+            *first = pair(u32::from(number), length);
+        }
+        let _full = self.put(kind::NAME, 0, 0, payload);
+    }
+
+    /// Records what happens to a range, at `ticks`. Returns false if there was no room.
+    #[inline]
+    pub fn range(&mut self, ticks: u64, id: u64, record: &RangeRecord<Option<PermanentName>>) -> bool {
+        self.put_held();
+        self.make_room_for_names();
+        range::put(self, ticks, id, record)
     }
 }
 
