@@ -12,7 +12,7 @@ use super::sys::{
     message_type, payload_type,
 };
 use crate::record::open_ranges::RangeName;
-use crate::record::open_ranges::names::name_and_number;
+use crate::record::open_ranges::names::{name_and_number, note_other};
 use crate::record::ranges::{self, NO_LEVEL};
 use journal::format::layout::low;
 use nccl_events::range::{Range, RangeField, RangeFields};
@@ -85,11 +85,12 @@ unsafe fn with_attributes(domain: Domain, attributes: *const EventAttributes) ->
     let (name, number) = match it.message_type {
         message_type::REGISTERED => StringHandle::read(it.message),
         // SAFETY: a C string (contract).
-        message_type::ASCII => name_and_number(unsafe { bytes(it.message.cast()) }),
+        message_type::ASCII => name_and_number(unsafe { bytes(it.message.cast()) }, domain.whose()),
         // SAFETY: a wide string (contract).
-        message_type::UNICODE => name_and_number(&unsafe { wide(it.message.cast()) }),
+        message_type::UNICODE => name_and_number(&unsafe { wide(it.message.cast()) }, domain.whose()),
         _ => (None, None),
     };
+    note_other(name);
     range.name = name;
     let fields = &mut range.fields;
     if let Some(number) = number {
@@ -128,7 +129,8 @@ fn nameless(domain: Domain) -> Range<RangeName> {
 
 #[inline]
 fn with_text(domain: Domain, text: &[u8]) -> Range<RangeName> {
-    let (name, number) = name_and_number(text);
+    let (name, number) = name_and_number(text, domain.whose());
+    note_other(name);
     let mut range = Range { name, ..nameless(domain) };
     if let Some(number) = number {
         range.fields.add(RangeField::Number, number);
@@ -283,22 +285,22 @@ unsafe extern "C" fn create_domain_w(name: *const wchar_t) -> Handle {
     guarded("nvtxDomainCreateW", DEFAULT, || pointer(Domain::create(&unsafe { wide(name) })))
 }
 
-fn registered(text: &[u8]) -> Handle {
-    StringHandle::of(text).map_or(DEFAULT, |handle| pointer(handle.bits()))
+fn registered(domain: Handle, text: &[u8]) -> Handle {
+    StringHandle::of(text, Domain::read(domain).whose()).map_or(DEFAULT, |handle| pointer(handle.bits()))
 }
 
 /// # Safety
 /// `text` is NULL or a C string.
-unsafe extern "C" fn register_string_a(_domain: Handle, text: *const c_char) -> Handle {
+unsafe extern "C" fn register_string_a(domain: Handle, text: *const c_char) -> Handle {
     // SAFETY: the contract.
-    guarded("nvtxDomainRegisterStringA", DEFAULT, || registered(unsafe { bytes(text) }))
+    guarded("nvtxDomainRegisterStringA", DEFAULT, || registered(domain, unsafe { bytes(text) }))
 }
 
 /// # Safety
 /// `text` is NULL or a wide string.
-unsafe extern "C" fn register_string_w(_domain: Handle, text: *const wchar_t) -> Handle {
+unsafe extern "C" fn register_string_w(domain: Handle, text: *const wchar_t) -> Handle {
     // SAFETY: the contract.
-    guarded("nvtxDomainRegisterStringW", DEFAULT, || registered(&unsafe { wide(text) }))
+    guarded("nvtxDomainRegisterStringW", DEFAULT, || registered(domain, &unsafe { wide(text) }))
 }
 
 /// # Safety

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::begin::choice;
 use crate::record::open_ranges::RangeName;
-use crate::record::open_ranges::names::{intern, name_and_number, named};
+use crate::record::open_ranges::names::{Whose, intern, name_and_number, named};
 use nccl_events::Name;
 use nccl_events::range::NCCL_DOMAIN;
 use settings::NvtxChoice;
@@ -39,8 +39,8 @@ fn name_of(handle: u64) -> RangeName {
 }
 
 impl StringHandle {
-    pub(super) fn of(text: &[u8]) -> Option<Self> {
-        let (name, number) = name_and_number(text);
+    pub(super) fn of(text: &[u8], whose: Whose) -> Option<Self> {
+        let (name, number) = name_and_number(text, whose);
         let name = name_bits(Some(name?));
         let number = number.filter(|number| number >> (u64::BITS - NUMBER_BIT) == 0);
         Some(Self(IS_HANDLE | name | number.map_or(0, |number| HAS_NUMBER | number << NUMBER_BIT)))
@@ -74,6 +74,10 @@ const IS_NCCL: u64 = 4;
 const NO_NAME: u64 = NAME_MASK << NAME_BIT;
 
 impl Domain {
+    pub(super) fn whose(self) -> Whose {
+        if self.is_nccl { Whose::Nccl } else { Whose::Program }
+    }
+
     pub(super) fn create(name: &[u8]) -> u64 {
         let is_nccl = name == NCCL_DOMAIN.as_bytes();
         let is_wanted = match choice() {
@@ -83,7 +87,7 @@ impl Domain {
             NvtxChoice::All => true,
         };
         let flags = if is_wanted { IS_WANTED } else { 0 } | if is_nccl { IS_NCCL } else { 0 };
-        IS_HANDLE | flags | name_bits(intern(name))
+        IS_HANDLE | flags | name_bits(intern(name, Whose::Nccl))
     }
 
     /// The domain of a handle; NVTX's default domain for NULL.
@@ -126,7 +130,7 @@ fn category_places(key: u64) -> impl Iterator<Item = &'static Category> {
 }
 
 pub(super) fn name_category(domain: Domain, number: u32, name: &[u8]) {
-    let (key, Some(name)) = (category_key(domain, number), intern(name)) else {
+    let (key, Some(name)) = (category_key(domain, number), intern(name, Whose::Nccl)) else {
         return;
     };
     for place in category_places(key) {

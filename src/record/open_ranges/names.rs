@@ -38,6 +38,15 @@ const fn last_number() -> u16 {
     number
 }
 
+/// Whose name it is: the last names of the table are NCCL's and those of domains and categories, which are few.
+#[derive(Clone, Copy)]
+pub(crate) enum Whose {
+    Nccl,
+    Program,
+}
+
+const RESERVED: u16 = 512;
+
 static PLACE_OF: [AtomicPtr<Interned>; PLACES] = [const { AtomicPtr::new(ptr::null_mut()) }; PLACES];
 static BY_NUMBER: [AtomicPtr<Interned>; PermanentName::MOST] =
     [const { AtomicPtr::new(ptr::null_mut()) }; PermanentName::MOST];
@@ -60,7 +69,7 @@ pub(crate) fn named(number: u64) -> RangeName {
 
 /// The permanent copy of a string without NUL. The empty string is no name.
 #[inline]
-pub(crate) fn intern(bytes: &[u8]) -> RangeName {
+pub(crate) fn intern(bytes: &[u8], whose: Whose) -> RangeName {
     if bytes.is_empty() {
         return None;
     }
@@ -74,15 +83,22 @@ pub(crate) fn intern(bytes: &[u8]) -> RangeName {
         match load(place) {
             Some(known) if known.text.as_bytes() == bytes => return Some(known.name()),
             Some(_) => {}
-            None => match add(place, bytes) {
+            None => match add(place, bytes, whose) {
                 Added::This(name) => return Some(name),
                 Added::Another => {}
                 Added::None => break,
             },
         }
     }
-    count(RangeCount::OtherNames);
     named(OTHERS_NUMBER.into())
+}
+
+/// Counts a range whose name found no room.
+#[inline]
+pub(crate) fn note_other(name: RangeName) {
+    if name.is_some_and(|name| name.number == OTHERS_NUMBER) {
+        count(RangeCount::OtherNames);
+    }
 }
 
 enum Added {
@@ -93,8 +109,12 @@ enum Added {
 }
 
 #[cold]
-fn add(place: &'static AtomicPtr<Interned>, bytes: &[u8]) -> Added {
-    let free = |next: u16| (next < OTHERS_NUMBER).then_some(next + 1);
+fn add(place: &'static AtomicPtr<Interned>, bytes: &[u8], whose: Whose) -> Added {
+    let end = match whose {
+        Whose::Nccl => OTHERS_NUMBER,
+        Whose::Program => OTHERS_NUMBER - RESERVED,
+    };
+    let free = |next: u16| (next < end).then_some(next + 1);
     if memory::has_failed() {
         return Added::None;
     }
@@ -126,13 +146,13 @@ fn add(place: &'static AtomicPtr<Interned>, bytes: &[u8]) -> Added {
 
 /// The name of a range and the number in it.
 #[inline]
-pub(crate) fn name_and_number(text: &[u8]) -> (RangeName, Option<u64>) {
+pub(crate) fn name_and_number(text: &[u8], whose: Whose) -> (RangeName, Option<u64>) {
     let has_digit = text.iter().fold(false, |any, byte| any | byte.is_ascii_digit());
-    if has_digit { without_number(text) } else { (intern(text), None) }
+    if has_digit { without_number(text, whose) } else { (intern(text, whose), None) }
 }
 
 /// Replaces each run of digits that no letter or digit touches by `#`; the last run is the number.
-fn without_number(text: &[u8]) -> (RangeName, Option<u64>) {
+fn without_number(text: &[u8], whose: Whose) -> (RangeName, Option<u64>) {
     let mut shape = [0_u8; Name::MAX_BYTES];
     let mut length = 0;
     let mut number = None;
@@ -160,7 +180,7 @@ fn without_number(text: &[u8]) -> (RangeName, Option<u64>) {
         before = bytes.last().copied().unwrap_or(b' ');
         rest = next;
     }
-    (intern(shape.get(..length).unwrap_or(&[])), number)
+    (intern(shape.get(..length).unwrap_or(&[]), whose), number)
 }
 
 #[cfg(test)]
@@ -170,7 +190,7 @@ mod tests {
     #[test]
     fn separated_numbers_leave_the_name() {
         let of = |text: &str| {
-            let (name, number) = name_and_number(text.as_bytes());
+            let (name, number) = name_and_number(text.as_bytes(), Whose::Program);
             (String::from_utf8_lossy(name.expect("a name").text.bytes()).into_owned(), number)
         };
         for (text, name, number) in [
@@ -185,6 +205,6 @@ mod tests {
         ] {
             assert_eq!(of(text), (name.to_owned(), number), "{text}");
         }
-        assert_eq!(name_and_number(b"").0.map(|name| name.number), None);
+        assert_eq!(name_and_number(b"", Whose::Program).0.map(|name| name.number), None);
     }
 }
