@@ -263,7 +263,7 @@ impl Tables {
         for switch in &mut self.switches {
             switch.time = clock.nanoseconds(switch.time);
         }
-        self.ranges.to_nanoseconds(clock);
+        self.ranges.convert_to_nanoseconds(clock);
         self.last_not_selected = self.last_not_selected.map(|ticks| clock.nanoseconds(ticks));
         for at in &mut self.gpu {
             if let GpuRecord::Clock(sample) = &mut at.record {

@@ -149,7 +149,7 @@ fn stop(ranges: &mut Ranges, at: Option<u32>, ticks: u64, fields: &RangeFields) 
 }
 
 impl Ranges {
-    pub(super) fn to_nanoseconds(&mut self, clock: &mut ClockReader<'_>) {
+    pub(super) fn convert_to_nanoseconds(&mut self, clock: &mut ClockReader<'_>) {
         for range in &mut self.all {
             range.start = clock.nanoseconds(range.start);
             range.stop = range.stop.map(|ticks| clock.nanoseconds(ticks));
