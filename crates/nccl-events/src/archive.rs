@@ -2,8 +2,9 @@
 //! (`docs/MAPPING.md` §1 and §2).
 //!
 //! Locations have properties for these names. OTF2's regions have no properties and use the canonical name:
-//! `nccl::<class>::<kind of event>::<name>`, without the kind if the region shows no event. Only kernels keep the
-//! name given by the compiler: they are all regions on locations of the kind `stream` except copies.
+//! `nccl::<class>::<kind of event>::<name>`, without the kind if the region shows no event; `nvtx::<domain>::<name>` for
+//! a range of the program, `nvtx-mark::<domain>::<name>` for a mark. Only kernels keep the name given by the compiler:
+//! they are all regions on locations of the kind `stream` except copies.
 
 use crate::Kind;
 
@@ -57,6 +58,8 @@ named! {
         Slot "slot",
         /// The work of the network plugin for a slot.
         NetPlugin "net-plugin",
+        /// The ranges of an NVTX domain that one thread starts and any thread ends.
+        Ranges "ranges",
     }
 
     /// The classes of regions. Names are unique within a class.
@@ -79,6 +82,10 @@ named! {
         Kernel "kernel",
         /// Copies by a GPU.
         Copy "copy",
+        /// Ranges that the program or a library names through NVTX.
+        User "user",
+        /// Moments that the program or a library marks through NVTX.
+        Mark "mark",
     }
 
     /// How an operation's interval was measured: attribute `nccl.timing`.
@@ -116,9 +123,25 @@ pub fn canonical_name(class: RegionClass, kind: Option<Kind>, name: &str) -> Str
     }
 }
 
+/// The prefixes of the canonical names of ranges and marks; domain and name follow.
+const RANGE: &str = "nvtx::";
+const MARK: &str = "nvtx-mark::";
+
+/// The canonical name of a range's or mark's region. `domain` is empty for NVTX's default domain.
+pub fn canonical_range_name(class: RegionClass, domain: &str, name: &str) -> String {
+    let prefix = if class == RegionClass::Mark { MARK } else { RANGE };
+    format!("{prefix}{domain}::{name}")
+}
+
 /// The class of a region and the kind of event that it shows, from its canonical name. `None` for kernels and for
 /// regions of other writers.
 pub fn parse_canonical_name(canonical: &str) -> Option<(RegionClass, Option<Kind>)> {
+    if canonical.starts_with(RANGE) {
+        return Some((RegionClass::User, None));
+    }
+    if canonical.starts_with(MARK) {
+        return Some((RegionClass::Mark, None));
+    }
     let mut words = canonical.strip_prefix("nccl::")?.splitn(3, "::");
     let class = RegionClass::parse(words.next()?)?;
     let kind = words.next()?;
@@ -141,6 +164,9 @@ mod tests {
                     assert_eq!(parse_canonical_name(&canonical), Some((class, kind)), "{canonical}");
                 }
             }
+        }
+        for class in [RegionClass::User, RegionClass::Mark] {
+            assert_eq!(parse_canonical_name(&canonical_range_name(class, "", "step")), Some((class, None)));
         }
         for other in ["MPI_Send", "_Z3foov", "nccl::Other::foo()", "nccl::call"] {
             assert_eq!(parse_canonical_name(other), None, "{other}");

@@ -151,6 +151,19 @@ attributes! {
     SourceMemory "cuda.source_memory" Word "Kind of memory that is copied from";
     DestinationMemory "cuda.destination_memory" Word "Kind of memory that is copied to";
     Copies "cuda.copies" Small "Copies of a batch";
+    Reduction "nccl.op" Word "Reduction operator: sum, prod, max, min, avg, else ncclRedOp_t's number";
+    ParentCommId "nccl.parent_comm_id" Number "NCCL's id of the communicator that it was split from or grown of";
+    SplitColor "nccl.split_color" Signed "The color given to ncclCommSplit";
+    SplitKey "nccl.split_key" Signed "The key given to ncclCommSplit";
+    Device "nccl.device" Signed "CUDA's ordinal of the communicator's device";
+    Ranges "nvtx.ranges" Word "User ranges around the call on its thread when it began, outermost first, joined by ' > '";
+    RangeDomain "nvtx.domain" Word "NVTX domain; absent: the default domain";
+    RangeCategory "nvtx.category" Word "Name of the NVTX category, else its number";
+    RangeColor "nvtx.color" Small "Color, as ARGB";
+    RangePayload "nvtx.payload" Number "Payload, an unsigned integer";
+    RangePayloadSigned "nvtx.payload_signed" Long "Payload, a signed integer";
+    RangePayloadFloat "nvtx.payload_float" Fraction "Payload, a floating-point number";
+    RangeNumber "nvtx.number" Number "The number that the name has in place of #";
 }
 
 /// Declares a structure with some attributes of an event, for a reader. A field is `None` if the event lacks the

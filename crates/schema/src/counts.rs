@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use nccl_events::Kind;
 use nccl_events::gpu::GpuCount;
+use nccl_events::range::RangeCount;
 use serde::{Deserialize, Serialize};
 use small_sort::Gather;
 
@@ -160,6 +161,30 @@ counts! {
         collectives_unknown "COLLECTIVES_UNKNOWN",
         sizes_unknown "SIZES_UNKNOWN",
         messages_without_peer "MESSAGES_WITHOUT_PEER",
+        ranges_user "RANGES_USER",
+        ranges_marks "RANGES_MARKS",
+        ranges_nccl "RANGES_NCCL",
+        ranges_reported "RANGES_REPORTED",
+        ranges_unfinished "RANGES_UNFINISHED",
+        ranges_closed "RANGES_CLOSED",
+        ranges_other_names "RANGES_OTHER_NAMES",
+        ranges_too_deep "RANGES_TOO_DEEP",
+        ranges_unbalanced_pops "RANGES_UNBALANCED_POPS",
+        ranges_lost "RANGES_LOST",
+    }
+}
+
+impl Others {
+    /// Stores what the recorder counts about ranges.
+    pub fn take_range_counts(&mut self, totals: [u64; RangeCount::COUNT]) {
+        for (count, total) in RangeCount::ALL.into_iter().zip(totals) {
+            *match count {
+                RangeCount::OtherNames => &mut self.ranges_other_names,
+                RangeCount::TooDeep => &mut self.ranges_too_deep,
+                RangeCount::UnbalancedPops => &mut self.ranges_unbalanced_pops,
+                RangeCount::Lost => &mut self.ranges_lost,
+            } = total;
+        }
     }
 }
 

@@ -24,6 +24,8 @@ pub enum Lack {
     Collectives(u64),
     /// Ranks that called fewer collectives than others.
     RanksBehind(u64),
+    /// Ranges and marks of the program or of NCCL that could not be recorded.
+    Ranges(u64),
 }
 
 impl Statements {
@@ -43,6 +45,7 @@ impl Statements {
             some(self.ranks_missing.get(), Lack::Ranks),
             some(self.collectives_unmatched.get(), Lack::Collectives),
             some(self.ranks_behind.number.get(), Lack::RanksBehind),
+            some(self.counts.ranges_lost, Lack::Ranges),
         ];
         lacks.into_iter().flatten()
     }

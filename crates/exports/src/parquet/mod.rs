@@ -54,9 +54,11 @@ impl Part {
             LocationKind::Communicator => Some(Self::Operations),
             LocationKind::Connection | LocationKind::Slot => Some(Self::Network),
             LocationKind::Stream => Some(Self::Kernels),
-            LocationKind::NotRecorded | LocationKind::ProxyThread | LocationKind::Channel | LocationKind::NetPlugin => {
-                None
-            }
+            LocationKind::NotRecorded
+            | LocationKind::ProxyThread
+            | LocationKind::Channel
+            | LocationKind::NetPlugin
+            | LocationKind::Ranges => None,
         }
     }
 }

@@ -9,11 +9,13 @@ use otf2::{Paradigm, RegionRef, RegionRole, StringRef};
 
 use crate::links::gpu_work::names::{copy_kind, demangled};
 use crate::links::pxn::{self, placeholder};
+use crate::links::ranges::range_name;
 use crate::links::{Links, collective};
 use crate::timeline::instance::{RegionKey, RegionName, RegionNumber, Regions};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use nccl_events::archive::{RegionClass, Timing, canonical_name};
+use nccl_events::archive::{RegionClass, Timing, canonical_name, canonical_range_name};
+use nccl_events::collective::Function;
 use small_sort::Gather;
 use tables::Tables;
 use tables::index::{index, index_u32};
@@ -24,15 +26,17 @@ pub struct Definitions {
     pub regions: Vec<RegionText>,
     by_text: BTreeMap<String, u32>,
     by_symbol: Vec<StringRef>,
+    /// By index in [`crate::links::ranges::Paths::texts`].
+    by_path: Vec<StringRef>,
     /// Indexed by region number in the timeline.
     by_region: Vec<RegionRef>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionFacts {
     pub role: RegionRole,
     pub paradigm: Paradigm,
-    pub group: &'static str,
+    pub group: String,
     pub description: &'static str,
 }
 
@@ -44,9 +48,12 @@ pub struct RegionText {
     pub canonical: String,
     /// NCCL's name of the function; empty if the region is not about a function.
     pub func: String,
+    /// The NVTX domain of a range or mark; empty for the default domain.
+    pub domain: String,
 }
 
 fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
+    let domain = String::new();
     let (name, func) = match key.name {
         RegionName::Fixed(name) => (name.to_owned(), ""),
         RegionName::Derived(pattern) => {
@@ -65,7 +72,18 @@ fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
                 name: demangled(name),
                 canonical: name.to_owned(),
                 func: String::new(),
+                domain,
             };
+        }
+        RegionName::Range(domain, name) => {
+            let (domain, name) = (symbols.text(domain).to_owned(), range_name(symbols, name).to_owned());
+            let canonical = canonical_range_name(key.class, &domain, &name);
+            return RegionText { class: key.class, name, canonical, func: String::new(), domain };
+        }
+        RegionName::Call(name) => {
+            let name = range_name(symbols, name);
+            let func = name.strip_prefix("nccl").filter(|func| Function::named(func).is_some());
+            (name.to_owned(), func.unwrap_or_default())
         }
         RegionName::Text(name) => {
             let name = match symbols.text(name) {
@@ -82,7 +100,8 @@ fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
             (format!("nccl{func}{suffix}"), func)
         }
     };
-    RegionText { class: key.class, canonical: canonical_name(key.class, key.kind, &name), name, func: func.to_owned() }
+    let (canonical, func) = (canonical_name(key.class, key.kind, &name), func.to_owned());
+    RegionText { class: key.class, canonical, name, func, domain }
 }
 
 impl RegionText {
@@ -98,10 +117,17 @@ impl RegionText {
             RegionClass::Proxy => (Paradigm::User, "NCCL proxy", "state of a proxy thread"),
             RegionClass::Kernel => (Paradigm::Cuda, "CUDA kernels", "kernel"),
             RegionClass::Copy => (Paradigm::Cuda, "CUDA copies", "copy by a GPU"),
+            RegionClass::User => (Paradigm::User, "NVTX", "range of the program"),
+            RegionClass::Mark => (Paradigm::User, "NVTX", "mark of the program"),
+        };
+        let group = match self.domain.as_str() {
+            "" => group.to_owned(),
+            domain => format!("{group} {domain}"),
         };
         let role = match (self.class, self.name.as_str()) {
             (RegionClass::Api | RegionClass::Operation, _) if !self.func.is_empty() => collective::role(&self.func),
-            (RegionClass::Network, "queued") => RegionRole::Artificial,
+            (RegionClass::Network, "queued") | (RegionClass::Mark, _) => RegionRole::Artificial,
+            (RegionClass::User, _) => RegionRole::Code,
             (RegionClass::Network | RegionClass::Copy, _) => RegionRole::DataTransfer,
             (RegionClass::Channel | RegionClass::Proxy | RegionClass::Kernel, _) => RegionRole::Function,
             _ => RegionRole::Wrapper,
@@ -159,6 +185,7 @@ impl Definitions {
             used.insert(Symbol::NONE);
         }
         used.extend(tables.contexts.iter().map(|context| context.comm.name));
+        used.extend(links.ranges.symbols(tables));
         let mut texts: BTreeSet<&str> = Timing::ALL.iter().map(|timing| timing.name()).gather();
         let transfers = links.transfers.for_others.iter().map(|&row| &tables[row]);
         let for_another = transfers.filter(|op| pxn::is_for_another(tables, op));
@@ -168,6 +195,9 @@ impl Definitions {
         texts.extend(used.iter().map(|&symbol| symbols.text(symbol)));
         let of_work = links.gpu.texts();
         texts.extend(of_work.iter().map(String::as_str));
+        let of_ranges = links.ranges.texts(tables);
+        texts.extend(of_ranges.iter().map(String::as_str));
+        texts.extend(links.ranges.paths.texts.iter().map(String::as_str));
         let mut definitions = Self::default();
         for text in texts {
             let number = index_u32(definitions.strings.len());
@@ -182,6 +212,7 @@ impl Definitions {
             let reference = definitions.text(symbols.text(symbol));
             put(&mut definitions.by_symbol, index(symbol.0), reference, StringRef::UNDEFINED);
         }
+        definitions.by_path = links.ranges.paths.texts.iter().map(|text| definitions.text(text)).collect();
         definitions.number_regions(regions, symbols);
         definitions
     }
@@ -209,6 +240,11 @@ impl Definitions {
     #[inline]
     pub fn symbol(&self, symbol: Symbol) -> StringRef {
         self.by_symbol.get(index(symbol.0)).copied().unwrap_or(StringRef::UNDEFINED)
+    }
+
+    /// The number of a path of user ranges.
+    pub fn path(&self, path: u32) -> StringRef {
+        self.by_path.get(index(path)).copied().unwrap_or(StringRef::UNDEFINED)
     }
 
     #[inline]

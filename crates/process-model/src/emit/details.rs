@@ -2,6 +2,7 @@
 
 mod derived;
 mod gpu_work;
+mod ranges;
 
 use otf2::{AttributeRef, AttributeValue, LocationRef, NextAttributes, StringRef};
 
@@ -88,12 +89,16 @@ impl Details<'_, '_> {
 
     pub fn enter(&mut self, instance: RegionInstance) -> otf2::Result<()> {
         match instance.source {
-            Source::CommCall(at) => self.comm_call(at),
+            Source::CommCall(at) => {
+                self.comm_call(at)?;
+                self.comm_call_within(at)
+            }
             Source::DerivedCall(at) => self.derived_call(at),
             Source::Derived(leader) => self.derived(leader),
             Source::Work(at) => self.gpu_work(at),
             Source::Activity(at) => self.operation(instance, at),
             Source::Event(event) => self.event(instance, event),
+            Source::Range(at) => self.range(at),
         }
     }
 
@@ -121,10 +126,18 @@ impl Details<'_, '_> {
             EventRow::GroupApi(row) => {
                 let GroupApi { graph_captured, depth } = tables[row].fields;
                 self.add(attribute::Depth, depth)?;
-                self.some(attribute::Captured, graph_captured)
+                self.some(attribute::Captured, graph_captured)?;
+                self.within(head)
             }
-            EventRow::CollApi(row) => self.collective_call(&tables[row].fields),
-            EventRow::P2pApi(row) => self.message_call(&tables[row].fields),
+            EventRow::CollApi(row) => {
+                self.collective_call(&tables[row].fields)?;
+                self.reduction_of(row)?;
+                self.within(head)
+            }
+            EventRow::P2pApi(row) => {
+                self.message_call(&tables[row].fields)?;
+                self.within(head)
+            }
             EventRow::KernelLaunch(row) => self.launch(row),
             EventRow::KernelCh(row) => self.channel(row),
             EventRow::KernelPhase(row) => self.add(attribute::Phase, tables[row].fields.phase.into()),
@@ -193,6 +206,7 @@ impl Details<'_, '_> {
                 OperationRow::CeColl(row) => self.by_copy_engines(&model.tables[row].fields)?,
             }
             self.timing_of(model.interval(at))?;
+            self.operation_within(at)?;
         }
         match activity.operation {
             OperationRow::CeColl(row) => self.external(EventRow::CeColl(row)),
@@ -317,6 +331,7 @@ impl Details<'_, '_> {
                 self.some(attribute::Unfinished, unfinished)
             }
             Source::CommCall(_) => Ok(()),
+            Source::Range(at) => self.range_result(at),
             Source::DerivedCall(at) => self.derived_call_result(at),
             Source::Derived(leader) => self.derived_result(leader),
             Source::Activity(at) if instance.kind == InstanceKind::Operation => self.operation_result(at),

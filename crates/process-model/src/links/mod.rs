@@ -18,6 +18,7 @@ pub mod interval;
 pub mod launches;
 pub mod operations;
 pub mod pxn;
+pub mod ranges;
 pub mod replays;
 pub mod stamps;
 pub mod transfers;
@@ -27,6 +28,7 @@ use self::gpu_work::GpuWork;
 use self::inferred_ends::InferredEnds;
 use self::operations::{Activities, Activity};
 use self::pxn::RemoteTransfers;
+use self::ranges::RangeLinks;
 use self::replays::Replays;
 use self::stamps::Stamps;
 use self::transfers::Transfers;
@@ -44,6 +46,7 @@ pub struct Links {
     pub gpu: GpuWork,
     pub transfers: Transfers,
     pub inferred_ends: InferredEnds,
+    pub ranges: RangeLinks,
     /// Proxy operations of other processes that count for operations of this process.
     pub remote_operations: u64,
 }
@@ -63,7 +66,8 @@ impl Links {
         launches::link(tables, &mut activities);
         let gpu = GpuWork::of(tables, symbols, &activities, &replays);
         let derived = DerivedCollectives::of(tables, symbols, &activities);
-        Self { activities, stamps, replays, derived, gpu, transfers, inferred_ends, remote_operations }
+        let ranges = RangeLinks::of(tables, symbols, &activities, &derived);
+        Self { activities, stamps, replays, derived, gpu, transfers, inferred_ends, ranges, remote_operations }
     }
 
     #[inline]

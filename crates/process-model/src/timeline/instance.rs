@@ -37,6 +37,8 @@ pub enum Source {
     Derived(u32),
     /// A kernel or a copy: an index in [`crate::links::gpu_work::GpuWork::all`].
     Work(u32),
+    /// A range or a mark: an index in [`tables::ranges::Ranges::all`].
+    Range(u32),
 }
 
 impl RegionInstance {

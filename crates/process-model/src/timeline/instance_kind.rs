@@ -13,6 +13,8 @@ pub enum InstanceKind {
     Derived,
     /// An API call or launch, as the calling thread saw it.
     Call,
+    /// A range or a mark of the program, or a call that only a range of NCCL's shows.
+    Range,
     /// `ncclGroupStart` inside a GroupApi.
     GroupStart,
     /// `ncclGroupEnd` inside a GroupApi.

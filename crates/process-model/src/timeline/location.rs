@@ -27,6 +27,8 @@ pub enum LocationKey {
     Step(Owner, u8, bool, i32, u8),
     /// The network plugin's work for a slot.
     Plugin(Owner, u8, bool, i32, u8),
+    /// The started ranges of a domain, by index in [`crate::links::ranges::RangeLinks::domains`].
+    Ranges(u32),
 }
 
 /// The owner of a location: a context of this process, or a context whose beginning was not recorded or that belongs to
@@ -45,12 +47,12 @@ impl Owner {
     }
 }
 
-/// The order of locations within a process: threads, communicators, CUDA streams, channels, network; within each by
+/// The order of locations within a process: threads, started ranges, communicators, CUDA streams, channels, network; within each by
 /// communicator, rank, channel, direction, peer and slot. Contexts come in order of arrival, which differs from run to
 /// run, so they only break ties.
 pub type Position = (u8, Whose, u8, bool, i32, u8);
 
-/// Communicator and rank, foreign ones last; then context or thread (proxy threads after calling threads).
+/// Communicator and rank, foreign ones last; then context, thread (proxy threads after calling threads) or domain.
 pub type Whose = (u32, u32, u64);
 
 impl LocationKey {
@@ -58,7 +60,7 @@ impl LocationKey {
     pub const fn kind(self) -> Kind {
         match self {
             // These are not specific to a kind of event; each has an option of its own.
-            Self::Thread(_) | Self::Communicator(_) | Self::Stream(_) => Kind::Coll,
+            Self::Thread(_) | Self::Communicator(_) | Self::Stream(_) | Self::Ranges(_) => Kind::Coll,
             Self::Proxy(_) => Kind::ProxyCtrl,
             Self::Channel(..) => Kind::KernelCh,
             Self::Net(..) => Kind::ProxyOp,
@@ -78,6 +80,7 @@ impl LocationKey {
         match self {
             Self::Thread(number) => (0, (0, 0, u64::from(number)), 0, false, 0, 0),
             Self::Proxy(thread) => (0, (1, 0, u64::from(thread)), 0, false, 0, 0),
+            Self::Ranges(domain) => (0, (2, 0, u64::from(domain)), 0, false, 0, 0),
             Self::Communicator(context) => (1, whose(Owner::Context(context)), 0, false, 0, 0),
             Self::Stream(GpuStream { ordinal, context, stream }) => {
                 (2, (ordinal, context, stream.into()), 0, false, 0, 0)

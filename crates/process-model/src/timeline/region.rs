@@ -20,6 +20,10 @@ pub enum RegionName {
     /// `nccl` and the function NCCL named, then a suffix.
     Func(Symbol, &'static str),
     Text(Symbol),
+    /// A call by its full name.
+    Call(Symbol),
+    /// A range or a mark, by domain and name.
+    Range(Symbol, Symbol),
     Derived(Pattern),
     /// Work of an unknown network plugin, by the plugin's id.
     Plugin(i64),

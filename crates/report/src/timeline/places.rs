@@ -106,7 +106,7 @@ const fn kind(kind: Option<LocationKind>) -> &'static str {
         Some(LocationKind::Connection) => "transfer",
         Some(LocationKind::Slot | LocationKind::NetPlugin) => "step",
         Some(LocationKind::ProxyThread) => "proxy",
-        None => "other",
+        Some(LocationKind::Ranges) | None => "other",
     }
 }
 

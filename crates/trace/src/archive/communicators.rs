@@ -22,6 +22,8 @@ pub(crate) struct Communicator {
     pub(crate) unlocated: u64,
     /// Collectives that were not recorded on all ranks with a part.
     pub(crate) unmatched: u64,
+    /// The communicator that this one was split from or grown of; always an earlier one.
+    pub(crate) parent: Option<u32>,
 }
 
 /// A rank that no part has: a location without events.
@@ -62,7 +64,23 @@ impl Communicators {
         let locations = processes.iter().flat_map(Process::locations);
         communicators.recorded = locations.filter(|(_, it)| it.is_rank()).count() as u64;
         known.all.iter().for_each(|known| communicators.finish(known));
+        communicators.add_parents(processes);
         communicators
+    }
+
+    /// Readers rely on parents to be defined first, as they are where processes saw them in the order of creation.
+    fn add_parents(&mut self, processes: &[Process]) {
+        for (process, map) in processes.iter().zip(&self.maps) {
+            let number = |comm: u32| map.get(index(comm)).copied();
+            for &(comm, parent) in &process.manifest.parents {
+                if let (Some(comm), Some(parent)) = (number(comm), number(parent))
+                    && parent < comm
+                    && let Some(comm) = self.all.get_mut(index(comm))
+                {
+                    comm.parent.get_or_insert(parent);
+                }
+            }
+        }
     }
 
     fn finish(&mut self, known: &communicators::Communicator<Located>) {
@@ -84,6 +102,7 @@ impl Communicators {
             locations: Vec::with_capacity(index(ranks)),
             missing: Vec::new(),
             unlocated: claimed.saturating_sub(ranks).into(),
+            parent: None,
         };
         for rank in 0..ranks {
             comm.locations.push(known.members.get(&rank).map(|(id, _)| *id).unwrap_or_else(|| {

@@ -30,6 +30,8 @@ pub(crate) fn location_name(location: &LocationDefinition, comms: &[&Communicato
         LocationKind::Channel { owner, channel } => {
             format!("NCCL {} ch{channel:02}", owner_name(owner, comms, origin))
         }
+        LocationKind::Ranges { domain } if domain.is_empty() => "NVTX".to_owned(),
+        LocationKind::Ranges { domain } => format!("NVTX {domain}"),
         LocationKind::Net(connection) => connection_name(connection, comms, origin),
         LocationKind::Step { connection, slot } => {
             format!("{} s{slot}", connection_name(connection, comms, origin))

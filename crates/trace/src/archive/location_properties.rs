@@ -54,6 +54,7 @@ const fn kind_of(kind: &LocationKind) -> Kind {
         LocationKind::Net(_) => Kind::Connection,
         LocationKind::Step { .. } => Kind::Slot,
         LocationKind::Plugin { .. } => Kind::NetPlugin,
+        LocationKind::Ranges { .. } => Kind::Ranges,
     }
 }
 

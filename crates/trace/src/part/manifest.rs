@@ -71,6 +71,9 @@ pub(crate) struct Manifest {
     pub attributes: Vec<AttributeDefinition>,
     pub regions: Vec<RegionDefinition>,
     pub comms: Vec<CommDefinition>,
+    /// Communicators that were split from or grown of another, and that one: indices into `comms`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parents: Vec<(u32, u32)>,
     /// The process's GPUs, as far as its events distinguish them.
     pub gpus: Vec<Gpu>,
     pub locations: Vec<LocationDefinition>,

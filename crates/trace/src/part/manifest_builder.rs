@@ -1,5 +1,6 @@
 //! Builds the manifest from a process's data in memory.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::calls::RankDigest;
@@ -61,6 +62,7 @@ impl Builder<'_> {
             attributes: AttributeId::ALL.iter().copied().map(attribute).collect(),
             regions: self.definitions.regions.iter().map(region).collect(),
             comms: comms.comms.iter().map(|comm| CommDefinition::of(comm, &outcome.symbols)).collect(),
+            parents: parents(self.model),
             gpus: comms.gpus.clone(),
             locations,
             gpu_work: links.gpu.definition(&outcome.symbols),
@@ -133,9 +135,26 @@ fn region(text: &RegionText) -> RegionDefinition {
         description: facts.description.to_owned(),
         role: facts.role.raw(),
         paradigm: facts.paradigm.raw(),
-        group: facts.group.to_owned(),
+        group: facts.group,
         canonical_name: text.canonical.clone(),
     }
+}
+
+/// Communicators and the ones that they were split from or grown of, as far as the process has both.
+fn parents(model: &ProcessModel<'_>) -> Vec<(u32, u32)> {
+    let comms = &model.comms;
+    let with_id = |id: u64| {
+        let mut such = (0..).zip(&comms.comms).filter(|(_, comm)| comm.comm_id == id && id != 0);
+        let first = such.next().map(|(number, _)| number);
+        // Communicators of different sizes can have one id.
+        first.filter(|_| such.next().is_none())
+    };
+    let parents = model.links.ranges.parents(model.tables).filter_map(|(context, id, parent)| {
+        let member = context.and_then(|context| comms.member(context));
+        Some((member.map_or_else(|| with_id(id), |member| Some(member.comm))?, with_id(parent)?))
+    });
+    let parents: BTreeSet<(u32, u32)> = parents.collect();
+    parents.into_iter().collect()
 }
 
 fn gpu_clocks(model: &ProcessModel<'_>) -> Vec<GpuClockDefinition> {
@@ -196,6 +215,10 @@ pub(super) fn location(model: &ProcessModel<'_>, threads: &[u32], key: LocationK
             stream: row.stream,
             is_ambiguous: model.links.gpu.is_ambiguous(row),
         },
+        LocationKey::Ranges(number) => {
+            let domain = model.links.ranges.domains.get(index(number)).map(|&domain| model.symbols.text(domain));
+            LocationKind::Ranges { domain: domain.unwrap_or_default().to_owned() }
+        }
         LocationKey::Channel(of, channel) => LocationKind::Channel { owner: owner(model, of), channel },
         LocationKey::Net(of, channel, send, peer) => LocationKind::Net(connection(of, channel, send, peer)),
         LocationKey::Plugin(of, channel, send, peer, slot) => {

@@ -224,7 +224,7 @@ fn proxy_thread(process: &mut Process) {
 /// Location, region group, region, attributes on ENTER, attributes on LEAVE. Values from a clock are `…`.
 type Row = [String; 5];
 
-fn carried(definitions: &Definitions, event: &Event) -> String {
+pub(crate) fn carried(definitions: &Definitions, event: &Event) -> String {
     let mut all: Vec<String> = Vec::new();
     for (name, value) in attributes(definitions, event) {
         let name = name.trim_start_matches("nccl.");
@@ -240,7 +240,7 @@ fn carried(definitions: &Definitions, event: &Event) -> String {
     all.join(" ")
 }
 
-fn group_of(definitions: &Definitions, region: u64) -> String {
+pub(crate) fn group_of(definitions: &Definitions, region: u64) -> String {
     let mut groups = definitions
         .groups
         .values()

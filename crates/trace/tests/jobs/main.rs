@@ -8,5 +8,6 @@ mod last_process;
 mod options;
 mod printed;
 mod puts;
+mod ranges;
 mod read;
 mod sizes;

@@ -10,8 +10,13 @@ use tables::{EventRow, OperationRow, P2pApi};
 
 impl Details<'_, '_> {
     pub(super) fn derived_call(&mut self, at: u32) -> otf2::Result<()> {
-        match self.model.links.derived.calls.get(index(at)) {
-            Some(call) => self.call(call),
+        let model = self.model;
+        let Some(call) = model.links.derived.calls.get(index(at)) else {
+            return Ok(());
+        };
+        self.call(call)?;
+        match call.calls.first() {
+            Some(&first) => self.within(&model.tables[first]),
             None => Ok(()),
         }
     }
@@ -49,7 +54,8 @@ impl Details<'_, '_> {
         };
         self.call(call)?;
         self.some(attribute::Replay, model.links.activity(leader).and_then(|one| one.replay).unwrap_or(0))?;
-        self.timing_of(collective.interval(&model.intervals))
+        self.timing_of(collective.interval(&model.intervals))?;
+        self.operation_within(leader)
     }
 
     pub(super) fn derived_result(&mut self, leader: u32) -> otf2::Result<()> {

@@ -14,12 +14,14 @@ mod metrics;
 mod parts;
 mod plugins;
 pub mod proxy_threads;
+mod ranges;
 pub mod steps;
 mod streams;
 mod threads;
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     threads::build(model, builder);
+    ranges::build(model, builder);
     communicators::build(model, builder);
     connections::build(model, builder);
     steps::build(model, builder);

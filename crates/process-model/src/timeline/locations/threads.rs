@@ -44,6 +44,9 @@ fn events<F: InTable>(
 
 fn comm_calls(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     for (at, call) in (0..).zip(&model.tables.comm_calls) {
+        if model.links.ranges.shows_comm_call(at) {
+            continue;
+        }
         let (kind, name) = if call.is_init {
             (InstanceKind::CommInit, "ncclCommInitRank")
         } else {

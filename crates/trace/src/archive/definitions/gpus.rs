@@ -27,6 +27,7 @@ pub(super) fn gpu_of(location: &LocationDefinition, locations: CommLocations) ->
         LocationKind::Channel { owner: LocationOwner::Foreign { .. }, .. }
         | LocationKind::Thread { .. }
         | LocationKind::Proxy { .. }
+        | LocationKind::Ranges { .. }
         | LocationKind::Net(_)
         | LocationKind::Step { .. }
         | LocationKind::Plugin { .. } => None,

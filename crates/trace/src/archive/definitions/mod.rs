@@ -79,8 +79,8 @@ impl Definitions {
     fn add_regions(&mut self, regions: &[RegionDefinition]) {
         for definition in regions {
             let source_file = match parse_canonical_name(&definition.canonical_name) {
-                // Copies and kernels belong to CUDA.
-                None | Some((RegionClass::Copy, _)) => StringRef::UNDEFINED,
+                // Copies and kernels belong to CUDA, ranges and marks to the program.
+                None | Some((RegionClass::Copy | RegionClass::User | RegionClass::Mark, _)) => StringRef::UNDEFINED,
                 Some(_) => self.string("NCCL"),
             };
             let region = Region {
@@ -260,7 +260,8 @@ impl Definitions {
         for comm in &communicators.all {
             let name = self.string(&comm.name);
             let group = self.add_group(name, (GroupType::CommGroup, Paradigm::Mpi), comm.locations.clone());
-            self.comms.push(Comm { name, group, parent: CommRef::UNDEFINED, flags: 0 });
+            let parent = comm.parent.map_or(CommRef::UNDEFINED, CommRef::new);
+            self.comms.push(Comm { name, group, parent, flags: 0 });
         }
     }
 

@@ -38,6 +38,11 @@ pub(crate) enum LocationKind {
         channel: u8,
     },
     Net(Connection),
+    /// The ranges of an NVTX domain that one thread starts and any thread ends.
+    Ranges {
+        /// Empty for the default domain.
+        domain: String,
+    },
     /// A slot of a network connection, which has one step in progress at a time.
     Step {
         #[serde(flatten)]
@@ -63,6 +68,7 @@ impl LocationKind {
             Self::Communicator { comm, rank, .. } => format!("rank {rank} of communicator {comm}"),
             Self::Stream { stream, .. } => format!("stream {stream}"),
             Self::Channel { channel, .. } => format!("channel {channel}"),
+            Self::Ranges { domain } => format!("the started ranges of the NVTX domain {domain:?}"),
             Self::Net(connection) => format!("the connection with rank {}", connection.peer),
             Self::Step { connection, slot } => format!("slot {slot} of the connection with rank {}", connection.peer),
             Self::Plugin { connection, slot } => {

@@ -1,0 +1,141 @@
+//! What each range becomes: a range of the program is shown, one of NCCL's is a call or repeats what the interface
+//! reports.
+
+mod paths;
+mod reported;
+
+pub use self::paths::{Begin, Paths, begin, begin_of_comm_call, begin_of_operation, begin_of_range};
+
+use std::collections::BTreeSet;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::links::derived::DerivedCollectives;
+use crate::links::operations::Activities;
+use journal::format::record::Symbol;
+use journal::reader::Symbols;
+use nccl_events::range::{NCCL_DOMAIN, RangeField};
+use tables::index::{index, index_u32};
+use tables::ranges::{RangeAt, RangeKind};
+use tables::{CollApi, Row, Tables};
+
+/// The most texts for numbers of categories and reduction operators. Others are left out.
+const MOST_NUMBERS: usize = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeRole {
+    /// A range or mark of the program or of a library.
+    User,
+    /// A call of NCCL's that only the range shows.
+    Call,
+    /// A call of NCCL's that the interface reports, too: the range is not shown.
+    Reported,
+}
+
+#[derive(Debug, Default)]
+pub struct RangeLinks {
+    /// By index of the range.
+    pub roles: Vec<RangeRole>,
+    /// The domains with started ranges, by name.
+    pub domains: Vec<Symbol>,
+    pub paths: Paths,
+    /// The init or finalize that is shown as the range around it: an index in [`Tables::comm_calls`], by range.
+    comm_calls: FxHashMap<u32, u32>,
+    replaced: FxHashSet<u32>,
+    /// `ncclRedOp_t` of calls, from the ranges around them.
+    reductions: FxHashMap<Row<CollApi>, u64>,
+}
+
+impl RangeLinks {
+    pub(super) fn of(
+        tables: &Tables,
+        symbols: &Symbols,
+        activities: &Activities,
+        derived: &DerivedCollectives,
+    ) -> Self {
+        let all = &tables.ranges.all;
+        if all.is_empty() {
+            return Self::default();
+        }
+        let nccl = symbols.all().find(|&symbol| symbols.text(symbol) == NCCL_DOMAIN);
+        let is_call =
+            |range: &RangeAt| matches!(range.kind, RangeKind::Pushed { .. }) && nccl == Some(range.range.domain);
+        let role = |range| if is_call(range) { RangeRole::Call } else { RangeRole::User };
+        let mut links = Self { roles: all.iter().map(role).collect(), ..Self::default() };
+        let threads: Vec<u32> =
+            (0..index_u32(tables.threads.len())).map(|thread| tables.first_index_of_thread(thread)).collect();
+        reported::find(&mut links, tables, symbols, derived, &threads);
+        links.paths = Paths::of(tables, symbols, activities, &links.roles, threads);
+        let started = all.iter().filter(|range| matches!(range.kind, RangeKind::Started { .. }));
+        let domains: BTreeSet<(&str, Symbol)> =
+            started.map(|range| (symbols.text(range.range.domain), range.range.domain)).collect();
+        links.domains = domains.into_iter().map(|(_, domain)| domain).collect();
+        links
+    }
+
+    /// Whether a call of init or finalize is shown as the range around it.
+    pub fn shows_comm_call(&self, call: u32) -> bool {
+        !self.replaced.is_empty() && self.replaced.contains(&call)
+    }
+
+    /// The call of init or finalize that a range shows: an index in [`Tables::comm_calls`].
+    pub fn comm_call(&self, range: u32) -> Option<u32> {
+        self.comm_calls.get(&range).copied()
+    }
+
+    /// `ncclRedOp_t` of a call, if a range says.
+    pub fn reduction(&self, call: Row<CollApi>) -> Option<u64> {
+        if self.reductions.is_empty() { None } else { self.reductions.get(&call).copied() }
+    }
+
+    fn ranges<'a>(&'a self, tables: &'a Tables) -> impl Iterator<Item = (&'a RangeAt, RangeRole)> {
+        tables.ranges.all.iter().zip(self.roles.iter().copied())
+    }
+
+    /// The strings in attributes of user ranges.
+    pub fn symbols(&self, tables: &Tables) -> BTreeSet<Symbol> {
+        let user = self.ranges(tables).filter(|(_, role)| *role == RangeRole::User);
+        user.flat_map(|(range, _)| [range.range.domain, range.range.category]).collect()
+    }
+
+    /// The texts for numbers in attributes of ranges.
+    pub fn texts(&self, tables: &Tables) -> BTreeSet<String> {
+        let mut texts = BTreeSet::new();
+        let mut numbers: FxHashSet<(bool, u64)> = FxHashSet::default();
+        for (range, role) in self.ranges(tables) {
+            let field = if role == RangeRole::User { RangeField::Category } else { RangeField::Reduction };
+            if let Some(number) = range.range.fields.get(field)
+                && numbers.len() < MOST_NUMBERS
+                && numbers.insert((role == RangeRole::User, number))
+            {
+                texts.insert(if role == RangeRole::User { number.to_string() } else { reduction_name(number) });
+            }
+        }
+        texts
+    }
+
+    /// For each communicator that was split from another, the index of its context or its id, and the other's id.
+    pub fn parents<'a>(&'a self, tables: &'a Tables) -> impl Iterator<Item = (Option<u32>, u64, u64)> {
+        (0..).zip(self.ranges(tables)).filter_map(|(at, (range, role))| {
+            let field = |field| range.range.fields.get(field).filter(|&number| number != 0);
+            let parent = field(RangeField::ParentCommId).filter(|_| role == RangeRole::Call)?;
+            let call = self.comm_call(at).and_then(|call| tables.comm_calls.get(index(call)));
+            Some((call.and_then(|call| call.context), field(RangeField::CommId).unwrap_or(0), parent))
+        })
+    }
+}
+
+/// The name of a range's region.
+pub fn range_name(symbols: &Symbols, name: Symbol) -> &str {
+    match symbols.text(name) {
+        "" => "range",
+        name => name,
+    }
+}
+
+/// The name of an `ncclRedOp_t`; its number if the program made the operator.
+pub fn reduction_name(number: u64) -> String {
+    let names = ["sum", "prod", "max", "min", "avg"];
+    let known = usize::try_from(number).ok().and_then(|number| names.get(number));
+    known.map_or_else(|| number.to_string(), |&name| name.to_owned())
+}
