@@ -168,41 +168,41 @@ const DEFAULT: Handle = std::ptr::null();
 functions! {
     push_ex(attributes: *const EventAttributes) -> c_int = NO_LEVEL, DEFAULT, |domain| {
         // SAFETY: this function's contract.
-        ranges::push(unsafe { with_attributes(domain, attributes) })
+        ranges::push(&unsafe { with_attributes(domain, attributes) })
     };
     push_a(text: *const c_char) -> c_int = NO_LEVEL, DEFAULT, |domain| {
         // SAFETY: this function's contract.
-        ranges::push(with_text(domain, unsafe { bytes(text) }))
+        ranges::push(&with_text(domain, unsafe { bytes(text) }))
     };
     push_w(text: *const wchar_t) -> c_int = NO_LEVEL, DEFAULT, |domain| {
         // SAFETY: this function's contract.
-        ranges::push(with_text(domain, &unsafe { wide(text) }))
+        ranges::push(&with_text(domain, &unsafe { wide(text) }))
     };
-    pop() -> c_int = NO_LEVEL, DEFAULT, |domain| ranges::pop(domain.name, RangeFields::default());
+    pop() -> c_int = NO_LEVEL, DEFAULT, |domain| ranges::pop(domain.name, &RangeFields::default());
     start_ex(attributes: *const EventAttributes) -> u64 = 0, DEFAULT, |domain| {
         // SAFETY: this function's contract.
-        ranges::start(unsafe { with_attributes(domain, attributes) })
+        ranges::start(&unsafe { with_attributes(domain, attributes) })
     };
     start_a(text: *const c_char) -> u64 = 0, DEFAULT, |domain| {
         // SAFETY: this function's contract.
-        ranges::start(with_text(domain, unsafe { bytes(text) }))
+        ranges::start(&with_text(domain, unsafe { bytes(text) }))
     };
     start_w(text: *const wchar_t) -> u64 = 0, DEFAULT, |domain| {
         // SAFETY: this function's contract.
-        ranges::start(with_text(domain, &unsafe { wide(text) }))
+        ranges::start(&with_text(domain, &unsafe { wide(text) }))
     };
-    end(id: u64) = (), DEFAULT, |_domain| ranges::end(id, RangeFields::default());
+    end(id: u64) = (), DEFAULT, |_domain| ranges::end(id, &RangeFields::default());
     mark_ex(attributes: *const EventAttributes) = (), DEFAULT, |domain| {
         // SAFETY: this function's contract.
-        ranges::mark(unsafe { with_attributes(domain, attributes) })
+        ranges::mark(&unsafe { with_attributes(domain, attributes) })
     };
     mark_a(text: *const c_char) = (), DEFAULT, |domain| {
         // SAFETY: this function's contract.
-        ranges::mark(with_text(domain, unsafe { bytes(text) }))
+        ranges::mark(&with_text(domain, unsafe { bytes(text) }))
     };
     mark_w(text: *const wchar_t) = (), DEFAULT, |domain| {
         // SAFETY: this function's contract.
-        ranges::mark(with_text(domain, &unsafe { wide(text) }))
+        ranges::mark(&with_text(domain, &unsafe { wide(text) }))
     };
     name_category_a(number: u32, name: *const c_char) = (), DEFAULT, |domain| {
         // SAFETY: this function's contract.
@@ -214,19 +214,19 @@ functions! {
     };
     domain_push_ex(domain: Handle, attributes: *const EventAttributes) -> c_int = NO_LEVEL, domain, |domain| {
         // SAFETY: this function's contract.
-        ranges::push(unsafe { with_attributes(domain, attributes) })
+        ranges::push(&unsafe { with_attributes(domain, attributes) })
     };
     domain_pop(domain: Handle) -> c_int = NO_LEVEL, domain, |domain| {
-        ranges::pop(domain.name, RangeFields::default())
+        ranges::pop(domain.name, &RangeFields::default())
     };
     domain_start_ex(domain: Handle, attributes: *const EventAttributes) -> u64 = 0, domain, |domain| {
         // SAFETY: this function's contract.
-        ranges::start(unsafe { with_attributes(domain, attributes) })
+        ranges::start(&unsafe { with_attributes(domain, attributes) })
     };
-    domain_end(domain: Handle, id: u64) = (), domain, |_domain| ranges::end(id, RangeFields::default());
+    domain_end(domain: Handle, id: u64) = (), domain, |_domain| ranges::end(id, &RangeFields::default());
     domain_mark_ex(domain: Handle, attributes: *const EventAttributes) = (), domain, |domain| {
         // SAFETY: this function's contract.
-        ranges::mark(unsafe { with_attributes(domain, attributes) })
+        ranges::mark(&unsafe { with_attributes(domain, attributes) })
     };
     domain_name_category_a(domain: Handle, number: u32, name: *const c_char) = (), domain, |domain| {
         // SAFETY: this function's contract.
@@ -239,25 +239,25 @@ functions! {
     push_payload(domain: Handle, data: *const PayloadData, count: usize) -> c_int = NO_LEVEL, domain, |domain| {
         // SAFETY: this function's contract.
         let fields = unsafe { of_payload(data, count) };
-        ranges::push(Range { fields, ..nameless(domain) })
+        ranges::push(&Range { fields, ..nameless(domain) })
     };
     pop_payload(domain: Handle, data: *const PayloadData, count: usize) -> c_int = NO_LEVEL, domain, |domain| {
         // SAFETY: this function's contract.
-        ranges::pop(domain.name, unsafe { of_payload(data, count) })
+        ranges::pop(domain.name, &unsafe { of_payload(data, count) })
     };
     start_payload(domain: Handle, data: *const PayloadData, count: usize) -> u64 = 0, domain, |domain| {
         // SAFETY: this function's contract.
         let fields = unsafe { of_payload(data, count) };
-        ranges::start(Range { fields, ..nameless(domain) })
+        ranges::start(&Range { fields, ..nameless(domain) })
     };
     end_payload(domain: Handle, id: u64, data: *const PayloadData, count: usize) = (), domain, |_domain| {
         // SAFETY: this function's contract.
-        ranges::end(id, unsafe { of_payload(data, count) })
+        ranges::end(id, &unsafe { of_payload(data, count) })
     };
     mark_payload(domain: Handle, data: *const PayloadData, count: usize) = (), domain, |domain| {
         // SAFETY: this function's contract.
         let fields = unsafe { of_payload(data, count) };
-        ranges::mark(Range { fields, ..nameless(domain) })
+        ranges::mark(&Range { fields, ..nameless(domain) })
     };
     is_enabled(domain: Handle) -> u8 = 0, domain, |_domain| 1;
 }

@@ -31,7 +31,7 @@ pub(super) fn pointer(handle: u64) -> *mut c_void {
 }
 
 fn name_bits(name: RangeName) -> u64 {
-    name.map_or(NAME_MASK, |name| u64::from(name.number)) << NAME_BIT
+    name.map_or(NAME_MASK, |name| u64::from(name.number())) << NAME_BIT
 }
 
 fn name_of(handle: u64) -> RangeName {
@@ -120,7 +120,7 @@ struct Category {
 }
 
 fn category_key(domain: Domain, number: u32) -> u64 {
-    let of_domain = domain.name.map_or(0, |name| u64::from(name.number) + 1);
+    let of_domain = domain.name.map_or(0, |name| u64::from(name.number()) + 1);
     (of_domain + 1) << 32 | u64::from(number)
 }
 
@@ -136,7 +136,7 @@ pub(super) fn name_category(domain: Domain, number: u32, name: &[u8]) {
     for place in category_places(key) {
         let taken = place.key.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed);
         if taken.is_ok() || taken == Err(key) {
-            let _first = place.name.set(name.number);
+            let _first = place.name.set(name.number());
             return;
         }
     }

@@ -16,7 +16,7 @@ use in_process::panics;
 use journal::clock::{self, ClockPair};
 use journal::writer::{JournalWriter, SharedSlotWriter, SlotWriter};
 use nccl_events::CommInit;
-use nccl_events::range::{RangeCount, RangeRecord};
+use nccl_events::range::RangeCount;
 
 pub(crate) const MAINTENANCE_NAME: &str = "nccl-otf2-maintenance";
 
@@ -125,7 +125,7 @@ impl Shared {
         let mut range_counts = self.range_counts.lock();
         if let Some(counts) = counts_since(*range_counts) {
             *range_counts = counts;
-            let _full = self.slot_writer.lock().range(clock::ticks(), 0, &RangeRecord::Counts(counts));
+            let _full = self.slot_writer.lock().range_counts(clock::ticks(), counts);
         }
     }
 }

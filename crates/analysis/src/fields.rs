@@ -24,6 +24,11 @@ schema::fields! {
         is_unfinished: Unfinished,
         algorithm_bandwidth: AlgorithmBandwidth,
         bus_bandwidth: BusBandwidth,
+        comm_id: CommId,
+        comm_name: CommName,
+        rank: Rank,
+        ranges: Ranges,
+        range_number: RangeNumber,
     }
 }
 

@@ -63,6 +63,7 @@ impl Select {
             ranks: self.rank.clone(),
             from_ns: from_ns.map(|ns| ns.saturating_sub(begin_ns)),
             to_ns: to_ns.map(|ns| ns.saturating_sub(begin_ns)),
+            step: None,
         };
         let single = |name: &str| Filter { functions: vec![name.to_owned()], ..Filter::default() };
         let is_there = |name: &str| {

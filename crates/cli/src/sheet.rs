@@ -36,6 +36,8 @@ pub(crate) struct Sheet {
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Vec<Cell>>,
     pub(crate) empty: &'static str,
+    /// A line below the title.
+    pub(crate) remark: Option<String>,
     left_out: usize,
 }
 
@@ -53,7 +55,7 @@ impl Sheet {
             None => Column { name, is_short: true },
         };
         let columns = columns.iter().map(column).collect();
-        Self { title, columns, rows: Vec::new(), empty: "nothing was recorded", left_out: 0 }
+        Self { title, columns, rows: Vec::new(), empty: "nothing was recorded", remark: None, left_out: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -89,6 +91,9 @@ impl Sheet {
         if self.rows.is_empty() {
             into.line(format_args!("  {}", self.empty));
             return;
+        }
+        if let Some(remark) = &self.remark {
+            into.line(format_args!("  {remark}"));
         }
         self.within(is_wide, width).into_iter().for_each(|line| into.line(line));
         if self.left_out > 0 {
@@ -147,7 +152,7 @@ fn value(cell: Option<&Cell>) -> f64 {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times are shown with few digits")]
-fn text(cell: &Cell) -> String {
+pub(crate) fn text(cell: &Cell) -> String {
     match cell {
         Cell::Text(text) => text.clone(),
         Cell::Count(number) => count(*number),

@@ -123,6 +123,9 @@ pub fn canonical_name(class: RegionClass, kind: Option<Kind>, name: &str) -> Str
     }
 }
 
+/// Between the names of ranges in `nvtx.ranges`.
+pub const PATH_SEPARATOR: &str = " > ";
+
 /// The prefixes of the canonical names of ranges and marks; domain and name follow.
 const RANGE: &str = "nvtx::";
 const MARK: &str = "nvtx-mark::";

@@ -9,7 +9,7 @@ use crate::host::memory;
 use crate::host::per_thread::PerThread;
 use counts::count;
 use journal::writer::{PermanentName, SlotWriter};
-use nccl_events::range::{MOST_LEVELS, Range, RangeCount, RangeRecord};
+use nccl_events::range::{MOST_LEVELS, Range, RangeCount};
 
 /// A name of a range, its domain or its category; `None` if there is none.
 pub(crate) type RangeName = Option<PermanentName>;
@@ -76,7 +76,7 @@ impl Stack {
     /// The level of the innermost open range of a domain.
     #[inline]
     pub(in crate::record) fn innermost(&self, domain: RangeName) -> Option<u16> {
-        let number = |name: RangeName| name.map(|name| name.number);
+        let number = |name: RangeName| name.map(PermanentName::number);
         let is_it = |open: &Open| open.is_open && number(open.range.domain) == number(domain);
         u16::try_from(self.levels.iter().rposition(is_it)?).ok()
     }
@@ -94,8 +94,7 @@ impl Stack {
 pub(super) fn repeat(slot_writer: &mut SlotWriter) {
     let _none: Option<()> = at_pop(|stack| {
         for (level, open) in (0..).zip(&stack.try_borrow().ok()?.levels) {
-            let record = RangeRecord::Push { level, is_repeated: true, range: open.range };
-            if open.is_open && !slot_writer.range(open.begin_ticks, 0, &record) {
+            if open.is_open && !slot_writer.push_range(open.begin_ticks, level, true, &open.range) {
                 count(RangeCount::Lost);
             }
         }

@@ -11,24 +11,13 @@ use std::sync::atomic::{AtomicPtr, AtomicU16, Ordering};
 use super::RangeName;
 use super::counts::count;
 use crate::host::memory;
-use journal::writer::PermanentName;
+use journal::writer::{PermanentName, PermanentText};
 use nccl_events::Name;
 use nccl_events::range::RangeCount;
 use rustc_hash::FxHasher;
 
-struct Interned {
-    text: CString,
-    number: u16,
-}
-
-impl Interned {
-    fn name(&'static self) -> PermanentName {
-        PermanentName { number: self.number, text: Name::from_cstr(&self.text) }
-    }
-}
-
 const PLACES: usize = 2 * PermanentName::MOST;
-/// The name of all that came when the table was full; its number is the last one.
+/// Its number is the last one.
 const OTHERS: &CStr = c"(other names)";
 const OTHERS_NUMBER: u16 = last_number();
 
@@ -47,12 +36,12 @@ pub(crate) enum Whose {
 
 const RESERVED: u16 = 512;
 
-static PLACE_OF: [AtomicPtr<Interned>; PLACES] = [const { AtomicPtr::new(ptr::null_mut()) }; PLACES];
-static BY_NUMBER: [AtomicPtr<Interned>; PermanentName::MOST] =
+static PLACE_OF: [AtomicPtr<PermanentText>; PLACES] = [const { AtomicPtr::new(ptr::null_mut()) }; PLACES];
+static BY_NUMBER: [AtomicPtr<PermanentText>; PermanentName::MOST] =
     [const { AtomicPtr::new(ptr::null_mut()) }; PermanentName::MOST];
 static NEXT: AtomicU16 = AtomicU16::new(0);
 
-fn load(place: &AtomicPtr<Interned>) -> Option<&'static Interned> {
+fn load(place: &AtomicPtr<PermanentText>) -> Option<&'static PermanentText> {
     let pointer = place.load(Ordering::Acquire);
     // SAFETY: NULL, or a leaked box that was whole when it was stored with release order.
     unsafe { pointer.as_ref() }
@@ -60,11 +49,8 @@ fn load(place: &AtomicPtr<Interned>) -> Option<&'static Interned> {
 
 /// The name with this number.
 pub(crate) fn named(number: u64) -> RangeName {
-    if number == u64::from(OTHERS_NUMBER) {
-        return Some(PermanentName { number: OTHERS_NUMBER, text: Name::from_cstr(OTHERS) });
-    }
     let place = usize::try_from(number).ok().and_then(|number| BY_NUMBER.get(number))?;
-    load(place).map(Interned::name)
+    load(place).map(PermanentName)
 }
 
 /// The permanent copy of a string without NUL. The empty string is no name.
@@ -81,7 +67,7 @@ pub(crate) fn intern(bytes: &[u8], whose: Whose) -> RangeName {
     for probe in 0..PLACES {
         let place = PLACE_OF.get((first + probe) % PLACES)?;
         match load(place) {
-            Some(known) if known.text.as_bytes() == bytes => return Some(known.name()),
+            Some(known) if known.text.as_bytes() == bytes => return Some(PermanentName(known)),
             Some(_) => {}
             None => match add(place, bytes, whose) {
                 Added::This(name) => return Some(name),
@@ -90,13 +76,27 @@ pub(crate) fn intern(bytes: &[u8], whose: Whose) -> RangeName {
             },
         }
     }
-    named(OTHERS_NUMBER.into())
+    others()
+}
+
+/// The name of all that came when the table was full.
+#[cold]
+fn others() -> RangeName {
+    let place = BY_NUMBER.get(usize::from(OTHERS_NUMBER))?;
+    if load(place).is_none() && !memory::has_failed() {
+        let new = Box::into_raw(Box::new(PermanentText { number: OTHERS_NUMBER, text: OTHERS.to_owned() }));
+        if place.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // SAFETY: made above, and no other thread has seen it.
+            drop(unsafe { Box::from_raw(new) });
+        }
+    }
+    load(place).map(PermanentName)
 }
 
 /// Counts a range whose name found no room.
 #[inline]
 pub(crate) fn note_other(name: RangeName) {
-    if name.is_some_and(|name| name.number == OTHERS_NUMBER) {
+    if name.is_some_and(|name| name.number() == OTHERS_NUMBER) {
         count(RangeCount::OtherNames);
     }
 }
@@ -109,7 +109,7 @@ enum Added {
 }
 
 #[cold]
-fn add(place: &'static AtomicPtr<Interned>, bytes: &[u8], whose: Whose) -> Added {
+fn add(place: &'static AtomicPtr<PermanentText>, bytes: &[u8], whose: Whose) -> Added {
     let end = match whose {
         Whose::Nccl => OTHERS_NUMBER,
         Whose::Program => OTHERS_NUMBER - RESERVED,
@@ -124,7 +124,7 @@ fn add(place: &'static AtomicPtr<Interned>, bytes: &[u8], whose: Whose) -> Added
     let Ok(text) = CString::new(bytes) else {
         return Added::None;
     };
-    let new = Box::into_raw(Box::new(Interned { text, number }));
+    let new = Box::into_raw(Box::new(PermanentText { number, text }));
     // First, because other threads use the number as soon as they find the place.
     if let Some(by_number) = BY_NUMBER.get(usize::from(number)) {
         by_number.store(new, Ordering::Release);
@@ -136,12 +136,12 @@ fn add(place: &'static AtomicPtr<Interned>, bytes: &[u8], whose: Whose) -> Added
         // SAFETY: made above, and no other thread knows it or its number, which stays unused.
         drop(unsafe { Box::from_raw(new) });
         // SAFETY: as in `load`; it is not NULL.
-        let other: &'static Interned = unsafe { &*other };
-        return if other.text.as_bytes() == bytes { Added::This(other.name()) } else { Added::Another };
+        let other: &'static PermanentText = unsafe { &*other };
+        return if other.text.as_bytes() == bytes { Added::This(PermanentName(other)) } else { Added::Another };
     }
     // SAFETY: made above; never freed now that other threads can see it.
-    let new: &'static Interned = unsafe { &*new };
-    Added::This(new.name())
+    let new: &'static PermanentText = unsafe { &*new };
+    Added::This(PermanentName(new))
 }
 
 /// The name of a range and the number in it.
@@ -151,35 +151,37 @@ pub(crate) fn name_and_number(text: &[u8], whose: Whose) -> (RangeName, Option<u
     if has_digit { without_number(text, whose) } else { (intern(text, whose), None) }
 }
 
-/// Replaces each run of digits that no letter or digit touches by `#`; the last run is the number.
+/// Replaces each run of digits that touches no letter by `#`; the last such run is the number.
 fn without_number(text: &[u8], whose: Whose) -> (RangeName, Option<u64>) {
     let mut shape = [0_u8; Name::MAX_BYTES];
     let mut length = 0;
     let mut number = None;
-    let mut rest = text;
+    // Where the run of digits began in the shape, and its value; `None` behind a letter.
+    let mut run: Option<(usize, Option<u64>)> = None;
     let mut before = b' ';
-    while let Some((&first, behind)) = rest.split_first() {
-        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let (run, after) = rest.split_at_checked(digits).unwrap_or((rest, &[]));
-        let touches = |byte: u8| byte.is_ascii_alphabetic();
-        let is_number = digits > 0 && !touches(before) && !after.first().is_some_and(|&byte| touches(byte));
-        let (bytes, next): (&[u8], &[u8]) = match digits {
-            0 => (std::slice::from_ref(&first), behind),
-            _ if is_number => (b"#", after),
-            _ => (run, after),
-        };
-        if is_number {
-            number = run.iter().try_fold(0_u64, |sum, byte| sum.checked_mul(10)?.checked_add(u64::from(byte - b'0')));
-        }
-        for &byte in bytes {
-            if let Some(to) = shape.get_mut(length) {
-                *to = byte;
-                length += 1;
+    for &byte in text.iter().chain(&[b' ']) {
+        if byte.is_ascii_digit() {
+            if !before.is_ascii_alphanumeric() {
+                run = Some((length, Some(0)));
             }
+            if let Some((_, value)) = &mut run {
+                *value = value.and_then(|value| value.checked_mul(10)?.checked_add(u64::from(byte - b'0')));
+            }
+        } else if let Some((begin, value)) = run.take()
+            && !byte.is_ascii_alphabetic()
+            && let Some(place) = shape.get_mut(begin)
+        {
+            *place = b'#';
+            (length, number) = (begin + 1, value);
         }
-        before = bytes.last().copied().unwrap_or(b' ');
-        rest = next;
+        if let Some(place) = shape.get_mut(length) {
+            *place = byte;
+            length += 1;
+        }
+        before = byte;
     }
+    // Without the blank behind the text.
+    let length = if length == Name::MAX_BYTES { length } else { length - 1 };
     (intern(shape.get(..length).unwrap_or(&[]), whose), number)
 }
 
@@ -191,7 +193,7 @@ mod tests {
     fn separated_numbers_leave_the_name() {
         let of = |text: &str| {
             let (name, number) = name_and_number(text.as_bytes(), Whose::Program);
-            (String::from_utf8_lossy(name.expect("a name").text.bytes()).into_owned(), number)
+            (String::from_utf8_lossy(name.expect("a name").text().bytes()).into_owned(), number)
         };
         for (text, name, number) in [
             ("forward", "forward", None),
@@ -205,6 +207,6 @@ mod tests {
         ] {
             assert_eq!(of(text), (name.to_owned(), number), "{text}");
         }
-        assert_eq!(name_and_number(b"", Whose::Program).0.map(|name| name.number), None);
+        assert_eq!(name_and_number(b"", Whose::Program).0.map(|name| name.number()), None);
     }
 }

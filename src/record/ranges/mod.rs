@@ -10,7 +10,7 @@ pub(crate) use started::repeat_started;
 pub(crate) use started::{end, start};
 
 use journal::clock::ticks;
-use nccl_events::range::{Range, RangeCount, RangeFields, RangeRecord};
+use nccl_events::range::{Range, RangeCount, RangeFields};
 use put::put;
 
 use super::open_ranges::counts::count;
@@ -21,7 +21,7 @@ pub(crate) const NO_LEVEL: i32 = -1;
 
 /// A range begins on this thread. Returns its level.
 #[inline]
-pub(crate) fn push(range: Range<RangeName>) -> i32 {
+pub(crate) fn push(range: &Range<RangeName>) -> i32 {
     let begin_ticks = ticks();
     let level = open_ranges::at_push(|stack| {
         let level = stack.try_borrow().ok()?.next_level();
@@ -30,8 +30,8 @@ pub(crate) fn push(range: Range<RangeName>) -> i32 {
             return None;
         };
         // First, because a thread that takes its slot now repeats all ranges of its stack.
-        put(begin_ticks, 0, &RangeRecord::Push { level, is_repeated: false, range });
-        stack.try_borrow_mut().ok()?.push(begin_ticks, range);
+        put(|slot_writer| slot_writer.push_range(begin_ticks, level, false, range));
+        stack.try_borrow_mut().ok()?.push(begin_ticks, *range);
         Some(i32::from(level))
     });
     level.unwrap_or(NO_LEVEL)
@@ -39,13 +39,13 @@ pub(crate) fn push(range: Range<RangeName>) -> i32 {
 
 /// The innermost open range of this domain ends on this thread. Returns its level.
 #[inline]
-pub(crate) fn pop(domain: RangeName, fields: RangeFields) -> i32 {
+pub(crate) fn pop(domain: RangeName, fields: &RangeFields) -> i32 {
     let level = open_ranges::at_pop(|stack| {
         if stack.try_borrow_mut().ok()?.pops_deeper() {
             return Some(NO_LEVEL);
         }
         let level = stack.try_borrow().ok()?.innermost(domain)?;
-        put(ticks(), 0, &RangeRecord::Pop { level, fields });
+        put(|slot_writer| slot_writer.pop_range(ticks(), level, fields));
         stack.try_borrow_mut().ok()?.pop(level);
         Some(i32::from(level))
     });
@@ -56,6 +56,6 @@ pub(crate) fn pop(domain: RangeName, fields: RangeFields) -> i32 {
 }
 
 /// Records a moment.
-pub(crate) fn mark(range: Range<RangeName>) {
-    put(ticks(), 0, &RangeRecord::Mark(range));
+pub(crate) fn mark(range: &Range<RangeName>) {
+    put(|slot_writer| slot_writer.mark_range(ticks(), range));
 }

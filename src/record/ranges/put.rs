@@ -1,19 +1,19 @@
 //! Appends records to the calling thread's slot.
 
 use crate::host::shared;
-use crate::record::open_ranges::RangeName;
 use crate::record::open_ranges::counts::count;
 use crate::record::slot::{RECORDING, SLOT};
-use nccl_events::range::{RangeCount, RangeRecord};
+use journal::writer::SlotWriter;
+use nccl_events::range::RangeCount;
 
-/// Records what happens to a range, if anything is recorded.
+/// Has the thread's slot writer record what happens to a range, if anything is recorded.
 #[inline]
-pub(super) fn put(ticks: u64, id: u64, record: &RangeRecord<RangeName>) {
+pub(super) fn put(record: impl FnOnce(&mut SlotWriter) -> bool) {
     if !RECORDING.is_on() {
         return;
     }
     let is_recorded = shared::with(&SLOT, |slot| match &mut slot.slot_writer {
-        Some(slot_writer) => slot_writer.range(ticks, id, record),
+        Some(slot_writer) => record(slot_writer),
         None => false,
     });
     // None: the recording ends at this moment.

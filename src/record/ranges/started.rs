@@ -7,7 +7,7 @@ use crate::record::open_ranges::RangeName;
 use crate::record::open_ranges::names::named;
 use journal::clock::ticks;
 use journal::writer::SharedSlotWriter;
-use nccl_events::range::{Range, RangeFields, RangeRecord};
+use nccl_events::range::{Range, RangeFields};
 
 /// A range that has started and not ended; its fields other than the number in its name are not kept.
 struct Started {
@@ -30,11 +30,11 @@ static STARTED: [Started; PLACES] =
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// A range begins that any thread can end. Returns its id, which is never 0.
-pub(crate) fn start(range: Range<RangeName>) -> u64 {
+pub(crate) fn start(range: &Range<RangeName>) -> u64 {
     let begin_ticks = ticks();
     let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-    let id = number << 8 | keep(number, begin_ticks, &range).unwrap_or(NO_PLACE);
-    put(begin_ticks, id, &RangeRecord::Start { is_repeated: false, range });
+    let id = number << 8 | keep(number, begin_ticks, range).unwrap_or(NO_PLACE);
+    put(|slot_writer| slot_writer.start_range(begin_ticks, id, false, range));
     id
 }
 
@@ -47,7 +47,7 @@ fn keep(number: u64, begin_ticks: u64, range: &Range<RangeName>) -> Option<u64> 
     };
     let place = places.find(is_free)?;
     let started = STARTED.get(usize::try_from(place).ok()?)?;
-    let [domain, name] = [range.domain, range.name].map(|name| name.map_or(0, |name| u64::from(name.number) + 1));
+    let [domain, name] = [range.domain, range.name].map(|name| name.map_or(0, |name| u64::from(name.number()) + 1));
     started.begin_ticks.store(begin_ticks, Ordering::Relaxed);
     started.names.store(domain | name << 32, Ordering::Relaxed);
     started.id.store(number << 8 | place, Ordering::Release);
@@ -55,11 +55,11 @@ fn keep(number: u64, begin_ticks: u64, range: &Range<RangeName>) -> Option<u64> 
 }
 
 /// The range with this id ends.
-pub(crate) fn end(id: u64, fields: RangeFields) {
+pub(crate) fn end(id: u64, fields: &RangeFields) {
     if let Some(started) = usize::try_from(id & 0xff).ok().and_then(|place| STARTED.get(place)) {
         let _other_id = started.id.compare_exchange(id, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
-    put(ticks(), id, &RangeRecord::End { fields });
+    put(|slot_writer| slot_writer.end_range(ticks(), id, fields));
 }
 
 /// A recording begins: repeats the ranges that have not ended.
@@ -73,7 +73,6 @@ pub(crate) fn repeat_started(slot_writer: &SharedSlotWriter) {
         }
         let [domain, name] = [names & 0xffff_ffff, names >> 32].map(|number| named(number.checked_sub(1)?));
         let range = Range { domain, name, category: None, fields: RangeFields::default() };
-        let record = RangeRecord::Start { is_repeated: true, range };
-        let _full = slot_writer.lock().range(begin_ticks, id, &record);
+        let _full = slot_writer.lock().start_range(begin_ticks, id, true, &range);
     }
 }

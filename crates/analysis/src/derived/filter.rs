@@ -17,6 +17,8 @@ pub struct Filter {
     pub from_ns: Option<u64>,
     /// Keeps what begins at or before this time.
     pub to_ns: Option<u64>,
+    /// The name of the range that is a step of the program; found if not given.
+    pub step: Option<String>,
 }
 
 impl Filter {

@@ -8,6 +8,7 @@
 //!         ├► lateness    by rank: how often last, trend, change; time outside operations compared with others, and
 //!         │              the waiting it caused
 //!         ├► links       by pair and channel: latency, rate, slowdown against the others
+//!         ├► program     by ranges of the program and by its steps; calls that make and end communicators
 //!         └► overlap     kernels of NCCL's beside others
 //!  all of these ─► anomalies ─► causes ─► verdict
 //!  two runs ─► compare
@@ -25,6 +26,7 @@ mod links;
 mod maths;
 mod messages;
 mod overlap;
+mod program;
 mod unfinished;
 mod verdict;
 mod waiting;
@@ -44,6 +46,7 @@ use classes::Classes;
 use lateness::{Lateness, Outside, late};
 use links::Links;
 use messages::Messages;
+use program::Steps;
 use waiting::Waiting;
 
 pub use arrivals::{Arrival, Arrivals, Incomparable};
@@ -63,11 +66,13 @@ pub struct Analysis {
 
 pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2::Result<Analysis> {
     let mut tables = Tables::read(trace, progress)?;
+    program::add(&mut tables, trace, progress)?;
+    let steps = Steps::find(trace, &tables, filter);
     let instances = Instances::of(trace, &tables, filter);
     let mut classes = Classes::of(trace, &tables, filter);
     let messages = Messages::of(trace, &tables, filter);
     let outside = Outside::of(&tables, filter, &instances, &messages);
-    let waiting = Waiting::of(trace, &tables, filter, &instances, &messages, &classes, &outside.late());
+    let waiting = Waiting::of(trace, &tables, filter, &instances, &messages, &classes, (&outside.late(), &steps));
     let late = late(&outside, &waiting.blame);
     classes.add_instances((trace, &tables, filter), &instances, &waiting.classes);
     let length_ns = tables.clock.length_ns(trace).max(1);
@@ -103,6 +108,9 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
         pairs: links.pairs,
         channels: links.channels,
         messages: sent(trace, &tables, filter, &waiting),
+        phases: program::phases(trace, &tables, filter, &waiting.paths),
+        steps: steps.report(trace, &tables, &waiting.steps),
+        communicator_calls: program::communicator_calls(trace, &tables),
         overlap: overlap::overlaps(trace, &tables, filter),
         clocks,
         completeness: Completeness::of(&trace.statements),

@@ -5,6 +5,7 @@ use super::filter::Filter;
 use super::instances::{Instances, Split};
 use super::maths::union::subtract;
 use super::messages::{Blame, Messages, OfRank, Wait, WaitsIn};
+use super::program::Steps;
 use crate::archive::Trace;
 use crate::report::Budget;
 use crate::tables::{NONE, Tables, large};
@@ -16,6 +17,7 @@ struct Part {
     instance: Option<u32>,
     class: u32,
     budget: Budget,
+    row: u32,
     /// Waiting that would have been avoided if the last rank had arrived with the second-last.
     alone_ns: u64,
 }
@@ -41,6 +43,10 @@ pub(super) struct Waiting {
     pub(super) caused: Vec<(u64, u64)>,
     pub(super) instances: Vec<OfInstance>,
     pub(super) blame: Blame,
+    /// By the ranges of the program around the call: an index in [`Tables::paths`].
+    pub(super) paths: Vec<Budget>,
+    /// By step of the program.
+    pub(super) steps: Vec<Budget>,
 }
 
 impl Waiting {
@@ -51,7 +57,7 @@ impl Waiting {
         instances: &Instances,
         messages: &Messages,
         classes: &Classes,
-        late: &[bool],
+        (late, steps): (&[bool], &Steps),
     ) -> Self {
         let ranks = tables.members.job_ranks.len();
         let mut found = Self {
@@ -59,6 +65,8 @@ impl Waiting {
             classes: vec![Budget::default(); classes.all.len()],
             caused: vec![(0, 0); ranks],
             instances: vec![OfInstance::default(); instances.all.len()],
+            paths: vec![Budget::default(); tables.paths.texts().len()],
+            steps: vec![Budget::default(); steps.count()],
             ..Self::default()
         };
         let mut of_rank: Vec<Rows> = Vec::new();
@@ -78,10 +86,20 @@ impl Waiting {
             let of_messages = messages.ranks.get(rank).cloned().unwrap_or_default();
             waits.push(rows.parts(tables, instances, classes, messages, of_messages, |part| {
                 found.add(tables, instances, rank, &part);
+                found.add_to_program(tables, steps, rank, &part);
             }));
         }
         found.blame = Blame::of(tables, instances, messages, &waits, late);
         found
+    }
+
+    fn add_to_program(&mut self, tables: &Tables, steps: &Steps, rank: usize, part: &Part) {
+        if let Some(path) = self.paths.get_mut(large(tables.operations.path[large(part.row)])) {
+            add(path, part.budget);
+        }
+        if let Some(step) = steps.at(rank, tables.operations.start_ns[large(part.row)]) {
+            add(&mut self.steps[step], part.budget);
+        }
     }
 
     fn add(&mut self, tables: &Tables, instances: &Instances, rank: usize, part: &Part) {
@@ -107,7 +125,7 @@ impl Waiting {
     }
 }
 
-fn add(sum: &mut Budget, part: Budget) {
+pub(super) fn add(sum: &mut Budget, part: Budget) {
     sum.operations_ns += part.operations_ns;
     sum.waiting_ns += part.waiting_ns;
     sum.transfer_ns += part.transfer_ns;
@@ -168,7 +186,7 @@ impl Rows {
             let alone_ns = waiting_ns.saturating_sub(before(instance.arrivals.second_ns));
             let transfer_ns = operations_ns - waiting_ns - unclear_ns;
             let budget = Budget { operations_ns, waiting_ns, transfer_ns, unclear_ns, not_compared_ns: 0 };
-            each(Part { instance: Some(number), class: class(row), budget, alone_ns });
+            each(Part { instance: Some(number), class: class(row), budget, row, alone_ns });
         }
         let in_messages: Vec<Wait> = of_messages.waits.iter().flat_map(|wait| apart(wait, &taken.all)).collect();
         let mut waiting = Occupied::of(in_messages.iter().map(|it| (it.start_ns, it.stop_ns)).collect());
@@ -189,7 +207,7 @@ impl Rows {
                     true => Budget { transfer_ns: rest_ns, ..budget },
                     false => Budget { not_compared_ns: rest_ns, ..budget },
                 };
-                each(Part { instance: None, class: class(row), budget, alone_ns: 0 });
+                each(Part { instance: None, class: class(row), budget, row, alone_ns: 0 });
             }
         }
         waits

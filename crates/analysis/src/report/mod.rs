@@ -11,12 +11,14 @@ use serde::Serialize;
 pub use comparison::{Answer, Compared, Comparison, Difference, Group, Kind, Limit, Outcome};
 pub use links::{Fit, Link, LinkKey, Waits};
 pub use measures::{Budget, Overlap, Quantiles, Run};
+pub use program::{CommunicatorCall, Phase, Step, Steps};
 pub use ranks::{Change, Heat, Member, Rank};
 pub use verdict::{Anomaly, Cause, CauseKind, Finding, Verdict};
 
 mod comparison;
 mod links;
 mod measures;
+mod program;
 mod ranks;
 mod verdict;
 
@@ -41,6 +43,12 @@ pub struct Report {
     pub channels: Vec<Link>,
     /// Bytes sent with `ncclSend`, by sender and receiver.
     pub messages: Vec<Messages>,
+    /// By the ranges of the program (NVTX) that calls were in; empty if none was recorded.
+    pub phases: Vec<Phase>,
+    /// The steps of the program; null if no range repeats on all processes.
+    pub steps: Option<Steps>,
+    /// Calls that make and end communicators; empty if NVTX was not recorded.
+    pub communicator_calls: Vec<CommunicatorCall>,
     /// Overlap with other kernels; null if those were not recorded.
     pub overlap: Option<Vec<Overlap>>,
     pub clocks: Clocks,

@@ -1,20 +1,25 @@
 //! Reads the events location by location, several locations at a time.
 
+use std::ops::ControlFlow;
+
 use nccl_events::Kind;
 use nccl_events::Progress;
-use nccl_events::archive::{LocationKind, RegionClass};
+use nccl_events::archive::{LocationKind, PATH_SEPARATOR, RegionClass};
 use nccl_events::gpu::is_of_nccl;
 use nccl_events::index::{index as large, index_u32 as small};
 use otf2::{LocationRef, RegionRef};
 use rayon::prelude::*;
 
 use super::members::Members;
+use super::paths::Paths;
 use super::rows::{
-    Call, Calls, Kernel, Kernels, Launch, Launches, NO_SEQUENCE, NONE, Operation, Operations, Step, Steps, Transfer,
-    Transfers,
+    Call, Calls, Kernel, Kernels, Launch, Launches, NO_SEQUENCE, NONE, Operation, Operations, Range, Ranges, Step,
+    Steps, Transfer, Transfers,
 };
 use crate::archive::{Role, Trace};
 use crate::clock::Clock;
+use crate::fields::Fields;
+use crate::instances::{Instances, Step as Read};
 
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
@@ -24,8 +29,11 @@ pub struct Tables {
     pub transfers: Transfers,
     pub steps: Steps,
     pub kernels: Kernels,
+    pub ranges: Ranges,
     pub members: Members,
     pub clock: Clock,
+    /// The names of ranges around calls and operations, outermost first.
+    pub paths: Paths,
 }
 
 impl Tables {
@@ -71,22 +79,46 @@ impl Tables {
     }
 
     pub fn add_calls(&mut self, trace: &Trace, progress: &dyn Progress) -> otf2::Result<()> {
+        self.add_threads(trace, |_| true, progress)
+    }
+
+    /// Adds ranges of the program, and of the calls those whose region is wanted.
+    pub(crate) fn add_threads(
+        &mut self,
+        trace: &Trace,
+        wants: impl Fn(RegionRef) -> bool + Sync,
+        progress: &dyn Progress,
+    ) -> otf2::Result<()> {
         let reading = Reading::of(trace, self, progress);
         let threads = trace.locations_of(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
         progress.begin("calls", threads.len() as u64);
-        let (mut calls, mut launches) = (Calls::default(), Launches::default());
-        reading.each(&threads, Reading::thread, |(of_thread, by_thread)| {
-            calls.append(of_thread);
-            launches.append(by_thread);
-        })?;
+        let (mut calls, mut launches, mut ranges) = (Calls::default(), Launches::default(), Ranges::default());
+        reading.each(
+            &threads,
+            |it, at| it.thread(at, &wants),
+            |of_thread| {
+                calls.append(of_thread.calls);
+                launches.append(of_thread.launches);
+                ranges.append(of_thread.ranges);
+            },
+        )?;
         progress.end();
-        (self.calls, self.launches) = (calls, launches);
+        (self.calls, self.launches, self.ranges) = (calls, launches, ranges);
         Ok(())
     }
 }
 
+/// What a thread did.
+#[derive(Default)]
+struct OfThread {
+    calls: Calls,
+    launches: Launches,
+    ranges: Ranges,
+}
+
 struct Reading<'a> {
     trace: &'a Trace,
+    paths: &'a Paths,
     clock: Clock,
     members: &'a Members,
     progress: &'a dyn Progress,
@@ -116,7 +148,7 @@ const AT_ONCE: usize = 4;
 
 impl<'a> Reading<'a> {
     const fn of(trace: &'a Trace, tables: &'a Tables, progress: &'a dyn Progress) -> Self {
-        Self { trace, clock: tables.clock, members: &tables.members, progress }
+        Self { trace, paths: &tables.paths, clock: tables.clock, members: &tables.members, progress }
     }
 
     /// Reads locations and returns one result for each, in their order.
@@ -151,6 +183,7 @@ impl<'a> Reading<'a> {
         if member == NONE {
             return Ok(rows);
         }
+        let mut paths = self.paths.reader();
         self.trace.instances(location, |it| {
             if !matches!(it.role, Some(Role::Operation(_))) {
                 return;
@@ -170,26 +203,67 @@ impl<'a> Reading<'a> {
                 parent: fields.parent.unwrap_or(0),
                 sequence: fields.sequence.unwrap_or(NO_SEQUENCE),
                 replay: fields.replay.and_then(|it| u32::try_from(it).ok()).unwrap_or(0),
+                path: fields.ranges.map_or(NONE, |text| paths.number(text)),
             });
         })?;
         Ok(rows)
     }
 
-    fn thread(&self, location: LocationRef) -> otf2::Result<(Calls, Launches)> {
-        let (mut calls, mut launches) = (Calls::default(), Launches::default());
-        self.trace.instances(location, |it| {
+    fn thread(&self, location: LocationRef, wants: &impl Fn(RegionRef) -> bool) -> otf2::Result<OfThread> {
+        let mut rows = OfThread::default();
+        let mut paths = self.paths.reader();
+        let mut instances = Instances::of(self.trace);
+        self.trace.archive.for_each_event(&[location], |_, event| {
+            let Read::Left(it) = instances.step(&event) else {
+                return ControlFlow::Continue(());
+            };
             let (start_ns, stop_ns) = (self.clock.ns(it.start), self.clock.ns(it.end));
             let (event, parent) = (it.fields.event.unwrap_or(0), it.fields.parent.unwrap_or(0));
-            match self.trace.region(it.region).map(|region| region.class) {
-                Some(RegionClass::Launch) => launches.push(Launch { location, start_ns, stop_ns, event, parent }),
-                Some(RegionClass::Api) => {
-                    let bytes = it.fields.bytes.unwrap_or(0);
-                    calls.push(Call { location, function: it.region, start_ns, stop_ns, bytes, event, parent });
+            match self.class(it.region) {
+                Some(RegionClass::Launch) if wants(it.region) => {
+                    rows.launches.push(Launch { location, start_ns, stop_ns, event, parent });
+                }
+                Some(RegionClass::Api) if wants(it.region) => rows.calls.push(Call {
+                    location,
+                    function: it.region,
+                    start_ns,
+                    stop_ns,
+                    bytes: it.fields.bytes.unwrap_or(0),
+                    event,
+                    parent,
+                    comm: self.communicator(&it.fields).map_or(NONE, |name| paths.number(&name)),
+                    rank: it.fields.rank.unwrap_or(NONE),
+                    path: it.fields.ranges.map_or(NONE, |text| paths.number(text)),
+                }),
+                Some(RegionClass::User) => {
+                    let around = instances.open().iter().map(|around| around.region);
+                    let around = around.filter(|region| self.class(*region) == Some(RegionClass::User));
+                    let names = around.chain([it.region]).map(|region| self.trace.region_name(region));
+                    rows.ranges.push(Range {
+                        location,
+                        region: it.region,
+                        start_ns,
+                        stop_ns,
+                        number: it.fields.range_number.unwrap_or(NO_SEQUENCE),
+                        path: paths.number(&names.collect::<Vec<_>>().join(PATH_SEPARATOR)),
+                        is_unfinished: it.fields.is_unfinished == Some(true),
+                    });
                 }
                 _ => {}
             }
+            ControlFlow::Continue(())
         })?;
-        Ok((calls, launches))
+        Ok(rows)
+    }
+
+    /// The name of the communicator that a call is about, if the call says it.
+    fn communicator(&self, fields: &Fields<'_>) -> Option<String> {
+        let id = || Some(format!("{:#x}", fields.comm_id?));
+        fields.comm_name.map(str::to_owned).or_else(id)
+    }
+
+    fn class(&self, region: RegionRef) -> Option<RegionClass> {
+        self.trace.region(region).map(|region| region.class)
     }
 
     fn transfers(&self, location: LocationRef, ids: &Ids<'_>) -> otf2::Result<(Transfers, Vec<u64>)> {

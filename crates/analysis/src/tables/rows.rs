@@ -30,6 +30,8 @@ columns! {
         sequence: u64,
         /// Number of the replay of a captured call; 0 if not replayed.
         replay: u32,
+        /// The ranges of the program that its call was in: an index in [`super::Tables::paths`], or [`NONE`].
+        path: u32,
     }
 }
 
@@ -42,6 +44,27 @@ columns! {
         bytes: u64,
         event: u64,
         parent: u64,
+        /// Of calls that make or end a communicator: its name, an index in [`super::Tables::paths`], or [`NONE`].
+        comm: u32,
+        /// Its rank there; [`NONE`] if unknown.
+        rank: u32,
+        /// As that of an operation.
+        path: u32,
+    }
+}
+
+columns! {
+    /// A range of the program on a thread.
+    Ranges of Range {
+        location: LocationRef,
+        region: RegionRef,
+        start_ns: u64,
+        stop_ns: u64,
+        /// The number in its name; [`NO_SEQUENCE`] if it has none.
+        number: u64,
+        /// It and the ranges around it, as that of an operation.
+        path: u32,
+        is_unfinished: bool,
     }
 }
 

@@ -4,6 +4,7 @@
 //!  analysis::analyse ─► Report ─► tables    a sheet for each question
 //! ```
 
+mod program;
 mod tables;
 
 use std::path::PathBuf;
@@ -28,6 +29,8 @@ Examples:
   nccl-otf2 stats trace --by pairs --sort slowdown    which connection is slow
   nccl-otf2 stats trace --by operations --function AllReduce --comm world
   nccl-otf2 stats trace --from 20s --to 30s           only what goes on then
+  nccl-otf2 stats trace --by phase --level 2          which part of the program (NVTX ranges)
+  nccl-otf2 stats trace --by step --sort time         the slowest steps of the program
   nccl-otf2 stats trace --by operations --csv > operations.csv
   nccl-otf2 stats trace --json | jq .verdict
 
@@ -66,6 +69,14 @@ pub(crate) struct Request {
     #[arg(long, value_name = "ROWS")]
     limit: Option<usize>,
 
+    /// With --by phase: only so many levels of ranges; what was called further in counts for the range around it
+    #[arg(long, value_name = "LEVELS", value_parser = clap::value_parser!(u32).range(1..))]
+    level: Option<u32>,
+
+    /// The name of the range that is a step, as `--by phase` shows it (without: the outermost one that repeats)
+    #[arg(long, value_name = "RANGE")]
+    step: Option<String>,
+
     #[command(flatten)]
     select: Select,
 
@@ -85,10 +96,16 @@ const SHORT: usize = 12;
 
 pub(crate) fn stats(request: &Request) -> Result<Exit> {
     let trace = archive::open_with_kinds(&request.path)?;
-    let filter = request.select.filter(&trace)?;
+    let filter = analysis::Filter { step: request.step.clone(), ..request.select.filter(&trace)? };
     let bar = Bar::new();
     let mut report = statistics::of(&trace, &filter, &bar)?.report;
     drop(bar);
+    if let Some(step) = request.step.as_deref().filter(|_| report.steps.is_none()) {
+        bail!("no range of a thread has the name {step:?}: `--by phase` shows names");
+    }
+    if let Some(levels) = request.level {
+        report.phases = program::up_to(report.phases, levels);
+    }
     if !request.select.rank.is_empty() {
         report.verdict.basis.push(OF_ALL_RANKS.to_owned());
     }

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use nccl_events::index::index;
 use serde::Serialize;
 
+use super::program;
 use crate::sheet::{Cell, Sheet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -27,6 +28,12 @@ pub(super) enum By {
     Overlap,
     /// Single collectives that took far longer than others
     Anomalies,
+    /// Ranges of the program (NVTX): operations called in them
+    Phase,
+    /// Steps of the program: how long, and how much of it was communication
+    Step,
+    /// Calls that make and end communicators: how long, and who called last
+    Init,
 }
 
 pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
@@ -39,8 +46,12 @@ pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
         By::Messages => messages(report, wanted),
         By::Overlap => overlap(report, wanted),
         By::Anomalies => anomalies(report),
+        By::Phase => program::phases(report),
+        By::Step => program::steps(report),
+        By::Init => program::communicators(report),
     };
     sheet.empty = match by {
+        By::Phase | By::Step | By::Init => program::EMPTY,
         By::Causes | By::Anomalies => "none was found",
         By::Pairs | By::Channels if !report.run.has_steps => Run::CONNECTIONS_NOT_MEASURED,
         By::Overlap if !report.run.has_other_kernels => {
@@ -55,21 +66,21 @@ pub(super) fn is_column(report: &Report, name: &str) -> bool {
     By::value_variants().iter().any(|by| sheet(report, *by, &[]).has(name))
 }
 
-fn text(text: impl Into<String>) -> Cell {
+pub(super) fn text(text: impl Into<String>) -> Cell {
     Cell::Text(text.into())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "times of days are below 2⁵³ ns")]
-fn time(ns: u64) -> Cell {
+pub(super) fn time(ns: u64) -> Cell {
     Cell::Time(ns as f64)
 }
 
-fn of<T>(value: Option<T>, cell: impl Fn(T) -> Cell) -> Cell {
+pub(super) fn of<T>(value: Option<T>, cell: impl Fn(T) -> Cell) -> Cell {
     value.map_or(Cell::None, cell)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share is shown with few digits")]
-fn share(part: u64, whole: u64) -> Cell {
+pub(super) fn share(part: u64, whole: u64) -> Cell {
     if whole == 0 { Cell::None } else { Cell::Share(part as f64 / whole as f64) }
 }
 
@@ -77,7 +88,7 @@ fn communicator(report: &Report, number: u32) -> String {
     report.communicators.get(index(number)).map(|it| it.name.clone()).unwrap_or_default()
 }
 
-fn rank(report: &Report, number: u32) -> String {
+pub(super) fn rank(report: &Report, number: u32) -> String {
     report.ranks.get(index(number)).map(|it| it.name.clone()).unwrap_or_default()
 }
 
@@ -155,7 +166,7 @@ fn operations(report: &Report) -> Sheet {
 }
 
 /// The share of a part; empty if nothing is compared across ranks.
-fn compared(budget: &Budget, part_ns: u64) -> Cell {
+pub(super) fn compared(budget: &Budget, part_ns: u64) -> Cell {
     if budget.not_compared_ns == budget.operations_ns { Cell::None } else { share(part_ns, budget.operations_ns) }
 }
 

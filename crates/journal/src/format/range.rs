@@ -5,9 +5,6 @@ use crate::format::record::Symbol;
 use crate::format::words::{Word, field16, numbers, word_at};
 use nccl_events::range::{Range, RangeFields, RangeRecord};
 
-/// Words of the longest payload.
-pub(crate) const BEGIN_WORDS: usize = RangeFields::MOST + 2;
-
 /// The first word of a record that begins a range: name, domain, category, level.
 #[inline]
 pub(crate) const fn begin_word([name, domain, category]: [u16; 3], level: u16) -> u64 {

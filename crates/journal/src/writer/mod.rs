@@ -15,7 +15,7 @@ mod space;
 
 pub use journal_writer::JournalWriter;
 pub use lost::Lost;
-pub use names::PermanentName;
+pub use names::{PermanentName, PermanentText};
 pub use shared_slot_writer::SharedSlotWriter;
 pub use slot_writer::SlotWriter;
 pub use space::{Retention, Stop, WriterOptions};

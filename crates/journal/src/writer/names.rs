@@ -1,5 +1,7 @@
 //! Numbers for strings: a small cache by address, whose hits are checked against the bytes.
 
+use std::ffi::CString;
+
 use crate::format::encode::NameNumber;
 use nccl_events::Name;
 
@@ -43,18 +45,33 @@ struct Known {
     recorded_in: u64,
 }
 
-/// A string that keeps its address and its bytes until the process ends.
+/// A string that stays until the process ends.
 #[derive(Clone, Copy, Debug)]
-pub struct PermanentName {
-    /// The number of the string in the process, from 0 and below [`Self::MOST`].
+pub struct PermanentName(pub &'static PermanentText);
+
+/// The string and its number.
+#[derive(Debug)]
+pub struct PermanentText {
+    /// The number of the string in the process, from 0 and below [`PermanentName::MOST`].
     pub number: u16,
     /// The string.
-    pub text: Name<'static>,
+    pub text: CString,
 }
 
 impl PermanentName {
     /// The most permanent strings of a process.
     pub const MOST: usize = 4096;
+
+    /// The number of the string in the process.
+    #[inline]
+    pub const fn number(self) -> u16 {
+        self.0.number
+    }
+
+    /// The string.
+    pub fn text(self) -> Name<'static> {
+        Name::from_cstr(&self.0.text)
+    }
 }
 
 pub(crate) struct NameCache {
@@ -157,7 +174,7 @@ impl NameCache {
     /// The number of a permanent string, if it need not be recorded.
     #[inline]
     pub(crate) fn get_permanent(&self, name: PermanentName) -> Option<NameNumber> {
-        let &(number, recorded_in) = self.permanent.get(usize::from(name.number))?;
+        let &(number, recorded_in) = self.permanent.get(usize::from(name.number()))?;
         (recorded_in == self.generation).then_some(number)
     }
 
@@ -167,9 +184,9 @@ impl NameCache {
         if self.permanent.is_empty() {
             self.permanent.resize(PermanentName::MOST, (0, 0));
         }
-        let before = self.permanent.get(usize::from(name.number)).map_or(0, |(number, _)| *number);
+        let before = self.permanent.get(usize::from(name.number())).map_or(0, |(number, _)| *number);
         let number = if before == 0 { self.next_number().unwrap_or(0) } else { before };
-        if let Some(place) = self.permanent.get_mut(usize::from(name.number)) {
+        if let Some(place) = self.permanent.get_mut(usize::from(name.number())) {
             *place = (number, self.generation);
         }
         number
@@ -178,7 +195,7 @@ impl NameCache {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::{CStr, CString};
+    use std::ffi::CStr;
 
     use super::*;
 

@@ -290,7 +290,7 @@ impl SlotWriter {
     fn new_permanent_name(&mut self, name: PermanentName) -> NameNumber {
         let number = self.names.insert_permanent(name);
         if number > 0 {
-            self.put_name(number, name.text);
+            self.put_name(number, name.text());
         }
         number
     }

@@ -3,33 +3,59 @@
 use super::SlotWriter;
 use crate::format::encode::flags;
 use crate::format::layout::kind;
-use crate::format::range::{BEGIN_WORDS, begin_word, end_word};
+use crate::format::range::{begin_word, end_word};
 use crate::writer::names::PermanentName;
-use nccl_events::range::{Range, RangeFields, RangeRecord};
+use nccl_events::range::{Range, RangeCount, RangeFields, RangeRecord};
 
+type Name = Option<PermanentName>;
 /// What all records have: kind, flags, ticks, id.
 type Head = (u8, u8, u64, u64);
 
 impl SlotWriter {
-    /// Records what happens to a range, at `ticks`. Returns false if there was no room.
+    /// Records that the thread pushed a range, at `ticks`. Returns false if there was no room.
     #[inline]
-    pub fn range(&mut self, ticks: u64, id: u64, record: &RangeRecord<Option<PermanentName>>) -> bool {
+    pub fn push_range(&mut self, ticks: u64, level: u16, is_repeated: bool, range: &Range<Name>) -> bool {
+        self.begin_range((kind::RANGE_PUSH, flags(is_repeated), ticks, 0), level, range)
+    }
+
+    /// Records that the thread popped the range at this level.
+    #[inline]
+    pub fn pop_range(&mut self, ticks: u64, level: u16, fields: &RangeFields) -> bool {
         self.put_held();
-        self.make_room_for_names();
-        let head = |kind: u8, is_repeated: bool| (kind, flags(is_repeated), ticks, id);
+        self.put_fields((kind::RANGE_POP, 0, ticks, 0), end_word(level), fields)
+    }
+
+    /// Records a moment.
+    pub fn mark_range(&mut self, ticks: u64, range: &Range<Name>) -> bool {
+        self.begin_range((kind::RANGE_MARK, 0, ticks, 0), 0, range)
+    }
+
+    /// Records the start of a range that any thread can end.
+    pub fn start_range(&mut self, ticks: u64, id: u64, is_repeated: bool, range: &Range<Name>) -> bool {
+        self.begin_range((kind::RANGE_START, flags(is_repeated), ticks, id), 0, range)
+    }
+
+    /// Records its end.
+    pub fn end_range(&mut self, ticks: u64, id: u64, fields: &RangeFields) -> bool {
+        self.put_held();
+        self.put_fields((kind::RANGE_END, 0, ticks, id), end_word(0), fields)
+    }
+
+    /// Records what was counted about ranges.
+    pub fn range_counts(&mut self, ticks: u64, counts: [u64; RangeCount::COUNT]) -> bool {
+        self.put_held();
+        self.put_at(kind::RANGE_COUNTS, 0, ticks, 0, counts)
+    }
+
+    /// Any of these records.
+    pub fn range(&mut self, ticks: u64, id: u64, record: &RangeRecord<Name>) -> bool {
         match record {
-            RangeRecord::Push { level, is_repeated, range } => {
-                self.begin_range(head(kind::RANGE_PUSH, *is_repeated), *level, range)
-            }
-            RangeRecord::Pop { level, fields } => {
-                self.put_fields(head(kind::RANGE_POP, false), end_word(*level), fields)
-            }
-            RangeRecord::Mark(range) => self.begin_range(head(kind::RANGE_MARK, false), 0, range),
-            RangeRecord::Start { is_repeated, range } => {
-                self.begin_range(head(kind::RANGE_START, *is_repeated), 0, range)
-            }
-            RangeRecord::End { fields } => self.put_fields(head(kind::RANGE_END, false), end_word(0), fields),
-            RangeRecord::Counts(counts) => self.put_at(kind::RANGE_COUNTS, 0, ticks, id, *counts),
+            RangeRecord::Push { level, is_repeated, range } => self.push_range(ticks, *level, *is_repeated, range),
+            RangeRecord::Pop { level, fields } => self.pop_range(ticks, *level, fields),
+            RangeRecord::Mark(range) => self.mark_range(ticks, range),
+            RangeRecord::Start { is_repeated, range } => self.start_range(ticks, id, *is_repeated, range),
+            RangeRecord::End { fields } => self.end_range(ticks, id, fields),
+            RangeRecord::Counts(counts) => self.range_counts(ticks, *counts),
         }
     }
 
@@ -39,7 +65,9 @@ impl SlotWriter {
     }
 
     #[inline]
-    fn begin_range(&mut self, head: Head, level: u16, range: &Range<Option<PermanentName>>) -> bool {
+    fn begin_range(&mut self, head: Head, level: u16, range: &Range<Name>) -> bool {
+        self.put_held();
+        self.make_room_for_names();
         let names = [range.name, range.domain, range.category].map(|name| self.permanent_name(name));
         self.put_fields(head, begin_word(names, level), &range.fields)
     }
@@ -48,21 +76,13 @@ impl SlotWriter {
     #[inline]
     fn put_fields(&mut self, (kind, flags, ticks, id): Head, first: u64, fields: &RangeFields) -> bool {
         let (count, kinds, values) = fields.words();
-        let mut words = [0; BEGIN_WORDS];
-        let [head, of_kinds, rest @ ..] = &mut words;
-        (*head, *of_kinds, *rest) = (first, kinds, *values);
-        macro_rules! put {
-            ($($count:literal)*) => {
-                match count {
-                    0 => self.put_at(kind, flags, ticks, id, [first]),
-                    $($count => match words.first_chunk::<{ $count + 2 }>() {
-                        Some(words) => self.put_at(kind, flags, ticks, id, *words),
-                        None => false,
-                    },)*
-                    _ => self.put_at(kind, flags, ticks, id, words),
-                }
-            };
+        match (count, values) {
+            (0, _) => self.put_at(kind, flags, ticks, id, [first]),
+            (1, [a, ..]) => self.put_at(kind, flags, ticks, id, [first, kinds, *a]),
+            (2 | 3, [a, b, c, ..]) => self.put_at(kind, flags, ticks, id, [first, kinds, *a, *b, *c]),
+            (_, [a, b, c, d, e, f, g, h]) => {
+                self.put_at(kind, flags, ticks, id, [first, kinds, *a, *b, *c, *d, *e, *f, *g, *h])
+            }
         }
-        put!(1 2 3 4)
     }
 }

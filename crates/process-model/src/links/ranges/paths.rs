@@ -9,6 +9,7 @@ use super::{RangeRole, range_name};
 use crate::links::operations::{Activities, Activity};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
+use nccl_events::archive::PATH_SEPARATOR;
 use tables::index::{index, index_u32};
 use tables::ranges::{RangeAt, RangeKind};
 use tables::{CommCall, EventRow, Head, Tables};
@@ -18,7 +19,7 @@ const MOST: usize = 4096;
 const MOST_BYTES: usize = 1 << 20;
 /// The text for paths beyond the limits.
 const OTHER: &str = "(other ranges)";
-const SEPARATOR: &str = " > ";
+
 /// The path without a range.
 const NONE: u32 = 0;
 
@@ -62,7 +63,7 @@ impl Tree {
             path = parent;
         }
         names.reverse();
-        names.join(SEPARATOR)
+        names.join(PATH_SEPARATOR)
     }
 }
 

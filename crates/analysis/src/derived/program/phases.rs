@@ -1,0 +1,39 @@
+//! Operations by the ranges of the program that their calls were in.
+
+use nccl_events::archive::PATH_SEPARATOR;
+
+use crate::archive::Trace;
+use crate::derived::filter::Filter;
+use crate::report::{Budget, Phase};
+use crate::tables::{Tables, large};
+
+/// `budgets` are by the number of the path. Sorted by the time in operations, the longest first.
+pub(in crate::derived) fn phases(trace: &Trace, tables: &Tables, filter: &Filter, budgets: &[Budget]) -> Vec<Phase> {
+    let path = |text: &String| text.split(PATH_SEPARATOR).map(str::to_owned).collect();
+    let texts = tables.paths.texts();
+    let mut phases: Vec<Phase> = texts.iter().map(|text| Phase { path: path(text), ..Phase::default() }).collect();
+    for range in tables.ranges.rows().filter(|it| filter.wants_time(it.start_ns, it.stop_ns)) {
+        if let Some(phase) = phases.get_mut(large(range.path)) {
+            phase.ranges += 1;
+            phase.ranges_ns += range.stop_ns.saturating_sub(range.start_ns);
+        }
+    }
+    for operation in tables.operations.rows() {
+        if let Some(phase) = phases.get_mut(large(operation.path))
+            && filter.wants(trace, &tables.members, &operation)
+        {
+            phase.operations += 1;
+            phase.bytes = phase.bytes.saturating_add(operation.bytes);
+        }
+    }
+    for (phase, budget) in phases.iter_mut().zip(budgets) {
+        phase.budget = *budget;
+    }
+    // Names of communicators are numbered with the paths.
+    phases.retain(|phase| phase.ranges + phase.operations > 0);
+    phases.sort_by(|a, b| {
+        let of = |it: &Phase| (it.budget.operations_ns, it.ranges_ns);
+        of(b).cmp(&of(a)).then_with(|| a.path.cmp(&b.path))
+    });
+    phases
+}

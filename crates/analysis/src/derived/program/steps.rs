@@ -1,0 +1,115 @@
+//! The steps of the program: a range that repeats on all its processes.
+
+use std::collections::BTreeMap;
+
+use otf2::{LocationGroupRef, RegionRef};
+
+use crate::archive::Trace;
+use crate::derived::filter::Filter;
+use crate::derived::maths::sample::{quantiles, real};
+use crate::report::{self, Budget};
+use crate::tables::{NO_SEQUENCE, Range, Tables, large, small};
+
+/// A range that fewer steps have is not taken for one.
+const LEAST: usize = 3;
+
+/// The k-th step of each process.
+#[derive(Debug, Default)]
+pub(in crate::derived) struct Steps {
+    region: Option<RegionRef>,
+    processes: BTreeMap<LocationGroupRef, Vec<Range>>,
+    /// The process of each rank of the job.
+    of_rank: Vec<LocationGroupRef>,
+}
+
+impl Steps {
+    /// The steps of the range that the filter names; else of the outermost range that repeats on all processes that
+    /// have ranges, of the longest one if there are several.
+    pub(in crate::derived) fn find(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
+        let mut candidates: BTreeMap<RegionRef, BTreeMap<LocationGroupRef, Vec<Range>>> = BTreeMap::new();
+        let mut all = std::collections::BTreeSet::new();
+        for range in tables.ranges.rows() {
+            let process = trace.process(trace.group(range.location));
+            all.insert(process);
+            candidates.entry(range.region).or_default().entry(process).or_default().push(range);
+        }
+        let texts = tables.paths.texts();
+        let depth = |range: &Range| texts.get(large(range.path)).map_or(0, |text| text.matches(" > ").count());
+        let rank = |(region, processes): &(RegionRef, BTreeMap<LocationGroupRef, Vec<Range>>)| {
+            let all_ranges = || processes.values().flatten();
+            let time: u64 = all_ranges().map(|it| it.stop_ns.saturating_sub(it.start_ns)).sum();
+            let depth = all_ranges().map(depth).min().unwrap_or(0);
+            (std::cmp::Reverse(depth), time, std::cmp::Reverse(*region))
+        };
+        let is_step = |(region, processes): &(RegionRef, BTreeMap<LocationGroupRef, Vec<Range>>)| match &filter.step {
+            Some(name) => trace.region_name(*region) == *name,
+            None => processes.len() == all.len() && processes.values().all(|ranges| ranges.len() >= LEAST),
+        };
+        let Some((region, mut processes)) = candidates.into_iter().filter(is_step).max_by_key(rank) else {
+            return Self::default();
+        };
+        for ranges in processes.values_mut() {
+            ranges.sort_by_key(|range| range.start_ns);
+        }
+        let of_rank = tables.members.job_ranks.iter().map(|rank| rank.process).collect();
+        Self { region: Some(region), processes, of_rank }
+    }
+
+    pub(in crate::derived) fn count(&self) -> usize {
+        self.processes.values().map(Vec::len).max().unwrap_or(0)
+    }
+
+    /// The step of a rank's process at a time.
+    pub(in crate::derived) fn at(&self, rank: usize, time_ns: u64) -> Option<usize> {
+        let ranges = self.processes.get(self.of_rank.get(rank)?)?;
+        let at = ranges.partition_point(|range| range.start_ns <= time_ns).checked_sub(1)?;
+        (time_ns < ranges[at].stop_ns).then_some(at)
+    }
+
+    pub(in crate::derived) fn report(
+        &self,
+        trace: &Trace,
+        tables: &Tables,
+        budgets: &[Budget],
+    ) -> Option<report::Steps> {
+        let name = trace.region_name(self.region?);
+        let steps: Vec<report::Step> = (0..self.count()).map(|at| self.step(tables, at, budgets)).collect();
+        let durations: Vec<f64> = steps.iter().map(|step| real(step.duration_ns)).collect();
+        let trend_ns_per_step = slope(&durations);
+        let processes = self.processes.len() as u64;
+        Some(report::Steps { name, processes, duration_ns: quantiles(durations), trend_ns_per_step, steps })
+    }
+
+    fn step(&self, tables: &Tables, at: usize, budgets: &[Budget]) -> report::Step {
+        let length = |range: &Range| range.stop_ns.saturating_sub(range.start_ns);
+        let of_processes = || self.processes.iter().filter_map(|(process, ranges)| Some((*process, *ranges.get(at)?)));
+        let slowest = of_processes().max_by_key(|(_, range)| length(range));
+        let number = slowest.map(|(_, range)| range.number).filter(|number| *number != NO_SEQUENCE);
+        let of_process = |process| tables.members.job_ranks.iter().position(|rank| rank.process == process);
+        report::Step {
+            number: number.unwrap_or(at as u64),
+            start_ns: of_processes().map(|(_, range)| range.start_ns).min().unwrap_or(0),
+            duration_ns: slowest.map_or(0, |(_, range)| length(&range)),
+            shortest_ns: of_processes().map(|(_, range)| length(&range)).min().unwrap_or(0),
+            slowest: slowest.and_then(|(process, _)| Some(small(of_process(process)?))),
+            processes_ns: of_processes().map(|(_, range)| length(&range)).sum(),
+            budget: budgets.get(at).copied().unwrap_or_default(),
+        }
+    }
+}
+
+/// The slope of a line through equidistant values; `None` for fewer than three.
+fn slope(values: &[f64]) -> Option<f64> {
+    if values.len() < LEAST {
+        return None;
+    }
+    let middle = real(values.len() as u64 - 1) / 2.0;
+    let mean = values.iter().sum::<f64>() / real(values.len() as u64);
+    let (mut xy, mut xx) = (0.0, 0.0);
+    for (at, value) in (0_u64..).zip(values) {
+        let x = real(at) - middle;
+        xy += x * (value - mean);
+        xx += x * x;
+    }
+    Some(xy / xx)
+}

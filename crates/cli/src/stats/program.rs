@@ -1,0 +1,108 @@
+//! Sheets by what the program names through NVTX.
+
+use std::collections::BTreeMap;
+
+use analysis::report::{Budget, Phase, Report};
+
+use super::tables::{compared, of, rank, share, text, time};
+use crate::sheet::{self, Cell, Sheet};
+
+pub(super) const EMPTY: &str = "no ranges were recorded, which takes NVTX_INJECTION64_PATH (nccl-otf2 run sets it) and a \
+    program that names ranges through NVTX";
+
+/// Phases of at most so many levels: those further in are added to the one around them.
+pub(super) fn up_to(phases: Vec<Phase>, levels: u32) -> Vec<Phase> {
+    let levels = usize::try_from(levels).unwrap_or(usize::MAX);
+    let mut sums: BTreeMap<Vec<String>, Phase> = BTreeMap::new();
+    for phase in phases {
+        let is_inside = phase.path.len() > levels;
+        let path: Vec<String> = phase.path.iter().take(levels).cloned().collect();
+        let sum = sums.entry(path.clone()).or_insert_with(|| Phase { path, ..Phase::default() });
+        // The time of a range contains that of ranges inside it.
+        if !is_inside {
+            sum.ranges += phase.ranges;
+            sum.ranges_ns += phase.ranges_ns;
+        }
+        sum.operations += phase.operations;
+        sum.bytes = sum.bytes.saturating_add(phase.bytes);
+        add(&mut sum.budget, &phase.budget);
+    }
+    let mut phases: Vec<Phase> = sums.into_values().collect();
+    phases.sort_by_key(|phase| std::cmp::Reverse((phase.budget.operations_ns, phase.ranges_ns)));
+    phases
+}
+
+fn add(sum: &mut Budget, more: &Budget) {
+    sum.operations_ns += more.operations_ns;
+    sum.waiting_ns += more.waiting_ns;
+    sum.transfer_ns += more.transfer_ns;
+    sum.unclear_ns += more.unclear_ns;
+    sum.not_compared_ns += more.not_compared_ns;
+}
+
+pub(super) fn phases(report: &Report) -> Sheet {
+    Sheet::of(
+        "phases: operations by the ranges of the program that they were called in",
+        &report.phases,
+        &[
+            ("phase", |it| text(it.path.join(" > "))),
+            ("ranges", |it| Cell::Count(it.ranges)),
+            ("time", |it| time(it.ranges_ns)),
+            ("operations", |it| Cell::Count(it.operations)),
+            ("in_operations", |it| time(it.budget.operations_ns)),
+            ("waiting", |it| compared(&it.budget, it.budget.waiting_ns)),
+            ("transfer", |it| compared(&it.budget, it.budget.transfer_ns)),
+            ("unclear", |it| compared(&it.budget, it.budget.unclear_ns)),
+            ("bytes", |it| Cell::Bytes(it.bytes)),
+            ("rate", |it| rate(it.bytes, it.budget.operations_ns)),
+        ],
+    )
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate is shown with few digits")]
+fn rate(bytes: u64, ns: u64) -> Cell {
+    if ns == 0 { Cell::None } else { Cell::Rate(bytes as f64 * 1e9 / ns as f64) }
+}
+
+pub(super) fn steps(report: &Report) -> Sheet {
+    let steps = report.steps.iter().flat_map(|steps| &steps.steps);
+    let mut sheet = Sheet::of(
+        "steps of the program: time of the slowest process, and operations that began in the step",
+        steps.map(|step| (report, step)),
+        &[
+            ("step", |(_, it)| Cell::Count(it.number)),
+            ("time", |(_, it)| time(it.duration_ns)),
+            ("fastest", |(_, it)| time(it.shortest_ns)),
+            ("slowest_rank", |(report, it)| of(it.slowest, |number| text(rank(report, number)))),
+            ("communication", |(_, it)| share(it.budget.operations_ns, it.processes_ns)),
+            ("waiting", |(_, it)| share(it.budget.waiting_ns, it.processes_ns)),
+            ("transfer", |(_, it)| share(it.budget.transfer_ns, it.processes_ns)),
+            ("begin", |(_, it)| time(it.start_ns)),
+        ],
+    );
+    sheet.remark = report.steps.as_ref().map(|steps| {
+        let median = sheet::text(&of(steps.duration_ns, |it| Cell::Time(it.median)));
+        let trend = steps.trend_ns_per_step.map_or_else(String::new, |trend| {
+            format!("; each {} longer than the one before", sheet::text(&Cell::Time(trend)))
+        });
+        format!("a step is {:?}: median {median}{trend}", steps.name)
+    });
+    sheet
+}
+
+pub(super) fn communicators(report: &Report) -> Sheet {
+    Sheet::of(
+        "calls that make and end communicators",
+        &report.communicator_calls,
+        &[
+            ("call", |it| text(&it.function)),
+            ("communicator", |it| text(&it.communicator)),
+            ("ranks", |it| Cell::Count(it.ranks)),
+            ("begin", |it| time(it.start_ns)),
+            ("time", |it| time(it.duration_ns)),
+            ("first_to_last", |it| time(it.skew_ns)),
+            ("last_rank", |it| of(it.last_rank.map(u64::from), Cell::Count)),
+            ("last_process", |it| text(&it.last_process)),
+        ],
+    )
+}

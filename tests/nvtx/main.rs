@@ -1,0 +1,192 @@
+//! Ranges as users have them: a program in Python with the package `nvtx` around calls of the real libnccl, on the
+//! GPU's double. The truth is `job.py`, which says what it does by name.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use whole_plugin::archive::Archive;
+use whole_plugin::built;
+use whole_plugin::machine::{nccl_library, python_with};
+use whole_plugin::process::{LIMIT, Running, start};
+use whole_plugin::regions::Region;
+use whole_plugin::scratch::Scratch;
+
+/// A job of two ranks that do these parts of `job.py`. `None` if the machine lacks something.
+struct Job {
+    scratch: Scratch,
+    release: &'static str,
+    nvtx: bool,
+    profiler: bool,
+}
+
+impl Job {
+    fn new(release: &'static str) -> Self {
+        Self { scratch: Scratch::new(), release, nvtx: true, profiler: true }
+    }
+
+    fn start(&self, parts: &[&str]) -> Option<Vec<Running>> {
+        let (library, python) = (nccl_library(self.release)?, python_with("nvtx")?);
+        let rank = |rank: u32| {
+            let mut command: Command = self.scratch.command(&python);
+            command.arg("-B").arg(built::root().join("tests/nvtx/job.py")).arg(&library);
+            command.arg(rank.to_string()).arg(self.scratch.path()).args(parts);
+            command.envs(c_double::NCCL_ON_FAKE_GPU.iter().copied()).env("LD_PRELOAD", built::fake_gpu());
+            command.env("RANK", rank.to_string()).env("WORLD_SIZE", "2");
+            if self.nvtx {
+                command.env("NVTX_INJECTION64_PATH", built::plugin());
+            }
+            if self.profiler {
+                command.env("NCCL_PROFILER_PLUGIN", built::plugin());
+            }
+            start(&mut command)
+        };
+        Some([0, 1].map(rank).into())
+    }
+
+    /// The archive of a job that ends well.
+    fn archive(&self, parts: &[&str]) -> Option<Archive> {
+        for running in self.start(parts)? {
+            let _ended = running.wait(LIMIT).with_code(0);
+        }
+        let _finalized = self.scratch.finalize().with_code(0);
+        Some(self.scratch.sound_archive())
+    }
+}
+
+fn named<'a>(regions: &'a [Region], name: &str) -> Vec<&'a Region> {
+    regions.iter().filter(|region| region.name == name).collect()
+}
+
+fn is_within(inner: &Region, outer: &Region) -> bool {
+    inner.location == outer.location
+        && inner.group == outer.group
+        && outer.start_ns <= inner.start_ns
+        && inner.end_ns <= outer.end_ns
+}
+
+fn tally(regions: &[Region], of: impl Fn(&Region) -> bool) -> BTreeMap<&str, usize> {
+    let mut tally = BTreeMap::new();
+    for region in regions.iter().filter(|region| of(region)) {
+        *tally.entry(region.name.as_str()).or_default() += 1;
+    }
+    tally
+}
+
+/// The same program on a release whose profiler interface reports no calls, and on those that report them.
+#[test]
+fn ranges_and_calls_are_there_once_on_all_releases() {
+    for release in ["2.23.4", "2.28.9", "2.32.3"] {
+        let job = Job::new(release);
+        let Some(archive) = job.archive(&["steps", "split", "empty", "unbalanced", "threads", "fork"]) else {
+            return;
+        };
+        let regions = archive.regions();
+        let calls = tally(&regions, |it| it.name.starts_with("ncclComm") || it.name == "ncclAllReduce");
+        // Three steps, one in the split communicator, one of no element; each also is an operation but the last.
+        let calls_of =
+            |name: &str| named(&regions, name).into_iter().filter(|it| it.location.starts_with("API")).count();
+        assert_eq!(calls_of("ncclAllReduce"), 2 * 5, "{release}: {calls:?}");
+        assert_eq!(calls_of("ncclCommSplit"), 2, "{release}: {calls:?}");
+        assert_eq!(calls_of("ncclCommInitRank"), 2, "{release}: {calls:?}");
+        assert_eq!(calls_of("ncclCommDestroy"), 2 * 2, "{release}: {calls:?}");
+
+        let steps = named(&regions, "step #");
+        let numbers: Vec<_> = steps.iter().map(|it| it.number("nvtx.number")).collect();
+        assert_eq!(numbers, [0, 1, 2, 0, 1, 2].map(Some), "{release}");
+        for step in &steps {
+            let payload = step.number("nvtx.number").map(|number| 10 * number);
+            assert_eq!((step.text("nvtx.domain"), step.text("nvtx.category")), (Some("app"), Some("train")));
+            assert_eq!((step.number("nvtx.payload_signed"), step.number("nvtx.color")), (payload, Some(0xff)));
+            let inside = |name: &str| named(&regions, name).into_iter().filter(|it| is_within(it, step)).count();
+            assert_eq!((inside("forward"), inside("backward"), inside("ncclAllReduce")), (1, 1, 1), "{release}");
+        }
+        // Operations run on another location, at another time.
+        let in_steps = regions
+            .iter()
+            .filter(|it| it.name == "ncclAllReduce" && it.text("nvtx.ranges") == Some("whole job > step # > backward"));
+        assert_eq!(in_steps.filter(|it| it.location.starts_with("NCCL")).count(), 2 * 3, "{release}");
+        // Open when recording began, at the first communicator.
+        for name in ["whole job", "setup"] {
+            let init = named(&regions, "ncclCommInitRank");
+            assert!(init.iter().all(|it| named(&regions, name).iter().any(|open| is_within(it, open))), "{release}");
+        }
+        assert!(named(&regions, "before everything").is_empty(), "it ended before anything was recorded");
+        assert_eq!(named(&regions, "worker").len(), 2 * 4, "{release}");
+        let handed_over = named(&regions, "handed over");
+        assert!(handed_over.len() == 2 && handed_over.iter().all(|it| it.number("nccl.unfinished").is_none()));
+        assert_eq!(named(&regions, "all are back").len(), 2, "{release}");
+        assert!(named(&regions, "in the child").is_empty(), "a forked child records nothing");
+        assert_eq!((archive.count("RANGES_UNBALANCED_POPS"), archive.count("RANGES_LOST")), (10, 0), "{release}");
+    }
+}
+
+#[test]
+fn the_parent_of_a_split_communicator_is_known() {
+    let job = Job::new("2.32.3");
+    let Some(archive) = job.archive(&["split"]) else {
+        return;
+    };
+    let regions = archive.regions();
+    for split in named(&regions, "ncclCommSplit") {
+        let all_reduce = named(&regions, "ncclAllReduce");
+        assert_eq!(split.text("nvtx.ranges"), Some("whole job > build groups"));
+        let [new, parent] = ["nccl.comm_id", "nccl.parent_comm_id"].map(|name| split.number(name).expect(name));
+        assert!(new != parent && !all_reduce.is_empty(), "{split:?}");
+        assert_eq!((split.number("nccl.ranks"), split.number("nccl.split_color")), (Some(2), Some(0)));
+    }
+}
+
+#[test]
+fn names_and_levels_have_bounds_that_are_counted() {
+    let job = Job::new("2.32.3");
+    let Some(archive) = job.archive(&["nested=140", "names=6000"]) else {
+        return;
+    };
+    // One level is the whole job's.
+    assert_eq!(archive.count("RANGES_TOO_DEEP"), 2 * (140 + 1 - 128));
+    let others = archive.count("RANGES_OTHER_NAMES");
+    assert!(others > 2 * 2000 && others < 2 * 6000, "{others}");
+    let regions = archive.regions();
+    let shown = regions.iter().filter(|it| it.name.starts_with("name") || it.name == "(other names)");
+    assert_eq!(shown.count(), 2 * 6000);
+    let calls = named(&regions, "ncclCommDestroy");
+    assert_eq!(calls.len(), 2, "NCCL's names find room");
+}
+
+#[test]
+fn a_killed_process_has_its_open_ranges() {
+    let job = Job::new("2.28.9");
+    let Some(running) = job.start(&["steps", "kill"]) else {
+        return;
+    };
+    for one in running {
+        let _killed = one.wait(LIMIT);
+    }
+    let _finalized = job.scratch.finalize().with_code(0);
+    let regions = job.scratch.sound_archive().regions();
+    for name in ["whole job", "to the end"] {
+        let open = named(&regions, name);
+        assert!(open.len() == 2 && open.iter().all(|it| it.number("nccl.unfinished") == Some(1)), "{name}: {open:?}");
+    }
+    assert_eq!(named(&regions, "step #").len(), 6);
+}
+
+/// Each half works without the other.
+#[test]
+fn the_injection_and_the_profiler_plugin_need_not_meet() {
+    let alone = Job { profiler: false, ..Job::new("2.32.3") };
+    let Some(running) = alone.start(&["steps", "threads"]) else {
+        return;
+    };
+    for one in running {
+        let _ended = one.wait(LIMIT).with_code(0);
+    }
+    assert!(!alone.scratch.out().exists(), "without the profiler plugin nothing is written");
+    let without = Job { nvtx: false, ..Job::new("2.32.3") };
+    let Some(archive) = without.archive(&["steps"]) else {
+        return;
+    };
+    let regions = archive.regions();
+    assert!(named(&regions, "step #").is_empty());
+    assert!(regions.iter().all(|it| it.text("nvtx.ranges").is_none()));
+}
