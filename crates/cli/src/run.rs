@@ -2,6 +2,7 @@
 
 mod after;
 mod directory;
+mod places;
 mod remaining;
 mod request;
 mod settings;
@@ -28,19 +29,16 @@ pub(crate) fn run(request: &Request) -> Result<Exit> {
     let plugin = plugin::find(request.plugin.as_deref())?;
     let (program, arguments) = request.command.split_first().ok_or_else(|| anyhow!("no command to run"))?;
     let mut variables = request.settings.variables()?;
+    variables.extend(places::variables(&plugin, request, job.rank.unwrap_or(0) == 0)?);
     let mut directory = Directory::choose(request.out.as_deref(), program, &mut job)?;
     directory.prepare(request, &mut job)?;
     variables.push(("NCCL_OTF2_DIR", directory.as_variable()?.into()));
     if let Some(id) = job.ids.get(JOB_VARIABLE) {
         variables.push((JOB_VARIABLE, id.into()));
     }
-    variables.extend(settings::plugin(&plugin, request.by_name)?);
 
     let mut command = Command::new(program);
-    command.args(arguments);
-    for (name, value) in variables {
-        command.env(name, value);
-    }
+    command.args(arguments).envs(variables);
     let (status, interrupted) = match supervise(&mut command) {
         Ok(ended) => ended,
         Err(error) => {

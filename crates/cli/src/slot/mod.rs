@@ -12,5 +12,5 @@ pub(crate) use found::{Behind, FIRST_WITH_ENV_PLUGIN, behind, env_plugin};
 pub(crate) use library::{Library, Nccl, OURS};
 pub(crate) use loader::Loader;
 pub(crate) use nvtx::{INJECTION, Injection, RANGES, injection};
-pub(crate) use search::{Search, search};
-pub(crate) use variables::{PLUGIN, Variables};
+pub(crate) use search::{DEFAULT, Search, search};
+pub(crate) use variables::{CHAIN, PLUGIN, Variables};

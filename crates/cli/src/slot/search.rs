@@ -1,5 +1,8 @@
 //! By which names NCCL looks for a plugin.
 
+/// The profiler plugin that NCCL loads where no variable names one.
+pub(crate) const DEFAULT: &str = "libnccl-profiler.so";
+
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Search {
     /// NCCL loads the first of these names that the loader finds.
@@ -53,7 +56,7 @@ mod tests {
         assert_eq!(names(22_809, "/x/plugin.so"), ["/x/plugin.so"]);
         assert_eq!(names(22_809, "libnccl-profiler-otf2.so"), ["libnccl-profiler-otf2.so"]);
         assert!(names(22_703, "/x/plugin.so").is_empty());
-        assert_eq!(search("profiler", 22_304, None), Search::Names(vec!["libnccl-profiler.so".to_owned()]));
+        assert_eq!(search("profiler", 22_304, None), Search::Names(vec![DEFAULT.to_owned()]));
         assert_eq!(search("profiler", 22_809, Some("None")), Search::Nothing);
         assert_eq!(names(22_707, "none"), ["none", "libnccl-profiler-none.so"]);
         for value in ["STATIC_PLUGIN", "stat"] {

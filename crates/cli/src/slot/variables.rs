@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use regular_files::{MOST_DESCRIPTION_BYTES, open_named};
 
 pub(crate) const PLUGIN: &str = "NCCL_PROFILER_PLUGIN";
+pub(crate) const CHAIN: &str = "NCCL_OTF2_CHAIN";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
