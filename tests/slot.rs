@@ -1,5 +1,5 @@
-//! NCCL's slot for a profiler plugin, which other software takes: `nccl-otf2 run` keeps what it displaces. The other
-//! plugin is the echo plugin, as `libnccl-profiler-gcp.so`.
+//! NCCL's slot for a profiler plugin, which other software takes: `nccl-otf2 run` keeps what it displaces, and finds
+//! who takes the slot from it. The other plugin is the echo plugin, as `libnccl-profiler-gcp.so`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 use whole_plugin::built;
 use whole_plugin::machine::nccl_library;
-use whole_plugin::process::run;
+use whole_plugin::process::{LIMIT, run, start, wait_for};
 use whole_plugin::scratch::Scratch;
 
 const OTHER: &str = "libnccl-profiler-gcp.so";
@@ -110,6 +110,50 @@ fn a_library_that_is_cut_short_is_found_before_the_job_starts() {
         let chained = scratch.sound_archive().properties().remove("NCCL::CHAIN::PLUGINS");
         assert_eq!(chained.is_some_and(|plugins| plugins.starts_with(chain)), !chain.is_empty());
     }
+}
+
+/// An entrypoint runs between the tool and the program. The program goes on until the tool has looked at it: the test
+/// counts how often the thread that looks has slept.
+#[test]
+fn a_process_that_lost_the_plugin_is_named() {
+    let [other, nccl] = [OTHER, "libnccl.so.2"];
+    for (entrypoint, expected) in [
+        ("NCCL_PROFILER_PLUGIN=gcp", "NCCL_PROFILER_PLUGIN became gcp in the process "),
+        ("-u NCCL_PROFILER_PLUGIN", "The command did not use NCCL"),
+        (
+            "-u NCCL_PROFILER_PLUGIN LD_PRELOAD=$PWD/other/libnccl.so.2",
+            "NCCL_PROFILER_PLUGIN was removed from the environment of the process ",
+        ),
+        ("LD_PRELOAD=$PWD/other/libnccl-profiler-gcp.so", "has loaded another profiler, "),
+    ] {
+        let scratch = Scratch::new();
+        let folder = folder(&scratch, other);
+        fs::copy(folder.join(other), folder.join(nccl)).expect("copied");
+        let waits = "touch there; until [ -e go ]; do sleep 0.02; done";
+        let script = format!("env {entrypoint} sh -c '{waits}'; true");
+        let tool = start(&mut scratch.tool(&["run", "-o", "trace", "--", "sh", "-c", &script]));
+        wait_for("program", || scratch.path().join("there").exists().then_some(()));
+        let looks = || sleeps(tool.id(), "processes");
+        let before = looks();
+        wait_for("look", || (looks() >= before + 2).then_some(()));
+        fs::write(scratch.path().join("go"), "").expect("written");
+        let ended = tool.wait(LIMIT).with_code(0);
+        let said = ended.stderr.lines().find(|line| line.contains(expected));
+        assert!(said.is_some(), "{entrypoint}: {ended}");
+        let is_certain = entrypoint.contains("LD_PRELOAD");
+        assert_eq!(ended.stderr.contains("The command did not use NCCL"), !is_certain, "{entrypoint}: {ended}");
+        assert!(!is_certain || said.is_some_and(|said| said.contains("(sh)")), "{entrypoint}: {ended}");
+    }
+}
+
+/// How often a thread of a process has waited.
+fn sleeps(process: u32, name: &str) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let statuses = threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
+    let mut statuses = statuses.filter(|status| status.starts_with(&format!("Name:\t{name}\n")));
+    let status = statuses.next().unwrap_or_default();
+    let number = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    number.map_or(0, |number| number.trim().parse().expect("a number"))
 }
 
 /// A plugin for NCCL's variables decides which profiler is loaded, whatever the environment says.
