@@ -135,7 +135,7 @@ fn a_process_that_lost_the_plugin_is_named() {
         wait_for("program", || scratch.path().join("there").exists().then_some(()));
         let looks = || sleeps(tool.id(), "processes");
         let before = looks();
-        wait_for("look", || (looks() >= before + 2).then_some(()));
+        wait_for("look", || (looks() >= before + 4).then_some(()));
         fs::write(scratch.path().join("go"), "").expect("written");
         let ended = tool.wait(LIMIT).with_code(0);
         let said = ended.stderr.lines().find(|line| line.contains(expected));

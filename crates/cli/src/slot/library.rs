@@ -62,7 +62,8 @@ impl Library {
     pub(crate) fn fits_here(&self) -> Result<()> {
         let here = match std::env::consts::ARCH {
             "aarch64" => Architecture::Aarch64,
-            _ => Architecture::X86_64,
+            "x86_64" => Architecture::X86_64,
+            _ => return Ok(()),
         };
         let (path, its) = (self.path.display(), self.architecture);
         ensure!(its == here, "{path} is for {its:?}, and this machine is {here:?}");
