@@ -177,8 +177,33 @@ fn another_profiler_in_the_only_place_is_named() {
     let chained = |name: &str| report(&scratch, &[("NCCL_OTF2_CHAIN", name)], &[text(&library)]);
     assert_eq!(level(&chained(text(&empty)), "plugin", "an unknown profiler is behind ours"), "ok");
     assert_eq!(level(&chained("nowhere"), "plugin", "does not find libnccl-profiler-nowhere.so"), "warning");
-    assert_eq!(level(&chained(text(&library)), "plugin", "is no profiler plugin; it is left out"), "warning");
+    assert_eq!(level(&chained(text(&library)), "plugin", "is no profiler plugin: it exports no"), "warning");
     assert_eq!(level(&chained(text(&built::plugin())), "plugin", "this project's plugin itself"), "warning");
+    // NCCL's own files can name it, and what is behind this project's.
+    let file = scratch.path().join("nccl.conf");
+    fs::write(&file, format!("NCCL_PROFILER_PLUGIN={0}\nNCCL_OTF2_CHAIN={0}\n", empty.display())).expect("written");
+    let by_file = |value: &str| {
+        let variables = [("NCCL_CONF_FILE", text(&file)), ("NCCL_PROFILER_PLUGIN", value)];
+        report(&scratch, &variables[..2 - usize::from(value.is_empty())], &[text(&library)])
+    };
+    let said = by_file("");
+    assert_eq!(level(&said, "plugin", &format!("in {}: NCCL 2.28.9 loads an unknown", file.display())), "warning");
+    assert_eq!(level(&said, "plugin", "an unknown profiler is behind ours"), "ok");
+    assert_eq!(level(&by_file(text(&built::plugin())), "plugin", "this project's plugin"), "ok");
+}
+
+#[test]
+fn who_gets_nvtx_ranges_is_said() {
+    let scratch = Scratch::new();
+    let other = scratch.path().join("libToolsInjection64.so");
+    symlink(built::fake_gpu(), &other).expect("linked");
+    let of = |name: &str, value: &str| report(&scratch, &[(name, value)], &[]);
+    let injection = "NVTX_INJECTION64_PATH";
+    assert_eq!(level(&of(injection, ""), "nvtx", "are not recorded without nccl-otf2 run"), "note");
+    assert_eq!(level(&of(injection, text(&built::plugin())), "nvtx", "this project's plugin gets"), "ok");
+    assert_eq!(level(&of(injection, text(&other)), "nvtx", "Nsight Systems gets"), "note");
+    assert_eq!(level(&of(injection, "/nowhere/lib.so"), "nvtx", "nobody gets"), "warning");
+    assert_eq!(level(&of("NCCL_OTF2_NVTX", "off"), "nvtx", "are not recorded"), "note");
 }
 
 #[test]

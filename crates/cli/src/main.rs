@@ -30,6 +30,7 @@ mod run;
 mod running;
 mod select;
 mod sheet;
+mod slot;
 mod staging;
 mod statistics;
 mod stats;

@@ -2,6 +2,8 @@
 
 mod after;
 mod directory;
+mod places;
+mod processes;
 mod remaining;
 mod request;
 mod settings;
@@ -21,6 +23,7 @@ use crate::print;
 pub(crate) use request::Request;
 
 use directory::Directory;
+use processes::{Strayed, Watch, Watching};
 use signals::{Forwarding, Interrupted, Signals};
 
 pub(crate) fn run(request: &Request) -> Result<Exit> {
@@ -28,20 +31,18 @@ pub(crate) fn run(request: &Request) -> Result<Exit> {
     let plugin = plugin::find(request.plugin.as_deref())?;
     let (program, arguments) = request.command.split_first().ok_or_else(|| anyhow!("no command to run"))?;
     let mut variables = request.settings.variables()?;
+    variables.extend(places::variables(&plugin, request, job.rank.unwrap_or(0) == 0)?);
     let mut directory = Directory::choose(request.out.as_deref(), program, &mut job)?;
     directory.prepare(request, &mut job)?;
     variables.push(("NCCL_OTF2_DIR", directory.as_variable()?.into()));
     if let Some(id) = job.ids.get(JOB_VARIABLE) {
         variables.push((JOB_VARIABLE, id.into()));
     }
-    variables.extend(settings::plugin(&plugin, request.by_name)?);
 
     let mut command = Command::new(program);
-    command.args(arguments);
-    for (name, value) in variables {
-        command.env(name, value);
-    }
-    let (status, interrupted) = match supervise(&mut command) {
+    command.args(arguments).envs(variables);
+    let watch = Watch::new(&command, directory.path());
+    let (status, interrupted, strayed) = match supervise(&mut command, watch) {
         Ok(ended) => ended,
         Err(error) => {
             directory.release_if_unused();
@@ -50,17 +51,18 @@ pub(crate) fn run(request: &Request) -> Result<Exit> {
     };
     remaining::wait(directory.path(), request, &job, interrupted);
     // Problems with the archive never change the command's exit status.
-    if let Err(error) = after::complete(&directory, request, &job, &plugin) {
+    if let Err(error) = after::complete(&directory, request, &job, &plugin, strayed.as_ref()) {
         print::error(&error);
     }
     Ok(Exit::Command(exit_code(status)))
 }
 
 /// Runs the command to its end with this process's stdin, stdout and stderr, whatever signals arrive.
-fn supervise(command: &mut Command) -> Result<(ExitStatus, Option<Interrupted>)> {
+fn supervise(command: &mut Command, watch: Watch) -> Result<(ExitStatus, Option<Interrupted>, Option<Strayed>)> {
     let signals = Signals::catch().context("cannot catch signals")?;
     let mut child = command.spawn()?;
     let process = Pid::from_child(&child);
+    let watching = watch.begin(process);
     let forwarding = signals.forward_to(process);
     if let Err(error) = &forwarding {
         print::note(format_args!("signals are not passed on: {error}"));
@@ -69,7 +71,7 @@ fn supervise(command: &mut Command) -> Result<(ExitStatus, Option<Interrupted>)>
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(process), options) {}
     let interrupted = forwarding.ok().map(Forwarding::end);
-    Ok((child.wait()?, interrupted))
+    Ok((child.wait()?, interrupted, watching.and_then(Watching::end)))
 }
 
 fn exit_code(status: ExitStatus) -> u8 {

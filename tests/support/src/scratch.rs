@@ -12,7 +12,7 @@ use crate::machine::nccl_library;
 use crate::process::{Ended, run, wait_for};
 
 /// Prefixes of launchers' and shells' variables that change what the plugin does.
-const HOSTILE: &str = "NCCL_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK OMPI_ JSM_ MV2_ \
+const HOSTILE: &str = "NCCL_ NVTX_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK OMPI_ JSM_ MV2_ \
     PALS_ MPI_ PMI_ PMIX_ SLURM_ PBS_ LSB_ FLUX_ COBALT_ JOB_ID TORCHELASTIC_";
 
 #[derive(Debug)]

@@ -1,6 +1,5 @@
 //! The environment that a job started here would have.
 
-use std::env;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -8,12 +7,12 @@ use journal::part::environment::JobEnvironment;
 use rustix::system::uname;
 use settings::Config;
 
-use super::loader::Loader;
 use super::report::Findings;
 use crate::plugin;
+use crate::slot::{Loader, Variables};
 
 pub(super) struct Environment {
-    pub(super) variables: Vec<(String, String)>,
+    pub(super) variables: Variables,
     pub(super) config: Config,
     pub(super) job: JobEnvironment,
     pub(super) host: String,
@@ -23,12 +22,10 @@ pub(super) struct Environment {
 
 impl Environment {
     pub(super) fn look() -> Self {
-        let variables = env::vars_os();
-        let variables =
-            variables.map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
+        let variables = Variables::of_process();
         Self {
-            variables: variables.collect(),
-            config: Config::from_environment(),
+            config: Config::from_variables(variables.pairs().into_iter()),
+            variables,
             job: JobEnvironment::of_process(),
             host: uname().nodename().to_string_lossy().into_owned(),
             loader: Loader::of_process(),
@@ -37,8 +34,7 @@ impl Environment {
     }
 
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
-        let found = self.variables.iter().find(|(known, _)| known == name);
-        found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        self.variables.get(name).map(|setting| setting.value.as_str())
     }
 
     /// Number of recording processes of the job on this host, if the launcher tells; else 1.

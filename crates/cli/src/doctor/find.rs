@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::environment::Environment;
-use super::library::{Library, Nccl};
 use super::report::Findings;
+use crate::slot::{Library, Nccl};
 
 const NAMES: [&str; 2] = ["libnccl.so.2", "librccl.so.1"];
 

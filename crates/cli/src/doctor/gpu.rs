@@ -31,7 +31,7 @@ pub(super) fn timing(here: &Environment, found: &[Found], findings: &mut Finding
     let cupti = cupti(here, found);
     let torch = found.iter().filter_map(|one| torch_beside(&one.library.path));
     let files: Vec<String> = torch.map(|file| file.display().to_string()).collect();
-    let other = other_user(&files, &here.variables, false);
+    let other = other_user(&files, &here.variables.pairs(), false);
     let wants_cupti = settings.backend == BackendChoice::Cupti;
     let is_timed_by_cupti = match settings.backend {
         BackendChoice::Cupti => cupti.is_some(),

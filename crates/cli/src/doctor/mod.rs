@@ -4,8 +4,6 @@
 mod environment;
 mod find;
 mod gpu;
-mod library;
-mod loader;
 mod nccl;
 mod report;
 mod slot;
@@ -24,7 +22,8 @@ use report::{Findings, Level, NcclRow, Report};
 
 const EXAMPLES: &str = "\
 Run it where the job will run, with the job's modules, environment and variables: what it reads are NCCL's library, \
-the loader's paths, the variables and the limits of this place.
+the loader's paths, the variables (NCCL's files /etc/nccl.conf and ~/.nccl.conf or NCCL_CONF_FILE too) and the limits \
+of this place.
 
   nccl-otf2 doctor                              what is found by the loader and the Python on PATH
   srun -n1 nccl-otf2 doctor                     on a node of the job
@@ -78,6 +77,7 @@ fn look(request: &Request) -> Result<Report> {
     slot::chained(&here, &mut findings);
     let found = find::find(&here, &request.paths, &mut findings)?;
     let rows: Vec<NcclRow> = found.iter().map(|one| nccl::judge(&here, one, &mut findings)).collect();
+    slot::ranges(&here, &mut findings);
     gpu::timing(&here, &found, &mut findings);
     let out = storage::directories(&here, &mut findings);
     system::clock(&mut findings);

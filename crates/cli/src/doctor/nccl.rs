@@ -8,10 +8,10 @@ use trace::blind_spots;
 
 use super::environment::Environment;
 use super::find::Found;
-use super::library::Nccl;
 use super::report::{Findings, NcclRow};
 use super::slot::slot;
 use super::storage;
+use crate::slot::Nccl;
 
 pub(super) fn judge(here: &Environment, found: &Found, findings: &mut Findings) -> NcclRow {
     let Found { library, nccl, by } = found;

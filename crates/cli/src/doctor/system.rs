@@ -94,7 +94,8 @@ pub(super) fn container(here: &Environment, findings: &mut Findings) {
 pub(super) fn scorep(here: &Environment, findings: &mut Findings) {
     let of_scorep =
         |name: &str, value: &str| name == "LD_PRELOAD" && value.contains("libscorep") || name.starts_with("SCOREP_");
-    let sign = here.variables.iter().find(|(name, value)| of_scorep(name, value)).map(|(name, _)| name);
+    let variables = here.variables.pairs();
+    let sign = variables.iter().find(|(name, value)| of_scorep(name, value)).map(|(name, _)| name);
     match (sign, here.config.scorep) {
         (Some(sign), ScorepMode::Off) => findings.note("scorep", format!("{sign} is set, and NCCL_OTF2_SCOREP=off: Score-P is shown nothing of NCCL"), "nccl-otf2 merge adds NCCL's archive to Score-P's trace afterwards"),
         (Some(sign), _) => findings.note("scorep", format!("{sign} is set: in a process that Score-P measures NCCL's calls are in its trace, too, and this project's archive is written beside"), "NCCL_OTF2_SCOREP=off if you are going to merge both (docs/SCOREP.md)"),

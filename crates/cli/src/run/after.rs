@@ -14,6 +14,7 @@ use trace::{
 };
 
 use super::directory::{Cleared, Directory, is_one_of_many};
+use super::processes::Strayed;
 use super::request::Request;
 use crate::place::{ANCHOR, PARTS};
 use crate::print::{self, Text};
@@ -22,7 +23,13 @@ use crate::summary::Summary;
 use crate::verdict::{Ending, judged};
 
 /// Completes the archive and prints how to open it, or why there is none.
-pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnvironment, plugin: &Path) -> Result<()> {
+pub(super) fn complete(
+    directory: &Directory,
+    request: &Request,
+    job: &JobEnvironment,
+    plugin: &Path,
+    strayed: Option<&Strayed>,
+) -> Result<()> {
     let out = directory.path();
     let mut hang = None;
     let parts = if out.join(PARTS).is_dir() { part_directories(out)? } else { Vec::new() };
@@ -55,7 +62,12 @@ pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnviro
         }
         // Every rank of a large job would print this; one is enough.
         if job.rank.unwrap_or(0) == 0 {
-            print::notes(&why_nothing(plugin, out));
+            if let Some(strayed) = strayed {
+                print::notes(&why_strayed(strayed, out));
+            }
+            if strayed.is_none_or(|strayed| !strayed.used_nccl()) {
+                print::notes(&why_nothing(plugin, out));
+            }
         }
         return Ok(());
     }
@@ -177,6 +189,17 @@ fn claim_summary(out: &Path) -> bool {
     };
     let name = format!(".summary-printed-{}", written.as_nanos());
     !matches!(private::new_file(&out.join(name)), Err(error) if error.kind() == ErrorKind::AlreadyExists)
+}
+
+/// A process was not as it was set up.
+fn why_strayed(strayed: &Strayed, directory: &Path) -> Text {
+    let mut text = Text::default();
+    text.line(format_args!("nothing was recorded into {}: {strayed}.", directory.display()));
+    text.line(
+        "  An entrypoint, a launcher or the program changed what `nccl-otf2 run` had set. Take that out, or let it",
+    );
+    text.line("  start `nccl-otf2 run -- COMMAND` itself, which calls the other plugin behind this project's.");
+    text
 }
 
 /// Why a run may have recorded nothing, the likely reasons first.

@@ -1,15 +1,11 @@
 //! The plugin's variables as options.
 
-use std::env;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::Path;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use settings::{Config, VARIABLES};
-
-use crate::print;
 
 #[derive(Debug, Args)]
 pub(crate) struct Settings {
@@ -123,33 +119,6 @@ impl Settings {
     }
 }
 
-pub(crate) fn plugin(plugin: &Path, by_name: bool) -> Result<Variables> {
-    const NAME: &str = "NCCL_PROFILER_PLUGIN";
-    let value = if by_name {
-        let file = plugin.file_name();
-        file.ok_or_else(|| anyhow!("{} has no file name", plugin.display()))?
-    } else {
-        plugin.as_os_str()
-    };
-    if let Some(present) = env::var_os(NAME).filter(|present| *present != value && !present.is_empty()) {
-        print::note(format_args!(
-            "{NAME}={} is replaced by {}: NCCL loads one profiler plugin only",
-            present.display(),
-            value.display()
-        ));
-    }
-    let mut variables: Variables = vec![(NAME, value.to_owned())];
-    if by_name {
-        let directory = plugin.parent().map(Path::to_owned).into_iter();
-        let searched = env::var_os("LD_LIBRARY_PATH").filter(|value| !value.is_empty());
-        let searched: Vec<_> = searched.iter().flat_map(env::split_paths).collect();
-        let joined = env::join_paths(directory.chain(searched))
-            .with_context(|| format!("{} cannot be in LD_LIBRARY_PATH", plugin.display()))?;
-        variables.push(("LD_LIBRARY_PATH", joined));
-    }
-    Ok(variables)
-}
-
 /// Examples, and the plugin's variables from its own table.
 pub(crate) fn help() -> String {
     let mut text = "\
@@ -166,6 +135,9 @@ code. Under a launcher the tool stands where the program stood, and every rank n
 DIR is one job's: %j in its name is the job id (without one, date, time and process id), %h the host, %% a percent sign. \
 What is recorded into the directory of another job goes into DIR/jobs/JOB. --append makes this run part of the job that \
 is there; steps with ids of their own become one archive by NCCL_OTF2_JOB.
+
+NCCL loads one profiler plugin: the one that it would load without the tool is called behind this project's \
+(--no-chain: not at all). NVTX hands ranges to one tool: where another one has NVTX_INJECTION64_PATH, it stays.
 
 The options set variables of the plugin, for the command only; those that are set already hold where there \
 is no option:

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::symlink;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -43,6 +44,41 @@ fn the_variables_are_set_and_paths_are_absolute() {
     assert_eq!(ended.stdout, format!("plugin.so {here}:/a:/b\n"));
     let ended = Ended::of(scratch.run(&[], "true").env("NCCL_PROFILER_PLUGIN", "example"));
     ended.says("NCCL_PROFILER_PLUGIN=example is replaced");
+}
+
+/// Which tool has NVTX's ranges, and which of them the plugin records.
+#[test]
+fn nvtx_is_given_to_the_plugin_unless_another_tool_has_it() {
+    let scratch = Scratch::new();
+    let here = scratch.path().canonicalize().expect("is there");
+    let [ours, other] = ["plugin.so", "libToolsInjection64.so"].map(|name| here.join(name).display().to_string());
+    symlink(std::env::current_exe().expect("this test"), &other).expect("linked");
+    let given = |options: &[&str], variables: &[(&str, &str)]| {
+        let mut run = scratch.run(options, "echo $NVTX_INJECTION64_PATH,$NCCL_OTF2_NVTX");
+        Ended::of(run.envs(variables.iter().copied()))
+    };
+    let injection = "NVTX_INJECTION64_PATH";
+    for (options, variables, expected) in [
+        (&[][..], &[][..], format!("{ours},")),
+        (&["--nvtx", "nccl"], &[], format!("{ours},nccl")),
+        (&["--nvtx", "off"], &[], ",off".to_owned()),
+        (&[], &[("NCCL_OTF2_NVTX", "off")], ",off".to_owned()),
+        (&["--nvtx", "all"], &[("NCCL_OTF2_NVTX", "off")], format!("{ours},all")),
+        (&[], &[(injection, "")], format!("{ours},")),
+        (&[], &[(injection, &ours)], format!("{ours},")),
+    ] {
+        let ended = given(options, variables);
+        assert_eq!(ended.stdout.trim_end(), expected, "{options:?} {variables:?}");
+        assert!(!ended.stderr.contains("NVTX"), "{ended:?}");
+    }
+    let theirs = given(&[], &[(injection, &other)]);
+    assert_eq!(theirs.stdout.trim_end(), format!("{other},"));
+    theirs.says(&format!("{injection}={other} stays: Nsight Systems gets NVTX ranges, and they are not recorded"));
+    let missing = given(&[], &[(injection, "/nowhere/lib.so")]);
+    assert_eq!(missing.stdout, "/nowhere/lib.so,\n");
+    missing.says("does not find /nowhere/lib.so: nobody gets NVTX ranges");
+    scratch.ran(&["--nvtx", "some"], "touch ran").with_code(2).says("auto, nccl, all, off");
+    assert!(!scratch.join("ran").exists());
 }
 
 #[test]

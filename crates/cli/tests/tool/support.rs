@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -10,9 +11,21 @@ use tempfile::TempDir;
 
 /// Variables that a developer's shell or a batch job may set and that change the tool's behaviour.
 const HOSTILE: &str = "\
-    NCCL_PROFILER_PLUGIN NCCL_OTF2_DIR NCCL_OTF2_JOB NCCL_OTF2_EVENTS NCCL_OTF2_MODE NCCL_OTF2_FINALIZE \
+    NCCL_PROFILER_PLUGIN NCCL_ENV_PLUGIN NCCL_CONF_FILE NVTX_INJECTION64_PATH NCCL_OTF2_NVTX NCCL_OTF2_CHAIN \
+    NCCL_OTF2_DIR NCCL_OTF2_JOB NCCL_OTF2_EVENTS NCCL_OTF2_MODE NCCL_OTF2_FINALIZE \
     NCCL_OTF2_KEEP_JOURNAL RANK WORLD_SIZE PMI_RANK PMIX_RANK OMPI_COMM_WORLD_RANK SLURM_PROCID SLURM_JOB_ID \
     SLURM_STEP_ID PBS_JOBID LSB_JOBID FLUX_JOB_ID COBALT_JOBID JOB_ID TORCHELASTIC_RUN_ID PMIX_NAMESPACE";
+
+/// A library that looks like the plugin: it has its table, and the name of one of its variables.
+static PLUGIN: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (source, library) = (folder.path().join("plugin.c"), folder.path().join("plugin.so"));
+    fs::write(&source, "int ncclProfiler_v5; const char *variable = \"NCCL_OTF2_DIR\";\n").expect("written");
+    let mut compiler = std::process::Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-nostdlib", "-o"]).arg(&library).arg(&source);
+    assert!(compiler.status().expect("a C compiler").success());
+    fs::read(library).expect("made")
+});
 
 /// A temporary working directory.
 pub(crate) struct Scratch {
@@ -22,7 +35,7 @@ pub(crate) struct Scratch {
 impl Scratch {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        fs::write(directory.path().join("plugin.so"), "not really").expect("a plugin file");
+        fs::write(directory.path().join("plugin.so"), &*PLUGIN).expect("a plugin file");
         Self { directory }
     }
 

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use memchr::memmem;
 use nccl_events::Table;
-use object::read::elf::{Dyn as _, ElfFile64};
-use object::{Architecture, Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache, elf};
+use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _};
+use object::{Architecture, Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache, ReadRef, elf};
 
-pub(super) const OURS: &str = "nccl-profiler-otf2";
+pub(crate) const OURS: &str = "nccl-profiler-otf2";
 
 /// Profiler plugins, recognised by the name of a variable that each reads.
 const PROFILERS: [(&str, &str); 6] = [
@@ -21,61 +21,114 @@ const PROFILERS: [(&str, &str); 6] = [
 ];
 
 #[derive(Clone, Debug)]
-pub(super) struct Nccl {
-    pub(super) is_rccl: bool,
+pub(crate) struct Nccl {
+    pub(crate) is_rccl: bool,
     /// The version as `ncclGetVersion` returns it: 22809 is 2.28.9.
-    pub(super) number: u32,
-    pub(super) release: String,
-    pub(super) cuda: Option<String>,
+    pub(crate) number: u32,
+    pub(crate) release: String,
+    pub(crate) cuda: Option<String>,
     /// The highest version of the profiler interface that it looks up; 0 for none.
-    pub(super) table: u8,
+    pub(crate) table: u8,
 }
 
 impl Nccl {
     /// The plugin table that this NCCL calls; `None` if it has no profiler plugins.
-    pub(super) fn called(&self) -> Option<Table> {
+    pub(crate) fn called(&self) -> Option<Table> {
         Table::of_number(self.table.min(Table::NEWEST.number()))
     }
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Library {
-    pub(super) path: PathBuf,
-    pub(super) architecture: Architecture,
-    pub(super) needed: Vec<String>,
-    pub(super) nccl: Option<Nccl>,
-    pub(super) profiler: Option<&'static str>,
+pub(crate) struct Library {
+    pub(crate) path: PathBuf,
+    pub(crate) architecture: Architecture,
+    pub(crate) needed: Vec<String>,
+    pub(crate) nccl: Option<Nccl>,
+    pub(crate) profiler: Option<&'static str>,
+    /// Whether NCCL can take its variables from the library.
+    pub(crate) is_env_plugin: bool,
 }
 
 impl Library {
-    pub(super) fn read(path: &Path) -> Result<Self> {
+    /// The profiler's name; an error if the library is none.
+    pub(crate) fn as_profiler(&self) -> Result<&'static str> {
+        let exports = || {
+            format!("{} is no profiler plugin: it exports no ncclProfiler_v1 … {}", self.path.display(), Table::NEWEST)
+        };
+        self.profiler.with_context(exports)
+    }
+
+    /// Fails if processes of this machine cannot load the library.
+    pub(crate) fn fits_here(&self) -> Result<()> {
+        let here = match std::env::consts::ARCH {
+            "aarch64" => Architecture::Aarch64,
+            "x86_64" => Architecture::X86_64,
+            _ => return Ok(()),
+        };
+        let (path, its) = (self.path.display(), self.architecture);
+        ensure!(its == here, "{path} is for {its:?}, and this machine is {here:?}");
+        Ok(())
+    }
+
+    pub(crate) fn read(path: &Path) -> Result<Self> {
         let file =
             regular_files::open_named(path, u64::MAX).with_context(|| format!("cannot read {}", path.display()))?;
         let cache = ReadCache::new(file);
-        let file = ElfFile64::<Endianness, _>::parse(&cache);
-        let file = file.with_context(|| format!("{} is not a 64-bit library or program", path.display()))?;
+        let no_library = || format!("{} is not a 64-bit library or program", path.display());
+        // Without its end a library has no section table, and cannot be parsed.
+        let (loaded, described) = described(&cache).with_context(no_library)?;
+        let length = (&cache).len().unwrap_or(0);
+        let kills = if loaded > length { ", and a process that loads it is killed by SIGBUS" } else { "" };
+        let shown = path.display();
+        ensure!(described <= length, "{shown} is cut short: it has {length} of {described} bytes{kills}");
+        let file = ElfFile64::<Endianness, _>::parse(&cache).with_context(no_library)?;
         let texts = file.section_by_name(".rodata").and_then(|section| section.data().ok()).unwrap_or_default();
-        let is_profiler = file
-            .dynamic_symbols()
-            .any(|symbol| symbol.is_definition() && symbol.name().is_ok_and(|name| name.starts_with("ncclProfiler_v")));
+        let exports = |prefix: &str| {
+            let mut symbols = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
+            symbols.any(|symbol| symbol.name().is_ok_and(|name| name.starts_with(prefix)))
+        };
         Ok(Self {
             path: path.to_owned(),
             architecture: file.architecture(),
             needed: needed(&file).unwrap_or_default(),
             nccl: nccl(texts),
-            profiler: is_profiler.then(|| {
+            profiler: exports("ncclProfiler_v").then(|| {
                 let known = PROFILERS.iter().find(|(variable, _)| contains(texts, variable));
                 known.map_or("an unknown profiler", |(_, name)| name)
             }),
+            is_env_plugin: exports("ncclEnvPlugin_v"),
         })
     }
+}
+
+/// The length that a file must have for its loaded segments, and for all that its headers describe.
+fn described<'data>(file: impl ReadRef<'data>) -> object::Result<(u64, u64)> {
+    let header = elf::FileHeader64::<Endianness>::parse(file)?;
+    let endian = header.endian()?;
+    let end = |(begin, bytes): (u64, u64)| begin.saturating_add(bytes);
+    let table = |at: u64, entries: u16, bytes: u16| end((at, u64::from(entries) * u64::from(bytes)));
+    let segments_end = table(header.e_phoff(endian), header.e_phnum(endian), header.e_phentsize(endian));
+    let sections_end = table(header.e_shoff(endian), header.e_shnum(endian), header.e_shentsize(endian));
+    let length = file.len().unwrap_or(0);
+    if segments_end > length {
+        return Ok((0, segments_end.max(sections_end)));
+    }
+    let segments = header.program_headers(endian, file)?.iter();
+    let loaded = segments.filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
+    let loaded = loaded.map(|segment| end(segment.file_range(endian))).fold(segments_end, u64::max);
+    if sections_end > length {
+        return Ok((loaded, loaded.max(sections_end)));
+    }
+    let sections = header.sections(endian, file)?;
+    let sections = sections.iter().filter_map(|section| section.file_range(endian)).map(end);
+    Ok((loaded, sections.fold(loaded.max(sections_end), u64::max)))
 }
 
 fn contains(texts: &[u8], text: &str) -> bool {
     memmem::find(texts, text.as_bytes()).is_some()
 }
 
-fn needed<'data, R: object::ReadRef<'data>>(file: &ElfFile64<'data, Endianness, R>) -> object::Result<Vec<String>> {
+fn needed<'data, R: ReadRef<'data>>(file: &ElfFile64<'data, Endianness, R>) -> object::Result<Vec<String>> {
     let (endian, sections) = (file.endian(), file.elf_section_table());
     let Some((entries, link)) = sections.dynamic(endian, file.data())? else {
         return Ok(Vec::new());

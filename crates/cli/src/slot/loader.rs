@@ -8,24 +8,26 @@ const DEFAULTS: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
 /// The loader's search paths for a process started now.
 #[derive(Debug, Default)]
-pub(super) struct Loader {
+pub(crate) struct Loader {
     searched: Vec<PathBuf>,
     cache: Vec<(String, PathBuf)>,
 }
 
 impl Loader {
-    pub(super) fn of_process() -> Self {
-        let searched = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    pub(crate) fn of_process() -> Self {
+        // An empty value is no directory; an empty part of a value is the working directory.
+        let searched = env::var_os("LD_LIBRARY_PATH").filter(|value| !value.is_empty());
+        let searched = searched.iter().flat_map(env::split_paths).collect();
         let cache = std::fs::read("/etc/ld.so.cache").unwrap_or_default();
-        Self { searched: env::split_paths(&searched).collect(), cache: entries(&cache).unwrap_or_default() }
+        Self { searched, cache: entries(&cache).unwrap_or_default() }
     }
 
-    pub(super) fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         !self.cache.is_empty()
     }
 
     /// The files with this name and where they were found, in the loader's order. A name with a `/` is a path.
-    pub(super) fn all(&self, name: &str) -> Vec<(PathBuf, &'static str)> {
+    pub(crate) fn all(&self, name: &str) -> Vec<(PathBuf, &'static str)> {
         if name.contains('/') {
             return Path::new(name).is_file().then(|| (name.into(), "its path")).into_iter().collect();
         }
@@ -43,7 +45,7 @@ impl Loader {
         found
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<PathBuf> {
+    pub(crate) fn find(&self, name: &str) -> Option<PathBuf> {
         self.all(name).into_iter().next().map(|(file, _)| file)
     }
 }
