@@ -159,7 +159,7 @@ pub const fn begin_of_range(range: &RangeAt) -> Begin {
 }
 
 pub const fn begin_of_comm_call(call: &CommCall) -> Begin {
-    (call.thread, call.start, u32::MAX)
+    (call.thread, call.start, 0)
 }
 
 /// Where an operation was called, if its call was reported; else where it was enqueued. A replay is enqueued by nobody's
