@@ -72,13 +72,7 @@ impl<'a> UserRanges<'a> {
         }
     }
 
-    fn call(
-        &self,
-        location: LocationRef,
-        event: &Event,
-        (name, kind): (&str, Option<Kind>),
-        findings: &mut Findings,
-    ) {
+    fn call(&self, location: LocationRef, event: &Event, (name, kind): (&str, Option<Kind>), findings: &mut Findings) {
         let at = (self.trace, location);
         let is_reported = matches!(kind, Some(Kind::CollApi | Kind::P2pApi));
         let is_same = |open: &Region<'_>| matches!(open, Region::Call(around, None) if *around == name);

@@ -60,9 +60,8 @@ fn shown(archive: &Archive) -> BTreeMap<String, Vec<String>> {
                 }
                 EventKind::Leave(_) => {
                     let line = &mut lines[open.pop().expect("entered")].0;
-                    match carried(&definitions, event).as_str() {
-                        end @ ("unfinished=1" | "closed=1") => *line += &format!("; {end}"),
-                        _ => {}
+                    if let end @ ("unfinished=1" | "closed=1") = carried(&definitions, event).as_str() {
+                        *line += &format!("; {end}");
                     }
                 }
                 _ => {}
