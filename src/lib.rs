@@ -9,6 +9,7 @@ mod chain;
 pub mod control;
 pub mod gpu;
 pub mod host;
+mod nvtx;
 pub mod record;
 pub mod scorep;
 pub mod session;

@@ -15,7 +15,7 @@ use in_process::panics::{self, Panic};
 use in_process::stderr;
 use nccl_events::id::EventId;
 
-pub(super) static SWITCH: Switch = Switch::new(stop_recording);
+pub(crate) static SWITCH: Switch = Switch::new(stop_recording);
 
 /// Stops all recording; NCCL then calls as little as possible.
 fn stop_recording() {
@@ -25,7 +25,7 @@ fn stop_recording() {
 }
 
 /// Turns recording off for good: after a panic the recorder's state cannot be trusted.
-pub(super) struct Switch {
+pub(crate) struct Switch {
     /// One byte holds both states, so that a process without chained plugins need not look for them in each callback.
     state: AtomicU8,
     stop: fn(),
@@ -42,7 +42,7 @@ impl Switch {
 
     /// Whether an internal error has switched recording off for the rest of this process.
     #[inline]
-    pub(super) fn is_off(&self) -> bool {
+    pub(crate) fn is_off(&self) -> bool {
         self.state.load(Ordering::Relaxed) == OFF
     }
 
@@ -97,9 +97,10 @@ impl Switch {
         if self.is_off() { None } else { self.run(callback, chained) }
     }
 
-    /// Runs `init` or `finalize`, even if recording is off, because earlier records must still be written.
+    /// Runs `init`, `finalize` or a function of NVTX's, even if recording is off, because earlier records must still be
+    /// written.
     #[inline]
-    pub(super) fn run<R>(&self, callback: &'static str, body: impl FnOnce() -> R) -> Option<R> {
+    pub(crate) fn run<R>(&self, callback: &'static str, body: impl FnOnce() -> R) -> Option<R> {
         // State that a panic left half-updated is not used again, because everything is off then.
         match panics::catch(body) {
             Ok(result) => Some(result),

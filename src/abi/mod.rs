@@ -14,7 +14,7 @@
 
 mod callbacks;
 mod chained;
-mod guard;
+pub(crate) mod guard;
 pub mod recorded;
 mod shapes;
 mod states;

@@ -8,19 +8,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 mod fault;
+pub(crate) mod open_ranges;
+pub(crate) mod ranges;
+mod slot;
 
 use crate::control::{self, Answer, Switch};
 use crate::gpu;
-use crate::host::process::thread_name;
-use crate::host::shared::{self, Current, Share, Shares};
+use crate::host::shared;
 use crate::scorep;
 use journal::clock::ticks;
 use journal::part::late::LateCallbacks;
 use journal::writer::{JournalWriter, Lost, SlotWriter};
 use nccl_events::id::EventId;
 use nccl_events::{Body, Kind, Name, Start, State};
+use slot::{RECORDING, SLOT};
 
-static RECORDING: Current<Arc<JournalWriter>> = Current::none();
 /// Callbacks outside of any recording while NCCL still had handles: after the last finalize, or on a thread whose slot
 /// is already gone. Indexed by [`late_place`].
 static LATE: [AtomicU64; LATE_COUNTERS] = [const { AtomicU64::new(0) }; LATE_COUNTERS];
@@ -28,32 +30,6 @@ const LATE_COUNTERS: usize = Kind::COUNT + 3;
 const LATE_STOPS: usize = Kind::COUNT;
 const LATE_STATES: usize = Kind::COUNT + 1;
 const LATE_COMMUNICATORS: usize = Kind::COUNT + 2;
-
-struct Slot {
-    writer: Arc<JournalWriter>,
-    /// Absent if this thread could not get a slot: its events are then only counted.
-    slot_writer: Option<SlotWriter>,
-    /// Whether Score-P is shown the events. Stored here because callbacks read the slot anyway.
-    is_shown: bool,
-}
-
-impl Share for Slot {
-    type Whole = Arc<JournalWriter>;
-    const CURRENT: &'static Current<Self::Whole> = &RECORDING;
-
-    fn of(writer: Self::Whole) -> Self {
-        let slot_writer = writer.register(&thread_name()).ok();
-        Self { writer, slot_writer, is_shown: scorep::is_on() }
-    }
-
-    fn leave(self) {
-        if let Some(slot_writer) = self.slot_writer {
-            self.writer.retire(slot_writer);
-        }
-    }
-}
-
-static SLOT: Shares<Slot> = Shares::new();
 
 /// Records the start of an event and returns its id; [`EventId::NONE`] if this event is not being recorded.
 #[inline]
@@ -199,6 +175,8 @@ const fn late_place(what: Lost) -> usize {
 }
 
 pub(crate) fn begin(writer: Arc<JournalWriter>) {
+    open_ranges::counts::forget_counts();
+    writer.repeat_in_new_segments(open_ranges::repeat);
     RECORDING.begin(writer);
 }
 

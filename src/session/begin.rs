@@ -52,6 +52,7 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>) -> Result<Session, St
     // Before recording begins, because threads check whether Score-P is on when they take their slots.
     let scorep = scorep::begin(config.scorep);
     record::begin(Arc::clone(&writer));
+    record::ranges::repeat_started(&maintenance.notes());
     let gpus = Gpus::begin(gpu::Options {
         settings: config.gpu.clone(),
         verbosity: config.verbosity,

@@ -11,10 +11,12 @@ use super::snapshots::Maker;
 use super::test_clock::TestClock;
 use crate::control::{self, Control};
 use crate::host::{logger, memory, process};
+use crate::record::open_ranges::counts::counts_since;
 use in_process::panics;
 use journal::clock::{self, ClockPair};
 use journal::writer::{JournalWriter, SharedSlotWriter, SlotWriter};
 use nccl_events::CommInit;
+use nccl_events::range::{RangeCount, RangeRecord};
 
 pub(crate) const MAINTENANCE_NAME: &str = "nccl-otf2-maintenance";
 
@@ -37,6 +39,8 @@ pub(crate) struct Maintenance {
 struct Shared {
     slot_writer: SharedSlotWriter,
     test_clock: Option<TestClock>,
+    /// The counts of ranges that were recorded last.
+    range_counts: Mutex<[u64; RangeCount::COUNT]>,
     stop: Mutex<bool>,
     wake: Condvar,
 }
@@ -53,6 +57,7 @@ impl Maintenance {
         let shared = Arc::new(Shared {
             slot_writer: SharedSlotWriter::new(slot_writer),
             test_clock,
+            range_counts: Mutex::default(),
             stop: Mutex::new(false),
             wake: Condvar::new(),
         });
@@ -92,7 +97,7 @@ impl Maintenance {
             ));
         }
         self.shared.record_clocks();
-        self.shared.record_not_selected();
+        self.shared.record_counts();
     }
 }
 
@@ -113,9 +118,14 @@ impl Shared {
     }
 
     /// Records the counts regularly, so that they are known up to the last second if the process is killed.
-    fn record_not_selected(&self) {
+    fn record_counts(&self) {
         if let Some(counts) = control::take_refused() {
             self.slot_writer.lock().not_selected(counts);
+        }
+        let mut range_counts = self.range_counts.lock();
+        if let Some(counts) = counts_since(*range_counts) {
+            *range_counts = counts;
+            let _full = self.slot_writer.lock().range(clock::ticks(), 0, &RangeRecord::Counts(counts));
         }
     }
 }
@@ -142,13 +152,13 @@ fn run(writer: &JournalWriter, shared: &Shared, mut snapshots: Maker, mut contro
         if Instant::now() >= clock_due {
             clock_due = Instant::now() + next_interval();
             shared.record_clocks();
-            shared.record_not_selected();
+            shared.record_counts();
         }
         shared.follow(&mut control);
         if let Some(request) = snapshots.wanted() {
             // Gives the snapshot clock readings up to its end.
             shared.record_clocks();
-            shared.record_not_selected();
+            shared.record_counts();
             snapshots.answer(request, writer);
         }
     }

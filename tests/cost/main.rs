@@ -31,13 +31,13 @@ fn optimised_plugin() -> PathBuf {
     built::profile_folder().parent().expect("target").join("dist/libnccl_profiler_otf2.so")
 }
 
-/// Instructions and callbacks of a process that repeats the callbacks of an all-reduce.
-fn count(plugin: &Path, mode: &str, finalize: &str, iterations: u32) -> (f64, f64) {
+/// Instructions and callbacks of a process that repeats the callbacks of an all-reduce, or what `words` ask for.
+fn count(plugin: &Path, (mode, finalize): (&str, &str), words: &[&str], iterations: u32) -> (f64, f64) {
     let scratch = Scratch::new();
     let mut command = scratch.command("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
     command.arg(built::plugin_host()).arg("bench").arg(plugin);
-    command.args(["--no-timing", "--iterations", &iterations.to_string()]);
+    command.args(["--no-timing", "--iterations", &iterations.to_string()]).args(words);
     command
         .env("NCCL_OTF2_EVENTS", "full")
         .env("NCCL_OTF2_MODE", mode)
@@ -57,8 +57,8 @@ fn count(plugin: &Path, mode: &str, finalize: &str, iterations: u32) -> (f64, f6
 
 /// Of two lengths the difference: what begins and ends the process cancels.
 fn instructions_per_callback(plugin: &Path, mode: &str, finalize: &str) -> f64 {
-    let few = count(plugin, mode, finalize, 200);
-    let many = count(plugin, mode, finalize, 1200);
+    let few = count(plugin, (mode, finalize), &[], 200);
+    let many = count(plugin, (mode, finalize), &[], 1200);
     let callbacks = many.1 - few.1;
     assert!(callbacks > 100_000.0, "the plugin's mask leaves out events: {callbacks} callbacks");
     (many.0 - few.0) / callbacks
@@ -81,6 +81,29 @@ fn a_callback_takes_few_instructions() {
         eprintln!("{mode}: {recording:.1} instructions a callback, beside {calling:.1} for calling it");
         assert!(recording > 20.0, "nothing can be recorded with {recording:.1} instructions");
         assert!(recording < MOST, "{mode}: {recording:.1} instructions a callback are too many: the bound is {MOST}");
+    }
+}
+
+/// The most instructions that a push or a pop of NVTX may take, on average: 1.2 times [`MOST`]. Calling it included.
+const MOST_OF_RANGE: f64 = 1.2 * MOST;
+
+#[test]
+#[ignore = "builds what is installed, which takes minutes: .ci/run runs it"]
+fn a_range_takes_few_instructions() {
+    if !has("valgrind") {
+        skip("there is no valgrind (apt-get install valgrind)");
+        return;
+    }
+    let plugin = optimised_plugin();
+    for words in [&["--nvtx"][..], &["--nvtx=forward"], &["--nvtx=train step 17"]] {
+        for mode in ["trace", "flight"] {
+            let few = count(&plugin, (mode, "offline"), words, 10_000);
+            let many = count(&plugin, (mode, "offline"), words, 60_000);
+            let range = (many.0 - few.0) / (many.1 - few.1);
+            eprintln!("{mode}, {}: {range:.1} instructions a push or pop", words.join(" "));
+            assert!(range > 20.0, "nothing can be recorded with {range:.1} instructions");
+            assert!(range < MOST_OF_RANGE, "{range:.1} instructions are too many: the bound is {MOST_OF_RANGE:.0}");
+        }
     }
 }
 

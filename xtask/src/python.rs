@@ -13,8 +13,9 @@ use crate::process::{heading, run, succeeds};
 /// A pinned package of the Python index and its purpose: the references that tests compare with must not change.
 type Package = (&'static str, &'static str);
 
-const PACKAGES: [Package; 14] = [
+const PACKAGES: [Package; 15] = [
     ("otf2==3.2", "reads archives"),
+    ("nvtx==0.2.17", "calls NVTX"),
     ("duckdb==2.0.0", "asks exported tables"),
     ("pyspark==4.3.0", "asks exported tables"),
     ("dask==2026.8.0", "asks exported tables"),

@@ -49,6 +49,23 @@ impl Verbosity {
         &[("quiet", Self::Quiet), ("normal", Self::Normal), ("verbose", Self::Verbose)];
 }
 
+/// Which ranges of NVTX's are recorded where the library is NVTX's injection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum NvtxChoice {
+    Off,
+    /// NCCL's own calls.
+    Nccl,
+    /// NCCL's and the program's, not those of CUDA's libraries.
+    Auto,
+    All,
+}
+
+impl NvtxChoice {
+    pub(super) const CHOICES: &'static [(&'static str, Self)] =
+        &[("auto", Self::Auto), ("nccl", Self::Nccl), ("all", Self::All), ("off", Self::Off)];
+}
+
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Template of the output directory; see [`super::expand`].
@@ -72,6 +89,7 @@ pub struct Config {
     pub archive: ArchiveOptions,
     pub gpu: GpuSettings,
     pub scorep: ScorepMode,
+    pub nvtx: NvtxChoice,
     /// The profiler plugins chained behind this one: names or paths.
     pub chain: Vec<String>,
     pub verbosity: Verbosity,
@@ -99,6 +117,7 @@ impl Default for Config {
             archive: ArchiveOptions::default(),
             gpu: GpuSettings::default(),
             scorep: ScorepMode::Auto,
+            nvtx: NvtxChoice::Auto,
             chain: Vec::new(),
             verbosity: Verbosity::Normal,
             remarks: Vec::new(),

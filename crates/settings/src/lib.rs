@@ -20,7 +20,7 @@ mod variables;
 
 pub use advice::kernel_channels;
 pub use calendar::date_and_time;
-pub use config::{Config, Finalize, MOST_CHAINED, ScorepMode, Verbosity};
+pub use config::{Config, Finalize, MOST_CHAINED, NvtxChoice, ScorepMode, Verbosity};
 pub use events::{FULL, LIGHT, STANDARD, event_kinds, event_mask, event_names, event_set};
 pub use template::{PathValues, expand};
 use values::{nearest, number};

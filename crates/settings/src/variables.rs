@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::config::{Config, Finalize, MOST_CHAINED, ScorepMode, Verbosity};
+use super::config::{Config, Finalize, MOST_CHAINED, NvtxChoice, ScorepMode, Verbosity};
 use super::events::event_mask;
 use super::gpu::{BackendChoice, CuptiKernels};
 use super::steps::StepRanges;
@@ -199,6 +199,13 @@ pub const VARIABLES: &[Variable] = &[
         default: "`auto`",
         doc: "What a measurement of Score-P in the same process is shown ([SCOREP.md](SCOREP.md#7-live)), beside our own archive. `on`: calls and operations. `calls`: calls only, on the locations of threads, which Scalasca's trace analyser reads. `on` and `calls` warn where that cannot be done. `auto`: as `calls` if Scalasca drives the measurement, else as `on`, without warnings.",
         set: |config, value| put(&mut config.scorep, choice(value, ScorepMode::CHOICES)),
+    },
+    Variable {
+        name: "NCCL_OTF2_NVTX",
+        values: "`auto`, `nccl`, `all` or `off`",
+        default: "`auto`",
+        doc: "Which ranges are recorded where `NVTX_INJECTION64_PATH` is the plugin's library, as `nccl-otf2 run` sets it ([GUIDE.md](GUIDE.md#which-part-of-my-program)). `nccl`: NCCL's own, which show calls that its profiler interface lacks. `auto`: these and the program's, not those of CUDA's libraries (cuBLAS, cuDNN, CCCL, TensorRT …). `all`: every domain. `off`: none.",
+        set: |config, value| put(&mut config.nvtx, choice(value, NvtxChoice::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_CHAIN",

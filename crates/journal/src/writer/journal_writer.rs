@@ -23,6 +23,8 @@ pub struct JournalWriter {
     /// The first file of the first slot. Its header counts the losses of threads without a slot, so that the counts
     /// survive the process.
     first_file: OnceLock<Arc<JournalFile>>,
+    /// See [`Self::repeat_in_new_segments`].
+    repeat: OnceLock<fn(&mut SlotWriter)>,
     /// Number of events that threads without a slot have started.
     slotless_sequence: AtomicU64,
 }
@@ -46,8 +48,14 @@ impl JournalWriter {
             slots: Lock::new(Vec::new()),
             free: Lock::new(Vec::new()),
             first_file: OnceLock::new(),
+            repeat: OnceLock::new(),
             slotless_sequence: AtomicU64::new(0),
         })
+    }
+
+    /// In a flight recording, what a thread adds to each new segment: what later records depend on.
+    pub fn repeat_in_new_segments(&self, repeat: fn(&mut SlotWriter)) {
+        let _known = self.repeat.set(repeat);
     }
 
     pub(crate) fn slots(&self) -> Vec<Arc<Slot>> {
@@ -61,6 +69,7 @@ impl JournalWriter {
             Some(slot_writer) => slot_writer,
             None => self.new_slot_writer()?,
         };
+        slot_writer.repeat_in_new_segments(self.repeat.get().copied());
         slot_writer.thread_begin(thread_name);
         Ok(slot_writer)
     }

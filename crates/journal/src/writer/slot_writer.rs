@@ -18,7 +18,6 @@ use crate::writer::repeat_filter::{HeldControl, Waits};
 use crate::writer::slot::Slot;
 use crate::writer::space::Space;
 use nccl_events::id::{EventId, LAST_SEQUENCE};
-use nccl_events::range::RangeRecord;
 use nccl_events::{Body, Kind, Name, Start, State};
 
 mod control_records;
@@ -49,6 +48,8 @@ pub struct SlotWriter {
     counters: Counters,
     /// The record of the thread that writes to the slot.
     thread: Option<ThreadBegin>,
+    /// What a new segment of a flight recording repeats.
+    repeat: Option<fn(&mut SlotWriter)>,
 }
 
 /// The payload of a `THREAD_BEGIN` record.
@@ -90,6 +91,7 @@ impl SlotWriter {
             waits: Waits::new(),
             counters: Counters([0; COUNTERS]),
             thread: None,
+            repeat: None,
         };
         slot_writer.write_header();
         slot_writer
@@ -309,14 +311,6 @@ impl SlotWriter {
             *first = pair(u32::from(number), length);
         }
         let _full = self.put(kind::NAME, 0, 0, payload);
-    }
-
-    /// Records what happens to a range, at `ticks`. Returns false if there was no room.
-    #[inline]
-    pub fn range(&mut self, ticks: u64, id: u64, record: &RangeRecord<Option<PermanentName>>) -> bool {
-        self.put_held();
-        self.make_room_for_names();
-        range::put(self, ticks, id, record)
     }
 }
 

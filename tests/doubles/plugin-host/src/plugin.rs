@@ -72,7 +72,7 @@ pub(crate) struct Plugin {
     state: State,
     finalize: Plain,
     // Last: the functions live in it.
-    _library: Library,
+    pub(crate) library: Library,
 }
 
 fn address(number: u64) -> Pointer {
@@ -123,7 +123,7 @@ impl Plugin {
             stop: table.stop.with_context(|| missing("stopEvent"))?,
             state: table.state.with_context(|| missing("recordEventState"))?,
             finalize: table.finalize.with_context(|| missing("finalize"))?,
-            _library: library,
+            library,
         })
     }
 

@@ -63,10 +63,12 @@ const fn category(what: &'static str, most: usize) -> Exception {
 }
 
 pub(super) const EXCEPTIONS: &[Exception] = &[
-    category("product", 87_166),
-    category("tests", 38_000),
+    // 87 166 before ranges (NVTX) were recorded.
+    category("product", 94_000),
+    category("tests", 39_500),
     category("doubles", 13_500),
     category("xtask", 5_500),
+    Exception { rule: Rule::RoomLines, what: "crates/journal", most: 6_200, reason: "a format and its two sides" },
     Exception { rule: Rule::PublicItems, what: "trace", most: 20, reason: "no module outside of it knows its insides" },
     Exception {
         rule: Rule::RoomLines,

@@ -54,6 +54,9 @@ impl SlotWriter {
         if let Some(thread) = self.thread {
             let _fits = self.put(kind::THREAD_BEGIN, 0, 0, thread);
         }
+        if let Some(repeat) = self.repeat {
+            repeat(self);
+        }
     }
 
     fn ready(&mut self, file: Arc<JournalFile>, index: usize) -> Option<Segment> {

@@ -4,7 +4,9 @@
 //! before.
 
 pub(crate) mod mix;
+mod nvtx;
 
+use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -17,6 +19,7 @@ use crate::interface::Version;
 use crate::nccl;
 use crate::plugin::{InitArguments, Outcome, Plugin, load};
 use mix::{Call, Program, Shape};
+use nvtx::Nvtx;
 
 /// Time the callbacks of a profiler plugin.
 ///
@@ -46,6 +49,10 @@ pub(crate) struct Arguments {
     /// Only call, on one thread, and time nothing: for callgrind.
     #[arg(long, conflicts_with = "threads")]
     no_timing: bool,
+
+    /// Time NVTX's push and pop, too; with --no-timing, nothing else. Without RANGE, with a registered name.
+    #[arg(long, value_name = "RANGE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    nvtx: Option<CString>,
 }
 
 const SHAPE: Shape = Shape { channels: 2, steps: 4, rank: 0, peer: 1 };
@@ -55,14 +62,27 @@ const WARM_UP: u32 = 200;
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let plugin = load(&arguments.plugin, arguments.table)?;
     let operations = arguments.iterations;
+    let ranges = arguments.nvtx.as_deref().map(|name| Nvtx::begin(&plugin.library, name)).transpose()?;
     if arguments.no_timing {
         let mut worker = Worker::begin(&plugin, 0, 1)?;
-        worker.operations(operations);
+        let calls = match &ranges {
+            Some(ranges) => {
+                (0..operations).for_each(|_| ranges.push_and_pop());
+                2
+            }
+            None => {
+                worker.operations(operations);
+                worker.program.calls.len() as u64
+            }
+        };
         plugin.finalize(worker.context);
-        println!("{operations} operations, {} callbacks", worker.program.calls.len() as u64 * u64::from(operations));
+        println!("{operations} operations, {} callbacks", calls * u64::from(operations));
         return Ok(Outcome::Well);
     }
-    let report = measure(&plugin, arguments.threads, operations)?;
+    let mut report = measure(&plugin, arguments.threads, operations)?;
+    if let Some(ranges) = &ranges {
+        report["nvtx"] = measure_ranges(&plugin, ranges, operations)?;
+    }
     println!("{report:#}");
     Ok(if nccl::late_lines() > 0 { Outcome::Wrong } else { Outcome::Well })
 }
@@ -111,6 +131,24 @@ fn measure(plugin: &Plugin, threads: u16, operations: u32) -> anyhow::Result<Val
         "resident_growth_kib_per_thread": grown_kib.saturating_sub(samples_kib) / u64::from(threads),
         "late_log_lines": nccl::late_lines(),
     }))
+}
+
+fn measure_ranges(plugin: &Plugin, ranges: &Nvtx, operations: u32) -> anyhow::Result<Value> {
+    let worker = Worker::begin(plugin, 0, 1)?;
+    let timer_ns = timer_ns();
+    let mut samples = [vec![1; operations as usize], vec![1; operations as usize]];
+    (0..WARM_UP).for_each(|_| ranges.push_and_pop());
+    for at in 0..operations as usize {
+        let begin = Instant::now();
+        ranges.push();
+        samples[0][at] = since(begin);
+        let begin = Instant::now();
+        ranges.pop();
+        samples[1][at] = since(begin);
+    }
+    plugin.finalize(worker.context);
+    let [push, pop] = &mut samples;
+    Ok(json!([quantiles("push", push, timer_ns), quantiles("pop", pop, timer_ns)]))
 }
 
 /// Resident memory in KiB: private memory and pages of mapped files.

@@ -1,0 +1,61 @@
+//! What threads say through NVTX, into the journal.
+//!
+//! A thread keeps its open ranges whether or not anything is recorded, so that a recording that begins later has their
+//! true begin. The journal repeats them where a thread takes its slot, and in each new segment of a flight recording.
+
+mod put;
+mod started;
+
+pub(crate) use started::repeat_started;
+pub(crate) use started::{end, start};
+
+use journal::clock::ticks;
+use nccl_events::range::{Range, RangeCount, RangeFields, RangeRecord};
+use put::put;
+
+use super::open_ranges::counts::count;
+use super::open_ranges::{self, RangeName};
+
+/// What NVTX functions return where there is no level.
+pub(crate) const NO_LEVEL: i32 = -1;
+
+/// A range begins on this thread. Returns its level.
+#[inline]
+pub(crate) fn push(range: Range<RangeName>) -> i32 {
+    let begin_ticks = ticks();
+    let level = open_ranges::at_push(|stack| {
+        let level = stack.try_borrow().ok()?.next_level();
+        let Some(level) = level else {
+            stack.try_borrow_mut().ok()?.push_deeper();
+            return None;
+        };
+        // First, because a thread that takes its slot now repeats all ranges of its stack.
+        put(begin_ticks, 0, &RangeRecord::Push { level, is_repeated: false, range });
+        stack.try_borrow_mut().ok()?.push(begin_ticks, range);
+        Some(i32::from(level))
+    });
+    level.unwrap_or(NO_LEVEL)
+}
+
+/// The innermost open range of this domain ends on this thread. Returns its level.
+#[inline]
+pub(crate) fn pop(domain: RangeName, fields: RangeFields) -> i32 {
+    let level = open_ranges::at_pop(|stack| {
+        if stack.try_borrow_mut().ok()?.pops_deeper() {
+            return Some(NO_LEVEL);
+        }
+        let level = stack.try_borrow().ok()?.innermost(domain)?;
+        put(ticks(), 0, &RangeRecord::Pop { level, fields });
+        stack.try_borrow_mut().ok()?.pop(level);
+        Some(i32::from(level))
+    });
+    level.unwrap_or_else(|| {
+        count(RangeCount::UnbalancedPops);
+        NO_LEVEL
+    })
+}
+
+/// Records a moment.
+pub(crate) fn mark(range: Range<RangeName>) {
+    put(ticks(), 0, &RangeRecord::Mark(range));
+}

@@ -1,0 +1,40 @@
+//! The calling thread's slot in the journal that is being recorded.
+
+use std::sync::Arc;
+
+use super::open_ranges;
+use crate::host::process::thread_name;
+use crate::host::shared::{Current, Share, Shares};
+use crate::scorep;
+use journal::writer::{JournalWriter, SlotWriter};
+
+pub(super) static RECORDING: Current<Arc<JournalWriter>> = Current::none();
+
+pub(super) struct Slot {
+    pub(super) writer: Arc<JournalWriter>,
+    /// Absent if this thread could not get a slot: its events are then only counted.
+    pub(super) slot_writer: Option<SlotWriter>,
+    /// Whether Score-P is shown the events. Stored here because callbacks read the slot anyway.
+    pub(super) is_shown: bool,
+}
+
+impl Share for Slot {
+    type Whole = Arc<JournalWriter>;
+    const CURRENT: &'static Current<Self::Whole> = &RECORDING;
+
+    fn of(writer: Self::Whole) -> Self {
+        let mut slot_writer = writer.register(&thread_name()).ok();
+        if let Some(slot_writer) = &mut slot_writer {
+            open_ranges::repeat(slot_writer);
+        }
+        Self { writer, slot_writer, is_shown: scorep::is_on() }
+    }
+
+    fn leave(self) {
+        if let Some(slot_writer) = self.slot_writer {
+            self.writer.retire(slot_writer);
+        }
+    }
+}
+
+pub(super) static SLOT: Shares<Slot> = Shares::new();

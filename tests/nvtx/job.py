@@ -1,0 +1,157 @@
+"""One rank of a job of two, with ranges of NVTX around NCCL's calls: job.py NCCL RANK FOLDER [PART …].
+
+Prints nothing but errors; what each part does is what the test expects to find.
+"""
+
+import ctypes
+import os
+import sys
+import threading
+import time
+
+import nvtx
+
+library, rank, folder, *parts = sys.argv[1:]
+rank = int(rank)
+nccl = ctypes.CDLL(library)
+cuda = ctypes.CDLL(None)
+FLOAT, SUM = 7, 0
+
+
+def call(name, *arguments):
+    result = getattr(nccl, name)(*arguments)
+    assert result == 0, f"{name}: {result}"
+
+
+class UniqueId(ctypes.Structure):
+    _fields_ = [("internal", ctypes.c_char * 128)]
+
+
+def unique_id():
+    path = os.path.join(folder, "id")
+    own = UniqueId()
+    if rank == 0:
+        call("ncclGetUniqueId", ctypes.byref(own))
+        with open(path + ".new", "wb") as file:
+            file.write(bytes(own))
+        os.rename(path + ".new", path)
+    while not os.path.exists(path):
+        time.sleep(0.01)
+    with open(path, "rb") as file:
+        ctypes.memmove(ctypes.byref(own), file.read(), 128)
+    return own
+
+
+@nvtx.annotate("before everything", domain="app")
+def before():
+    return unique_id()
+
+
+def all_reduce(comm, buffer, count=1000):
+    call("ncclAllReduce", buffer, buffer, ctypes.c_size_t(count), FLOAT, SUM, comm, None)
+
+
+def steps(comm, buffer):
+    for step in range(3):
+        with nvtx.annotate(f"step {step}", domain="app", color="blue", category="train", payload=step * 10):
+            with nvtx.annotate("forward", domain="app"):
+                time.sleep(0.001)
+            with nvtx.annotate("backward"):
+                all_reduce(comm, buffer)
+                cuda.cudaStreamSynchronize(None)
+
+
+def names(count):
+    for name in range(count):
+        # No separated number: each is a name of its own.
+        nvtx.push_range(f"name{name}x", domain="many")
+        nvtx.pop_range(domain="many")
+    for name in range(count):
+        nvtx.push_range(f"tensor {name}", domain="many")
+        nvtx.pop_range(domain="many")
+
+
+def nested(levels):
+    for _ in range(levels):
+        nvtx.push_range("deep")
+    for _ in range(levels):
+        nvtx.pop_range()
+
+
+def unbalanced():
+    for _ in range(5):
+        nvtx.pop_range(domain="unbalanced")
+    # Ranges of two domains that overlap.
+    nvtx.push_range("outer", domain="left")
+    nvtx.push_range("crossing", domain="right")
+    nvtx.pop_range(domain="left")
+    nvtx.pop_range(domain="right")
+
+
+def threads():
+    def work(number):
+        with nvtx.annotate("worker", domain="app"):
+            time.sleep(0.01)
+
+    ranges = [nvtx.start_range("handed over", domain="app")]
+    all_threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    all_threads.append(threading.Thread(target=lambda: nvtx.end_range(ranges.pop())))
+    for thread in all_threads:
+        thread.start()
+    for thread in all_threads:
+        thread.join()
+    nvtx.mark("all are back", domain="app")
+
+
+def fork():
+    child = os.fork()
+    if child == 0:
+        with nvtx.annotate("in the child", domain="app"):
+            os._exit(0)
+    os.waitpid(child, 0)
+
+
+def main():
+    identity = before()
+    assert cuda.cudaSetDevice(rank) == 0
+    nvtx.push_range("whole job", domain="app")
+    comm = ctypes.c_void_p()
+    nvtx.push_range("setup", domain="app")
+    call("ncclCommInitRank", ctypes.byref(comm), 2, identity, rank)
+    nvtx.pop_range(domain="app")
+    buffer = ctypes.c_void_p()
+    assert cuda.cudaMalloc(ctypes.byref(buffer), ctypes.c_size_t(4000)) == 0
+    for part in parts:
+        name, _, number = part.partition("=")
+        if name == "steps":
+            steps(comm, buffer)
+        elif name == "names":
+            names(int(number))
+        elif name == "nested":
+            nested(int(number))
+        elif name == "unbalanced":
+            unbalanced()
+        elif name == "threads":
+            threads()
+        elif name == "fork":
+            fork()
+        elif name == "empty":
+            all_reduce(comm, buffer, 0)
+        elif name == "split":
+            other = ctypes.c_void_p()
+            with nvtx.annotate("build groups", domain="app"):
+                call("ncclCommSplit", comm, 0, rank, ctypes.byref(other), None)
+            all_reduce(other, buffer)
+            cuda.cudaStreamSynchronize(None)
+            call("ncclCommDestroy", other)
+        elif name == "kill":
+            nvtx.push_range("to the end", domain="app")
+            all_reduce(comm, buffer)
+            cuda.cudaStreamSynchronize(None)
+            os.kill(os.getpid(), 9)
+    cuda.cudaStreamSynchronize(None)
+    call("ncclCommDestroy", comm)
+    nvtx.pop_range(domain="app")
+
+
+main()
