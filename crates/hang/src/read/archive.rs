@@ -272,7 +272,7 @@ impl<'a> Reading<'a> {
                     .map_or_else(|| self.trace.region_name(instance.region), |region| region.name.to_owned());
                 let (start_ns, end_ns) = (self.ns(instance.start), self.ns(instance.end));
                 calls.first_ns = Some(calls.first_ns.map_or(start_ns, |first_ns| first_ns.min(start_ns)));
-                // Init and finalize have the id of their context, and the name of the call around them where NVTX has it.
+                // Init and finalize have the id of their context, and the name of the call around them, if known.
                 if instance.fields.event.is_some_and(|id| ContextId::from_raw(id).is_context()) {
                     match matches!(name.as_str(), "ncclCommDestroy" | "ncclCommAbort" | "ncclCommFinalize") {
                         true => calls.destroys += 1,

@@ -92,6 +92,7 @@ fn brief(attributes: &str) -> String {
 fn calls_are_in_the_ranges_around_them_and_shown_once() {
     let job = new_job();
     let mut process = one_rank(&job);
+    let part = process.part.clone();
     let main = &mut process.main;
     let step = [(Number, 17), (Category, 3), (Color, 0xff00_ff00), (Unsigned, 5)];
     push(main, 0, range(c"", c"step #", &step));
@@ -141,6 +142,27 @@ fn calls_are_in_the_ranges_around_them_and_shown_once() {
     );
     let counts = [counts.ranges_user, counts.ranges_marks, counts.ranges_nccl, counts.ranges_reported];
     assert_eq!(counts, [3, 1, 2, 1]);
+    let tool = |arguments: &[&str], path: &Path| {
+        let mut tool = std::process::Command::new(whole_plugin::built::nccl_otf2());
+        whole_plugin::process::run(tool.args(arguments).arg(path)).with_code(0).stdout
+    };
+    let checked = tool(&["check"], &job);
+    assert!(!checked.contains("fault"), "{checked}");
+    let told = tool(&["info"], &job);
+    assert!(told.contains("3 ranges of the program, 1 mark, 2 calls that only NVTX shows"), "{told}");
+    let of_archive = tool(&["print", "--kind", "Range"], &job);
+    let entered = ["step #", "forward", "here", "backward"].map(|name| format!("enter {name}"));
+    assert!(entered.iter().all(|line| of_archive.contains(line)), "{of_archive}");
+    assert!(!of_archive.contains("ncclAllReduce bytes"), "{of_archive}");
+    let of_journal = tool(&["print", "--kind", "Range"], &part);
+    for line in [
+        "range push level=0 name=step # number=17 category=3 color=4278255360 payload=5",
+        "range push level=2 domain=NCCL name=ncclAllReduce",
+        "range mark domain=lib name=here payload=2.5",
+        "range pop level=0",
+    ] {
+        assert!(of_journal.contains(line), "{line}: {of_journal}");
+    }
     let definitions = archive.definitions().expect("definitions");
     let mut regions: Vec<String> = definitions.regions.values().map(|it| text_of(&definitions, it)).collect();
     regions.retain(|region| region.starts_with("nvtx"));
