@@ -42,8 +42,11 @@ impl Reported {
         derived: impl Iterator<Item = (Row<P2pApi>, &'static str)>,
         threads: &[u32],
     ) -> Self {
-        let reports = reports(tables, symbols, derived, threads);
         let mut found = Self::default();
+        if !roles.contains(&RangeRole::Call) {
+            return found;
+        }
+        let reports = reports(tables, symbols, derived, threads);
         // The innermost range around each init and finalize, and its start.
         let mut around: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
         for (at, (range, role)) in (0..).zip(tables.ranges.all.iter().zip(roles)) {

@@ -16,7 +16,7 @@ use nccl_events::range::{RangeCount, RangeRecord};
 use nccl_events::{CommInit, Name, Table};
 use otf2::{Archive, CommRef, Definitions, EventKind};
 use schema::{Counts, Lack, Statements};
-use trace::write_part;
+use trace::{WriteOptions, write_part};
 
 use crate::every_kind::{carried, group_of};
 use crate::job::{Job, KEEP, new_job, unified};
@@ -29,12 +29,19 @@ fn one_rank(out: &Path) -> Process {
     Process::begin(out, Who { rank: 0, ranks: 2, in_environment: true })
 }
 
-/// The archive of a process, read by all readers.
+/// What the tool prints.
+fn tool(arguments: &[&str], path: &Path) -> String {
+    let mut tool = std::process::Command::new(whole_plugin::built::nccl_otf2());
+    whole_plugin::process::run(tool.args(arguments).arg(path)).with_code(0).stdout
+}
+
+/// The archive of a process, read by all readers. It breaks no rule.
 fn archive_of(job: &Job, process: Process) -> (Archive, Counts) {
     let part = process.leave();
     let counts = write_part(&part, &KEEP, &()).expect("written").counts;
     let archive = unified(job);
     print(job);
+    let _remarks = tool(&["check"], job);
     (archive, counts)
 }
 
@@ -142,12 +149,6 @@ fn calls_are_in_the_ranges_around_them_and_shown_once() {
     );
     let counts = [counts.ranges_user, counts.ranges_marks, counts.ranges_nccl, counts.ranges_reported];
     assert_eq!(counts, [3, 1, 2, 1]);
-    let tool = |arguments: &[&str], path: &Path| {
-        let mut tool = std::process::Command::new(whole_plugin::built::nccl_otf2());
-        whole_plugin::process::run(tool.args(arguments).arg(path)).with_code(0).stdout
-    };
-    let checked = tool(&["check"], &job);
-    assert!(!checked.contains("fault"), "{checked}");
     let told = tool(&["info"], &job);
     assert!(told.contains("3 ranges of the program, 1 mark, 2 calls that only NVTX shows"), "{told}");
     let of_archive = tool(&["print", "--kind", "Range"], &job);
@@ -373,4 +374,23 @@ fn a_recursion_has_a_text_for_some_of_its_paths() {
     let distinct: std::collections::BTreeSet<&str> = paths.iter().copied().collect();
     assert_eq!((paths.len(), distinct.len()), (8190, 4097));
     assert!(distinct.contains("(other ranges)"));
+}
+
+#[test]
+fn of_an_earlier_time_only_what_was_still_open_is_written() {
+    let job = new_job();
+    let mut process = one_rank(&job);
+    push(&mut process.main, 0, range(c"", c"a", &[]));
+    pop(&mut process.main, 0, &[]);
+    push(&mut process.main, 0, range(c"", c"b", &[]));
+    let since_ticks = ticks();
+    process.all_reduce(0);
+    pop(&mut process.main, 0, &[]);
+    let part = process.leave();
+    write_part(&part, &WriteOptions { since_ticks, ..KEEP }, &()).expect("written");
+    let archive = unified(&job);
+    let all = &shown(&archive)["API"];
+    let begin = all.iter().position(|line| line == "b").expect("it began before");
+    assert_eq!(all[begin + 1], "  ncclGroup nvtx.ranges=b");
+    assert!(!all.iter().any(|line| line == "a"), "{all:?}");
 }
