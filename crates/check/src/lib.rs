@@ -9,6 +9,7 @@
 //!    collectives, messages, members    of each communicator
 //!    causality   cause before effect between hosts
 //!    gpu_work    channels, kernels and copies: within their operations, with their launches, on the right GPU
+//!    ranges      user ranges around calls, and calls shown twice
 //!    written       events in the archive, counted by kind
 //!  clocks        the clocks that readers compute: of locations, processes and hosts, and the archive's statements on them
 //!  account       the archive's own account: seen, written and lost; ranks that do not call the same

@@ -86,6 +86,8 @@ rules! {
     KernelGpu S17 Fault Nccl "A kernel or copy is on a location of the GPU that the communicator of its operation uses.";
     Locations S18 Fault Any "There are locations.";
     AsWritten S19 Fault Any "Global and local definitions are those that were written, where the anchor has their checksum; all locations with events have local ones, or none.";
+    RangesAround S20 Fault Nccl "The user ranges that a call names are those around it on its thread (not in merged archives).";
+    ShownOnce S21 Fault Nccl "A call that NCCL's profiler interface reports is not shown a second time around itself.";
 
     CollectivePair C01 Fault Any "On a location collectives begin and end in turn.";
     CollectiveRole C02 Fault Any "A collective's operation fits the role of the region around it.";
@@ -141,4 +143,5 @@ rules! {
     GpuWorkMissing A13 Remark Nccl "Where GPU work was to be timed, it is known of all launches when theirs ran.";
     ClockSums A14 Fault Nccl "What the archive says of the clocks of all hosts is what it says of those of its processes (not in merged archives).";
     OneJob A15 Remark Nccl "The archive is of one job, and its directory has no recordings of others.";
+    RangesWritten A16 Fault Nccl "As many ranges and marks of the program are in the archive as it says (not in merged archives).";
 }

@@ -13,6 +13,7 @@ pub mod derived;
 pub mod interval;
 pub mod launch;
 pub mod life;
+pub mod ranges;
 pub mod stamps;
 pub mod transfers;
 

@@ -2,9 +2,9 @@
 //! (`docs/MAPPING.md` §1 and §2).
 //!
 //! Locations have properties for these names. OTF2's regions have no properties and use the canonical name:
-//! `nccl::<class>::<kind of event>::<name>`, without the kind if the region shows no event; `nvtx::<domain>::<name>` for
-//! a range of the program, `nvtx-mark::<domain>::<name>` for a mark. Only kernels keep the name given by the compiler:
-//! they are all regions on locations of the kind `stream` except copies.
+//! `nccl::<class>::<kind of event>::<name>`, without the kind if the region shows no event; `nvtx::<domain>::<name>`
+//! for a range of the program, `nvtx-mark::<domain>::<name>` for a mark. Only kernels keep the name given by the
+//! compiler: they are all regions on locations of the kind `stream` except copies.
 
 use crate::Kind;
 

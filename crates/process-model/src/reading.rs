@@ -6,7 +6,7 @@ use nccl_events::gpu::GpuRecord;
 use nccl_events::{Start, StateArgs};
 use tables::builder::TableBuilder;
 
-/// Reads a journal without the events and GPU work before `ticks`.
+/// Reads a journal without the events and GPU work before `ticks`; with all ranges, which can be open then.
 pub fn read_since(journal: Journal, ticks: u64) -> (TableBuilder, Outcome) {
     let mut since = Since { ticks, builder: TableBuilder::default() };
     let outcome = journal.read(&mut since);

@@ -149,6 +149,11 @@ fn stop(ranges: &mut Ranges, at: Option<u32>, ticks: u64, fields: &RangeFields) 
 }
 
 impl Ranges {
+    /// Drops the ranges that ended before a time.
+    pub fn keep_since(&mut self, time: u64) {
+        self.all.retain(|range| range.stop.or(range.cut).is_none_or(|end| end >= time));
+    }
+
     pub(super) fn convert_to_nanoseconds(&mut self, clock: &mut ClockReader<'_>) {
         for range in &mut self.all {
             range.start = clock.nanoseconds(range.start);

@@ -91,6 +91,14 @@ fn losses(statements: &Statements, findings: &mut Findings) {
         let number = plural(counts.communicators_lost, "beginning or end", "beginnings and ends");
         findings.general(Rule::Lost, format!("{number} of communicators could not be recorded"));
     }
+    for (number, why) in [
+        (counts.ranges_lost, "could not be recorded"),
+        (counts.ranges_too_deep, "are nested too deeply to be recorded"),
+    ] {
+        if number > 0 {
+            findings.general(Rule::Lost, format!("{} {why}", plural(number, "range or mark", "ranges and marks")));
+        }
+    }
     let Some(started) = statements.started.0 else {
         return;
     };

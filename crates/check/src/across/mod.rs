@@ -4,6 +4,7 @@ mod causality;
 mod collectives;
 mod gpu_work;
 mod messages;
+mod ranges;
 mod written;
 
 use std::collections::BTreeSet;
@@ -18,6 +19,7 @@ use causality::Causality;
 use collectives::Collectives;
 use gpu_work::GpuWork;
 use messages::Messages;
+use ranges::UserRanges;
 use written::Written;
 
 pub(super) struct Across<'a> {
@@ -26,7 +28,7 @@ pub(super) struct Across<'a> {
     collectives: Collectives,
     messages: Messages,
     /// Checks that need the statements of this project's writer.
-    nccl: Option<(Written, GpuWork<'a>)>,
+    nccl: Option<(Written, GpuWork<'a>, UserRanges<'a>)>,
     causality: Option<Causality<'a>>,
     clock_offsets: ClockOffsets<'a>,
     pub(super) unreadable: BTreeSet<LocationRef>,
@@ -40,7 +42,7 @@ impl<'a> Across<'a> {
             instances: Instances::of(trace),
             collectives: Collectives::default(),
             messages: Messages::default(),
-            nccl: is_nccl.then(|| (Written::of(trace), GpuWork::of(trace))),
+            nccl: is_nccl.then(|| (Written::of(trace), GpuWork::of(trace), UserRanges::of(trace))),
             causality: is_nccl.then(|| Causality::of(trace)).flatten(),
             clock_offsets: ClockOffsets::of(trace),
             unreadable: BTreeSet::new(),
@@ -48,7 +50,7 @@ impl<'a> Across<'a> {
     }
 
     pub(super) fn next_process(&mut self) {
-        if let Some((_, gpu_work)) = &mut self.nccl {
+        if let Some((_, gpu_work, _)) = &mut self.nccl {
             gpu_work.next_process();
         }
     }
@@ -56,8 +58,9 @@ impl<'a> Across<'a> {
     pub(super) fn next_location(&mut self, location: LocationRef, findings: &mut Findings) {
         self.clock_offsets.next_location(location, findings);
         self.instances.next_location();
-        if let Some((written, _)) = &mut self.nccl {
+        if let Some((written, _, ranges)) = &mut self.nccl {
             written.last.clear();
+            ranges.next_location();
         }
         if let Some(causality) = &mut self.causality {
             causality.settle(false);
@@ -87,7 +90,8 @@ impl<'a> Across<'a> {
             _ => {}
         }
         let step = self.instances.step(event);
-        if let Some((written, gpu_work)) = &mut self.nccl {
+        if let Some((written, gpu_work, ranges)) = &mut self.nccl {
+            ranges.event(location, event, findings);
             gpu_work.step(location, &step, findings);
             written.step(&step);
         }
@@ -108,10 +112,11 @@ impl<'a> Across<'a> {
             causality.end(findings);
         }
         self.clock_offsets.end(findings);
-        if let Some((written, gpu_work)) = &self.nccl {
+        if let Some((written, gpu_work, ranges)) = &self.nccl {
             gpu_work.end(unreadable.is_empty(), findings);
             if unreadable.is_empty() {
                 written.end(&trace.statements, findings);
+                ranges.end(findings);
             }
         }
     }

@@ -62,6 +62,7 @@ fn head(trace: &Trace, text: &mut Text) {
     fact("flight", flight(trace).as_slice());
     fact("switched", switches(statements).as_slice());
     fact("PXN", pxn(statements).as_slice());
+    fact("ranges", ranges(statements).as_slice());
     text.line(format_args!(
         "  {:<10}{} in {}, {}",
         "length",
@@ -96,6 +97,20 @@ fn pxn(statements: &Statements) -> Option<String> {
         false => String::new(),
     };
     Some(format!("{} done for ranks of other processes{counts}", plural(transfers, "transfer", "transfers")))
+}
+
+/// What NVTX showed; `None` without it.
+fn ranges(statements: &Statements) -> Option<String> {
+    let counts = &statements.counts;
+    let parts = [
+        (counts.ranges_user, "range of the program", "ranges of the program"),
+        (counts.ranges_marks, "mark", "marks"),
+        (counts.ranges_nccl, "call that only NVTX shows", "calls that only NVTX shows"),
+        (counts.ranges_lost.saturating_add(counts.ranges_too_deep), "not recorded", "not recorded"),
+    ];
+    let parts = parts.into_iter().filter(|(number, ..)| *number > 0);
+    let parts: Vec<String> = parts.map(|(number, one, many)| plural(number, one, many)).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// Launchers give each process its own command line, so only the first is shown.

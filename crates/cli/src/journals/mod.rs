@@ -4,6 +4,7 @@ pub(crate) mod fields;
 mod filter;
 pub(crate) mod gpu;
 pub(crate) mod process;
+pub(crate) mod range;
 pub(crate) mod states;
 pub(crate) mod stream;
 pub(crate) mod value;

@@ -13,8 +13,8 @@ use nccl_events::{Kind, Start, StateArgs};
 use rustc_hash::FxHashSet;
 
 use super::filter::Filter;
-use super::gpu;
 use super::value::Moment;
+use super::{gpu, range};
 use crate::present::Present;
 use crate::print;
 use crate::units::plural;
@@ -62,6 +62,7 @@ pub(crate) struct Process {
     known: BTreeMap<u64, CommRecord>,
     pub(crate) finalizes: Vec<Finalize>,
     pub(crate) gpu: Vec<gpu::Entry>,
+    pub(crate) ranges: Vec<range::Entry>,
     pub(crate) launches: Vec<Launch>,
     pub(crate) outcome: Outcome,
     pub(super) clock: HostClock,
@@ -96,6 +97,7 @@ impl Process {
             known: BTreeMap::new(),
             finalizes: Vec::new(),
             gpu: Vec::new(),
+            ranges: Vec::new(),
             launches: launches.into_iter().map(|(_, launch)| launch).collect(),
             outcome,
             clock,
@@ -117,6 +119,7 @@ impl Process {
 
     fn take(&mut self, tid: u32, record: Record) {
         let when = Moment { ns: self.clock.nanoseconds(record.ticks), tid };
+        let record_id = record.id;
         match record.body {
             // This record precedes all others, and is repeated with its time if the start is still there.
             RecordBody::CommKnown(comm) => drop(self.known.insert(record.id, comm)),
@@ -133,6 +136,7 @@ impl Process {
                 end_ns: self.clock.nanoseconds(end_ticks),
             }),
             RecordBody::Gpu(gpu) => self.gpu.push(gpu::Entry { when, duration_ns: None, id: record.id, record: gpu }),
+            RecordBody::Range(record) => self.ranges.push(range::Entry { when, id: record_id, record }),
             _ => {}
         }
     }
@@ -163,6 +167,9 @@ impl Process {
                 && filter.wants_kind(gpu::KIND)
                 && filter.wants_time(begin_ns, ns, Some(end_ns))
         });
+        self.ranges.retain(|entry| {
+            foreign && filter.wants_kind(range::KIND) && filter.wants_time(begin_ns, entry.when.ns, Some(entry.when.ns))
+        });
         self.launches.retain(|launch| wanted(launch.context).unwrap_or(foreign));
     }
 
@@ -175,7 +182,7 @@ impl Process {
     }
 
     pub(crate) fn summary(self) -> Self {
-        Self { gpu: Vec::new(), launches: Vec::new(), ..self }
+        Self { gpu: Vec::new(), ranges: Vec::new(), launches: Vec::new(), ..self }
     }
 
     pub(crate) fn is_whole(&self) -> bool {

@@ -13,7 +13,7 @@ use nccl_events::Kind;
 use crate::exit::Exit;
 use crate::journals::process::{self, Process};
 use crate::journals::stream::{self, Schema};
-use crate::journals::{Filter, gpu, journals_of, share_beginning};
+use crate::journals::{Filter, gpu, journals_of, range, share_beginning};
 use crate::place::{PARTS, is_archive};
 use output::Output;
 
@@ -36,8 +36,8 @@ dot before their names. Several journals are put together in the order of time.
   nccl-otf2 print trace/parts/node1-4711-… --json > job.jsonl
                                                    a stream of callbacks, to be replayed
 
---kind takes NCCL's kinds of events, and Gpu for what a journal says of GPUs. In archives they stand for the regions \
-that show such events and for all records in them, and OTF2's names (Enter, MpiCollectiveEnd, RmaPut, Metric, …) for \
+--kind takes NCCL's kinds of events, Range for NVTX ranges and marks, and Gpu for what a journal says of GPUs. In \
+archives they stand for the regions that show such events and for all records in them, and OTF2's names (Enter, MpiCollectiveEnd, RmaPut, Metric, …) for \
 records. --comm and --rank leave the locations of threads out of archives, whose calls may be for any communicator; a \
 communicator that the user named is asked for by its name there. Of a journal, communicators' beginnings and ends \
 stay whatever the kind and time, and a state is printed when its event's kind is. --from shows regions that go on \
@@ -82,10 +82,11 @@ pub(crate) fn print(request: &Request) -> Result<Exit> {
 fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
     let filter = &request.filter;
     let unknown = filter.unknown_kinds(|single| {
-        single.wants_kind(gpu::KIND) || Kind::ALL.iter().any(|kind| single.wants_kind(kind.name()))
+        [gpu::KIND, range::KIND].iter().any(|kind| single.wants_kind(kind))
+            || Kind::ALL.iter().any(|kind| single.wants_kind(kind.name()))
     });
     if let Some(kind) = unknown.first() {
-        let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).chain([gpu::KIND]).collect();
+        let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).chain([gpu::KIND, range::KIND]).collect();
         bail!("--kind {kind}: there is no such kind; there are {}", names.join(", "));
     }
     let mut processes = Vec::new();

@@ -158,6 +158,10 @@ fn lines_of(process: &Process, callbacks: &Callbacks, names: &Names, lines: &mut
         let what = format!("GPU {}{}", entry.kind(), pairs(&entry.details(symbols)));
         add(entry.when, entry.duration_ns.map(units::time), String::new(), below(entry.id), what);
     }
+    for entry in process.ranges.iter().filter(|entry| entry.is_for_people()) {
+        let what = format!("range {}{}", entry.kind(), pairs(&entry.details(symbols)));
+        add(entry.when, None, String::new(), 0, what);
+    }
     for call in &process.finalizes {
         let duration = until(call.begin, call.end_ns);
         add(call.begin, duration, whose(call.context, 0), 0, "finalize".to_owned());

@@ -21,6 +21,8 @@ pub(crate) enum Step {
     EnterKernel(u64, RegionRef, u64, u64),
     /// Enters a launch with this external id.
     EnterLaunch(u64, u64),
+    /// Enters a region that names a user range around it, if any.
+    EnterInRange(u64, RegionRef, bool),
     Leave(u64, RegionRef),
     Begin(u64),
     /// Ends a collective, with the bytes that this rank sends and receives.
@@ -44,6 +46,10 @@ pub(crate) const RECEIVE: RegionRef = RegionRef::new(3);
 pub(crate) const CHANNEL: RegionRef = RegionRef::new(4);
 pub(crate) const KERNEL: RegionRef = RegionRef::new(5);
 pub(crate) const LAUNCH: RegionRef = RegionRef::new(6);
+/// A user range, a call that NCCL's interface reports, and the same call as a range of NCCL's.
+pub(crate) const RANGE: RegionRef = RegionRef::new(7);
+pub(crate) const CALL: RegionRef = RegionRef::new(8);
+pub(crate) const CALL_BY_RANGE: RegionRef = RegionRef::new(9);
 
 /// The location of a kernel's channel and of kernels.
 const CHANNEL_LOCATION: u64 = 1 << 32;

@@ -7,7 +7,7 @@ use analysis::{Clock, Instance, Role, Trace, is_nccl, stated};
 use job::life::Life;
 use nccl_events::archive::{LocationKind, Timing};
 use nccl_events::collective::Function;
-use nccl_events::id::EventId;
+use nccl_events::id::{ContextId, EventId};
 use nccl_events::{Kind, Progress};
 use otf2::{CommRef, LocationGroupRef, LocationRef};
 use rayon::prelude::*;
@@ -272,8 +272,13 @@ impl<'a> Reading<'a> {
                     .map_or_else(|| self.trace.region_name(instance.region), |region| region.name.to_owned());
                 let (start_ns, end_ns) = (self.ns(instance.start), self.ns(instance.end));
                 calls.first_ns = Some(calls.first_ns.map_or(start_ns, |first_ns| first_ns.min(start_ns)));
-                calls.inits += u64::from(name == "ncclCommInitRank");
-                calls.destroys += u64::from(name == "ncclCommDestroy");
+                // Init and finalize have the id of their context, and the name of the call around them, if known.
+                if instance.fields.event.is_some_and(|id| ContextId::from_raw(id).is_context()) {
+                    match matches!(name.as_str(), "ncclCommDestroy" | "ncclCommAbort" | "ncclCommFinalize") {
+                        true => calls.destroys += 1,
+                        false => calls.inits += 1,
+                    }
+                }
                 if let (true, Some(what)) = (instance.fields.is_unfinished == Some(true), inside(instance.role, &name))
                 {
                     let slot = instance.fields.event.map(|event| EventId::from_raw(event).slot());

@@ -9,9 +9,9 @@ use otf2::{Paradigm, RegionRef, RegionRole, StringRef};
 
 use crate::links::gpu_work::names::{copy_kind, demangled};
 use crate::links::pxn::{self, placeholder};
-use crate::links::ranges::range_name;
 use crate::links::{Links, collective};
 use crate::timeline::instance::{RegionKey, RegionName, RegionNumber, Regions};
+use job::ranges::range_name;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::archive::{RegionClass, Timing, canonical_name, canonical_range_name};
@@ -26,7 +26,7 @@ pub struct Definitions {
     pub regions: Vec<RegionText>,
     by_text: BTreeMap<String, u32>,
     by_symbol: Vec<StringRef>,
-    /// By index in [`crate::links::ranges::Paths::texts`].
+    /// By index in [`job::ranges::Paths::texts`].
     by_path: Vec<StringRef>,
     /// Indexed by region number in the timeline.
     by_region: Vec<RegionRef>,

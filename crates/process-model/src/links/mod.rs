@@ -18,7 +18,6 @@ pub mod interval;
 pub mod launches;
 pub mod operations;
 pub mod pxn;
-pub mod ranges;
 pub mod replays;
 pub mod stamps;
 pub mod transfers;
@@ -28,10 +27,10 @@ use self::gpu_work::GpuWork;
 use self::inferred_ends::InferredEnds;
 use self::operations::{Activities, Activity};
 use self::pxn::RemoteTransfers;
-use self::ranges::RangeLinks;
 use self::replays::Replays;
 use self::stamps::Stamps;
 use self::transfers::Transfers;
+use job::ranges::{RangeLinks, begin_of_operation};
 use journal::reader::Symbols;
 use tables::Tables;
 use tables::index::index;
@@ -66,7 +65,9 @@ impl Links {
         launches::link(tables, &mut activities);
         let gpu = GpuWork::of(tables, symbols, &activities, &replays);
         let derived = DerivedCollectives::of(tables, symbols, &activities);
-        let ranges = RangeLinks::of(tables, symbols, &activities, &derived);
+        let called = activities.all.iter().map(|one| begin_of_operation(tables, one.operation, one.replay.is_some()));
+        let of_calls = derived.calls.iter().filter_map(|it| Some((*it.calls.first()?, it.pattern.collective().name())));
+        let ranges = RangeLinks::of(tables, symbols, called, of_calls);
         Self { activities, stamps, replays, derived, gpu, transfers, inferred_ends, ranges, remote_operations }
     }
 

@@ -27,7 +27,7 @@ pub enum LocationKey {
     Step(Owner, u8, bool, i32, u8),
     /// The network plugin's work for a slot.
     Plugin(Owner, u8, bool, i32, u8),
-    /// The started ranges of a domain, by index in [`crate::links::ranges::RangeLinks::domains`].
+    /// The started ranges of a domain, by index in [`job::ranges::RangeLinks::domains`].
     Ranges(u32),
 }
 
@@ -47,9 +47,9 @@ impl Owner {
     }
 }
 
-/// The order of locations within a process: threads, started ranges, communicators, CUDA streams, channels, network; within each by
-/// communicator, rank, channel, direction, peer and slot. Contexts come in order of arrival, which differs from run to
-/// run, so they only break ties.
+/// The order of locations within a process: threads, started ranges, communicators, CUDA streams, channels, network;
+/// within each by communicator, rank, channel, direction, peer and slot. Contexts come in order of arrival, which
+/// differs from run to run, so they only break ties.
 pub type Position = (u8, Whose, u8, bool, i32, u8);
 
 /// Communicator and rank, foreign ones last; then context, thread (proxy threads after calling threads) or domain.

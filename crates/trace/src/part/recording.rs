@@ -41,6 +41,9 @@ impl Recording {
         }
         refuse_less(part, &outcome)?;
         let (mut tables, clock) = builder.finish_by_clock(&outcome.losses, &outcome.removed, process_tag, tick_source);
+        if since_ticks > 0 {
+            tables.ranges.keep_since(clock.nanoseconds(since_ticks));
+        }
         tables.process_id = process_id;
         tables.process_tag = process_tag;
         let (mut process, process_problem) = read_process(part);

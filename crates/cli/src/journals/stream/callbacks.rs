@@ -11,6 +11,7 @@ use super::{Callback, Event, State};
 use crate::journals::fields::{arguments, each_detail};
 use crate::journals::gpu::Entry;
 use crate::journals::process::{Comm, Finalize, Process};
+use crate::journals::range;
 use crate::journals::states;
 use crate::journals::value::{Json, Moment, Value};
 
@@ -21,6 +22,7 @@ pub(super) enum Line<'a> {
     Event(Event),
     Finalize(&'a Finalize),
     Gpu(&'a Entry),
+    Range(&'a range::Entry),
 }
 
 impl Line<'_> {
@@ -38,6 +40,7 @@ impl Line<'_> {
             Self::Event(event) => event.stop.map_or(u64::MAX, |stop| stop.ns),
             Self::Finalize(finalize) => finalize.begin.ns,
             Self::Gpu(entry) => entry.when.ns.saturating_add(entry.duration_ns.unwrap_or(0)),
+            Self::Range(entry) => entry.when.ns,
         }
     }
 
@@ -48,6 +51,7 @@ impl Line<'_> {
             Self::Event(event) => (2, event.number),
             Self::Finalize(_) => (3, 0),
             Self::Gpu(_) => (4, 0),
+            Self::Range(_) => (5, 0),
         }
     }
 
@@ -58,6 +62,7 @@ impl Line<'_> {
             Self::Event(it) => event(process, it, None, json),
             Self::Finalize(it) => finalize(process, it, json),
             Self::Gpu(entry) => gpu(process, entry, json),
+            Self::Range(entry) => range(process, entry, json),
         }
     }
 }
@@ -124,6 +129,16 @@ fn gpu(process: &Process, entry: &Entry, json: &mut Json) {
     }
     json.put("pid", process.pid);
     json.put("eventAddr", Value::Address(entry.id));
+    json.put("details", Value::Object(entry.details(&process.outcome.symbols)));
+}
+
+fn range(process: &Process, entry: &range::Entry, json: &mut Json) {
+    json.put("recordType", "range");
+    json.put("type", entry.kind());
+    moment(process, entry.when, json);
+    if entry.id != 0 {
+        json.put("rangeId", Value::Address(entry.id));
+    }
     json.put("details", Value::Object(entry.details(&process.outcome.symbols)));
 }
 

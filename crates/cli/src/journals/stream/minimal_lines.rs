@@ -29,6 +29,7 @@ impl Minimal<'_> {
                 json.line(|json| event(self.process, it, Some(self), json));
             }
             Line::Gpu(entry) => return self.kernel(entry, json),
+            Line::Range(_) => return false,
         }
         true
     }

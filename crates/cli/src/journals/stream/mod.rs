@@ -83,6 +83,7 @@ impl<'a> Stream<'a> {
     fn of(process: &'a Process, filter: &'a Filter, schema: Schema) -> Self {
         let comms = process.comms.iter().filter(|comm| comm.is_wanted).map(Line::Init);
         let rest = comms.chain(process.finalizes.iter().map(Line::Finalize)).chain(process.gpu.iter().map(Line::Gpu));
+        let rest = rest.chain(process.ranges.iter().map(Line::Range));
         let mut rest: Vec<Line<'_>> = rest.collect();
         rest.sort_by_key(Line::written_ns);
         let mut events = Events::new(process, filter);

@@ -11,13 +11,14 @@ use std::path::Path;
 use analysis::Trace;
 use anyhow::{Context as _, Result, bail};
 use nccl_events::Kind;
+use nccl_events::archive::RegionClass;
 use otf2::{Event, EventKind, LocationRef, RegionRef};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::output::Output;
 use crate::archive;
 use crate::exit::Exit;
-use crate::journals::Filter;
+use crate::journals::{Filter, range};
 use crate::present::Present;
 use crate::print;
 use crate::units::plural;
@@ -83,7 +84,7 @@ fn remark(trace: &Trace) -> Exit {
 }
 
 fn refuse_unknown(filter: &Filter) -> Result<()> {
-    let kinds = || Kind::ALL.iter().map(|kind| kind.name());
+    let kinds = || Kind::ALL.iter().map(|kind| kind.name()).chain([range::KIND]);
     let unknown =
         filter.unknown_kinds(|single| kinds().chain(record::NAMES.iter().copied()).any(|name| single.wants_kind(name)));
     let Some(kind) = unknown.first() else {
@@ -127,8 +128,8 @@ impl Clock {
 struct Open {
     region: RegionRef,
     ns: u64,
-    /// The kind of NCCL event that the region shows, or that its enclosing region shows.
-    kind: Option<Kind>,
+    /// The kind of NCCL event that the region shows, or that its enclosing region shows; or a range of the program.
+    kind: Option<&'static str>,
     /// The ENTER, held back because it precedes the wanted time.
     held_back: Option<Event>,
 }
@@ -155,15 +156,14 @@ impl Reading<'_> {
         if self.is_held_back && !is_early && !self.release(output)? {
             return Ok(false);
         }
-        let open = self.open.entry(location).or_default();
-        let around = open.last().and_then(|open| open.kind);
-        let own = |region: &RegionRef| Some(self.trace.role(*region)?.kind());
-        let kind = match &event.kind {
-            EventKind::Enter(region) => own(region).or(around),
-            _ => around,
+        let own = match &event.kind {
+            EventKind::Enter(region) => self.own(*region),
+            _ => None,
         };
-        let is_wanted = self.filter.wants_kind(record::name(&event.kind))
-            || kind.is_some_and(|kind| self.filter.wants_kind(kind.name()));
+        let open = self.open.entry(location).or_default();
+        let kind = own.or(open.last().and_then(|open| open.kind));
+        let is_wanted =
+            self.filter.wants_kind(record::name(&event.kind)) || kind.is_some_and(|kind| self.filter.wants_kind(kind));
         let mut depth = open.len();
         let mut duration_ns = None;
         match &event.kind {
@@ -182,6 +182,15 @@ impl Reading<'_> {
         }
         let shown = Shown { location, event: &event, after_ns: ns.saturating_sub(begin_ns), depth, duration_ns };
         self.printer.line(&shown, output)
+    }
+
+    /// The kind of what a region shows. What is inside a range of the program is none of it.
+    fn own(&self, region: RegionRef) -> Option<&'static str> {
+        if let Some(role) = self.trace.role(region) {
+            return Some(role.kind().name());
+        }
+        let class = self.trace.region(region)?.class;
+        matches!(class, RegionClass::User | RegionClass::Mark).then_some(range::KIND)
     }
 
     /// Prints the regions that were entered before the wanted time and have not been left.

@@ -35,6 +35,7 @@ pub(super) const CASES: &[Case] = &[
         fixture.property("NCCL::CLOCK::ALIGNMENT::HOSTS", "3");
     }),
     stated("A15", &[("NCCL::JOB", "77.0\n78.0")]),
+    stated("A16", &[("NCCL::COUNT::RANGES_USER", "1")]),
 ];
 
 /// Other ways to break some rules.

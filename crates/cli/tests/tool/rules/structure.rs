@@ -6,7 +6,7 @@ use otf2::records::ClockProperties;
 use otf2::{ArchiveWriter, AttributeType, MetricValue, RegionRef};
 
 use super::{Case, damaged, patch, patch_definitions, set, spoiled, timed_by_kernel};
-use crate::tool::fixture::{ALL_REDUCE, BROADCAST, Step};
+use crate::tool::fixture::{ALL_REDUCE, BROADCAST, CALL, CALL_BY_RANGE, Fixture, RANGE, Step};
 
 /// One archive for each rule.
 pub(super) const CASES: &[Case] = &[
@@ -85,10 +85,32 @@ pub(super) const CASES: &[Case] = &[
     }),
     // A changed name.
     damaged("S19", |trace| patch(&trace.join("traces.def"), b"unused", b"unUsed")),
+    // A call that names a range which is not open.
+    spoiled("S20", |fixture| {
+        fixture.ranks[0].extend([Step::EnterInRange(454, CALL_BY_RANGE, true), Step::Leave(455, CALL_BY_RANGE)]);
+    }),
+    spoiled("S21", |fixture| {
+        let enter = |region| Step::EnterInRange(454, region, false);
+        fixture.ranks[0].extend([enter(CALL_BY_RANGE), enter(CALL)]);
+        fixture.ranks[0].extend([Step::Leave(455, CALL), Step::Leave(455, CALL_BY_RANGE)]);
+        one_call(fixture);
+    }),
 ];
+
+fn one_call(fixture: &mut Fixture) {
+    fixture.property("NCCL::COUNT::COLLAPI::SEEN", "1");
+    fixture.property("NCCL::COUNT::COLLAPI::WRITTEN", "1");
+}
 
 /// Other ways to break some rules.
 pub(super) const OTHER_CASES: &[Case] = &[
+    // A call that does not name the range around it.
+    spoiled("S20", |fixture| {
+        let enter = |region| Step::EnterInRange(454, region, false);
+        fixture.ranks[0].extend([enter(RANGE), enter(CALL), Step::Leave(455, CALL), Step::Leave(455, RANGE)]);
+        fixture.property("NCCL::COUNT::RANGES_USER", "1");
+        one_call(fixture);
+    }),
     // Missing files, including that of a location without events.
     damaged("S08", |trace| fs::remove_file(trace.join("traces/1.evt")).expect("removed")),
     damaged("S08", |trace| fs::remove_file(trace.join("traces/1.def")).expect("removed")).with(&["S19"]),

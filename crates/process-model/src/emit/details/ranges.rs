@@ -1,9 +1,7 @@
 //! Attributes of ranges, and of the ranges around calls and operations.
 
 use super::Details;
-use crate::links::ranges::{
-    Begin, RangeRole, begin, begin_of_comm_call, begin_of_operation, begin_of_range, reduction_name,
-};
+use job::ranges::{Begin, RangeRole, begin, begin_of_comm_call, begin_of_operation, begin_of_range, reduction_name};
 use nccl_events::range::{RangeField, RangeFields};
 use otf2::StringRef;
 use schema::attribute;
@@ -138,6 +136,8 @@ impl Details<'_, '_> {
             return Ok(());
         }
         let activity = model.links.activity(at);
-        activity.map_or(Ok(()), |activity| self.at(begin_of_operation(model.tables, activity)))
+        activity.map_or(Ok(()), |activity| {
+            self.at(begin_of_operation(model.tables, activity.operation, activity.replay.is_some()))
+        })
     }
 }

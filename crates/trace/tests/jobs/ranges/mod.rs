@@ -16,7 +16,7 @@ use nccl_events::range::{RangeCount, RangeRecord};
 use nccl_events::{CommInit, Name, Table};
 use otf2::{Archive, CommRef, Definitions, EventKind};
 use schema::{Counts, Lack, Statements};
-use trace::write_part;
+use trace::{WriteOptions, write_part};
 
 use crate::every_kind::{carried, group_of};
 use crate::job::{Job, KEEP, new_job, unified};
@@ -29,12 +29,19 @@ fn one_rank(out: &Path) -> Process {
     Process::begin(out, Who { rank: 0, ranks: 2, in_environment: true })
 }
 
-/// The archive of a process, read by all readers.
+/// What the tool prints.
+fn tool(arguments: &[&str], path: &Path) -> String {
+    let mut tool = std::process::Command::new(whole_plugin::built::nccl_otf2());
+    whole_plugin::process::run(tool.args(arguments).arg(path)).with_code(0).stdout
+}
+
+/// The archive of a process, read by all readers. It breaks no rule.
 fn archive_of(job: &Job, process: Process) -> (Archive, Counts) {
     let part = process.leave();
     let counts = write_part(&part, &KEEP, &()).expect("written").counts;
     let archive = unified(job);
     print(job);
+    let _remarks = tool(&["check"], job);
     (archive, counts)
 }
 
@@ -60,9 +67,8 @@ fn shown(archive: &Archive) -> BTreeMap<String, Vec<String>> {
                 }
                 EventKind::Leave(_) => {
                     let line = &mut lines[open.pop().expect("entered")].0;
-                    match carried(&definitions, event).as_str() {
-                        end @ ("unfinished=1" | "closed=1") => *line += &format!("; {end}"),
-                        _ => {}
+                    if let end @ ("unfinished=1" | "closed=1") = carried(&definitions, event).as_str() {
+                        *line += &format!("; {end}");
                     }
                 }
                 _ => {}
@@ -93,6 +99,7 @@ fn brief(attributes: &str) -> String {
 fn calls_are_in_the_ranges_around_them_and_shown_once() {
     let job = new_job();
     let mut process = one_rank(&job);
+    let part = process.part.clone();
     let main = &mut process.main;
     let step = [(Number, 17), (Category, 3), (Color, 0xff00_ff00), (Unsigned, 5)];
     push(main, 0, range(c"", c"step #", &step));
@@ -142,6 +149,21 @@ fn calls_are_in_the_ranges_around_them_and_shown_once() {
     );
     let counts = [counts.ranges_user, counts.ranges_marks, counts.ranges_nccl, counts.ranges_reported];
     assert_eq!(counts, [3, 1, 2, 1]);
+    let told = tool(&["info"], &job);
+    assert!(told.contains("3 ranges of the program, 1 mark, 2 calls that only NVTX shows"), "{told}");
+    let of_archive = tool(&["print", "--kind", "Range"], &job);
+    let entered = ["step #", "forward", "here", "backward"].map(|name| format!("enter {name}"));
+    assert!(entered.iter().all(|line| of_archive.contains(line)), "{of_archive}");
+    assert!(!of_archive.contains("ncclAllReduce bytes"), "{of_archive}");
+    let of_journal = tool(&["print", "--kind", "Range"], &part);
+    for line in [
+        "range push level=0 name=step # number=17 category=3 color=4278255360 payload=5",
+        "range push level=2 domain=NCCL name=ncclAllReduce",
+        "range mark domain=lib name=here payload=2.5",
+        "range pop level=0",
+    ] {
+        assert!(of_journal.contains(line), "{line}: {of_journal}");
+    }
     let definitions = archive.definitions().expect("definitions");
     let mut regions: Vec<String> = definitions.regions.values().map(|it| text_of(&definitions, it)).collect();
     regions.retain(|region| region.starts_with("nvtx"));
@@ -352,4 +374,23 @@ fn a_recursion_has_a_text_for_some_of_its_paths() {
     let distinct: std::collections::BTreeSet<&str> = paths.iter().copied().collect();
     assert_eq!((paths.len(), distinct.len()), (8190, 4097));
     assert!(distinct.contains("(other ranges)"));
+}
+
+#[test]
+fn of_an_earlier_time_only_what_was_still_open_is_written() {
+    let job = new_job();
+    let mut process = one_rank(&job);
+    push(&mut process.main, 0, range(c"", c"a", &[]));
+    pop(&mut process.main, 0, &[]);
+    push(&mut process.main, 0, range(c"", c"b", &[]));
+    let since_ticks = ticks();
+    process.all_reduce(0);
+    pop(&mut process.main, 0, &[]);
+    let part = process.leave();
+    write_part(&part, &WriteOptions { since_ticks, ..KEEP }, &()).expect("written");
+    let archive = unified(&job);
+    let all = &shown(&archive)["API"];
+    let begin = all.iter().position(|line| line == "b").expect("it began before");
+    assert_eq!(all[begin + 1], "  ncclGroup nvtx.ranges=b");
+    assert!(!all.iter().any(|line| line == "a"), "{all:?}");
 }

@@ -3,12 +3,12 @@
 //! Pushed ranges and marks are on their thread, where they nest with the calls. Ranges that any thread ends do not
 //! nest: they are on a location of their domain.
 
-use crate::links::ranges::RangeRole;
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, Source};
 use crate::timeline::location::{LocationKey, Siblings};
 use crate::timeline::model::ProcessModel;
+use job::ranges::RangeRole;
 use nccl_events::archive::RegionClass;
 use tables::index::index_u32;
 use tables::ranges::{RangeAt, RangeKind};

@@ -3,34 +3,25 @@
 
 mod paths;
 mod reported;
+mod role;
 
 pub use self::paths::{Begin, Paths, begin, begin_of_comm_call, begin_of_operation, begin_of_range};
+pub use self::role::{RangeRole, range_name, reduction_name};
 
 use std::collections::BTreeSet;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
-use crate::links::derived::DerivedCollectives;
-use crate::links::operations::Activities;
+use self::reported::Reported;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::range::{NCCL_DOMAIN, RangeField};
 use tables::index::{index, index_u32};
 use tables::ranges::{RangeAt, RangeKind};
-use tables::{CollApi, Row, Tables};
+use tables::{CollApi, P2pApi, Row, Tables};
 
 /// The most texts for numbers of categories and reduction operators. Others are left out.
 const MOST_NUMBERS: usize = 4096;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RangeRole {
-    /// A range or mark of the program or of a library.
-    User,
-    /// A call of NCCL's that only the range shows.
-    Call,
-    /// A call of NCCL's that the interface reports, too: the range is not shown.
-    Reported,
-}
 
 #[derive(Debug, Default)]
 pub struct RangeLinks {
@@ -39,19 +30,17 @@ pub struct RangeLinks {
     /// The domains with started ranges, by name.
     pub domains: Vec<Symbol>,
     pub paths: Paths,
-    /// The init or finalize that is shown as the range around it: an index in [`Tables::comm_calls`], by range.
-    comm_calls: FxHashMap<u32, u32>,
-    replaced: FxHashSet<u32>,
-    /// `ncclRedOp_t` of calls, from the ranges around them.
-    reductions: FxHashMap<Row<CollApi>, u64>,
+    reported: Reported,
 }
 
 impl RangeLinks {
-    pub(super) fn of(
+    /// `operations` are where operations were called; `derived` has the first send or receive of calls that NCCL turns
+    /// into these, and NCCL's name of the function.
+    pub fn of(
         tables: &Tables,
         symbols: &Symbols,
-        activities: &Activities,
-        derived: &DerivedCollectives,
+        operations: impl Iterator<Item = Begin>,
+        derived: impl Iterator<Item = (Row<P2pApi>, &'static str)>,
     ) -> Self {
         let all = &tables.ranges.all;
         if all.is_empty() {
@@ -64,8 +53,8 @@ impl RangeLinks {
         let mut links = Self { roles: all.iter().map(role).collect(), ..Self::default() };
         let threads: Vec<u32> =
             (0..index_u32(tables.threads.len())).map(|thread| tables.first_index_of_thread(thread)).collect();
-        reported::find(&mut links, tables, symbols, derived, &threads);
-        links.paths = Paths::of(tables, symbols, activities, &links.roles, threads);
+        links.reported = Reported::find(&mut links.roles, tables, symbols, derived, &threads);
+        links.paths = Paths::of(tables, symbols, operations, &links.roles, threads);
         let started = all.iter().filter(|range| matches!(range.kind, RangeKind::Started { .. }));
         let domains: BTreeSet<(&str, Symbol)> =
             started.map(|range| (symbols.text(range.range.domain), range.range.domain)).collect();
@@ -75,17 +64,17 @@ impl RangeLinks {
 
     /// Whether a call of init or finalize is shown as the range around it.
     pub fn shows_comm_call(&self, call: u32) -> bool {
-        !self.replaced.is_empty() && self.replaced.contains(&call)
+        self.reported.replaced.contains(&call)
     }
 
     /// The call of init or finalize that a range shows: an index in [`Tables::comm_calls`].
     pub fn comm_call(&self, range: u32) -> Option<u32> {
-        self.comm_calls.get(&range).copied()
+        self.reported.comm_calls.get(&range).copied()
     }
 
     /// `ncclRedOp_t` of a call, if a range says.
     pub fn reduction(&self, call: Row<CollApi>) -> Option<u64> {
-        if self.reductions.is_empty() { None } else { self.reductions.get(&call).copied() }
+        self.reported.reductions.get(&call).copied()
     }
 
     fn ranges<'a>(&'a self, tables: &'a Tables) -> impl Iterator<Item = (&'a RangeAt, RangeRole)> {
@@ -123,19 +112,4 @@ impl RangeLinks {
             Some((call.and_then(|call| call.context), field(RangeField::CommId).unwrap_or(0), parent))
         })
     }
-}
-
-/// The name of a range's region.
-pub fn range_name(symbols: &Symbols, name: Symbol) -> &str {
-    match symbols.text(name) {
-        "" => "range",
-        name => name,
-    }
-}
-
-/// The name of an `ncclRedOp_t`; its number if the program made the operator.
-pub fn reduction_name(number: u64) -> String {
-    let names = ["sum", "prod", "max", "min", "avg"];
-    let known = usize::try_from(number).ok().and_then(|number| names.get(number));
-    known.map_or_else(|| number.to_string(), |&name| name.to_owned())
 }

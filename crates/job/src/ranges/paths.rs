@@ -5,14 +5,13 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{RangeRole, range_name};
-use crate::links::operations::{Activities, Activity};
+use super::role::{RangeRole, range_name};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::archive::PATH_SEPARATOR;
 use tables::index::{index, index_u32};
 use tables::ranges::{RangeAt, RangeKind};
-use tables::{CommCall, EventRow, Head, Tables};
+use tables::{CommCall, EventRow, Head, OperationRow, Tables};
 
 /// The most paths, and the most bytes of all their texts. Others share the text [`OTHER`].
 const MOST: usize = 4096;
@@ -71,7 +70,7 @@ impl Paths {
     pub(super) fn of(
         tables: &Tables,
         symbols: &Symbols,
-        activities: &Activities,
+        operations: impl Iterator<Item = Begin>,
         roles: &[RangeRole],
         threads: Vec<u32>,
     ) -> Self {
@@ -88,7 +87,7 @@ impl Paths {
         let changes = pushed.into_iter().map(|(thread, ranges)| (thread, changes(&mut tree, &ranges, last)));
         let mut paths = Self { changes: changes.collect(), threads, ..Self::default() };
         if !paths.changes.is_empty() {
-            paths.number(tables, symbols, activities, roles, &tree);
+            paths.number(tables, symbols, operations, roles, &tree);
         }
         paths
     }
@@ -98,7 +97,7 @@ impl Paths {
         &mut self,
         tables: &Tables,
         symbols: &Symbols,
-        activities: &Activities,
+        operations: impl Iterator<Item = Begin>,
         roles: &[RangeRole],
         tree: &Tree,
     ) {
@@ -126,7 +125,7 @@ impl Paths {
         for (range, _) in tables.ranges.all.iter().zip(roles).filter(|(_, role)| **role == RangeRole::Call) {
             note(begin_of_range(range));
         }
-        activities.all.iter().for_each(|activity| note(begin_of_operation(tables, activity)));
+        operations.for_each(note);
     }
 
     fn path(&self, thread: u32, at: (u64, u32)) -> u32 {
@@ -160,15 +159,14 @@ pub const fn begin_of_range(range: &RangeAt) -> Begin {
 }
 
 pub const fn begin_of_comm_call(call: &CommCall) -> Begin {
-    (call.thread, call.start, u32::MAX)
+    (call.thread, call.start, 0)
 }
 
-/// Where an operation was called, if its call was reported; else where it was enqueued. A replay is enqueued by nobody's
-/// call.
-pub fn begin_of_operation(tables: &Tables, activity: &Activity) -> Begin {
-    let operation = tables.operation(activity.operation);
+/// Where an operation was called, if its call was reported; else where it was enqueued. A graph's replay has no call.
+pub fn begin_of_operation(tables: &Tables, operation: OperationRow, is_replay: bool) -> Begin {
+    let operation = tables.operation(operation);
     let is_call = |row: &EventRow| matches!(row, EventRow::CollApi(_) | EventRow::P2pApi(_));
-    let call = activity.replay.is_none().then(|| tables.find(operation.parent)).flatten().filter(is_call);
+    let call = if is_replay { None } else { tables.find(operation.parent).filter(is_call) };
     begin(call.and_then(|call| tables.head(call)).unwrap_or(&operation))
 }
 
