@@ -23,7 +23,7 @@ use journal::part::process::{self as process_json, PROCESS_FORMAT, ProcessInfo};
 use journal::private;
 use journal::writer::{JournalWriter, SlotWriter, WriterOptions};
 use nccl_events::id::ProcessTag;
-use nccl_events::{CommInit, Kind, event};
+use nccl_events::{CommInit, Kind, allgatherv, event};
 use settings::{Config, VERSION, Verbosity};
 
 pub(super) fn session(config: Config, comm: &CommInit<'_>) -> Result<Session, String> {
@@ -103,11 +103,17 @@ fn describe_process(config: &Config, comm: &CommInit<'_>, test_clock: Option<&Te
         tick_source: clock::select().name().to_owned(),
         event_mask,
         events: settings::event_names(event_mask).into_iter().map(str::to_owned).collect(),
+        allgatherv_off: allgatherv_off(),
         command: process_json::command(),
         working_directory: working_directory.display().to_string(),
         archive: config.archive,
         snapshot_realtime_ns: 0,
     }
+}
+
+/// NCCL has put the variables of its files (`/etc/nccl.conf`) into the environment by now.
+fn allgatherv_off() -> bool {
+    std::env::var_os(allgatherv::VARIABLE).is_some_and(|value| allgatherv::is_off(&value.to_string_lossy()))
 }
 
 /// Opens the journal with the maintenance thread's slot, then puts `process.json` in place. `process.json` without a
@@ -173,7 +179,7 @@ fn report_start(config: &Config, comm: &CommInit<'_>, directories: &Directories,
     };
     // Only one rank warns for the communicator; v1 to v3 do not identify the rank.
     if comm.rank <= 0 && config.verbosity > Verbosity::Quiet {
-        logger::warn(&format!("{why}: {}", settings::kernel_channels(comm.nccl_version)));
+        logger::warn(&format!("{why}: {}", settings::kernel_channels(comm.nccl_version, allgatherv_off())));
     }
 }
 

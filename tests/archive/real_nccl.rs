@@ -46,6 +46,39 @@ fn what_was_called_is_in_the_archive() {
     }
 }
 
+/// NCCL 2.29 and later report broadcasts only if they do not fuse them, which a file of NCCL's can say, too.
+#[test]
+fn broadcasts_are_operations_where_nccl_does_not_fuse_them() {
+    for (version, setting, records) in [
+        ("2.30.7", None, 0),
+        ("2.30.7", Some("0"), 12),
+        ("2.32.3", None, 0),
+        ("2.32.3", Some("0"), 12),
+        ("2.32.3", Some("1"), 0),
+        ("2.32.3", Some("off"), 0),
+    ] {
+        let scratch = Scratch::new();
+        let arguments = ["--procs", "3", "--threads", "1", "--exact", "--ops", "broadcast,bcasts"];
+        let Some(mut job) = scratch.run_nccl(version, &[], &arguments) else {
+            return;
+        };
+        if let Some(value) = setting {
+            let file = scratch.path().join("nccl.conf");
+            std::fs::write(&file, format!("NCCL_ALLGATHERV_ENABLE={value}\n")).expect("written");
+            job.env("NCCL_CONF_FILE", file);
+        }
+        let _ended = run(&mut job).with_code(0);
+        let archive = scratch.archive();
+        let _report = archive.sound();
+        let events = archive.events();
+        let found = events.lines().filter(|line| line.starts_with("MPI_COLLECTIVE_END") && line.contains("BCAST"));
+        assert_eq!(found.count(), records, "{version} {setting:?}");
+        assert_eq!(events.contains("netSend"), records > 0, "{version} {setting:?}");
+        let spots = archive.properties().remove("NCCL::BLIND_SPOTS").expect("there are others");
+        assert_eq!(spots.contains("NCCL_ALLGATHERV_ENABLE=0 makes NCCL report"), records == 0, "{version}: {spots}");
+    }
+}
+
 /// Each callback of a real NCCL is one record: the relay counts them in front of the plugin, in the same run, so that
 /// also what differs from run to run must be equal. Where there is no room it is counted as lost, kind by kind.
 #[test]

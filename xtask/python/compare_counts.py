@@ -40,7 +40,7 @@ def record_bytes(op, size, n, is_root):
 
 # API calls are events of their own from NCCL 2.28 on.
 API_EVENTS_FROM = 22800
-# From NCCL 2.29 on broadcasts have no events below the API.
+# From NCCL 2.29 on broadcasts have no events below the API, unless the program ran with NCCL_ALLGATHERV_ENABLE=0.
 BROADCASTS_HIDDEN_FROM = 22900
 # In NCCL 2.27 the messages of a rank that go in one direction in one group are one proxy operation.
 MESSAGES_MERGED = range(22700, 22800)
@@ -57,6 +57,7 @@ class Asked:
     def __init__(self, prefix, any_proxy=False):
         self.any_proxy = any_proxy
         self.version_code = 0
+        self.broadcasts_hidden = False
         self.version = "?"
         self.calls = Counter()
         self.operations = Counter()
@@ -87,6 +88,8 @@ class Asked:
             for line in map(json.loads, lines):
                 if line["kind"] == "start":
                     self.version, self.version_code = line["nccl_version"], line["nccl_version_code"]
+                    is_new = self.version_code >= BROADCASTS_HIDDEN_FROM
+                    self.broadcasts_hidden = is_new and line.get("allgatherv") != "0"
                 elif line["kind"] == "call":
                     self._call(file, line)
                 elif line["kind"] == "end":
@@ -188,7 +191,7 @@ def replay_rows(asked, found):
 
 def rows(asked, found):
     """(what, number asked for, number found, the number without what this release does not report)"""
-    hidden = asked.version_code >= BROADCASTS_HIDDEN_FROM
+    hidden = asked.broadcasts_hidden
     for op, record in COLLECTIVES.items():
         if op not in asked.calls:
             continue

@@ -18,9 +18,9 @@ CALL = {"kind": "call", "op": "ncclAllReduce", "comm_ranks": 4, "launches": 1, "
 ALL_REDUCE = 40, 40
 
 
-def write_log(folder, calls, version=(2, 32, 3), wrong=0, ended=True):
+def write_log(folder, calls, version=(2, 32, 3), wrong=0, ended=True, **start):
     code = version[0] * 10000 + version[1] * 100 + version[2]
-    lines = [{"kind": "start", "nccl_version": ".".join(map(str, version)), "nccl_version_code": code}]
+    lines = [{"kind": "start", "nccl_version": ".".join(map(str, version)), "nccl_version_code": code, **start}]
     lines += calls
     if ended:
         lines.append({"kind": "end", "ok": not wrong, "results_checked": len(calls), "results_wrong": wrong})
@@ -150,6 +150,8 @@ class Compare(unittest.TestCase):
         self.assertIn("broadcasts as calls only", self.compare(anchor, write_log(self.folder, calls)))
         with self.assertRaisesRegex(SystemExit, "3 numbers differ"):
             self.compare(anchor, write_log(self.folder, calls, version=(2, 28, 9)))
+        with self.assertRaisesRegex(SystemExit, "3 numbers differ"):
+            self.compare(anchor, write_log(self.folder, calls, allgatherv="0"))
 
     def test_2_27_merges_the_messages_of_a_group(self):
         sends = [dict(CALL, op="ncclSend", rank=0, group=7, proxy_ops=1)] * 3

@@ -8,6 +8,7 @@
 //! streams are stored as numbers and never dereferenced.
 #![warn(missing_docs, clippy::missing_panics_doc)]
 
+pub mod allgatherv;
 pub mod archive;
 pub mod collective;
 pub mod control;

@@ -1,15 +1,16 @@
 //! The cost and risk of recording kernel channels, by NCCL release. The plugin cannot prevent these, so it warns once.
 
-/// The warning for a user who records kernel channels on this release (22809 = 2.28.9; 0 = unknown).
-pub fn kernel_channels(nccl_version: u32) -> &'static str {
+/// The warning for a user who records kernel channels on this release (22809 = 2.28.9; 0 = unknown). `allgatherv_off`:
+/// `NCCL_ALLGATHERV_ENABLE` is 0.
+pub fn kernel_channels(nccl_version: u32, allgatherv_off: bool) -> &'static str {
     match nccl_version {
         // NVIDIA/nccl #2039, fixed in 2.28.3; 2.26.2 also hangs after graph capture.
         22_600..22_800 => {
             "NCCL 2.26 and 2.27 can fail with \"Proxy append out of bounds\" in all-to-all with more than 64 peers, and 2.26.2 can hang after graph capture"
         }
         // Observed with the real libraries: the device counts work that the host does not count.
-        22_900..23_100 => {
-            "NCCL 2.29 and 2.30 can hang in ncclCommDestroy after grouped broadcasts, or after a send to oneself and then a broadcast"
+        22_900..23_100 if !allgatherv_off => {
+            "NCCL 2.29 and 2.30 can hang in ncclCommDestroy after grouped broadcasts, or after a send to oneself and then a broadcast, unless NCCL_ALLGATHERV_ENABLE=0"
         }
         // NVIDIA/nccl #2355; rocm-systems #11860 describes the same teardown order.
         23_100.. => {

@@ -99,7 +99,7 @@ fn no_operations(statements: &Statements) -> String {
     let calls = [Kind::CollApi, Kind::P2pApi].map(|kind| statements.counts.kinds.get(kind).written).iter().sum();
     match calls {
         0 => "There are no operations of NCCL in this archive.".to_owned(),
-        // Newer versions of NCCL report nothing but calls for broadcasts.
+        // NCCL 2.29 and later report nothing but calls for broadcasts, unless NCCL_ALLGATHERV_ENABLE=0.
         calls => format!(
             "There are no operations of NCCL in this archive, only {}: `nccl-otf2 info` says which events were recorded, \
              and what NCCL does not report below a call.",

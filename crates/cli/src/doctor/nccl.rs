@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nccl_events::{Kind, Table, event};
+use nccl_events::{Kind, Table, allgatherv, event};
 use settings::kernel_channels;
 use trace::blind_spots;
 
@@ -41,7 +41,8 @@ pub(super) fn judge(here: &Environment, found: &Found, findings: &mut Findings) 
         findings.warning("nccl", text, "docs/RELEASES.md §3; look at the archive with nccl-otf2 check");
     } else {
         findings.ok("nccl", format!("{text}: table {table} is used"));
-        row.blind_spots = blind_spots(nccl.number, here.config.mask);
+        row.blind_spots = blind_spots(nccl.number, here.config.mask, allgatherv_off(here));
+        broadcasts(here, nccl, findings);
         known_problems(here, nccl, table, findings);
     }
     if nccl.table > table.number() {
@@ -53,10 +54,26 @@ pub(super) fn judge(here: &Environment, found: &Found, findings: &mut Findings) 
     row
 }
 
+fn allgatherv_off(here: &Environment) -> bool {
+    here.variable(allgatherv::VARIABLE).is_some_and(allgatherv::is_off)
+}
+
+fn broadcasts(here: &Environment, nccl: &Nccl, findings: &mut Findings) {
+    match nccl.number >= allgatherv::FIRST {
+        false => {}
+        true if allgatherv_off(here) => findings.ok("events", allgatherv::WAY_OUT),
+        true => {
+            let text = "calls of ncclBroadcast will be recorded, but neither the operations nor their network traffic";
+            findings.note("events", format!("NCCL {}: {text}", nccl.release), allgatherv::WAY_OUT);
+        }
+    }
+}
+
 fn known_problems(here: &Environment, nccl: &Nccl, table: Table, findings: &mut Findings) {
     let release = &nccl.release;
     if here.config.mask & Kind::KernelCh.mask() != 0 && event::has(table, Kind::KernelCh) {
-        let text = format!("kernel channels are to be recorded: {}", kernel_channels(nccl.number));
+        let text =
+            format!("kernel channels are to be recorded: {}", kernel_channels(nccl.number, allgatherv_off(here)));
         findings.warning("events", text, "NCCL_OTF2_EVENTS=standard records without them");
         if let Some(bytes) = storage::free_bytes(Path::new("/dev/shm")).filter(|bytes| *bytes < storage::SMALL_SHM) {
             findings.warning(

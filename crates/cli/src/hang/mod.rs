@@ -31,7 +31,8 @@ unless it can never go on (a process is gone, ranks call different things). Of a
 with its last record. Run it on a host of the job: there it can tell which processes run.
 
 Of a flight recording the beginnings are gone: NCCL's own numbers (sequence) then tell which calls of the ranks are the \
-same. What has none (sends and receives, broadcasts in NCCL 2.29 and 2.30) is not compared, and that is said.
+same. What has none (sends and receives; from NCCL 2.29 on broadcasts, unless NCCL_ALLGATHERV_ENABLE=0) is not \
+compared, and that is said.
 
 How much it can tell depends on what is recorded. NCCL_OTF2_EVENTS=light knows who called what; standard (the \
 default) also whose network transfers have ended; standard,ProxyStep also what each transfer waits for; full also \

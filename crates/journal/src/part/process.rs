@@ -48,6 +48,9 @@ pub struct ProcessInfo {
     pub event_mask: u32,
     /// The events in `event_mask`, by name.
     pub events: Vec<String>,
+    /// `NCCL_ALLGATHERV_ENABLE` is 0 when recording begins: NCCL 2.29 and later report broadcasts below the call.
+    #[serde(skip_serializing_if = "is_false")]
+    pub allgatherv_off: bool,
     pub command: Vec<String>,
     pub working_directory: String,
     /// How the part is to be written to an archive.
@@ -80,6 +83,11 @@ impl ProcessInfo {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 const fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_false(is_so: &bool) -> bool {
+    !*is_so
 }
 
 /// The command line of this process.

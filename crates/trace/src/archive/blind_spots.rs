@@ -8,7 +8,7 @@ use crate::archive::processes::Process;
 use crate::part::manifest::Manifest;
 use journal::part::process::nccl_version_text;
 use nccl_events::table::NOW;
-use nccl_events::{Kind, Release, Table, event};
+use nccl_events::{Kind, Release, Table, allgatherv, event};
 
 const fn release(minor: u32, patch: u32) -> Release {
     20_000 + minor * 100 + patch
@@ -52,6 +52,7 @@ impl fmt::Display for When {
             Self::Without(kind) => write!(formatter, "without {}", kind.name()),
             Self::Unless(Reporter::Cuda) => write!(formatter, "unless CUDA reports it"),
             Self::Unless(Reporter::Cupti) => write!(formatter, "unless CUPTI reports it"),
+            Self::Unless(Reporter::Unfused) => write!(formatter, "unless {}=0", allgatherv::VARIABLE),
         }
     }
 }
@@ -62,6 +63,8 @@ pub(crate) enum Reporter {
     Cuda,
     /// CUPTI, through copies that are joined to collectives.
     Cupti,
+    /// NCCL, where it fuses no broadcasts.
+    Unfused,
 }
 
 impl Reporter {
@@ -76,6 +79,7 @@ impl Reporter {
                 !manifest.gpus.is_empty() && gpus.all(|gpu| gpu.ordinal.is_some_and(is_known))
             }
             Self::Cupti => manifest.gpu_work.counts.contains_key(COPIES_JOINED),
+            Self::Unfused => manifest.process.allgatherv_off,
         }
     }
 }
@@ -145,7 +149,7 @@ pub(crate) const BLIND_SPOTS: &[BlindSpot] = &[
     spot(release(28, 3), release(28, 99), When::Always, "collectives done by copy engines, below the call", "events for them came with 2.29"),
     spot(release(29, 2), NOW, When::Unless(Reporter::Cupti), "when copy engines worked", "NCCL reports when the host enqueued the copies"),
     spot(release(28, 3), NOW, When::Always, "which collective the sends and receives of ncclAlltoAll, ncclGather and ncclScatter belong to", "NCCL reports sends and receives only; the trace recognises them by their pattern"),
-    spot(release(29, 2), NOW, When::Always, "broadcasts, below the call", "NCCL does not report them"),
+    spot(allgatherv::FIRST, NOW, When::Unless(Reporter::Unfused), "broadcasts, below the call", allgatherv::WAY_OUT),
     spot(release(29, 2), NOW, When::Always, "ncclPutSignal, ncclSignal and ncclWaitSignal", "there are no events for them"),
     spot(FIRST, FIRST, When::Always, "which of several communicators that were split off one with the same color an operation is on", "they have the same hash, and NCCL reports nothing else of them"),
     spot(FIRST, NOW, When::Always, "which communicator another was split from", "the interface does not name it"),
@@ -170,9 +174,11 @@ fn applies(spot: &BlindSpot, manifest: &Manifest) -> bool {
 }
 
 /// What a release (22809 is 2.28.9) will not report to a recording of these events, one item per line.
-pub fn of_release(release: Release, event_mask: u32) -> Vec<String> {
+/// `allgatherv_off`: `NCCL_ALLGATHERV_ENABLE` is 0.
+pub fn of_release(release: Release, event_mask: u32, allgatherv_off: bool) -> Vec<String> {
     let event_mask = event_mask & Table::of_release(release).map_or(0, event::kinds);
     let spots = BLIND_SPOTS.iter().filter(|spot| spot.is_in(release, release) && spot.when.holds_with(event_mask));
+    let spots = spots.filter(|spot| !allgatherv_off || spot.when != When::Unless(Reporter::Unfused));
     spots.map(|spot| format!("{}: {}", spot.unseen, spot.why)).collect()
 }
 

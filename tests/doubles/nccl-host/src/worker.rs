@@ -47,6 +47,7 @@ pub(crate) fn run(options: &Options, process: u16) -> anyhow::Result<ExitCode> {
             "world_ranks": options.world_ranks(),
             "fake_gpu": cuda.is_fake,
             "exact": shared.exact,
+            "allgatherv": std::env::var("NCCL_ALLGATHERV_ENABLE").ok(),
         })
     })?;
     let job = Process {

@@ -151,6 +151,22 @@ pub(super) const CELLS: &[Cell] = &[
         "nonblocking communicators, polled with ncclCommGetAsyncError",
     ),
     Cell {
+        settings: UNFUSED,
+        ..cell(
+            "broadcasts",
+            "--procs 2 --threads 2 --ops allreduce,broadcast,bcasts,alltoall,graph,split --rounds 2 --exact",
+            "broadcasts, single and grouped, are operations of all releases; two processes of two threads",
+        )
+    },
+    Cell {
+        settings: UNFUSED,
+        ..cell(
+            "broadcasts-hosts",
+            "--procs 4 --threads 1 --hosts --ops broadcast,bcasts,sendrecv --rounds 3 --exact",
+            "the same of four processes, each as if on a host of its own",
+        )
+    },
+    Cell {
         memcheck: true,
         ..cell(
             "memcheck",
@@ -160,4 +176,6 @@ pub(super) const CELLS: &[Cell] = &[
     },
 ];
 
+/// NCCL 2.29 and later report broadcasts; others do not know the variable.
+const UNFUSED: Settings = &[("NCCL_ALLGATHERV_ENABLE", "0")];
 const TWO_OF_TWO: &str = "--procs 2 --threads 2 --exact";
