@@ -35,10 +35,6 @@ impl Paths {
     pub fn texts(&self) -> Vec<String> {
         self.0.read().texts.clone()
     }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.read().texts.is_empty()
-    }
 }
 
 impl Reader<'_> {
