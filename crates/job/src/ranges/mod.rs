@@ -6,7 +6,7 @@ mod reported;
 mod role;
 
 pub use self::paths::{Begin, Paths, begin, begin_of_comm_call, begin_of_operation, begin_of_range};
-pub use self::role::{RangeRole, range_name, reduction_name};
+pub use self::role::{RangeEnd, RangeRole, range_name, reduction_name};
 
 use std::collections::BTreeSet;
 
@@ -70,6 +70,17 @@ impl RangeLinks {
     /// The call of init or finalize that a range shows: an index in [`Tables::comm_calls`].
     pub fn comm_call(&self, range: u32) -> Option<u32> {
         self.reported.comm_calls.get(&range).copied()
+    }
+
+    /// What is known of a range's end. Recording ends inside the call that ends the last communicator.
+    pub fn end(&self, tables: &Tables, at: u32, range: &RangeAt) -> RangeEnd {
+        let call = || tables.comm_calls.get(index(self.comm_call(at)?));
+        match (range.stop, range.cut) {
+            (Some(_), _) => RangeEnd::Known,
+            (None, Some(_)) => RangeEnd::Bounded,
+            (None, None) if call().is_some_and(|call| !call.is_init) => RangeEnd::Bounded,
+            (None, None) => RangeEnd::Open,
+        }
     }
 
     /// `ncclRedOp_t` of a call, if a range says.

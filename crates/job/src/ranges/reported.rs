@@ -49,7 +49,7 @@ impl Reported {
         let reports = reports(tables, symbols, derived, threads);
         // The innermost range around each init and finalize, and its start.
         let mut around: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
-        for (at, (range, role)) in (0..).zip(tables.ranges.all.iter().zip(roles)) {
+        for (at, (range, role)) in (0..).zip(tables.ranges.all.iter().zip(&mut *roles)) {
             if *role != RangeRole::Call {
                 continue;
             }
@@ -70,6 +70,7 @@ impl Reported {
                 }
             }
         }
+        elsewhere(tables, symbols, roles, &mut around);
         found.replace(around);
         found
     }
@@ -82,6 +83,32 @@ impl Reported {
         }
         self.comm_calls = calls.into_iter().filter_map(|(range, call)| Some((range, call?))).collect();
         self.replaced = self.comm_calls.values().copied().collect();
+    }
+}
+
+/// Finds the range of each init and finalize that NCCL calls on a thread of its own: it is of the same communicator and
+/// rank, and lasts longer.
+fn elsewhere(tables: &Tables, symbols: &Symbols, roles: &[RangeRole], around: &mut BTreeMap<u32, (u32, u64)>) {
+    let ranges = (0_u32..).zip(tables.ranges.all.iter().zip(roles));
+    let of_comms = ranges.filter(|(_, (range, role))| {
+        **role == RangeRole::Call && symbols.text(range.range.name).starts_with("ncclComm")
+    });
+    let of_comms: Vec<(u32, &RangeAt)> = of_comms.map(|(at, (range, _))| (at, range)).collect();
+    for (at, call) in (0..).zip(&tables.comm_calls) {
+        let comm = call.context.and_then(|at| tables.contexts.get(index(at))).map(|context| &context.comm);
+        let Some(comm) = comm.filter(|comm| comm.comm_id != 0 && !around.contains_key(&at)) else {
+            continue;
+        };
+        let mut ranges = of_comms.iter().filter(|(_, range)| {
+            let field = |field| range.range.fields.get(field);
+            field(RangeField::CommId) == Some(comm.comm_id)
+                && field(RangeField::Rank).is_none_or(|rank| i64::from(comm.rank) == rank.cast_signed())
+                && range.start <= call.start
+                && call.end <= range.end(tables.span.1)
+        });
+        if let (Some((range, it)), None) = (ranges.next(), ranges.next()) {
+            around.insert(at, (*range, it.start));
+        }
     }
 }
 

@@ -13,6 +13,15 @@ pub enum RangeRole {
     Reported,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeEnd {
+    Known,
+    /// The end was not recorded; something else shows that the range did not last longer.
+    Bounded,
+    /// The range had not ended when recording did.
+    Open,
+}
+
 /// The name of a range's region.
 pub fn range_name(symbols: &Symbols, name: Symbol) -> &str {
     match symbols.text(name) {

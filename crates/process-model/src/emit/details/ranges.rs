@@ -1,7 +1,9 @@
 //! Attributes of ranges, and of the ranges around calls and operations.
 
 use super::Details;
-use job::ranges::{Begin, RangeRole, begin, begin_of_comm_call, begin_of_operation, begin_of_range, reduction_name};
+use job::ranges::{
+    Begin, RangeEnd, RangeRole, begin, begin_of_comm_call, begin_of_operation, begin_of_range, reduction_name,
+};
 use nccl_events::range::{RangeField, RangeFields};
 use otf2::StringRef;
 use schema::attribute;
@@ -31,12 +33,12 @@ impl Details<'_, '_> {
     }
 
     pub(super) fn range_result(&mut self, at: u32) -> otf2::Result<()> {
-        let Some(RangeAt { stop: None, cut, .. }) = self.model.tables.ranges.all.get(index(at)) else {
-            return Ok(());
-        };
-        match cut {
-            Some(_) => self.add(attribute::Closed, true),
-            None => self.add(attribute::Unfinished, true),
+        let tables = self.model.tables;
+        let end = tables.ranges.all.get(index(at)).map(|range| self.model.links.ranges.end(tables, at, range));
+        match end {
+            Some(RangeEnd::Bounded) => self.add(attribute::Closed, true),
+            Some(RangeEnd::Open) => self.add(attribute::Unfinished, true),
+            Some(RangeEnd::Known) | None => Ok(()),
         }
     }
 

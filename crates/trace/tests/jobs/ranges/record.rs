@@ -1,10 +1,10 @@
 //! Records ranges as the recorder does.
 
 use std::ffi::CStr;
+use std::sync::LazyLock;
 
 use journal::clock::ticks;
-use journal::writer::{PermanentName, SlotWriter};
-use nccl_events::Name;
+use journal::writer::{PermanentName, PermanentText, SlotWriter};
 use nccl_events::range::{Range, RangeField, RangeFields, RangeRecord};
 
 /// The strings of the tests, by number.
@@ -33,10 +33,11 @@ const NAMES: [&CStr; 22] = [
     c"recursion",
 ];
 
+static TEXTS: LazyLock<Vec<PermanentText>> =
+    LazyLock::new(|| (0..).zip(NAMES).map(|(number, text)| PermanentText { number, text: text.to_owned() }).collect());
+
 pub(super) fn name(text: &CStr) -> Option<PermanentName> {
-    let number = NAMES.iter().position(|known| *known == text);
-    let number = number.map(|number| u16::try_from(number).expect("few"));
-    number.map(|number| PermanentName { number, text: Name::from_cstr(NAMES[usize::from(number)]) })
+    TEXTS.iter().find(|known| *known.text == *text).map(PermanentName)
 }
 
 pub(super) fn fields(all: &[(RangeField, u64)]) -> RangeFields {

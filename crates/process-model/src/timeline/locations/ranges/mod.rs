@@ -8,7 +8,7 @@ use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, Source};
 use crate::timeline::location::{LocationKey, Siblings};
 use crate::timeline::model::ProcessModel;
-use job::ranges::RangeRole;
+use job::ranges::{RangeEnd, RangeRole};
 use nccl_events::archive::RegionClass;
 use tables::index::index_u32;
 use tables::ranges::{RangeAt, RangeKind};
@@ -22,7 +22,11 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         let Some((class, name)) = region(range, *role, builder) else {
             continue;
         };
-        count_end(range, builder);
+        match links.end(model.tables, at, range) {
+            RangeEnd::Known => {}
+            RangeEnd::Bounded => builder.counts.ranges_closed += 1,
+            RangeEnd::Open => builder.counts.ranges_unfinished += 1,
+        }
         let region = builder.region(RegionKey::new(class, name));
         let instance = RegionInstance::new(Source::Range(at), range.order, InstanceKind::Range, region);
         let shown = TimedInstance { start: range.start, end: range.end(model.tables.span.1), instance };
@@ -62,12 +66,4 @@ fn region(range: &RangeAt, role: RangeRole, builder: &mut TimelineBuilder) -> Op
     };
     *counter += 1;
     shown
-}
-
-fn count_end(range: &RangeAt, builder: &mut TimelineBuilder) {
-    match (range.stop, range.cut) {
-        (Some(_), _) => {}
-        (None, Some(_)) => builder.counts.ranges_closed += 1,
-        (None, None) => builder.counts.ranges_unfinished += 1,
-    }
 }
