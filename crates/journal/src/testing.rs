@@ -132,6 +132,13 @@ impl Process {
         Self { part: part.to_owned(), main, proxy, maintenance, context, rank, writer }
     }
 
+    /// The slot of a further thread, which is over.
+    pub fn thread(&self, name: &str) -> SlotWriter {
+        let writer = &self.writer;
+        let register = || writer.register(name).expect("a slot");
+        std::thread::scope(|scope| scope.spawn(register).join().expect("no panic"))
+    }
+
     fn event<'a>(&self, parent: EventId, body: Body<Name<'a>>) -> Start<Name<'a>> {
         start(self.context, parent.get(), self.rank, body)
     }
