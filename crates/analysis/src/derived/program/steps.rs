@@ -88,20 +88,20 @@ impl Steps {
         budgets: &[Budget],
     ) -> Option<report::Steps> {
         let name = trace.region_name(self.region?);
-        let steps: Vec<report::Step> = (0..self.count()).map(|at| self.step(tables, at, budgets)).collect();
+        let steps: Vec<report::program::Step> = (0..self.count()).map(|at| self.step(tables, at, budgets)).collect();
         let durations: Vec<f64> = steps.iter().map(|step| real(step.duration_ns)).collect();
         let trend_ns_per_step = slope(&durations);
         let processes = self.processes.len() as u64;
         Some(report::Steps { name, processes, duration_ns: quantiles(durations), trend_ns_per_step, steps })
     }
 
-    fn step(&self, tables: &Tables, at: usize, budgets: &[Budget]) -> report::Step {
+    fn step(&self, tables: &Tables, at: usize, budgets: &[Budget]) -> report::program::Step {
         let length = |range: &Range| range.stop_ns.saturating_sub(range.start_ns);
         let of_processes = || self.processes.iter().filter_map(|(process, ranges)| Some((*process, *ranges.get(at)?)));
         let slowest = of_processes().max_by_key(|(_, range)| length(range));
         let number = slowest.map(|(_, range)| range.number).filter(|number| *number != NO_SEQUENCE);
         let of_process = |process| tables.members.job_ranks.iter().position(|rank| rank.process == process);
-        report::Step {
+        report::program::Step {
             number: number.unwrap_or(at as u64),
             start_ns: of_processes().map(|(_, range)| range.start_ns).min().unwrap_or(0),
             duration_ns: slowest.map_or(0, |(_, range)| length(&range)),
