@@ -6,4 +6,5 @@ mod job;
 mod live;
 mod mismatch;
 mod quiet;
+mod steps;
 mod watch;

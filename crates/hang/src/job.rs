@@ -1,11 +1,13 @@
 //! The known state of a job at one moment: plain data, from which [`super::judge`] finds the suspects. Times are
 //! CLOCK_REALTIME ns of the process's host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use job::life::Life;
+use nccl_events::MOST_RANKS;
 use nccl_events::ranks::{RankIdentity, number};
 
+use super::doing::Doing;
 use super::operation::{Message, OpenCall, Tail};
 
 #[derive(Debug, Default)]
@@ -13,6 +15,9 @@ pub(crate) struct Job {
     /// Sorted by name of the part.
     pub(crate) processes: Vec<Process>,
     pub(crate) comms: Vec<Comm>,
+    /// All ranks of the job, for calls whose communicator is not known or being made. Its index is behind those of
+    /// `comms`, and its name is empty.
+    pub(crate) everyone: Comm,
     /// The moment of judgement. Later events do not count, because processes are read one after the other.
     pub(crate) now_ns: u64,
     /// Whether the job was read from an archive, after its journals were removed.
@@ -23,7 +28,7 @@ pub(crate) struct Job {
     pub(crate) signs: Vec<String>,
 }
 
-/// A member of a communicator: index in [`Job::comms`], and rank.
+/// A member of a communicator: index of [`Job::comm`], and rank.
 pub(crate) type Member = (usize, u32);
 
 impl Job {
@@ -51,6 +56,45 @@ impl Job {
                 rank.job_rank = numbers.get(&rank.actor).copied().flatten();
             }
         }
+        self.everyone = self.everyone(&numbers);
+    }
+
+    /// All ranks of the job, and the processes that have no rank yet.
+    fn everyone(&self, numbers: &BTreeMap<Actor, Option<u32>>) -> Comm {
+        let mut found: Vec<(Option<u32>, Rank)> = Vec::new();
+        let mut has_one_each = true;
+        for (at, process) in self.processes.iter().enumerate() {
+            let [first, last] = [0, u32::MAX].map(|gpu| Actor { process: at, gpu });
+            let mut actors: Vec<(Actor, Option<u32>)> =
+                numbers.range(first..=last).map(|(actor, number)| (*actor, *number)).collect();
+            if actors.is_empty() {
+                actors.push((first, process.launcher_rank));
+            }
+            has_one_each &= actors.len() == 1;
+            for (actor, job_rank) in actors {
+                let doing = process.doing.get(&actor.gpu).cloned().unwrap_or_default();
+                let finalized = process.state == Life::Ended;
+                found.push((job_rank, Rank { actor, job_rank, doing, finalized, ..Rank::default() }));
+            }
+        }
+        let known: BTreeSet<u32> = found.iter().filter_map(|(number, _)| *number).collect();
+        let has_numbers = known.len() == found.len();
+        let launched = self.processes.iter().filter_map(|process| process.launcher_size.filter(|_| has_one_each));
+        let world = self.comms.iter().filter(|comm| comm.has_all).map(|comm| comm.size);
+        let size = launched.filter(|size| *size <= MOST_RANKS).chain(world).max().unwrap_or(0);
+        let size = size.max(known.last().map_or(0, |last| last.saturating_add(1)));
+        let ranks = (0..).zip(found).map(|(at, (number, rank))| match number.filter(|_| has_numbers) {
+            Some(number) => (number, rank),
+            None => (at, rank),
+        });
+        let ranks: BTreeMap<u32, Rank> = ranks.collect();
+        let size = if has_numbers { size } else { u32::try_from(ranks.len()).unwrap_or(u32::MAX) };
+        Comm { size, has_all: has_numbers, lacks_numbers: !has_numbers, ranks, ..Comm::default() }
+    }
+
+    /// The communicator with this index, or [`Self::everyone`].
+    pub(crate) fn comm(&self, index: usize) -> Option<&Comm> {
+        self.comms.get(index).or_else(|| (index == self.comms.len()).then_some(&self.everyone))
     }
 
     pub(crate) fn process_of(&self, rank: &Rank) -> Option<&Process> {
@@ -58,7 +102,7 @@ impl Job {
     }
 
     pub(crate) fn member(&self, (comm, rank): Member) -> Option<&Rank> {
-        self.comms.get(comm)?.ranks.get(&rank)
+        self.comm(comm)?.ranks.get(&rank)
     }
 
     pub(crate) fn process_of_member(&self, member: Member) -> Option<&Process> {
@@ -117,6 +161,10 @@ pub(crate) struct Process {
     pub(crate) kept_since_ns: Option<u64>,
     /// Missing or doubtful parts of the recording.
     pub(crate) problems: Vec<String>,
+    /// What each of its GPUs' ranks is in, by NVTX ranges; without ranks one value.
+    pub(crate) doing: BTreeMap<u32, Doing>,
+    /// Whether NCCL's NVTX ranges are recorded, so that each call that a rank is in is in `doing`.
+    pub(crate) shows_calls: bool,
 }
 
 impl Process {
@@ -143,6 +191,8 @@ pub(crate) struct Comm {
     pub(crate) knows_size: bool,
     /// Whether the communicator's ranks equal the job's ranks.
     pub(crate) has_all: bool,
+    /// Whether the ranks' numbers mean nothing: only of [`Job::everyone`].
+    pub(crate) lacks_numbers: bool,
     pub(crate) ranks: BTreeMap<u32, Rank>,
 }
 
@@ -170,5 +220,6 @@ pub(crate) struct Rank {
     /// Number of sends (true) and receives called, by peer.
     pub(crate) message_counts: BTreeMap<(u32, bool), u64>,
     pub(crate) open_calls: Vec<OpenCall>,
+    pub(crate) doing: Doing,
     pub(crate) finalized: bool,
 }

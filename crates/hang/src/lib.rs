@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod doing;
 mod error;
 mod job;
 mod judge;
@@ -27,8 +28,8 @@ use nccl_events::Progress;
 pub use error::Error;
 pub use kept::{FILE, keep, kept};
 pub use report::rows::{
-    CollectiveRow, CommRow, Kind, MessageRow, MismatchRow, ProcessRow, QuietReport, QuietRow, RankRow, Report,
-    SequenceRow, Straggler, SuspectRow, Verdict,
+    CallRow, CollectiveRow, CommRow, DoingRow, Kind, MessageRow, MismatchRow, Place, ProcessRow, QuietReport, QuietRow,
+    RangeRow, RankRow, Report, SequenceRow, Straggler, SuspectRow, Verdict,
 };
 
 /// Judges the records in `directory` so far. Waits shorter than `after_ns` do not count.

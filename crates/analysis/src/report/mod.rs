@@ -11,14 +11,14 @@ use serde::Serialize;
 pub use comparison::{Answer, Compared, Comparison, Difference, Group, Kind, Limit, Outcome};
 pub use links::{Fit, Link, LinkKey, Waits};
 pub use measures::{Budget, Overlap, Quantiles, Run};
-pub use program::{CommunicatorCall, Phase, Step, Steps};
+pub use program::{CommunicatorCall, Phase, Steps};
 pub use ranks::{Change, Heat, Member, Rank};
 pub use verdict::{Anomaly, Cause, CauseKind, Finding, Verdict};
 
 mod comparison;
 mod links;
 mod measures;
-mod program;
+pub(crate) mod program;
 mod ranks;
 mod verdict;
 

@@ -13,6 +13,7 @@ pub use members::{JobRank, Member, Members};
 pub(crate) use nccl_events::index::{index as large, index_u32 as small};
 pub use read::Tables;
 pub use rows::{
-    Call, Calls, Kernel, Kernels, Launch, Launches, NO_SEQUENCE, NONE, Operation, Operations, Range, Ranges, Step,
-    Steps, Transfer, Transfers,
+    Call, Calls, Kernel, Kernels, Launch, Launches, NO_SEQUENCE, NONE, Operation, Operations, Step, Steps, Transfer,
+    Transfers,
 };
+pub(crate) use rows::{Range, Ranges};

@@ -6,7 +6,7 @@ use nccl_events::index::index_u32;
 use parking_lot::RwLock;
 
 #[derive(Debug, Default)]
-pub struct Paths(RwLock<Numbers>);
+pub(crate) struct Paths(RwLock<Numbers>);
 
 #[derive(Clone, Debug, Default)]
 struct Numbers {
@@ -32,12 +32,8 @@ impl Paths {
     }
 
     /// The texts by number. Numbers depend on the order of reading.
-    pub fn texts(&self) -> Vec<String> {
+    pub(crate) fn texts(&self) -> Vec<String> {
         self.0.read().texts.clone()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.read().texts.is_empty()
     }
 }
 

@@ -29,11 +29,11 @@ pub struct Tables {
     pub transfers: Transfers,
     pub steps: Steps,
     pub kernels: Kernels,
-    pub ranges: Ranges,
+    pub(crate) ranges: Ranges,
     pub members: Members,
     pub clock: Clock,
     /// The names of ranges around calls and operations, outermost first.
-    pub paths: Paths,
+    pub(crate) paths: Paths,
 }
 
 impl Tables {

@@ -38,9 +38,12 @@ How much it can tell depends on what is recorded. NCCL_OTF2_EVENTS=light knows w
 default) also whose network transfers have ended; standard,ProxyStep also what each transfer waits for; full also \
 what the GPU does. docs/GUIDE.md says how to read the report, docs/REFERENCE.md has the fields of --json.
 
+NVTX ranges of NCCL and of the program, which `run` records, say in which call of NCCL each rank is, also while \
+communicators are made, split or destroyed, and in which part of the program: `load_batch`.
+
 Where NCCL reports nothing any more for --after seconds (2 at least) though processes live, and nobody is seen to wait, \
-the verdict is QUIET: with what was last seen on which rank. A job that hangs while communicators are made or split, or \
-outside NCCL, looks so, and so does one that computes that long.
+the verdict is QUIET: with what was last seen on which rank. A job that hangs outside NCCL looks so, without NVTX ranges \
+one that hangs while communicators are made or split, too, and so does one that computes that long.
 
 When a job is over, `run` and `finalize` judge it before they remove what it was judged from, and keep the verdict in \
 DIR/hang.json. Later hang reads it there; without it, it judges the archive, and so it does when the anchor file is \

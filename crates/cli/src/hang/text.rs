@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use hang::{CollectiveRow, CommRow, FILE, QuietReport, QuietRow, RankRow, Report, SequenceRow};
+use hang::{CollectiveRow, CommRow, FILE, Kind, Place, QuietReport, QuietRow, RankRow, Report, SequenceRow};
 
 use crate::calendar;
 use crate::print::Text;
@@ -19,6 +19,9 @@ pub(crate) fn text(report: &Report, all: bool) -> Text {
     suspects(report, all, &mut text);
     if let Some(report) = &report.quiet {
         quiet(report, all, &mut text);
+    }
+    if all || report.verdict.found || report.verdict.kind == Kind::Unknown {
+        places(&report.places(), all, &mut text);
     }
     let (waiting, quiet): (Vec<&CommRow>, Vec<&CommRow>) =
         report.communicators.iter().partition(|comm| all || is_of_interest(comm));
@@ -87,6 +90,27 @@ fn suspects(report: &Report, all: bool, text: &mut Text) {
     rest(text, report.suspects.len(), all, "suspects");
 }
 
+fn places(places: &[Place], all: bool, text: &mut Text) {
+    if places.is_empty() {
+        return;
+    }
+    text.paragraph("where ranks are");
+    let all_columns: [ColumnOf<'_, &Place>; 4] = [
+        ("rank", Side::Right, |place| place.who.clone()),
+        ("in NCCL", Side::Left, |place| or_none(&place.call)),
+        ("for", Side::Right, |place| place.for_ns.map_or_else(|| "–".to_owned(), time)),
+        ("in the program", Side::Left, |place| or_none(&place.ranges)),
+    ];
+    let columns =
+        if places.iter().any(|place| !place.ranges.is_empty()) { &all_columns[..] } else { &all_columns[..3] };
+    Table::of(cut(places, all), columns).print(text);
+    rest(text, places.len(), all, "places");
+}
+
+fn or_none(text: &str) -> String {
+    if text.is_empty() { "–" } else { text }.to_owned()
+}
+
 fn quiet(report: &QuietReport, all: bool, text: &mut Text) {
     for advice in &report.advice {
         text.line(format_args!("  {advice}"));
@@ -104,6 +128,7 @@ fn quiet(report: &QuietReport, all: bool, text: &mut Text) {
     rest(text, report.ranks.len(), all, "ranks");
     let inside: Vec<&QuietRow> = report.ranks.iter().filter(|row| !row.inside.is_empty()).collect();
     match (inside.is_empty(), report.reports_calls) {
+        (true, _) if report.reports_all_calls => text.line("inside NCCL: nobody"),
         (true, true) => text.line(
             "inside NCCL: nobody, as far as calls tell (those that make, split or destroy communicators are not reported)",
         ),

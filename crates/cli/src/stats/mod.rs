@@ -4,6 +4,7 @@
 //!  analysis::analyse ─► Report ─► tables    a sheet for each question
 //! ```
 
+mod cells;
 mod program;
 mod tables;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use analysis::report::{Budget, Phase, Report};
 
-use super::tables::{compared, of, rank, share, text, time};
+use super::cells::{compared, of, rank, share, text, time};
 use crate::sheet::{self, Cell, Sheet};
 
 pub(super) const EMPTY: &str = "no ranges were recorded, which takes NVTX_INJECTION64_PATH (nccl-otf2 run sets it) and a \
@@ -83,7 +83,8 @@ pub(super) fn steps(report: &Report) -> Sheet {
     sheet.remark = report.steps.as_ref().map(|steps| {
         let median = sheet::text(&of(steps.duration_ns, |it| Cell::Time(it.median)));
         let trend = steps.trend_ns_per_step.map_or_else(String::new, |trend| {
-            format!("; each {} longer than the one before", sheet::text(&Cell::Time(trend)))
+            let what = if trend < 0.0 { "shorter" } else { "longer" };
+            format!("; each {} {what} than the one before", sheet::text(&Cell::Time(trend.abs())))
         });
         format!("a step is {:?}: median {median}{trend}", steps.name)
     });

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use nccl_events::index::index;
 use serde::Serialize;
 
+use super::cells::{compared, of, rank, share, text, time};
 use super::program;
 use crate::sheet::{Cell, Sheet};
 
@@ -66,30 +67,8 @@ pub(super) fn is_column(report: &Report, name: &str) -> bool {
     By::value_variants().iter().any(|by| sheet(report, *by, &[]).has(name))
 }
 
-pub(super) fn text(text: impl Into<String>) -> Cell {
-    Cell::Text(text.into())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "times of days are below 2⁵³ ns")]
-pub(super) fn time(ns: u64) -> Cell {
-    Cell::Time(ns as f64)
-}
-
-pub(super) fn of<T>(value: Option<T>, cell: impl Fn(T) -> Cell) -> Cell {
-    value.map_or(Cell::None, cell)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a share is shown with few digits")]
-pub(super) fn share(part: u64, whole: u64) -> Cell {
-    if whole == 0 { Cell::None } else { Cell::Share(part as f64 / whole as f64) }
-}
-
 fn communicator(report: &Report, number: u32) -> String {
     report.communicators.get(index(number)).map(|it| it.name.clone()).unwrap_or_default()
-}
-
-pub(super) fn rank(report: &Report, number: u32) -> String {
-    report.ranks.get(index(number)).map(|it| it.name.clone()).unwrap_or_default()
 }
 
 /// Whether a rank of the job has one of these numbers in any of its communicators.
@@ -163,11 +142,6 @@ fn operations(report: &Report) -> Sheet {
             ("+unclear", |(_, it)| compared(&it.budget, it.budget.unclear_ns)),
         ],
     )
-}
-
-/// The share of a part; empty if nothing is compared across ranks.
-pub(super) fn compared(budget: &Budget, part_ns: u64) -> Cell {
-    if budget.not_compared_ns == budget.operations_ns { Cell::None } else { share(part_ns, budget.operations_ns) }
 }
 
 /// For example "kernelch", or "event 16, kernelch 12"; `None` if no operation ended.

@@ -4,6 +4,9 @@ use super::mismatch::Mismatch;
 use crate::operation::{Message, Signature};
 use crate::sequence::Sequence;
 
+/// NCCL may take tens of seconds to connect thousands of ranks.
+const LONG_STEP_NS: u64 = 60_000_000_000;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Blockage {
     pub(crate) comm: usize,
@@ -16,6 +19,19 @@ impl Blockage {
     /// The longest wait; 0 if nobody waits.
     pub(crate) fn longest_ns(&self) -> u64 {
         self.waiters.iter().map(|(_, ns)| *ns).max().unwrap_or(0)
+    }
+
+    /// Whether ranks are in a call that makes or ends a communicator, and nothing says for whom they wait.
+    pub(crate) const fn is_step_without_cause(&self) -> bool {
+        matches!((&self.operation, &self.cause), (Operation::Step(_), Cause::AllEntered(holding)) if holding.is_empty())
+    }
+
+    /// How long it can take in a healthy job.
+    pub(crate) const fn takes_ns(&self) -> u64 {
+        match &self.operation {
+            Operation::Step(call) if !call.is_end && self.is_step_without_cause() => LONG_STEP_NS,
+            _ => 0,
+        }
     }
 
     pub(crate) fn waiting_ranks(&self) -> Vec<u32> {
@@ -32,6 +48,8 @@ pub(crate) enum Operation {
     },
     /// A send or receive of the only waiter.
     Message(Message),
+    /// A call that makes or ends a communicator.
+    Step(StepCall),
 }
 
 impl Operation {
@@ -39,6 +57,18 @@ impl Operation {
     pub(crate) const fn has_unknown_position(&self) -> bool {
         matches!(self, Self::Collective { position, .. } if position.index.is_none())
     }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct StepCall {
+    /// Such as `ncclCommSplit`.
+    pub(crate) name: String,
+    /// Whether the call is known to be about the blockage's communicator: for a split, as its parent.
+    pub(crate) knows_comm: bool,
+    /// Whether it finalizes or destroys the communicator.
+    pub(crate) is_end: bool,
+    /// Whether it is known to wait for all ranks of the blockage's communicator.
+    pub(crate) is_of_all: bool,
 }
 
 #[derive(Clone, Copy, Debug)]

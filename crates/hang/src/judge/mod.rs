@@ -12,6 +12,7 @@ pub(super) mod collectives;
 mod messages;
 pub(super) mod mismatch;
 pub(super) mod quiet;
+mod steps;
 mod survivors;
 pub(super) mod suspects;
 
@@ -47,10 +48,12 @@ pub(crate) fn judge(job: &Job, after_ns: u64) -> Judgement {
         })
         .collect();
     let comms = job.comms.iter().zip(&reaches).enumerate();
-    let blockages: Vec<Blockage> =
+    let mut blockages: Vec<Blockage> =
         comms.flat_map(|(index, (comm, reaches))| of_comm(job, &survivors, (index, comm), reaches)).collect();
+    blockages.extend(steps::blockages(job, &survivors));
     let lasting = |after_ns: u64| -> Vec<usize> {
-        let lasts = |one: &Blockage| one.longest_ns() >= after_ns || suspects::is_final(&survivors, one);
+        let lasts =
+            |one: &Blockage| one.longest_ns() >= after_ns.max(one.takes_ns()) || suspects::is_final(&survivors, one);
         blockages.iter().enumerate().filter(|(_, one)| lasts(one)).map(|(index, _)| index).collect()
     };
     let (sure, long) = (lasting(after_ns), lasting(LONG_AT_THE_END_NS));

@@ -30,7 +30,7 @@ impl<'a> Survivors<'a> {
                 last_ns: processes.filter(|one| one.has_clock).map(|one| one.until_ns).max().unwrap_or(0),
             }
         };
-        Self { job, comms: job.comms.iter().map(of_comm).collect() }
+        Self { job, comms: job.comms.iter().chain([&job.everyone]).map(of_comm).collect() }
     }
 
     /// Whether a member's process was gone while others of the communicator still worked or waited.

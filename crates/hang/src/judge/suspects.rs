@@ -81,7 +81,8 @@ impl<'a> Suspects<'a> {
         let (waiting, found) = (BTreeMap::new(), BTreeMap::new());
         let mut search = Self { job, survivors, blockages, waiters, waiting, found, times_found: 0 };
         for (index, (blockage, waiters)) in blockages.iter().zip(&search.waiters).enumerate() {
-            if lasting.binary_search(&index).is_ok() || blockage.longest_ns() >= CHAIN_WAIT_NS {
+            let lasts = lasting.binary_search(&index).is_ok() || blockage.longest_ns() >= CHAIN_WAIT_NS;
+            if lasts && !blockage.is_step_without_cause() {
                 for actor in waiters {
                     search.waiting.entry(*actor).or_default().push(index);
                 }
@@ -192,7 +193,7 @@ impl<'a> Suspects<'a> {
             Life::Stopped => Some(Reason::Stopped),
             _ if !elsewhere.is_empty() => None,
             Life::Silent => Some(Reason::Silent),
-            _ if !rank.open_calls.is_empty() => Some(Reason::InTheCall),
+            _ if !rank.open_calls.is_empty() || rank.doing.call.is_some() => Some(Reason::InTheCall),
             _ => Some(Reason::NotCalled),
         };
         if let Some(reason) = reason {

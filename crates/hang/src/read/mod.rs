@@ -4,6 +4,7 @@
 
 pub(super) mod align;
 pub(super) mod archive;
+mod doing;
 mod doubts;
 pub(super) mod flight;
 mod operations;

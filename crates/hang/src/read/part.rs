@@ -22,7 +22,9 @@ use tables::communicators::devices::Devices;
 use tables::switches::SwitchAt;
 use trace::{WrittenPart, is_done};
 
+use super::doing::{Threads, not_recorded};
 use super::operations::Reader;
+use crate::doing::Doing;
 use crate::job::{Actor, Process, Rank};
 use crate::operation::{Positions, Tail};
 
@@ -162,7 +164,7 @@ impl Part {
         if !process.state.is_alive() && has_clock {
             process.until_ns = process.last_record_ns.min(process.until_ns);
         }
-        let claims = ranks(number, &process, info, &tables, journal.symbols(), realtime);
+        let claims = ranks(number, &mut process, info, &tables, journal.symbols(), realtime);
         note_impossible_ranks(&claims, &mut process);
         Self { process, claims }
     }
@@ -235,6 +237,11 @@ fn note_problems(tables: &Tables, polled: &Polled, removed: &Removed, process: &
         let callbacks = plural(lost, "callback was", "callbacks were");
         problems.push(format!("{callbacks} not recorded: where it is may be wrong"));
     }
+    let ranges = not_recorded(tables);
+    if ranges > 0 {
+        let ranges = plural(ranges, "NVTX range was", "NVTX ranges were");
+        problems.push(format!("{ranges} not recorded: which call and which ranges it is in is not known"));
+    }
     if tables.contexts.is_empty() {
         problems.push("it recorded no communicator: NCCL is not initialised in it, or is being initialised".to_owned());
     }
@@ -253,7 +260,7 @@ fn note_impossible_ranks(claims: &[Claim<Rank>], process: &mut Process) {
 /// The ranks of a process with a journal. `realtime` converts the process's times.
 fn ranks(
     number: usize,
-    process: &Process,
+    process: &mut Process,
     info: &ProcessInfo,
     tables: &Tables,
     symbols: &Symbols,
@@ -261,6 +268,12 @@ fn ranks(
 ) -> Vec<Claim<Rank>> {
     let comms = Comms::of(tables, &Devices::of(tables));
     let mut recorded = Reader::new(tables, symbols, info.table).ranks();
+    let threads = Threads::of(tables, symbols, &comms);
+    if process.has_clock {
+        process.shows_calls = threads.show_calls;
+        process.doing = threads.of_gpus();
+        process.doing.values_mut().for_each(|doing| doing.convert_times(&realtime));
+    }
     Claim::all(&comms, symbols, |context, member| {
         let id = tables.contexts.get(context).map_or(0, |context| context.id);
         let mut rank = recorded.remove(&id).unwrap_or_default();
@@ -272,8 +285,9 @@ fn ranks(
             rank.calls.positions = Positions::Unknown;
             rank.replays.positions = Positions::Unknown;
         }
-        if !process.has_clock {
-            rank.open_calls.clear();
+        match process.has_clock {
+            true => rank.doing = context.map_or_else(Doing::default, |context| threads.of_context(context)),
+            false => rank.open_calls.clear(),
         }
         convert_times(&mut rank, &realtime);
         rank
@@ -289,6 +303,7 @@ fn convert_times(rank: &mut Rank, realtime: impl Fn(u64) -> u64) {
         progress.waits.iter_mut().for_each(|wait| wait.since_ns = realtime(wait.since_ns));
     }
     rank.open_calls.iter_mut().for_each(|call| call.since_ns = realtime(call.since_ns));
+    rank.doing.convert_times(&realtime);
 }
 
 /// The ranks of a part whose journal is removed: only the number of their collectives is known.

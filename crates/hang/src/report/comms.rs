@@ -16,7 +16,7 @@ pub(crate) fn comm_row(job: &Job, index: usize, comm: &Comm, judgement: &Judgeme
     let blockages = judgement.blockages.iter().filter(|one| one.comm == index);
     let messages = blockages.filter_map(|blockage| match &blockage.operation {
         Operation::Message(message) => Some(message_row(job, comm, blockage, message)),
-        Operation::Collective { .. } => None,
+        Operation::Collective { .. } | Operation::Step(_) => None,
     });
     let reaches = judgement.reaches.get(index).into_iter().flatten();
     CommRow {

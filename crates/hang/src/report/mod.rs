@@ -1,6 +1,7 @@
 //! Makes the report from a judged job.
 
 mod comms;
+mod doing;
 mod doubts;
 mod names;
 mod quiet;
@@ -8,6 +9,7 @@ mod ranks;
 pub(super) mod rows;
 mod sentences;
 mod straggler;
+mod stuck;
 mod unknown;
 
 use analysis::units::{plural, time};
@@ -40,6 +42,7 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
         verdict: Verdict { found: !matches!(kind, Kind::Waiting | Kind::Nothing | Kind::Unknown), kind, text },
         suspects: suspects.collect(),
         quiet: silence.map(|silence| quiet::report(job, &silence)),
+        ranks: doing::rows(job),
         unknown: unknown::unknown(job, &judgement, kind),
         processes: job.processes.iter().map(process_row).collect(),
         communicators,
@@ -66,7 +69,7 @@ fn verdict(
             return (Kind::Mismatch, text);
         }
     }
-    if let Some(text) = sentences::stuck_in_call(job, after_ns) {
+    if let Some(text) = stuck::stuck_in_call(job, after_ns) {
         return (Kind::Hang, format!("HANG: {text}"));
     }
     let gone: Vec<&Process> = job.processes.iter().filter(|one| one.state == Life::Gone).collect();
@@ -87,7 +90,11 @@ fn verdict(
         (Some(_), _) if job.is_over() && doubts::has_lost(job) => nobody_waits(job),
         (Some(blockage), _) => {
             let waits = sentences::waits(job, blockage);
-            (Kind::Waiting, format!("No hang: {waits}; that is less than {after} (--after)"))
+            let why = match blockage.takes_ns() {
+                ns if ns > after_ns => format!("NCCL may take {} to make a communicator of many ranks", time(ns)),
+                _ => format!("that is less than {after} (--after)"),
+            };
+            (Kind::Waiting, format!("No hang: {waits}; {why}"))
         }
         // The missing records may show which rank holds up the job.
         (None, Some(_)) if job.is_over() && doubts::has_lost(job) => nobody_waits(job),
@@ -117,7 +124,7 @@ fn nobody_waits(job: &Job) -> (Kind, String) {
 fn suspect_row(job: &Job, judgement: &Judgement, waits: &[String], suspect: &Suspect) -> SuspectRow {
     let (index, rank) = suspect.member;
     let process = job.process_of_member(suspect.member);
-    let comm = job.comms.get(index);
+    let comm = job.comm(index);
     SuspectRow {
         reason: suspect.reason.name().into(),
         communicator: comm.map(|comm| comm.name.clone()).unwrap_or_default(),

@@ -4,7 +4,7 @@ use analysis::units::count;
 use job::communicators::rank_list;
 
 use crate::job::{Comm, Job, Member, Process};
-use crate::judge::blockage::Operation;
+use crate::judge::blockage::{Blockage, Operation, StepCall};
 use crate::operation::{Message, Signature};
 use crate::sequence::Sequence;
 
@@ -52,15 +52,28 @@ pub(crate) const fn noun(ranks: &[u32]) -> &'static str {
 }
 
 pub(crate) fn members(job: &Job, comm: usize, list: &[u32]) -> String {
-    let Some(of) = job.comms.get(comm) else {
+    let Some(of) = job.comm(comm) else {
         return format!("{} {}", noun(list), rank_list(list));
     };
     let processes = list.iter().filter_map(|rank| job.process_of_member((comm, *rank)));
+    if of.lacks_numbers {
+        return addresses(processes.map(Process::address));
+    }
     let mut addresses: Vec<String> = processes.map(Process::address).collect();
     addresses.dedup();
     match addresses.len() {
         1..=MOST_ADDRESSES => format!("{} [{}]", ranks(of, list), addresses.join(", ")),
         _ => ranks(of, list),
+    }
+}
+
+/// Processes whose ranks are not known.
+pub(crate) fn addresses(all: impl Iterator<Item = String>) -> String {
+    let mut all: Vec<String> = all.collect();
+    all.dedup();
+    match all.len() {
+        0..=MOST_ADDRESSES => all.join(", "),
+        n => format!("{n} processes"),
     }
 }
 
@@ -70,7 +83,16 @@ pub(crate) const fn verb<'a>(list: &[u32], one: &'a str, several: &'a str) -> &'
 }
 
 pub(crate) fn comm(job: &Job, index: usize) -> &str {
-    job.comms.get(index).map_or("?", |comm| &comm.name)
+    job.comm(index).map_or("?", |comm| &comm.name)
+}
+
+/// An operation with its communicator, if that is known.
+pub(crate) fn in_comm(job: &Job, blockage: &Blockage) -> String {
+    let what = operation(job, blockage.comm, &blockage.operation);
+    match &blockage.operation {
+        Operation::Step(StepCall { knows_comm: false, .. }) => what,
+        _ => format!("{what} of communicator {}", comm(job, blockage.comm)),
+    }
 }
 
 pub(crate) fn member(job: &Job, (comm, rank): Member) -> String {
@@ -85,6 +107,7 @@ pub(crate) fn position(position: u64, from_beginning: bool) -> String {
 pub(crate) fn operation(job: &Job, comm: usize, operation: &Operation) -> String {
     let (sequence, at, what) = match operation {
         Operation::Message(one) => return message(job.comms.get(comm), one),
+        Operation::Step(call) => return call.name.clone(),
         Operation::Collective { sequence, position, what } => (*sequence, position, what),
     };
     // `stats` shows NCCL's number, which identifies a call if positions do not count from the beginning.

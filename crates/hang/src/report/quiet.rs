@@ -7,15 +7,29 @@ use analysis::units::{plural, time};
 use job::life::Life;
 use nccl_events::Kind;
 
+use super::doing::{are_all_outside, call_text};
 use super::names;
-use super::ranks::{open_calls, stage_text};
+use super::ranks::{all_open_calls, stage_text};
 use super::rows::{QuietReport, QuietRow};
 use super::unknown::records;
 use crate::job::{Actor, Comm, Job, Process, Rank, state_name};
 use crate::judge::quiet::Quiet;
 use crate::sequence::Sequence;
 
+/// Where the job may hang, after "the job hangs".
+fn place(job: &Job, quiet: &Quiet) -> &'static str {
+    match are_all_outside(processes(job, quiet)) {
+        true => "outside NCCL, or in a call of a nonblocking communicator,",
+        false => "in a call that NCCL does not report (such as ncclCommSplit) or outside NCCL,",
+    }
+}
+
+fn processes<'a>(job: &'a Job, quiet: &Quiet) -> Vec<&'a Process> {
+    quiet.processes.iter().filter_map(|&index| job.processes.get(index)).collect()
+}
+
 pub(crate) fn verdict(job: &Job, quiet: &Quiet) -> String {
+    let place = place(job, quiet);
     let quiet_ns = time(quiet.for_ns);
     let number = quiet.processes.len() as u64;
     if job.is_over() {
@@ -25,7 +39,7 @@ pub(crate) fn verdict(job: &Job, quiet: &Quiet) -> String {
         };
         let (hung, did) = if job.is_archive { ("may have hung", "it did") } else { ("hung", "did") };
         return format!(
-            "when the recording ended, NCCL had reported nothing for {quiet_ns} in any of {} that {ended}, and nobody was seen to wait in an operation: the job {hung} in a call that NCCL does not report (such as ncclCommSplit) or outside NCCL, or {did} something else",
+            "when the recording ended, NCCL had reported nothing for {quiet_ns} in any of {} that {ended}, and nobody was seen to wait in an operation: the job {hung} {place} or {did} something else",
             plural(number, "process", "processes"),
         );
     }
@@ -36,16 +50,18 @@ pub(crate) fn verdict(job: &Job, quiet: &Quiet) -> String {
     let stopped = quiet.processes.iter().filter_map(|&it| job.processes.get(it)).find(|it| it.state == Life::Stopped);
     let stopped = stopped.map_or_else(String::new, |process| format!("{} is stopped, and ", process.address()));
     format!(
-        "{stopped}NCCL has reported nothing for {quiet_ns} in {processes}, and nobody is seen to wait in an operation: the job hangs in a call that NCCL does not report (such as ncclCommSplit) or outside NCCL, or it does something else"
+        "{stopped}NCCL has reported nothing for {quiet_ns} in {processes}, and nobody is seen to wait in an operation: the job hangs {place} or it does something else"
     )
 }
 
 pub(crate) fn report(job: &Job, quiet: &Quiet) -> QuietReport {
-    let processes: Vec<&Process> = quiet.processes.iter().filter_map(|&index| job.processes.get(index)).collect();
+    let processes = processes(job, quiet);
     // If API calls are recorded, a rank without an open call is outside NCCL.
-    let reports_calls = records(job, Kind::CollApi) && processes.iter().all(|process| process.event_mask.is_some());
+    let reports_all_calls = processes.iter().all(|process| process.shows_calls);
+    let reports_calls = reports_all_calls
+        || records(job, Kind::CollApi) && processes.iter().all(|process| process.event_mask.is_some());
     let advice = advice(&processes, job.is_over(), reports_calls);
-    QuietReport { for_ns: quiet.for_ns, reports_calls, ranks: rows(job, quiet), advice }
+    QuietReport { for_ns: quiet.for_ns, reports_calls, reports_all_calls, ranks: rows(job, quiet), advice }
 }
 
 /// A row for each GPU of each process: its ranks in all communicators share one line of work.
@@ -62,7 +78,7 @@ fn rows(job: &Job, quiet: &Quiet) -> Vec<QuietRow> {
                 job_rank: rank.job_rank,
                 communicator: Some(comm.name.clone()),
                 text,
-                inside: open_calls(rank, process.until_ns),
+                inside: all_open_calls(rank, process.until_ns),
                 ..row(quiet, process)
             };
             let (known_ns, known) = last.entry(rank.actor).or_insert_with(|| (0, QuietRow::default()));
@@ -88,6 +104,7 @@ fn row(quiet: &Quiet, process: &Process) -> QuietRow {
         process_state: state_name(process.state).into(),
         quiet_ns: quiet.until_ns.saturating_sub(process.last_event_ns),
         text: "no communicator yet".to_owned(),
+        inside: process.doing.values().filter_map(|doing| call_text(doing, process.until_ns)).collect(),
         ..QuietRow::default()
     }
 }
@@ -124,9 +141,11 @@ fn advice(processes: &[&Process], is_over: bool, reports_calls: bool) -> Vec<Str
     for process in processes.iter().filter(|process| process.state == Life::Stopped) {
         advice.push(format!("{} is stopped: kill -CONT {} lets it go on", process.address(), process.pid));
     }
-    advice.push(
-        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT in the next run: NCCL's log then names the communicators that are being made and split, and by whom".to_owned(),
-    );
+    if !are_all_outside(processes.iter().copied()) {
+        advice.push(
+            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT in the next run: NCCL's log then names the communicators that are being made and split, and by whom".to_owned(),
+        );
+    }
     if !reports_calls {
         advice.push(
             "calls are known from NCCL 2.28 on, and with the kind CollApi (NCCL_OTF2_EVENTS=standard): without them a rank inside a call looks like one outside".to_owned(),

@@ -2,6 +2,7 @@
 
 use analysis::units::{plural, time};
 
+use super::doing::call_text;
 use super::names;
 use super::rows::{RankRow, WaitRow};
 use crate::job::{Comm, Job, Process, Rank, state_name};
@@ -55,7 +56,7 @@ pub(crate) fn rank_row(
     let process = job.process_of(rank);
     let is_over = process.is_some_and(|process| process.state.is_over());
     let mut text = whereabouts(comm, rank, call, entered, (until_ns, is_over));
-    for call in &inside {
+    for call in &all_open_calls(rank, until_ns) {
         text += &format!("; {call}");
     }
     if has_failed {
@@ -83,6 +84,12 @@ pub(crate) fn rank_row(
 pub(super) fn open_calls(rank: &Rank, until_ns: u64) -> Vec<String> {
     let calls = rank.open_calls.iter();
     calls.map(|call| format!("{} for {}", call.what, time(until_ns.saturating_sub(call.since_ns)))).collect()
+}
+
+/// Like [`open_calls`]; without such a call, that of the rank's NVTX ranges.
+pub(super) fn all_open_calls(rank: &Rank, until_ns: u64) -> Vec<String> {
+    let calls = open_calls(rank, until_ns);
+    if calls.is_empty() { call_text(&rank.doing, until_ns).into_iter().collect() } else { calls }
 }
 
 fn whereabouts(

@@ -1,7 +1,9 @@
 //! The report as data: `docs/REFERENCE.md` §9 describes the fields. The text is generated from it.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
+use job::communicators::rank_list;
 use job::life::Life;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,9 @@ pub struct Report {
     pub suspects: Vec<SuspectRow>,
     /// Only with the verdict `quiet`.
     pub quiet: Option<QuietReport>,
+    /// What each rank is in, where its process recorded NVTX ranges.
+    #[serde(default)]
+    pub ranks: Vec<DoingRow>,
     pub unknown: Vec<String>,
     pub processes: Vec<ProcessRow>,
     pub communicators: Vec<CommRow>,
@@ -51,6 +56,31 @@ impl Report {
     /// Whether the verdict or its first suspect is a mismatch.
     pub fn names_mismatch(&self) -> bool {
         self.verdict.kind == Kind::Mismatch || self.suspects.first().is_some_and(|suspect| suspect.reason == "mismatch")
+    }
+
+    /// Where ranks are, those first that are with the fewest others; empty if no rank is in a call or in a range.
+    pub fn places(&self) -> Vec<Place> {
+        let mut places: BTreeMap<(String, String), Vec<&DoingRow>> = BTreeMap::new();
+        for row in &self.ranks {
+            let color = |call: &CallRow| call.color.map_or_else(String::new, |color| format!(", color {color}"));
+            let call = match &row.call {
+                Some(call) => format!("{}{}", call.name, color(call)),
+                None if row.reports_calls => String::new(),
+                None => "not known".to_owned(),
+            };
+            let names: Vec<&str> = row.ranges.iter().map(|range| &*range.name).collect();
+            places.entry((call, names.join(" > "))).or_default().push(row);
+        }
+        let mut places: Vec<((String, String), Vec<&DoingRow>)> = places.into_iter().collect();
+        places.sort_by_key(|(_, rows)| rows.len());
+        let is_any = self.ranks.iter().any(|row| row.call.is_some() || !row.ranges.is_empty());
+        let places = places.into_iter().filter(|_| is_any).map(|((call, ranges), rows)| Place {
+            who: who(&rows),
+            call,
+            for_ns: rows.iter().filter_map(|row| Some(row.call.as_ref()?.for_ns)).max(),
+            ranges,
+        });
+        places.collect()
     }
 
     pub fn is_of_archive(&self) -> bool {
@@ -94,10 +124,64 @@ pub struct SuspectRow {
     pub chain: Vec<String>,
 }
 
+/// Ranks that are in the same call and the same ranges.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Ranks of the job, or where these are not known, processes.
+    pub who: String,
+    /// The call of NCCL; none outside NCCL.
+    pub call: String,
+    /// For how long the first of them has been in it.
+    pub for_ns: Option<u64>,
+    /// The program's ranges, outermost first.
+    pub ranges: String,
+}
+
+fn who(rows: &[&DoingRow]) -> String {
+    let ranks: Option<Vec<u32>> = rows.iter().map(|row| row.job_rank).collect();
+    ranks.map_or_else(|| names::addresses(rows.iter().map(|row| row.process.clone())), |ranks| rank_list(&ranks))
+}
+
+/// What a rank is in, by NVTX ranges.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct DoingRow {
+    pub job_rank: Option<u32>,
+    pub process: String,
+    pub process_state: Name,
+    /// If false, `call` is not known.
+    pub reports_calls: bool,
+    pub call: Option<CallRow>,
+    /// The program's ranges, outermost first; those around the call if there is one.
+    pub ranges: Vec<RangeRow>,
+}
+
+/// A call of NCCL that has not returned, with the arguments that NCCL has stated.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct CallRow {
+    pub name: String,
+    pub for_ns: u64,
+    pub communicator: Option<String>,
+    pub parent: Option<String>,
+    pub rank: Option<i64>,
+    pub ranks: Option<i64>,
+    pub color: Option<i64>,
+    pub key: Option<i64>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub struct RangeRow {
+    pub domain: String,
+    pub name: String,
+    pub for_ns: u64,
+}
+
 #[derive(Debug, Deserialize, Serialize)]
 pub struct QuietReport {
     pub for_ns: u64,
     pub reports_calls: bool,
+    /// Whether calls that make, split or end communicators are reported, too.
+    #[serde(default)]
+    pub reports_all_calls: bool,
     /// Longest quiet first.
     pub ranks: Vec<QuietRow>,
     pub advice: Vec<String>,

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use analysis::units::{plural, time};
 use job::life::Life;
 
+use super::doing::{call_text, may_take_part, ranges_text, waiter};
 use super::names;
-use crate::job::{Comm, Job, Process, Rank};
-use crate::judge::blockage::{Blockage, Cause, Operation, Reason};
+use crate::job::{Comm, Job, Member, Process};
+use crate::judge::blockage::{Blockage, Cause, Operation, Reason, StepCall};
 use crate::judge::mismatch::Mismatch;
 use crate::judge::suspects::Suspect;
 use crate::operation::Signature;
@@ -20,7 +21,7 @@ const UNKNOWN_CALL: &str = "in a call of NCCL that has not returned";
 const UNKNOWN_CALL_PAST: &str = "in a call of NCCL that had not returned";
 
 /// Present tense while a process of the job lives, else past tense.
-fn tense<'a>(job: &Job, now: &'a str, past: &'a str) -> &'a str {
+pub(super) fn tense<'a>(job: &Job, now: &'a str, past: &'a str) -> &'a str {
     if job.is_over() { past } else { now }
 }
 
@@ -37,7 +38,11 @@ pub(crate) fn waits(job: &Job, blockage: &Blockage) -> String {
             let call = tense(job, names::verb(&deviants, "calls", "call"), "called");
             format!(", where {} {call} something else", members(&deviants))
         }
-        (Cause::Absent(absent), Operation::Collective { .. }) => {
+        (Cause::Absent(absent), Operation::Step(call @ StepCall { is_of_all: false, .. })) => {
+            let is = tense(job, names::verb(absent, "is", "are"), names::verb(absent, "was", "were"));
+            format!(", which {} {is} not in, and {}", members(absent), may_take_part(call, absent))
+        }
+        (Cause::Absent(absent), Operation::Collective { .. } | Operation::Step(_)) => {
             format!(", which {} {} not called", members(absent), has(job, absent))
         }
         (Cause::Absent(_), Operation::Message(message)) => {
@@ -46,7 +51,10 @@ pub(crate) fn waits(job: &Job, blockage: &Blockage) -> String {
         (Cause::AllEntered(_), operation) if operation.has_unknown_position() => {
             format!(", and which of them {} behind is not known", tense(job, "is", "was"))
         }
-        (Cause::AllEntered(_), Operation::Collective { .. }) => {
+        (Cause::AllEntered(_), Operation::Step(StepCall { is_of_all: false, .. })) => {
+            ", and for whom is not known".to_owned()
+        }
+        (Cause::AllEntered(_), Operation::Collective { .. } | Operation::Step(_)) => {
             format!(", which all {} called", tense(job, "have", "had"))
         }
         (Cause::AllEntered(_), Operation::Message(_)) => {
@@ -56,11 +64,10 @@ pub(crate) fn waits(job: &Job, blockage: &Blockage) -> String {
     };
     let waiters = blockage.waiting_ranks();
     format!(
-        "{} {} in {} of communicator {} for {}{for_whom}",
+        "{} {} in {} for {}{for_whom}",
         members(&waiters),
         tense(job, names::verb(&waiters, "waits", "wait"), "waited"),
-        names::operation(job, blockage.comm, &blockage.operation),
-        names::comm(job, blockage.comm),
+        names::in_comm(job, blockage),
         time(blockage.longest_ns()),
     )
 }
@@ -95,7 +102,23 @@ pub(crate) fn mismatch(job: &Job, comm: &Comm, mismatch: &Mismatch) -> String {
     )
 }
 
+/// The suspect, and why it is one, with the program's ranges that it is in.
 pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> String {
+    let text = why(job, blockages, suspect);
+    let Some(ranges) = job.member(suspect.member).and_then(|rank| ranges_text(&rank.doing)) else {
+        return text;
+    };
+    let is = tense(job, "is", "was");
+    match suspect.reason {
+        Reason::NotCalled => format!("{text}: it {is} {ranges}"),
+        Reason::InTheCall => format!("{text}, {ranges}"),
+        Reason::Gone | Reason::Silent => format!("{text}; it was {ranges}"),
+        Reason::Stopped | Reason::NotBegun | Reason::Gpu => format!("{text}; it {is} {ranges}"),
+        _ => text,
+    }
+}
+
+fn why(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> String {
     let Some(blockage) = blockages.get(suspect.blockage) else {
         return String::new();
     };
@@ -103,9 +126,9 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
     let who = names::member(job, suspect.member);
     let name = names::comm(job, comm);
     let what = names::operation(job, comm, &blockage.operation);
-    let in_comm = format!("{what} of communicator {name}");
+    let in_comm = names::in_comm(job, blockage);
     let process = job.process_of_member(suspect.member);
-    let not_called = || not_called(job, blockage, &what);
+    let not_called = || not_called(job, blockage, suspect.member);
     let [is, has, holds_up, wait] = [("is", "was"), ("has", "had"), ("holds up", "held up"), ("wait", "waited")]
         .map(|(now, past)| tense(job, now, past));
     match suspect.reason {
@@ -125,6 +148,7 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
         Reason::Gone => format!(
             "the process of {who} {is} gone (killed, maybe while it was stopped; crashed; or it ended without telling NCCL), and others {wait} for it in {in_comm}"
         ),
+        Reason::Ended if name.is_empty() => format!("{who} {is} over, and others {wait} for it in {what}"),
         Reason::Ended => format!(
             "{who} {is} through with communicator {name} (it ended it, or its process {is} over and its part {is} written), and others {wait} for it in {what}"
         ),
@@ -144,11 +168,10 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
             };
             format!("{who} {where_it_is}: its process is stopped (by a signal or a debugger)")
         }
-        Reason::InTheCall => {
-            let call = job.member(suspect.member).and_then(|rank| rank.open_calls.first());
-            let call = call.map_or(tense(job, UNKNOWN_CALL, UNKNOWN_CALL_PAST), |call| &call.what);
-            format!("{who} {holds_up} {in_comm}: it {is} {call}")
+        Reason::InTheCall if matches!(blockage.operation, Operation::Step(_)) => {
+            format!("{who} {}: it {is} {}", not_called(), in_call(job, suspect.member))
         }
+        Reason::InTheCall => format!("{who} {holds_up} {in_comm}: it {is} {}", in_call(job, suspect.member)),
         Reason::NotCalled => format!("{who} {}{}", not_called(), last_sign_of_life(process)),
         Reason::NeverCame => format!(
             "{who} {has} recorded nothing and {}: its process never came so far, or {} without the plugin",
@@ -175,16 +198,32 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
     }
 }
 
+/// The call that a rank is in.
+fn in_call(job: &Job, member: Member) -> String {
+    let reported = job.member(member).and_then(|rank| {
+        let until_ns = job.process_of(rank).map_or(job.now_ns, |process| process.until_ns);
+        let reported = rank.open_calls.first().map(|call| call.what.clone());
+        reported.or_else(|| call_text(&rank.doing, until_ns))
+    });
+    reported.unwrap_or_else(|| tense(job, UNKNOWN_CALL, UNKNOWN_CALL_PAST).to_owned())
+}
+
 fn last_sign_of_life(process: Option<&Process>) -> String {
     let process = process.filter(|process| process.last_event_ns > 0);
     let idle_ns = process.and_then(|process| process.until_ns.checked_sub(process.last_event_ns));
     idle_ns.map_or_else(String::new, |ns| format!(" (NCCL's last sign of life in it was {} before)", time(ns)))
 }
 
-fn not_called(job: &Job, blockage: &Blockage, what: &str) -> String {
+fn not_called(job: &Job, blockage: &Blockage, (_, rank): Member) -> String {
     let (comm, has) = (names::comm(job, blockage.comm), tense(job, "has", "had"));
     match &blockage.operation {
-        Operation::Collective { .. } => format!("{has} not called {what} of communicator {comm}"),
+        Operation::Step(call @ StepCall { is_of_all: false, .. }) => {
+            let is = tense(job, "is", "was");
+            format!("{is} not in {}, and {}", names::in_comm(job, blockage), may_take_part(call, &[rank]))
+        }
+        Operation::Collective { .. } | Operation::Step(_) => {
+            format!("{has} not called {}", names::in_comm(job, blockage))
+        }
         Operation::Message(message) => format!(
             "{has} not called the {} that answers the {} of {} in communicator {comm}",
             message.matching_func(),
@@ -204,6 +243,16 @@ fn all_entered(job: &Job, blockage: &Blockage, who: &str, what: &str) -> String 
             tense(job, "wait", "waited"),
             tense(job, "is", "was")
         ),
+        Operation::Step(call) => {
+            let of = if comm.is_empty() { "the job".to_owned() } else { format!("communicator {comm}") };
+            match call.is_of_all {
+                true => format!(
+                    "all ranks of {of} {have} called {what}, and it {does_not} return; what was recorded does not say which rank {} it up",
+                    tense(job, "holds", "held")
+                ),
+                false => format!("{}, and it {does_not} return", waits(job, blockage)),
+            }
+        }
         Operation::Collective { .. } => format!(
             "all ranks of communicator {comm} {have} called {what}, and it {does_not} end; what was recorded does not say which rank {} it up",
             tense(job, "holds", "held")
@@ -225,6 +274,7 @@ fn unrecorded(job: &Job, blockage: &Blockage, suspect: &Suspect, in_comm: &str) 
     };
     let waiters = blockage.waiting_ranks();
     let is_message = matches!(blockage.operation, Operation::Message(_));
+    let is_step = matches!(blockage.operation, Operation::Step(_));
     if is_message && waiters.iter().chain([&rank]).any(|rank| kept_since(*rank).is_some()) {
         return format!(
             "{} {} in {} in communicator {}, and {who} {} not seen to be in its part; whether it {} called it is not known: the beginning of the recording is not kept, and NCCL gives sends and receives no numbers",
@@ -243,10 +293,13 @@ fn unrecorded(job: &Job, blockage: &Blockage, suspect: &Suspect, in_comm: &str) 
         );
     }
     let records = match kept_since(rank) {
-        Some(kept_ns) if !is_message => format!(
+        Some(kept_ns) if !is_message && !is_step => format!(
             "of {who} only the last {} are kept, and nothing in them has a number of NCCL's that others have too: it may have called it or not",
             time(kept_ns)
         ),
+        _ if is_step && job.process_of_member(suspect.member).is_some_and(|process| process.is_whole) => {
+            format!("of {who} NVTX ranges are not recorded (NCCL_OTF2_NVTX), and it may have called it or not")
+        }
         _ => format!("of {who} there are no records here, or not all, and it may have called it or not"),
     };
     if let Cause::Unrecorded(ranks) = &blockage.cause
@@ -274,7 +327,8 @@ pub(crate) fn verdict(job: &Job, blockages: &[Blockage], found: &Suspect) -> Str
     // The chain includes the blockage that the suspect causes.
     let up_to = if found.blocked > 1 { "up to " } else { "" };
     let waiters = plural(found.blocked as u64, one, several);
-    format!("{text}; {waiters} for {up_to}{}", time(longest_ns.unwrap_or(0)))
+    let waiter = blockages.get(found.blockage).map_or_else(String::new, |blockage| waiter(job, blockage, found));
+    format!("{text}; {waiters} for {up_to}{}{waiter}", time(longest_ns.unwrap_or(0)))
 }
 
 pub(crate) fn advice(reason: Reason, process: Option<&Process>) -> Option<String> {
@@ -296,50 +350,6 @@ pub(crate) fn advice(reason: Reason, process: Option<&Process>) -> Option<String
         _ => return None,
     };
     Some(text.to_owned())
-}
-
-/// The unreturned call that has lasted longest: NCCL is connecting in it, and reports nothing yet.
-pub(crate) fn stuck_in_call(job: &Job, after_ns: u64) -> Option<String> {
-    let members = job.comms.iter().enumerate().flat_map(|(index, comm)| {
-        let ranks = comm.ranks.iter().filter(|(_, rank)| job.is_whole(rank));
-        ranks.map(move |(number, rank)| ((index, *number), comm, rank))
-    });
-    let calls = members.flat_map(|(member, comm, rank)| {
-        let calls = rank.open_calls.iter().filter(|call| call.is_in_nccl);
-        // A call without a time counts as just begun.
-        calls.map(move |call| (job.waited_ns(rank, call.since_ns).unwrap_or(0), member, comm, call))
-    });
-    // The first of equals.
-    let longest = calls.rev().max_by_key(|(for_ns, ..)| *for_ns);
-    let (for_ns, member, comm, call) = longest.filter(|(for_ns, ..)| *for_ns >= after_ns.max(1))?;
-    let [is, has, does] = [("is", "was"), ("has", "had"), ("does", "did")].map(|(now, past)| tense(job, now, past));
-    let who = names::member(job, member);
-    let in_call = format!(
-        "{who} {is} {} of communicator {} for {}, and it {has} not returned",
-        call.what,
-        comm.name,
-        time(for_ns)
-    );
-    let maybe = format!("maybe a connection {is} being made, and its peer {does} not come");
-    let outside = outside(job, comm);
-    if outside.is_empty() {
-        return Some(format!("{in_call}; nobody {is} seen to wait in an operation: {maybe}"));
-    }
-    Some(format!(
-        "{} {} in no call of NCCL, and all other ranks of the communicator {}: {in_call}; {maybe}",
-        names::members(job, member.0, &outside),
-        tense(job, names::verb(&outside, "is", "are"), names::verb(&outside, "was", "were")),
-        tense(job, "are", "were"),
-    ))
-}
-
-/// The ranks of a communicator outside any call, if most are in one.
-fn outside(job: &Job, comm: &Comm) -> Vec<u32> {
-    let is_inside = |rank: &Rank| rank.open_calls.iter().any(|call| call.is_in_nccl);
-    let (inside, outside): (Vec<_>, Vec<_>) = comm.ranks.iter().partition(|(_, rank)| is_inside(rank));
-    let are_known = outside.iter().all(|(_, rank)| job.is_whole(rank) && !rank.finalized);
-    let is_clear = are_known && comm.missing().is_empty() && outside.len() <= inside.len();
-    outside.into_iter().filter(|_| is_clear).map(|(number, _)| *number).collect()
 }
 
 /// Some processes are gone, and nobody waits for them yet.

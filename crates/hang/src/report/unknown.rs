@@ -40,7 +40,8 @@ pub(crate) fn unknown(job: &Job, judgement: &Judgement, kind: VerdictKind) -> Ve
     if all_entered && !records(job, Kind::ProxyStep) {
         unknown.push("The steps of network transfers were not recorded (NCCL_OTF2_EVENTS=standard,ProxyStep): whether a transfer waits for the GPU, for the peer or for the network is not known.".to_owned());
     }
-    if !records(job, Kind::CollApi) {
+    let shows_calls = job.processes.iter().all(|process| process.shows_calls);
+    if !shows_calls && !records(job, Kind::CollApi) {
         unknown.push("There are no API events (NCCL 2.28 and later, not left out of NCCL_OTF2_EVENTS): a rank that is inside the call and one that has not called look alike, and collectives of CUDA graphs look like others.".to_owned());
     }
     for comm in &job.comms {
@@ -54,7 +55,9 @@ pub(crate) fn unknown(job: &Job, judgement: &Judgement, kind: VerdictKind) -> Ve
         }
     }
     unknown.extend(job.comms.iter().flat_map(position_unknown));
-    if judgement.lasting.is_empty() {
+    if judgement.lasting.is_empty() && shows_calls {
+        unknown.push("Waiting outside of NCCL's calls is not seen: on a stream, in a nonblocking communicator, or in the program.".to_owned());
+    } else if judgement.lasting.is_empty() {
         unknown.push("Waiting outside recorded operations is not seen: while communicators are created, split or destroyed, on a stream, or outside NCCL.".to_owned());
     }
     let silent = job.processes.iter().filter(|one| one.state == Life::Silent).count() as u64;

@@ -1,7 +1,9 @@
 //! Judges invented jobs: each is a table of ranks, with their calls and the stages of the calls.
 
+mod doing;
 mod flight;
 mod reports;
+mod steps;
 mod suspects;
 
 use job::life::Life;

@@ -182,6 +182,7 @@ Operations that go wrong, for --timeout or --kill-after (not in `all`):
   mismatch       an all-reduce where the last rank has 8 elements only
   crossed        all-reduces in two communicators, which the last rank calls in the other order
   chain          the last rank sleeps, the one before waits for it in a communicator of these two, the others for that one
+  init           the last rank does not join a second communicator, made by ncclCommInitRank
 
 Exit status:
   0 all results right   1 wrong results   2 error   3 ended by --kill-after   124 killed at --timeout

@@ -1,7 +1,9 @@
 //! The steps of the program: a range that repeats on all its processes.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
+use nccl_events::archive::PATH_SEPARATOR;
 use otf2::{LocationGroupRef, RegionRef};
 
 use crate::archive::Trace;
@@ -23,27 +25,40 @@ pub(in crate::derived) struct Steps {
 }
 
 impl Steps {
-    /// The steps of the range that the filter names; else of the outermost range that repeats on all processes that
-    /// have ranges, of the longest one if there are several.
+    /// The steps of the range that the filter names; else of the outermost range around operations that repeats on all
+    /// processes that have ranges, of the longest one if there are several.
     pub(in crate::derived) fn find(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
         let mut candidates: BTreeMap<RegionRef, BTreeMap<LocationGroupRef, Vec<Range>>> = BTreeMap::new();
-        let mut all = std::collections::BTreeSet::new();
+        let mut all = BTreeSet::new();
         for range in tables.ranges.rows() {
             let process = trace.process(trace.group(range.location));
             all.insert(process);
             candidates.entry(range.region).or_default().entry(process).or_default().push(range);
         }
         let texts = tables.paths.texts();
-        let depth = |range: &Range| texts.get(large(range.path)).map_or(0, |text| text.matches(" > ").count());
+        let around: BTreeSet<&str> = tables
+            .operations
+            .path
+            .iter()
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .filter_map(|path| texts.get(large(*path)))
+            .flat_map(|text| text.split(PATH_SEPARATOR))
+            .collect();
+        let depth = |range: &Range| texts.get(large(range.path)).map_or(0, |text| text.matches(PATH_SEPARATOR).count());
         let rank = |(region, processes): &(RegionRef, BTreeMap<LocationGroupRef, Vec<Range>>)| {
             let all_ranges = || processes.values().flatten();
             let time: u64 = all_ranges().map(|it| it.stop_ns.saturating_sub(it.start_ns)).sum();
             let depth = all_ranges().map(depth).min().unwrap_or(0);
-            (std::cmp::Reverse(depth), time, std::cmp::Reverse(*region))
+            (Reverse(depth), time, Reverse(*region))
         };
         let is_step = |(region, processes): &(RegionRef, BTreeMap<LocationGroupRef, Vec<Range>>)| match &filter.step {
             Some(name) => trace.region_name(*region) == *name,
-            None => processes.len() == all.len() && processes.values().all(|ranges| ranges.len() >= LEAST),
+            None => {
+                around.contains(trace.region_name(*region).as_str())
+                    && processes.len() == all.len()
+                    && processes.values().all(|ranges| ranges.len() >= LEAST)
+            }
         };
         let Some((region, mut processes)) = candidates.into_iter().filter(is_step).max_by_key(rank) else {
             return Self::default();
@@ -73,20 +88,20 @@ impl Steps {
         budgets: &[Budget],
     ) -> Option<report::Steps> {
         let name = trace.region_name(self.region?);
-        let steps: Vec<report::Step> = (0..self.count()).map(|at| self.step(tables, at, budgets)).collect();
+        let steps: Vec<report::program::Step> = (0..self.count()).map(|at| self.step(tables, at, budgets)).collect();
         let durations: Vec<f64> = steps.iter().map(|step| real(step.duration_ns)).collect();
         let trend_ns_per_step = slope(&durations);
         let processes = self.processes.len() as u64;
         Some(report::Steps { name, processes, duration_ns: quantiles(durations), trend_ns_per_step, steps })
     }
 
-    fn step(&self, tables: &Tables, at: usize, budgets: &[Budget]) -> report::Step {
+    fn step(&self, tables: &Tables, at: usize, budgets: &[Budget]) -> report::program::Step {
         let length = |range: &Range| range.stop_ns.saturating_sub(range.start_ns);
         let of_processes = || self.processes.iter().filter_map(|(process, ranges)| Some((*process, *ranges.get(at)?)));
         let slowest = of_processes().max_by_key(|(_, range)| length(range));
         let number = slowest.map(|(_, range)| range.number).filter(|number| *number != NO_SEQUENCE);
         let of_process = |process| tables.members.job_ranks.iter().position(|rank| rank.process == process);
-        report::Step {
+        report::program::Step {
             number: number.unwrap_or(at as u64),
             start_ns: of_processes().map(|(_, range)| range.start_ns).min().unwrap_or(0),
             duration_ns: slowest.map_or(0, |(_, range)| length(&range)),

@@ -67,6 +67,7 @@ const OPERATIONS: &[Operation] = &[
     operation("mismatch", wrong::mismatch, |_, _| false),
     operation("crossed", wrong::crossed, |_, _| false),
     operation("chain", wrong::chain, |_, _| false),
+    operation("init", wrong::init, |_, _| false),
 ];
 
 pub(crate) fn of_round(names: &[String], version: Version, round: u64) -> Vec<Operation> {

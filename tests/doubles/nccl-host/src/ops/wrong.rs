@@ -1,10 +1,12 @@
 //! What goes wrong in real jobs, on purpose. `all` leaves these out.
 
 use super::{collectives, communicators};
-use crate::calls::Call::AllReduce;
+use crate::calls::Call::{AllReduce, Broadcast};
 use crate::nccl::Reduction::Sum;
-use crate::pattern::{as_f32, of_rank};
+use crate::nccl::{CommOptions, Communicator, UniqueId};
+use crate::pattern::{UNTOUCHED, as_f32, of_rank};
 use crate::rank::Rank;
+use anyhow::Context as _;
 use std::time::Duration;
 
 const LATE: Duration = Duration::from_millis(200);
@@ -72,4 +74,19 @@ pub(super) fn chain(rank: &Rank<'_>) -> anyhow::Result<()> {
     rank.call(AllReduce(Sum), &x.all(), &x.all())?;
     rank.stream.synchronize()?;
     comm.destroy()
+}
+
+/// A second communicator of all ranks, made like the first one; the last rank does not join it. It does not end.
+pub(super) fn init(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let (me, n, nccl) = (rank.me(), rank.ranks(), rank.world.nccl);
+    let id = nccl.unique_id()?;
+    let x = rank.fill(id.bytes().len(), |i| i32::from(id.bytes()[i]))?;
+    let y = rank.fill(id.bytes().len(), |_| UNTOUCHED)?;
+    rank.call(Broadcast(0), &x.all(), &y.all())?;
+    let id: Vec<u8> = y.read()?.into_iter().map(u8::try_from).collect::<Result<_, _>>()?;
+    let id = UniqueId::from_bytes(&id).context("an id")?;
+    if me == last(rank) {
+        std::thread::sleep(Duration::from_secs(3600));
+    }
+    Communicator::init_rank(nccl, id, me, n, CommOptions::default())?.destroy()
 }

@@ -2,6 +2,10 @@
 //!
 //! `N` is a string: a string of the recorder when recording, a symbol of the journal when reading.
 
+mod count;
+
+pub use count::RangeCount;
+
 /// What a number of a range means. The numbers are those in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -207,25 +211,4 @@ pub enum RangeRecord<N> {
     /// What the process could not record as it came; running totals, the process's last such record has the final
     /// values. No id.
     Counts([u64; RangeCount::COUNT]),
-}
-
-/// What the recorder counts about ranges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum RangeCount {
-    /// Ranges and marks under the name `(other names)`, because the process had too many names.
-    OtherNames = 0,
-    /// Pushes deeper than [`MOST_LEVELS`], which are not recorded.
-    TooDeep = 1,
-    /// Pops of a domain without an open range on the thread, which are ignored.
-    UnbalancedPops = 2,
-    /// Ranges and marks that a thread could not record: no room, or no slot.
-    Lost = 3,
-}
-
-impl RangeCount {
-    /// Number of counts.
-    pub const COUNT: usize = 4;
-    /// All counts, in the order of the journal.
-    pub const ALL: [Self; Self::COUNT] = [Self::OtherNames, Self::TooDeep, Self::UnbalancedPops, Self::Lost];
 }

@@ -1,0 +1,206 @@
+//! What ranks are in, read from journals with NVTX ranges. Ranks are of one communicator, a process each.
+
+use std::ffi::CStr;
+use std::path::Path;
+
+use journal::clock;
+use journal::testing::{Process as Recording, Who, all_reduce, start};
+use journal::writer::{PermanentName, SlotWriter};
+use nccl_events::event::{ProxyOp, Start};
+use nccl_events::id::EventId;
+use nccl_events::range::{Range, RangeCount, RangeField, RangeFields, RangeRecord};
+use nccl_events::{Body, Name};
+use tempfile::TempDir;
+
+use super::*;
+use crate::judge_journals;
+
+const NAMES: [&CStr; 12] = [
+    c"NCCL",
+    c"ncclAllReduce",
+    c"ncclCommInitRank",
+    c"ncclCommSplit",
+    c"ncclCommDestroy",
+    c"ncclGroupStart",
+    c"ncclGroupEnd",
+    c"ncclCommFinalize",
+    c"train_step #",
+    c"build_groups",
+    c"load_batch",
+    c"prefetch",
+];
+
+fn name(text: &'static CStr) -> Option<PermanentName> {
+    let number = NAMES.iter().position(|known| *known == text).expect("a known name");
+    Some(PermanentName { number: u16::try_from(number).expect("few"), text: Name::from_cstr(text) })
+}
+
+fn fields(fields: &[(RangeField, u64)]) -> RangeFields {
+    let mut all = RangeFields::default();
+    fields.iter().for_each(|(field, value)| all.add(*field, *value));
+    all
+}
+
+fn push(thread: &mut SlotWriter, level: u16, of: &'static CStr, numbers: &[(RangeField, u64)]) {
+    let domain = if of.to_bytes().starts_with(b"nccl") { name(c"NCCL") } else { None };
+    let range = Range { domain, name: name(of), category: None, fields: fields(numbers) };
+    assert!(thread.range(clock::ticks(), 0, &RangeRecord::Push { level, is_repeated: false, range }));
+}
+
+fn pop(thread: &mut SlotWriter, level: u16) {
+    assert!(thread.range(clock::ticks(), 0, &RangeRecord::Pop { level, fields: RangeFields::default() }));
+}
+
+/// A call of NCCL that returns.
+fn call(thread: &mut SlotWriter, level: u16, of: &'static CStr) {
+    push(thread, level, of, &[]);
+    pop(thread, level);
+}
+
+/// The report on four ranks that initialised NCCL, each of which then did what `each` says.
+fn report_on(each: impl Fn(u32, &mut Recording)) -> Report {
+    let out = TempDir::new().expect("a directory");
+    let processes: Vec<Recording> = (0..4).map(|rank| record(out.path(), rank, &each)).collect();
+    let report = judge_journals(out.path(), 0, &()).expect("a report");
+    drop(processes);
+    report
+}
+
+fn record(out: &Path, rank: u32, each: &impl Fn(u32, &mut Recording)) -> Recording {
+    let mut process = Recording::begin(out, Who { rank, ranks: 4, in_environment: true });
+    call(&mut process.main, 0, c"ncclCommInitRank");
+    process.collective(0);
+    each(rank, &mut process);
+    process.maintenance.clock_pair(&clock::ClockPair::read());
+    process
+}
+
+fn step(process: &mut Recording, of: &'static CStr) {
+    push(&mut process.main, 0, c"train_step #", &[(RangeField::Number, 17)]);
+    push(&mut process.main, 1, of, &[]);
+}
+
+#[test]
+fn a_rank_outside_of_a_split_is_the_suspect_and_says_what_its_program_does() {
+    let report = report_on(|rank, process| match rank {
+        3 => step(process, c"load_batch"),
+        _ => {
+            step(process, c"build_groups");
+            push(&mut process.main, 2, c"ncclCommSplit", &[]);
+        }
+    });
+    assert_eq!(suspect(&report), ("not-called", "0xabcdef0123456789", 3, 3));
+    let text = &report.verdict.text;
+    assert!(text.starts_with("HANG: rank 3 [host1:"), "{text}");
+    let parts = [
+        "has not called ncclCommSplit of communicator 0xabcdef0123456789",
+        ": it is in `train_step 17 > load_batch`; 3 ranks wait for up to ",
+        ", rank 0 in `train_step 17 > build_groups`",
+    ];
+    assert_says(text, &parts);
+    let rows: Vec<(Option<u32>, Option<&str>, Vec<&str>)> = report
+        .ranks
+        .iter()
+        .map(|row| {
+            let ranges = row.ranges.iter().map(|range| &*range.name).collect();
+            (row.job_rank, row.call.as_ref().map(|call| &*call.name), ranges)
+        })
+        .collect();
+    assert_eq!(rows[0], (Some(0), Some("ncclCommSplit"), vec!["train_step 17", "build_groups"]));
+    assert_eq!(rows[3], (Some(3), None, vec!["train_step 17", "load_batch"]));
+}
+
+/// Of 2.23 NCCL states rank and number of ranks of the parent; all calls are around a group's end.
+#[test]
+fn a_rank_in_another_call_is_named_with_it() {
+    let report = report_on(|rank, process| match rank {
+        3 => push(&mut process.main, 0, c"ncclCommDestroy", &[(RangeField::CommId, 0x77)]),
+        _ => {
+            let numbers = [(RangeField::Rank, rank.into()), (RangeField::Ranks, 4), (RangeField::SplitColor, 1)];
+            call(&mut process.main, 0, c"ncclGroupStart");
+            push(&mut process.main, 0, c"ncclCommSplit", &numbers);
+            pop(&mut process.main, 0);
+            push(&mut process.main, 0, c"ncclGroupEnd", &[]);
+        }
+    });
+    assert_eq!(suspect(&report), ("in-the-call", "0xabcdef0123456789", 3, 3));
+    let parts = ["rank 3 [host1:", "has not called ncclCommSplit of communicator", ": it is in ncclCommDestroy for "];
+    assert_says(&report.verdict.text, &parts);
+    let call = report.ranks[0].call.as_ref().expect("a call");
+    assert_eq!((&*call.name, call.rank, call.ranks, call.color), ("ncclCommSplit", Some(0), Some(4), Some(1)));
+}
+
+#[test]
+fn a_communicator_that_not_all_destroy_names_who_does_not() {
+    let report = report_on(|rank, process| match rank {
+        0 => push(&mut process.main, 0, c"ncclCommFinalize", &[]),
+        1 => push(&mut process.main, 0, c"ncclCommDestroy", &[]),
+        // It has returned from the call that the others are in.
+        2 => call(&mut process.main, 0, c"ncclCommFinalize"),
+        _ => step(process, c"load_batch"),
+    });
+    assert_eq!((suspect(&report).0, report.suspects.len()), ("not-called", 1));
+    assert_says(
+        &report.verdict.text,
+        &[
+            "HANG: rank 3 [",
+            "is not in ncclComm",
+            "whether the call waits for it is",
+            "it is in `train_step 17 > load_",
+        ],
+    );
+}
+
+#[test]
+fn who_waits_in_a_collective_and_for_whom_says_it_by_ranges() {
+    let open = |process: &mut Recording| {
+        let operation = start(process.context, EventId::NONE.get(), process.rank, all_reduce(1, 0));
+        let operation = process.main.start(&operation);
+        let transfer = ProxyOp { channel: 0, peer: 1, steps: 4, is_send: true, ..ProxyOp::default() };
+        let body: Body<Name<'_>> = Body::ProxyOp(transfer);
+        let transfer: Start<Name<'_>> = start(process.context, operation.get(), process.rank, body);
+        process.proxy.start(&transfer);
+        process.main.stop(operation.get());
+    };
+    let report = report_on(|rank, process| {
+        step(process, if rank == 3 { c"load_batch" } else { c"build_groups" });
+        if rank < 3 {
+            open(process);
+        }
+    });
+    assert_eq!(suspect(&report), ("not-called", "0xabcdef0123456789", 3, 3));
+    let parts = [
+        "has not called ncclAllReduce (collective 2, ",
+        ": it is in `train_step 17 > load_batch`; 3 ranks wait",
+        ", rank 0 in `train_step 17 > build_groups`",
+    ];
+    assert_says(&report.verdict.text, &parts);
+}
+
+#[test]
+fn a_call_counts_on_whichever_thread_and_what_cannot_be_known_accuses_nobody() {
+    let on_threads = |of_last: fn(&mut Recording)| {
+        report_on(|rank, process| {
+            push(&mut process.main, 0, c"train_step #", &[(RangeField::Number, 17)]);
+            if rank == 3 {
+                return of_last(process);
+            }
+            let mut other = process.thread("groups");
+            push(&mut other, 0, c"build_groups", &[]);
+            push(&mut other, 1, c"ncclCommSplit", &[]);
+        })
+    };
+    // Which thread has the range does not matter, unless it never called NCCL.
+    let idle = on_threads(|process| push(&mut process.thread("loader"), 0, c"prefetch", &[]));
+    assert_eq!(suspect(&idle).0, "not-called");
+    assert_says(&idle.verdict.text, &["it is in `train_step 17`; 3 ranks", ", rank 0 in `build_groups`"]);
+
+    let lost = on_threads(|process| {
+        let mut counts = [0; RangeCount::COUNT];
+        counts[RangeCount::Lost as usize] = 1;
+        assert!(process.main.range(clock::ticks(), 0, &RangeRecord::Counts(counts)));
+    });
+    assert_eq!(suspect(&lost), ("unrecorded", "0xabcdef0123456789", 3, 3));
+    assert_says(&lost.verdict.text, &["NVTX ranges are not recorded", "it may have called it or not"]);
+    assert_says(&lost.unknown.join("\n"), &["1 NVTX range was not recorded"]);
+}

@@ -1,0 +1,182 @@
+//! Jobs in calls that make or end communicators.
+
+use super::*;
+use crate::doing::{Doing, NcclCall, OpenRange};
+use nccl_events::range::{RangeField, RangeFields};
+
+/// A call entered 20 s ago, in a range of the program.
+fn within(call: &str, numbers: &[(RangeField, u64)]) -> Doing {
+    let mut fields = RangeFields::default();
+    numbers.iter().for_each(|(field, value)| fields.add(*field, *value));
+    let call = NcclCall { name: call.to_owned(), since_ns: NOW_NS - 20 * SECOND_NS, fields };
+    Doing { call: Some(call), ..within_range("build_groups") }
+}
+
+fn within_range(name: &str) -> Doing {
+    let range = OpenRange { name: name.to_owned(), since_ns: NOW_NS - 30 * SECOND_NS, ..OpenRange::default() };
+    Doing { ranges: vec![range], ..Doing::default() }
+}
+
+fn split() -> Doing {
+    within("ncclCommSplit", &[])
+}
+
+/// The job, each of whose processes records ranges and is in these.
+fn doing(mut job: Job, each: impl IntoIterator<Item = Doing>) -> Job {
+    for (process, doing) in job.processes.iter_mut().zip(each) {
+        process.shows_calls = true;
+        process.doing.insert(0, doing);
+    }
+    let processes = &job.processes;
+    for rank in job.comms.iter_mut().flat_map(|comm| comm.ranks.values_mut()) {
+        rank.doing = processes[rank.actor.process].doing[&0].clone();
+    }
+    job.number();
+    job
+}
+
+/// Ranks of one communicator, the last of which is not in the split that the others are in.
+fn without_last(change: impl Fn(&mut Job)) -> Report {
+    let mut job = doing(calls([vec![], vec![], vec![]]), [split(), split(), within_range("load_batch")]);
+    change(&mut job);
+    job.number();
+    judge(&job)
+}
+
+#[test]
+fn what_is_known_of_a_rank_that_is_not_in_a_split_decides_what_is_said_of_it() {
+    let with = |state: Life| {
+        without_last(|job| {
+            job.processes[2].state = state;
+            job.processes[2].until_ns -= if state == Life::Gone { 20 * SECOND_NS } else { 0 };
+            job.processes[2].last_record_ns -= 15 * SECOND_NS;
+        })
+    };
+    for (state, reason, parts) in [
+        (
+            Life::Running,
+            "not-called",
+            [
+                "rank 2 [node:102] has not called ncclCommSplit of communicator world",
+                ": it is in `load_batch`; 2 ranks wait for up to 20.000 s, rank 0 in `build_groups`",
+            ],
+        ),
+        (
+            Life::Stopped,
+            "stopped",
+            [
+                "has not called ncclCommSplit of communicator world: its process is stopped",
+                "; it is in `load_batch`; 2 ",
+            ],
+        ),
+        (Life::Gone, "gone", ["the process of rank 2 [node:102] is gone", "; it was in `load_batch`; 2 "]),
+        (
+            Life::Silent,
+            "silent",
+            ["as far as its records go; its process cannot be seen from here", "; it was in `load_batch`; 2 "],
+        ),
+    ] {
+        let report = with(state);
+        assert_eq!(suspect(&report), (reason, "world", 2, 2));
+        assert_eq!(report.verdict.kind, Kind::Hang);
+        assert_says(&report.verdict.text, &parts);
+    }
+    for unknown in
+        [|job: &mut Job| job.processes[2].is_whole = false, |job: &mut Job| job.processes[2].shows_calls = false]
+    {
+        let report = without_last(unknown);
+        assert_eq!(suspect(&report).0, "unrecorded");
+        assert_says(&report.verdict.text, &["it may have called it or not"]);
+    }
+    // In the past tense, once the job was killed.
+    let killed = without_last(|job| job.processes.iter_mut().for_each(|process| process.state = Life::Gone));
+    assert_says(&killed.verdict.text, &["had not called ncclCommSplit", ": it was in `load_batch`; 2 ranks waited"]);
+}
+
+#[test]
+fn a_rank_that_waits_for_one_in_a_split_leads_to_the_one_that_is_not_in_it() {
+    let tp = group("tp", [(0, vec![open(20)]), (1, Vec::new())]);
+    let pp = group("pp", [(1, Vec::new()), (2, Vec::new()), (3, Vec::new())]);
+    let job = doing(job(4, vec![tp, pp]), [Doing::default(), split(), split(), within_range("load_batch")]);
+    let report = judge(&job);
+    assert_eq!(suspect(&report), ("not-called", "pp", 2, 3));
+    assert_eq!(report.suspects.len(), 1);
+    assert_says(
+        &report.suspects[0].chain.join("\n"),
+        &["in ncclAllReduce (collective 1", "wait in ncclCommSplit of communicator pp for 20.000 s, which"],
+    );
+}
+
+#[test]
+fn a_communicator_that_is_not_known_is_not_named() {
+    let two = |ranks: [usize; 2]| {
+        let world = group("world", (0..3).map(|process| (process, Vec::new())));
+        let other = group("other", ranks.map(|process| (process, Vec::new())));
+        judge(&doing(job(3, vec![world, other]), [split(), split(), Doing::default()]))
+    };
+    // Two communicators have the ranks that are in the call; one of them has the third.
+    let report = two([0, 1]);
+    assert_says(
+        &report.verdict.text,
+        &["rank 2 [node:102] is not in ncclCommSplit, and whether it takes part is not known"],
+    );
+    let report = two([1, 2]);
+    assert_says(&report.verdict.text, &["rank 2 [node:102] has not called ncclCommSplit of communicator world"]);
+    // A shrink leaves ranks out.
+    let shrink = || within("ncclCommShrink", &[]);
+    let report = judge(&doing(calls([vec![], vec![], vec![]]), [shrink(), shrink(), Doing::default()]));
+    assert_says(
+        &report.verdict.text,
+        &["is not in ncclCommShrink of communicator world, and whether it takes part is not known"],
+    );
+}
+
+#[test]
+fn before_there_is_a_communicator_processes_are_named() {
+    let init = |numbers: &[(RangeField, u64)]| within("ncclCommInitRank", numbers);
+    let first = |change: &dyn Fn(&mut Job), numbers: &[(RangeField, u64)]| {
+        let mut job = doing(job(3, Vec::new()), [init(numbers), init(numbers), within_range("load_batch")]);
+        change(&mut job);
+        job.number();
+        judge(&job)
+    };
+    let report = first(&|_| {}, &[]);
+    assert_says(
+        &report.verdict.text,
+        &[
+            "HANG: node:102 is not in ncclCommInitRank, and whether it takes part is not known (NCCL's last",
+            ": it is in `load_batch`; 2 ranks wait for up to 20.000 s, node:100 in `build_groups`",
+        ],
+    );
+    assert_eq!(report.suspects[0].communicator, "");
+    let launched = |job: &mut Job| {
+        for (rank, process) in (0..).zip(&mut job.processes) {
+            (process.launcher_rank, process.launcher_size) = (Some(rank), Some(4));
+        }
+    };
+    // The communicator has all ranks of the job.
+    let report = first(&launched, &[(RangeField::Ranks, 4)]);
+    let reasons: Vec<(&str, u32)> = report.suspects.iter().map(|one| (&*one.reason, one.rank)).collect();
+    assert_eq!(reasons, [("not-called", 2), ("never-came", 3)]);
+    assert_says(&report.verdict.text, &["HANG: rank 2 [node:102] has not called ncclCommInitRank ("]);
+    // It has the ranks that are in the call: NCCL may just be slow.
+    let report = first(&launched, &[(RangeField::Ranks, 2)]);
+    assert_eq!(report.verdict.kind, Kind::Waiting);
+    assert_says(&report.verdict.text, &["NCCL may take 60.000 s"]);
+}
+
+#[test]
+fn a_quiet_job_whose_calls_are_all_recorded_hangs_outside_of_them() {
+    let mut job = doing(calls([vec![done(60)]]), [within_range("load_batch")]);
+    job.processes[0].last_event_ns = NOW_NS - 40 * SECOND_NS;
+    let report = judge(&job);
+    assert_eq!(report.verdict.kind, Kind::Quiet);
+    assert_says(
+        &report.verdict.text,
+        &["the job hangs outside NCCL, or in a call of a nonblocking communicator, or it"],
+    );
+    assert_eq!(
+        (report.quiet.map(|quiet| quiet.reports_all_calls), &*report.ranks[0].ranges[0].name),
+        (Some(true), "load_batch")
+    );
+}

@@ -1,0 +1,33 @@
+//! Calls that make communicators, which one rank does not come to. Only NVTX shows them.
+
+use whole_plugin::built;
+
+use crate::job::{Hanging, has_reason, suspect};
+
+#[test]
+fn a_rank_that_does_not_come_to_a_split_or_to_an_init_is_the_suspect() {
+    let injection = built::plugin();
+    let variables = [("NVTX_INJECTION64_PATH", injection.to_str().expect("a path"))];
+    let operations: [(&str, &[&str]); 2] =
+        [("ncclCommSplit", &["--ops", "one,split", "--skip-last", "1"]), ("ncclCommInitRank", &["--ops", "init"])];
+    for version in ["2.23.4", "2.28.9", "2.32.3"] {
+        for (call, arguments) in operations {
+            let arguments = [&["--procs", "2", "--threads", "1"], arguments].concat();
+            let Some(job) = Hanging::start(version, &variables, &arguments) else {
+                return;
+            };
+            let report = job.until("2", has_reason("not-called"));
+            assert_eq!(suspect(&report), ("not-called", 1, 1), "{report:#}");
+            let text = report["verdict"]["text"].as_str().expect("a text");
+            assert!(text.starts_with("HANG: rank 1 [") && text.contains(call), "{text}");
+            let calls: Vec<_> =
+                report["ranks"].as_array().into_iter().flatten().map(|row| &row["call"]["name"]).collect();
+            assert_eq!(calls, [&serde_json::json!(call), &serde_json::Value::Null], "{report:#}");
+            let text = job.look(&["--after", "2"]).with_code(1).stdout;
+            assert!(text.contains("where ranks are"), "{text}");
+            let dead = job.kill().report("0");
+            let text = dead["verdict"]["text"].as_str().expect("a text");
+            assert!(text.starts_with("HANG: rank 1 [") && text.contains("1 rank waited"), "{text}");
+        }
+    }
+}
