@@ -86,30 +86,38 @@ impl Reported {
     }
 }
 
-/// Finds the range of each init and finalize that NCCL calls on a thread of its own: it is of the same communicator and
-/// rank, and lasts longer.
+/// Finds the range of each init and finalize that NCCL calls on a thread of its own: the only range that lasts longer and
+/// can be of this communicator and rank.
 fn elsewhere(tables: &Tables, symbols: &Symbols, roles: &[RangeRole], around: &mut BTreeMap<u32, (u32, u64)>) {
     let ranges = (0_u32..).zip(tables.ranges.all.iter().zip(roles));
     let of_comms = ranges.filter(|(_, (range, role))| {
         **role == RangeRole::Call && symbols.text(range.range.name).starts_with("ncclComm")
     });
-    let of_comms: Vec<(u32, &RangeAt)> = of_comms.map(|(at, (range, _))| (at, range)).collect();
+    let of_comms: Vec<(u32, &RangeAt, bool)> =
+        of_comms.map(|(at, (range, _))| (at, range, is_end(symbols.text(range.range.name)))).collect();
     for (at, call) in (0..).zip(&tables.comm_calls) {
         let comm = call.context.and_then(|at| tables.contexts.get(index(at))).map(|context| &context.comm);
-        let Some(comm) = comm.filter(|comm| comm.comm_id != 0 && !around.contains_key(&at)) else {
+        let Some(comm) = comm.filter(|_| !around.contains_key(&at)) else {
             continue;
         };
-        let mut ranges = of_comms.iter().filter(|(_, range)| {
+        let mut ranges = of_comms.iter().filter(|(_, range, is_end)| {
             let field = |field| range.range.fields.get(field);
-            field(RangeField::CommId) == Some(comm.comm_id)
+            // NCCL gives no id before 2.28, and 0 where the range began before the communicator.
+            let (id, own_id) = (field(RangeField::CommId).unwrap_or(0), comm.comm_id);
+            *is_end != call.is_init
+                && (id == own_id || id == 0 || own_id == 0)
                 && field(RangeField::Rank).is_none_or(|rank| i64::from(comm.rank) == rank.cast_signed())
                 && range.start <= call.start
                 && call.end <= range.end(tables.span.1)
         });
-        if let (Some((range, it)), None) = (ranges.next(), ranges.next()) {
+        if let (Some((range, it, _)), None) = (ranges.next(), ranges.next()) {
             around.insert(at, (*range, it.start));
         }
     }
+}
+
+fn is_end(name: &str) -> bool {
+    matches!(name, "ncclCommDestroy" | "ncclCommAbort" | "ncclCommFinalize")
 }
 
 fn is_reported(what: &What<'_>, name: &str) -> bool {

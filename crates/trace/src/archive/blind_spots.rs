@@ -53,6 +53,7 @@ impl fmt::Display for When {
             Self::Unless(Reporter::Cuda) => write!(formatter, "unless CUDA reports it"),
             Self::Unless(Reporter::Cupti) => write!(formatter, "unless CUPTI reports it"),
             Self::Unless(Reporter::Unfused) => write!(formatter, "unless {}=0", allgatherv::VARIABLE),
+            Self::Unless(Reporter::Nvtx | Reporter::NvtxOfSplits) => write!(formatter, "unless NVTX shows it"),
         }
     }
 }
@@ -65,6 +66,10 @@ pub(crate) enum Reporter {
     Cupti,
     /// NCCL, where it fuses no broadcasts.
     Unfused,
+    /// NCCL's ranges.
+    Nvtx,
+    /// NCCL's ranges of splits, with the communicator that was split: from 2.30 on.
+    NvtxOfSplits,
 }
 
 impl Reporter {
@@ -80,6 +85,8 @@ impl Reporter {
             }
             Self::Cupti => manifest.gpu_work.counts.contains_key(COPIES_JOINED),
             Self::Unfused => manifest.process.allgatherv_off,
+            Self::Nvtx => manifest.counts.ranges_nccl > 0 || manifest.counts.ranges_reported > 0,
+            Self::NvtxOfSplits => !manifest.parents.is_empty(),
         }
     }
 }
@@ -130,7 +137,8 @@ pub(crate) const BLIND_SPOTS: &[BlindSpot] = &[
     spot(FIRST, NOW, When::Always, "ends of operations of an aborted communicator", "NCCL does not report them"),
     spot(FIRST, release(25, 99), When::Always, "replays of CUDA graphs whose operations use no network transfers", "NCCL reports them once, at capture"),
     spot(release(26, 2), NOW, When::Without(Kind::KernelCh), "replays of CUDA graphs whose operations use no network transfers", "NCCL reports them once, at capture; record KernelCh to see them"),
-    spot(FIRST, release(27, 99), When::Always, "calls of NCCL's functions and kernel launches", "events for them came with 2.28"),
+    spot(FIRST, release(27, 99), When::Unless(Reporter::Nvtx), "calls of NCCL's functions", "events for them came with 2.28"),
+    spot(FIRST, release(27, 99), When::Always, "kernel launches", "events for them came with 2.28"),
     spot(release(28, 3), NOW, When::Always, "calls and kernel launches of the replays of a CUDA graph", "NCCL reports them once, at capture"),
     spot(FIRST, release(25, 99), When::Always, "what kernels and network plugins did", "events for them came with 2.26"),
     spot(release(26, 2), release(26, 99), When::With(Kind::KernelCh), "GPU times of kernels", "the events have no time stamp of the GPU before 2.27; the times are those of the host's polling"),
@@ -150,9 +158,9 @@ pub(crate) const BLIND_SPOTS: &[BlindSpot] = &[
     spot(release(29, 2), NOW, When::Unless(Reporter::Cupti), "when copy engines worked", "NCCL reports when the host enqueued the copies"),
     spot(release(28, 3), NOW, When::Always, "which collective the sends and receives of ncclAlltoAll, ncclGather and ncclScatter belong to", "NCCL reports sends and receives only; the trace recognises them by their pattern"),
     spot(allgatherv::FIRST, NOW, When::Unless(Reporter::Unfused), "broadcasts, below the call", allgatherv::WAY_OUT),
-    spot(release(29, 2), NOW, When::Always, "ncclPutSignal, ncclSignal and ncclWaitSignal", "there are no events for them"),
+    spot(release(29, 2), NOW, When::Unless(Reporter::Nvtx), "ncclPutSignal, ncclSignal and ncclWaitSignal", "there are no events for them"),
     spot(FIRST, FIRST, When::Always, "which of several communicators that were split off one with the same color an operation is on", "they have the same hash, and NCCL reports nothing else of them"),
-    spot(FIRST, NOW, When::Always, "which communicator another was split from", "the interface does not name it"),
+    spot(FIRST, NOW, When::Unless(Reporter::NvtxOfSplits), "which communicator another was split from", "the interface does not name it"),
 ];
 
 /// The number of a dotted version.
