@@ -35,7 +35,7 @@ static TEXTS: LazyLock<Vec<PermanentText>> =
     LazyLock::new(|| (0..).zip(NAMES).map(|(number, text)| PermanentText { number, text: text.to_owned() }).collect());
 
 fn name(text: &CStr) -> Option<PermanentName> {
-    TEXTS.iter().find(|known| &*known.text == text).map(PermanentName)
+    TEXTS.iter().find(|known| *known.text == *text).map(PermanentName)
 }
 
 fn fields(fields: &[(RangeField, u64)]) -> RangeFields {
