@@ -86,8 +86,8 @@ impl Reported {
     }
 }
 
-/// Finds the range of each init and finalize that NCCL calls on a thread of its own: the only range that lasts longer and
-/// can be of this communicator and rank.
+/// Finds the range of each init and finalize that NCCL calls on a thread of its own: the only range that lasts longer
+/// and can be of this communicator and rank.
 fn elsewhere(tables: &Tables, symbols: &Symbols, roles: &[RangeRole], around: &mut BTreeMap<u32, (u32, u64)>) {
     let ranges = (0_u32..).zip(tables.ranges.all.iter().zip(roles));
     let of_comms = ranges.filter(|(_, (range, role))| {
