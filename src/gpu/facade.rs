@@ -13,9 +13,10 @@ struct Held(Arc<dyn Backend>);
 
 impl Share for Held {
     type Whole = Arc<dyn Backend>;
+    type Kept = ();
     const CURRENT: &'static Current<Self::Whole> = &BACKEND;
 
-    fn of(backend: Self::Whole) -> Self {
+    fn of(backend: Self::Whole, _kept: &()) -> Self {
         Self(backend)
     }
 }

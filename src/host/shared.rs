@@ -29,10 +29,12 @@ struct Held<T> {
 
 pub(crate) trait Share: Sized + 'static {
     type Whole: Clone + 'static;
+    /// What a thread keeps beside its share, whether or not an instance is on.
+    type Kept: Default + 'static;
 
     const CURRENT: &'static Current<Self::Whole>;
 
-    fn of(whole: Self::Whole) -> Self;
+    fn of(whole: Self::Whole, kept: &Self::Kept) -> Self;
 
     /// Called when a thread ends while the instance is still on; not in a forked child.
     fn leave(self) {}
@@ -44,6 +46,7 @@ pub(crate) struct Mine<S: Share> {
     /// The share's epoch; [`NONE`] without a share, [`IN_USE`] during use. So a callback needs only one comparison.
     epoch: Cell<u64>,
     share: UnsafeCell<Option<S>>,
+    kept: S::Kept,
 }
 
 /// Not epochs, which count from 1.
@@ -93,22 +96,53 @@ impl<T> Current<T> {
 #[inline]
 pub(crate) fn with<S: Share, R>(shares: &'static Shares<S>, action: impl FnOnce(&mut S) -> R) -> Option<R> {
     let epoch = S::CURRENT.epoch.load(Ordering::Relaxed);
-    let none = || has_room(epoch).then(|| Mine { epoch: Cell::new(NONE), share: UnsafeCell::new(None) });
-    let done = shares.with(none, |mine| {
-        let held = mine.epoch.replace(IN_USE);
-        if held != epoch && !take_share(mine, held, epoch) {
+    let none = || has_room(epoch).then(Mine::new);
+    shares.with(none, |mine| mine.with_share_of(epoch, action)).flatten()
+}
+
+/// Runs `action` with what the calling thread keeps; with `make`, a thread that has nothing yet begins to keep it.
+#[inline]
+pub(crate) fn kept<S: Share, R>(
+    shares: &'static Shares<S>,
+    make: bool,
+    action: impl FnOnce(&Mine<S>) -> Option<R>,
+) -> Option<R> {
+    let none = || (make && !memory::has_failed()).then(Mine::new);
+    shares.with(none, action).flatten()
+}
+
+impl<S: Share> Mine<S> {
+    fn new() -> Self {
+        Self { epoch: Cell::new(NONE), share: UnsafeCell::new(None), kept: S::Kept::default() }
+    }
+
+    #[inline]
+    pub(crate) fn kept(&self) -> &S::Kept {
+        &self.kept
+    }
+
+    /// As [`with`], if an instance is on.
+    #[inline]
+    pub(crate) fn with_share<R>(&self, action: impl FnOnce(&mut S) -> R) -> Option<R> {
+        let epoch = S::CURRENT.epoch.load(Ordering::Relaxed);
+        if epoch == 0 { None } else { self.with_share_of(epoch, action) }
+    }
+
+    #[inline]
+    fn with_share_of<R>(&self, epoch: u64, action: impl FnOnce(&mut S) -> R) -> Option<R> {
+        let held = self.epoch.replace(IN_USE);
+        if held != epoch && !take_share(self, held, epoch) {
             return None;
         }
-        // SAFETY: only this thread has `mine`, and a share in use is not accessed elsewhere.
-        let share = unsafe { &mut *mine.share.get() };
-        // SAFETY: `epoch` is an instance's number only while `share` is Some: `take_share` and the end of this closure
+        // SAFETY: only this thread has the value, and a share in use is not accessed elsewhere.
+        let share = unsafe { &mut *self.share.get() };
+        // SAFETY: `epoch` is an instance's number only while `share` is Some: `take_share` and the end of this function
         // set it after the share, and a thread without a share has `NONE`.
         let done = action(unsafe { share.as_mut().unwrap_unchecked() });
         // After a panic the share stays in use; recording is off then.
-        mine.epoch.set(epoch);
+        self.epoch.set(epoch);
         Some(done)
-    });
-    done.flatten()
+    }
 }
 
 /// Whether a thread may take a share: an instance is on (not epoch 0), and memory has not run out.
@@ -129,7 +163,7 @@ fn take_share<S: Share>(mine: &Mine<S>, held: u64, epoch: u64) -> bool {
         return false;
     }
     let whole = S::CURRENT.whole.lock().clone();
-    let share = whole.filter(|held| held.epoch == epoch).map(|held| S::of(held.value));
+    let share = whole.filter(|held| held.epoch == epoch).map(|held| S::of(held.value, mine.kept()));
     let is_there = share.is_some();
     // SAFETY: only this thread has `mine`, and the check above shows that the share is not in use.
     let before = unsafe { &mut *mine.share.get() };

@@ -176,7 +176,7 @@ const fn late_place(what: Lost) -> usize {
 
 pub(crate) fn begin(writer: Arc<JournalWriter>) {
     open_ranges::counts::forget_counts();
-    writer.repeat_in_new_segments(open_ranges::repeat);
+    writer.repeat_in_new_segments(ranges::repeat);
     RECORDING.begin(writer);
 }
 

@@ -1,8 +1,9 @@
 //! The calling thread's slot in the journal that is being recorded.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::open_ranges;
+use super::open_ranges::{self, OpenRanges};
 use crate::host::process::thread_name;
 use crate::host::shared::{Current, Share, Shares};
 use crate::scorep;
@@ -20,12 +21,13 @@ pub(super) struct Slot {
 
 impl Share for Slot {
     type Whole = Arc<JournalWriter>;
+    type Kept = RefCell<OpenRanges>;
     const CURRENT: &'static Current<Self::Whole> = &RECORDING;
 
-    fn of(writer: Self::Whole) -> Self {
+    fn of(writer: Self::Whole, open_ranges: &Self::Kept) -> Self {
         let mut slot_writer = writer.register(&thread_name()).ok();
         if let Some(slot_writer) = &mut slot_writer {
-            open_ranges::repeat(slot_writer);
+            open_ranges::repeat(open_ranges, slot_writer);
         }
         Self { writer, slot_writer, is_shown: scorep::is_on() }
     }

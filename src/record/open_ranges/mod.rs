@@ -5,8 +5,6 @@ pub(crate) mod names;
 
 use std::cell::RefCell;
 
-use crate::host::memory;
-use crate::host::per_thread::PerThread;
 use counts::count;
 use journal::writer::{PermanentName, SlotWriter};
 use nccl_events::range::{MOST_LEVELS, Range, RangeCount};
@@ -21,32 +19,14 @@ struct Open {
     is_open: bool,
 }
 
-pub(in crate::record) struct Stack {
+#[derive(Default)]
+pub(in crate::record) struct OpenRanges {
     levels: Vec<Open>,
     /// How many further ranges are open, which are not recorded.
     deeper: u32,
 }
 
-static STACK: PerThread<RefCell<Stack>> = PerThread::new();
-
-/// Runs `action` with the calling thread's stack, which is made at the thread's first push.
-#[inline]
-pub(in crate::record) fn at_push<R>(action: impl FnOnce(&RefCell<Stack>) -> Option<R>) -> Option<R> {
-    let room = usize::from(MOST_LEVELS);
-    let empty = || {
-        let is_possible = !memory::has_failed();
-        is_possible.then(|| RefCell::new(Stack { levels: Vec::with_capacity(room), deeper: 0 }))
-    };
-    STACK.with(empty, action).flatten()
-}
-
-/// Runs `action` with the calling thread's stack, if it has one.
-#[inline]
-pub(in crate::record) fn at_pop<R>(action: impl FnOnce(&RefCell<Stack>) -> Option<R>) -> Option<R> {
-    STACK.with(|| None, action).flatten()
-}
-
-impl Stack {
+impl OpenRanges {
     /// The level of the next push; `None` if it is too deep to be recorded.
     #[inline]
     pub(in crate::record) fn next_level(&self) -> Option<u16> {
@@ -70,6 +50,9 @@ impl Stack {
 
     #[inline]
     pub(in crate::record) fn push(&mut self, begin_ticks: u64, range: Range<RangeName>) {
+        if self.levels.capacity() == 0 {
+            self.levels.reserve_exact(usize::from(MOST_LEVELS));
+        }
         self.levels.push(Open { begin_ticks, range, is_open: true });
     }
 
@@ -90,14 +73,14 @@ impl Stack {
     }
 }
 
-/// Repeats the open ranges of the calling thread.
-pub(super) fn repeat(slot_writer: &mut SlotWriter) {
-    let _none: Option<()> = at_pop(|stack| {
-        for (level, open) in (0..).zip(&stack.try_borrow().ok()?.levels) {
-            if open.is_open && !slot_writer.push_range(open.begin_ticks, level, true, &open.range) {
-                count(RangeCount::Lost);
-            }
+/// Repeats a thread's open ranges.
+pub(super) fn repeat(open_ranges: &RefCell<OpenRanges>, slot_writer: &mut SlotWriter) {
+    let Ok(open_ranges) = open_ranges.try_borrow() else {
+        return;
+    };
+    for (level, open) in (0..).zip(&open_ranges.levels) {
+        if open.is_open && !slot_writer.push_range(open.begin_ticks, level, true, &open.range) {
+            count(RangeCount::Lost);
         }
-        None
-    });
+    }
 }

@@ -11,10 +11,13 @@ pub(crate) use started::{end, start};
 
 use journal::clock::ticks;
 use nccl_events::range::{Range, RangeCount, RangeFields};
-use put::put;
+use put::{put, put_anyway};
 
 use super::open_ranges::counts::count;
 use super::open_ranges::{self, RangeName};
+use super::slot::SLOT;
+use crate::host::shared;
+use journal::writer::SlotWriter;
 
 /// What NVTX functions return where there is no level.
 pub(crate) const NO_LEVEL: i32 = -1;
@@ -23,14 +26,15 @@ pub(crate) const NO_LEVEL: i32 = -1;
 #[inline]
 pub(crate) fn push(range: &Range<RangeName>) -> i32 {
     let begin_ticks = ticks();
-    let level = open_ranges::at_push(|stack| {
+    let level = shared::kept(&SLOT, true, |mine| {
+        let stack = mine.kept();
         let level = stack.try_borrow().ok()?.next_level();
         let Some(level) = level else {
             stack.try_borrow_mut().ok()?.push_deeper();
             return None;
         };
         // First, because a thread that takes its slot now repeats all ranges of its stack.
-        put(|slot_writer| slot_writer.push_range(begin_ticks, level, false, range));
+        put(mine, |slot_writer| slot_writer.push_range(begin_ticks, level, false, range));
         stack.try_borrow_mut().ok()?.push(begin_ticks, *range);
         Some(i32::from(level))
     });
@@ -40,12 +44,13 @@ pub(crate) fn push(range: &Range<RangeName>) -> i32 {
 /// The innermost open range of this domain ends on this thread. Returns its level.
 #[inline]
 pub(crate) fn pop(domain: RangeName, fields: &RangeFields) -> i32 {
-    let level = open_ranges::at_pop(|stack| {
+    let level = shared::kept(&SLOT, false, |mine| {
+        let stack = mine.kept();
         if stack.try_borrow_mut().ok()?.pops_deeper() {
             return Some(NO_LEVEL);
         }
         let level = stack.try_borrow().ok()?.innermost(domain)?;
-        put(|slot_writer| slot_writer.pop_range(ticks(), level, fields));
+        put(mine, |slot_writer| slot_writer.pop_range(ticks(), level, fields));
         stack.try_borrow_mut().ok()?.pop(level);
         Some(i32::from(level))
     });
@@ -57,5 +62,13 @@ pub(crate) fn pop(domain: RangeName, fields: &RangeFields) -> i32 {
 
 /// Records a moment.
 pub(crate) fn mark(range: &Range<RangeName>) {
-    put(|slot_writer| slot_writer.mark_range(ticks(), range));
+    put_anyway(|slot_writer| slot_writer.mark_range(ticks(), range));
+}
+
+/// Repeats the open ranges of the calling thread.
+pub(super) fn repeat(slot_writer: &mut SlotWriter) {
+    let _nothing_kept = shared::kept(&SLOT, false, |mine| {
+        open_ranges::repeat(mine.kept(), slot_writer);
+        Some(())
+    });
 }

@@ -1,23 +1,28 @@
 //! Appends records to the calling thread's slot.
 
-use crate::host::shared;
+use crate::host::shared::{self, Mine};
 use crate::record::open_ranges::counts::count;
-use crate::record::slot::{RECORDING, SLOT};
+use crate::record::slot::{SLOT, Slot};
 use journal::writer::SlotWriter;
 use nccl_events::range::RangeCount;
 
 /// Has the thread's slot writer record what happens to a range, if anything is recorded.
 #[inline]
-pub(super) fn put(record: impl FnOnce(&mut SlotWriter) -> bool) {
-    if !RECORDING.is_on() {
-        return;
-    }
-    let is_recorded = shared::with(&SLOT, |slot| match &mut slot.slot_writer {
+pub(super) fn put(mine: &Mine<Slot>, record: impl FnOnce(&mut SlotWriter) -> bool) {
+    let is_recorded = mine.with_share(|slot| match &mut slot.slot_writer {
         Some(slot_writer) => record(slot_writer),
         None => false,
     });
-    // None: the recording ends at this moment.
+    // None: nothing is recorded.
     if is_recorded == Some(false) {
         count(RangeCount::Lost);
     }
+}
+
+/// As [`put`], for a thread that need not have pushed a range.
+pub(super) fn put_anyway(record: impl FnOnce(&mut SlotWriter) -> bool) {
+    let _no_memory = shared::kept(&SLOT, true, |mine| {
+        put(mine, record);
+        Some(())
+    });
 }

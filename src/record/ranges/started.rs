@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::put::put;
+use super::put::put_anyway;
 use crate::record::open_ranges::RangeName;
 use crate::record::open_ranges::names::named;
 use journal::clock::ticks;
@@ -34,7 +34,7 @@ pub(crate) fn start(range: &Range<RangeName>) -> u64 {
     let begin_ticks = ticks();
     let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     let id = number << 8 | keep(number, begin_ticks, range).unwrap_or(NO_PLACE);
-    put(|slot_writer| slot_writer.start_range(begin_ticks, id, false, range));
+    put_anyway(|slot_writer| slot_writer.start_range(begin_ticks, id, false, range));
     id
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn end(id: u64, fields: &RangeFields) {
     if let Some(started) = usize::try_from(id & 0xff).ok().and_then(|place| STARTED.get(place)) {
         let _other_id = started.id.compare_exchange(id, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
-    put(|slot_writer| slot_writer.end_range(ticks(), id, fields));
+    put_anyway(|slot_writer| slot_writer.end_range(ticks(), id, fields));
 }
 
 /// A recording begins: repeats the ranges that have not ended.

@@ -16,4 +16,4 @@ pub use rows::{
     Call, Calls, Kernel, Kernels, Launch, Launches, NO_SEQUENCE, NONE, Operation, Operations, Step, Steps, Transfer,
     Transfers,
 };
-pub(crate) use rows::{Range, Ranges};
+pub use rows::{Range, Ranges};

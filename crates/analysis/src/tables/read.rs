@@ -29,7 +29,7 @@ pub struct Tables {
     pub transfers: Transfers,
     pub steps: Steps,
     pub kernels: Kernels,
-    pub(crate) ranges: Ranges,
+    pub ranges: Ranges,
     pub members: Members,
     pub clock: Clock,
     /// The names of ranges around calls and operations, outermost first.

@@ -2,10 +2,11 @@
 
 use std::ffi::CStr;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use journal::clock;
 use journal::testing::{Process as Recording, Who, all_reduce, start};
-use journal::writer::{PermanentName, SlotWriter};
+use journal::writer::{PermanentName, PermanentText, SlotWriter};
 use nccl_events::event::{ProxyOp, Start};
 use nccl_events::id::EventId;
 use nccl_events::range::{Range, RangeCount, RangeField, RangeFields, RangeRecord};
@@ -30,9 +31,11 @@ const NAMES: [&CStr; 12] = [
     c"prefetch",
 ];
 
-fn name(text: &'static CStr) -> Option<PermanentName> {
-    let number = NAMES.iter().position(|known| *known == text).expect("a known name");
-    Some(PermanentName { number: u16::try_from(number).expect("few"), text: Name::from_cstr(text) })
+static TEXTS: LazyLock<Vec<PermanentText>> =
+    LazyLock::new(|| (0..).zip(NAMES).map(|(number, text)| PermanentText { number, text: text.to_owned() }).collect());
+
+fn name(text: &CStr) -> Option<PermanentName> {
+    TEXTS.iter().find(|known| &*known.text == text).map(PermanentName)
 }
 
 fn fields(fields: &[(RangeField, u64)]) -> RangeFields {
