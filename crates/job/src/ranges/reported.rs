@@ -86,8 +86,8 @@ impl Reported {
     }
 }
 
-/// Finds the range of each init and finalize that NCCL calls on a thread of its own: the only range that lasts longer and
-/// can be of this communicator and rank.
+/// Finds the range of each init and finalize that NCCL calls on a thread of its own: the only range that lasts longer
+/// and can be of this communicator and rank.
 fn elsewhere(tables: &Tables, symbols: &Symbols, roles: &[RangeRole], around: &mut BTreeMap<u32, (u32, u64)>) {
     let ranges = (0_u32..).zip(tables.ranges.all.iter().zip(roles));
     let of_comms = ranges.filter(|(_, (range, role))| {
@@ -102,11 +102,12 @@ fn elsewhere(tables: &Tables, symbols: &Symbols, roles: &[RangeRole], around: &m
         };
         let mut ranges = of_comms.iter().filter(|(_, range, is_end)| {
             let field = |field| range.range.fields.get(field);
-            // NCCL gives no id before 2.28, and 0 where the range began before the communicator.
+            // NCCL gives no id before 2.28, and 0 where the range began before the communicator. The rank can then be
+            // the one in the parent.
             let (id, own_id) = (field(RangeField::CommId).unwrap_or(0), comm.comm_id);
+            let is_same_rank = || field(RangeField::Rank).is_none_or(|rank| i64::from(comm.rank) == rank.cast_signed());
             *is_end != call.is_init
-                && (id == own_id || id == 0 || own_id == 0)
-                && field(RangeField::Rank).is_none_or(|rank| i64::from(comm.rank) == rank.cast_signed())
+                && (id == 0 || own_id == 0 || id == own_id && is_same_rank())
                 && range.start <= call.start
                 && call.end <= range.end(tables.span.1)
         });
