@@ -63,11 +63,11 @@ def steps(comm, buffer):
 
 def names(count):
     for name in range(count):
-        # No separated number: each is a name of its own.
-        nvtx.push_range(f"name{name}x", domain="many")
+        nvtx.push_range(f"tensor {name}", domain="many")
         nvtx.pop_range(domain="many")
     for name in range(count):
-        nvtx.push_range(f"tensor {name}", domain="many")
+        # No separated number: each is a name of its own.
+        nvtx.push_range(f"name{name}x", domain="many")
         nvtx.pop_range(domain="many")
 
 
