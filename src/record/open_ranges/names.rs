@@ -159,7 +159,7 @@ fn without_number(text: &[u8], whose: Whose) -> (RangeName, Option<u64>) {
     // Where the run of digits began in the shape, and its value; `None` behind a letter.
     let mut run: Option<(usize, Option<u64>)> = None;
     let mut before = b' ';
-    for &byte in text.iter().chain(&[b' ']) {
+    for &byte in text.iter().chain(b" ") {
         if byte.is_ascii_digit() {
             if !before.is_ascii_alphanumeric() {
                 run = Some((length, Some(0)));

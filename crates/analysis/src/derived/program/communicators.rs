@@ -9,6 +9,9 @@ use crate::archive::Trace;
 use crate::report::CommunicatorCall;
 use crate::tables::{Call, NONE, Tables, large};
 
+/// The calls of each rank of a process, in the order of time.
+type OfRanks = BTreeMap<(LocationGroupRef, u32), Vec<Call>>;
+
 /// Whether a region is a call that all ranks of a communicator make to create or end one.
 pub(super) fn is_one(trace: &Trace, region: RegionRef) -> bool {
     let Some(region) = trace.region(region) else {
@@ -21,7 +24,7 @@ pub(super) fn is_one(trace: &Trace, region: RegionRef) -> bool {
 pub(in crate::derived) fn communicator_calls(trace: &Trace, tables: &Tables) -> Vec<CommunicatorCall> {
     let mut calls: Vec<Call> = tables.calls.rows().filter(|call| is_one(trace, call.function)).collect();
     calls.sort_by_key(|call| call.start_ns);
-    let mut made: BTreeMap<(RegionRef, u32), BTreeMap<(LocationGroupRef, u32), Vec<Call>>> = BTreeMap::new();
+    let mut made: BTreeMap<(RegionRef, u32), OfRanks> = BTreeMap::new();
     for call in calls {
         let process = trace.process(trace.group(call.location));
         let of_rank = made.entry((call.function, call.comm)).or_default().entry((process, call.rank)).or_default();

@@ -136,19 +136,18 @@ fn measure(plugin: &Plugin, threads: u16, operations: u32) -> anyhow::Result<Val
 fn measure_ranges(plugin: &Plugin, ranges: &Nvtx, operations: u32) -> anyhow::Result<Value> {
     let worker = Worker::begin(plugin, 0, 1)?;
     let timer_ns = timer_ns();
-    let mut samples = [vec![1; operations as usize], vec![1; operations as usize]];
+    let [mut pushes, mut pops] = [vec![1; operations as usize], vec![1; operations as usize]];
     (0..WARM_UP).for_each(|_| ranges.push_and_pop());
-    for at in 0..operations as usize {
+    for (push, pop) in pushes.iter_mut().zip(&mut pops) {
         let begin = Instant::now();
         ranges.push();
-        samples[0][at] = since(begin);
+        *push = since(begin);
         let begin = Instant::now();
         ranges.pop();
-        samples[1][at] = since(begin);
+        *pop = since(begin);
     }
     plugin.finalize(worker.context);
-    let [push, pop] = &mut samples;
-    Ok(json!([quantiles("push", push, timer_ns), quantiles("pop", pop, timer_ns)]))
+    Ok(json!([quantiles("push", &mut pushes, timer_ns), quantiles("pop", &mut pops, timer_ns)]))
 }
 
 /// Resident memory in KiB: private memory and pages of mapped files.
