@@ -13,7 +13,13 @@ fn the_seven_tables_and_the_entries_for_score_p_and_tensorflows_library_are_expo
     let mut exported: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
     exported.sort_unstable();
     let tables = (1..=7).map(|version| format!("ncclProfiler_v{version}"));
-    let entries = ["SCOREP_SubstratePlugin_nccl_otf2_get_info", "nccl_otf2_recorded_v1"].map(str::to_owned);
+    let entries = [
+        "InitializeInjectionNvtx2",
+        "InitializeInjectionNvtxExtension",
+        "SCOREP_SubstratePlugin_nccl_otf2_get_info",
+        "nccl_otf2_recorded_v1",
+    ]
+    .map(str::to_owned);
     let mut expected: Vec<String> = entries.into_iter().chain(tables).collect();
     expected.sort_unstable();
     assert_eq!(exported, expected);
