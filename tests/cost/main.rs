@@ -84,9 +84,9 @@ fn a_callback_takes_few_instructions() {
     }
 }
 
-/// The most instructions that a push or a pop of NVTX may take, on average, calling it included: with a registered name,
-/// with a name, and with one that has a number. Measured: 343, 394 and 595 (rustc 1.95, x86-64). An allocation at each
-/// push adds 17.
+/// The most instructions that a push or a pop of NVTX may take, on average, calling it included: with a registered
+/// name, with a name, and with one that has a number. Measured: 343, 394 and 595 (rustc 1.95, x86-64). An allocation at
+/// each push adds 17.
 const MOST_OF_RANGE: [(&str, f64); 3] = [("--nvtx", 355.0), ("--nvtx=forward", 406.0), ("--nvtx=train-step-17", 607.0)];
 
 #[test]
