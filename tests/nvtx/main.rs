@@ -7,7 +7,7 @@ use std::process::Command;
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
 use whole_plugin::machine::{nccl_library, python_with};
-use whole_plugin::process::{LIMIT, Running, start};
+use whole_plugin::process::{LIMIT, Running, run, start};
 use whole_plugin::regions::Region;
 use whole_plugin::scratch::Scratch;
 
@@ -119,6 +119,43 @@ fn ranges_and_calls_are_there_once_on_all_releases() {
         assert!(named(&regions, "in the child").is_empty(), "a forked child records nothing");
         assert_eq!((archive.count("RANGES_UNBALANCED_POPS"), archive.count("RANGES_LOST")), (10, 0), "{release}");
     }
+}
+
+/// What `stats` says of phases, steps and communicators: sums over two ranks.
+#[test]
+fn stats_tells_phases_steps_and_communicators() {
+    let job = Job::new("2.28.9");
+    if job.archive(&["steps", "split"]).is_none() {
+        return;
+    }
+    let stats = |words: &[&str]| {
+        let mut command = job.scratch.tool(&["stats", "out", "--json"]);
+        let ended = run(command.args(words)).with_code(0);
+        serde_json::from_str::<serde_json::Value>(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
+    };
+    let report = stats(&[]);
+    let phases = report["phases"].as_array().expect("phases");
+    let phase = |path: &[&str]| phases.iter().find(|phase| phase["path"] == serde_json::json!(path)).expect("a phase");
+    let backward = phase(&["whole job", "step #", "backward"]);
+    // An all-reduce of 1000 floats in each of three steps on two ranks.
+    assert_eq!(
+        (&backward["ranges"], &backward["operations"], &backward["bytes"]),
+        (&6.into(), &6.into(), &24_000.into())
+    );
+    assert_eq!(phase(&["whole job", "step #", "forward"])["operations"], 0);
+    assert_eq!(phase(&["whole job"])["operations"], 2, "that of the split communicator");
+    let steps = &report["steps"];
+    let numbers: Vec<_> =
+        steps["steps"].as_array().expect("steps").iter().map(|step| step["number"].as_u64()).collect();
+    assert_eq!(
+        (&steps["name"], &steps["processes"], numbers),
+        (&"step #".into(), &2.into(), [0, 1, 2].map(Some).into())
+    );
+    assert_eq!(stats(&["--step", "forward"])["steps"]["name"], "forward");
+    let calls = report["communicator_calls"].as_array().expect("calls");
+    let functions: Vec<_> = calls.iter().map(|call| (call["function"].as_str(), call["ranks"].as_u64())).collect();
+    let expected = ["ncclCommInitRank", "ncclCommSplit", "ncclCommDestroy", "ncclCommDestroy"];
+    assert_eq!(functions, expected.map(|name| (Some(name), Some(2))));
 }
 
 #[test]

@@ -19,7 +19,7 @@ KINDS = (
 OTHERS = ["unknown type", "unknown handle"]
 
 SEGMENT_MAGIC = b"NCCLOTF2"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 HEADER_WORDS = 128
 # Words of the header: losses (starts, stops and states by kind, then communicators), totals, losses of threads without
 # a slot.

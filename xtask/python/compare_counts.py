@@ -149,7 +149,10 @@ class Found:
         self.replays = Counter()
         with otf2.reader.open(anchor) as trace:
             self.locations = len(trace.definitions.locations)
-            self.sizes_unknown = "NCCL::COUNT::SIZES_UNKNOWN" in _otf2.Reader_GetPropertyNames(trace.handle)
+            properties = _otf2.Reader_GetPropertyNames(trace.handle)
+            self.sizes_unknown = "NCCL::COUNT::SIZES_UNKNOWN" in properties
+            # NCCL's calls were recorded through NVTX: all of them, on all releases.
+            self.has_all_calls = "NCCL::COUNT::RANGES_NCCL" in properties
             for location, event in trace.events:
                 self.events += 1
                 for attribute, value in (event.attributes or {}).items():
@@ -195,7 +198,7 @@ def rows(asked, found):
     for op, record in COLLECTIVES.items():
         if op not in asked.calls:
             continue
-        if asked.version_code >= API_EVENTS_FROM:
+        if asked.version_code >= API_EVENTS_FROM or found.has_all_calls:
             yield f"{op} calls", asked.calls[op], found.calls[op], asked.calls[op]
         reported = 0 if hidden and op == "ncclBroadcast" else asked.operations[op]
         if asked.version_code < KERNELS_FROM and not found.proxy_ops:
@@ -204,8 +207,9 @@ def rows(asked, found):
         yield bytes_row(asked, found, op, record, reported)
     for op in (ALL_TO_ALL, *ROOTED):
         if op in asked.calls:
-            calls = asked.composed[op]
-            yield f"{op} calls" + (" of roots" if op in ROOTED else ""), calls, found.calls[op], calls
+            calls = asked.calls[op] if found.has_all_calls else asked.composed[op]
+            of_roots = " of roots" if op in ROOTED and not found.has_all_calls else ""
+            yield f"{op} calls{of_roots}", calls, found.calls[op], calls
             if op == ALL_TO_ALL:
                 records = asked.compositions[op]
                 yield "ALLTOALL records", records, found.records["ALLTOALL"], records

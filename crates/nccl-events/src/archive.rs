@@ -126,6 +126,12 @@ pub fn canonical_name(class: RegionClass, kind: Option<Kind>, name: &str) -> Str
 /// Between the names of ranges in `nvtx.ranges`.
 pub const PATH_SEPARATOR: &str = " > ";
 
+/// The names of ranges, outermost first, as `nvtx.ranges` has them. A separator in a name is written as another one.
+pub fn path_of_ranges<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> String {
+    let names = names.into_iter().map(|name| name.as_ref().replace(PATH_SEPARATOR, " / "));
+    names.collect::<Vec<_>>().join(PATH_SEPARATOR)
+}
+
 /// The prefixes of the canonical names of ranges and marks; domain and name follow.
 const RANGE: &str = "nvtx::";
 const MARK: &str = "nvtx-mark::";

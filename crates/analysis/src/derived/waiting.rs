@@ -65,7 +65,7 @@ impl Waiting {
             classes: vec![Budget::default(); classes.all.len()],
             caused: vec![(0, 0); ranks],
             instances: vec![OfInstance::default(); instances.all.len()],
-            paths: vec![Budget::default(); tables.paths.texts().len()],
+            paths: vec![Budget::default(); tables.paths.texts().len() + 1],
             steps: vec![Budget::default(); steps.count()],
             ..Self::default()
         };
@@ -94,10 +94,13 @@ impl Waiting {
     }
 
     fn add_to_program(&mut self, tables: &Tables, steps: &Steps, rank: usize, part: &Part) {
-        if let Some(path) = self.paths.get_mut(large(tables.operations.path[large(part.row)])) {
-            add(path, part.budget);
-        }
-        if let Some(step) = steps.at(rank, tables.operations.start_ns[large(part.row)]) {
+        // The last one is of operations outside of ranges.
+        let path = large(tables.operations.path[large(part.row)]).min(self.paths.len() - 1);
+        add(&mut self.paths[path], part.budget);
+        let event = tables.operations.event[large(part.row)];
+        let called_ns = tables.enqueued.get(&event).copied();
+        let called_ns = called_ns.unwrap_or(tables.operations.start_ns[large(part.row)]);
+        if let Some(step) = steps.at(rank, called_ns) {
             add(&mut self.steps[step], part.budget);
         }
     }

@@ -7,7 +7,7 @@ use super::measures::{Budget, Quantiles};
 /// The ranges of one name within the same ranges, and what was called in them, not in ranges inside them.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Phase {
-    /// The names of the ranges around it and its own, outermost first.
+    /// The names of the ranges around it and its own, outermost first; empty: outside of ranges.
     pub path: Vec<String>,
     /// How often the range was recorded, on all threads.
     pub ranges: u64,
@@ -28,7 +28,7 @@ pub struct Steps {
     pub processes: u64,
     /// Durations of the steps: of each that of the slowest process, in ns.
     pub duration_ns: Option<Quantiles>,
-    /// By how much a step is longer than the one before: the slope of a line through the durations, in ns.
+    /// By how much a step is longer than the one before, in ns: the median of slopes; null for fewer than 30 steps.
     pub trend_ns_per_step: Option<f64>,
     pub steps: Vec<Step>,
 }
@@ -47,7 +47,7 @@ pub struct Step {
     pub slowest: Option<u32>,
     /// The time of all processes in the step.
     pub processes_ns: u64,
-    /// How ranks spent their time in operations that began in the step.
+    /// How ranks spent their time in operations that were enqueued in the step.
     pub budget: Budget,
 }
 
@@ -60,6 +60,8 @@ pub struct CommunicatorCall {
     pub ranks: u64,
     /// When the first rank called.
     pub start_ns: u64,
+    /// How many of the calls had not returned when the recording ended.
+    pub unfinished: u64,
     /// How long the longest call took.
     pub duration_ns: u64,
     /// From the first call to the last.

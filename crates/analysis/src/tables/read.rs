@@ -1,10 +1,11 @@
 //! Reads the events location by location, several locations at a time.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use nccl_events::Kind;
 use nccl_events::Progress;
-use nccl_events::archive::{LocationKind, PATH_SEPARATOR, RegionClass};
+use nccl_events::archive::{LocationKind, RegionClass, path_of_ranges};
 use nccl_events::gpu::is_of_nccl;
 use nccl_events::index::{index as large, index_u32 as small};
 use otf2::{LocationRef, RegionRef};
@@ -34,6 +35,8 @@ pub struct Tables {
     pub clock: Clock,
     /// The names of ranges around calls and operations, outermost first.
     pub(crate) paths: Paths,
+    /// When operations were enqueued, by their event: filled with the ranges.
+    pub(crate) enqueued: BTreeMap<u64, u64>,
 }
 
 impl Tables {
@@ -93,6 +96,7 @@ impl Tables {
         let threads = trace.locations_of(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
         progress.begin("calls", threads.len() as u64);
         let (mut calls, mut launches, mut ranges) = (Calls::default(), Launches::default(), Ranges::default());
+        let mut enqueued = BTreeMap::new();
         reading.each(
             &threads,
             |it, at| it.thread(at, &wants),
@@ -100,10 +104,11 @@ impl Tables {
                 calls.append(of_thread.calls);
                 launches.append(of_thread.launches);
                 ranges.append(of_thread.ranges);
+            enqueued.extend(of_thread.enqueued);
             },
         )?;
         progress.end();
-        (self.calls, self.launches, self.ranges) = (calls, launches, ranges);
+        (self.calls, self.launches, self.ranges, self.enqueued) = (calls, launches, ranges, enqueued);
         Ok(())
     }
 }
@@ -114,11 +119,14 @@ struct OfThread {
     calls: Calls,
     launches: Launches,
     ranges: Ranges,
+    /// Events of operations, and when they were enqueued.
+    enqueued: Vec<(u64, u64)>,
 }
 
 struct Reading<'a> {
     trace: &'a Trace,
     paths: &'a Paths,
+    has_ranges: bool,
     clock: Clock,
     members: &'a Members,
     progress: &'a dyn Progress,
@@ -147,8 +155,9 @@ impl<'a> Ids<'a> {
 const AT_ONCE: usize = 4;
 
 impl<'a> Reading<'a> {
-    const fn of(trace: &'a Trace, tables: &'a Tables, progress: &'a dyn Progress) -> Self {
-        Self { trace, paths: &tables.paths, clock: tables.clock, members: &tables.members, progress }
+    fn of(trace: &'a Trace, tables: &'a Tables, progress: &'a dyn Progress) -> Self {
+        let has_ranges = trace.statements.counts.others.ranges_user > 0;
+        Self { trace, paths: &tables.paths, has_ranges, clock: tables.clock, members: &tables.members, progress }
     }
 
     /// Reads locations and returns one result for each, in their order.
@@ -233,8 +242,10 @@ impl<'a> Reading<'a> {
                     parent,
                     comm: self.communicator(&it.fields).map_or(NONE, |name| paths.number(&name)),
                     rank: it.fields.rank.unwrap_or(NONE),
+                    is_unfinished: it.fields.is_unfinished == Some(true),
                     path: it.fields.ranges.map_or(NONE, |text| paths.number(text)),
                 }),
+                Some(RegionClass::Enqueue) if self.has_ranges && event != 0 => rows.enqueued.push((event, start_ns)),
                 Some(RegionClass::User) => {
                     let around = instances.open().iter().map(|around| around.region);
                     let around = around.filter(|region| self.class(*region) == Some(RegionClass::User));
@@ -245,7 +256,7 @@ impl<'a> Reading<'a> {
                         start_ns,
                         stop_ns,
                         number: it.fields.range_number.unwrap_or(NO_SEQUENCE),
-                        path: paths.number(&names.collect::<Vec<_>>().join(PATH_SEPARATOR)),
+                        path: paths.number(&path_of_ranges(names)),
                         is_unfinished: it.fields.is_unfinished == Some(true),
                     });
                 }
@@ -258,7 +269,7 @@ impl<'a> Reading<'a> {
 
     /// The name of the communicator that a call is about, if the call says it.
     fn communicator(&self, fields: &Fields<'_>) -> Option<String> {
-        let id = || Some(format!("{:#x}", fields.comm_id?));
+        let id = || Some(format!("{:#018x}", fields.comm_id?));
         fields.comm_name.map(str::to_owned).or_else(id)
     }
 

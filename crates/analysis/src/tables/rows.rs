@@ -48,6 +48,7 @@ columns! {
         comm: u32,
         /// Its rank there; [`NONE`] if unknown.
         rank: u32,
+        is_unfinished: bool,
         /// As that of an operation.
         path: u32,
     }

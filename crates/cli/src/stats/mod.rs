@@ -74,7 +74,7 @@ pub(crate) struct Request {
     #[arg(long, value_name = "LEVELS", value_parser = clap::value_parser!(u32).range(1..))]
     level: Option<u32>,
 
-    /// The name of the range that is a step, as `--by phase` shows it (without: the outermost one that repeats)
+    /// The name of the range that is a step, such as "step #" (without: the outermost one that repeats)
     #[arg(long, value_name = "RANGE")]
     step: Option<String>,
 
@@ -102,7 +102,7 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
     let mut report = statistics::of(&trace, &filter, &bar)?.report;
     drop(bar);
     if let Some(step) = request.step.as_deref().filter(|_| report.steps.is_none()) {
-        bail!("no range of a thread has the name {step:?}: `--by phase` shows names");
+        bail!("no thread has a range {step:?}; a step is one name of those that `--by phase` shows");
     }
     if let Some(levels) = request.level {
         report.phases = program::up_to(report.phases, levels);

@@ -7,8 +7,13 @@ use analysis::report::{Budget, Phase, Report};
 use super::cells::{compared, of, rank, share, text, time};
 use crate::sheet::{self, Cell, Sheet};
 
-pub(super) const EMPTY: &str = "no ranges were recorded, which takes NVTX_INJECTION64_PATH (nccl-otf2 run sets it) and a \
-    program that names ranges through NVTX";
+pub(super) const NO_PHASES: &str = "no ranges of the program were recorded: that takes a program that names ranges through \
+    NVTX, and NVTX_INJECTION64_PATH, which nccl-otf2 run sets unless another tool has it";
+pub(super) const NO_STEPS: &str = "no range around operations repeats three times or more on all processes";
+pub(super) const NO_COMMUNICATORS: &str =
+    "no calls of NCCL were recorded through NVTX: that takes NVTX_INJECTION64_PATH, which nccl-otf2 run sets";
+/// The path of operations that were called outside of ranges.
+const OUTSIDE: &str = "(outside of ranges)";
 
 /// Phases of at most so many levels: those further in are added to the one around them.
 pub(super) fn up_to(phases: Vec<Phase>, levels: u32) -> Vec<Phase> {
@@ -45,7 +50,7 @@ pub(super) fn phases(report: &Report) -> Sheet {
         "phases: operations by the ranges of the program that they were called in",
         &report.phases,
         &[
-            ("phase", |it| text(it.path.join(" > "))),
+            ("phase", |it| text(if it.path.is_empty() { OUTSIDE.to_owned() } else { it.path.join(" > ") })),
             ("ranges", |it| Cell::Count(it.ranges)),
             ("time", |it| time(it.ranges_ns)),
             ("operations", |it| Cell::Count(it.operations)),
@@ -67,17 +72,17 @@ fn rate(bytes: u64, ns: u64) -> Cell {
 pub(super) fn steps(report: &Report) -> Sheet {
     let steps = report.steps.iter().flat_map(|steps| &steps.steps);
     let mut sheet = Sheet::of(
-        "steps of the program: time of the slowest process, and operations that began in the step",
+        "steps of the program: time on the slowest process, and what operations called in the step cost",
         steps.map(|step| (report, step)),
         &[
             ("step", |(_, it)| Cell::Count(it.number)),
             ("time", |(_, it)| time(it.duration_ns)),
             ("fastest", |(_, it)| time(it.shortest_ns)),
-            ("slowest_rank", |(report, it)| of(it.slowest, |number| text(rank(report, number)))),
             ("communication", |(_, it)| share(it.budget.operations_ns, it.processes_ns)),
             ("waiting", |(_, it)| share(it.budget.waiting_ns, it.processes_ns)),
             ("transfer", |(_, it)| share(it.budget.transfer_ns, it.processes_ns)),
             ("begin", |(_, it)| time(it.start_ns)),
+            ("+slowest_rank", |(report, it)| of(it.slowest, |number| text(rank(report, number)))),
         ],
     );
     sheet.remark = report.steps.as_ref().map(|steps| {
@@ -99,6 +104,7 @@ pub(super) fn communicators(report: &Report) -> Sheet {
             ("call", |it| text(&it.function)),
             ("communicator", |it| text(&it.communicator)),
             ("ranks", |it| Cell::Count(it.ranks)),
+            ("unfinished", |it| Cell::Count(it.unfinished)),
             ("begin", |it| time(it.start_ns)),
             ("time", |it| time(it.duration_ns)),
             ("first_to_last", |it| time(it.skew_ns)),

@@ -30,8 +30,10 @@ pub(super) enum By {
     /// Single collectives that took far longer than others
     Anomalies,
     /// Ranges of the program (NVTX): operations called in them
+    #[value(alias = "phases")]
     Phase,
     /// Steps of the program: how long, and how much of it was communication
+    #[value(alias = "steps")]
     Step,
     /// Calls that make and end communicators: how long, and who called last
     Init,
@@ -52,7 +54,9 @@ pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
         By::Init => program::communicators(report),
     };
     sheet.empty = match by {
-        By::Phase | By::Step | By::Init => program::EMPTY,
+        By::Phase => program::NO_PHASES,
+        By::Step => program::NO_STEPS,
+        By::Init => program::NO_COMMUNICATORS,
         By::Causes | By::Anomalies => "none was found",
         By::Pairs | By::Channels if !report.run.has_steps => Run::CONNECTIONS_NOT_MEASURED,
         By::Overlap if !report.run.has_other_kernels => {

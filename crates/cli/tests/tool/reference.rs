@@ -190,7 +190,17 @@ fn of_archives() {
         ("info --json", &["left_out", "not_shown"][..], &[&["info", "trace", "--json"][..]][..]),
         (
             "stats --json",
-            &["recv_flush_ns"],
+            // The last ones need ranges of NVTX: `tests/nvtx` has them.
+            &[
+                "recv_flush_ns",
+                "last_process",
+                "last_rank",
+                "path",
+                "processes_ns",
+                "ranges_ns",
+                "shortest_ns",
+                "trend_ns_per_step",
+            ],
             &[
                 &["stats", "late", "--json"],
                 &["stats", "slow", "--json"],
@@ -232,10 +242,22 @@ fn of_recordings() {
     scratch.tool().args(["finalize", "finalized"]).assert().success();
     let mut wrong = Vec::new();
     for (section, rare, runs) in [
-        // Other tests cover a mismatch, messages and a straggler; the job is not quiet.
+        // Other tests cover a mismatch, messages, a straggler and ranges; the job is not quiet.
         (
             "hang --json",
-            &["for_ns", "reports_calls", "quiet_ns", "calls", "peer_called", "number", "times", "of", "behind_ns"][..],
+            &[
+                "for_ns",
+                "reports_calls",
+                "reports_all_calls",
+                "quiet_ns",
+                "calls",
+                "peer_called",
+                "number",
+                "times",
+                "of",
+                "behind_ns",
+                "ranges",
+            ][..],
             &[&["hang", "trace", "--json", "--after", "0"][..], &["hang", "finalized", "--json"]][..],
         ),
         (

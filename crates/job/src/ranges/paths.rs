@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::role::{RangeRole, range_name};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use nccl_events::archive::PATH_SEPARATOR;
+use nccl_events::archive::path_of_ranges;
 use tables::index::{index, index_u32};
 use tables::ranges::{RangeAt, RangeKind};
 use tables::{CommCall, EventRow, Head, OperationRow, Tables};
@@ -62,7 +62,7 @@ impl Tree {
             path = parent;
         }
         names.reverse();
-        names.join(PATH_SEPARATOR)
+        path_of_ranges(names)
     }
 }
 

@@ -44,6 +44,7 @@ pub(in crate::derived) fn communicator_calls(trace: &Trace, tables: &Tables) -> 
                 function: trace.region_name(*function),
                 communicator: texts.get(large(*comm)).cloned().unwrap_or_default(),
                 ranks: calls().count() as u64,
+                unfinished: calls().filter(|call| call.is_unfinished).count() as u64,
                 start_ns: first.start_ns,
                 duration_ns: calls().map(|call| call.stop_ns.saturating_sub(call.start_ns)).max().unwrap_or(0),
                 skew_ns: last.start_ns - first.start_ns,

@@ -5,13 +5,19 @@ use nccl_events::archive::PATH_SEPARATOR;
 use crate::archive::Trace;
 use crate::derived::filter::Filter;
 use crate::report::{Budget, Phase};
-use crate::tables::{Tables, large};
+use crate::tables::{NONE, Tables, large};
 
 /// `budgets` are by the number of the path. Sorted by the time in operations, the longest first.
 pub(in crate::derived) fn phases(trace: &Trace, tables: &Tables, filter: &Filter, budgets: &[Budget]) -> Vec<Phase> {
     let path = |text: &String| text.split(PATH_SEPARATOR).map(str::to_owned).collect();
     let texts = tables.paths.texts();
     let mut phases: Vec<Phase> = texts.iter().map(|text| Phase { path: path(text), ..Phase::default() }).collect();
+    if tables.ranges.is_empty() && tables.operations.path.iter().all(|path| *path == NONE) {
+        return Vec::new();
+    }
+    // Operations outside of ranges.
+    let outside = phases.len();
+    phases.push(Phase::default());
     for range in tables.ranges.rows().filter(|it| filter.wants_time(it.start_ns, it.stop_ns)) {
         if let Some(phase) = phases.get_mut(large(range.path)) {
             phase.ranges += 1;
@@ -19,8 +25,8 @@ pub(in crate::derived) fn phases(trace: &Trace, tables: &Tables, filter: &Filter
         }
     }
     for operation in tables.operations.rows() {
-        if let Some(phase) = phases.get_mut(large(operation.path))
-            && filter.wants(trace, &tables.members, &operation)
+        if filter.wants(trace, &tables.members, &operation)
+            && let Some(phase) = phases.get_mut(large(operation.path).min(outside))
         {
             phase.operations += 1;
             phase.bytes = phase.bytes.saturating_add(operation.bytes);

@@ -8,6 +8,7 @@ use otf2::{LocationGroupRef, RegionRef};
 
 use crate::archive::Trace;
 use crate::derived::filter::Filter;
+use crate::derived::maths::change::trend;
 use crate::derived::maths::sample::{quantiles, real};
 use crate::report::{self, Budget};
 use crate::tables::{NO_SEQUENCE, Range, Tables, large, small};
@@ -90,7 +91,9 @@ impl Steps {
         let name = trace.region_name(self.region?);
         let steps: Vec<report::program::Step> = (0..self.count()).map(|at| self.step(tables, at, budgets)).collect();
         let durations: Vec<f64> = steps.iter().map(|step| real(step.duration_ns)).collect();
-        let trend_ns_per_step = slope(&durations);
+        // By place instead of by time: the slope is for 10⁹ steps.
+        let places: Vec<(u64, f64)> = (0..).zip(durations.iter().copied()).collect();
+        let trend_ns_per_step = trend(&places).map(|slope| slope / 1e9);
         let processes = self.processes.len() as u64;
         Some(report::Steps { name, processes, duration_ns: quantiles(durations), trend_ns_per_step, steps })
     }
@@ -111,20 +114,4 @@ impl Steps {
             budget: budgets.get(at).copied().unwrap_or_default(),
         }
     }
-}
-
-/// The slope of a line through equidistant values; `None` for fewer than three.
-fn slope(values: &[f64]) -> Option<f64> {
-    if values.len() < LEAST {
-        return None;
-    }
-    let middle = real(values.len() as u64 - 1) / 2.0;
-    let mean = values.iter().sum::<f64>() / real(values.len() as u64);
-    let (mut xy, mut xx) = (0.0, 0.0);
-    for (at, value) in (0_u64..).zip(values) {
-        let x = real(at) - middle;
-        xy += x * (value - mean);
-        xx += x * x;
-    }
-    Some(xy / xx)
 }
