@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use analysis::tables::{Member, Members};
 use analysis::{Clock, Instance, Role, Trace, is_nccl, stated};
 use job::life::Life;
-use nccl_events::archive::{LocationKind, Timing};
+use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::collective::Function;
 use nccl_events::id::{ContextId, EventId};
 use nccl_events::{Kind, Progress};
@@ -266,10 +266,11 @@ impl<'a> Reading<'a> {
         for thread in threads {
             let calls = found.entry(self.trace.process(self.trace.group(thread))).or_default();
             self.instances(&[thread], |instance| {
-                let name = self
-                    .trace
-                    .region(instance.region)
-                    .map_or_else(|| self.trace.region_name(instance.region), |region| region.name.to_owned());
+                let region = self.trace.region(instance.region);
+                let name =
+                    region.map_or_else(|| self.trace.region_name(instance.region), |region| region.name.to_owned());
+                let is_call = region.is_some_and(|region| region.class == RegionClass::Api);
+                let is_unfinished = instance.fields.is_unfinished == Some(true);
                 let (start_ns, end_ns) = (self.ns(instance.start), self.ns(instance.end));
                 calls.first_ns = Some(calls.first_ns.map_or(start_ns, |first_ns| first_ns.min(start_ns)));
                 // Init and finalize have the id of their context, and the name of the call around them, if known.
@@ -279,12 +280,12 @@ impl<'a> Reading<'a> {
                         false => calls.inits += 1,
                     }
                 }
-                if let (true, Some(what)) = (instance.fields.is_unfinished == Some(true), inside(instance.role, &name))
-                {
+                if let (true, Some(what)) = (is_unfinished, inside(instance.role, is_call, &name)) {
                     let slot = instance.fields.event.map(|event| EventId::from_raw(event).slot());
                     calls.open.push((slot, OpenCall { what, is_in_nccl: true, since_ns: start_ns }));
                 } else {
-                    calls.last_ns = calls.last_ns.max(end_ns);
+                    // What had not ended is shown up to the end of the recording, and is no sign of life there.
+                    calls.last_ns = calls.last_ns.max(if is_unfinished { start_ns } else { end_ns });
                 }
             })?;
         }
@@ -333,11 +334,13 @@ fn ran_before(operations: &mut [Timed]) {
 }
 
 /// Describes the call that a thread has not returned from.
-fn inside(role: Option<Role>, name: &str) -> Option<String> {
-    match role? {
-        Role::Call(Kind::KernelLaunch) => Some("in the launch of a kernel".to_owned()),
-        Role::Call(Kind::GroupApi) => Some("in a group of calls, up to the end of ncclGroupEnd".to_owned()),
-        Role::Call(Kind::CollApi | Kind::P2pApi) => Some(format!("in {name}")),
+fn inside(role: Option<Role>, is_call: bool, name: &str) -> Option<String> {
+    match role {
+        // A call that only NVTX shows.
+        None if is_call => Some(format!("in {name}")),
+        Some(Role::Call(Kind::KernelLaunch)) => Some("in the launch of a kernel".to_owned()),
+        Some(Role::Call(Kind::GroupApi)) => Some("in a group of calls, up to the end of ncclGroupEnd".to_owned()),
+        Some(Role::Call(Kind::CollApi | Kind::P2pApi)) => Some(format!("in {name}")),
         _ => None,
     }
 }
