@@ -104,7 +104,7 @@ impl Tables {
                 calls.append(of_thread.calls);
                 launches.append(of_thread.launches);
                 ranges.append(of_thread.ranges);
-            enqueued.extend(of_thread.enqueued);
+                enqueued.extend(of_thread.enqueued);
             },
         )?;
         progress.end();
