@@ -116,7 +116,7 @@ unsafe fn with_attributes(domain: Domain, attributes: *const EventAttributes) ->
         payload_type::EXTENDED => {
             let data: *const PayloadData = pointer(it.payload).cast_const().cast();
             // SAFETY: the address of that many payloads (contract).
-            unsafe { payload::read(data, usize::try_from(it.reserved0).unwrap_or(0).max(1), fields) };
+            unsafe { payload::read(domain, data, usize::try_from(it.reserved0).unwrap_or(0).max(1), fields) };
         }
         _ => {}
     }
@@ -238,25 +238,25 @@ functions! {
     };
     push_payload(domain: Handle, data: *const PayloadData, count: usize) -> c_int = NO_LEVEL, domain, |domain| {
         // SAFETY: this function's contract.
-        let fields = unsafe { of_payload(data, count) };
+        let fields = unsafe { of_payload(domain, data, count) };
         ranges::push(&Range { fields, ..nameless(domain) })
     };
     pop_payload(domain: Handle, data: *const PayloadData, count: usize) -> c_int = NO_LEVEL, domain, |domain| {
         // SAFETY: this function's contract.
-        ranges::pop(domain.name, &unsafe { of_payload(data, count) })
+        ranges::pop(domain.name, &unsafe { of_payload(domain, data, count) })
     };
     start_payload(domain: Handle, data: *const PayloadData, count: usize) -> u64 = 0, domain, |domain| {
         // SAFETY: this function's contract.
-        let fields = unsafe { of_payload(data, count) };
+        let fields = unsafe { of_payload(domain, data, count) };
         ranges::start(&Range { fields, ..nameless(domain) })
     };
-    end_payload(domain: Handle, id: u64, data: *const PayloadData, count: usize) = (), domain, |_domain| {
+    end_payload(domain: Handle, id: u64, data: *const PayloadData, count: usize) = (), domain, |domain| {
         // SAFETY: this function's contract.
-        ranges::end(id, &unsafe { of_payload(data, count) })
+        ranges::end(id, &unsafe { of_payload(domain, data, count) })
     };
     mark_payload(domain: Handle, data: *const PayloadData, count: usize) = (), domain, |domain| {
         // SAFETY: this function's contract.
-        let fields = unsafe { of_payload(data, count) };
+        let fields = unsafe { of_payload(domain, data, count) };
         ranges::mark(&Range { fields, ..nameless(domain) })
     };
     is_enabled(domain: Handle) -> u8 = 0, domain, |_domain| 1;
@@ -264,10 +264,10 @@ functions! {
 
 /// # Safety
 /// As [`payload::read`].
-unsafe fn of_payload(data: *const PayloadData, count: usize) -> RangeFields {
+unsafe fn of_payload(domain: Domain, data: *const PayloadData, count: usize) -> RangeFields {
     let mut fields = RangeFields::default();
     // SAFETY: the contract.
-    unsafe { payload::read(data, count, &mut fields) };
+    unsafe { payload::read(domain, data, count, &mut fields) };
     fields
 }
 

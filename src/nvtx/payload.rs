@@ -120,13 +120,13 @@ pub(super) unsafe fn register(domain: Domain, attributes: &SchemaAttributes) -> 
     id
 }
 
-/// Reads NCCL's payloads.
+/// Reads NCCL's payloads; those of other domains have schemas of their own under the same ids.
 ///
 /// # Safety
 /// `data` is NULL or an array of `count` payloads, whose pointers are valid for their sizes.
 #[inline]
-pub(super) unsafe fn read(data: *const PayloadData, count: usize, fields: &mut RangeFields) {
-    if data.is_null() {
+pub(super) unsafe fn read(domain: Domain, data: *const PayloadData, count: usize, fields: &mut RangeFields) {
+    if data.is_null() || !domain.is_nccl {
         return;
     }
     for at in 0..count.min(4) {
@@ -139,7 +139,8 @@ pub(super) unsafe fn read(data: *const PayloadData, count: usize, fields: &mut R
         let Some(layout) = (unsafe { layout.as_ref() }) else {
             continue;
         };
-        if payload.is_null() {
+        // A size that the program does not know says nothing of what may be read.
+        if payload.is_null() || size == usize::MAX {
             continue;
         }
         for entry in layout.entries.iter().flatten() {

@@ -60,7 +60,7 @@ impl StringHandle {
     }
 }
 
-/// A domain: name (bits 4–15), whether its ranges are recorded, whether it is NCCL's.
+/// A domain: name (bits 4–15, if bit 3 is set), whether its ranges are recorded, whether it is NCCL's.
 #[derive(Clone, Copy)]
 pub(super) struct Domain {
     pub(super) name: RangeName,
@@ -70,8 +70,7 @@ pub(super) struct Domain {
 
 const IS_WANTED: u64 = 2;
 const IS_NCCL: u64 = 4;
-/// A domain without a name: the bits of the last name, which means "other names" for strings.
-const NO_NAME: u64 = NAME_MASK << NAME_BIT;
+const HAS_NAME: u64 = 8;
 
 impl Domain {
     pub(super) fn whose(self) -> Whose {
@@ -87,7 +86,8 @@ impl Domain {
             NvtxChoice::All => true,
         };
         let flags = if is_wanted { IS_WANTED } else { 0 } | if is_nccl { IS_NCCL } else { 0 };
-        IS_HANDLE | flags | name_bits(intern(name, Whose::Nccl))
+        let name = intern(name, Whose::Nccl);
+        IS_HANDLE | flags | name.map_or(0, |_| HAS_NAME | name_bits(name))
     }
 
     /// The domain of a handle; NVTX's default domain for NULL.
@@ -98,7 +98,7 @@ impl Domain {
             let is_wanted = matches!(choice(), NvtxChoice::Auto | NvtxChoice::All);
             return Self { name: None, is_wanted, is_nccl: false };
         }
-        let name = if bits & NO_NAME == NO_NAME { None } else { name_of(bits) };
+        let name = if bits & HAS_NAME == 0 { None } else { name_of(bits) };
         Self { name, is_wanted: bits & IS_WANTED != 0, is_nccl: bits & IS_NCCL != 0 }
     }
 }

@@ -143,7 +143,8 @@ impl OpenRanges {
 
 fn stop(ranges: &mut Ranges, at: Option<u32>, ticks: u64, fields: &RangeFields) {
     if let Some(range) = at.and_then(|at| ranges.all.get_mut(index(at))) {
-        range.stop = Some(ticks.max(range.start));
+        // A program that ends a range twice has ended it the first time.
+        range.stop.get_or_insert(ticks.max(range.start));
         range.range.fields.complete(fields);
     }
 }

@@ -22,8 +22,16 @@ struct Open {
 #[derive(Default)]
 pub(in crate::record) struct OpenRanges {
     levels: Vec<Open>,
-    /// How many further ranges are open, which are not recorded.
-    deeper: u32,
+    /// How many further ranges are open, which are not recorded: all, and by the number of their domain.
+    all_deeper: u32,
+    deeper: [(Option<u16>, u32); DEEP_DOMAINS],
+}
+
+/// Of so many domains a thread counts ranges that are too deep. Pops of others are taken for pops of recorded ranges.
+const DEEP_DOMAINS: usize = 8;
+
+fn number(name: RangeName) -> Option<u16> {
+    name.map(PermanentName::number)
 }
 
 impl OpenRanges {
@@ -35,23 +43,37 @@ impl OpenRanges {
 
     /// A range is pushed that is too deep to be recorded.
     #[cold]
-    pub(in crate::record) fn push_deeper(&mut self) {
+    pub(in crate::record) fn push_deeper(&mut self, domain: RangeName) {
         count(RangeCount::TooDeep);
-        self.deeper += 1;
+        let place = self.deeper.iter_mut().find(|(of, open)| *open == 0 || *of == number(domain));
+        if let Some((of, open)) = place {
+            (*of, *open) = (number(domain), *open + 1);
+            self.all_deeper += 1;
+        }
     }
 
-    /// The pop belongs to a range that was too deep.
+    /// Whether the pop belongs to a range that was too deep.
     #[inline]
-    pub(in crate::record) fn pops_deeper(&mut self) -> bool {
-        let is_deeper = self.deeper > 0;
-        self.deeper -= u32::from(is_deeper);
-        is_deeper
+    pub(in crate::record) fn pops_deeper(&mut self, domain: RangeName) -> bool {
+        self.all_deeper > 0 && self.pop_deeper(domain)
+    }
+
+    #[cold]
+    fn pop_deeper(&mut self, domain: RangeName) -> bool {
+        let place = self.deeper.iter_mut().find(|(of, open)| *open > 0 && *of == number(domain));
+        place.is_some_and(|(_, open)| {
+            *open -= 1;
+            self.all_deeper -= 1;
+            true
+        })
     }
 
     #[inline]
     pub(in crate::record) fn push(&mut self, begin_ticks: u64, range: Range<RangeName>) {
-        if self.levels.capacity() == 0 {
-            self.levels.reserve_exact(usize::from(MOST_LEVELS));
+        if self.levels.capacity() == 0 && self.levels.try_reserve_exact(usize::from(MOST_LEVELS)).is_err() {
+            // Its pop is then one without a range.
+            count(RangeCount::Lost);
+            return;
         }
         self.levels.push(Open { begin_ticks, range, is_open: true });
     }
@@ -59,7 +81,6 @@ impl OpenRanges {
     /// The level of the innermost open range of a domain.
     #[inline]
     pub(in crate::record) fn innermost(&self, domain: RangeName) -> Option<u16> {
-        let number = |name: RangeName| name.map(PermanentName::number);
         let is_it = |open: &Open| open.is_open && number(open.range.domain) == number(domain);
         u16::try_from(self.levels.iter().rposition(is_it)?).ok()
     }

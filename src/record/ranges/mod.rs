@@ -30,7 +30,7 @@ pub(crate) fn push(range: &Range<RangeName>) -> i32 {
         let stack = mine.kept();
         let level = stack.try_borrow().ok()?.next_level();
         let Some(level) = level else {
-            stack.try_borrow_mut().ok()?.push_deeper();
+            stack.try_borrow_mut().ok()?.push_deeper(range.domain);
             return None;
         };
         // First, because a thread that takes its slot now repeats all ranges of its stack.
@@ -46,7 +46,7 @@ pub(crate) fn push(range: &Range<RangeName>) -> i32 {
 pub(crate) fn pop(domain: RangeName, fields: &RangeFields) -> i32 {
     let level = shared::kept(&SLOT, false, |mine| {
         let stack = mine.kept();
-        if stack.try_borrow_mut().ok()?.pops_deeper() {
+        if stack.try_borrow_mut().ok()?.pops_deeper(domain) {
             return Some(NO_LEVEL);
         }
         let level = stack.try_borrow().ok()?.innermost(domain)?;

@@ -4,19 +4,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::put::put_anyway;
 use crate::record::open_ranges::RangeName;
+use crate::record::open_ranges::counts::count;
 use crate::record::open_ranges::names::named;
+use crate::record::slot::RECORDING;
 use journal::clock::ticks;
 use journal::writer::SharedSlotWriter;
-use nccl_events::range::{Range, RangeFields};
+use nccl_events::range::{Range, RangeCount, RangeField, RangeFields};
 
-/// A range that has started and not ended; its fields other than the number in its name are not kept.
+/// A range that has started and not ended; its fields are not kept, but for the number in its name.
 struct Started {
     /// The range's id; 0 for a free place, [`BUSY`] while it is filled.
     id: AtomicU64,
     begin_ticks: AtomicU64,
     /// Numbers of domain and name, plus 1; 0 for none.
     names: AtomicU64,
+    /// The number in its name; [`NO_NUMBER`] without.
+    number: AtomicU64,
 }
+
+const NO_NUMBER: u64 = u64::MAX;
 
 const PLACES: usize = 255;
 /// The place in the id of a range that is not in the table.
@@ -26,14 +32,18 @@ const BUSY: u64 = u64::MAX;
 const PROBES: u64 = 8;
 
 static STARTED: [Started; PLACES] =
-    [const { Started { id: AtomicU64::new(0), begin_ticks: AtomicU64::new(0), names: AtomicU64::new(0) } }; PLACES];
+    [const { Started { id: AtomicU64::new(0), begin_ticks: AtomicU64::new(0), names: AtomicU64::new(0), number: AtomicU64::new(NO_NUMBER) } }; PLACES];
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// A range begins that any thread can end. Returns its id, which is never 0.
 pub(crate) fn start(range: &Range<RangeName>) -> u64 {
     let begin_ticks = ticks();
     let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-    let id = number << 8 | keep(number, begin_ticks, range).unwrap_or(NO_PLACE);
+    let place = keep(number, begin_ticks, range);
+    if place.is_none() && !RECORDING.is_on() {
+        count(RangeCount::Lost);
+    }
+    let id = number << 8 | place.unwrap_or(NO_PLACE);
     put_anyway(|slot_writer| slot_writer.start_range(begin_ticks, id, false, range));
     id
 }
@@ -50,6 +60,7 @@ fn keep(number: u64, begin_ticks: u64, range: &Range<RangeName>) -> Option<u64> 
     let [domain, name] = [range.domain, range.name].map(|name| name.map_or(0, |name| u64::from(name.number()) + 1));
     started.begin_ticks.store(begin_ticks, Ordering::Relaxed);
     started.names.store(domain | name << 32, Ordering::Relaxed);
+    started.number.store(range.fields.get(RangeField::Number).unwrap_or(NO_NUMBER), Ordering::Relaxed);
     started.id.store(number << 8 | place, Ordering::Release);
     Some(place)
 }
@@ -67,12 +78,16 @@ pub(crate) fn repeat_started(slot_writer: &SharedSlotWriter) {
     for started in &STARTED {
         let id = started.id.load(Ordering::Acquire);
         let (begin_ticks, names) = (started.begin_ticks.load(Ordering::Relaxed), started.names.load(Ordering::Relaxed));
+        let number = started.number.load(Ordering::Relaxed);
         std::sync::atomic::fence(Ordering::Acquire);
         if id == 0 || id == BUSY || started.id.load(Ordering::Relaxed) != id {
             continue;
         }
         let [domain, name] = [names & 0xffff_ffff, names >> 32].map(|number| named(number.checked_sub(1)?));
-        let range = Range { domain, name, category: None, fields: RangeFields::default() };
+        let mut range = Range { domain, name, category: None, fields: RangeFields::default() };
+        if number != NO_NUMBER {
+            range.fields.add(RangeField::Number, number);
+        }
         let _full = slot_writer.lock().start_range(begin_ticks, id, true, &range);
     }
 }

@@ -182,6 +182,9 @@ impl NameCache {
     #[cold]
     pub(crate) fn insert_permanent(&mut self, name: PermanentName) -> NameNumber {
         if self.permanent.is_empty() {
+            if self.permanent.try_reserve_exact(PermanentName::MOST).is_err() {
+                return 0;
+            }
             self.permanent.resize(PermanentName::MOST, (0, 0));
         }
         let before = self.permanent.get(usize::from(name.number())).map_or(0, |(number, _)| *number);
