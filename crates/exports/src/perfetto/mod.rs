@@ -36,7 +36,8 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let names = AttributeNames::of(source.trace);
     let output = Output::create(out)?;
     output.append(tracks.packets())?;
-    let has_unfinished = source.trace.statements.unfinished() > 0;
+    let statements = &source.trace.statements;
+    let has_unfinished = statements.unfinished() + statements.counts.others.ranges_unfinished > 0;
     let written = source.each_location(selection.locations(), |location| {
         let unfinished = if has_unfinished { unfinished(source, &selection, location)? } else { Vec::new() };
         let mut sequence = Sequence::of(source.trace, (&tracks, &flows, &names), location, unfinished);
