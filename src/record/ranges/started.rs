@@ -31,8 +31,14 @@ const BUSY: u64 = u64::MAX;
 /// How many places are looked at before a range is not kept.
 const PROBES: u64 = 8;
 
-static STARTED: [Started; PLACES] =
-    [const { Started { id: AtomicU64::new(0), begin_ticks: AtomicU64::new(0), names: AtomicU64::new(0), number: AtomicU64::new(NO_NUMBER) } }; PLACES];
+static STARTED: [Started; PLACES] = [const {
+    Started {
+        id: AtomicU64::new(0),
+        begin_ticks: AtomicU64::new(0),
+        names: AtomicU64::new(0),
+        number: AtomicU64::new(NO_NUMBER),
+    }
+}; PLACES];
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// A range begins that any thread can end. Returns its id, which is never 0.
