@@ -112,8 +112,8 @@ fn a_library_that_is_cut_short_is_found_before_the_job_starts() {
     }
 }
 
-/// An entrypoint runs between the tool and the program. The program goes on until the tool has looked at it: the test
-/// counts how often the thread that looks has slept.
+/// An entrypoint between the tool and the program changes the variable. The program waits until the tool has looked at
+/// it: the test counts how often the thread that looks has slept.
 #[test]
 fn a_process_that_lost_the_plugin_is_named() {
     let [other, nccl] = [OTHER, "libnccl.so.2"];

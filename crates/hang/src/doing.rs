@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nccl_events::archive::path_of_ranges;
 use nccl_events::range::{RangeField, RangeFields};
 
 /// What one thread is in.
@@ -53,8 +54,7 @@ pub(crate) struct Taken {
 impl Doing {
     /// The names of the program's ranges: `train_step > load_batch`; `None` without ranges.
     pub(crate) fn path(&self) -> Option<String> {
-        let names: Vec<&str> = self.ranges.iter().map(|range| &*range.name).collect();
-        (!names.is_empty()).then(|| names.join(" > "))
+        (!self.ranges.is_empty()).then(|| path_of_ranges(self.ranges.iter().map(|range| &range.name)))
     }
 
     pub(crate) fn convert_times(&mut self, realtime: impl Fn(u64) -> u64) {

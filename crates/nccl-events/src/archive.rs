@@ -125,6 +125,8 @@ pub fn canonical_name(class: RegionClass, kind: Option<Kind>, name: &str) -> Str
 
 /// Between the names of ranges in `nvtx.ranges`.
 pub const PATH_SEPARATOR: &str = " > ";
+/// `nvtx.ranges` where a process had more texts than its part has room for.
+pub const OTHER_RANGES: &str = "(other ranges)";
 
 /// The names of ranges, outermost first, as `nvtx.ranges` has them. A separator in a name is written as another one.
 pub fn path_of_ranges<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> String {

@@ -33,10 +33,10 @@ const SEQUENCE_SHIFT: u32 = KIND_BITS + 1;
 /// about 50 GiB of journal.
 pub const LAST_SEQUENCE: u64 = (1 << (NUMBER_BITS - SEQUENCE_SHIFT)) - 1;
 /// Bits of the slot number.
-pub const SLOT_BITS: u32 = 12;
+const SLOT_BITS: u32 = 12;
 /// The slot number that marks a [`ContextId`].
-pub const CONTEXT_SLOT: u16 = 0xfff;
-/// Number of thread slots: all slot numbers below [`CONTEXT_SLOT`].
+const CONTEXT_SLOT: u16 = 0xfff;
+/// Number of thread slots: all slot numbers below that of contexts.
 pub const SLOTS: u16 = CONTEXT_SLOT;
 
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;

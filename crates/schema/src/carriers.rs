@@ -92,7 +92,7 @@ pub trait Carrier {
 
 macro_rules! carriers {
     ($($(#[doc = $doc:literal])+
-        $name:ident $type:ident $written:ty, $read:ty: |$put:ident| $make:expr, |$value:ident, $text:ident| $take:expr;)+) => {$(
+        $name:ident $type:ident $written:ty, $parsed:ty: |$put:ident| $make:expr, |$value:ident, $text:ident| $take:expr;)+) => {$(
         $(#[doc = $doc])+
         #[derive(Debug)]
         pub enum $name {}
@@ -100,7 +100,7 @@ macro_rules! carriers {
         impl Carrier for $name {
             const TYPE: Type = Type::$type;
             type Written<S> = $written;
-            type Parsed<S> = $read;
+            type Parsed<S> = $parsed;
 
             #[inline]
             fn put<S>($put: $written) -> Value<S> {
@@ -108,7 +108,7 @@ macro_rules! carriers {
             }
 
             #[inline]
-            fn take<R, S: AsRef<str>>($value: Value<R>, $text: impl FnOnce(R) -> Option<S>) -> Option<$read> {
+            fn take<R, S: AsRef<str>>($value: Value<R>, $text: impl FnOnce(R) -> Option<S>) -> Option<$parsed> {
                 $take
             }
         }

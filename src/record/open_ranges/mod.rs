@@ -27,7 +27,8 @@ pub(in crate::record) struct OpenRanges {
     deeper: [(Option<u16>, u32); DEEP_DOMAINS],
 }
 
-/// Of so many domains a thread counts ranges that are too deep. Pops of others are taken for pops of recorded ranges.
+/// The most domains whose ranges a thread counts when they are too deep. A pop of another domain then ends a recorded
+/// range of that domain.
 const DEEP_DOMAINS: usize = 8;
 
 fn number(name: RangeName) -> Option<u16> {

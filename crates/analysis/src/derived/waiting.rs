@@ -96,20 +96,20 @@ impl Waiting {
     fn add_to_program(&mut self, tables: &Tables, steps: &Steps, rank: usize, part: &Part) {
         // The last one is of operations outside of ranges.
         let path = large(tables.operations.path[large(part.row)]).min(self.paths.len() - 1);
-        add(&mut self.paths[path], part.budget);
+        self.paths[path] += part.budget;
         let event = tables.operations.event[large(part.row)];
         let called_ns = tables.enqueued.get(&event).copied();
         let called_ns = called_ns.unwrap_or(tables.operations.start_ns[large(part.row)]);
         if let Some(step) = steps.at(rank, called_ns) {
-            add(&mut self.steps[step], part.budget);
+            self.steps[step] += part.budget;
         }
     }
 
     fn add(&mut self, tables: &Tables, instances: &Instances, rank: usize, part: &Part) {
-        add(&mut self.total, part.budget);
-        add(&mut self.ranks[rank], part.budget);
+        self.total += part.budget;
+        self.ranks[rank] += part.budget;
         if let Some(class) = self.classes.get_mut(large(part.class)) {
-            add(class, part.budget);
+            *class += part.budget;
         }
         let Some(number) = part.instance else {
             return;
@@ -119,21 +119,13 @@ impl Waiting {
         of_instance.waiting_ns += part.budget.waiting_ns;
         let instance = &instances.all[large(number)];
         if instance.is_warm_up {
-            add(&mut self.warm_up, part.budget);
+            self.warm_up += part.budget;
         } else if let Some(last) = instance.last {
             let caused = &mut self.caused[large(tables.members.row(last).job_rank)];
             caused.0 += part.budget.waiting_ns;
             caused.1 += part.alone_ns;
         }
     }
-}
-
-pub(super) fn add(sum: &mut Budget, part: Budget) {
-    sum.operations_ns += part.operations_ns;
-    sum.waiting_ns += part.waiting_ns;
-    sum.transfer_ns += part.transfer_ns;
-    sum.unclear_ns += part.unclear_ns;
-    sum.not_compared_ns += part.not_compared_ns;
 }
 
 /// The operations of a rank that were measured to their end.

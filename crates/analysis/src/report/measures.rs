@@ -1,5 +1,7 @@
 //! The job, the parts of its time, and summaries of samples.
 
+use std::ops::AddAssign;
+
 use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -58,6 +60,16 @@ pub struct Budget {
     pub unclear_ns: u64,
     /// The part in operations that are not compared across ranks: of a single rank, or unmatched.
     pub not_compared_ns: u64,
+}
+
+impl AddAssign for Budget {
+    fn add_assign(&mut self, more: Self) {
+        self.operations_ns += more.operations_ns;
+        self.waiting_ns += more.waiting_ns;
+        self.transfer_ns += more.transfer_ns;
+        self.unclear_ns += more.unclear_ns;
+        self.not_compared_ns += more.not_compared_ns;
+    }
 }
 
 /// Quantiles of a sample, linearly interpolated between the two nearest values, as numpy does.

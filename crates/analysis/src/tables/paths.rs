@@ -1,4 +1,4 @@
-//! The texts of `nvtx.ranges`, numbered while several threads read.
+//! Texts of `nvtx.ranges` and names of communicators, numbered together while several threads read.
 
 use std::collections::BTreeMap;
 

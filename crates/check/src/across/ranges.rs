@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use analysis::{Trace, is_merged};
 use nccl_events::Kind;
-use nccl_events::archive::RegionClass;
+use nccl_events::archive::{OTHER_RANGES, PATH_SEPARATOR, RegionClass, path_of_ranges};
 use otf2::{Event, EventKind, LocationRef, RegionRef};
 
 use crate::findings::Findings;
@@ -16,9 +16,6 @@ schema::fields! {
         ranges: Ranges,
     }
 }
-
-/// The text of paths beyond the writer's limit.
-const OTHER: &str = "(other ranges)";
 
 #[derive(Clone, Copy)]
 enum Region<'a> {
@@ -91,7 +88,7 @@ impl<'a> UserRanges<'a> {
         });
         let open: Vec<&str> = open.collect();
         if !self.fits(stated, &open) {
-            let message = format!("{name} names the ranges {stated:?}, and is in {:?}", open.join(" > "));
+            let message = format!("{name} names the ranges {stated:?}, and is in {:?}", path_of_ranges(&open));
             findings.at(at, Some(event.time), Rule::RangesAround, message);
         }
     }
@@ -99,11 +96,12 @@ impl<'a> UserRanges<'a> {
     /// Whether the ranges that a call names are those open around it. Where instances were cut, a range can have been
     /// left too early.
     fn fits(&self, stated: &str, open: &[&str]) -> bool {
-        if is_merged(&self.trace.archive) || stated == OTHER || stated == open.join(" > ") {
+        if is_merged(&self.trace.archive) || stated == OTHER_RANGES || stated == path_of_ranges(open) {
             return true;
         }
-        let mut names = stated.split(" > ");
-        self.trace.statements.counts.clamped > 0 && open.iter().all(|open| names.any(|name| name == *open))
+        let mut names = stated.split(PATH_SEPARATOR);
+        let is_named = |open: &&str| names.any(|name| name == path_of_ranges([open]));
+        self.trace.statements.counts.clamped > 0 && open.iter().all(is_named)
     }
 
     pub(super) fn end(&self, findings: &mut Findings) {

@@ -1,10 +1,12 @@
 //! Who has NCCL's single slot for a profiler plugin, and NVTX's for an injection.
 
+use settings::NvtxChoice;
+
 use super::environment::Environment;
 use super::report::{Findings, NcclRow};
 use crate::slot::{
-    Behind, FIRST_WITH_ENV_PLUGIN, INJECTION, Injection, Library, OURS, PLUGIN, RANGES, Search, behind, env_plugin,
-    injection, search,
+    Behind, FIRST_WITH_ENV_PLUGIN, INJECTION, Injection, Library, OURS, PLUGIN, Search, behind, env_plugin, injection,
+    search,
 };
 
 /// Determines which plugin this NCCL would load, and records it in the NCCL's row.
@@ -133,8 +135,8 @@ pub(super) fn chained(here: &Environment, findings: &mut Findings) {
 
 /// Says who gets the ranges that programs and NCCL hand to NVTX.
 pub(super) fn ranges(here: &Environment, findings: &mut Findings) {
-    if here.variable(RANGES).is_some_and(|value| value.eq_ignore_ascii_case("off")) {
-        return findings.note("nvtx", format!("{RANGES}=off: NVTX ranges are not recorded"), "");
+    if here.config.nvtx == NvtxChoice::Off {
+        return findings.note("nvtx", "NCCL_OTF2_NVTX=off: NVTX ranges are not recorded", "");
     }
     let plugin = here.plugin.as_ref().map_or_else(|_| "FILE".to_owned(), |file| file.display().to_string());
     let export = format!("nccl-otf2 run -- COMMAND, or export {INJECTION}={plugin}");

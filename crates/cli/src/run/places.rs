@@ -1,17 +1,17 @@
 //! Puts the plugin into NCCL's slot and NVTX's, keeps behind it what it displaces, and says what others have set.
 
-use std::ffi::OsString;
 use std::path::Path;
 use std::{env, fmt};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
+use settings::NvtxChoice;
 
 use super::request::Request;
 use super::settings::Variables;
 use crate::print;
 use crate::slot::{
-    Behind, CHAIN, DEFAULT, INJECTION, Injection, Library, Loader, OURS, PLUGIN, RANGES, Search, behind, env_plugin,
-    injection, search,
+    Behind, CHAIN, DEFAULT, INJECTION, Injection, Library, Loader, OURS, PLUGIN, Search, behind, env_plugin, injection,
+    search,
 };
 
 struct Places {
@@ -145,9 +145,7 @@ impl Places {
 
     /// NVTX has one place: another tool keeps it.
     fn ranges(&self, plugin: &Path, request: &Request, variables: &mut Variables) {
-        variables.extend(request.nvtx.as_ref().map(|which| (RANGES, OsString::from(which))));
-        let which = request.nvtx.as_deref().or(self.set.get(RANGES).map(|setting| setting.value.as_str()));
-        if which.is_some_and(|which| which.eq_ignore_ascii_case("off")) {
+        if request.settings.nvtx(self.set.pairs()) == NvtxChoice::Off {
             return;
         }
         match injection(&self.set, &self.loader) {

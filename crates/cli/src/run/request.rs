@@ -35,11 +35,6 @@ pub(crate) struct Request {
     #[arg(long)]
     pub(super) no_chain: bool,
 
-    /// Which NVTX ranges to record: auto (NCCL's and the program's), nccl, all (those of libraries too) or off
-    /// [default: NCCL_OTF2_NVTX, else auto]
-    #[arg(long, value_name = "WHICH", value_parser = ["auto", "nccl", "all", "off"], hide_possible_values = true)]
-    pub(super) nvtx: Option<String>,
-
     #[command(flatten)]
     pub(super) settings: Settings,
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use settings::{Config, VARIABLES};
+use settings::{Config, NvtxChoice, VARIABLES};
 
 #[derive(Debug, Args)]
 pub(crate) struct Settings {
@@ -52,6 +52,10 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "WHICH")]
     collectives: Option<String>,
 
+    /// Which NVTX ranges to record: auto (NCCL's and the program's), nccl, all (those of libraries too) or off
+    #[arg(long, value_name = "WHICH")]
+    nvtx: Option<String>,
+
     /// Directory for recordings while the job runs, such as a local disk's
     #[arg(long, value_name = "DIR")]
     journal_dir: Option<String>,
@@ -62,6 +66,12 @@ pub(crate) type Variables = Vec<(&'static str, OsString)>;
 impl Settings {
     pub(crate) fn keep_journal(&self) -> bool {
         self.keep_journal || Config::from_environment().keep_journal
+    }
+
+    /// Which NVTX ranges the command's processes record: by the option, else by the variables that are `set`.
+    pub(super) fn nvtx(&self, set: Vec<(String, String)>) -> NvtxChoice {
+        let given = self.nvtx.as_ref().map(|value| vec![("NCCL_OTF2_NVTX".to_owned(), value.clone())]);
+        Config::from_variables(given.unwrap_or(set).into_iter()).nvtx
     }
 
     pub(crate) fn variables(&self) -> Result<Variables> {
@@ -77,6 +87,7 @@ impl Settings {
             ("NCCL_OTF2_METRICS", "--metrics", &self.metrics),
             ("NCCL_OTF2_COMM_LOCATIONS", "--comm-locations", &self.comm_locations),
             ("NCCL_OTF2_COLLECTIVES", "--collectives", &self.collectives),
+            ("NCCL_OTF2_NVTX", "--nvtx", &self.nvtx),
         ];
         let mut variables = Variables::new();
         for (name, option, text) in texts {

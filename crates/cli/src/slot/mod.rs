@@ -11,6 +11,6 @@ mod variables;
 pub(crate) use found::{Behind, FIRST_WITH_ENV_PLUGIN, behind, env_plugin};
 pub(crate) use library::{Library, Nccl, OURS};
 pub(crate) use loader::Loader;
-pub(crate) use nvtx::{INJECTION, Injection, RANGES, injection};
+pub(crate) use nvtx::{INJECTION, Injection, injection};
 pub(crate) use search::{DEFAULT, Search, search};
 pub(crate) use variables::{CHAIN, PLUGIN, Variables};

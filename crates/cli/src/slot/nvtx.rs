@@ -6,8 +6,6 @@ use super::variables::Variables;
 
 /// Names the injection for processes of 64 bits. There is no NCCL for others.
 pub(crate) const INJECTION: &str = "NVTX_INJECTION64_PATH";
-/// Which ranges the plugin records.
-pub(crate) const RANGES: &str = "NCCL_OTF2_NVTX";
 
 /// Tools that set the variable, by a part of their library's path.
 const TOOLS: [(&str, &str); 5] = [

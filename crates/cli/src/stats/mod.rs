@@ -70,7 +70,7 @@ pub(crate) struct Request {
     #[arg(long, value_name = "ROWS")]
     limit: Option<usize>,
 
-    /// With --by phase: only so many levels of ranges; what was called further in counts for the range around it
+    /// With --by phase: at most this many levels of ranges; what was called deeper counts for the range around it
     #[arg(long, value_name = "LEVELS", value_parser = clap::value_parser!(u32).range(1..))]
     level: Option<u32>,
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use analysis::report::{Budget, Phase, Report};
+use analysis::report::{Phase, Report};
+use nccl_events::archive::PATH_SEPARATOR;
 
 use super::cells::{compared, of, rank, share, text, time};
 use crate::sheet::{self, Cell, Sheet};
@@ -15,7 +16,7 @@ pub(super) const NO_COMMUNICATORS: &str =
 /// The path of operations that were called outside of ranges.
 const OUTSIDE: &str = "(outside of ranges)";
 
-/// Phases of at most so many levels: those further in are added to the one around them.
+/// Cuts paths after `levels` ranges, and sums the phases that then have the same path.
 pub(super) fn up_to(phases: Vec<Phase>, levels: u32) -> Vec<Phase> {
     let levels = usize::try_from(levels).unwrap_or(usize::MAX);
     let mut sums: BTreeMap<Vec<String>, Phase> = BTreeMap::new();
@@ -30,19 +31,11 @@ pub(super) fn up_to(phases: Vec<Phase>, levels: u32) -> Vec<Phase> {
         }
         sum.operations += phase.operations;
         sum.bytes = sum.bytes.saturating_add(phase.bytes);
-        add(&mut sum.budget, &phase.budget);
+        sum.budget += phase.budget;
     }
     let mut phases: Vec<Phase> = sums.into_values().collect();
     phases.sort_by_key(|phase| std::cmp::Reverse((phase.budget.operations_ns, phase.ranges_ns)));
     phases
-}
-
-fn add(sum: &mut Budget, more: &Budget) {
-    sum.operations_ns += more.operations_ns;
-    sum.waiting_ns += more.waiting_ns;
-    sum.transfer_ns += more.transfer_ns;
-    sum.unclear_ns += more.unclear_ns;
-    sum.not_compared_ns += more.not_compared_ns;
 }
 
 pub(super) fn phases(report: &Report) -> Sheet {
@@ -50,7 +43,7 @@ pub(super) fn phases(report: &Report) -> Sheet {
         "phases: operations by the ranges of the program that they were called in",
         &report.phases,
         &[
-            ("phase", |it| text(if it.path.is_empty() { OUTSIDE.to_owned() } else { it.path.join(" > ") })),
+            ("phase", |it| text(if it.path.is_empty() { OUTSIDE.to_owned() } else { it.path.join(PATH_SEPARATOR) })),
             ("ranges", |it| Cell::Count(it.ranges)),
             ("time", |it| time(it.ranges_ns)),
             ("operations", |it| Cell::Count(it.operations)),

@@ -6,7 +6,7 @@ use analysis::tables::{Member, Members};
 use analysis::{Clock, Instance, Role, Trace, is_nccl, stated};
 use job::life::Life;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
-use nccl_events::collective::Function;
+use nccl_events::collective::{Function, ends_communicator};
 use nccl_events::id::{ContextId, EventId};
 use nccl_events::{Kind, Progress};
 use otf2::{CommRef, LocationGroupRef, LocationRef};
@@ -275,7 +275,7 @@ impl<'a> Reading<'a> {
                 calls.first_ns = Some(calls.first_ns.map_or(start_ns, |first_ns| first_ns.min(start_ns)));
                 // Init and finalize have the id of their context, and the name of the call around them, if known.
                 if instance.fields.event.is_some_and(|id| ContextId::from_raw(id).is_context()) {
-                    match matches!(name.as_str(), "ncclCommDestroy" | "ncclCommAbort" | "ncclCommFinalize") {
+                    match ends_communicator(&name) {
                         true => calls.destroys += 1,
                         false => calls.inits += 1,
                     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use job::communicators::rank_list;
 use job::life::Life;
+use nccl_events::archive::path_of_ranges;
 use serde::{Deserialize, Serialize};
 
 use super::names;
@@ -68,8 +69,8 @@ impl Report {
                 None if row.reports_calls => String::new(),
                 None => "not known".to_owned(),
             };
-            let names: Vec<&str> = row.ranges.iter().map(|range| &*range.name).collect();
-            places.entry((call, names.join(" > "))).or_default().push(row);
+            let ranges = path_of_ranges(row.ranges.iter().map(|range| &range.name));
+            places.entry((call, ranges)).or_default().push(row);
         }
         let mut places: Vec<((String, String), Vec<&DoingRow>)> = places.into_iter().collect();
         places.sort_by_key(|(_, rows)| rows.len());

@@ -9,7 +9,7 @@ use journal::testing::{Process as Recording, Who, all_reduce, start};
 use journal::writer::{PermanentName, PermanentText, SlotWriter};
 use nccl_events::event::{ProxyOp, Start};
 use nccl_events::id::EventId;
-use nccl_events::range::{Range, RangeCount, RangeField, RangeFields, RangeRecord};
+use nccl_events::range::{Range, RangeCount, RangeField, RangeFields};
 use nccl_events::{Body, Name};
 use tempfile::TempDir;
 
@@ -47,11 +47,11 @@ fn fields(fields: &[(RangeField, u64)]) -> RangeFields {
 fn push(thread: &mut SlotWriter, level: u16, of: &'static CStr, numbers: &[(RangeField, u64)]) {
     let domain = if of.to_bytes().starts_with(b"nccl") { name(c"NCCL") } else { None };
     let range = Range { domain, name: name(of), category: None, fields: fields(numbers) };
-    assert!(thread.range(clock::ticks(), 0, &RangeRecord::Push { level, is_repeated: false, range }));
+    assert!(thread.push_range(clock::ticks(), level, false, &range));
 }
 
 fn pop(thread: &mut SlotWriter, level: u16) {
-    assert!(thread.range(clock::ticks(), 0, &RangeRecord::Pop { level, fields: RangeFields::default() }));
+    assert!(thread.pop_range(clock::ticks(), level, &RangeFields::default()));
 }
 
 /// A call of NCCL that returns.
@@ -201,7 +201,7 @@ fn a_call_counts_on_whichever_thread_and_what_cannot_be_known_accuses_nobody() {
     let lost = on_threads(|process| {
         let mut counts = [0; RangeCount::COUNT];
         counts[RangeCount::Lost as usize] = 1;
-        assert!(process.main.range(clock::ticks(), 0, &RangeRecord::Counts(counts)));
+        assert!(process.main.range_counts(clock::ticks(), counts));
     });
     assert_eq!(suspect(&lost), ("unrecorded", "0xabcdef0123456789", 3, 3));
     assert_says(&lost.verdict.text, &["NVTX ranges are not recorded", "it may have called it or not"]);

@@ -8,16 +8,14 @@ use rustc_hash::FxHashMap;
 use super::role::{RangeRole, range_name};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use nccl_events::archive::path_of_ranges;
+use nccl_events::archive::{OTHER_RANGES, path_of_ranges};
 use tables::index::{index, index_u32};
 use tables::ranges::{RangeAt, RangeKind};
 use tables::{CommCall, EventRow, Head, OperationRow, Tables};
 
-/// The most paths, and the most bytes of all their texts. Others share the text [`OTHER`].
+/// The most paths, and the most bytes of all their texts. Others share the text [`OTHER_RANGES`].
 const MOST: usize = 4096;
 const MOST_BYTES: usize = 1 << 20;
-/// The text for paths beyond the limits.
-const OTHER: &str = "(other ranges)";
 
 /// The path without a range.
 const NONE: u32 = 0;
@@ -109,8 +107,8 @@ impl Paths {
             }
             let text = tree.text(path, symbols);
             let is_room = self.texts.len() < MOST && bytes + text.len() <= MOST_BYTES;
-            let text = if is_room { text } else { OTHER.to_owned() };
-            let known = self.texts.last().is_some_and(|last| last == OTHER);
+            let text = if is_room { text } else { OTHER_RANGES.to_owned() };
+            let known = self.texts.last().is_some_and(|last| last == OTHER_RANGES);
             if is_room || !known {
                 bytes += text.len();
                 self.texts.push(text);

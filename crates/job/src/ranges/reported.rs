@@ -7,6 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::role::RangeRole;
 use journal::reader::Symbols;
+use nccl_events::collective::{ends_communicator, is_of_communicators};
 use nccl_events::range::RangeField;
 use tables::index::index;
 use tables::ranges::RangeAt;
@@ -61,7 +62,7 @@ impl Reported {
                     found.reductions.insert(row, op);
                 }
             }
-            for (_, what) in inside.iter().filter(|_| name.starts_with("ncclComm")) {
+            for (_, what) in inside.iter().filter(|_| is_of_communicators(name)) {
                 if let What::CommCall(call) = what {
                     let innermost = around.entry(*call).or_insert((at, range.start));
                     if innermost.1 <= range.start {
@@ -90,11 +91,10 @@ impl Reported {
 /// and can be of this communicator and rank.
 fn elsewhere(tables: &Tables, symbols: &Symbols, roles: &[RangeRole], around: &mut BTreeMap<u32, (u32, u64)>) {
     let ranges = (0_u32..).zip(tables.ranges.all.iter().zip(roles));
-    let of_comms = ranges.filter(|(_, (range, role))| {
-        **role == RangeRole::Call && symbols.text(range.range.name).starts_with("ncclComm")
-    });
+    let of_comms = ranges
+        .filter(|(_, (range, role))| **role == RangeRole::Call && is_of_communicators(symbols.text(range.range.name)));
     let of_comms: Vec<(u32, &RangeAt, bool)> =
-        of_comms.map(|(at, (range, _))| (at, range, is_end(symbols.text(range.range.name)))).collect();
+        of_comms.map(|(at, (range, _))| (at, range, ends_communicator(symbols.text(range.range.name)))).collect();
     for (at, call) in (0..).zip(&tables.comm_calls) {
         let comm = call.context.and_then(|at| tables.contexts.get(index(at))).map(|context| &context.comm);
         let Some(comm) = comm.filter(|_| !around.contains_key(&at)) else {
@@ -115,10 +115,6 @@ fn elsewhere(tables: &Tables, symbols: &Symbols, roles: &[RangeRole], around: &m
             around.insert(at, (*range, it.start));
         }
     }
-}
-
-fn is_end(name: &str) -> bool {
-    matches!(name, "ncclCommDestroy" | "ncclCommAbort" | "ncclCommFinalize")
 }
 
 fn is_reported(what: &What<'_>, name: &str) -> bool {

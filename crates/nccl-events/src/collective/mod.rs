@@ -2,8 +2,10 @@
 
 use std::ffi::CStr;
 
+mod communicators;
 mod pattern;
 
+pub use communicators::{ends_communicator, is_of_communicators};
 pub use pattern::Pattern;
 
 /// NCCL's algorithms, indexed by number (`NCCL_ALGO_*`), with their names in NCCL's events.

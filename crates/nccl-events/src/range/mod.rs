@@ -6,93 +6,69 @@ mod count;
 
 pub use count::RangeCount;
 
-/// What a number of a range means. The numbers are those in the journal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum RangeField {
-    /// The number that was taken out of the name: 17 of "step 17", whose name is "step #".
-    Number = 1,
-    /// The number of the category in its domain.
-    Category = 2,
-    /// The color as ARGB.
-    Color = 3,
-    /// The payload, an unsigned integer.
-    Unsigned = 4,
-    /// The payload, a signed integer.
-    Signed = 5,
-    /// The payload, the bits of an `f64`.
-    Float = 6,
-    /// NCCL's id of the communicator.
-    CommId = 7,
-    /// NCCL's id of the communicator that this one was split from or grown of.
-    ParentCommId = 8,
-    /// Number of ranks.
-    Ranks = 9,
-    /// This rank in the communicator.
-    Rank = 10,
-    /// CUDA's ordinal of the device.
-    Device = 11,
-    /// Size of the message in bytes.
-    Bytes = 12,
-    /// The root's rank.
-    Root = 13,
-    /// The peer's rank.
-    Peer = 14,
-    /// `ncclRedOp_t`.
-    Reduction = 15,
-    /// The color of `ncclCommSplit`.
-    SplitColor = 16,
-    /// The key of `ncclCommSplit`.
-    SplitKey = 17,
+macro_rules! fields {
+    ($($(#[doc = $doc:literal])+ $field:ident = $number:literal, $name:literal;)+) => {
+        /// What a number of a range means. The numbers are those in the journal.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum RangeField {
+            $($(#[doc = $doc])+ $field = $number,)+
+        }
+
+        impl RangeField {
+            /// The field with this number in the journal.
+            pub const fn from_number(number: u8) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$field),)+
+                    _ => None,
+                }
+            }
+
+            /// The name in listings.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$field => $name,)+
+                }
+            }
+        }
+    };
 }
 
-impl RangeField {
-    /// All fields, in ascending order.
-    pub const ALL: [Self; 17] = [
-        Self::Number,
-        Self::Category,
-        Self::Color,
-        Self::Unsigned,
-        Self::Signed,
-        Self::Float,
-        Self::CommId,
-        Self::ParentCommId,
-        Self::Ranks,
-        Self::Rank,
-        Self::Device,
-        Self::Bytes,
-        Self::Root,
-        Self::Peer,
-        Self::Reduction,
-        Self::SplitColor,
-        Self::SplitKey,
-    ];
-
-    /// The field with this number in the journal.
-    pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|field| *field as u8 == number)
-    }
-
-    /// The name in listings.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Number => "number",
-            Self::Category => "category",
-            Self::Color => "color",
-            Self::Unsigned | Self::Signed | Self::Float => "payload",
-            Self::CommId => "commId",
-            Self::ParentCommId => "parentCommId",
-            Self::Ranks => "ranks",
-            Self::Rank => "rank",
-            Self::Device => "device",
-            Self::Bytes => "bytes",
-            Self::Root => "root",
-            Self::Peer => "peer",
-            Self::Reduction => "op",
-            Self::SplitColor => "splitColor",
-            Self::SplitKey => "splitKey",
-        }
-    }
+fields! {
+    /// The number that was taken out of the name: 17 of "step 17", whose name is "step #".
+    Number = 1, "number";
+    /// The number of the category in its domain.
+    Category = 2, "category";
+    /// The color as ARGB.
+    Color = 3, "color";
+    /// The payload, an unsigned integer.
+    Unsigned = 4, "payload";
+    /// The payload, a signed integer.
+    Signed = 5, "payload";
+    /// The payload, the bits of an `f64`.
+    Float = 6, "payload";
+    /// NCCL's id of the communicator.
+    CommId = 7, "commId";
+    /// NCCL's id of the communicator that this one was split from, or that it extends.
+    ParentCommId = 8, "parentCommId";
+    /// Number of ranks.
+    Ranks = 9, "ranks";
+    /// This rank in the communicator.
+    Rank = 10, "rank";
+    /// CUDA's ordinal of the device.
+    Device = 11, "device";
+    /// Size of the message in bytes.
+    Bytes = 12, "bytes";
+    /// The root's rank.
+    Root = 13, "root";
+    /// The peer's rank.
+    Peer = 14, "peer";
+    /// `ncclRedOp_t`.
+    Reduction = 15, "op";
+    /// The color of `ncclCommSplit`.
+    SplitColor = 16, "splitColor";
+    /// The key of `ncclCommSplit`.
+    SplitKey = 17, "splitKey";
 }
 
 /// The numbers of a range. Further ones than [`Self::MOST`] are left out.

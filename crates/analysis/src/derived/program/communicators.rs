@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use nccl_events::archive::RegionClass;
+use nccl_events::collective::is_of_communicators;
 use otf2::{LocationGroupRef, RegionRef};
 
 use crate::archive::Trace;
@@ -17,7 +18,7 @@ pub(super) fn is_one(trace: &Trace, region: RegionRef) -> bool {
     let Some(region) = trace.region(region) else {
         return false;
     };
-    region.class == RegionClass::Api && region.name.starts_with("ncclComm")
+    region.class == RegionClass::Api && is_of_communicators(region.name)
 }
 
 /// One row for each call that ranks make together: of one function and communicator, the k-th of each process.

@@ -184,7 +184,7 @@ impl Reading<'_> {
         self.printer.line(&shown, output)
     }
 
-    /// The kind of what a region shows. What is inside a range of the program is none of it.
+    /// The kind that a region itself shows, whatever is inside it.
     fn own(&self, region: RegionRef) -> Option<&'static str> {
         if let Some(role) = self.trace.role(region) {
             return Some(role.kind().name());

@@ -5,7 +5,7 @@ use crate::format::encode::flags;
 use crate::format::layout::kind;
 use crate::format::range::{begin_word, end_word};
 use crate::writer::names::PermanentName;
-use nccl_events::range::{Range, RangeCount, RangeFields, RangeRecord};
+use nccl_events::range::{Range, RangeCount, RangeFields};
 
 type Name = Option<PermanentName>;
 /// What all records have: kind, flags, ticks, id.
@@ -45,18 +45,6 @@ impl SlotWriter {
     pub fn range_counts(&mut self, ticks: u64, counts: [u64; RangeCount::COUNT]) -> bool {
         self.put_held();
         self.put_at(kind::RANGE_COUNTS, 0, ticks, 0, counts)
-    }
-
-    /// Any of these records.
-    pub fn range(&mut self, ticks: u64, id: u64, record: &RangeRecord<Name>) -> bool {
-        match record {
-            RangeRecord::Push { level, is_repeated, range } => self.push_range(ticks, *level, *is_repeated, range),
-            RangeRecord::Pop { level, fields } => self.pop_range(ticks, *level, fields),
-            RangeRecord::Mark(range) => self.mark_range(ticks, range),
-            RangeRecord::Start { is_repeated, range } => self.start_range(ticks, id, *is_repeated, range),
-            RangeRecord::End { fields } => self.end_range(ticks, id, fields),
-            RangeRecord::Counts(counts) => self.range_counts(ticks, *counts),
-        }
     }
 
     /// Sets what the thread repeats in each new segment of a flight recording.

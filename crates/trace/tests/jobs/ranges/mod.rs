@@ -8,11 +8,11 @@ use std::path::Path;
 use journal::clock::ticks;
 use journal::testing::{Process, Who};
 use nccl_events::id::{ContextId, ProcessTag};
+use nccl_events::range::RangeCount;
 use nccl_events::range::RangeField::{
     Bytes, Category, Color, CommId, Device, Float, Number, ParentCommId, Rank, Ranks, Reduction, Root, Signed,
     SplitColor, SplitKey, Unsigned,
 };
-use nccl_events::range::{RangeCount, RangeRecord};
 use nccl_events::{CommInit, Name, Table};
 use otf2::{Archive, CommRef, Definitions, EventKind};
 use schema::{Counts, Lack, Statements};
@@ -108,7 +108,7 @@ fn calls_are_in_the_ranges_around_them_and_shown_once() {
     process.all_reduce(0);
     let main = &mut process.main;
     pop(main, 2, &[]);
-    assert!(main.range(ticks(), 0, &RangeRecord::Mark(range(c"lib", c"here", &[(Float, 2.5_f64.to_bits())]))));
+    assert!(main.mark_range(ticks(), &range(c"lib", c"here", &[(Float, 2.5_f64.to_bits())])));
     pop(main, 1, &[]);
     // A call on one rank, of which NCCL reports nothing.
     push(main, 1, range(c"NCCL", c"ncclBroadcast", &[(CommId, COMM), (Bytes, 40), (Root, 1)]));
@@ -175,6 +175,19 @@ fn text_of(definitions: &Definitions, region: &otf2::records::Region) -> String 
 }
 
 #[test]
+fn a_name_with_the_separator_of_paths_is_one_level() {
+    let job = new_job();
+    let mut process = one_rank(&job);
+    push(&mut process.main, 0, range(c"", c"load > copy", &[]));
+    process.collective(0);
+    pop(&mut process.main, 0, &[]);
+    let (archive, _) = archive_of(&job, process);
+    let all = shown(&archive);
+    assert_eq!(all["API"][1..], ["load > copy"]);
+    assert_eq!(all["NCCL 0xabcdef0123456789 rank 0/2"], ["ncclAllReduce bytes=4000 nvtx.ranges=load / copy"]);
+}
+
+#[test]
 fn a_group_is_shown_by_the_interface_and_the_group_inside_it_by_its_ranges() {
     let job = new_job();
     let mut process = one_rank(&job);
@@ -213,8 +226,7 @@ fn ranges_that_overlap_or_lose_their_ends_are_shown_as_far_as_is_known() {
     push(main, 0, range(c"", c"lost", &[]));
     let at = push(main, 0, range(c"", c"c", &[]));
     // A segment of a flight recording repeats what is open.
-    let again = RangeRecord::Push { level: 0, is_repeated: true, range: range(c"", c"c", &[]) };
-    assert!(main.range(at, 0, &again));
+    assert!(main.push_range(at, 0, true, &range(c"", c"c", &[])));
     let mut other = process.thread("data loader");
     push(&mut other, 0, range(c"", c"load", &[]));
     process.end_thread(other);
@@ -242,15 +254,15 @@ fn started_ranges_are_on_a_location_of_their_domain() {
     let job = new_job();
     let mut process = one_rank(&job);
     let mut other = process.thread("other");
-    let begin = |domain, text| RangeRecord::Start { is_repeated: false, range: range(domain, text, &[(Number, 1)]) };
-    assert!(process.main.range(ticks(), 1, &begin(c"lib", c"epoch")));
-    assert!(process.main.range(ticks(), 2, &begin(c"lib", c"load")));
-    assert!(process.main.range(ticks(), 3, &begin(c"", c"epoch")));
+    let named = |domain, text| range(domain, text, &[(Number, 1)]);
+    assert!(process.main.start_range(ticks(), 1, false, &named(c"lib", c"epoch")));
+    assert!(process.main.start_range(ticks(), 2, false, &named(c"lib", c"load")));
+    assert!(process.main.start_range(ticks(), 3, false, &named(c"", c"epoch")));
     for id in [1, 2] {
-        assert!(other.range(ticks(), id, &RangeRecord::End { fields: fields(&[(Unsigned, 9)]) }));
+        assert!(other.end_range(ticks(), id, &fields(&[(Unsigned, 9)])));
     }
-    assert!(process.main.range(ticks(), 4, &begin(c"lib", c"epoch")));
-    assert!(process.main.range(ticks(), 4, &RangeRecord::End { fields: fields(&[]) }));
+    assert!(process.main.start_range(ticks(), 4, false, &named(c"lib", c"epoch")));
+    assert!(process.main.end_range(ticks(), 4, &fields(&[])));
     drop(other);
     let (archive, counts) = archive_of(&job, process);
     let mut all = shown(&archive);
@@ -328,7 +340,7 @@ fn what_could_not_be_recorded_is_said() {
     for (count, total) in RangeCount::ALL.into_iter().zip([5, 6, 7, 8]) {
         totals[count as usize] = total;
     }
-    assert!(process.main.range(ticks(), 0, &RangeRecord::Counts(totals)));
+    assert!(process.main.range_counts(ticks(), totals));
     let (archive, _) = archive_of(&job, process);
     let statements = Statements::read(archive.properties());
     let counts = &statements.counts;

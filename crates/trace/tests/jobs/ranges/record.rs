@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 
 use journal::clock::ticks;
 use journal::writer::{PermanentName, PermanentText, SlotWriter};
-use nccl_events::range::{Range, RangeField, RangeFields, RangeRecord};
+use nccl_events::range::{Range, RangeField, RangeFields};
 
 /// The strings of the tests, by number.
-const NAMES: [&CStr; 22] = [
+const NAMES: [&CStr; 23] = [
     c"NCCL",
     c"ncclAllReduce",
     c"ncclBroadcast",
@@ -31,6 +31,7 @@ const NAMES: [&CStr; 22] = [
     c"lost",
     c"load",
     c"recursion",
+    c"load > copy",
 ];
 
 static TEXTS: LazyLock<Vec<PermanentText>> =
@@ -61,9 +62,9 @@ pub(super) fn push(slot: &mut SlotWriter, level: u16, range: Range<Option<Perman
 
 /// A push whose record comes later than the push, as that of a range which was open before recording began.
 pub(super) fn push_at(slot: &mut SlotWriter, at: u64, level: u16, range: Range<Option<PermanentName>>) {
-    assert!(slot.range(at, 0, &RangeRecord::Push { level, is_repeated: false, range }));
+    assert!(slot.push_range(at, level, false, &range));
 }
 
 pub(super) fn pop(slot: &mut SlotWriter, level: u16, all: &[(RangeField, u64)]) {
-    assert!(slot.range(ticks(), 0, &RangeRecord::Pop { level, fields: fields(all) }));
+    assert!(slot.pop_range(ticks(), level, &fields(all)));
 }
