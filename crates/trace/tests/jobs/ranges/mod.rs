@@ -1,8 +1,8 @@
 //! Ranges of the program and of NCCL in the archive (`docs/MAPPING.md` §5).
 
 mod record;
+mod shown;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use journal::clock::ticks;
@@ -14,14 +14,14 @@ use nccl_events::range::RangeField::{
     SplitColor, SplitKey, Unsigned,
 };
 use nccl_events::{CommInit, Name, Table};
-use otf2::{Archive, CommRef, Definitions, EventKind};
+use otf2::{Archive, CommRef};
 use schema::{Counts, Lack, Statements};
 use trace::{WriteOptions, write_part};
 
-use crate::every_kind::{carried, group_of};
 use crate::job::{Job, KEEP, new_job, unified};
-use crate::read::{events, print, text};
+use crate::read::{print, text};
 use record::{fields, name, pop, push, push_at, range};
+use shown::{shown, text_of};
 
 const COMM: u64 = 0xabcd_ef01_2345_6789;
 
@@ -43,56 +43,6 @@ fn archive_of(job: &Job, process: Process) -> (Archive, Counts) {
     print(job);
     let _remarks = tool(&["check"], job);
     (archive, counts)
-}
-
-/// A location with its regions of calls, ranges and operations, in the order of their begins; each below the regions
-/// around it, with its attributes on ENTER, and after `;` those on LEAVE.
-fn shown(archive: &Archive) -> BTreeMap<String, Vec<String>> {
-    let definitions = archive.definitions().expect("definitions");
-    let mut all = BTreeMap::new();
-    for (location, events) in events(archive) {
-        let mut lines: Vec<(String, bool)> = Vec::new();
-        let mut open: Vec<usize> = Vec::new();
-        for event in &events {
-            match event.kind {
-                EventKind::Enter(region) => {
-                    let group = group_of(&definitions, region.get().into());
-                    let name = text(&definitions, definitions.regions[&region].name);
-                    let is_wanted =
-                        ["NCCL API", "NCCL operations"].contains(&group.as_str()) || group.starts_with("NVTX");
-                    let is_wanted = is_wanted && !name.contains("enqueue") && !name.contains("Launch");
-                    let line = format!("{}{name} {}", "  ".repeat(open.len()), brief(&carried(&definitions, event)));
-                    open.push(lines.len());
-                    lines.push((line.trim_end().to_owned(), is_wanted));
-                }
-                EventKind::Leave(_) => {
-                    let line = &mut lines[open.pop().expect("entered")].0;
-                    if let end @ ("unfinished=1" | "closed=1") = carried(&definitions, event).as_str() {
-                        *line += &format!("; {end}");
-                    }
-                }
-                _ => {}
-            }
-        }
-        let lines: Vec<String> = lines.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(line, _)| line).collect();
-        if !lines.is_empty() {
-            let name = text(&definitions, definitions.locations[&location].name);
-            let name = name.split_once(" thread").map_or(name, |(kind, _)| kind);
-            all.entry(name.to_owned()).or_insert_with(Vec::new).extend(lines);
-        }
-    }
-    all
-}
-
-/// Attributes without what other tests hold to.
-fn brief(attributes: &str) -> String {
-    let is_known = |word: &&str| {
-        let others =
-            ["group_depth", "count", "datatype", "stream", "algo", "proto", "channels", "warps", "seq", "timing"];
-        !others.iter().any(|other| word.starts_with(&format!("{other}=")))
-    };
-    // Attributes are in alphabetical order and may have spaces in their values.
-    attributes.split(' ').filter(is_known).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -168,10 +118,6 @@ fn calls_are_in_the_ranges_around_them_and_shown_once() {
     let mut regions: Vec<String> = definitions.regions.values().map(|it| text_of(&definitions, it)).collect();
     regions.retain(|region| region.starts_with("nvtx"));
     assert_eq!(regions, ["nvtx::::backward", "nvtx::lib::forward", "nvtx-mark::lib::here", "nvtx::::step #"]);
-}
-
-fn text_of(definitions: &Definitions, region: &otf2::records::Region) -> String {
-    text(definitions, region.canonical_name).to_owned()
 }
 
 #[test]
