@@ -14,6 +14,7 @@ const PARTS: &str = "
       start ca CollApi ctx=c func=AllReduce count=7 datatype=ncclFloat32
       stop ca
     }
+    give long
     take second
     stop long
     repeat 20 {
@@ -35,10 +36,15 @@ fn parts(rank: u32, ranks: u32) -> String {
     script.replace("RANK", &rank.to_string())
 }
 
+/// Waits until the first part is over.
+fn wait_for_first_part(scratch: &Scratch) {
+    wait_for("first part", || scratch.path().join("long.handle").exists().then_some(()));
+}
+
 /// Runs the parts, with recording off for the second.
 fn second_part_off(scratch: &Scratch, rank: u32, ranks: u32) -> Running {
     let running = start(&mut scratch.script(&parts(rank, ranks)));
-    scratch.wait_for_recording(1);
+    wait_for_first_part(scratch);
     switch(scratch, "# the second part is not of interest\nrecording of\nrecording off\n", 1);
     give(scratch, "second");
     switch(scratch, "recording on\n", 2);
@@ -232,7 +238,7 @@ fn a_signal_switches_off_and_on() {
     let scratch = Scratch::new();
     let mut command = scratch.script(&parts(0, 1));
     let running = start(command.env("NCCL_OTF2_TOGGLE_SIGNAL", "USR1"));
-    scratch.wait_for_recording(1);
+    wait_for_first_part(&scratch);
     for (switches, part) in [(1, "second"), (2, "third")] {
         running.signal("USR1");
         wait_for_switches(&scratch, switches);

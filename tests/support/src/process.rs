@@ -161,7 +161,7 @@ impl std::fmt::Display for Ended {
 }
 
 /// How much of an output is kept: half from its start and half from its end.
-const MOST_KEPT: u64 = 32 << 20;
+const MOST_KEPT: u64 = 256 << 20;
 const MOST_SHOWN: usize = 256 << 10;
 
 fn all_of(mut file: File) -> String {
