@@ -35,6 +35,9 @@ export interface Report {
   pairs: Link[];
   channels: Link[];
   messages: Messages[];
+  phases: Phase[];
+  steps: Steps | null;
+  communicator_calls: CommunicatorCall[];
   overlap: Overlap[] | null;
   clocks: { uncertainty_ns: number | null; unknown: number[]; sentence: string };
   completeness: Completeness;
@@ -49,6 +52,45 @@ export interface Messages {
   bytes: number;
   late_sender_ns: number;
   late_receiver_ns: number;
+}
+
+export interface Phase {
+  path: string[];
+  ranges: number;
+  ranges_ns: number;
+  operations: number;
+  bytes: number;
+  budget: Budget;
+}
+
+export interface Steps {
+  name: string;
+  processes: number;
+  duration_ns: Quantiles | null;
+  trend_ns_per_step: number | null;
+  steps: Step[];
+}
+
+export interface Step {
+  number: number;
+  start_ns: number;
+  duration_ns: number;
+  shortest_ns: number;
+  slowest: number | null;
+  threads_ns: number;
+  budget: Budget;
+}
+
+export interface CommunicatorCall {
+  function: string;
+  communicator: string;
+  ranks: number;
+  start_ns: number;
+  unfinished: number;
+  duration_ns: number;
+  skew_ns: number;
+  last_rank: number | null;
+  last_process: string;
 }
 
 export interface Verdict {
@@ -178,6 +220,7 @@ export interface Cause {
   rank: number | null;
   host: string | null;
   link: LinkKey | null;
+  phase: { path: string[]; share: number } | null;
   since_ns: number | null;
   lost_ns: number;
   share: number | null;
@@ -233,6 +276,7 @@ export interface Comparison {
   confidence: number;
   runs: Compared[];
   groups: Group[];
+  ranges: { path: string[]; a: number; b: number; median: Difference }[];
   only_a: Kind[];
   only_b: Kind[];
   limit: Limit | null;
@@ -308,6 +352,8 @@ export interface Timeline {
   rows: Row[];
   locations: Location[];
   names: string[];
+  /** Indices of names of ranges of the program. */
+  ranges: number[];
   /** Indices of names of functions; the overview refers to them. */
   functions: number[];
   /** Attributes that many events have alike. */
@@ -327,7 +373,8 @@ export interface Row {
   rank: number | null;
 }
 
-export type LocationKind = 'operation' | 'kernel' | 'call' | 'channel' | 'transfer' | 'step' | 'proxy' | 'other';
+export type LocationKind =
+  'range' | 'operation' | 'kernel' | 'call' | 'channel' | 'transfer' | 'step' | 'proxy' | 'other';
 
 export interface Location {
   name: string;

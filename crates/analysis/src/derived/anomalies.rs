@@ -8,6 +8,7 @@ use super::lateness::Late;
 use super::links::{self, Links, Pair};
 use super::maths::sample::{center, median, real, whole};
 use super::waiting::Waiting;
+use crate::archive::Trace;
 use crate::report::{Anomaly, CauseKind, LinkKey, Rank, Waits};
 use crate::tables::{NONE, Operation, Tables, large, small};
 use crate::units::time;
@@ -36,6 +37,7 @@ struct Network {
 }
 
 pub(super) struct Inputs<'a> {
+    pub(super) trace: &'a Trace,
     pub(super) tables: &'a Tables,
     pub(super) instances: &'a Instances,
     pub(super) classes: &'a Classes,

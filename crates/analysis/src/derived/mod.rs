@@ -81,6 +81,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     tables.add_network(trace, progress)?;
     let links = Links::of(&tables, filter);
     let inputs = Inputs {
+        trace,
         tables: &tables,
         instances: &instances,
         classes: &classes,
@@ -109,7 +110,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
         channels: links.channels,
         messages: sent(trace, &tables, filter, &waiting),
         phases: program::phases(trace, &tables, filter, &waiting.paths),
-        steps: steps.report(trace, &tables, &waiting.steps),
+        steps: steps.report(trace, &waiting.steps),
         communicator_calls: program::communicator_calls(trace, &tables),
         overlap: overlap::overlaps(trace, &tables, filter),
         clocks,

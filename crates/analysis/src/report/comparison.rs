@@ -30,6 +30,9 @@ pub struct Comparison {
     pub runs: [Compared; 2],
     /// Groups present in both runs; the largest difference in B's total time first.
     pub groups: Vec<Group>,
+    /// Ranges of the program (NVTX) present in both runs at least 50 times, at most 16; those that differ first. They do
+    /// not decide `outcome`.
+    pub ranges: Vec<RangeChange>,
     pub only_a: Vec<Kind>,
     pub only_b: Vec<Kind>,
     /// The answer for a limit (`--fail-if-slower`); null if no limit was given.
@@ -93,6 +96,17 @@ pub struct Group {
     pub waiting: Option<Difference>,
     /// The part of that time after the last arrival: median over collectives.
     pub transfer: Option<Difference>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct RangeChange {
+    /// The names of the ranges around it and its own, outermost first.
+    pub path: Vec<String>,
+    /// How often a thread was in it.
+    pub a: u64,
+    pub b: u64,
+    /// Its time, mean over threads: median over the times that they were in it.
+    pub median: Difference,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use crate::statements::Completeness;
 use serde::Serialize;
 
-pub use comparison::{Answer, Compared, Comparison, Difference, Group, Kind, Limit, Outcome};
+pub use comparison::{Answer, Compared, Comparison, Difference, Group, Kind, Limit, Outcome, RangeChange};
 pub use links::{Fit, Link, LinkKey, Waits};
 pub use measures::{Budget, Overlap, Quantiles, Run};
 pub use program::{CommunicatorCall, Phase, Steps};
 pub use ranks::{Change, Heat, Member, Rank};
-pub use verdict::{Anomaly, Cause, CauseKind, Finding, Verdict};
+pub use verdict::{Anomaly, Cause, CauseKind, CausePhase, Finding, Verdict};
 
 mod comparison;
 mod links;

@@ -26,7 +26,7 @@ pub struct Steps {
     /// The name of the range that is a step.
     pub name: String,
     pub processes: u64,
-    /// Durations of the steps: of each that of the slowest process, in ns.
+    /// Durations of the steps: of each that of the slowest thread, in ns.
     pub duration_ns: Option<Quantiles>,
     /// By how much a step is longer than the one before, in ns: the median of slopes; null for fewer than 30 steps.
     pub trend_ns_per_step: Option<f64>,
@@ -37,16 +37,16 @@ pub struct Steps {
 pub struct Step {
     /// The number in the range's name; its place if the name has none.
     pub number: u64,
-    /// When the first process began it.
+    /// When the first thread began it.
     pub start_ns: u64,
-    /// How long the slowest process took.
+    /// How long the slowest thread took; a process may have several threads that take steps, each for a rank.
     pub duration_ns: u64,
-    /// How long the fastest process took.
+    /// How long the fastest thread took.
     pub shortest_ns: u64,
-    /// A rank of the slowest process: index in [`super::Report::ranks`].
+    /// The rank of the slowest thread: index in [`super::Report::ranks`]; null if unknown.
     pub slowest: Option<u32>,
-    /// The time of all processes in the step.
-    pub processes_ns: u64,
+    /// The time of all threads in the step.
+    pub threads_ns: u64,
     /// How ranks spent their time in operations that were enqueued in the step.
     pub budget: Budget,
 }

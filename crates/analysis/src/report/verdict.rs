@@ -61,6 +61,9 @@ pub struct Cause {
     pub link: Option<LinkKey>,
     /// When the problem began; null if it lasted for the whole run.
     pub since_ns: Option<u64>,
+    /// Of a late rank: the range of the program that it was in while others waited for it; null if none had most of the
+    /// time.
+    pub phase: Option<CausePhase>,
     /// Time lost, summed over all ranks. It overlaps with that of other causes.
     pub lost_ns: u64,
     /// `lost_ns` ÷ the time of all ranks in operations; null if no operation was measured.
@@ -70,6 +73,14 @@ pub struct Cause {
     /// Whether the cause stopped a few operations for long instead of affecting most of them.
     pub is_stall: bool,
     pub sentence: String,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CausePhase {
+    /// The names of the ranges around it and its own, outermost first.
+    pub path: Vec<String>,
+    /// Its share of the time in which others waited.
+    pub share: f64,
 }
 
 /// An instance that took far longer than others of its class.

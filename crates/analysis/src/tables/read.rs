@@ -35,8 +35,15 @@ pub struct Tables {
     pub clock: Clock,
     /// The names of ranges around calls and operations, outermost first.
     pub(crate) paths: Paths,
-    /// When operations were enqueued, by their event: filled with the ranges.
-    pub(crate) enqueued: BTreeMap<u64, u64>,
+    /// When operations were enqueued and by whom, by their event: filled with the ranges.
+    pub(crate) enqueued: BTreeMap<u64, Enqueued>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Enqueued {
+    pub(crate) at_ns: u64,
+    /// The thread.
+    pub(crate) by: LocationRef,
 }
 
 impl Tables {
@@ -119,8 +126,8 @@ struct OfThread {
     calls: Calls,
     launches: Launches,
     ranges: Ranges,
-    /// Events of operations, and when they were enqueued.
-    enqueued: Vec<(u64, u64)>,
+    /// By the operations' events.
+    enqueued: Vec<(u64, Enqueued)>,
 }
 
 struct Reading<'a> {
@@ -245,7 +252,9 @@ impl<'a> Reading<'a> {
                     is_unfinished: it.fields.is_unfinished == Some(true),
                     path: it.fields.ranges.map_or(NONE, |text| paths.number(text)),
                 }),
-                Some(RegionClass::Enqueue) if self.has_ranges && event != 0 => rows.enqueued.push((event, start_ns)),
+                Some(RegionClass::Enqueue) if self.has_ranges && event != 0 => {
+                    rows.enqueued.push((event, Enqueued { at_ns: start_ns, by: location }));
+                }
                 Some(RegionClass::User) => {
                     let around = instances.open().iter().map(|around| around.region);
                     let around = around.filter(|region| self.class(*region) == Some(RegionClass::User));

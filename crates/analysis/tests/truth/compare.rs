@@ -31,6 +31,34 @@ fn median(ranks: &[Vec<Operation>], bytes: u64, of: impl Fn(&Operation, u64) -> 
     (means[(means.len() - 1) / 2] + means[means.len() / 2]) / 2.0
 }
 
+/// Every step computes longer in B, which no operation shows.
+#[test]
+fn a_range_of_the_program_that_takes_longer_is_found() {
+    let a = Job { has_ranges: true, ..Job::healthy(30) };
+    let (of_a, mut of_b) = (play(&a), play(&Job { seed: 31, ..a.clone() }));
+    for operations in &mut of_b {
+        for (later_ns, operation) in (1..).map(|at| at * 50_000).zip(operations) {
+            operation.start_ns += later_ns;
+            operation.stop_ns += later_ns;
+            operation.sends.iter_mut().flatten().for_each(|step| step.sent_ns += later_ns);
+        }
+    }
+    let found = compare(&observe(&a, &of_a), &observe(&a, &of_b));
+    assert_eq!(found.outcome, Outcome::NoDifference, "{}", found.sentence);
+    let named: Vec<_> = found.ranges.iter().map(|it| (it.path.join(" "), it.median.outcome)).collect();
+    assert!(named.contains(&("step # load".to_owned(), Outcome::Slower)), "{named:?}");
+    let load = found.ranges.iter().find(|it| it.path.last().is_some_and(|name| name == "load")).expect("both have it");
+    assert!((load.median.difference_ns - 50_000.0).abs() < 2_000.0, "{load:?}");
+    let backward =
+        found.ranges.iter().find(|it| it.path.last().is_some_and(|name| name == "backward")).expect("as well");
+    assert_eq!(backward.median.outcome, Outcome::NoDifference, "{backward:?}");
+    let said = found
+        .basis
+        .iter()
+        .any(|line| line.starts_with("The range `step #") && line.contains(" changed: the median is "));
+    assert!(said, "{:?}", found.basis);
+}
+
 #[test]
 fn one_size_class_is_slower_by_a_known_share() {
     let a = Job { noise: 0.02, ..Job::healthy(20) };

@@ -98,6 +98,28 @@ fn a_late_rank_is_named_with_its_beginning() {
     assert!(report.ranks[5].p_value < 1e-20);
 }
 
+/// What the program did is known from its ranges: the rank is late because it loads for longer, once or always.
+#[test]
+fn a_late_rank_is_in_the_range_where_it_lost_the_time() {
+    for wrong in
+        [Wrong::LateRank { rank: 5, from: 0, ns: 150_000 }, Wrong::LateOnce { rank: 5, at: 100, ns: 90_000_000 }]
+    {
+        let report = see(&Job { wrong, has_ranges: true, ..Job::healthy(2) }).report;
+        let cause = &report.causes[0];
+        assert_eq!((cause.kind, cause.rank), (CauseKind::LateRank, Some(5)), "{wrong:?}");
+        let phase = cause.phase.as_ref().unwrap_or_else(|| panic!("no range: {wrong:?} {}", cause.sentence));
+        assert_eq!(phase.path, ["step #", "load"], "{wrong:?}");
+        assert!(phase.share > 0.9, "{wrong:?} {phase:?}");
+        assert!(
+            report.verdict.sentence.contains(" Meanwhile it was in `step # > load`, "),
+            "{}",
+            report.verdict.sentence
+        );
+        let report = see(&Job { wrong, ..Job::healthy(2) }).report;
+        assert!(report.causes[0].phase.is_none());
+    }
+}
+
 /// With three pairs, none stands out as a pair, but one stands out on each channel.
 #[test]
 fn a_slow_pair_of_three_ranks_is_one_cause() {

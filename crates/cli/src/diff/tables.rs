@@ -1,11 +1,14 @@
 //! Shows a comparison as tables.
 
-use analysis::report::{Comparison, Difference, Group, Kind, Outcome};
+use analysis::report::{Comparison, Difference, Group, Kind, Outcome, RangeChange};
+use nccl_events::archive::PATH_SEPARATOR;
 
 use crate::sheet::{Cell, Sheet};
 
-pub(super) fn sheets(comparison: &Comparison) -> [Sheet; 3] {
-    [groups(&comparison.groups), only("only in A", &comparison.only_a), only("only in B", &comparison.only_b)]
+pub(super) fn sheets(comparison: &Comparison) -> [Sheet; 4] {
+    let groups = groups(&comparison.groups);
+    let ranges = ranges(&comparison.ranges);
+    [groups, ranges, only("only in A", &comparison.only_a), only("only in B", &comparison.only_b)]
 }
 
 fn groups(groups: &[Group]) -> Sheet {
@@ -13,8 +16,7 @@ fn groups(groups: &[Group]) -> Sheet {
         group.median.map_or(Cell::None, |it| Cell::Time(get(&it)))
     }
     fn bound(group: &Group, at: usize) -> Cell {
-        let bound = group.median.and_then(|it| Some(it.interval_ns?[at] / it.a_ns));
-        bound.filter(|bound| bound.is_finite()).map_or(Cell::None, Cell::Share)
+        group.median.map_or(Cell::None, |it| self::bound(&it, at))
     }
     fn change(difference: Option<Difference>) -> Cell {
         difference.and_then(|it| it.share).map_or(Cell::None, Cell::Share)
@@ -47,6 +49,30 @@ fn groups(groups: &[Group]) -> Sheet {
     )
 }
 
+/// An end of the interval, as a share of A.
+fn bound(median: &Difference, at: usize) -> Cell {
+    let bound = median.interval_ns.map(|interval_ns| interval_ns[at] / median.a_ns);
+    bound.filter(|bound| bound.is_finite()).map_or(Cell::None, Cell::Share)
+}
+
+fn ranges(ranges: &[RangeChange]) -> Sheet {
+    Sheet::of(
+        "ranges of the program, B against A",
+        ranges,
+        &[
+            ("range", |it| Cell::Text(it.path.join(PATH_SEPARATOR))),
+            ("outcome", |it| Cell::Text(name(it.median.outcome).to_owned())),
+            ("median_a", |it| Cell::Time(it.median.a_ns)),
+            ("median_b", |it| Cell::Time(it.median.b_ns)),
+            ("change", |it| it.median.share.map_or(Cell::None, Cell::Share)),
+            ("from", |it| bound(&it.median, 0)),
+            ("to", |it| bound(&it.median, 1)),
+            ("count_a", |it| Cell::Count(it.a)),
+            ("count_b", |it| Cell::Count(it.b)),
+        ],
+    )
+}
+
 fn shown(difference: Option<Difference>) -> Option<Difference> {
     difference.filter(|it| matches!(it.outcome, Outcome::Faster | Outcome::Slower))
 }
@@ -54,6 +80,12 @@ fn shown(difference: Option<Difference>) -> Option<Difference> {
 const fn outcome(group: &Group) -> &'static str {
     match group.outcome {
         _ if group.is_coarse => "not shown",
+        outcome => name(outcome),
+    }
+}
+
+const fn name(outcome: Outcome) -> &'static str {
+    match outcome {
         Outcome::Faster => "faster",
         Outcome::Slower => "slower",
         Outcome::NoDifference => "no difference",

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 
 use analysis::report::{
-    Anomaly, Answer, Cause, CauseKind, Clocks, Difference, Finding, Fit, Group, Kind, Link, Messages, OperationClass,
-    Outcome, Rank, Run, Verdict,
+    Anomaly, Answer, Cause, CauseKind, Clocks, CommunicatorCall, Difference, Finding, Fit, Group, Kind, Link, Messages,
+    OperationClass, Outcome, Phase, Rank, Run, Steps, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -41,6 +41,7 @@ fn cause(kind: CauseKind) -> Cause {
         host: None,
         link: None,
         since_ns: None,
+        phase: None,
         lost_ns: 0,
         share: None,
         instances: 0,
@@ -95,6 +96,9 @@ fn the_script_has_types_for_all_that_a_page_can_have() {
         ("Rank", json!([Rank::default()])),
         ("Link", json!([Link::default()])),
         ("Fit", json!([Fit::default()])),
+        ("Phase", json!([Phase::default()])),
+        ("Steps", json!([Steps::default()])),
+        ("CommunicatorCall", json!([CommunicatorCall::default()])),
         ("Messages", json!([Messages::default()])),
         ("Kind", json!([Kind::default()])),
         ("Group", json!([Group::default()])),

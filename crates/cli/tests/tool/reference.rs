@@ -166,7 +166,7 @@ pub(super) fn write_jobs(scratch: &Scratch) {
     // A finding for `check`.
     fixture.ranks[0].push(Step::Enter(454, super::fixture::SEND, 8));
     let _trace = fixture.write(scratch.path());
-    let job = Job { has_kernels: true, instances: 150, ..Job::healthy(1) };
+    let job = Job { has_kernels: true, has_ranges: true, instances: 150, ..Job::healthy(1) };
     for (name, wrong) in [
         ("late", Wrong::LateRank { rank: 3, from: 60, ns: 400_000 }),
         ("slow", Wrong::SlowPair { from: 2, latency: 3.0, time: 3.0 }),
@@ -196,7 +196,7 @@ fn of_archives() {
                 "last_process",
                 "last_rank",
                 "path",
-                "processes_ns",
+                "threads_ns",
                 "ranges_ns",
                 "shortest_ns",
                 "trend_ns_per_step",

@@ -37,6 +37,7 @@ export function diff({ comparison, title, tool }) {
   fill(byId('verdict'), html`<h2 class="sr">Verdict</h2><p class="v"><em>${who}</em>${sentence.slice(who.length)}</p>
     <p class="because">${basis.join(' ')}</p>`);
   operations(comparison);
+  ranges(comparison);
   lacking(comparison);
   sideBySide(comparison);
   howTo(comparison, tool);
@@ -44,6 +45,8 @@ export function diff({ comparison, title, tool }) {
   const outcome = OUTCOMES[comparison.outcome];
   contents([['verdict', 'Verdict', outcome === 'slower' ? html`<i class="hot">${outcome}</i>` : count(outcome)],
     ['operations', 'Operations', count(groups.filter(isCompared).length)],
+    ...(comparison.ranges.length > 0 ?
+      [/** @type {[string, string, unknown]} */ (['ranges', 'Ranges', count(comparison.ranges.length)])] : []),
     ['lacking', 'Not compared', count(uncompared(comparison).length)], ['runs', 'Both runs', ''],
     ['how', 'How to read', '']]);
   return null;
@@ -125,6 +128,31 @@ function parts({ waiting, transfer, b }) {
   const most = Math.max(...runs.map((run) => waiting[run] + transfer[run]));
   return html`<div class="both-runs">${runs.map((run, at) => budgetBar({ waiting_ns: waiting[run],
     transfer_ns: transfer[run], unclear_ns: 0 }, most, `${b.function} in ${'AB'[at]}`, colourName(b.function)))}</div>`;
+}
+
+/** @param {Comparison} comparison */
+function ranges({ ranges: rows, runs }) {
+  if (rows.length === 0) return;
+  const [a, b] = runs.map(({ run }) => run.anchor);
+  const element = section('ranges', 'Ranges of the program, B against A', `nccl-otf2 diff ${a} ${b}`, html`How long
+    threads were in the ranges that the program names through NVTX, and are in both runs fifty times and more.`);
+  const change = (/** @type {Difference} */ { share }) => signed(share, (value) => number(value * 100, 1));
+  const millis = (/** @type {number} */ ns) => number(ns / 1e6, 3);
+  fillTable(add(element, 'table', 'tight'), 'Ranges of both runs', [
+    { title: 'range', head: true, className: 'wrap', key: ({ path }) => path.join(),
+      cell: ({ path }) => path.join(' > ') },
+    { title: 'median A, ms', number: true, key: (row) => row.median.a_ns,
+      cell: (row) => millis(row.median.a_ns) },
+    { title: 'median B, ms', number: true, key: (row) => row.median.b_ns,
+      cell: (row) => millis(row.median.b_ns) },
+    { title: 'change, %', number: true, key: ({ median }) => median.share ?? 0, cell: ({ median }) =>
+      html`<span class="${median.outcome === 'slower' ? 'hot' : ''}">${change(median)}</span>` },
+    { title: 'its interval, %', number: true, cell: ({ median }) => (interval(median) ?? []).map((share) =>
+      signed(share, (value) => number(value * 100, 1))).join(' to ') },
+    { title: 'count A', number: true, key: (row) => row.a, cell: (row) => number(row.a) },
+    { title: 'count B', number: true, key: (row) => row.b, cell: (row) => number(row.b) },
+    { title: 'in B', key: ({ median }) => median.outcome, cell: ({ median }) => OUTCOMES[median.outcome] },
+  ], rows, { limit: [24, 0] });
 }
 
 /** What only one run has, and what is too little. @param {Comparison} comparison */

@@ -38,7 +38,7 @@ export function budgetBar(budget, most, name, colour = '--seq') {
  * What the colours of bars stand for, of those that occur.
  * @param {HTMLElement} element @param {Budget[]} budgets @param {string} transfer @param {string} colour
  */
-function keys(element, budgets, transfer, colour) {
+export function keys(element, budgets, transfer, colour) {
   const has = (/** @type {keyof Budget} */ part) => budgets.some((it) => it[part] > 0);
   const key = (/** @type {string} */ name, /** @type {string} */ text) =>
     html`<span class="key">${name && html`<i class="${name}"></i>`}${text}</span>`;

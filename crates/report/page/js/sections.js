@@ -144,6 +144,8 @@ function unrecorded(report) {
       html`${events('standard')} records transfers; there are none where ${network}`})`,
     ofChannels.length === 0 && html`<b>channels</b> (${run.has_steps ? network :
       html`${events('full')} records the steps of transfers`})`,
+    report.phases.length === 0 && html`<b>phases and steps</b> (no range of the program was recorded: <code>nccl-otf2
+      run</code> records what programs name through NVTX)`,
     exposedShare(rows) === null && html`<b>overlap with computing</b> (${run.has_other_kernels ?
       'no communication was seen beside other kernels' :
       html`<code>NCCL_OTF2_GPU=cupti NCCL_OTF2_CUPTI_KERNELS=all</code> records kernels other than NCCL’s, and another

@@ -98,10 +98,12 @@ export function sections({ report }) {
   const all = /** @type {[string, string, unknown][]} */ ([
     ['verdict', 'Verdict', rank !== null && hot(report.ranks[rank].name)],
     ['operations', 'Operations', count(report.operations)], ['time', 'Time by rank', count(report.ranks)],
+    ['phases', 'Phases', count(report.phases)], ['steps', 'Steps', count(report.steps?.steps ?? [])],
     ['skew', 'Who is late', late !== null && hot(duration(report.ranks[late].lateness_ns))],
     ['pairs', 'Pairs', pair ? hot(pairOf(pair.link, report.ranks)) : count(report.pairs)],
     ['channels', 'Channels', channel ? hot(channel.link?.channel) : count(report.channels)],
     ['overlap', 'Overlap', html`<i>${percent(exposed)}</i>`],
+    ['making', 'Making communicators', count(report.communicator_calls)],
     ['anomalies', 'Anomalies', count(report.anomalies)],
     ['completeness', 'Completeness', lost > 0 && hot(`${number(lost)} lost`)], ['timeline', 'Timeline', ''],
     ['how', 'How to read', '']]);

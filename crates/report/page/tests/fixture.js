@@ -83,11 +83,13 @@ function random(seed) {
  */
 export function job({ ranks = 16, steps = 200, late = 11, perChunk = 5000 } = {}) {
   const next = random(7);
-  const names = ['ncclAllReduce', 'ncclKernelLaunch', 'netSend', 'ncclReduceScatter'];
+  const names = ['ncclAllReduce', 'ncclKernelLaunch', 'netSend', 'ncclReduceScatter', 'step #', 'backward'];
   const locations = Array.from({ length: ranks }, (_, rank) => [
     { name: `NCCL world rank ${rank}/${ranks}`, kind: 'operation', row: rank, ranks },
     { name: `API thread ${4000 + rank}`, kind: 'call', row: rank, ranks: null },
     { name: `net world r${rank} ch00 send→${(rank + 1) % ranks}`, kind: 'transfer', row: rank, ranks: null },
+    { name: `ranges of API thread ${4000 + rank}`, kind: 'range', row: rank, ranks: null },
+    { name: `ranges of API thread ${4000 + rank}`, kind: 'range', row: rank, ranks: null },
   ]).flat().map((location, id) => ({ ...location, id: id + 100 }));
   const steps_ = [];
   const lateness = Array.from({ length: ranks }, () => /** @type {number[]} */ ([]));
@@ -104,15 +106,18 @@ export function job({ ranks = 16, steps = 200, late = 11, perChunk = 5000 } = {}
   const raw = steps_.flatMap(({ step, arrivals, last, end }) => arrivals.flatMap((arrival, rank) => {
     const base = { waiting: -1, instance: -1, attributes: -1, parent: '', sequence: -1 };
     return [
-      { ...base, key: `c${step}.${rank}`, location: rank * 3 + 1, begin: arrival - 400_000, end: arrival - 300_000,
+      { ...base, key: `c${step}.${rank}`, location: rank * 5 + 1, begin: arrival - 400_000, end: arrival - 300_000,
         name: 0 },
-      { ...base, key: `l${step}.${rank}`, location: rank * 3 + 1, begin: arrival - 390_000, end: arrival - 320_000,
+      { ...base, key: `l${step}.${rank}`, location: rank * 5 + 1, begin: arrival - 390_000, end: arrival - 320_000,
         name: 1, parent: `c${step}.${rank}` },
-      { ...base, key: `o${step}.${rank}`, location: rank * 3, begin: arrival, end: end + rank,
+      { ...base, key: `o${step}.${rank}`, location: rank * 5, begin: arrival, end: end + rank,
         name: step % 5 === 4 ? 3 : 0,
         waiting: last - arrival, instance: step, attributes: 0, parent: `c${step}.${rank}`, sequence: step },
-      { ...base, key: `n${step}.${rank}`, location: rank * 3 + 2, begin: last + 2000, end: end - 3000, name: 2,
+      { ...base, key: `n${step}.${rank}`, location: rank * 5 + 2, begin: last + 2000, end: end - 3000, name: 2,
         attributes: 1, parent: `o${step}.${rank}` },
+      { ...base, key: `s${step}.${rank}`, location: rank * 5 + 3, begin: arrival - 900_000, end, name: 4 },
+      { ...base, key: `b${step}.${rank}`, location: rank * 5 + 4, begin: arrival - 500_000, end: arrival - 100_000,
+        name: 5, attributes: 2 },
     ];
   }));
   raw.sort((a, b) => a.begin - b.begin);
@@ -134,10 +139,10 @@ export function job({ ranks = 16, steps = 200, late = 11, perChunk = 5000 } = {}
   const model = {
     title: 'synthetic', tool: 'nccl-otf2 0.0.0', report: reportOf({ ranks, steps, late, time, lateness, steps_ }),
     timeline: {
-      duration_ns: time, hosts: hostsOf(ranks), names, functions: [0],
+      duration_ns: time, hosts: hostsOf(ranks), names, ranges: [4, 5], functions: [0],
       rows: Array.from({ length: ranks }, (_, rank) => ({ name: `rank ${rank}`, host: rank >> 3, rank })),
       locations, attributes: [[['nccl.bytes', BYTES], ['nccl.algo', 'RING'], ['nccl.timing', 'cupti']],
-        [['nccl.channel', 0], ['nccl.wire_bytes', BYTES]]],
+        [['nccl.channel', 0], ['nccl.wire_bytes', BYTES]], [['nvtx.color', 0xff76b900]]],
       overview: { bin_ns: time / 1024, bins: 1024 }, folder: null,
       chunks: chunks.map(({ begin_ns, end_ns, events }) => ({ begin_ns, end_ns, events, at: 'page' })),
     },
@@ -194,10 +199,11 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
       + ' operations.' },
     budget,
     causes: [{ kind: 'late-rank', rank: late < ranks ? late : 0, host: null, link: null, since_ns: time / 3,
+      phase: { path: ['step #', 'load'], share: 0.97 },
       lost_ns: 5.9e9, share: 0.41, instances: 130, is_stall: false,
       sentence: `Rank ${late} came 3.5 ms late from 0.35 s on.` },
     { kind: 'slow-pair', rank: null, host: null, is_stall: false,
-      link: { communicator: 0, from: 3, to: 11, peer: 11, channel: null },
+      link: { communicator: 0, from: 3, to: 11, peer: 11, channel: null }, phase: null,
       since_ns: null, lost_ns: 1.1e9, share: 0.018, instances: 12,
       sentence: '3 → 11 has 3.0 × the latency of others.' }],
     anomalies: ranks < 2 ? [] : [40, 80, 120].filter((step) => step < steps).map((step) => ({ kind: 'late-rank',
@@ -212,7 +218,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
       skew_ns: QUANTILES, budget })),
     ranks: Array.from({ length: ranks }, (_, rank) => ({ name: `rank ${rank}`, number: rank,
       process: `rank ${rank} [node:1]`, host: `node${(rank >> 3) + 1}`, uncertainty_ns: 1200,
-      members: [{ communicator: 0, rank, location: 100 + rank * 3 }], instances: steps, last: rank === late ? 130 : 5,
+      members: [{ communicator: 0, rank, location: 100 + rank * 5 }], instances: steps, last: rank === late ? 130 : 5,
       budget: { ...budget, waiting_ns: rank === late ? 4e7 : 3e8 + rank * 1e6 }, last_expected: steps / ranks,
       p_value: 0.5, caused_ns: rank === late ? 5.9e9 : 1e7, caused_alone_ns: 0, inherited_ns: 0,
       lost_ns: rank === late ? 5.8e9 : 0,
@@ -222,6 +228,17 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
     lateness: { from_ns: 0, bin_ns: time / steps, ranks: lateness },
     pairs: many ? Array.from({ length: Math.min(ranks, 64) }, (_, rank) => link(rank, rank === 3 ? 3 : 1, null)) : [],
     channels: many ? [0, 1, 2, 3].map((channel) => link(0, channel === 2 ? 1.4 : 1, channel)) : [],
+    phases: [['step #', 'backward'], ['step #'], []].map((path, at) => ({ path, ranges: path.length * steps,
+      ranges_ns: path.length * 1e9, operations: 400 >> at, bytes: BYTES >> at, budget })),
+    steps: { name: 'step #', processes: ranks, trend_ns_per_step: 2500,
+      duration_ns: { ...QUANTILES, count: steps, median: 3e6 },
+      steps: steps_.map((/** @type {any} */ { arrivals, end }, /** @type {number} */ number) => ({ number,
+        start_ns: arrivals[0] - 900_000,
+        duration_ns: end - Math.min(...arrivals) + 900_000, shortest_ns: end - Math.max(...arrivals) + 900_000,
+        slowest: 0, threads_ns: 5e6 * ranks, budget: { ...budget, operations_ns: 2e6 * ranks, waiting_ns: 1e6 } })) },
+    communicator_calls: ['ncclCommInitRankConfig', 'ncclCommDestroy'].map((name, at) => ({ function: name,
+      communicator: 'world', ranks, start_ns: at * time, unfinished: at, duration_ns: 7e8 >> at, skew_ns: 3e8,
+      last_rank: ranks - 1, last_process: `rank ${ranks - 1} [node:1]` })),
     messages: many ? Array.from({ length: 40 }, (_, at) => ({ communicator: 0, from: at % 4, to: (at + 1) % 4,
       count: 400, bytes: 400 << 20, late_sender_ns: at === 2 ? 0 : at * 1e7,
       late_receiver_ns: at === 2 ? 3e9 : 1e6 })) : [], overlap: null,
@@ -259,7 +276,9 @@ export function comparison() {
     sentence: 'B is slower in 1 of 3 groups of operations: ncclAllReduce of 1 MiB on 8 ranks, the median is 74.0 µs '
       + 'instead of 68.2 µs, +8.5 % (+7.2 % to +9.8 %), in transfer.',
     basis: ['3 groups of operations could be compared.', 'Intervals hold with 99 % confidence for all together.'],
-    confidence: 0.99, groups, only_a: [], only_b: [{ ...short.b, function: 'ncclReduce' }], limit: null,
+    confidence: 0.99, groups,
+    ranges: [{ path: ['step #', 'load'], a: 100, b: 120, median: difference('slower', 4e6, 1e6, 2e5) }],
+    only_a: [], only_b: [{ ...short.b, function: 'ncclReduce' }], limit: null,
     runs: [{ run: { ...run, anchor: 'monday/traces.otf2', nccl_versions: ['2.31.2'] }, ranks: 8, verdict },
       { run: { ...run, anchor: 'tuesday/traces.otf2' }, ranks: 8, verdict }] } };
 }

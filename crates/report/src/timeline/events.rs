@@ -1,17 +1,18 @@
 //! The events of the timeline: every region instance of an archive, as small as sorting and linking allow.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use analysis::{Analysis, Slice, Trace};
 use anyhow::{Context as _, Result};
 use nccl_events::Progress;
+use nccl_events::archive::RegionClass;
 use otf2::{AttributeRef, AttributeValue, RegionRef};
 use rayon::prelude::*;
 use schema::AttributeId;
 use serde::Serialize;
 
-use super::places::Location;
+use super::places::{LEVELS, Location, Part};
 
 /// No set of attributes, no instance, no waiting time.
 pub(super) const NONE: u64 = u64::MAX;
@@ -76,6 +77,8 @@ pub(super) type Set = Vec<(String, Value)>;
 pub(super) struct Events {
     pub(super) all: Vec<Event>,
     pub(super) names: Vec<String>,
+    /// Names that are of ranges of the program.
+    pub(super) ranges: Vec<u32>,
     pub(super) sets: Vec<Set>,
 }
 
@@ -89,13 +92,15 @@ impl Events {
         let reading = Reading::of(trace, analysis);
         progress.begin("timeline", locations.len() as u64);
         let read = locations.par_iter().enumerate().map(|(at, location)| {
-            let made = reading.location(u32::try_from(at)?, location);
+            let has_levels = locations.get(at + 1).is_some_and(|next| next.part != Part::Whole);
+            let made = reading.location(u32::try_from(at)?, location, has_levels);
             progress.step();
             made
         });
         let parts: Vec<(Vec<Event>, Vec<Set>)> = read.collect::<Result<_>>()?;
         progress.end();
-        let mut found = Self { names: reading.names, ..Self::default() };
+        let ranges = reading.ranges.iter().copied().collect();
+        let mut found = Self { names: reading.names, ranges, ..Self::default() };
         let mut known: BTreeMap<Set, u64> = BTreeMap::new();
         found.all.reserve_exact(parts.iter().map(|(events, _)| events.len()).sum());
         for (events, sets) in parts {
@@ -134,6 +139,8 @@ struct Reading<'a> {
     operations: Vec<(u64, u32)>,
     regions: BTreeMap<RegionRef, u32>,
     names: Vec<String>,
+    /// Indices of `names`.
+    ranges: BTreeSet<u32>,
     shared: BTreeMap<AttributeRef, String>,
 }
 
@@ -149,6 +156,11 @@ impl<'a> Reading<'a> {
             analysis,
             operations,
             regions: definitions.regions.keys().copied().zip(0..).collect(),
+            ranges: (0..)
+                .zip(definitions.regions.keys())
+                .filter(|(_, it)| is_range(trace, **it))
+                .map(|(at, _)| at)
+                .collect(),
             names: definitions.regions.keys().map(|region| trace.region_name(*region)).collect(),
             shared: attributes
                 .filter_map(|(reference, it)| Some((*reference, definitions.string(it.name)?.to_owned())))
@@ -156,8 +168,11 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn location(&self, at: u32, location: &Location) -> Result<(Vec<Event>, Vec<Set>)> {
+    fn location(&self, at: u32, location: &Location, has_levels: bool) -> Result<(Vec<Event>, Vec<Set>)> {
         let mut events = Vec::new();
+        if location.part != Part::Whole {
+            return Ok((events, Vec::new()));
+        }
         let mut known: BTreeMap<Vec<(AttributeRef, i64)>, u64> = BTreeMap::new();
         let mut sets: Vec<Set> = Vec::new();
         self.trace
@@ -172,7 +187,11 @@ impl<'a> Reading<'a> {
                         sets.len() as u64 - 1
                     })
                 };
-                events.push(self.event(at, location.is_operations(), slice, attributes));
+                let mut event = self.event(at, location.is_operations(), slice, attributes);
+                if has_levels && self.ranges.contains(&event.name) {
+                    event.location += 1 + event.depth.min(LEVELS - 1);
+                }
+                events.push(event);
                 ControlFlow::Continue(())
             })
             .context("the archive is damaged, `nccl-otf2 check` says more")?;
@@ -219,6 +238,10 @@ impl<'a> Reading<'a> {
             is_unfinished: own.is_unfinished == Some(true),
         }
     }
+}
+
+fn is_range(trace: &Trace, region: RegionRef) -> bool {
+    trace.region(region).is_some_and(|region| matches!(region.class, RegionClass::User | RegionClass::Mark))
 }
 
 /// An integer, or the reference of a string; `None` for other values.

@@ -31,6 +31,8 @@ pub(super) struct Timeline {
     rows: Vec<Row>,
     locations: Vec<Location>,
     names: Vec<String>,
+    /// Which of `names` are of ranges of the program.
+    ranges: Vec<u32>,
     functions: Vec<u32>,
     attributes: serde_json::Value,
     overview: Bins,
@@ -49,8 +51,9 @@ pub(super) struct Made {
 impl Made {
     pub(super) fn of(trace: &Trace, analysis: &Analysis, progress: &dyn Progress) -> Result<Self> {
         let names: Vec<String> = analysis.report.ranks.iter().map(|rank| rank.name.clone()).collect();
-        let places = Places::of(trace, &analysis.tables, &names);
-        let events = Events::read(trace, analysis, &places.locations, progress)?;
+        let mut places = Places::of(trace, &analysis.tables, &names);
+        let mut events = Events::read(trace, analysis, &places.locations, progress)?;
+        places.remove_unused(&mut events.all);
         let last = events.all.iter().map(|event| event.end_ns).max().unwrap_or(0);
         let duration_ns = analysis.report.run.duration_ns.max(last);
         let overview = Overview::of(&events.all, &places.locations, places.rows.len(), duration_ns);
@@ -60,6 +63,7 @@ impl Made {
             rows: places.rows,
             locations: places.locations,
             names: events.names,
+            ranges: events.ranges,
             functions: overview.functions,
             attributes: serde_json::to_value(&events.sets)?,
             overview: overview.bins,

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use analysis::Trace;
 use analysis::tables::{NONE, Tables};
 use nccl_events::archive::LocationKind;
+use nccl_events::index::index as large;
 use otf2::{LocationGroupRef, LocationRef};
 use serde::Serialize;
+
+use super::events::Event;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
@@ -26,12 +29,23 @@ pub(super) struct Location {
     id: u64,
     /// Size of the communicator whose rank it shows.
     ranks: Option<usize>,
+    #[serde(skip)]
+    pub(super) part: Part,
+}
+
+/// What of an archive's location is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// All but the ranges of a thread.
+    Whole,
+    /// Ranges of a thread that are nested as deep. The levels come after the thread in [`Places::locations`].
+    Level,
 }
 
 impl Location {
     #[cfg(test)]
     pub(super) fn operations(reference: LocationRef) -> Self {
-        Self { reference, name: String::new(), kind: OPERATION, row: 0, id: 0, ranks: None }
+        Self { reference, name: String::new(), kind: OPERATION, row: 0, id: 0, ranks: None, part: Part::Whole }
     }
 
     pub(super) fn is_operations(&self) -> bool {
@@ -40,6 +54,9 @@ impl Location {
 }
 
 const OPERATION: &str = "operation";
+const RANGE: &str = "range";
+/// Ranges of a thread that are nested deeper share the last row.
+pub(super) const LEVELS: u32 = 4;
 
 #[derive(Debug, Default)]
 pub(super) struct Places {
@@ -73,6 +90,7 @@ impl Places {
                 row
             });
             let comm = trace.rank_of(reference).map(|(comm, _)| trace.members(comm).len());
+            let levels = if may_have_ranges(trace, trace.location_kind(reference)) { LEVELS } else { 0 };
             found.locations.push(Location {
                 reference,
                 name: trace.location_name(reference),
@@ -80,9 +98,31 @@ impl Places {
                 row,
                 id: reference.get(),
                 ranks: comm,
+                part: Part::Whole,
             });
+            for _level in 0..levels {
+                let name = format!("ranges of {}", trace.location_name(reference));
+                let (id, part) = (reference.get(), Part::Level);
+                found.locations.push(Location { reference, name, kind: RANGE, row, id, ranks: None, part });
+            }
         }
         found
+    }
+
+    /// Removes rows of levels at which no range was.
+    pub(super) fn remove_unused(&mut self, events: &mut [Event]) {
+        let mut is_used = vec![false; self.locations.len()];
+        events.iter().for_each(|event| is_used[large(event.location)] = true);
+        let mut kept = 0;
+        let numbers = self.locations.iter().zip(&is_used).map(|(location, is_used)| {
+            let number = kept;
+            kept += u32::from(*is_used || location.part == Part::Whole);
+            number
+        });
+        let numbers: Vec<u32> = numbers.collect();
+        let mut is_used = is_used.into_iter();
+        self.locations.retain(|location| is_used.next() == Some(true) || location.part == Part::Whole);
+        events.iter_mut().for_each(|event| event.location = numbers[large(event.location)]);
     }
 
     fn add_row(&mut self, trace: &Trace, process: LocationGroupRef, name: String, is_rank: bool) -> usize {
@@ -97,6 +137,12 @@ impl Places {
     }
 }
 
+/// Whether rows are made for the ranges of a thread; those that have none are removed.
+fn may_have_ranges(trace: &Trace, kind: Option<LocationKind>) -> bool {
+    let is_thread = matches!(kind, Some(LocationKind::ApiThread | LocationKind::CallbackThread));
+    is_thread && trace.statements.counts.others.ranges_user > 0
+}
+
 const fn kind(kind: Option<LocationKind>) -> &'static str {
     match kind {
         Some(LocationKind::Communicator | LocationKind::NotRecorded) => OPERATION,
@@ -106,7 +152,8 @@ const fn kind(kind: Option<LocationKind>) -> &'static str {
         Some(LocationKind::Connection) => "transfer",
         Some(LocationKind::Slot | LocationKind::NetPlugin) => "step",
         Some(LocationKind::ProxyThread) => "proxy",
-        Some(LocationKind::Ranges) | None => "other",
+        Some(LocationKind::Ranges) => RANGE,
+        None => "other",
     }
 }
 

@@ -99,6 +99,8 @@ pub struct Job {
     pub timing: &'static str,
     /// Whether kernels were recorded, NCCL's and others; see [`Operation::computation`].
     pub has_kernels: bool,
+    /// Whether the program names its steps, and what it does in them; see [`Operation::ranges`].
+    pub has_ranges: bool,
     /// The number of instances on the last rank, if it differs.
     pub last_rank_has: Option<u32>,
     /// The ranks of further communicators; the first contains all.
@@ -126,6 +128,7 @@ impl Job {
             began_ns: None,
             timing: "cupti",
             has_kernels: false,
+            has_ranges: false,
             last_rank_has: None,
             communicators: Vec::new(),
         }
@@ -231,6 +234,15 @@ fn steps(
 }
 
 impl Operation {
+    /// Ranges of the program around the operation: a step, and in it what it does before and after it begins.
+    pub fn ranges(&self, before_ns: u64) -> [(&'static str, (u64, u64)); 3] {
+        [
+            ("step #", (before_ns, self.stop_ns)),
+            ("load", (before_ns, self.start_ns - 2_000)),
+            ("backward", (self.start_ns - 1_000, self.stop_ns)),
+        ]
+    }
+
     /// When another kernel ran: it overlaps the first half of the operation.
     pub const fn computation(&self) -> (u64, u64) {
         (self.start_ns - 150_000, self.start_ns + (self.stop_ns - self.start_ns) / 2)

@@ -23,7 +23,7 @@ const ATTRIBUTES: [(&str, AttributeType); 10] = [
     ("nccl.channel", AttributeType::U32),
     ("nccl.root", AttributeType::I32),
 ];
-const REGIONS: [(&str, &str); 11] = [
+const REGIONS: [(&str, &str); 14] = [
     ("ncclAllReduce", "nccl::operation::Coll::ncclAllReduce"),
     ("netSend", "nccl::transfer::ProxyOp::netSend"),
     ("SendWait", "nccl::transfer::ProxyStep::SendWait"),
@@ -35,12 +35,19 @@ const REGIONS: [(&str, &str); 11] = [
     ("ncclBroadcast", "nccl::operation::Coll::ncclBroadcast"),
     ("ncclReduce", "nccl::operation::Coll::ncclReduce"),
     ("ncclAllGather", "nccl::operation::Coll::ncclAllGather"),
+    ("step #", "nvtx::::step #"),
+    ("load", "nvtx::::load"),
+    ("backward", "nvtx::::backward"),
 ];
 
 pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
     let mut archive = ArchiveWriter::create(directory, "traces").expect("a directory");
     archive.set_creator("synthetic").expect("a name");
     archive.set_property("NCCL::TABLE", "ncclProfiler_v6").expect("a property");
+    if job.has_ranges {
+        let ranges = 3 * ranks.iter().map(Vec::len).sum::<usize>();
+        archive.set_property("NCCL::COUNT::RANGES_USER", &ranges.to_string()).expect("a property");
+    }
     for name in ["NCCL::CLOCK::RESIDUAL_NS", "NCCL::CLOCK::UNCERTAINTY_NS"] {
         archive.set_property(name, "0").expect("a property");
     }
@@ -67,6 +74,12 @@ pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
             }
             events.push((location, writer.close().expect("closed")));
         }
+        if job.has_ranges {
+            let location = LocationRef::new(u64::from(THREADS) << 32 | rank as u64);
+            let mut writer = archive.event_writer(location).expect("an event file");
+            range_events(&mut writer, operations).expect("events");
+            events.push((location, writer.close().expect("closed")));
+        }
         for channel in 0..job.channels {
             for is_step in [false, true] {
                 let location = network(rank, channel, is_step);
@@ -88,6 +101,7 @@ pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
 }
 
 const STREAMS: u32 = 1000;
+const THREADS: u32 = 1500;
 /// First location number for communicators other than the first.
 const MEMBERS: u32 = 2000;
 
@@ -100,6 +114,22 @@ fn member(communicator: usize, rank: u32) -> LocationRef {
     LocationRef::new(
         if communicator == 0 { 0 } else { u64::from(MEMBERS) + communicator as u64 } << 32 | u64::from(rank),
     )
+}
+
+/// One operation after the other.
+fn range_events(writer: &mut EventWriter<'_>, operations: &[Operation]) -> otf2::Result<()> {
+    let mut before_ns = 0;
+    for operation in operations {
+        let [(step, (begin_ns, end_ns)), inside @ ..] = operation.ranges(before_ns);
+        writer.enter(begin_ns, region(step), Attributes::NONE)?;
+        for (name, (begin_ns, end_ns)) in inside {
+            writer.enter(begin_ns, region(name), Attributes::NONE)?;
+            writer.leave(end_ns, region(name), Attributes::NONE)?;
+        }
+        writer.leave(end_ns, region(step), Attributes::NONE)?;
+        before_ns = end_ns;
+    }
+    Ok(())
 }
 
 fn event(rank: usize, number: usize, kind: u64) -> AttributeValue {
@@ -269,6 +299,7 @@ fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)],
         let kind = match location.get() >> 32 {
             0 => "communicator",
             other if other >= MEMBERS.into() => "communicator",
+            thread if thread == u64::from(THREADS) => "api-thread",
             stream if stream >= STREAMS.into() => "stream",
             odd if odd % 2 == 1 => "connection",
             _ => "slot",

@@ -11,7 +11,8 @@ use super::instances::Instance;
 use super::lateness::{IMPROBABLE, Late};
 use super::maths::sample::{real, whole};
 use super::messages::Waited;
-use crate::report::{Anomaly, Cause, CauseKind, Rank};
+use super::program::during;
+use crate::report::{Anomaly, Cause, CauseKind, CausePhase, Rank};
 use crate::tables::{large, small};
 pub(super) use crate::units::capital;
 use crate::units::{count, plural, time};
@@ -58,8 +59,12 @@ impl Inputs<'_> {
             ),
             _ => format!(" They waited for {} of its operations.", count(late.times)),
         };
+        let awaited = self.waiting.blame.ranks.get(number).into_iter().flat_map(|awaited| &awaited.operations);
+        let times = awaited.map(|(came_ns, it)| (it.since_ns.min(*came_ns), *came_ns)).collect();
+        let phase = during(self.trace, self.tables, small(number), times);
+        let meanwhile = phase.as_ref().map(CausePhase::sentence).unwrap_or_default();
         let sentence = format!(
-            "{} {what}{since}: {} waited {} for it{}. It spent {} more outside of operations than they did.{often}",
+            "{} {what}{since}: {} waited {} for it{}. It spent {} more outside of operations than they did.{meanwhile}{often}",
             capital(&rank.name),
             plural(late.ranks, "rank", "ranks"),
             time(late.lost_ns),
@@ -70,6 +75,7 @@ impl Inputs<'_> {
             kind,
             rank: Some(small(number)),
             since_ns,
+            phase,
             lost_ns: late.lost_ns,
             share,
             instances: if kind == CauseKind::LateRank { rank.last } else { late.times },
@@ -84,7 +90,7 @@ impl Inputs<'_> {
         let operations = self.waiting.blame.ranks.get(rank).map(|awaited| &awaited.operations);
         let lost_ns = |is_before: bool| {
             let of_side = operations.into_iter().flatten().filter(|(came_ns, _)| (**came_ns < at_ns) == is_before);
-            real(of_side.map(|(_, ns)| *ns).sum())
+            real(of_side.map(|(_, it)| it.ns).sum())
         };
         let is_own = |instance: &&Instance| {
             let mut rows = self.instances.operations(instance).iter();

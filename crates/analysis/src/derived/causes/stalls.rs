@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::{capital, of_all};
 use crate::derived::anomalies::Inputs;
 use crate::derived::maths::sample::real;
-use crate::report::{Anomaly, Cause, CauseKind, LinkKey};
+use crate::derived::program::during;
+use crate::report::{Anomaly, Cause, CauseKind, CausePhase, LinkKey};
 use crate::tables::large;
 use crate::units::{plural, time};
 
@@ -14,18 +15,19 @@ impl Inputs<'_> {
     pub(super) fn stalls(&self, anomalies: &[Anomaly], known: &[Cause]) -> Vec<Cause> {
         /// A stall takes this many times as long as usual.
         const STALL: f64 = 10.0;
-        /// Lost time, instances, and when the first began.
-        type Sum = (u64, u64, u64);
-        let mut sums: BTreeMap<(CauseKind, Option<u32>, Option<LinkKey>), Sum> = BTreeMap::new();
+        type Key = (CauseKind, Option<u32>, Option<LinkKey>);
+        let mut sums: BTreeMap<Key, Vec<&Anomaly>> = BTreeMap::new();
         for anomaly in anomalies {
             let is_known = known.iter().any(|cause| explains(cause, anomaly));
             let is_stall = real(anomaly.end_ns.saturating_sub(anomaly.start_ns)) > STALL * anomaly.median_ns;
             if is_stall && !is_known && anomaly.lost_ns > 0 {
-                let sum = sums.entry((anomaly.kind, anomaly.rank, anomaly.link)).or_insert((0, 0, u64::MAX));
-                *sum = (sum.0 + anomaly.lost_ns, sum.1 + 1, sum.2.min(anomaly.start_ns));
+                sums.entry((anomaly.kind, anomaly.rank, anomaly.link)).or_default().push(anomaly);
             }
         }
-        let causes = sums.into_iter().map(|((kind, rank, link), (lost_ns, instances, first_ns))| {
+        let causes = sums.into_iter().map(|((kind, rank, link), of_cause)| {
+            let lost_ns = of_cause.iter().map(|it| it.lost_ns).sum();
+            let instances = of_cause.len() as u64;
+            let first_ns = of_cause.iter().map(|it| it.start_ns).min().unwrap_or(0);
             let share = self.share(lost_ns);
             let name = |rank: Option<u32>| {
                 rank.and_then(|rank| self.ranks.get(large(rank))).map_or("a rank", |rank| rank.name.as_str())
@@ -40,16 +42,26 @@ impl Inputs<'_> {
                 (CauseKind::WaitedForPeer, _) => "Proxies waited for receivers in".to_owned(),
                 _ => "For a reason that the recording does not show, time was lost in".to_owned(),
             };
+            let phase = rank.filter(|_| kind == CauseKind::LateRank).and_then(|rank| self.phase(rank, &of_cause));
+            let meanwhile = phase.as_ref().map(CausePhase::sentence).unwrap_or_default();
             let sentence = format!(
-                "{what} {} that took more than ten times as long as usual, first at {}: {} were lost{}.",
+                "{what} {} that took more than ten times as long as usual, first at {}: {} were lost{}.{meanwhile}",
                 plural(instances, "collective", "collectives"),
                 time(first_ns),
                 time(lost_ns),
                 of_all(share),
             );
-            Cause { kind, rank, link, lost_ns, share, instances, is_stall: true, sentence, ..Cause::default() }
+            Cause { kind, rank, link, phase, lost_ns, share, instances, is_stall: true, sentence, ..Cause::default() }
         });
         causes.collect()
+    }
+}
+
+impl Inputs<'_> {
+    /// The range that a rank was in before it came to these collectives.
+    fn phase(&self, rank: u32, anomalies: &[&Anomaly]) -> Option<CausePhase> {
+        let times = anomalies.iter().map(|it| (it.start_ns, it.start_ns + it.skew_ns)).collect();
+        during(self.trace, self.tables, rank, times)
     }
 }
 

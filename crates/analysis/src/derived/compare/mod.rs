@@ -4,10 +4,12 @@
 //!  tables, instances ─► sample       a value for each collective, by shape, function and size
 //!     of A and of B  ─► difference   of medians, with intervals
 //!                    ─► sentences, limit
+//!  ranges             ─► difference of medians by path
 //! ```
 
 mod difference;
 mod limit;
+mod ranges;
 mod sample;
 mod sentences;
 
@@ -33,6 +35,7 @@ const COARSE: f64 = 0.5;
 pub struct Observed {
     compared: Compared,
     samples: BTreeMap<(Shape, Class), Sample>,
+    ranges: ranges::Durations,
 }
 
 impl Observed {
@@ -45,6 +48,7 @@ impl Observed {
                 verdict: report.verdict.clone(),
             },
             samples: samples(trace, tables, instances, report, filter),
+            ranges: ranges::durations(tables, filter),
         }
     }
 }
@@ -73,7 +77,8 @@ pub fn compare(a: &Observed, b: &Observed) -> Comparison {
     }
     let only_a = left.into_iter().filter_map(|key| a.samples.get(key)).map(|it| it.kind.clone()).collect();
     // Bonferroni correction: the more intervals there are, the more likely one misses by chance.
-    let intervals: usize = pairs.iter().map(Pair::intervals).sum();
+    let ranges = ranges::pairs(&a.ranges, &b.ranges);
+    let intervals = pairs.iter().map(Pair::intervals).sum::<usize>() + ranges.len();
     let miss = (1.0 - CONFIDENCE) / real(intervals.max(1) as u64);
     let mut groups: Vec<Group> = pairs.iter().map(|pair| pair.group(miss)).collect();
     groups.sort_by_cached_key(|group| {
@@ -92,6 +97,7 @@ pub fn compare(a: &Observed, b: &Observed) -> Comparison {
         confidence: CONFIDENCE,
         runs: [a.compared.clone(), b.compared.clone()],
         groups,
+        ranges: ranges::changes(&ranges, miss),
         only_a,
         only_b,
         limit: None,

@@ -1,5 +1,7 @@
 //! Describes a comparison in words.
 
+use nccl_events::archive::PATH_SEPARATOR;
+
 use crate::derived::maths::sample::whole;
 use crate::report::{Compared, Comparison, Difference, Finding, Group, Kind, Outcome, Run};
 use crate::units::{bytes, plural, time};
@@ -34,11 +36,6 @@ fn change(group: &Group) -> String {
     let Some((name, it)) = deciding(group) else {
         return String::new();
     };
-    let mut text = format!("the {name} is {} instead of {}", time(whole(it.b_ns)), time(whole(it.a_ns)));
-    if let (Some(share), Some([low, high])) = (it.share, it.interval_ns) {
-        let interval = format!("{} to {}", percent(low / it.a_ns), percent(high / it.a_ns));
-        text.push_str(&format!(", {} ({interval})", percent(share)));
-    }
     let is_so = |part: Option<Difference>| part.is_some_and(|part| part.outcome == group.outcome);
     let whither = match (is_so(group.waiting), is_so(group.transfer)) {
         (true, true) => ", in waiting and transfer",
@@ -46,7 +43,17 @@ fn change(group: &Group) -> String {
         (false, true) => ", in transfer",
         (false, false) => "",
     };
-    text + whither
+    of_median(name, &it) + whither
+}
+
+/// For example "the median is 1.2 ms instead of 1.0 ms, +20.1 % (+19.5 % to +20.7 %)".
+fn of_median(name: &str, it: &Difference) -> String {
+    let mut text = format!("the {name} is {} instead of {}", time(whole(it.b_ns)), time(whole(it.a_ns)));
+    if let (Some(share), Some([low, high])) = (it.share, it.interval_ns) {
+        let interval = format!("{} to {}", percent(low / it.a_ns), percent(high / it.a_ns));
+        text.push_str(&format!(", {} ({interval})", percent(share)));
+    }
+    text
 }
 
 /// For example "B did not end: HANG: …".
@@ -113,6 +120,7 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
     if stuck.is_some() {
         basis.push(differences(of));
     }
+    basis.extend(range(of));
     let mut measures = of.groups.iter().flat_map(|it| [it.median, it.p99, it.waiting, it.transfer]).flatten();
     if measures.any(|it| it.interval_ns.is_some()) {
         basis.push(format!(
@@ -146,6 +154,12 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
         ));
     }
     basis
+}
+
+/// The range of the program whose change costs, or saves, B most time.
+fn range(of: &Comparison) -> Option<String> {
+    let range = of.ranges.first().filter(|it| matches!(it.median.outcome, Outcome::Slower | Outcome::Faster))?;
+    Some(format!("The range `{}` changed: {}.", range.path.join(PATH_SEPARATOR), of_median("median", &range.median)))
 }
 
 fn unlike(what: &str, a: &Run, b: &Run, get: impl Fn(&Run) -> String) -> Option<String> {

@@ -74,7 +74,7 @@ impl Outside {
         let count = self.p_values.len();
         let blocks = self.boundaries.par_windows(2).map(|block| {
             let of_rank = blame.ranks.iter().zip(&self.ns).map(|(awaited, outside)| {
-                let waited_ns: u64 = awaited.operations.range(block[0]..block[1]).map(|(_, ns)| *ns).sum();
+                let waited_ns: u64 = awaited.operations.range(block[0]..block[1]).map(|(_, it)| it.ns).sum();
                 outside.map(|_| real(waited_ns))
             });
             of_rank.collect()

@@ -46,8 +46,16 @@ pub(in crate::derived) struct Awaited {
     pub(in crate::derived) sum: Waited,
     /// How long each rank of the job waited for this one; only ranks that waited.
     pub(in crate::derived) by: BTreeMap<u32, u64>,
-    /// This rank's operations that others waited for: start time to waiting time.
-    pub(in crate::derived) operations: BTreeMap<u64, u64>,
+    /// This rank's operations that others waited for, by their start.
+    pub(in crate::derived) operations: BTreeMap<u64, AwaitedOperation>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::derived) struct AwaitedOperation {
+    /// How long others waited.
+    pub(in crate::derived) ns: u64,
+    /// When the first of them began to.
+    pub(in crate::derived) since_ns: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -102,7 +110,10 @@ impl Blame {
                         let blamed = &mut found.ranks[large(awaited)];
                         blamed.sum.add(*waits_in, own_ns);
                         *blamed.by.entry(*waits).or_default() += own_ns;
-                        *blamed.operations.entry(came_ns).or_default() += own_ns;
+                        let first = AwaitedOperation { ns: 0, since_ns: wait.start_ns };
+                        let operation = blamed.operations.entry(came_ns).or_insert(first);
+                        operation.ns += own_ns;
+                        operation.since_ns = operation.since_ns.min(wait.start_ns);
                     }
                     for (earlier, part_ns) in &parts.waits {
                         let part_ns = parts.of(ns, *part_ns);

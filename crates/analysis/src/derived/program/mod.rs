@@ -1,17 +1,49 @@
 //! What is derived from ranges that the program names, and from NCCL's calls that only NVTX shows.
 
 mod communicators;
+mod during;
 mod phases;
 mod steps;
 
 pub(super) use communicators::communicator_calls;
+pub(super) use during::during;
 pub(super) use phases::phases;
 pub(super) use steps::Steps;
 
+use std::collections::BTreeSet;
+
 use nccl_events::Progress;
+use otf2::{LocationGroupRef, LocationRef};
 
 use crate::archive::Trace;
-use crate::tables::Tables;
+use crate::tables::{Tables, large};
+
+/// The threads whose ranges say what a rank does.
+enum Threads {
+    /// All of a process that has one rank.
+    Process(LocationGroupRef),
+    /// Where a process has several ranks, only those that call for this one are known to be its own.
+    Callers(BTreeSet<LocationRef>),
+}
+
+impl Threads {
+    fn of(tables: &Tables, rank: u32) -> Option<Self> {
+        let ranks = &tables.members.job_ranks;
+        let process = ranks.get(large(rank))?.process;
+        if ranks.iter().filter(|other| other.process == process).count() == 1 {
+            return Some(Self::Process(process));
+        }
+        let own = (0..).zip(&tables.operations.event).filter(|(row, _)| tables.job_rank(*row) == rank);
+        Some(Self::Callers(own.filter_map(|(_, event)| Some(tables.enqueued.get(event)?.by)).collect()))
+    }
+
+    fn has(&self, trace: &Trace, location: LocationRef) -> bool {
+        match self {
+            Self::Process(process) => trace.process(trace.group(location)) == *process,
+            Self::Callers(callers) => callers.contains(&location),
+        }
+    }
+}
 
 /// Reads ranges and the calls that make and end communicators, of an archive that has ranges.
 pub(super) fn add(tables: &mut Tables, trace: &Trace, progress: &dyn Progress) -> otf2::Result<()> {

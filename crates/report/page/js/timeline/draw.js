@@ -185,6 +185,10 @@ export class Frame {
       store.each(location, view.begin, view.end, (events, at) => this.operation(events, at, y, height - 1));
       return;
     }
+    if (row.kind === 'range') {
+      store.each(location, view.begin, view.end, (events, at) => this.range(events, at, y, height));
+      return;
+    }
     let drawn = -Infinity;
     store.each(location, view.begin, view.end, (events, at) => {
       const left = Math.max(GUTTER - 4, xOf(view, events.begin[at]));
@@ -201,6 +205,27 @@ export class Frame {
         context.strokeRect(left, y, width, height);
       }
     });
+    context.globalAlpha = 1;
+  }
+
+  /** A range of the program; its colour is the program's. @param {Events} events @param {number} at
+   * @param {number} y @param {number} height */
+  range(events, at, y, height) {
+    const { context, view, palette, store } = this;
+    const left = Math.max(GUTTER - 4, xOf(view, events.begin[at]));
+    const width = Math.max(1, Math.min(view.width, xOf(view, events.end[at])) - left);
+    const isUnfinished = store.isUnfinished(events, at);
+    context.globalAlpha = view.matches && !view.matches(events, at) ? 0.18 : 1;
+    context.fillStyle = palette.get(isUnfinished ? 'accent-soft' : 'raise');
+    context.fillRect(left, y, width, height);
+    context.fillStyle = store.colourOf(events, at) ?? palette.get(isUnfinished ? 'accent' : 'line-2');
+    context.fillRect(left, y, Math.min(2, width), height);
+    if (width > 30) {
+      const { label } = palette.regions[events.name[at]];
+      context.font = `10px ${palette.sans}`;
+      context.fillStyle = palette.get('ink');
+      context.fillText(label, Math.max(GUTTER, left) + 5, y + height / 2 + 0.5, width - 8);
+    }
     context.globalAlpha = 1;
   }
 

@@ -21,9 +21,9 @@ const NO_COLOUR = /^(net|ib|socket|queued)|Wait$|^ProxyStep/;
  * @param {import('../../model').Timeline} timeline
  * @returns {{ colour: string, label: string }[]} Values of CSS
  */
-export function legend({ names, locations }) {
+export function legend({ names, ranges, locations }) {
   const kinds = new Set(locations.map(({ kind }) => kind));
-  const own = names.filter((name) => name !== LAUNCH && !NO_COLOUR.test(name));
+  const own = names.filter((name, at) => name !== LAUNCH && !NO_COLOUR.test(name) && !ranges.includes(at));
   const functions = /** @type {Map<string, Set<string>>} */ (new Map());
   for (const name of own) {
     const known = functionIn(name) ?? (/^nccl/.test(name) ? name.replace(/^nccl/, '') : null);

@@ -21,9 +21,9 @@
 
 const HEIGHTS = { host: 18, rank: 22 };
 const ORDER = /** @type {LocationKind[]} */ (
-  ['kernel', 'call', 'operation', 'channel', 'transfer', 'step', 'proxy', 'other']);
+  ['range', 'kernel', 'call', 'operation', 'channel', 'transfer', 'step', 'proxy', 'other']);
 const LANES = /** @type {Record<LocationKind, number>} */ (
-  { kernel: 11, call: 12, operation: 15, channel: 4, transfer: 4, step: 4, proxy: 8, other: 8 });
+  { range: 13, kernel: 11, call: 12, operation: 15, channel: 4, transfer: 4, step: 4, proxy: 8, other: 8 });
 
 /** What locations that are shown together have in common. @param {Location} location */
 function groupOf({ name, kind }) {
@@ -37,6 +37,7 @@ function groupOf({ name, kind }) {
 function label(group, kind) {
   const short = group.replace(/^NCCL /, '').replace(/ rank \d+\/\d+$/, '').replace(/^net /, '').replace(/ r\d+ /, ' ')
     .replace(/0x([0-9a-f]{4})[0-9a-f]+/, '0x$1…');
+  if (kind === 'range') return short.replace(/^ranges of API thread/, 'ranges').replace(/^NVTX /, 'ranges, ');
   return kind === 'call' ? short.replace(/^API thread/, 'calls').replace(/^CUDA callback thread/, 'callbacks') : short;
 }
 

@@ -47,6 +47,13 @@ export class Store {
     return this.unfinished.has(events.attributes[at]);
   }
 
+  /** The colour that the program gave a range, without its opacity. @param {Events} events @param {number} at */
+  colourOf(events, at) {
+    const set = events.attributes[at] < 0 ? [] : this.timeline.attributes[events.attributes[at]];
+    const colour = set.find(([name]) => name === 'nvtx.color')?.[1];
+    return typeof colour === 'number' ? `#${(colour >>> 0).toString(16).padStart(8, '0').slice(2)}` : null;
+  }
+
   async open() {
     const text = this.text('overview');
     if (text) this.cells = await inflate(text);

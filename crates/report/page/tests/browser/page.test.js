@@ -17,11 +17,17 @@ const begin = async (page) =>
 test('the page has its sections in the order in which an expert reads', async () => {
   const { page, said } = await open(write({}, 'sections'));
   assert.deepEqual(await page.$$eval('main > [id]', (all) => all.map(({ id }) => id)), ['facts', 'verdict',
-    'operations', 'time', 'skew', 'pairs', 'channels', 'anomalies', 'completeness', 'timeline', 'how']);
+    'operations', 'time', 'phases', 'steps', 'skew', 'pairs', 'channels', 'making', 'anomalies',
+    'completeness', 'timeline', 'how']);
   assert.match(await text(page, '.verdict .v'), /^Rank 11 came late/);
   assert.equal(await text(page, '.verdict .v em'), 'Rank 11');
   assert.match(await text(page, '#time tbody tr.mark'), /^rank 11/);
   assert.match(await text(page, '#skew tbody tr.mark'), /7\.15/, 'of collectives, and of sends and receives');
+  assert.match(await text(page, '#phases'),
+    /33\s%\s+of\s+all\s+waiting\s+is\s+in\s+operations\s+called\s+in\s+step # > backward/);
+  assert.match(await text(page, '#steps'), /A step is the range\s+step #, on 16 processes.*40\s%\s.*communication/s);
+  assert.match(await text(page, '#steps tbody tr'), /rank 0/);
+  assert.match(await text(page, '#making tbody tr.mark'), /ncclCommDestroy.*rank 15 \(rank 15 \[node:1\]\)/s);
   assert.match(await text(page, '#completeness .lede'), /214 callbacks could not be recorded/);
   assert.match(await text(page, '#completeness'), /call different things\s*count: world: rank 3 has 8/);
   assert.match(await text(page, '#completeness'), /NCCL_OTF2_GPU=cupti NCCL_OTF2_CUPTI_KERNELS=all/);
@@ -205,6 +211,7 @@ test('what is said of the rest is the last of the findings', async () => {
 test('an archive without events, one rank, and events that are nowhere have pages', async () => {
   const empty = write({ ranks: 1, steps: 0 }, 'empty', ({ report, timeline }) => {
     Object.assign(report, { operations: [], ranks: [], communicators: [], pairs: [], channels: [], anomalies: [],
+      phases: [], steps: null, communicator_calls: [],
       causes: [], lateness: { from_ns: 0, bin_ns: 1, ranks: [] }, clocks: { uncertainty_ns: null, unknown: [],
         sentence: 'Nothing is known of clocks.' },
       verdict: { finding: 'nothing', sentence: 'Nothing was recorded.', is_partial: false, basis: [], rest: null } });

@@ -82,8 +82,8 @@ test('hosts close, ranks open, and a place names its location', async () => {
   assert.deepEqual(closed.rows.slice(0, 2).map(({ label }) => label), ['node1: 8 ranks', 'node2']);
   const { rows } = layout(store.timeline, store, new Set(), new Set([0]));
   const inside = rows.filter((row) => row.what === 'locations');
-  assert.deepEqual(inside.map(({ kind }) => kind), ['call', 'operation', 'transfer']);
-  assert.equal(rowAt(rows, inside[1].y + 3)?.location, 0);
+  assert.deepEqual(inside.map(({ kind }) => kind), ['range', 'call', 'operation', 'transfer']);
+  assert.equal(rowAt(rows, inside[2].y + 3)?.location, 0);
   assert.equal(rowAt(rows, -5), null);
 });
 

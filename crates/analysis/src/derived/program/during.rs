@@ -1,0 +1,60 @@
+//! Which range of the program a rank was in while others waited for it.
+
+use std::collections::BTreeMap;
+
+use nccl_events::archive::PATH_SEPARATOR;
+
+use super::Threads;
+use crate::archive::Trace;
+use crate::derived::maths::sample::real;
+use crate::derived::maths::union::{Covered, length, union};
+use crate::report::CausePhase;
+use crate::tables::{Tables, large};
+
+/// A range that took less of the time is not named.
+const LEAST_SHARE: f64 = 0.5;
+
+/// The innermost range that a rank was in for most of `times`.
+pub(in crate::derived) fn during(
+    trace: &Trace,
+    tables: &Tables,
+    rank: u32,
+    times: Vec<(u64, u64)>,
+) -> Option<CausePhase> {
+    if tables.ranges.is_empty() {
+        return None;
+    }
+    let threads = Threads::of(tables, rank)?;
+    let times = union(times);
+    let whole_ns = length(&times);
+    let times = Covered::of(times);
+    let mut own_ns: BTreeMap<u32, u64> = BTreeMap::new();
+    // Ranges of a thread are in the order of their ends: those inside a range come before it.
+    let mut inside: Vec<(u64, u64)> = Vec::new();
+    let mut before = None;
+    for range in tables.ranges.rows().filter(|range| threads.has(trace, range.location)) {
+        if before.replace(range.location) != Some(range.location) {
+            inside.clear();
+        }
+        let within_ns = times.within(range.start_ns, range.stop_ns);
+        let mut inside_ns = 0;
+        while let Some((_, ns)) = inside.pop_if(|(start_ns, _)| *start_ns >= range.start_ns) {
+            inside_ns += ns;
+        }
+        *own_ns.entry(range.path).or_default() += within_ns.saturating_sub(inside_ns);
+        inside.push((range.start_ns, within_ns));
+    }
+    let (path, ns) = own_ns.into_iter().max_by_key(|(_, ns)| *ns)?;
+    let share = real(ns) / real(whole_ns.max(1));
+    let texts = tables.paths.texts();
+    let path = texts.get(large(path)).filter(|_| share >= LEAST_SHARE)?;
+    Some(CausePhase { path: path.split(PATH_SEPARATOR).map(str::to_owned).collect(), share: share.min(1.0) })
+}
+
+impl CausePhase {
+    /// For example " Meanwhile it was in `step # > load`, 97 % of the time."
+    pub(in crate::derived) fn sentence(&self) -> String {
+        let path = self.path.join(PATH_SEPARATOR);
+        format!(" Meanwhile it was in `{path}`, {:.0} % of the time.", self.share * 100.0)
+    }
+}

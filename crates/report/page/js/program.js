@@ -1,0 +1,122 @@
+// Phases and steps of the program, by the ranges that it names through NVTX, and how long communicators took.
+
+import { add, fillTable, section } from '#page/dom';
+import { bytes, duration, gigabytes, NONE, number, percent, seconds } from '#page/format';
+import { html, unit } from '#page/html';
+import { budgetBar, keys } from '#page/operations';
+import { plot } from '#page/plot';
+
+/** @typedef {import('../model').Model} Model */
+/** @typedef {import('../model').Phase} Phase */
+/** @typedef {import('../model').Step} Step */
+/** @typedef {import('../model').CommunicatorCall} CommunicatorCall */
+
+const SHOWN = 16;
+
+/** @param {Model} model */
+export function phases({ report }) {
+  const rows = report.phases;
+  if (rows.length === 0) return;
+  const waiting = (/** @type {Phase} */ row) => row.budget.waiting_ns;
+  const worst = rows.reduce((a, b) => (waiting(b) > waiting(a) ? b : a), rows[0]);
+  const all = Math.max(1, rows.reduce((sum, row) => sum + waiting(row), 0));
+  const element = section('phases', 'Phases of the program', 'nccl-otf2 stats --by phase', html`Operations by the ranges
+    (NVTX) that the program called them in. ${waiting(worst) > 0 && html`<b>${percent(waiting(worst) / all)} of all
+    waiting is in operations called ${worst.path.length > 0 ? html`in ${pathOf(worst)}` : 'outside of ranges'}.</b>`}`);
+  keys(element, rows.map((row) => row.budget), 'transfer', 'moved');
+  const most = Math.max(...rows.map((row) => row.budget.operations_ns), 1);
+  fillTable(add(element, 'table', 'tight'), 'Phases', [
+    { title: 'range', head: true, key: (row) => row.path.join('\0'), className: 'wrap', cell: pathOf },
+    { title: 'times', number: true, key: (row) => row.ranges, cell: (row) => number(row.ranges) },
+    { title: html`in it,<br>s`, number: true, key: (row) => row.ranges_ns,
+      cell: (row) => (row.ranges > 0 ? seconds(row.ranges_ns) : NONE) },
+    { title: 'operations', number: true, key: (row) => row.operations, cell: (row) => number(row.operations) },
+    { title: 'bytes', number: true, key: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
+    { title: html`rate,<br>GB/s`, number: true, key: (row) => rate(row) ?? -1,
+      cell: (row) => gigabytes(rate(row)) },
+    { title: html`in operations,<br>s`, number: true, key: (row) => row.budget.operations_ns,
+      cell: (row) => seconds(row.budget.operations_ns) },
+    { title: html`waiting,<br>s`, number: true, key: waiting, cell: (row) => seconds(waiting(row)) },
+    { title: '', style: 'width:26%', cell: (row) => budgetBar(row.budget, most, row.path.join(' > ')) },
+  ], rows, { sort: [6, -1], limit: [SHOWN, 4] });
+}
+
+/** @param {Phase} phase */
+function pathOf({ path }) {
+  if (path.length === 0) return unit('outside of ranges');
+  const around = path.slice(0, -1).map((name) => `${name} > `).join('');
+  return html`${around && unit(around)}${path[path.length - 1]}`;
+}
+
+/** @param {Phase} phase */
+const rate = ({ bytes: moved, budget: { operations_ns: ns } }) => (ns > 0 ? (moved / ns) * 1e9 : null);
+
+/** @param {Model} model @param {(begin: number, end: number, rank: number) => void} goTo */
+export function steps({ report }, goTo) {
+  const found = report.steps;
+  if (!found) return;
+  const share = (/** @type {number} */ part, /** @type {Step} */ step) => part / Math.max(1, step.threads_ns);
+  const sum = (/** @type {(step: Step) => number} */ of) => found.steps.reduce((all, step) => all + of(step), 0);
+  const whole = Math.max(1, sum((step) => step.threads_ns));
+  const trend = found.trend_ns_per_step;
+  const element = section('steps', 'Steps of the program', 'nccl-otf2 stats --by step', html`A step is the range
+    <b>${found.name}</b>, on ${number(found.processes)} process${found.processes !== 1 && 'es'}.
+    <b>${percent(sum((step) => step.budget.operations_ns) / whole)} of the time of all ranks in steps is
+    communication, ${percent(sum((step) => step.budget.waiting_ns) / whole)} waiting for a later rank.</b> ${
+    found.duration_ns && html`The median step takes ${duration(found.duration_ns.median)}.`} ${trend !== null &&
+    html`Each is ${duration(Math.abs(trend))} ${trend < 0 ? 'shorter' : 'longer'} than the one before.`}`);
+  const { steps: all } = found;
+  if (all.length > 2) {
+    add(element, 'div', 'keys').innerHTML = html`<span class="key">time of a step on the slowest rank, and of it
+      communication, ms</span>`.text;
+    plot(add(element, 'figure'), { height: 150, data: [all.map(({ number: at }) => at),
+      all.map((step) => step.duration_ns / 1e6),
+      all.map((step) => share(step.budget.operations_ns, step) * step.duration_ns / 1e6)],
+    series: [{ colour: '--ink-2', width: 1.2 }, { colour: '--seq', width: 1.2 }], 
+      xText: (at) => (Number.isInteger(at) ? number(at) : '') });
+  }
+  const table = add(element, 'table', 'tight');
+  fillTable(table, 'Slowest steps', [
+    { title: 'step', head: true, key: (step) => step.number,
+      cell: (step) => html`<a href="#timeline" data-step="${all.indexOf(step)}">${number(step.number)}</a>` },
+    { title: 'slowest, ms', number: true, key: (step) => step.duration_ns,
+      cell: (step) => number(step.duration_ns / 1e6, 2) },
+    { title: 'fastest, ms', number: true, key: (step) => step.shortest_ns,
+      cell: (step) => number(step.shortest_ns / 1e6, 2) },
+    { title: 'slowest rank', key: (step) => step.slowest ?? -1,
+      cell: (step) => (step.slowest === null ? NONE : report.ranks[step.slowest]?.name) },
+    { title: 'communication, %', number: true, key: (step) => share(step.budget.operations_ns, step),
+      cell: (step) => number(share(step.budget.operations_ns, step) * 100, 1) },
+    { title: 'waiting, %', number: true, key: (step) => share(step.budget.waiting_ns, step),
+      cell: (step) => number(share(step.budget.waiting_ns, step) * 100, 1) },
+  ], all, { sort: [1, -1], limit: [SHOWN, 4] });
+  table.addEventListener('click', (event) => {
+    const at = /** @type {HTMLElement} */ (event.target).dataset.step;
+    const step = at === undefined ? undefined : all[Number(at)];
+    if (step) goTo(step.start_ns, step.start_ns + step.duration_ns, step.slowest ?? 0);
+  });
+}
+
+/** @param {Model} model */
+export function communicators({ report }) {
+  const rows = report.communicator_calls;
+  if (rows.length === 0) return;
+  const whole = rows.reduce((sum, row) => sum + row.duration_ns, 0);
+  const open = rows.reduce((sum, row) => sum + row.unfinished, 0);
+  const element = section('making', 'Making and ending communicators', 'nccl-otf2 stats --by init', html`<b>${
+    number(rows.length)} call${rows.length !== 1 && 's'} took ${seconds(whole)} s</b>, each counted on its slowest
+    rank${open > 0 && html`; ${number(open)} had not returned when the recording ended`}.`);
+  fillTable(add(element, 'table', 'tight'), 'Calls that make and end communicators', [
+    { title: 'call', head: true, key: (row) => row.function, cell: (row) => row.function },
+    { title: 'communicator', key: (row) => row.communicator, cell: (row) => row.communicator || NONE },
+    { title: 'ranks', number: true, key: (row) => row.ranks, cell: (row) => number(row.ranks) },
+    { title: 'begin, s', number: true, key: (row) => row.start_ns, cell: (row) => seconds(row.start_ns) },
+    { title: 'time, ms', number: true, key: (row) => row.duration_ns, cell: (row) => number(row.duration_ns / 1e6, 2) },
+    { title: 'first to last call, ms', number: true, key: (row) => row.skew_ns,
+      cell: (row) => number(row.skew_ns / 1e6, 2) },
+    { title: 'called last', key: (row) => row.last_rank ?? -1, cell: lastOf },
+  ], rows, { sort: [4, -1], limit: [SHOWN, 0], mark: (row) => row.unfinished > 0 });
+}
+
+/** @param {CommunicatorCall} call */
+const lastOf = ({ last_rank: rank, last_process: process }) => (rank === null ? process : `rank ${rank} (${process})`);
