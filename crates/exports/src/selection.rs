@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use analysis::{Clock, Role, Slice, Slices};
-use nccl_events::archive::LocationKind;
+use analysis::{Clock, RegionInfo, Role, Slice, Slices};
+use nccl_events::archive::{LocationKind, RegionClass};
+use nccl_events::collective::Function;
 use otf2::{Event, EventKind, LocationRef, RegionRef};
 
 use crate::error::Result;
@@ -102,10 +103,18 @@ impl<'a> Selection<'a> {
         let fields = self.source.trace.fields(enter);
         let has = |id: Option<u64>| id.is_some_and(|id| ids.binary_search(&id).is_ok());
         match (fields.event, fields.parent) {
+            // A call that only NVTX shows has no id.
+            (None, None) if self.is_call(region) => self.source.filter.wants_function(self.source.trace, region),
             // A part of the enclosing region, such as the time in a queue.
             (None, None) => around_is_wanted,
             (event, parent) => has(event) || has(parent) || self.is_of_function(region),
         }
+    }
+
+    /// Whether a region is a call of a collective, a send or a receive.
+    fn is_call(&self, region: RegionRef) -> bool {
+        let is_one = |it: RegionInfo<'_>| it.class == RegionClass::Api && Function::of_region(it.name).is_some();
+        self.source.trace.region(region).is_some_and(is_one)
     }
 
     fn is_of_function(&self, region: RegionRef) -> bool {
