@@ -87,10 +87,15 @@ impl<'a> Selection<'a> {
 
     /// Passes the wanted region instances of a location in the order of their ends.
     pub fn slices(&self, location: LocationRef, mut each: impl FnMut(&Slice)) -> Result<()> {
+        self.nested_slices(location, |slice, _around| each(slice))
+    }
+
+    /// The same, each with the wanted ones around it, innermost last.
+    pub fn nested_slices(&self, location: LocationRef, mut each: impl FnMut(&Slice, &[Slice])) -> Result<()> {
         let mut slices = Slices::of(self.source.trace, location);
         self.events(location, |time_ns, event| {
             if let Some(slice) = slices.step(time_ns, event) {
-                each(&slice);
+                each(&slice, slices.open());
             }
         })
     }
