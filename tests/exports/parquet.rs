@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use whole_plugin::built;
+use whole_plugin::jobs::ranges;
 use whole_plugin::machine::{four_gpu_stream, python, two_process_streams};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
@@ -51,7 +52,65 @@ fn every_row_is_what_the_archive_has() {
     let job = Job { instances: 20, has_kernels: true, error_ns: Some(Some(500)), ..Job::healthy(1) };
     let anchor = synthetic::write(&scratch.out(), &job, &play(&job));
     let counts = compared(&scratch, &python, &anchor);
-    assert_eq!(counts, json!({"calls": 0, "operations": 160, "transfers": 640, "kernels": 320, "steps": 2560}));
+    let expected = json!({"calls": 0, "ranges": 0, "operations": 160, "transfers": 640, "kernels": 320, "steps": 2560});
+    assert_eq!(counts, expected);
+}
+
+/// What each rank of `tests/nvtx/job.py` does in its ranges, and how often.
+const PHASES: [(&str, u64, u64); 7] = [
+    ("handed over", 1, 0),
+    ("whole job", 1, 0),
+    ("whole job > setup", 1, 0),
+    ("whole job > step #", 3, 0),
+    ("whole job > step # > backward", 3, 3),
+    ("whole job > step # > forward", 3, 0),
+    ("worker", 4, 0),
+];
+
+#[test]
+fn ranges_of_the_program_are_a_table_and_a_column() {
+    let Some(python) = python() else { return };
+    let scratch = Scratch::new();
+    let Some(()) = ranges(&scratch, &["steps", "threads", "empty"]) else { return };
+    let counts = compared(&scratch, &python, scratch.archive().anchor());
+    let each: u64 = PHASES.iter().map(|(_, times, _)| times).sum();
+    assert_eq!(counts["ranges"], 2 * (each + 1), "with a mark: {counts}");
+    let regions = scratch.archive().regions();
+    let steps = regions.iter().filter(|it| it.name == "step #").map(|it| it.end_ns - it.start_ns);
+    for program in ["duckdb", "spark"] {
+        let [rows] = answers(&scratch, &python, program, "phases");
+        let (mut phases, mut steps_ns) = (BTreeMap::new(), 0);
+        for row in &rows {
+            let path = row["path"].as_str().expect("a path");
+            let operations = if row["operations"].is_null() { 0 } else { number(row, "operations") };
+            phases.insert((number(row, "job_rank"), path), (number(row, "times"), operations));
+            steps_ns += if path == "whole job > step #" { number(row, "phase_ns") } else { 0 };
+        }
+        let expected = [0, 1].into_iter().flat_map(|rank| PHASES.map(|(path, times, of)| ((rank, path), (times, of))));
+        assert_eq!(phases, expected.collect(), "{program}");
+        assert_eq!(steps_ns, steps.clone().sum::<u64>(), "{program}");
+    }
+    let _exported = export(&scratch, scratch.archive().anchor(), "rank", &["--rank", "1"]);
+    assert_eq!(counted(&scratch, &python, "ranges", "rank")["all are back"], 1);
+    assert_eq!(counted(&scratch, &python, "ranges", "rank")["handed over"], 1, "any thread of the process ends it");
+}
+
+/// Up to 2.27 only NVTX shows calls.
+#[test]
+fn calls_of_other_functions_are_left_out() {
+    let Some(python) = python() else { return };
+    let scratch = Scratch::new();
+    let words = ["--procs", "2", "--threads", "1", "--rounds", "2", "--ops", "allreduce,broadcast"];
+    let Some(mut job) = scratch.run_nccl("2.27.7", &[], &words) else { return };
+    let _ran = run(&mut job).with_code(0);
+    let calls = |name: &str, options: &[&str]| {
+        let _exported = export(&scratch, scratch.archive().anchor(), name, options);
+        let calls = counted(&scratch, &python, "calls", name);
+        ["ncclAllReduce", "ncclBroadcast"].map(|function| calls[function].as_u64().unwrap_or(0))
+    };
+    let [all_reduces, broadcasts] = calls("all", &[]);
+    assert!(broadcasts > 0, "{broadcasts}");
+    assert_eq!(calls("some", &["--function", "AllReduce"]), [all_reduces, 0]);
 }
 
 #[test]
@@ -71,11 +130,20 @@ fn filters_leave_the_rest_out() {
     assert!((Some(100)..all["events"].as_u64()).contains(&part), "{part:?}");
 }
 
-/// Asks a program the questions of the guide.
-fn answers(scratch: &Scratch, python: &Path, program: &str) -> [Vec<Value>; 3] {
+/// How many rows of a table have which name or function.
+fn counted(scratch: &Scratch, python: &Path, table: &str, out: &str) -> Value {
+    const COUNT: &str = "import collections, json, sys, pyarrow.dataset as dataset
+rows = dataset.dataset(f'{sys.argv[1]}/table={sys.argv[2]}').to_table().to_pylist()
+print(json.dumps(collections.Counter(row.get('function') or row['name'] for row in rows)))";
+    let mut reader = scratch.plain(python);
+    serde_json::from_str(&run(reader.args(["-c", COUNT, out, table])).with_code(0).stdout).expect("JSON")
+}
+
+/// Asks a program questions of the guide.
+fn answers<const N: usize>(scratch: &Scratch, python: &Path, program: &str, questions: &str) -> [Vec<Value>; N] {
     let mut ask = scratch.plain(python);
     ask.arg("-B").arg(built::root().join("tests/support/questions.py"));
-    ask.arg(built::root().join("docs/GUIDE.md")).arg(program);
+    ask.arg(built::root().join("docs/GUIDE.md")).args([program, questions]);
     // Spark asks for the name of the host, which has no address on every machine.
     ask.env("SPARK_LOCAL_IP", "127.0.0.1");
     // It runs for a few seconds: code that is compiled with care does not pay, nor do jobs that list folders.
@@ -85,7 +153,9 @@ fn answers(scratch: &Scratch, python: &Path, program: &str) -> [Vec<Value>; 3] {
     ask.env("PYSPARK_SUBMIT_ARGS", settings);
     let printed = run(&mut ask).with_code(0).stdout;
     let line = printed.lines().last().unwrap_or_default();
-    serde_json::from_str(line).unwrap_or_else(|error| panic!("{program}: {error}: {printed}"))
+    let answers: Vec<Vec<Value>> =
+        serde_json::from_str(line).unwrap_or_else(|error| panic!("{program}: {error}: {printed}"));
+    answers.try_into().expect("an answer to each question")
 }
 
 fn number(row: &Value, column: &str) -> u64 {
@@ -135,7 +205,7 @@ fn three_programs_answer_as_stats_does() {
     assert_eq!(pairs.len(), 256);
 
     for program in ["duckdb", "dask", "spark"] {
-        let [of_slowest, of_last, of_pairs] = answers(&scratch, &python, program);
+        let [of_slowest, of_last, of_pairs] = answers(&scratch, &python, program, "sql");
         let found: Vec<(u64, u64, u64, u64)> = of_slowest
             .iter()
             .map(|it| {

@@ -2,12 +2,11 @@
 //! GPU's double. The truth is `job.py`, which says what it does by name.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
-use whole_plugin::machine::{nccl_library, python_with};
-use whole_plugin::process::{LIMIT, Running, run, start};
+use whole_plugin::jobs::start_program;
+use whole_plugin::process::{LIMIT, Running, run};
 use whole_plugin::regions::Region;
 use whole_plugin::scratch::Scratch;
 
@@ -25,22 +24,14 @@ impl Job {
     }
 
     fn start(&self, parts: &[&str]) -> Option<Vec<Running>> {
-        let (library, python) = (nccl_library(self.release)?, python_with("nvtx")?);
-        let rank = |rank: u32| {
-            let mut command: Command = self.scratch.command(&python);
-            command.arg("-B").arg(built::root().join("tests/nvtx/job.py")).arg(&library);
-            command.arg(rank.to_string()).arg(self.scratch.path()).args(parts);
-            command.envs(c_double::NCCL_ON_FAKE_GPU.iter().copied()).env("LD_PRELOAD", built::fake_gpu());
-            command.env("RANK", rank.to_string()).env("WORLD_SIZE", "2");
+        start_program(&self.scratch, self.release, parts, |command| {
             if self.nvtx {
                 command.env("NVTX_INJECTION64_PATH", built::plugin());
             }
             if self.profiler {
                 command.env("NCCL_PROFILER_PLUGIN", built::plugin());
             }
-            start(&mut command)
-        };
-        Some([0, 1].map(rank).into())
+        })
     }
 
     /// The archive of a job that ends well.

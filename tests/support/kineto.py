@@ -62,12 +62,14 @@ class Job:
             self.pids = {rank: properties(process).get("NCCL::PROCESS_ID") for rank, process in creator.items()}
             self.hosts = {rank: process.system_tree_parent.name for rank, process in creator.items()}
             self.processes = {rank: properties(process) for rank, process in creator.items()}
-            self.launches, self.transfers = collections.Counter(), {}
+            self.launches, self.transfers, self.ranges = collections.Counter(), {}, collections.Counter()
             for location, region, start, stop, said in instances(trace):
                 words = region.canonical_name.split("::")
                 if words[:2] == ["nccl", "operation"]:
                     member = owner[location]
                     self.operations[member.ranks[member.rank]].append((start, stop, words[-1], said, member))
+                elif words[0] in ("nvtx", "nvtx-mark"):
+                    self.ranges[region.name, stop - start, said.get("nvtx.domain"), said.get("nvtx.number")] += 1
                 elif words[:2] == ["nccl", "launch"]:
                     self.launches[said["nccl.parent"]] += 1
                 elif words[:2] == ["nccl", "transfer"]:
@@ -150,7 +152,7 @@ def alone(anchor, report, folder):
     job, report = Job(anchor), json.loads(pathlib.Path(report).read_text())
     paths = sorted(pathlib.Path(folder).iterdir())
     assert len(paths) == job.size, paths
-    launched, transfers = {}, {}
+    launched, transfers, ranges = {}, {}, collections.Counter()
     for rank, path in enumerate(paths):
         trace = load(path)
         assert trace["distributedInfo"] == {"backend": "nccl", "rank": rank, "world_size": job.size}, path
@@ -158,6 +160,9 @@ def alone(anchor, report, folder):
         for it in trace["traceEvents"]:
             if it.get("cat") == "nccl_transfer":
                 add(transfers, it["name"], round(1e3 * it["dur"]), it["args"])
+            elif it.get("cat") == "user_annotation":
+                said = it["args"]
+                ranges[it["name"], round(1e3 * it["dur"]), said.get("nvtx.domain"), said.get("nvtx.number")] += 1
         kernels, wanted = nccl_kernels(trace), job.kernels(rank)
         assert len(kernels) == len(wanted) > 0, (len(kernels), len(wanted))
         launches = {it["args"]["correlation"] for it in trace["traceEvents"] if it.get("cat") == "cuda_runtime"}
@@ -178,6 +183,7 @@ def alone(anchor, report, folder):
             assert "nccl.bytes" not in args or args["nccl.bytes"] in [said["nccl.bytes"] for _, said in own], args
             own = own or want["all"]
             assert args["nccl.timing"] in [said["nccl.timing"] for _, said in own]
+            assert args["nccl.timing"] == "cupti" or args.get("nvtx.ranges") == own[0][1].get("nvtx.ranges"), args
             found = tuple(args[key] for key in ("Collective name", "In msg nelems", "Out msg nelems"))
             words = [
                 words_of(name, said.get("nccl.count", 0), len(member.ranks), said.get("nccl.root") == member.rank)
@@ -188,6 +194,7 @@ def alone(anchor, report, folder):
             assert any(kernel["name"].startswith("ncclDevKernel_" + family) for family in families), kernel["name"]
         launched[rank] = len(kernels)
     assert transfers == job.transfers, (transfers, job.transfers)
+    assert ranges == job.ranges, (ranges, job.ranges)
     of_all, of_ranks, of_launches = communication(folder, bool(job.launches))
     assert of_launches == (launched if job.launches else {}), (of_launches, launched)
     for rank in range(job.size):

@@ -1,6 +1,6 @@
 """Runs the questions of docs/GUIDE.md as they stand there, in the directory with the exported tables.
 
-usage: questions.py GUIDE.md duckdb|dask|spark > ANSWERS.json
+usage: questions.py GUIDE.md duckdb|dask|spark sql|phases > ANSWERS.json
 """
 
 import builtins
@@ -17,8 +17,8 @@ def block(guide, name):
 
 # Processes that Dask starts import this file again.
 if __name__ == "__main__":
-    guide, program = pathlib.Path(sys.argv[1]).read_text(), sys.argv[2]
-    pathlib.Path("questions.sql").write_text(block(guide, "sql"))
+    guide, program, questions = pathlib.Path(sys.argv[1]).read_text(), *sys.argv[2:]
+    pathlib.Path("questions.sql").write_text(block(guide, questions))
     script = pathlib.Path(f"ask_{program}.py")
     script.write_text(block(guide, program))
     answers = []

@@ -15,6 +15,7 @@ from instances import instances, properties
 
 KINDS = {
     "calls": ("api-thread", "callback-thread"),
+    "ranges": ("api-thread", "callback-thread", "ranges"),
     "operations": ("communicator",),
     "transfers": ("connection",),
     "kernels": ("stream",),
@@ -28,8 +29,12 @@ COLUMNS = {
     "bytes": "nccl.bytes", "count": "nccl.count", "sequence": "nccl.seq", "algorithm": "nccl.algo",
     "protocol": "nccl.proto", "channels": "nccl.channels", "datatype": "nccl.datatype", "timing": "nccl.timing",
     "algbw": "nccl.algbw", "busbw": "nccl.busbw", "event": "nccl.event", "parent": "nccl.parent",
-    "channel": "nccl.channel", "stream": "nccl.stream", "correlation": "cuda.correlation",
+    "channel": "nccl.channel", "stream": "nccl.stream", "correlation": "cuda.correlation", "path": "nvtx.ranges",
+    "domain": "nvtx.domain", "number": "nvtx.number", "category": "nvtx.category", "color": "nvtx.color",
+    "payload": "nvtx.payload_signed", "payload_float": "nvtx.payload_float",
 }
+# What a table has under a column's name that no attribute says: a kernel's stream is a name.
+OTHERS = (("kernels", "stream"), ("ranges", "path"))
 
 
 def signed(value):
@@ -67,8 +72,7 @@ def main(anchor, folder):
     for table, kinds in KINDS.items():
         found = rows(folder, table)
         columns = COLUMNS | ({"bytes": "nccl.wire_bytes"} if table == "transfers" else {})
-        # The stream of a kernel is a name.
-        names = [name for name in columns if found and name in found[0] and (table, name) != ("kernels", "stream")]
+        names = [name for name in columns if found and name in found[0] and (table, name) not in OTHERS]
 
         def of_row(row):
             name = row.get("function") or row.get("name") or FUNCTIONS[row["direction"]]
@@ -80,7 +84,8 @@ def main(anchor, folder):
             name = words[-1] if words[0] == "nccl" else region.name
             return (start, stop, name, host, *(signed(said.get(columns[it])) for it in names))
 
-        expected = [of_truth(row) for kind in kinds for row in truth[kind]]
+        is_wanted = lambda row: row[0].canonical_name.startswith("nvtx") == (table == "ranges")
+        expected = [of_truth(row) for kind in kinds for row in truth[kind] if is_wanted(row)]
         if table == "transfers":
             expected = [row for row in expected if row[2] in FUNCTIONS.values()]
         differ = collections.Counter(map(of_row, found))

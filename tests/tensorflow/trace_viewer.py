@@ -26,7 +26,8 @@ def shown(tool):
             names[event["pid"], event["tid"]] = event["args"]["name"]
     lines = collections.defaultdict(list)
     for event in events:
-        if event.get("ph") == "X":
+        # Without a duration, as a mark is, the viewer before has an instant.
+        if event.get("ph") in ("X", "i"):
             lines[names[event["pid"]], names[event["pid"], event["tid"]]].append(event)
     return lines
 

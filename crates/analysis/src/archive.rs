@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use nccl_events::Kind;
-use nccl_events::archive::{LocationKind, RegionClass, parse_canonical_name};
+use nccl_events::archive::{LocationKind, RegionClass, parse_canonical_name, path_of_ranges};
 use nccl_events::collective::Function;
 use otf2::{Archive, AttributeRef, AttributeValue, CommRef, Definitions, Event, LocationRef, RegionRef, StringRef};
 use schema::{AttributeId, Statements};
@@ -230,6 +230,12 @@ impl Trace {
     /// The region's name in the program; for kernels, the mangled name.
     pub fn canonical_name(&self, region: RegionRef) -> Option<&str> {
         self.definitions.string(self.definitions.regions.get(&region)?.canonical_name)
+    }
+
+    /// The names of the program's ranges among the regions around a range, and its own, as `nvtx.ranges` has them.
+    pub fn path(&self, around: impl Iterator<Item = RegionRef>, own: RegionRef) -> String {
+        let is_range = |region: &RegionRef| self.region(*region).is_some_and(|it| it.class == RegionClass::User);
+        path_of_ranges(around.filter(is_range).chain([own]).map(|region| self.region_name(region)))
     }
 
     pub fn is_copy(&self, region: RegionRef) -> bool {

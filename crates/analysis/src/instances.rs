@@ -93,6 +93,11 @@ impl<'a> Slices<'a> {
         Self { trace, location, open: Vec::new() }
     }
 
+    /// The slices that have begun but not ended, innermost last.
+    pub fn open(&self) -> &[Slice] {
+        &self.open
+    }
+
     /// Processes an event and returns the slice it ends, if any. A LEAVE without a matching ENTER ends none.
     pub fn step(&mut self, time_ns: u64, event: &Event) -> Option<Slice> {
         match event.kind {

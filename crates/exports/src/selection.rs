@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use analysis::{Clock, Role, Slice, Slices};
-use nccl_events::archive::LocationKind;
+use analysis::{Clock, RegionInfo, Role, Slice, Slices};
+use nccl_events::archive::{LocationKind, RegionClass};
+use nccl_events::collective::Function;
 use otf2::{Event, EventKind, LocationRef, RegionRef};
 
 use crate::error::Result;
@@ -86,10 +87,15 @@ impl<'a> Selection<'a> {
 
     /// Passes the wanted region instances of a location in the order of their ends.
     pub fn slices(&self, location: LocationRef, mut each: impl FnMut(&Slice)) -> Result<()> {
+        self.nested_slices(location, |slice, _around| each(slice))
+    }
+
+    /// The same, each with the wanted ones around it, innermost last.
+    pub fn nested_slices(&self, location: LocationRef, mut each: impl FnMut(&Slice, &[Slice])) -> Result<()> {
         let mut slices = Slices::of(self.source.trace, location);
         self.events(location, |time_ns, event| {
             if let Some(slice) = slices.step(time_ns, event) {
-                each(&slice);
+                each(&slice, slices.open());
             }
         })
     }
@@ -102,10 +108,18 @@ impl<'a> Selection<'a> {
         let fields = self.source.trace.fields(enter);
         let has = |id: Option<u64>| id.is_some_and(|id| ids.binary_search(&id).is_ok());
         match (fields.event, fields.parent) {
+            // A call that only NVTX shows has no id.
+            (None, None) if self.is_call(region) => self.source.filter.wants_function(self.source.trace, region),
             // A part of the enclosing region, such as the time in a queue.
             (None, None) => around_is_wanted,
             (event, parent) => has(event) || has(parent) || self.is_of_function(region),
         }
+    }
+
+    /// Whether a region is a call of a collective, a send or a receive.
+    fn is_call(&self, region: RegionRef) -> bool {
+        let is_one = |it: RegionInfo<'_>| it.class == RegionClass::Api && Function::of_region(it.name).is_some();
+        self.source.trace.region(region).is_some_and(is_one)
     }
 
     fn is_of_function(&self, region: RegionRef) -> bool {

@@ -20,7 +20,7 @@ pub struct Source<'a> {
 
 impl<'a> Source<'a> {
     /// The locations that match the filter and have events, ascending: those of its ranks and communicators, the
-    /// threads of their processes, and the streams of their GPUs.
+    /// threads and ranges of their processes, and the streams of their GPUs.
     pub fn locations(&self) -> Vec<LocationRef> {
         let trace = self.trace;
         let all = trace.definitions.locations.keys().copied().filter(|location| trace.has_events(*location));
@@ -37,6 +37,7 @@ impl<'a> Source<'a> {
                 LocationKind::ApiThread
                 | LocationKind::CallbackThread
                 | LocationKind::ProxyThread
+                | LocationKind::Ranges
                 | LocationKind::Stream,
             ) => groups.contains(&trace.group(*location)),
             _ => false,

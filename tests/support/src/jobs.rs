@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
-use crate::machine::{four_gpu_stream, two_process_streams};
-use crate::process::{LIMIT, run_within};
+use crate::built;
+use crate::machine::{four_gpu_stream, nccl_library, python_with, two_process_streams};
+use crate::process::{LIMIT, Running, run_within, start};
 use crate::scratch::Scratch;
 use crate::synthetic::{self, Job, play};
 
@@ -15,13 +16,15 @@ pub enum Which {
     FourGpus,
     /// Real NCCL on the GPU's double, as `cargo xtask demo` runs it.
     Demo,
+    /// Real NCCL in a Python program of two processes with ranges.
+    Ranges,
     /// A made-up job of 256 ranks on two hosts.
     Synthetic,
 }
 
 /// All jobs that this machine can make, one after the other, with their archives in [`Scratch::out`].
 pub fn jobs() -> impl Iterator<Item = (Which, Scratch)> {
-    let all = [Which::TwoProcesses, Which::FourGpus, Which::Demo, Which::Synthetic];
+    let all = [Which::TwoProcesses, Which::FourGpus, Which::Demo, Which::Ranges, Which::Synthetic];
     all.into_iter().filter_map(|which| {
         let scratch = Scratch::new();
         make(which, &scratch)?;
@@ -40,10 +43,43 @@ fn make(which: Which, scratch: &Scratch) -> Option<()> {
             let words = ["--procs", "2", "--threads", "2", "--ops", "all", "--exact"];
             recorded(scratch.run_nccl("2.32.3", &[], &words)?);
         }
+        Which::Ranges => ranges(scratch, &["steps", "threads"])?,
         Which::Synthetic => {
             let job = Job { ranks: 256, channels: 1, instances: 8, error_ns: Some(Some(500)), ..Job::healthy(16) };
             let _anchor = synthetic::write(&scratch.out(), &job, &play(&job));
         }
     }
     Some(())
+}
+
+/// Records a job of `tests/nvtx/job.py` that does these parts.
+pub fn ranges(scratch: &Scratch, parts: &[&str]) -> Option<()> {
+    let plugin = built::plugin();
+    let ranks = start_program(scratch, "2.28.9", parts, |rank| {
+        rank.env("NCCL_PROFILER_PLUGIN", &plugin).env("NVTX_INJECTION64_PATH", &plugin).env("NCCL_OTF2_METRICS", "all");
+    });
+    for rank in ranks? {
+        let _ended = rank.wait(LIMIT).with_code(0);
+    }
+    Some(())
+}
+
+/// Starts the two ranks of `tests/nvtx/job.py`, on the GPU's double.
+pub fn start_program(
+    scratch: &Scratch,
+    release: &str,
+    parts: &[&str],
+    with: impl Fn(&mut Command),
+) -> Option<Vec<Running>> {
+    let (library, python) = (nccl_library(release)?, python_with("nvtx")?);
+    let rank = |rank: u32| {
+        let mut command = scratch.command(&python);
+        command.arg("-B").arg(built::root().join("tests/nvtx/job.py")).arg(&library);
+        command.arg(rank.to_string()).arg(scratch.path()).args(parts);
+        command.envs(c_double::NCCL_ON_FAKE_GPU.iter().copied()).env("LD_PRELOAD", built::fake_gpu());
+        command.env("RANK", rank.to_string()).env("WORLD_SIZE", "2");
+        with(&mut command);
+        start(&mut command)
+    };
+    Some([0, 1].map(rank).into())
 }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use nccl_events::Kind;
 use nccl_events::Progress;
-use nccl_events::archive::{LocationKind, RegionClass, path_of_ranges};
+use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::gpu::is_of_nccl;
 use nccl_events::index::{index as large, index_u32 as small};
 use otf2::{LocationRef, RegionRef};
@@ -257,15 +257,13 @@ impl<'a> Reading<'a> {
                 }
                 Some(RegionClass::User) => {
                     let around = instances.open().iter().map(|around| around.region);
-                    let around = around.filter(|region| self.class(*region) == Some(RegionClass::User));
-                    let names = around.chain([it.region]).map(|region| self.trace.region_name(region));
                     rows.ranges.push(Range {
                         location,
                         region: it.region,
                         start_ns,
                         stop_ns,
                         number: it.fields.range_number.unwrap_or(NO_SEQUENCE),
-                        path: paths.number(&path_of_ranges(names)),
+                        path: paths.number(&self.trace.path(around, it.region)),
                         is_unfinished: it.fields.is_unfinished == Some(true),
                     });
                 }

@@ -33,6 +33,8 @@ pub(crate) struct Nccl {
     pub(crate) calls: Vec<([Moment; 3], Moment)>,
     /// When the first thread of each process is in a call, if calls are recorded.
     pub(crate) thread: Option<(Moment, Moment)>,
+    /// Whether that call is in a range, and each process has a range that any thread ends.
+    pub(crate) has_ranges: bool,
     /// Messages in time order: from, to, begin, end.
     pub(crate) messages: Vec<(u64, u64, Moment, Moment)>,
     /// Whether the GPUs are nodes of the system tree, with the same address on all hosts.
@@ -46,6 +48,10 @@ pub(crate) struct Nccl {
 /// The regions of an operation and of its call.
 const OPERATION: RegionRef = RegionRef::new(0);
 const CALL: RegionRef = RegionRef::new(1);
+const RANGE: RegionRef = RegionRef::new(2);
+
+/// How much earlier than a call the range around it begins, and how much later it ends.
+pub(crate) const AROUND: Moment = 500;
 
 /// When the ranks are in ncclAllReduce: from 2 µs after the first MPI_Allreduce to 2 µs before the second.
 pub(crate) const NCCL: (Moment, Moment) = (MPI[0].1 + 2000, MPI[1].0 - 2000);
@@ -58,6 +64,7 @@ impl Nccl {
             earlier: 0,
             calls: vec![([NCCL.0; 3], NCCL.1)],
             thread: None,
+            has_ranges: false,
             messages: Vec::new(),
             has_devices: false,
             one_clock: false,
@@ -87,12 +94,14 @@ impl Nccl {
             archive.set_property(name, value).expect("a property");
         }
         let mut events = Vec::new();
-        for number in 0..if self.thread.is_some() { 2 * RANKS } else { RANKS } {
+        let locations_of_rank = if self.has_ranges { 3 } else { 1 + u64::from(self.thread.is_some()) };
+        for number in 0..locations_of_rank * RANKS {
             let (location, rank) = (LocationRef::new(number), number % RANKS);
             let mut writer = archive.event_writer(location).expect("a writer");
-            match self.thread.filter(|_| number >= RANKS) {
-                Some(call) => self.call(&mut writer, rank, call),
-                None => self.events(&mut writer, rank),
+            match (number / RANKS, self.thread) {
+                (1, Some(call)) => self.call(&mut writer, rank, call),
+                (2, Some(range)) => self.range(&mut writer, rank, range, |_| Ok(())),
+                _ => self.events(&mut writer, rank),
             }
             .expect("events");
             events.push(writer.close().expect("events"));
@@ -106,8 +115,27 @@ impl Nccl {
     fn call(&self, to: &mut EventWriter<'_>, rank: u64, (enter, leave): (Moment, Moment)) -> otf2::Result<()> {
         let at = |moment| number(self.host(rank).monotonic(moment));
         let value = AttributeValue::String(StringRef::new(0));
-        to.enter(at(enter), CALL, &Attributes::try_from([(AttributeRef::new(1), value)])?)?;
-        to.leave(at(leave), CALL, Attributes::NONE)
+        let call = |to: &mut EventWriter<'_>| {
+            to.enter(at(enter), CALL, &Attributes::try_from([(AttributeRef::new(1), value)])?)?;
+            to.leave(at(leave), CALL, Attributes::NONE)
+        };
+        match self.has_ranges {
+            true => self.range(to, rank, (enter - AROUND, leave + AROUND), call),
+            false => call(to),
+        }
+    }
+
+    fn range(
+        &self,
+        to: &mut EventWriter<'_>,
+        rank: u64,
+        (begin, end): (Moment, Moment),
+        inside: impl FnOnce(&mut EventWriter<'_>) -> otf2::Result<()>,
+    ) -> otf2::Result<()> {
+        let at = |moment| number(self.host(rank).monotonic(moment));
+        to.enter(at(begin), RANGE, Attributes::NONE)?;
+        inside(to)?;
+        to.leave(at(end), RANGE, Attributes::NONE)
     }
 
     fn events(&self, to: &mut EventWriter<'_>, rank: u64) -> otf2::Result<()> {
@@ -196,6 +224,9 @@ impl Nccl {
         }
         to.region(OPERATION, ["ncclAllReduce", "nccl::operation::Coll::ncclAllReduce"], None, 25, 4);
         to.region(CALL, ["ncclAllReduce", "nccl::call::CollApi::ncclAllReduce"], None, 25, 4);
+        if self.has_ranges {
+            to.region(RANGE, ["step #", "nvtx::app::step #"], None, 3, 1);
+        }
         let name = to.text("NCCL");
         to.push(Definition::Paradigm { paradigm: 4, name, class: 0 });
         to.group(0, "world", 4, vec![0, 1, 2]);
@@ -231,10 +262,11 @@ impl Nccl {
         for (number, events) in (0..).zip(events) {
             let (rank, this) = (number % RANKS, LocationRef::new(number));
             let thread_id = process_id(rank) + self.other_processes;
-            let is_thread = number >= RANKS;
-            let (name, kind, location_type, group) = match is_thread {
-                true => (format!("API thread {thread_id}"), "api-thread", 1, rank),
-                false => (format!("NCCL world rank {rank}/3"), "communicator", 2, RANKS + rank),
+            let is_thread = number / RANKS == 1;
+            let (name, kind, location_type, group) = match number / RANKS {
+                0 => (format!("NCCL world rank {rank}/3"), "communicator", 2, RANKS + rank),
+                1 => (format!("API thread {thread_id}"), "api-thread", 1, rank),
+                _ => ("NVTX app".to_owned(), "ranges", 1, rank),
             };
             to.location(this, &name, location_type, *events, small(group));
             let kind = AttributeValue::String(to.text(kind));
@@ -246,7 +278,7 @@ impl Nccl {
     }
 }
 
-fn small(rank: u64) -> u32 {
+pub(crate) fn small(rank: u64) -> u32 {
     u32::try_from(rank).expect("few")
 }
 

@@ -93,7 +93,8 @@ impl<'a> Locations<'a> {
                 job.add_collective(row, &mut args);
             }
             args.attributes(trace, &job.attributes, &slice.attributes);
-            events.complete("cpu_op", &name, track, times_ns, &args);
+            let category = if is_of_program(class) { ANNOTATION } else { "cpu_op" };
+            events.complete(category, &name, track, times_ns, &args);
         })?;
         let mut written = Written::default();
         for events in files.into_iter().flatten() {
@@ -219,9 +220,20 @@ pub(super) fn add_track(job: &Job<'_>, slice: &Slice, track: Track, events: &mut
     {
         job.add_waiting(row, &mut args);
     }
-    let class = trace.region(slice.region).map_or("", |it| it.class.name());
+    let class = trace.region(slice.region).map(|it| it.class);
+    let category = match class {
+        class if is_of_program(class) => ANNOTATION.to_owned(),
+        class => format!("nccl_{}", class.map_or("", RegionClass::name)),
+    };
     let name = trace.region_name(slice.region);
-    events.complete(&format!("nccl_{class}"), &name, track, (slice.start_ns, slice.stop_ns), &args);
+    events.complete(&category, &name, track, (slice.start_ns, slice.stop_ns), &args);
+}
+
+/// PyTorch's category of ranges that the program names.
+const ANNOTATION: &str = "user_annotation";
+
+const fn is_of_program(class: Option<RegionClass>) -> bool {
+    matches!(class, Some(RegionClass::User | RegionClass::Mark))
 }
 
 schema::fields! {

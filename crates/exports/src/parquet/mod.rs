@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  collectives  instances and ranks, and the instance of each operation
-//!  process      the rows of a process: operations, calls, transfers, steps, kernels
+//!  process      the rows of a process: operations, transfers, steps, kernels
+//!  threads      the rows of its threads: calls, ranges
 //!  rows         the columns of each table: docs/REFERENCE.md, "Parquet tables"
 //!  table_file   a file of rows
 //!  values       the archive's values, converted for columns
@@ -17,6 +18,7 @@ mod rows;
 mod table_file;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod values;
 
 use std::collections::BTreeMap;
@@ -41,7 +43,7 @@ use values::host;
 /// A unit of writing: files of a process that are made from the same locations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
-    Calls,
+    Threads,
     Operations,
     Network,
     Kernels,
@@ -50,15 +52,13 @@ enum Part {
 impl Part {
     const fn of(kind: LocationKind) -> Option<Self> {
         match kind {
-            LocationKind::ApiThread | LocationKind::CallbackThread => Some(Self::Calls),
+            LocationKind::ApiThread | LocationKind::CallbackThread | LocationKind::Ranges => Some(Self::Threads),
             LocationKind::Communicator => Some(Self::Operations),
             LocationKind::Connection | LocationKind::Slot => Some(Self::Network),
             LocationKind::Stream => Some(Self::Kernels),
-            LocationKind::NotRecorded
-            | LocationKind::ProxyThread
-            | LocationKind::Channel
-            | LocationKind::NetPlugin
-            | LocationKind::Ranges => None,
+            LocationKind::NotRecorded | LocationKind::ProxyThread | LocationKind::Channel | LocationKind::NetPlugin => {
+                None
+            }
         }
     }
 }
@@ -81,7 +81,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
         let folder = folder(trace, *process);
         let rows = Process { trace, selection: &selection, collectives: &collectives, files: &files, folder };
         match part {
-            Part::Calls => rows.calls(locations),
+            Part::Threads => rows.threads(locations),
             Part::Operations => rows.operations(locations),
             Part::Network => rows.network(locations),
             Part::Kernels => rows.kernels(locations),

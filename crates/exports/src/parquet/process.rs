@@ -8,7 +8,6 @@ use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::gpu::is_of_nccl;
 use otf2::{LocationRef, RegionRef};
-use schema::definition::ThreadId;
 
 use super::collectives::Collectives;
 use super::rows;
@@ -38,7 +37,6 @@ schema::fields! {
         algorithm: Algorithm,
         protocol: Protocol,
         channels: Channels,
-        stream: Stream,
         wire_bytes: WireBytes,
         correlation: Correlation,
     }
@@ -75,40 +73,10 @@ impl<'a> Process<'a> {
                     start_ns: signed(slice.start_ns),
                     stop_ns: signed(slice.stop_ns),
                     waiting_ns: instance.and_then(|it| it.waiting_ns),
+                    path: fields.ranges,
                     algbw: fields.algorithm_bandwidth,
                     busbw: fields.bus_bandwidth,
                     unfinished: fields.is_unfinished == Some(true),
-                    event: fields.event.map(u64::cast_signed),
-                    parent: fields.parent.map(u64::cast_signed),
-                    location: location.get().cast_signed(),
-                });
-            })?;
-        }
-        Ok(table.close()?.into_iter().collect())
-    }
-
-    pub(super) fn calls(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
-        let mut table = self.files.create("calls", &self.folder);
-        for location in locations {
-            let thread = self.trace.of_location(*location, ThreadId);
-            self.selection.slices(*location, |slice| {
-                let Some(region) = self.trace.region(slice.region) else {
-                    return;
-                };
-                let fields = self.trace.fields_of(&slice.attributes);
-                let details: Details<'_> = self.trace.read_fields(&slice.attributes);
-                table.push(rows::Call {
-                    class: region.class.name(),
-                    function: region.name,
-                    thread: thread.map(signed),
-                    stream: details.stream.map(u64::cast_signed),
-                    bytes: fields.bytes.map(signed),
-                    count: fields.count.map(signed),
-                    datatype: fields.datatype,
-                    root: fields.root.map(small),
-                    peer: fields.peer.map(small),
-                    start_ns: signed(slice.start_ns),
-                    stop_ns: signed(slice.stop_ns),
                     event: fields.event.map(u64::cast_signed),
                     parent: fields.parent.map(u64::cast_signed),
                     location: location.get().cast_signed(),
@@ -251,7 +219,7 @@ impl<'a> Process<'a> {
         self.trace.region(region).map_or_else(|| self.region_name(region), |it: RegionInfo<'a>| it.name)
     }
 
-    fn region_name(&self, region: RegionRef) -> &'a str {
+    pub(super) fn region_name(&self, region: RegionRef) -> &'a str {
         let definition = self.trace.definitions.regions.get(&region);
         definition.and_then(|it| self.trace.definitions.string(it.name)).unwrap_or_default()
     }

@@ -57,6 +57,7 @@ pub(super) struct Operation<'a> {
     pub(super) start_ns: i64,
     pub(super) stop_ns: i64,
     pub(super) waiting_ns: Option<i64>,
+    pub(super) path: Option<&'a str>,
     pub(super) algbw: Option<f64>,
     pub(super) busbw: Option<f64>,
     pub(super) unfinished: bool,
@@ -65,7 +66,7 @@ pub(super) struct Operation<'a> {
     pub(super) location: i64,
 }
 
-/// What a thread did: calls, and the enqueueing and launches in them.
+/// What a thread did in NCCL: calls, and the enqueueing and launches in them.
 #[derive(ParquetRecordWriter)]
 pub(super) struct Call<'a> {
     pub(super) class: &'a str,
@@ -79,8 +80,29 @@ pub(super) struct Call<'a> {
     pub(super) peer: Option<i32>,
     pub(super) start_ns: i64,
     pub(super) stop_ns: i64,
+    pub(super) path: Option<&'a str>,
+    pub(super) unfinished: bool,
     pub(super) event: Option<i64>,
     pub(super) parent: Option<i64>,
+    pub(super) location: i64,
+}
+
+#[derive(ParquetRecordWriter)]
+pub(super) struct Range<'a> {
+    pub(super) class: &'a str,
+    pub(super) domain: Option<&'a str>,
+    pub(super) name: &'a str,
+    pub(super) number: Option<i64>,
+    pub(super) category: Option<&'a str>,
+    pub(super) color: Option<i64>,
+    pub(super) payload: Option<i64>,
+    pub(super) payload_float: Option<f64>,
+    pub(super) path: String,
+    pub(super) depth: i32,
+    pub(super) thread: Option<i64>,
+    pub(super) start_ns: i64,
+    pub(super) stop_ns: i64,
+    pub(super) unfinished: bool,
     pub(super) location: i64,
 }
 

@@ -52,6 +52,7 @@ fn the_reference_has_all_columns() {
         ("ranks", columns(|_: rows::Rank<'_>| ())),
         ("operations", columns(|_: rows::Operation<'_>| ())),
         ("calls", columns(|_: rows::Call<'_>| ())),
+        ("ranges", columns(|_: rows::Range<'_>| ())),
         ("transfers", columns(|_: rows::Transfer<'_>| ())),
         ("steps", columns(|_: rows::Step<'_>| ())),
         ("kernels", columns(|_: rows::Kernel<'_>| ())),

@@ -4,7 +4,7 @@ use otf2::{Archive, AttributeValue, EventKind, LocationRef};
 
 use super::{Job, checked, events, happened, open, without};
 use crate::tool::made_up::{Moment, RANKS, Timer};
-use crate::tool::nccl::Nccl;
+use crate::tool::nccl::{AROUND, Nccl, small};
 use crate::tool::score_p::{MPI, ScoreP};
 
 /// Between two MPI calls.
@@ -41,6 +41,34 @@ fn calls_lie_on_the_location_of_the_same_thread() {
             let properties: Vec<&str> = properties.map(|(name, _)| text(*name)).collect();
             assert_eq!(properties, ["NCCL::LOCATION_KIND", "NCCL::THREAD_ID"]);
         }
+    }
+}
+
+#[test]
+fn ranges_lie_around_the_calls() {
+    let scorep = ScoreP::new(Timer::Counter);
+    let properties = vec![("NCCL::COUNT::RANGES_USER", "6")];
+    let job = Job::new(&scorep, &Nccl { thread: Some(CALL), has_ranges: true, properties, ..Nccl::new() });
+    let merged = job.merged();
+    checked(&job.scratch, &merged);
+    let archive = open(&merged);
+    let definitions = archive.definitions().expect("definitions");
+    let (there, events_before) = (events(&archive), events(&open(&job.scorep)));
+    let is_range = |kind: &EventKind| match kind {
+        EventKind::Enter(it) => definitions.string(definitions.regions[it].canonical_name) == Some("nvtx::app::step #"),
+        _ => false,
+    };
+    for rank in 0..RANKS {
+        let (others, ours) = without(&there[&LocationRef::new(rank)], 4, is_range);
+        assert_eq!(others, events_before[&LocationRef::new(rank)], "rank {rank}: the others are as they were");
+        let around = [CALL.0 - AROUND, CALL.0, CALL.1, CALL.1 + AROUND];
+        happened(&ours.iter().collect::<Vec<_>>(), &around, &scorep, 8);
+        // What any thread ends has a location of its own in the process.
+        let own = definitions.locations.iter().filter(|(_, it)| definitions.string(it.name) == Some("NVTX app"));
+        let own: Vec<_> = own.filter(|(_, it)| it.group.get() == small(rank)).map(|(own, _)| own).collect();
+        let [own] = own[..] else { panic!("rank {rank}: {own:?}") };
+        assert!(is_range(&there[own][0].kind));
+        happened(&there[own].iter().collect::<Vec<_>>(), &[CALL.0, CALL.1], &scorep, 8);
     }
 }
 

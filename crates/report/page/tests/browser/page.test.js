@@ -165,8 +165,9 @@ test('the page of two runs shows what differs, what could not be compared, and b
   writeFileSync(file, pageOf(comparison(), new Map()));
   const { page, said } = await open(file);
   assert.deepEqual(await page.$$eval('main > [id]', (all) => all.map(({ id }) => id)),
-    ['facts', 'verdict', 'operations', 'lacking', 'runs', 'how']);
+    ['facts', 'verdict', 'operations', 'ranges', 'lacking', 'runs', 'how']);
   assert.equal(await text(page, '.verdict .v em'), 'B is slower');
+  assert.match(await text(page, '#ranges tbody tr'), /^step # > load.*4\.000.*5\.000.*\+25\.0/s);
   assert.match(await text(page, '#operations .lede'), /^1 slower, 1 faster,\s+1 without/);
   const first = () => text(page, '#operations tbody tr');
   assert.match(await first(), /^ncclAllReduce.*68\.2.*74\.0.*\+8\.5.*\+5\.8.*100120slower$/s);
