@@ -2,13 +2,14 @@
 
 use c_double::count;
 use c_double::nvtx::Nvtx;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 
-pub(crate) const SETUP: &CStr = c"setup";
-pub(crate) const FORWARD: &CStr = c"forward";
-pub(crate) const BACKWARD: &CStr = c"backward";
-pub(crate) const OPTIMIZER: &CStr = c"optimizer";
-pub(crate) const GROUPS: &CStr = c"build groups";
+pub(crate) const STEP: &str = "step #";
+pub(crate) const SETUP: &str = "setup";
+pub(crate) const FORWARD: &str = "forward";
+pub(crate) const BACKWARD: &str = "backward";
+pub(crate) const OPTIMIZER: &str = "optimizer";
+pub(crate) const GROUPS: &str = "build groups";
 
 #[derive(Debug)]
 pub(crate) struct Ranges {
@@ -21,25 +22,14 @@ impl Ranges {
         Ranges { nvtx: wanted.then(Nvtx::of_environment).flatten() }
     }
 
-    /// Does something in a range.
-    pub(crate) fn within<R>(&self, name: &'static CStr, body: impl FnOnce() -> R) -> R {
-        self.range(name, name, body)
-    }
-
-    /// Does something in the range of a step.
-    pub(crate) fn step<R>(&self, number: u64, body: impl FnOnce() -> R) -> R {
-        // Without a NUL.
-        let name = CString::new(format!("step {number}")).unwrap_or_default();
-        self.range(c"step #", &name, body)
-    }
-
-    /// Counted under the name that it has without numbers.
-    fn range<R>(&self, counted: &'static CStr, name: &CStr, body: impl FnOnce() -> R) -> R {
+    /// Does something in a range. With a number, that stands in place of the name's `#`.
+    pub(crate) fn within<R>(&self, name: &'static str, number: Option<u64>, body: impl FnOnce() -> R) -> R {
         let Some(nvtx) = &self.nvtx else {
             return body();
         };
-        count(counted.to_str().unwrap_or_default(), 1);
-        nvtx.push(name);
+        count(name, 1);
+        let text = number.map_or_else(|| name.to_owned(), |number| name.replace('#', &number.to_string()));
+        nvtx.push(&CString::new(text).unwrap_or_default());
         let done = body();
         nvtx.pop();
         done

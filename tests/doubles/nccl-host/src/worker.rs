@@ -176,7 +176,7 @@ impl Process {
                 let wanted = CommOptions { name: self.options.name.as_deref(), nonblocking: self.options.nonblocking };
                 let ranks = self.options.world_ranks();
                 let made = || Communicator::init_rank(self.shared.nccl, id, rank, ranks, wanted);
-                self.shared.ranges.within(ranges::SETUP, made).with_context(|| self.usual_reason())?
+                self.shared.ranges.within(ranges::SETUP, None, made).with_context(|| self.usual_reason())?
             }
         };
         let me = Rank::new(self.shared, &world, &stream);
@@ -246,7 +246,7 @@ impl Process {
         for round in 0.. {
             rank.set_round(round);
             let is_last = last == Some(round);
-            self.shared.ranges.step(round, || self.round(rank, skips && is_last))?;
+            self.shared.ranges.within(ranges::STEP, Some(round), || self.round(rank, skips && is_last))?;
             if is_last {
                 break;
             }
@@ -260,8 +260,6 @@ impl Process {
         ops::run_all(&operations, rank)?;
         if let Some(operation) = skipped {
             rank.log("skipped", json!({"op": operation.name}))?;
-        }
-        if skips {
             wait_to_be_killed();
         }
         Ok(())

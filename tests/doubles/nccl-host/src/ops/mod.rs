@@ -13,13 +13,12 @@ use crate::nccl::Version;
 use crate::ranges::{BACKWARD, FORWARD, GROUPS, OPTIMIZER};
 use crate::rank::Rank;
 use anyhow::Context as _;
-use std::ffi::CStr;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
     /// The range that it is in.
-    phase: &'static CStr,
+    phase: &'static str,
     run: fn(&Rank<'_>) -> anyhow::Result<()>,
     /// Whether `all` includes it on this release in this round (counted from 0).
     in_all: fn(Version, u64) -> bool,
@@ -35,7 +34,7 @@ impl Operation {
 pub(crate) fn run_all(operations: &[Operation], rank: &Rank<'_>) -> anyhow::Result<()> {
     operations.chunk_by(|one, next| one.phase == next.phase).try_for_each(|chunk| {
         let run = || chunk.iter().try_for_each(|operation| operation.run(rank));
-        rank.shared.ranges.within(chunk[0].phase, run)
+        rank.shared.ranges.within(chunk[0].phase, None, run)
     })
 }
 
@@ -48,7 +47,7 @@ fn counts_broadcasts(version: Version) -> bool {
 
 const fn operation(
     name: &'static str,
-    phase: &'static CStr,
+    phase: &'static str,
     run: fn(&Rank<'_>) -> anyhow::Result<()>,
     in_all: fn(Version, u64) -> bool,
 ) -> Operation {

@@ -8,37 +8,32 @@ use libloading::os::unix::Library;
 
 pub(super) struct Ranges {
     nvtx: Nvtx,
-    name: Name,
-}
-
-enum Name {
-    Registered(Registered),
-    /// As it comes.
-    Text(CString),
+    /// As it comes, unless a name is registered.
+    name: CString,
+    registered: Option<Registered>,
 }
 
 impl Ranges {
     /// Has the plugin take the functions over. Without a name, one is registered.
     pub(super) fn begin(library: &Library, name: CString) -> anyhow::Result<Self> {
         let nvtx = Nvtx::of(library).map_err(Error::msg)?;
-        let registered = || Name::Registered(nvtx.registered(c"bench", c"forward"));
-        let name = if name.is_empty() { registered() } else { Name::Text(name) };
-        Ok(Self { nvtx, name })
+        let registered = name.is_empty().then(|| nvtx.registered(c"bench", c"forward"));
+        Ok(Self { nvtx, name, registered })
     }
 
     #[inline]
     pub(super) fn push(&self) {
-        match &self.name {
-            Name::Registered(range) => self.nvtx.push_registered(range),
-            Name::Text(name) => self.nvtx.push(name),
+        match &self.registered {
+            Some(range) => self.nvtx.push_registered(range),
+            None => self.nvtx.push(&self.name),
         }
     }
 
     #[inline]
     pub(super) fn pop(&self) {
-        match &self.name {
-            Name::Registered(range) => self.nvtx.pop_registered(range),
-            Name::Text(_) => self.nvtx.pop(),
+        match &self.registered {
+            Some(range) => self.nvtx.pop_registered(range),
+            None => self.nvtx.pop(),
         }
     }
 
