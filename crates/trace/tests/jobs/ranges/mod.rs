@@ -304,7 +304,7 @@ fn what_nccl_does_on_another_thread_for_a_call_is_not_shown_beside_the_call() {
         push(main, 0, range(c"NCCL", c"ncclCommDestroy", &[(Rank, 0)]));
         pop(main, 0, &[]);
         push(&mut second, 0, range(c"NCCL", c"ncclCommDestroy", &[(Rank, 1)]));
-        contexts.map(|context| second.comm_finalize(context, ticks()));
+        contexts.into_iter().for_each(|context| second.comm_finalize(context, ticks()));
         pop(&mut second, 0, &[]);
         drop((second, thread));
         let (archive, _) = archive_of(&job, process);
