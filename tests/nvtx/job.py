@@ -3,6 +3,7 @@
 Prints nothing but errors; what each part does is what the test expects to find.
 """
 
+import _ctypes
 import ctypes
 import os
 import sys
@@ -61,14 +62,39 @@ def steps(comm, buffer):
                 cuda.cudaStreamSynchronize(None)
 
 
+def load():
+    loaded = ctypes.CDLL(os.path.join(folder, "library.so"))
+    assert loaded.begin() == 1
+    return loaded
+
+
+def unload(loaded):
+    _ctypes.dlclose(loaded._handle)
+    with open("/proc/self/maps") as maps:
+        assert "library.so" not in maps.read(), "it is still loaded"
+
+
+def unloaded(comm, buffer):
+    first = load()
+    first.push(b"of the library")
+    unload(first)
+    with nvtx.annotate("without it", domain="app"):
+        all_reduce(comm, buffer)
+        cuda.cudaStreamSynchronize(None)
+    second = load()
+    second.push(b"of the library, again")
+    second.pop()
+    # Begun by the instance that is gone.
+    second.pop()
+    unload(second)
+
+
 def names(count):
     for name in range(count):
         nvtx.push_range(f"tensor {name}", domain="many")
         nvtx.pop_range(domain="many")
-    for name in range(count):
-        # No separated number: each is a name of its own.
-        nvtx.push_range(f"name{name}x", domain="many")
-        nvtx.pop_range(domain="many")
+    loaded = load()
+    loaded.names(0, count)
 
 
 def nested(levels):
@@ -93,8 +119,12 @@ def threads():
         with nvtx.annotate("worker", domain="app"):
             time.sleep(0.01)
 
+    def leave_open():
+        nvtx.push_range("left open", domain="app")
+
     ranges = [nvtx.start_range("handed over", domain="app")]
     all_threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    all_threads.append(threading.Thread(target=leave_open))
     all_threads.append(threading.Thread(target=lambda: nvtx.end_range(ranges.pop())))
     for thread in all_threads:
         thread.start()
@@ -106,6 +136,9 @@ def threads():
 def fork():
     child = os.fork()
     if child == 0:
+        # The parent's "whole job".
+        nvtx.pop_range(domain="app")
+        nvtx.start_range("in the child", domain="app")
         with nvtx.annotate("in the child", domain="app"):
             os._exit(0)
     os.waitpid(child, 0)
@@ -131,6 +164,8 @@ def main():
             nested(int(number))
         elif name == "unbalanced":
             unbalanced()
+        elif name == "unloaded":
+            unloaded(comm, buffer)
         elif name == "threads":
             threads()
         elif name == "fork":
@@ -146,6 +181,7 @@ def main():
             call("ncclCommDestroy", other)
         elif name == "kill":
             nvtx.push_range("to the end", domain="app")
+            nvtx.start_range("for any thread", domain="app")
             all_reduce(comm, buffer)
             cuda.cudaStreamSynchronize(None)
             # The other rank still needs this one for its part of the all-reduce.

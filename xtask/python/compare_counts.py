@@ -60,6 +60,8 @@ class Asked:
         self.broadcasts_hidden = False
         self.version = "?"
         self.calls = Counter()
+        # Calls of functions that make no operation, and the program's own ranges, by name.
+        self.others = Counter()
         self.operations = Counter()
         # Those of them that are launches of a graph.
         self.launched = Counter()
@@ -95,6 +97,7 @@ class Asked:
                 elif line["kind"] == "end":
                     ended = True
                     self.checked += line["results_checked"]
+                    self.others.update(line.get("others", {}))
                     if not line["ok"] or line["results_wrong"]:
                         raise SystemExit(f"compare_counts: {file}: the program found wrong results")
         if not ended:
@@ -132,6 +135,14 @@ class Asked:
             counter.setdefault(op, Counter())[said] += line["launches"]
 
 
+def is_of_nccl(name, around):
+    """Whether NCCL itself called a function inside a region: the sends of an ncclAlltoAll, the group of a single call."""
+    if around.region.name != "ncclGroup":
+        return around.region.name.startswith("nccl") and around.region.name != name
+    depths = [value for attribute, value in (around.attributes or {}).items() if attribute.name == "nccl.group_depth"]
+    return depths == [1] and name in ("ncclGroupStart", "ncclGroupEnd")
+
+
 class Found:
     """The archive's side of the same numbers."""
 
@@ -153,8 +164,11 @@ class Found:
             self.sizes_unknown = "NCCL::COUNT::SIZES_UNKNOWN" in properties
             # NCCL's calls were recorded through NVTX: all of them, on all releases.
             self.has_all_calls = "NCCL::COUNT::RANGES_NCCL" in properties
+            open_regions = {}
             for location, event in trace.events:
                 self.events += 1
+                if isinstance(event, otf2.events.Leave):
+                    open_regions[location].pop()
                 for attribute, value in (event.attributes or {}).items():
                     if attribute.name == "nccl.replays":
                         self.replays[value] += 1
@@ -162,10 +176,12 @@ class Found:
                     elif attribute.name == "nccl.replay" and not event.region.name.endswith(" enqueue"):
                         self.replay[value] += isinstance(event, otf2.events.Enter)
                 if isinstance(event, otf2.events.Enter):
-                    if event.region.name in ("netSend", "netRecv"):
+                    around, name = open_regions.setdefault(location, []), event.region.name
+                    if name in ("netSend", "netRecv"):
                         self.proxy_ops += 1
                     elif location.type == otf2.LocationType.CPU_THREAD:
-                        self.calls[event.region.name] += 1
+                        self.calls[name] += not any(is_of_nccl(name, one) for one in around)
+                    around.append(event)
                 elif isinstance(event, otf2.events.MpiCollectiveEnd):
                     record = str(event.collective_op).rpartition(".")[2]
                     self.records[record] += 1
@@ -214,6 +230,11 @@ def rows(asked, found):
                 records = asked.compositions[op]
                 yield "ALLTOALL records", records, found.records["ALLTOALL"], records
                 yield bytes_row(asked, found, op, "ALLTOALL", records)
+    if found.has_all_calls:
+        calls = asked.calls + asked.others
+        for name in sorted(calls.keys() - {*COLLECTIVES, ALL_TO_ALL, *ROOTED}):
+            is_call = name.startswith("nccl")
+            yield f"{name} {'calls' if is_call else 'ranges'}", calls[name], found.calls[name], calls[name]
     yield from replay_rows(asked, found)
     if asked.any_proxy:
         return

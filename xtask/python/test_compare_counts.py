@@ -18,12 +18,13 @@ CALL = {"kind": "call", "op": "ncclAllReduce", "comm_ranks": 4, "launches": 1, "
 ALL_REDUCE = 40, 40
 
 
-def write_log(folder, calls, version=(2, 32, 3), wrong=0, ended=True, **start):
+def write_log(folder, calls, version=(2, 32, 3), wrong=0, ended=True, others=(), **start):
     code = version[0] * 10000 + version[1] * 100 + version[2]
     lines = [{"kind": "start", "nccl_version": ".".join(map(str, version)), "nccl_version_code": code, **start}]
     lines += calls
     if ended:
-        lines.append({"kind": "end", "ok": not wrong, "results_checked": len(calls), "results_wrong": wrong})
+        results = {"ok": not wrong, "results_checked": len(calls), "results_wrong": wrong}
+        lines.append({"kind": "end", **results, "others": dict(others)})
     prefix = os.path.join(folder, "log")
     with open(prefix + ".0.jsonl", "w", encoding="utf-8") as file:
         file.writelines(json.dumps(line) + "\n" for line in lines)
@@ -31,11 +32,12 @@ def write_log(folder, calls, version=(2, 32, 3), wrong=0, ended=True, **start):
 
 
 def write_archive(folder, calls, records, proxy_ops, operation=CollectiveOp.ALLREDUCE, region="ncclAllReduce", said=ALL_REDUCE,
-                  replays=(None, []), sizes_unknown=False):
+                  replays=(None, []), sizes_unknown=False, nvtx=False):
     path = os.path.join(folder, "archive")
     with otf2.writer.open(path, timer_resolution=10**9) as trace:
-        if sizes_unknown:
-            _otf2.Archive_SetProperty(trace.handle, "NCCL::COUNT::SIZES_UNKNOWN", "1", False)
+        counted = {"SIZES_UNKNOWN": sizes_unknown, "RANGES_NCCL": nvtx}
+        for name in (name for name, is_counted in counted.items() if is_counted):
+            _otf2.Archive_SetProperty(trace.handle, "NCCL::COUNT::" + name, "1", False)
         root = trace.definitions.system_tree_node("machine")
         process = trace.definitions.location_group("rank 0", system_tree_parent=root)
         gpu = trace.definitions.location_group(
@@ -137,6 +139,18 @@ class Compare(unittest.TestCase):
 
     def test_before_2_28_calls_are_no_events(self):
         self.compare(write_archive(self.folder, 0, 1, 2), write_log(self.folder, [CALL], version=(2, 27, 7)))
+
+    def test_through_nvtx_each_call_of_any_function_is_there_once(self):
+        prefix = write_log(self.folder, [], others={"ncclCommSplit": 2})
+        for calls, nvtx, is_right in [(2, True, True), (1, True, False), (4, True, False), (0, False, True)]:
+            folder = os.path.join(self.folder, f"{calls} {nvtx}")
+            anchor = write_archive(folder, calls, 0, 0, region="ncclCommSplit", nvtx=nvtx)
+            with self.subTest(calls=calls, nvtx=nvtx):
+                if is_right:
+                    self.compare(anchor, prefix)
+                    continue
+                with self.assertRaisesRegex(SystemExit, "1 numbers differ"):
+                    self.compare(anchor, prefix)
 
     def test_some_broadcasts_missing_is_not_the_same_as_none_reported(self):
         calls = [dict(CALL, op="ncclBroadcast")] * 2

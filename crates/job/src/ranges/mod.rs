@@ -73,12 +73,11 @@ impl RangeLinks {
     }
 
     /// What is known of a range's end. Recording ends inside the call that ends the last communicator.
-    pub fn end(&self, tables: &Tables, at: u32, range: &RangeAt) -> RangeEnd {
-        let call = || tables.comm_calls.get(index(self.comm_call(at)?));
+    pub fn end(&self, at: u32, range: &RangeAt) -> RangeEnd {
         match (range.stop, range.cut) {
             (Some(_), _) => RangeEnd::Known,
             (None, Some(_)) => RangeEnd::Bounded,
-            (None, None) if call().is_some_and(|call| !call.is_init) => RangeEnd::Bounded,
+            (None, None) if self.reported.ends.contains(&at) => RangeEnd::Bounded,
             (None, None) => RangeEnd::Open,
         }
     }

@@ -1,21 +1,21 @@
 //! Ranges of NCCL's that repeat what the interface reports: an event of the same function on the same thread began
-//! inside the range.
+//! inside the range. A group's event begins with its first call, behind `ncclGroupStart`.
 
 use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::role::RangeRole;
+use journal::format::record::CommRecord;
 use journal::reader::Symbols;
 use nccl_events::collective::{ends_communicator, is_of_communicators};
 use nccl_events::range::RangeField;
 use tables::index::index;
 use tables::ranges::RangeAt;
-use tables::{CollApi, GroupApi, Head, P2pApi, Row, Tables};
+use tables::{CollApi, CommCall, GroupApi, Head, P2pApi, Row, Tables};
 
 #[derive(Clone, Copy)]
 enum What<'a> {
-    GroupStart,
     GroupEnd,
     /// A call, by NCCL's name of its function.
     Call(&'a str, Option<Row<CollApi>>),
@@ -31,6 +31,8 @@ pub(super) struct Reported {
     /// The init or finalize that is shown as the range around it: an index in [`Tables::comm_calls`], by range.
     pub(super) comm_calls: FxHashMap<u32, u32>,
     pub(super) replaced: FxHashSet<u32>,
+    /// Ranges of which one or another shows a finalize.
+    pub(super) ends: FxHashSet<u32>,
     /// `ncclRedOp_t` of calls, from the ranges around them.
     pub(super) reductions: FxHashMap<Row<CollApi>, u64>,
 }
@@ -63,7 +65,9 @@ impl Reported {
                 }
             }
             for (_, what) in inside.iter().filter(|_| is_of_communicators(name)) {
-                if let What::CommCall(call) = what {
+                if let What::CommCall(call) = what
+                    && comm_of(tables, *call).is_none_or(|comm| can_be_of(range, name, comm))
+                {
                     let innermost = around.entry(*call).or_insert((at, range.start));
                     if innermost.1 <= range.start {
                         *innermost = (at, range.start);
@@ -71,55 +75,143 @@ impl Reported {
                 }
             }
         }
-        elsewhere(tables, symbols, roles, &mut around);
-        found.replace(around);
+        group_starts(tables, symbols, roles, threads);
+        // Of several calls inside a range, it is not known which one it shows.
+        let mut inside: FxHashMap<u32, u32> = FxHashMap::default();
+        around.values().for_each(|(range, _)| *inside.entry(*range).or_default() += 1);
+        around.retain(|_, (range, _)| inside.get(range) == Some(&1));
+        let covered = elsewhere(tables, symbols, roles, &mut around);
+        found.replaced = around.keys().copied().chain(covered.iter().map(|(call, _)| *call)).collect();
+        let is_end = |call: u32| tables.comm_calls.get(index(call)).is_some_and(|call| !call.is_init);
+        let shown = around.iter().map(|(call, (range, _))| (*call, *range)).chain(covered);
+        found.ends = shown.filter(|(call, _)| is_end(*call)).map(|(_, range)| range).collect();
+        found.comm_calls = around.into_iter().map(|(call, (range, _))| (range, call)).collect();
         found
-    }
-
-    /// Shows each init or finalize as the range around it, unless the range is around several.
-    fn replace(&mut self, around: BTreeMap<u32, (u32, u64)>) {
-        let mut calls: BTreeMap<u32, Option<u32>> = BTreeMap::new();
-        for (call, (range, _)) in around {
-            calls.entry(range).and_modify(|one| *one = None).or_insert(Some(call));
-        }
-        self.comm_calls = calls.into_iter().filter_map(|(range, call)| Some((range, call?))).collect();
-        self.replaced = self.comm_calls.values().copied().collect();
     }
 }
 
-/// Finds the range of each init and finalize that NCCL calls on a thread of its own: the only range that lasts longer
-/// and can be of this communicator and rank.
-fn elsewhere(tables: &Tables, symbols: &Symbols, roles: &[RangeRole], around: &mut BTreeMap<u32, (u32, u64)>) {
-    let ranges = (0_u32..).zip(tables.ranges.all.iter().zip(roles));
-    let of_comms = ranges
-        .filter(|(_, (range, role))| **role == RangeRole::Call && is_of_communicators(symbols.text(range.range.name)));
-    let of_comms: Vec<(u32, &RangeAt, bool)> =
-        of_comms.map(|(at, (range, _))| (at, range, ends_communicator(symbols.text(range.range.name)))).collect();
-    for (at, call) in (0..).zip(&tables.comm_calls) {
-        let comm = call.context.and_then(|at| tables.contexts.get(index(at))).map(|context| &context.comm);
-        let Some(comm) = comm.filter(|_| !around.contains_key(&at)) else {
-            continue;
+/// `ncclGroupStart` is reported where the `ncclGroupEnd` is that belongs to it.
+fn group_starts(tables: &Tables, symbols: &Symbols, roles: &mut [RangeRole], threads: &[u32]) {
+    let mut of_groups: Vec<(u32, u64, usize, bool)> = Vec::new();
+    for (at, (range, role)) in tables.ranges.all.iter().zip(&*roles).enumerate() {
+        let is_end = match symbols.text(range.range.name) {
+            "ncclGroupStart" => false,
+            "ncclGroupEnd" => true,
+            _ => continue,
         };
-        let mut ranges = of_comms.iter().filter(|(_, range, is_end)| {
-            let field = |field| range.range.fields.get(field);
-            // NCCL gives no id before 2.28, and 0 where the range began before the communicator. The rank can then be
-            // the one in the parent.
-            let (id, own_id) = (field(RangeField::CommId).unwrap_or(0), comm.comm_id);
-            let is_same_rank = || field(RangeField::Rank).is_none_or(|rank| i64::from(comm.rank) == rank.cast_signed());
-            *is_end != call.is_init
-                && (id == 0 || own_id == 0 || id == own_id && is_same_rank())
-                && range.start <= call.start
-                && call.end <= range.end(tables.span.1)
-        });
-        if let (Some((range, it, _)), None) = (ranges.next(), ranges.next()) {
-            around.insert(at, (*range, it.start));
+        if *role != RangeRole::User {
+            let thread = threads.get(index(range.thread)).copied().unwrap_or(range.thread);
+            of_groups.push((thread, range.start, at, is_end));
         }
     }
+    of_groups.sort_unstable();
+    let mut open = Vec::new();
+    for (thread, _, at, is_end) in of_groups {
+        if !is_end {
+            open.push((thread, at));
+        } else if let Some((_, start)) = open.pop_if(|(of, _)| *of == thread)
+            && let Some(of_end) = roles.get(at).copied()
+            && let Some(role) = roles.get_mut(start)
+        {
+            *role = of_end;
+        }
+    }
+}
+
+fn comm_of(tables: &Tables, call: u32) -> Option<&CommRecord> {
+    let context = tables.comm_calls.get(index(call))?.context?;
+    tables.contexts.get(index(context)).map(|context| &context.comm)
+}
+
+/// Whether a range can be the call that makes or ends this communicator's rank.
+fn can_be_of(range: &RangeAt, name: &str, comm: &CommRecord) -> bool {
+    let field = |field| range.range.fields.get(field);
+    // NCCL gives no id before 2.28, and 0 where the range began before the communicator. The rank of a split can then
+    // be the one in the parent.
+    let id = field(RangeField::CommId).unwrap_or(0);
+    let is_known = id != 0 && comm.comm_id != 0;
+    let has_rank = is_known || ends_communicator(name) || name.starts_with("ncclCommInit");
+    // The interface gives no rank before 2.27.
+    let is_same_rank = |rank: u64| comm.rank < 0 || i64::from(comm.rank) == rank.cast_signed();
+    (!is_known || id == comm.comm_id) && (!has_rank || field(RangeField::Rank).is_none_or(is_same_rank))
+}
+
+/// A range that makes or ends a communicator and that no init or finalize on its thread is shown as.
+struct Free<'a> {
+    at: u32,
+    range: &'a RangeAt,
+    name: &'a str,
+    /// Some init or finalize is inside it.
+    is_used: bool,
+}
+
+impl<'a> Free<'a> {
+    /// In the order of their begins.
+    fn all(
+        tables: &'a Tables,
+        symbols: &'a Symbols,
+        roles: &[RangeRole],
+        around: &BTreeMap<u32, (u32, u64)>,
+    ) -> Vec<Self> {
+        let taken: FxHashSet<u32> = around.values().map(|(range, _)| *range).collect();
+        let mut free = Vec::new();
+        for (at, (range, role)) in (0_u32..).zip(tables.ranges.all.iter().zip(roles)) {
+            let name = symbols.text(range.range.name);
+            // The interface has no event inside the first one, and one for each communicator of the other.
+            let is_of_one = is_of_communicators(name) && !matches!(name, "ncclCommFinalize" | "ncclCommInitAll");
+            if *role == RangeRole::Call && is_of_one && !taken.contains(&at) {
+                free.push(Self { at, range, name, is_used: false });
+            }
+        }
+        free.sort_by_key(|one| one.range.start);
+        free
+    }
+}
+
+/// Finds the range of each init and finalize that NCCL calls elsewhere: on a thread of its own, or where the last rank
+/// of a process ends the communicator for the others. Returns the calls that are of one of several such ranges, nobody
+/// knows which, each with one of these.
+fn elsewhere(
+    tables: &Tables,
+    symbols: &Symbols,
+    roles: &[RangeRole],
+    around: &mut BTreeMap<u32, (u32, u64)>,
+) -> Vec<(u32, u32)> {
+    let mut free = Free::all(tables, symbols, roles, around);
+    let mut calls: Vec<(u32, &CommCall)> =
+        (0..).zip(&tables.comm_calls).filter(|(at, _)| !around.contains_key(at)).collect();
+    calls.sort_by_key(|(_, call)| call.start);
+    let mut covered = Vec::new();
+    for (at, call) in calls {
+        let Some(comm) = comm_of(tables, at) else {
+            continue;
+        };
+        let mut candidates: Vec<&mut Free<'_>> = free.iter_mut().collect();
+        candidates.retain(|one| {
+            let is_kind = ends_communicator(one.name) != call.is_init;
+            is_kind && one.range.start <= call.start && can_be_of(one.range, one.name, comm)
+        });
+        let lasts = |one: &&mut Free<'_>| call.end <= one.range.end(tables.span.1);
+        // Who ends a communicator for others does it when their calls have returned.
+        if call.is_init && candidates.iter().any(lasts) {
+            candidates.retain(lasts);
+        }
+        let is_only = candidates.len() == 1;
+        let Some(last) = candidates.into_iter().rfind(|one| !one.is_used) else {
+            continue;
+        };
+        last.is_used = true;
+        if is_only || last.range.range.fields.get(RangeField::CommId) == Some(comm.comm_id) {
+            around.insert(at, (last.at, last.range.start));
+        } else {
+            covered.push((at, last.at));
+        }
+    }
+    covered
 }
 
 fn is_reported(what: &What<'_>, name: &str) -> bool {
     match what {
-        What::GroupStart => name == "ncclGroupStart",
         What::GroupEnd => name == "ncclGroupEnd",
         What::Call(func, _) => name.strip_prefix("nccl") == Some(func),
         What::CommCall(_) => false,
@@ -135,7 +227,6 @@ fn reports<'a>(
     let place = |thread: u32, time: u64| (threads.get(index(thread)).copied().unwrap_or(thread), time);
     let mut reports = Reports::new();
     for (_, group) in tables.rows::<GroupApi>() {
-        reports.push((place(group.thread, group.start), What::GroupStart));
         reports.extend(group.stop().map(|stop| (place(group.thread, stop), What::GroupEnd)));
     }
     for (row, call) in tables.rows::<CollApi>() {

@@ -17,6 +17,10 @@ pub fn counted(name: &str) -> u64 {
     COUNTS.lock().get(name).copied().unwrap_or(0)
 }
 
+pub fn all_counted() -> BTreeMap<&'static str, u64> {
+    COUNTS.lock().clone()
+}
+
 /// Appends a line for each count, `process name count`, to the file that an environment variable names.
 pub fn report(variable: &str) {
     let Some(path) = std::env::var_os(variable) else {

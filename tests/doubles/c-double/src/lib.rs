@@ -4,12 +4,13 @@ pub mod args;
 mod counts;
 mod functions;
 mod hidden;
+pub mod nvtx;
 mod player;
 mod process;
 mod variables;
 mod work;
 
-pub use counts::{count, counted, report};
+pub use counts::{all_counted, count, counted, report};
 pub use functions::ProfilerTable;
 pub use hidden::hide;
 pub use player::Player;

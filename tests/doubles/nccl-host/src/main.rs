@@ -19,6 +19,7 @@ mod ops;
 mod options;
 mod output;
 mod pattern;
+mod ranges;
 mod rank;
 mod rendezvous;
 mod worker;

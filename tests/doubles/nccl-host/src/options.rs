@@ -79,6 +79,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PREFIX")]
     pub(crate) log: Option<PathBuf>,
 
+    /// Name what the program does through NVTX: `setup`, `step N` for each round, and in it what the operations are for
+    #[arg(long)]
+    pub(crate) ranges: bool,
+
     /// Set the NCCL_* variables that make the number of proxy operations of every call known, where unset
     #[arg(long)]
     pub(crate) exact: bool,

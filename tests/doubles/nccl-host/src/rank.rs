@@ -7,6 +7,7 @@ use crate::call_log::CallLog;
 use crate::calls::Call;
 use crate::cuda::{Buffer, DeviceSlice, Graph, Stream};
 use crate::nccl::{Communicator, Element, Nccl, Version};
+use crate::ranges::Ranges;
 use serde_json::json;
 use std::cell::Cell;
 use std::ops::AddAssign;
@@ -19,6 +20,7 @@ pub(crate) struct Shared {
     pub(crate) nccl: &'static Nccl,
     pub(crate) version: Version,
     pub(crate) log: CallLog,
+    pub(crate) ranges: Ranges,
     pub(crate) exact: bool,
     pub(crate) count: usize,
     pub(crate) iterations: u64,

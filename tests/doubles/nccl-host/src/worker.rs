@@ -6,6 +6,7 @@ use crate::cuda::{Buffer, Cuda, Device};
 use crate::launcher::EXIT_WRONG;
 use crate::nccl::{CommOptions, Communicator, Nccl, Reduction, UniqueId, comm_init_all};
 use crate::options::{End, Options};
+use crate::ranges::{self, Ranges};
 use crate::rank::{Rank, Shared, Tally};
 use crate::rendezvous::{Outcome, Point, Rendezvous};
 use crate::{exact, ops};
@@ -29,6 +30,7 @@ pub(crate) fn run(options: &Options, process: u16) -> anyhow::Result<ExitCode> {
         nccl,
         version,
         log: CallLog::create(options.log.as_deref(), process)?,
+        ranges: Ranges::new(options.ranges),
         exact: exact::in_force(|name| std::env::var(name).ok()),
         count: usize::try_from(options.count)?,
         iterations: options.iterations,
@@ -109,6 +111,7 @@ impl Process {
                 "results_checked": total.results_checked,
                 "results_wrong": total.results_wrong,
                 "proxy_ops": self.shared.exact.then_some(total.proxy_ops),
+                "others": c_double::all_counted(),
                 "ok": ok,
             })
         })?;
@@ -172,8 +175,8 @@ impl Process {
             Start::Join(id) => {
                 let wanted = CommOptions { name: self.options.name.as_deref(), nonblocking: self.options.nonblocking };
                 let ranks = self.options.world_ranks();
-                Communicator::init_rank(self.shared.nccl, id, rank, ranks, wanted)
-                    .with_context(|| self.usual_reason())?
+                let made = || Communicator::init_rank(self.shared.nccl, id, rank, ranks, wanted);
+                self.shared.ranges.within(ranges::SETUP, None, made).with_context(|| self.usual_reason())?
             }
         };
         let me = Rank::new(self.shared, &world, &stream);
@@ -242,23 +245,22 @@ impl Process {
         let skips = self.options.skip_last.map(usize::from) == Some(rank.me());
         for round in 0.. {
             rank.set_round(round);
-            let mut operations = ops::of_round(&self.options.ops, self.shared.version, round);
-            if skips && last == Some(round) {
-                let skipped = operations.pop();
-                for operation in &operations {
-                    operation.run(rank)?;
-                }
-                if let Some(operation) = skipped {
-                    rank.log("skipped", json!({"op": operation.name}))?;
-                }
-                wait_to_be_killed();
-            }
-            for operation in &operations {
-                operation.run(rank)?;
-            }
-            if last == Some(round) {
+            let is_last = last == Some(round);
+            self.shared.ranges.within(ranges::STEP, Some(round), || self.round(rank, skips && is_last))?;
+            if is_last {
                 break;
             }
+        }
+        Ok(())
+    }
+
+    fn round(&self, rank: &Rank<'_>, skips: bool) -> anyhow::Result<()> {
+        let mut operations = ops::of_round(&self.options.ops, self.shared.version, rank.round());
+        let skipped = if skips { operations.pop() } else { None };
+        ops::run_all(&operations, rank)?;
+        if let Some(operation) = skipped {
+            rank.log("skipped", json!({"op": operation.name}))?;
+            wait_to_be_killed();
         }
         Ok(())
     }

@@ -105,14 +105,15 @@ impl Job<'_> {
         }
         process::run(&mut command)?;
         let page = folder.join("report.html");
-        process::run(
-            Command::new(&tools.nccl_otf2)
-                .arg("report")
-                .arg(&folder)
-                .arg("--output")
-                .arg(&page)
-                .args(["--title", "demo"]),
-        )?;
+        let tool = |verb| {
+            let mut command = Command::new(&tools.nccl_otf2);
+            command.arg(verb).arg(&folder);
+            command
+        };
+        process::run(tool("report").arg("--output").arg(&page).args(["--title", "demo"]))?;
+        // The late rank is late in `forward`; the others wait for it in `backward`.
+        process::run(tool("stats").args(["--by", "phase"]))?;
+        process::run(tool("stats").args(["--by", "step", "--sort", "time", "--limit", "5"]))?;
         Ok(page)
     }
 
@@ -127,7 +128,7 @@ impl Job<'_> {
     fn recorded(&self, tools: &Tools, folder: &Path, processes: usize, threads: usize) -> Command {
         let mut command = Command::new(&tools.nccl_otf2);
         command.args(["run", "--out"]).arg(folder).arg("--").arg(&tools.nccl_host).arg("--lib").arg(self.library);
-        command.args(["--procs", &processes.to_string(), "--threads", &threads.to_string()]);
+        command.args(["--procs", &processes.to_string(), "--threads", &threads.to_string(), "--ranges"]);
         match self.devices {
             Devices::Fake(_) => {
                 command.arg(format!("--fake-gpu={}", tools.fake_gpu.display()));

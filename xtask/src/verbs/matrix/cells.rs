@@ -37,8 +37,8 @@ impl Cell {
         self.except.iter().find(|exception| (exception.from..=exception.to).contains(&release))
     }
 
-    pub(super) fn is_exact(&self) -> bool {
-        self.arguments.split(' ').any(|word| word == "--exact")
+    pub(super) fn has(&self, argument: &str) -> bool {
+        self.arguments.split(' ').any(|word| word == argument)
     }
 }
 
@@ -166,6 +166,11 @@ pub(super) const CELLS: &[Cell] = &[
             "the same of four processes, each as if on a host of its own",
         )
     },
+    cell(
+        "nvtx",
+        "--procs 2 --threads 2 --ranges --rounds 2 --exact",
+        "every call through the interface or NVTX, none twice, and the program's ranges; two processes of two threads",
+    ),
     Cell {
         memcheck: true,
         ..cell(

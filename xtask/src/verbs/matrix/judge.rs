@@ -57,10 +57,12 @@ impl Bench {
         let mut command = Command::new(&self.tools.nccl_otf2);
         process::without(&mut command, &["NCCL_"])
             .args(["run", "--events", "full", "--keep-journal", "--plugin"])
-            .arg(self.probes.join(RELAY))
-            .arg("--out")
+            .arg(&self.tools.plugin)
+            .args(["--nvtx", if run.cell.has("--ranges") { "auto" } else { "off" }, "--out"])
             .arg(run.archive())
-            .arg("--");
+            // `run` takes no plugin of others.
+            .args(["--", "env"])
+            .arg(format!("NCCL_PROFILER_PLUGIN={}", self.probes.join(RELAY).display()));
         let (count, limit_seconds) = if run.cell.memcheck {
             memcheck::in_front(&mut command, &run.folder);
             // The archive is not written under memcheck: `run` writes it afterwards.
@@ -106,7 +108,7 @@ impl Bench {
         let check = process::capture(Command::new(&self.tools.nccl_otf2).args(["check", "--json"]).arg(&anchor))?;
         ensure!(check.status.success(), "check: {}", fault(&check));
         let mut counts = self.python.script("compare_counts.py");
-        if !run.cell.is_exact() {
+        if !run.cell.has("--exact") {
             counts.arg("--any-proxy");
         }
         succeeds("counts", counts.arg(&anchor).arg(run.log()))?;

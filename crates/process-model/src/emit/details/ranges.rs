@@ -34,7 +34,7 @@ impl Details<'_, '_> {
 
     pub(super) fn range_result(&mut self, at: u32) -> otf2::Result<()> {
         let tables = self.model.tables;
-        let end = tables.ranges.all.get(index(at)).map(|range| self.model.links.ranges.end(tables, at, range));
+        let end = tables.ranges.all.get(index(at)).map(|range| self.model.links.ranges.end(at, range));
         match end {
             Some(RangeEnd::Bounded) => self.add(attribute::Closed, true),
             Some(RangeEnd::Open) => self.add(attribute::Unfinished, true),

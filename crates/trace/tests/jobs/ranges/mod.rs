@@ -29,6 +29,11 @@ fn one_rank(out: &Path) -> Process {
     Process::begin(out, Who { rank: 0, ranks: 2, in_environment: true })
 }
 
+fn comm_of_rank(rank: i32, ranks: i32) -> CommInit<'static> {
+    let table = Table::of_number(6).expect("a table");
+    CommInit { table, comm_id: 0x77, name: Name::NONE, nodes: 1, ranks, rank, nccl_version: 23_007 }
+}
+
 /// What the tool prints.
 fn tool(arguments: &[&str], path: &Path) -> String {
     let mut tool = std::process::Command::new(whole_plugin::built::nccl_otf2());
@@ -141,19 +146,26 @@ fn a_group_is_shown_by_the_interface_and_the_group_inside_it_by_its_ranges() {
     let main = &mut process.main;
     let group = nccl_events::event::GroupApi { graph_captured: false, depth: 2 };
     let start = journal::testing::start(context, 0, 0, nccl_events::Body::GroupApi(group));
-    push(main, 0, range(c"NCCL", c"ncclGroupStart", &[]));
+    // The event begins with the first call of the group.
+    for call in [c"ncclGroupStart", c"ncclGroupStart"] {
+        push(main, 0, range(c"NCCL", call, &[]));
+        pop(main, 0, &[]);
+    }
     let group = main.start(&start);
+    push(main, 0, range(c"NCCL", c"ncclGroupEnd", &[]));
     pop(main, 0, &[]);
+    push(main, 0, range(c"NCCL", c"ncclGroupEnd", &[]));
+    main.stop(group.get());
+    pop(main, 0, &[]);
+    // Without a call.
     for call in [c"ncclGroupStart", c"ncclGroupEnd"] {
         push(main, 0, range(c"NCCL", call, &[]));
         pop(main, 0, &[]);
     }
-    push(main, 0, range(c"NCCL", c"ncclGroupEnd", &[]));
-    main.stop(group.get());
-    pop(main, 0, &[]);
     let (archive, counts) = archive_of(&job, process);
-    assert_eq!(shown(&archive)["API"][1..], ["ncclGroup", "  ncclGroupStart", "  ncclGroupEnd"]);
-    assert_eq!([counts.ranges_nccl, counts.ranges_reported], [2, 2]);
+    let expected = ["ncclGroupStart", "ncclGroup", "  ncclGroupEnd", "ncclGroupStart", "ncclGroupEnd"];
+    assert_eq!(shown(&archive)["API"][1..], expected);
+    assert_eq!([counts.ranges_nccl, counts.ranges_reported], [4, 2]);
 }
 
 #[test]
@@ -236,16 +248,7 @@ fn ranges_around_init_and_finalize_are_the_calls_and_name_the_parent() {
     pop(main, 0, &[(CommId, 0), (Ranks, 2), (Rank, 0), (Device, 1)]);
     let split = ContextId::new(ProcessTag::new(0x100), 2);
     push(main, 0, range(c"NCCL", c"ncclCommSplit", &[]));
-    let comm = CommInit {
-        table: Table::of_number(6).expect("a table"),
-        comm_id: 0x77,
-        name: Name::NONE,
-        nodes: 1,
-        ranks: 1,
-        rank: 0,
-        nccl_version: 23_007,
-    };
-    main.comm_init(split.get(), ticks(), 0, &comm);
+    main.comm_init(split.get(), ticks(), 0, &comm_of_rank(0, 1));
     let (color, key) = ((-1_i64).cast_unsigned(), 4);
     pop(main, 0, &[(CommId, 0x77), (ParentCommId, COMM), (Ranks, 1), (Rank, 0), (SplitColor, color), (SplitKey, key)]);
     push(main, 0, range(c"NCCL", c"ncclCommDestroy", &[]));
@@ -276,6 +279,41 @@ fn ranges_around_init_and_finalize_are_the_calls_and_name_the_parent() {
     let comms = definitions.comms.values().map(|comm| (text(&definitions, comm.name), comm.parent));
     let parents = [("0xabcdef0123456789", CommRef::UNDEFINED), ("0x0000000000000077", CommRef::new(0))];
     assert_eq!(comms.collect::<Vec<_>>(), parents);
+}
+
+/// Two ranks are in one process. NCCL begins their communicator on threads of its own, and ends it on the thread of the
+/// last one. Calls have no ids, as up to 2.27; which rank it is, NCCL says since then.
+#[test]
+fn what_nccl_does_on_another_thread_for_a_call_is_not_shown_beside_the_call() {
+    let of_rank = " comm_id=119 nodes=1 rank=0 ranks=2";
+    let of_other = " comm_id=119 nodes=1 rank=1 ranks=2";
+    for (ranks, destroyed) in [(Some([0, 1]), [of_rank, of_other]), (None, [" rank=0", " rank=1"])] {
+        let job = new_job();
+        let mut process = one_rank(&job);
+        let (mut second, mut thread) = (process.thread("second"), process.thread("init"));
+        let contexts = [2, 3].map(|number| ContextId::new(ProcessTag::new(0x100), number).get());
+        let main = &mut process.main;
+        push(main, 0, range(c"NCCL", c"ncclCommSplit", &[(Rank, 2)]));
+        push(&mut second, 0, range(c"NCCL", c"ncclCommSplit", &[(Rank, 3)]));
+        for (place, context) in contexts.into_iter().enumerate() {
+            let comm = ranks.map_or_else(|| comm_of_rank(-1, 0), |ranks| comm_of_rank(ranks[place], 2));
+            thread.comm_init(context, ticks(), 0, &comm);
+        }
+        pop(main, 0, &[]);
+        pop(&mut second, 0, &[]);
+        push(main, 0, range(c"NCCL", c"ncclCommDestroy", &[(Rank, 0)]));
+        pop(main, 0, &[]);
+        push(&mut second, 0, range(c"NCCL", c"ncclCommDestroy", &[(Rank, 1)]));
+        contexts.into_iter().for_each(|context| second.comm_finalize(context, ticks()));
+        pop(&mut second, 0, &[]);
+        drop((second, thread));
+        let (archive, _) = archive_of(&job, process);
+        let mut lines = shown(&archive)["API"].clone();
+        lines.retain(|line| !line.starts_with("ncclCommInitRank comm_id=12379813738877118345"));
+        lines.sort();
+        let [first, other] = destroyed.map(|attributes| format!("ncclCommDestroy{attributes}"));
+        assert_eq!(lines, [first.as_str(), &other, "ncclCommSplit rank=2", "ncclCommSplit rank=3"]);
+    }
 }
 
 #[test]

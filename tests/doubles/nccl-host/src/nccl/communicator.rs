@@ -4,6 +4,7 @@ use super::Nccl;
 use super::entry::Pointer;
 use super::values::{IN_PROGRESS, UniqueId, int};
 use anyhow::Context as _;
+use c_double::count;
 use std::ffi::{CString, c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -86,6 +87,7 @@ impl Communicator {
         let made =
             |raw| Communicator { nccl, raw, name: "world".to_owned(), rank, ranks, nonblocking: wanted.nonblocking };
         if wanted.name.is_none() && !wanted.nonblocking {
+            count("ncclCommInitRank", 1);
             // SAFETY: NCCL writes one handle through the pointer; the rest goes by value.
             let result = unsafe { (nccl.entry.comm_init_rank)(&raw mut raw, n, id, me) };
             nccl.check("ncclCommInitRank", result)?;
@@ -97,6 +99,7 @@ impl Communicator {
             .context("--name, --nonblocking: this NCCL has no ncclCommInitRankConfig")?;
         let name = wanted.name.map(CString::new).transpose().context("--name: must not contain a NUL")?;
         let mut config = config(name.as_ref(), wanted.nonblocking);
+        count("ncclCommInitRankConfig", 1);
         // SAFETY: NCCL writes one handle, and reads `config` up to its `size` and the name it points to, both
         // alive until the call returns; it copies both.
         let result = unsafe { init(&raw mut raw, n, id, me, (&raw mut config).cast()) };
@@ -114,6 +117,7 @@ impl Communicator {
         rank: usize,
         ranks: usize,
     ) -> anyhow::Result<Communicator> {
+        count("ncclCommSplit", 1);
         // A nonblocking one writes it later, from a thread of its own: it stays where it is for good.
         let made: &'static AtomicPtr<c_void> = Box::leak(Box::new(AtomicPtr::new(null_mut())));
         // SAFETY: `self.raw` is a live handle; NCCL writes one handle into memory that stays; a NULL
@@ -131,18 +135,21 @@ impl Communicator {
     }
 
     pub(crate) fn finalize(&self) -> anyhow::Result<()> {
+        count("ncclCommFinalize", 1);
         // SAFETY: `self.raw` is a live handle; finalizing leaves it valid for ncclCommDestroy.
         let result = unsafe { (self.nccl.entry.comm_finalize)(self.raw) };
         self.settle("ncclCommFinalize", result)
     }
 
     pub(crate) fn destroy(self) -> anyhow::Result<()> {
+        count("ncclCommDestroy", 1);
         // SAFETY: `self.raw` is a live handle and, as `self` is consumed, not used again.
         let result = unsafe { (self.nccl.entry.comm_destroy)(self.raw) };
         self.ends("ncclCommDestroy", result)
     }
 
     pub(crate) fn abort(self) -> anyhow::Result<()> {
+        count("ncclCommAbort", 1);
         // SAFETY: `self.raw` is a live handle and, as `self` is consumed, not used again.
         let result = unsafe { (self.nccl.entry.comm_abort)(self.raw) };
         self.ends("ncclCommAbort", result)
@@ -151,6 +158,7 @@ impl Communicator {
 
 impl Nccl {
     pub(crate) fn group_end(&self, of: &Communicator) -> anyhow::Result<()> {
+        count("ncclGroupEnd", 1);
         // SAFETY: takes nothing; the operations of the group were checked when they were called.
         let result = unsafe { (self.entry.group_end)() };
         of.settle("ncclGroupEnd", result)
@@ -159,6 +167,7 @@ impl Nccl {
 
 /// ncclCommInitAll: one communicator per device, rank r on device r.
 pub(crate) fn comm_init_all(nccl: &'static Nccl, ranks: usize) -> anyhow::Result<Vec<Communicator>> {
+    count("ncclCommInitAll", 1);
     let mut handles: Vec<Pointer> = vec![null_mut(); ranks];
     // SAFETY: NCCL writes `ranks` handles, which is the length of the vector; no device list means 0, 1, ….
     let result = unsafe { (nccl.entry.comm_init_all)(handles.as_mut_ptr(), int(ranks)?, null()) };

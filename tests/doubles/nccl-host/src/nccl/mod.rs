@@ -44,6 +44,7 @@ impl Nccl {
     }
 
     pub(crate) fn group_start(&self) -> anyhow::Result<()> {
+        c_double::count("ncclGroupStart", 1);
         // SAFETY: takes nothing; the group is kept per thread by NCCL.
         let result = unsafe { (self.entry.group_start)() };
         self.check("ncclGroupStart", result)

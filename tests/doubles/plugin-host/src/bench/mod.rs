@@ -19,7 +19,7 @@ use crate::interface::Version;
 use crate::nccl;
 use crate::plugin::{InitArguments, Outcome, Plugin, load};
 use mix::{Call, Program, Shape};
-use nvtx::Nvtx;
+use nvtx::Ranges;
 
 /// Time the callbacks of a profiler plugin.
 ///
@@ -62,7 +62,7 @@ const WARM_UP: u32 = 200;
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let plugin = load(&arguments.plugin, arguments.table)?;
     let operations = arguments.iterations;
-    let ranges = arguments.nvtx.as_deref().map(|name| Nvtx::begin(&plugin.library, name)).transpose()?;
+    let ranges = arguments.nvtx.clone().map(|name| Ranges::begin(&plugin.library, name)).transpose()?;
     if arguments.no_timing {
         let mut worker = Worker::begin(&plugin, 0, 1)?;
         let calls = match &ranges {
@@ -133,7 +133,7 @@ fn measure(plugin: &Plugin, threads: u16, operations: u32) -> anyhow::Result<Val
     }))
 }
 
-fn measure_ranges(plugin: &Plugin, ranges: &Nvtx, operations: u32) -> anyhow::Result<Value> {
+fn measure_ranges(plugin: &Plugin, ranges: &Ranges, operations: u32) -> anyhow::Result<Value> {
     let worker = Worker::begin(plugin, 0, 1)?;
     let timer_ns = timer_ns();
     let [mut pushes, mut pops] = [vec![1; operations as usize], vec![1; operations as usize]];

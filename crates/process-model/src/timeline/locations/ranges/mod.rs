@@ -22,7 +22,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         let Some((class, name)) = region(range, *role, builder) else {
             continue;
         };
-        match links.end(model.tables, at, range) {
+        match links.end(at, range) {
             RangeEnd::Known => {}
             RangeEnd::Bounded => builder.counts.ranges_closed += 1,
             RangeEnd::Open => builder.counts.ranges_unfinished += 1,
