@@ -38,6 +38,6 @@ pub use derived::{
 pub use fields::Fields;
 pub use instances::{Instance, Instances, Slice, Slices, Step};
 pub use locations::{property, stated};
-pub use sequences::{Counterpart, Sequences};
+pub use sequences::Sequences;
 pub use statements::{Completeness, Matching, Statement};
 pub use system_tree::Boot;

@@ -30,7 +30,7 @@ pub struct Comparison {
     pub runs: [Compared; 2],
     /// Groups present in both runs; the largest difference in B's total time first.
     pub groups: Vec<Group>,
-    /// Ranges of the program (NVTX) present in both runs at least 50 times, at most 16; those that differ first. They do
+    /// Ranges of the program (NVTX) that both runs have at least 50 times, at most 16; those that differ first. They do
     /// not decide `outcome`.
     pub ranges: Vec<RangeChange>,
     pub only_a: Vec<Kind>,

@@ -8,8 +8,8 @@ mod paths;
 mod read;
 mod rows;
 
-pub use columns::Short;
-pub use members::{JobRank, Member, Members};
+pub(crate) use members::JobRank;
+pub use members::{Member, Members};
 pub(crate) use nccl_events::index::{index as large, index_u32 as small};
 pub use read::Tables;
 pub use rows::{

@@ -15,13 +15,14 @@ mod places;
 use analysis::{Analysis, Trace};
 use anyhow::Result;
 use nccl_events::Progress;
+use nccl_events::index::index as large;
 use serde::Serialize;
 
 pub(super) use chunks::{At, Chunks};
 
-use events::Events;
+use events::{Event, Events};
 use overview::{Bins, Overview};
-use places::{Location, Places, Row};
+use places::{Location, Part, Places, Row};
 
 /// The contents of the timeline except events; `page/model.d.ts` describes them for the page.
 #[derive(Debug, Serialize)]
@@ -53,7 +54,7 @@ impl Made {
         let names: Vec<String> = analysis.report.ranks.iter().map(|rank| rank.name.clone()).collect();
         let mut places = Places::of(trace, &analysis.tables, &names);
         let mut events = Events::read(trace, analysis, &places.locations, progress)?;
-        places.remove_unused(&mut events.all);
+        remove_unused(&mut places.locations, &mut events.all);
         let last = events.all.iter().map(|event| event.end_ns).max().unwrap_or(0);
         let duration_ns = analysis.report.run.duration_ns.max(last);
         let overview = Overview::of(&events.all, &places.locations, places.rows.len(), duration_ns);
@@ -77,4 +78,20 @@ impl Made {
     pub(super) fn finish(self, folder: Option<String>) -> Result<Timeline> {
         Ok(Timeline { chunks: serde_json::to_value(&self.chunks.all)?, folder, ..self.timeline })
     }
+}
+
+/// Removes the rows of levels at which no range was.
+fn remove_unused(locations: &mut Vec<Location>, events: &mut [Event]) {
+    let mut is_kept: Vec<bool> = locations.iter().map(|location| location.part == Part::Whole).collect();
+    events.iter().for_each(|event| is_kept[large(event.location)] = true);
+    let mut kept = 0;
+    let numbers = is_kept.iter().map(|is_kept| {
+        let number = kept;
+        kept += u32::from(*is_kept);
+        number
+    });
+    let numbers: Vec<u32> = numbers.collect();
+    let mut is_kept = is_kept.into_iter();
+    locations.retain(|_| is_kept.next() == Some(true));
+    events.iter_mut().for_each(|event| event.location = numbers[large(event.location)]);
 }

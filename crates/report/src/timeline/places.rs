@@ -5,11 +5,8 @@ use std::collections::BTreeMap;
 use analysis::Trace;
 use analysis::tables::{NONE, Tables};
 use nccl_events::archive::LocationKind;
-use nccl_events::index::index as large;
 use otf2::{LocationGroupRef, LocationRef};
 use serde::Serialize;
-
-use super::events::Event;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
@@ -107,22 +104,6 @@ impl Places {
             }
         }
         found
-    }
-
-    /// Removes rows of levels at which no range was.
-    pub(super) fn remove_unused(&mut self, events: &mut [Event]) {
-        let mut is_used = vec![false; self.locations.len()];
-        events.iter().for_each(|event| is_used[large(event.location)] = true);
-        let mut kept = 0;
-        let numbers = self.locations.iter().zip(&is_used).map(|(location, is_used)| {
-            let number = kept;
-            kept += u32::from(*is_used || location.part == Part::Whole);
-            number
-        });
-        let numbers: Vec<u32> = numbers.collect();
-        let mut is_used = is_used.into_iter();
-        self.locations.retain(|location| is_used.next() == Some(true) || location.part == Part::Whole);
-        events.iter_mut().for_each(|event| event.location = numbers[large(event.location)]);
     }
 
     fn add_row(&mut self, trace: &Trace, process: LocationGroupRef, name: String, is_rank: bool) -> usize {
