@@ -195,14 +195,18 @@ fn elsewhere(
         if call.is_init && candidates.iter().any(lasts) {
             candidates.retain(lasts);
         }
+        // A rank ends a communicator once: other calls with its id failed before.
+        let is_of_comm = |one: &&mut Free<'_>| one.range.range.fields.get(RangeField::CommId) == Some(comm.comm_id);
+        let has_id = !call.is_init && candidates.iter().any(is_of_comm);
+        if has_id {
+            candidates.retain(is_of_comm);
+        }
         let is_only = candidates.len() == 1;
         let Some(last) = candidates.into_iter().rfind(|one| !one.is_used) else {
             continue;
         };
         last.is_used = true;
-        // A rank ends a communicator once: other calls before the last one failed.
-        let is_end_of_comm = !call.is_init && last.range.range.fields.get(RangeField::CommId) == Some(comm.comm_id);
-        if is_only || is_end_of_comm {
+        if is_only || has_id {
             around.insert(at, (last.at, last.range.start));
         } else {
             covered.push((at, last.at));
