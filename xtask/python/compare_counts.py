@@ -138,7 +138,8 @@ class Asked:
 def is_of_nccl(name, around):
     """Whether NCCL itself called a function inside a region: the sends of an ncclAlltoAll, the group of a single call."""
     if around.region.name != "ncclGroup":
-        return around.region.name.startswith("nccl") and around.region.name != name
+        # Functions that make and end communicators call no other one.
+        return around.region.name.startswith("nccl") and around.region.name != name and not name.startswith("ncclComm")
     depths = [value for attribute, value in (around.attributes or {}).items() if attribute.name == "nccl.group_depth"]
     return depths == [1] and name in ("ncclGroupStart", "ncclGroupEnd")
 

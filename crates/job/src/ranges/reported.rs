@@ -126,14 +126,13 @@ fn comm_of(tables: &Tables, call: u32) -> Option<&CommRecord> {
 /// Whether a range can be the call that makes or ends this communicator's rank.
 fn can_be_of(range: &RangeAt, name: &str, comm: &CommRecord) -> bool {
     let field = |field| range.range.fields.get(field);
-    // NCCL gives no id before 2.28, and 0 where the range began before the communicator. The rank of a split can then
-    // be the one in the parent.
+    // NCCL gives no id before 2.28, and 0 where the range began before the communicator. The rank of a split is the one
+    // in the parent. The interface gives none before 2.27.
     let id = field(RangeField::CommId).unwrap_or(0);
-    let is_known = id != 0 && comm.comm_id != 0;
-    let has_rank = is_known || ends_communicator(name) || name.starts_with("ncclCommInit");
-    // The interface gives no rank before 2.27.
-    let is_same_rank = |rank: u64| comm.rank < 0 || i64::from(comm.rank) == rank.cast_signed();
-    (!is_known || id == comm.comm_id) && (!has_rank || field(RangeField::Rank).is_none_or(is_same_rank))
+    let is_same_id = id == 0 || comm.comm_id == 0 || id == comm.comm_id;
+    let has_rank = comm.rank >= 0 && (ends_communicator(name) || name.starts_with("ncclCommInit"));
+    let is_same_rank = |rank: u64| i64::from(comm.rank) == rank.cast_signed();
+    is_same_id && (!has_rank || field(RangeField::Rank).is_none_or(is_same_rank))
 }
 
 /// A range that makes or ends a communicator and that no init or finalize on its thread is shown as.
@@ -196,12 +195,18 @@ fn elsewhere(
         if call.is_init && candidates.iter().any(lasts) {
             candidates.retain(lasts);
         }
+        // A rank ends a communicator once: other calls with its id failed before.
+        let is_of_comm = |one: &&mut Free<'_>| one.range.range.fields.get(RangeField::CommId) == Some(comm.comm_id);
+        let has_id = !call.is_init && candidates.iter().any(is_of_comm);
+        if has_id {
+            candidates.retain(is_of_comm);
+        }
         let is_only = candidates.len() == 1;
         let Some(last) = candidates.into_iter().rfind(|one| !one.is_used) else {
             continue;
         };
         last.is_used = true;
-        if is_only || last.range.range.fields.get(RangeField::CommId) == Some(comm.comm_id) {
+        if is_only || has_id {
             around.insert(at, (last.at, last.range.start));
         } else {
             covered.push((at, last.at));

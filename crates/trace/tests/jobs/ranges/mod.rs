@@ -250,7 +250,8 @@ fn ranges_around_init_and_finalize_are_the_calls_and_name_the_parent() {
     push(main, 0, range(c"NCCL", c"ncclCommSplit", &[]));
     main.comm_init(split.get(), ticks(), 0, &comm_of_rank(0, 1));
     let (color, key) = ((-1_i64).cast_unsigned(), 4);
-    pop(main, 0, &[(CommId, 0x77), (ParentCommId, COMM), (Ranks, 1), (Rank, 0), (SplitColor, color), (SplitKey, key)]);
+    // Size and rank are those in the parent.
+    pop(main, 0, &[(CommId, 0x77), (ParentCommId, COMM), (Ranks, 2), (Rank, 1), (SplitColor, color), (SplitKey, key)]);
     push(main, 0, range(c"NCCL", c"ncclCommDestroy", &[]));
     main.comm_finalize(split.get(), ticks());
     pop(main, 0, &[]);
