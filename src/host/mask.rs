@@ -22,7 +22,7 @@ pub(crate) fn remember(mask: *mut c_int) {
     }
 }
 
-/// Chained plugins exist: NCCL will call for events that this plugin did not ask for.
+/// Chained plugins exist, or may: NCCL will call for events that this plugin did not ask for.
 pub(crate) fn share() {
     IS_SHARED.store(true, Ordering::Relaxed);
 }

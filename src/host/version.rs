@@ -5,12 +5,14 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use in_process::objects::Object;
 
 static VERSION: AtomicU32 = AtomicU32::new(0);
 static IS_RCCL: AtomicBool = AtomicBool::new(false);
+static NOTED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// The version of the calling NCCL, as `ncclGetVersion` returns it (22809 is 2.28.9); 0 if unknown.
 #[inline]
@@ -29,6 +31,16 @@ pub(crate) fn learn(addresses: [*const c_void; 2]) {
     if let Some(version) = addresses.into_iter().find_map(ask) {
         VERSION.store(version, Ordering::Relaxed);
     }
+}
+
+/// Notes an address in libnccl, for [`learn_from_noted`].
+pub(crate) fn note(address: *const c_void) {
+    NOTED.store(address.cast_mut(), Ordering::Relaxed);
+}
+
+/// As [`learn`], before NCCL calls the plugin.
+pub(crate) fn learn_from_noted() {
+    learn([NOTED.load(Ordering::Relaxed), ptr::null()]);
 }
 
 fn ask(address: *const c_void) -> Option<u32> {

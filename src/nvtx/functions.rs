@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use libc::wchar_t;
 
+use super::first_call::push;
 use super::guard::guarded;
 use super::payload;
 use super::strings::{self, Domain, StringHandle, bytes, pointer, wide};
@@ -11,6 +12,7 @@ use super::sys::{
     COLOR_ARGB, EnumAttributes, EventAttributes, Function, HAS_ENUM_SCHEMA, PayloadData, SchemaAttributes,
     message_type, payload_type,
 };
+use crate::host::version;
 use crate::record::open_ranges::RangeName;
 use crate::record::open_ranges::names::{name_and_number, note_other};
 use crate::record::ranges::{self, NO_LEVEL};
@@ -214,7 +216,7 @@ functions! {
     };
     domain_push_ex(domain: Handle, attributes: *const EventAttributes) -> c_int = NO_LEVEL, domain, |domain| {
         // SAFETY: this function's contract.
-        ranges::push(&unsafe { with_attributes(domain, attributes) })
+        push(domain, &unsafe { with_attributes(domain, attributes) })
     };
     domain_pop(domain: Handle) -> c_int = NO_LEVEL, domain, |domain| {
         ranges::pop(domain.name, &RangeFields::default())
@@ -275,7 +277,14 @@ unsafe fn of_payload(domain: Domain, data: *const PayloadData, count: usize) -> 
 /// `name` is NULL or a C string.
 unsafe extern "C" fn create_domain_a(name: *const c_char) -> Handle {
     // SAFETY: the contract.
-    guarded("nvtxDomainCreateA", DEFAULT, || pointer(Domain::create(unsafe { bytes(name) })))
+    let text = unsafe { bytes(name) };
+    guarded("nvtxDomainCreateA", DEFAULT, || {
+        let handle: Handle = pointer(Domain::create(text));
+        if Domain::read(handle).is_nccl {
+            version::note(name.cast());
+        }
+        handle
+    })
 }
 
 /// # Safety

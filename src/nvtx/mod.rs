@@ -4,14 +4,17 @@
 //! ```text
 //! InitializeInjectionNvtx2             a binary with NVTX makes its first call; each has its own table of functions
 //!   └ functions    push, pop, start, end, mark; names of strings, domains and categories
-//!       └ strings      handles, which are numbers
-//!       └ payload      NCCL's payloads, read by the names in their schemas
+//!       ├ strings      handles, which are numbers
+//!       ├ payload      NCCL's payloads, read by the names in their schemas
+//!       └ first_call   the call with which the recording begins
 //! InitializeInjectionNvtxExtension     the same for the payload extension
 //! ```
 //!
-//! In a process that does not use NCCL, threads keep their open ranges in memory, and nothing else happens.
+//! In a process that does not use NCCL, threads keep their open ranges in memory, and nothing else happens. The call
+//! of NCCL's that makes the first communicator begins the recording, if this library will be the profiler plugin, too.
 
 mod begin;
+mod first_call;
 mod functions;
 mod guard;
 mod payload;

@@ -180,6 +180,12 @@ pub(crate) fn begin(writer: Arc<JournalWriter>) {
     RECORDING.begin(writer);
 }
 
+/// Whether anything is recorded.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    RECORDING.is_on()
+}
+
 /// Ends the recording. Threads that are inside a callback finish it; later callbacks are counted as late.
 pub(crate) fn end() {
     let writer = RECORDING.end();

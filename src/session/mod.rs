@@ -1,9 +1,10 @@
 //! The life of recording in this process: from the first `init` to the last `finalize`, and what can happen between
 //! them.
 //!
-//! A *session* begins with the first `init`. It ends with the last `finalize`, or at exit if there is none (a process
-//! that exits without `ncclCommDestroy` gets no finalize at all). A later `init` begins a new session with its own part
-//! directory. A forked child never records: it has none of the plugin's threads, and shares its parent's journal pages.
+//! A *session* begins with the first `init`, or with the call that leads to it if NVTX shows that. It ends with the
+//! last `finalize`, or at exit if there is none (a process that exits without `ncclCommDestroy` gets no finalize at
+//! all). A later `init` begins a new session with its own part directory. A forked child never records: it has none of
+//! the plugin's threads, and shares its parent's journal pages.
 //!
 //! No function here reports failure to NCCL: in most releases a failing `init` crashes or corrupts NCCL later. A
 //! process that cannot record logs the reason once, and asks for no events.
@@ -27,7 +28,10 @@ use settings::{Config, Verbosity};
 mod begin;
 mod close;
 mod communicators;
+mod description;
 mod directories;
+mod expected;
+mod first_init;
 mod maintenance;
 mod snapshots;
 mod state;
@@ -62,12 +66,11 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
         return idle();
     }
     let mut slot = SESSION.lock();
-    if slot.session.is_none() && !slot.off {
-        begin_session(&mut slot, comm);
-    }
+    begin_session(&mut slot, comm, false);
     let Some(session) = &mut slot.session else {
         return idle();
     };
+    session.note_init(comm);
     let _region = CommRegion::init();
     let (context, repetition) = session.communicators.add(session.tag, comm);
     // Only the bits that this version of the interface has.
@@ -90,6 +93,20 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
         gpus.communicator_begins(context.get());
     }
     InitReply { context, mask }
+}
+
+/// A communicator is being made. NCCL will call `init`, but from 2.27 on only when all ranks have come, and one may
+/// never come: so this begins the session. Returns whether anything is recorded now.
+pub fn begin_before_init() -> bool {
+    if process::is_forked() {
+        return false;
+    }
+    let Some(comm) = expected::communicator() else {
+        return false;
+    };
+    let mut slot = SESSION.lock();
+    begin_session(&mut slot, &comm, true);
+    slot.session.is_some()
 }
 
 /// A communicator ends. Unknown contexts and repeated ends are ignored.
@@ -143,7 +160,10 @@ fn idle() -> InitReply {
     InitReply { context: ContextId::new(ProcessTag::new(1), sequence), mask: 0 }
 }
 
-fn begin_session(slot: &mut Slot, comm: &CommInit<'_>) {
+fn begin_session(slot: &mut Slot, comm: &CommInit<'_>, is_before_init: bool) {
+    if slot.session.is_some() || slot.off {
+        return;
+    }
     let config = Config::from_environment();
     if !slot.has_logged_remarks {
         slot.has_logged_remarks = true;
@@ -161,7 +181,7 @@ fn begin_session(slot: &mut Slot, comm: &CommInit<'_>) {
     panics::silence();
     memory::forget_failure();
     close::account_for_late();
-    match begin::session(config, comm) {
+    match begin::session(config, comm, is_before_init) {
         Ok(session) => slot.session = Some(session),
         Err(reason) => {
             slot.off = true;

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::communicators::Communicators;
+use super::directories::Directories;
 use super::maintenance::Maintenance;
 use crate::control::LargestCommunicator;
 use crate::gpu::Gpus;
 use crate::host::logger;
+use crate::scorep;
 use in_process::recorded::Recorded;
 use journal::writer::{JournalWriter, Stop};
 use nccl_events::id::ProcessTag;
@@ -22,8 +24,17 @@ pub(super) struct Session {
     pub(super) communicators: Communicators,
     pub(super) largest: LargestCommunicator,
     pub(super) maintenance: Maintenance,
-    /// Absent if the user wants no GPU timing, or if there is no driver.
+    /// Absent before the first `init`, if the user wants no GPU timing, or if there is no driver.
     pub(super) gpus: Option<Arc<Gpus>>,
+    pub(super) first_init: Option<FirstInit>,
+}
+
+/// What is left to do at the first `init`.
+pub(super) struct FirstInit {
+    pub(super) directories: Directories,
+    pub(super) scorep: scorep::Beginning,
+    /// Whether NCCL had described no communicator when the session began.
+    pub(super) is_late: bool,
 }
 
 impl Session {

@@ -63,6 +63,22 @@ fn what_real_nccl_calls_arrives_at_both() {
     }
 }
 
+/// With NVTX the recording begins before the plugin behind is loaded.
+#[test]
+fn what_only_the_plugin_behind_asks_for_is_not_recorded() {
+    let scratch = Scratch::new();
+    let Some(mut job) = scratch.nccl("2.32.3", &["--procs", "2", "--threads", "1", "--ops", "one"]) else {
+        return;
+    };
+    job.env("NVTX_INJECTION64_PATH", whole_plugin::built::plugin()).env("NCCL_OTF2_EVENTS", "CollApi");
+    job.env("NCCL_OTF2_CHAIN", copy(&scratch, "one")).env("ECHO_OUT", scratch.path().join("log"));
+    let _ended = run(&mut job).with_code(0);
+    let archive = scratch.sound_archive();
+    let log = std::fs::read_to_string(scratch.path().join("log")).expect("a log");
+    assert!(log.contains("start 0x8 ") && archive.properties().contains_key("NCCL::CHAIN::PLUGINS"), "{log}");
+    assert_eq!((archive.count("COLLAPI::SEEN"), archive.count("PROXYOP::SEEN")), (2, 0));
+}
+
 /// Adds the starts of a process; gives its stops. Contexts, parents and handles are the plugin's own.
 fn read(log: &str, seen: &mut [u64]) -> u64 {
     // 0x0 is NULL, as a parent.

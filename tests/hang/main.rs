@@ -1,6 +1,7 @@
 //! Ranks that do not do the same: the reports of `nccl-otf2 hang` on jobs that wait for ever, and of the archive on
 //! calls that differ.
 
+mod first_init;
 mod flight;
 mod job;
 mod live;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 pub enum Error {
     #[error(
         "{}: no process has recorded anything here; is the plugin loaded (`nccl-otf2 doctor` and NCCL_DEBUG=INFO tell), \
-         and does it record in this directory (NCCL_OTF2_DIR)?",
+         and does it record in this directory (NCCL_OTF2_DIR)? A process begins to record in its first ncclCommInitRank; \
+         without NVTX ranges (NVTX_INJECTION64_PATH), from NCCL 2.27 on, only when all ranks have come to that",
         .0.display()
     )]
     NothingRecorded(PathBuf),

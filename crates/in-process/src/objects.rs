@@ -24,6 +24,22 @@ impl Object {
         (found != 0 && !info.dli_fname.is_null()).then(|| Self { base: info.dli_fbase.addr(), path: info.dli_fname })
     }
 
+    /// The object of a symbol of the loaded library with this name or path: that library, or one that it needs. `None`
+    /// if there is none; nothing is loaded.
+    pub fn of_symbol(library: &CStr, symbol: &CStr) -> Option<Self> {
+        // SAFETY: a C string; with RTLD_NOLOAD nothing is loaded, so no constructor runs.
+        let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if handle.is_null() {
+            return None;
+        }
+        // SAFETY: a handle from dlopen; the name is a C string.
+        let symbol = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
+        let object = Self::of(symbol.addr());
+        // SAFETY: releases the reference that dlopen took above.
+        let _ = unsafe { libc::dlclose(handle) };
+        object
+    }
+
     /// The path as the dynamic linker stores it, valid while the object is loaded.
     pub const fn path(&self) -> *const libc::c_char {
         self.path

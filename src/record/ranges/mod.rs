@@ -65,6 +65,11 @@ pub(crate) fn mark(range: &Range<RangeName>) {
     put_anyway(|slot_writer| slot_writer.mark_range(ticks(), range));
 }
 
+/// A recording has begun: this thread takes its slot, which repeats its open ranges.
+pub(crate) fn join() {
+    put_anyway(|_slot_writer| true);
+}
+
 /// Repeats the open ranges of the calling thread.
 pub(super) fn repeat(slot_writer: &mut SlotWriter) {
     let _nothing_kept = shared::kept(&SLOT, false, |mine| {

@@ -2,12 +2,11 @@
 
 use std::env;
 use std::fmt;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use regular_files::{MOST_DESCRIPTION_BYTES, open_named};
+pub(crate) use settings::PLUGIN;
+use settings::{entries, nccl_files};
 
-pub(crate) const PLUGIN: &str = "NCCL_PROFILER_PLUGIN";
 pub(crate) const CHAIN: &str = "NCCL_OTF2_CHAIN";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,11 +33,7 @@ impl Variables {
         let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         let environment: Vec<(String, String)> =
             env::vars_os().map(|(name, value)| (lossy(name), lossy(value))).collect();
-        let user = match env::var_os("NCCL_CONF_FILE").filter(|file| !file.is_empty()) {
-            Some(file) => Some(file.into()),
-            None => env::home_dir().map(|home| home.join(".nccl.conf")),
-        };
-        Self::read(environment, user.into_iter().chain(["/etc/nccl.conf".into()]))
+        Self::read(environment, nccl_files().into_iter())
     }
 
     fn read(environment: Vec<(String, String)>, files: impl Iterator<Item = PathBuf>) -> Self {
@@ -63,18 +58,6 @@ impl Variables {
         let counts = |setting: &&Setting| self.first(&setting.name) == Some(*setting);
         self.0.iter().filter(counts).map(|setting| (setting.name.clone(), setting.value.clone())).collect()
     }
-}
-
-/// The lines `NAME=VALUE` of a file, without any quoting (NCCL's `setEnvFile`).
-fn entries(path: &Path) -> Vec<(String, String)> {
-    let mut text = Vec::new();
-    let read = open_named(path, MOST_DESCRIPTION_BYTES).and_then(|mut file| file.read_to_end(&mut text));
-    if read.is_err() {
-        return Vec::new();
-    }
-    let text = String::from_utf8_lossy(&text);
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines.filter_map(|line| line.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 #[cfg(test)]

@@ -69,8 +69,8 @@ impl<'a> Calls<'a> {
             _ => {}
         }
         let all_entered = ranks.is_some_and(|ranks| self.callers.len() + parts.over >= ranks);
-        // Most ranks have other things to do than to make a communicator of a few.
-        let is_of_few = !is_of_all && parts.absent.len() > self.callers.len();
+        // Most ranks have other things to do than to make a communicator of a few, once they have one.
+        let is_of_few = !is_of_all && !self.job.comms.is_empty() && parts.absent.len() > self.callers.len();
         let name = self.callers.values().next()?.name.clone();
         let cause = match parts {
             Parts { held_up_by, .. } if all_entered || is_of_few => Cause::AllEntered(held_up_by),

@@ -112,7 +112,11 @@ fn position_unknown(comm: &Comm) -> Vec<String> {
 
 /// Ranks of the launcher that no process has: it is unknown whether their processes started.
 fn never_seen(job: &Job) -> Option<String> {
-    let size = job.processes.iter().filter_map(|one| one.launcher_size).max()?;
+    let Some(size) = job.processes.iter().filter_map(|one| one.launcher_size).max() else {
+        let text =
+            "No launcher says how many ranks there are (WORLD_SIZE …): one that has made no call of NCCL is not seen.";
+        return job.comms.is_empty().then(|| text.to_owned());
+    };
     if job.processes.iter().any(|one| one.event_mask.is_none() && one.launcher_rank.is_none()) {
         return None;
     }

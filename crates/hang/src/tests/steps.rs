@@ -159,6 +159,15 @@ fn before_there_is_a_communicator_processes_are_named() {
     let reasons: Vec<(&str, u32)> = report.suspects.iter().map(|one| (&*one.reason, one.rank)).collect();
     assert_eq!(reasons, [("not-called", 2), ("never-came", 3)]);
     assert_says(&report.verdict.text, &["HANG: rank 2 [node:102] has not called ncclCommInitRank ("]);
+    // The others record nothing before they come, be they many.
+    let alone = |job: &mut Job| {
+        launched(job);
+        job.processes.truncate(1);
+    };
+    let report = first(&alone, &[]);
+    let reasons: Vec<(&str, u32)> = report.suspects.iter().map(|one| (&*one.reason, one.rank)).collect();
+    assert_eq!(reasons, [("never-came", 1), ("never-came", 2), ("never-came", 3)]);
+    assert_says(&report.verdict.text, &["HANG: rank 1 has recorded nothing and is not in ncclCommInitRank"]);
     // It has the ranks that are in the call: NCCL may just be slow.
     let report = first(&launched, &[(RangeField::Ranks, 2)]);
     assert_eq!(report.verdict.kind, Kind::Waiting);

@@ -99,6 +99,9 @@ fn command(options: &Options, process: u16, dir: &Path) -> anyhow::Result<Comman
         command.env("NCCL_NET_PLUGIN", "probe").env("NCCL_NET", "Probe");
         command.env("NET_PROBE_SLOW", pair).env("NET_PROBE_RANK", process.to_string());
     }
+    if options.launcher {
+        command.env("RANK", process.to_string()).env("WORLD_SIZE", options.procs.to_string());
+    }
     if options.hosts {
         command.env("NCCL_HOSTID", format!("nccl-host-{process}"));
     }

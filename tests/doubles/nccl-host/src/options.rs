@@ -114,6 +114,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "RANK")]
     pub(crate) skip_last: Option<u16>,
 
+    /// Let this rank call ncclCommInitRank only when there is a file PATH; the others wait for it there
+    #[arg(long, value_name = "RANK,PATH", value_parser = late_init, conflicts_with = "init_all")]
+    pub(crate) late_init: Option<(usize, PathBuf)>,
+
+    /// Set RANK and WORLD_SIZE of each process, as a launcher does
+    #[arg(long)]
+    pub(crate) launcher: bool,
+
     /// Internal: this is worker process N
     #[arg(long, hide = true, value_name = "N", requires = "rendezvous")]
     pub(crate) worker: Option<u16>,
@@ -145,6 +153,11 @@ fn slow_pair(text: &str) -> Result<String, String> {
         Ok(numbers) if numbers.len() == 3 => Ok(text.to_owned()),
         _ => Err("is two ranks and a time in µs, such as 0,1,500".to_owned()),
     }
+}
+
+fn late_init(text: &str) -> Result<(usize, PathBuf), String> {
+    let (rank, path) = text.split_once(',').ok_or("is a rank and a path, such as 1,/tmp/go")?;
+    Ok((rank.parse().map_err(|_| "begins with a rank")?, path.into()))
 }
 
 impl Options {

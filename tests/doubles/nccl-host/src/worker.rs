@@ -173,6 +173,10 @@ impl Process {
         let world = match start {
             Start::Ready(comm) => comm,
             Start::Join(id) => {
+                let late = self.options.late_init.as_ref().filter(|(late, _)| *late == rank);
+                while late.is_some_and(|(_, path)| !path.exists()) {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
                 let wanted = CommOptions { name: self.options.name.as_deref(), nonblocking: self.options.nonblocking };
                 let ranks = self.options.world_ranks();
                 let made = || Communicator::init_rank(self.shared.nccl, id, rank, ranks, wanted);
