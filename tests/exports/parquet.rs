@@ -57,8 +57,9 @@ fn every_row_is_what_the_archive_has() {
 }
 
 /// What each rank of `tests/nvtx/job.py` does in its ranges, and how often.
-const PHASES: [(&str, u64, u64); 7] = [
+const PHASES: [(&str, u64, u64); 8] = [
     ("handed over", 1, 0),
+    ("left open", 1, 0),
     ("whole job", 1, 0),
     ("whole job > setup", 1, 0),
     ("whole job > step #", 3, 0),
