@@ -65,7 +65,7 @@ fn rate(bytes: u64, ns: u64) -> Cell {
 pub(super) fn steps(report: &Report) -> Sheet {
     let steps = report.steps.iter().flat_map(|steps| &steps.steps);
     let mut sheet = Sheet::of(
-        "steps of the program: time on the slowest process, and what operations called in the step cost",
+        "steps of the program: time on the slowest rank, and what operations called in the step cost",
         steps.map(|step| (report, step)),
         &[
             ("step", |(_, it)| Cell::Count(it.number)),
