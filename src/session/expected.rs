@@ -6,12 +6,10 @@ use std::ffi::CString;
 use crate::host::version;
 use in_process::objects::Object;
 use nccl_events::{CommInit, Name, Table};
-use settings::{PLUGIN, are_settings_awaited};
+use settings::{ENV_PLUGIN, PLUGIN, are_settings_awaited};
 
 /// The file that NCCL loads where no variable names one.
 const DEFAULT: &str = "libnccl-profiler.so";
-/// Names a plugin from which NCCL takes its variables: it can overrule the environment.
-const VARIABLES_PLUGIN: &str = "NCCL_ENV_PLUGIN";
 
 /// The communicator that is being made; `None` unless NCCL will call this plugin for it.
 pub(super) fn communicator() -> Option<CommInit<'static>> {
@@ -24,7 +22,7 @@ pub(super) fn communicator() -> Option<CommInit<'static>> {
 
 /// Whether what NCCL will load as profiler plugin is this library, which is loaded as NVTX's injection.
 fn is_profiler() -> bool {
-    if env::var_os(VARIABLES_PLUGIN).is_some_and(|plugin| !plugin.is_empty() && plugin != "none") {
+    if env::var_os(ENV_PLUGIN).is_some_and(|plugin| !plugin.is_empty() && plugin != "none") {
         return false;
     }
     let names = match env::var(PLUGIN).unwrap_or_default() {

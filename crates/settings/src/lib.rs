@@ -23,7 +23,7 @@ pub use advice::kernel_channels;
 pub use calendar::date_and_time;
 pub use config::{Config, Finalize, MOST_CHAINED, NvtxChoice, ScorepMode, Verbosity};
 pub use events::{FULL, LIGHT, STANDARD, event_kinds, event_mask, event_names, event_set};
-pub use nccl_files::{PLUGIN, are_settings_awaited, entries, nccl_files};
+pub use nccl_files::{ENV_PLUGIN, PLUGIN, are_settings_awaited, nccl_file_entries, nccl_files};
 pub use template::{PathValues, expand};
 use values::{nearest, number};
 pub use variables::{VARIABLES, Variable};

@@ -10,6 +10,8 @@ use super::is_ours;
 
 /// NCCL's variable that names the profiler plugin.
 pub const PLUGIN: &str = "NCCL_PROFILER_PLUGIN";
+/// Names a plugin from which NCCL takes its variables: it can overrule the environment.
+pub const ENV_PLUGIN: &str = "NCCL_ENV_PLUGIN";
 
 /// The files in the order of precedence: NCCL sets only what is not set yet.
 pub fn nccl_files() -> Vec<PathBuf> {
@@ -21,7 +23,7 @@ pub fn nccl_files() -> Vec<PathBuf> {
 }
 
 /// The lines `NAME=VALUE` of a file, without any quoting (NCCL's `setEnvFile`).
-pub fn entries(path: &Path) -> Vec<(String, String)> {
+pub fn nccl_file_entries(path: &Path) -> Vec<(String, String)> {
     let mut text = Vec::new();
     let read = open_named(path, MOST_DESCRIPTION_BYTES).and_then(|mut file| file.read_to_end(&mut text));
     if read.is_err() {
@@ -35,5 +37,5 @@ pub fn entries(path: &Path) -> Vec<(String, String)> {
 /// Whether NCCL will add something to this process's environment that the plugin reads.
 pub fn are_settings_awaited() -> bool {
     let is_awaited = |name: &str| (is_ours(name) || name == PLUGIN) && env::var_os(name).is_none();
-    nccl_files().iter().any(|file| entries(file).iter().any(|(name, _)| is_awaited(name)))
+    nccl_files().iter().any(|file| nccl_file_entries(file).iter().any(|(name, _)| is_awaited(name)))
 }

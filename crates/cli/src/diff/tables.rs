@@ -1,7 +1,7 @@
 //! Shows a comparison as tables.
 
 use analysis::report::{Comparison, Difference, Group, Kind, Outcome, RangeChange};
-use nccl_events::archive::PATH_SEPARATOR;
+use nccl_events::archive::path_of_ranges;
 
 use crate::sheet::{Cell, Sheet};
 
@@ -60,7 +60,7 @@ fn ranges(ranges: &[RangeChange]) -> Sheet {
         "ranges of the program, B against A",
         ranges,
         &[
-            ("range", |it| Cell::Text(it.path.join(PATH_SEPARATOR))),
+            ("range", |it| Cell::Text(path_of_ranges(&it.path))),
             ("outcome", |it| Cell::Text(name(it.median.outcome).to_owned())),
             ("median_a", |it| Cell::Time(it.median.a_ns)),
             ("median_b", |it| Cell::Time(it.median.b_ns)),

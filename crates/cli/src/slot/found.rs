@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use settings::ENV_PLUGIN;
+
 use super::library::{Library, OURS};
 use super::loader::Loader;
 use super::search::{Search, search};
@@ -39,7 +41,7 @@ pub(crate) const FIRST_WITH_ENV_PLUGIN: u32 = 22_807;
 
 /// The plugin from which NCCL takes its variables, as what sets it and its file: it can overrule the environment.
 pub(crate) fn env_plugin(variables: &Variables, loader: &Loader) -> Option<(String, PathBuf)> {
-    let setting = variables.get("NCCL_ENV_PLUGIN");
+    let setting = variables.get(ENV_PLUGIN);
     let Search::Names(names) = search("env", u32::MAX, setting.map(|setting| setting.value.as_str())) else {
         return None;
     };

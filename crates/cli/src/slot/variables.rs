@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 pub(crate) use settings::PLUGIN;
-use settings::{entries, nccl_files};
+use settings::{nccl_file_entries, nccl_files};
 
 pub(crate) const CHAIN: &str = "NCCL_OTF2_CHAIN";
 
@@ -40,7 +40,7 @@ impl Variables {
         let setting = |(name, value), file| Setting { name, value, file };
         let mut settings: Vec<Setting> = environment.into_iter().map(|pair| setting(pair, None)).collect();
         for file in files {
-            settings.extend(entries(&file).into_iter().map(|pair| setting(pair, Some(file.clone()))));
+            settings.extend(nccl_file_entries(&file).into_iter().map(|pair| setting(pair, Some(file.clone()))));
         }
         Self(settings)
     }

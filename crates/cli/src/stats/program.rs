@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use analysis::report::{Phase, Report};
-use nccl_events::archive::PATH_SEPARATOR;
+use nccl_events::archive::path_of_ranges;
 
 use super::cells::{compared, of, rank, share, text, time};
 use crate::sheet::{self, Cell, Sheet};
@@ -43,7 +43,7 @@ pub(super) fn phases(report: &Report) -> Sheet {
         "phases: operations by the ranges of the program that they were called in",
         &report.phases,
         &[
-            ("phase", |it| text(if it.path.is_empty() { OUTSIDE.to_owned() } else { it.path.join(PATH_SEPARATOR) })),
+            ("phase", |it| text(if it.path.is_empty() { OUTSIDE.to_owned() } else { path_of_ranges(&it.path) })),
             ("ranges", |it| Cell::Count(it.ranges)),
             ("time", |it| time(it.ranges_ns)),
             ("operations", |it| Cell::Count(it.operations)),

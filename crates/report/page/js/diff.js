@@ -1,7 +1,7 @@
 // The page of two runs: what differs in B, and whether that is more than chance.
 
 import { add, byId, colourName, contents, dot, fill, fillTable, section } from '#page/dom';
-import { date, NONE, number, percent, seconds, sizes } from '#page/format';
+import { date, NONE, number, pathText, percent, seconds, sizes } from '#page/format';
 import { html } from '#page/html';
 import { budgetBar, micros } from '#page/operations';
 
@@ -140,7 +140,7 @@ function ranges({ ranges: rows, runs }) {
   const millis = (/** @type {number} */ ns) => number(ns / 1e6, 3);
   fillTable(add(element, 'table', 'tight'), 'Ranges of both runs', [
     { title: 'range', head: true, className: 'wrap', key: ({ path }) => path.join(),
-      cell: ({ path }) => path.join(' > ') },
+      cell: ({ path }) => pathText(path) },
     { title: 'median A, ms', number: true, key: (row) => row.median.a_ns,
       cell: (row) => millis(row.median.a_ns) },
     { title: 'median B, ms', number: true, key: (row) => row.median.b_ns,

@@ -8,6 +8,9 @@ const GIB = MIB * KIB;
 /** What says that there is no number. */
 export const NONE = '–';
 
+/** Names of ranges as `nvtx.ranges` has them. */
+export const pathText = (/** @type {string[]} */ names) => names.join(' > ');
+
 /**
  * With thin spaces at thousands and a true minus.
  * @param {number | null | undefined} value

@@ -1,7 +1,7 @@
 // Phases and steps of the program, by the ranges that it names through NVTX, and how long communicators took.
 
 import { add, fillTable, section } from '#page/dom';
-import { bytes, duration, gigabytes, NONE, number, percent, seconds } from '#page/format';
+import { bytes, duration, gigabytes, NONE, number, pathText, percent, seconds } from '#page/format';
 import { html, unit } from '#page/html';
 import { budgetBar, keys } from '#page/operations';
 import { plot } from '#page/plot';
@@ -37,15 +37,15 @@ export function phases({ report }) {
     { title: html`in operations,<br>s`, number: true, key: (row) => row.budget.operations_ns,
       cell: (row) => seconds(row.budget.operations_ns) },
     { title: html`waiting,<br>s`, number: true, key: waiting, cell: (row) => seconds(waiting(row)) },
-    { title: '', style: 'width:26%', cell: (row) => budgetBar(row.budget, most, row.path.join(' > ')) },
+    { title: '', style: 'width:26%', cell: (row) => budgetBar(row.budget, most, pathText(row.path)) },
   ], rows, { sort: [6, -1], limit: [SHOWN, 4] });
 }
 
 /** @param {Phase} phase */
 function pathOf({ path }) {
   if (path.length === 0) return unit('outside of ranges');
-  const around = path.slice(0, -1).map((name) => `${name} > `).join('');
-  return html`${around && unit(around)}${path[path.length - 1]}`;
+  const own = path[path.length - 1];
+  return html`${unit(pathText(path).slice(0, -own.length))}${own}`;
 }
 
 /** @param {Phase} phase */

@@ -61,7 +61,7 @@ impl Inputs<'_> {
         };
         let awaited = self.waiting.blame.ranks.get(number).into_iter().flat_map(|awaited| &awaited.operations);
         let times = awaited.map(|(came_ns, it)| (it.since_ns.min(*came_ns), *came_ns)).collect();
-        let phase = during(self.trace, self.tables, small(number), times);
+        let phase = self.phase(small(number), times);
         let meanwhile = phase.as_ref().map(CausePhase::sentence).unwrap_or_default();
         let sentence = format!(
             "{} {what}{since}: {} waited {} for it{}. It spent {} more outside of operations than they did.{meanwhile}{often}",
@@ -82,6 +82,11 @@ impl Inputs<'_> {
             sentence,
             ..Cause::default()
         })
+    }
+
+    /// The range of the program that a rank was in at these times.
+    fn phase(&self, rank: u32, times: Vec<(u64, u64)>) -> Option<CausePhase> {
+        during(self.trace, self.tables, rank, times)
     }
 
     /// Whether others began to wait for a rank at a time: most of the waiting comes after it. The rank's usual lateness

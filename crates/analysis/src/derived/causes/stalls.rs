@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::{capital, of_all};
 use crate::derived::anomalies::Inputs;
 use crate::derived::maths::sample::real;
-use crate::derived::program::during;
 use crate::report::{Anomaly, Cause, CauseKind, CausePhase, LinkKey};
 use crate::tables::large;
 use crate::units::{plural, time};
@@ -42,7 +41,10 @@ impl Inputs<'_> {
                 (CauseKind::WaitedForPeer, _) => "Proxies waited for receivers in".to_owned(),
                 _ => "For a reason that the recording does not show, time was lost in".to_owned(),
             };
-            let phase = rank.filter(|_| kind == CauseKind::LateRank).and_then(|rank| self.phase(rank, &of_cause));
+            let phase = rank.filter(|_| kind == CauseKind::LateRank).and_then(|rank| {
+                let until_late = |it: &&Anomaly| (it.start_ns, it.start_ns + it.skew_ns);
+                self.phase(rank, of_cause.iter().map(until_late).collect())
+            });
             let meanwhile = phase.as_ref().map(CausePhase::sentence).unwrap_or_default();
             let sentence = format!(
                 "{what} {} that took more than ten times as long as usual, first at {}: {} were lost{}.{meanwhile}",
@@ -54,14 +56,6 @@ impl Inputs<'_> {
             Cause { kind, rank, link, phase, lost_ns, share, instances, is_stall: true, sentence, ..Cause::default() }
         });
         causes.collect()
-    }
-}
-
-impl Inputs<'_> {
-    /// The range that a rank was in before it came to these collectives.
-    fn phase(&self, rank: u32, anomalies: &[&Anomaly]) -> Option<CausePhase> {
-        let times = anomalies.iter().map(|it| (it.start_ns, it.start_ns + it.skew_ns)).collect();
-        during(self.trace, self.tables, rank, times)
     }
 }
 

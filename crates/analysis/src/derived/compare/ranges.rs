@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use nccl_events::archive::PATH_SEPARATOR;
 use otf2::LocationRef;
 
 use super::difference::{Estimate, LEAST};
 use crate::derived::filter::Filter;
 use crate::derived::maths::sample::{real, whole};
+use crate::derived::program::names_of;
 use crate::report::{Outcome, RangeChange};
 use crate::tables::{Tables, large};
 
@@ -59,7 +59,7 @@ pub(super) fn pairs<'a>(a: &'a Durations, b: &Durations) -> Vec<Pair<'a>> {
 /// Those that differ first, by what the difference costs B.
 pub(super) fn changes(pairs: &[Pair<'_>], miss: f64) -> Vec<RangeChange> {
     let changes = pairs.iter().map(|pair| RangeChange {
-        path: pair.path.split(PATH_SEPARATOR).map(str::to_owned).collect(),
+        path: names_of(pair.path),
         a: pair.counts[0],
         b: pair.counts[1],
         median: pair.estimate.difference(miss),

@@ -1,6 +1,6 @@
 //! Describes a comparison in words.
 
-use nccl_events::archive::PATH_SEPARATOR;
+use nccl_events::archive::path_of_ranges;
 
 use crate::derived::maths::sample::whole;
 use crate::report::{Compared, Comparison, Difference, Finding, Group, Kind, Outcome, Run};
@@ -159,7 +159,7 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
 /// The range of the program whose change costs, or saves, B most time.
 fn range(of: &Comparison) -> Option<String> {
     let range = of.ranges.first().filter(|it| matches!(it.median.outcome, Outcome::Slower | Outcome::Faster))?;
-    Some(format!("The range `{}` changed: {}.", range.path.join(PATH_SEPARATOR), of_median("median", &range.median)))
+    Some(format!("The range `{}` changed: {}.", path_of_ranges(&range.path), of_median("median", &range.median)))
 }
 
 fn unlike(what: &str, a: &Run, b: &Run, get: impl Fn(&Run) -> String) -> Option<String> {

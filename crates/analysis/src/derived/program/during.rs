@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use nccl_events::archive::PATH_SEPARATOR;
+use nccl_events::archive::path_of_ranges;
 
-use super::Threads;
+use super::{Threads, names_of};
 use crate::archive::Trace;
 use crate::derived::maths::sample::real;
 use crate::derived::maths::union::{Covered, length, union};
@@ -48,13 +48,13 @@ pub(in crate::derived) fn during(
     let share = real(ns) / real(whole_ns.max(1));
     let texts = tables.paths.texts();
     let path = texts.get(large(path)).filter(|_| share >= LEAST_SHARE)?;
-    Some(CausePhase { path: path.split(PATH_SEPARATOR).map(str::to_owned).collect(), share: share.min(1.0) })
+    Some(CausePhase { path: names_of(path), share: share.min(1.0) })
 }
 
 impl CausePhase {
     /// For example " Meanwhile it was in `step # > load`, 97 % of the time."
     pub(in crate::derived) fn sentence(&self) -> String {
-        let path = self.path.join(PATH_SEPARATOR);
+        let path = path_of_ranges(&self.path);
         format!(" Meanwhile it was in `{path}`, {:.0} % of the time.", self.share * 100.0)
     }
 }

@@ -13,10 +13,16 @@ pub(super) use steps::Steps;
 use std::collections::BTreeSet;
 
 use nccl_events::Progress;
+use nccl_events::archive::PATH_SEPARATOR;
 use otf2::{LocationGroupRef, LocationRef};
 
 use crate::archive::Trace;
 use crate::tables::{Tables, large};
+
+/// The names of ranges in a text of `nvtx.ranges`, outermost first.
+pub(super) fn names_of(path: &str) -> Vec<String> {
+    path.split(PATH_SEPARATOR).map(str::to_owned).collect()
+}
 
 /// The threads whose ranges say what a rank does.
 enum Threads {

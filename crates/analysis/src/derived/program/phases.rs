@@ -1,7 +1,6 @@
 //! Operations by the ranges of the program that their calls were in.
 
-use nccl_events::archive::PATH_SEPARATOR;
-
+use super::names_of;
 use crate::archive::Trace;
 use crate::derived::filter::Filter;
 use crate::report::{Budget, Phase};
@@ -9,9 +8,8 @@ use crate::tables::{NONE, Tables, large};
 
 /// `budgets` are by the number of the path. Sorted by the time in operations, the longest first.
 pub(in crate::derived) fn phases(trace: &Trace, tables: &Tables, filter: &Filter, budgets: &[Budget]) -> Vec<Phase> {
-    let path = |text: &String| text.split(PATH_SEPARATOR).map(str::to_owned).collect();
     let texts = tables.paths.texts();
-    let mut phases: Vec<Phase> = texts.iter().map(|text| Phase { path: path(text), ..Phase::default() }).collect();
+    let mut phases: Vec<Phase> = texts.iter().map(|text| Phase { path: names_of(text), ..Phase::default() }).collect();
     if tables.ranges.is_empty() && tables.operations.path.iter().all(|path| *path == NONE) {
         return Vec::new();
     }
