@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::kinds::EVERY_KIND;
+use super::named::StepsOfThread;
 use super::refused;
 use super::steps::{Answer, STEPS, Verdict};
 use nccl_events::{Kind, Name, Start};
@@ -18,11 +19,12 @@ pub(crate) fn is_plain(kind: Kind) -> bool {
     PLAIN.load(Ordering::Relaxed) & (1 << kind as u32) != 0
 }
 
-/// Decides on a start that is not [`is_plain`]. Counts the start if it is not recorded.
-pub(crate) fn consider(event: &Start<Name<'_>>) -> Verdict {
+/// Decides on a start that is not [`is_plain`], on a thread with these named steps. Counts the start if it is not
+/// recorded.
+pub(crate) fn consider(event: &Start<Name<'_>>, thread: StepsOfThread) -> Verdict {
     let kind = event.body.kind();
     let is_wanted = WANTED.load(Ordering::Relaxed) & (1 << kind as u32) != 0;
-    let verdict = STEPS.decide(event, is_wanted);
+    let verdict = STEPS.decide(event, is_wanted, thread);
     if matches!(verdict.answer, Answer::Refuse | Answer::StandIn) {
         refused::count(kind);
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::file::{self, Line};
 use super::kinds::wanted_kinds;
 use super::steps::STEPS;
-use super::{filter, refused};
+use super::{filter, named, refused};
 use crate::host::{logger, mask, signals};
 use nccl_events::control::{Cause, StepSwitch, Switch, Wanted};
 use nccl_events::{Kind, Table, event};
@@ -47,6 +47,7 @@ impl Control {
         RAISED.store(0, Ordering::Relaxed);
         let _of_no_recording = refused::take();
         let _of_no_recording = signals::TOGGLE.take();
+        let steps = heard(steps, "NCCL_OTF2_STEPS");
         STEPS.begin(table, &steps);
         let control = Self {
             path: out.join(FILE),
@@ -84,7 +85,7 @@ impl Control {
             match line {
                 Ok(Line::Recording(is_on)) => self.wanted.is_on = is_on,
                 Ok(Line::Events(events)) => self.wanted.events = events,
-                Ok(Line::Steps(ranges)) => steps = ranges,
+                Ok(Line::Steps(ranges)) => steps = heard(ranges, &format!("{}:{number}", self.path.display())),
                 Err(reason) => {
                     let path = self.path.display();
                     logger::warn(&format!("{path}:{number}: {reason}; the line is ignored"));
@@ -149,4 +150,16 @@ impl Control {
             mask::set_mask((self.asked | before | events) & self.known);
         }
     }
+}
+
+/// The ranges, unless they are of a name that this library cannot hear; `origin` set them.
+fn heard(steps: StepRanges, origin: &str) -> StepRanges {
+    let Some(name) = steps.name().filter(|_| !named::is_heard()) else {
+        return steps;
+    };
+    logger::warn(&format!(
+        "{origin} names the range \"{name}\", but the program's NVTX ranges are not recorded: NVTX_INJECTION64_PATH has to \
+         be the path of this library, and NCCL_OTF2_NVTX auto or all (`nccl-otf2 run` sets both); all is recorded"
+    ));
+    StepRanges::default()
 }

@@ -5,11 +5,13 @@
 //! start gets no handle and is counted. The maintenance thread follows the control file and the toggle signal
 //! ([`Control`]), and records every switch in the journal. The session reports when communicators begin and end.
 
+mod counter;
 mod file;
 mod filter;
 mod follow;
 mod kinds;
 mod largest;
+pub(crate) mod named;
 mod refused;
 mod steps;
 

@@ -5,6 +5,9 @@
 //! NCCL reports of a collective: the call (CollApi) from 2.28 on, before that the operation (Coll). It also counts
 //! collectives that it does not record.
 //!
+//! Where steps are ranges that the program names, every communicator is cut, and the plugin counts to say at which
+//! collective: if the ranks do the same in a step, these numbers are the same on all ranks.
+//!
 //! ```text
 //!  up to 2.27   Group → Coll ─┬→ ProxyOp → …      counted at Coll; Group is decided by the next number
 //!                             └→ KernelCh
@@ -12,9 +15,11 @@
 //!                          counted    by the last call     by the parent
 //! ```
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
+use super::counter::Counter;
+use super::named::{self, StepsOfThread};
 use nccl_events::control::{Cause, StepSwitch, Switch, Wanted};
 use nccl_events::id::{ContextId, EventId};
 use nccl_events::{Body, Kind, Name, Start, Table, event};
@@ -43,52 +48,6 @@ pub(super) static STEPS: Steps = Steps {
     events: AtomicU32::new(0),
     counters: [const { Counter::new() }; COUNTERS],
 };
-
-/// The counter of one rank of a communicator. NCCL calls a communicator's functions one after the other, on any thread.
-#[repr(align(64))]
-struct Counter {
-    /// The rank's context; 0 in a free counter.
-    context: AtomicU64,
-    started: AtomicU32,
-    /// The communicator's hash in descriptors (v1 to v3); 0 until the first collective.
-    hash: AtomicU64,
-    is_counted: AtomicBool,
-    /// Whether the last call was inside a range; true before the first call.
-    is_open: AtomicBool,
-    /// Whether the last call was recorded. The events that NCCL derives from the call are then recorded too.
-    was_recorded: AtomicBool,
-    /// Whether the ranges are unchanged since the rank's first collective.
-    is_exact: AtomicBool,
-}
-
-impl Counter {
-    const fn new() -> Self {
-        Self {
-            context: AtomicU64::new(0),
-            started: AtomicU32::new(0),
-            hash: AtomicU64::new(0),
-            is_counted: AtomicBool::new(false),
-            is_open: AtomicBool::new(true),
-            was_recorded: AtomicBool::new(true),
-            is_exact: AtomicBool::new(true),
-        }
-    }
-
-    fn begin(&self, context: u64, is_open: bool) {
-        self.started.store(0, Relaxed);
-        self.hash.store(0, Relaxed);
-        self.is_counted.store(false, Relaxed);
-        self.is_open.store(is_open, Relaxed);
-        self.was_recorded.store(is_open, Relaxed);
-        self.is_exact.store(true, Relaxed);
-        self.context.store(context, Release);
-    }
-
-    fn end(&self) {
-        self.is_counted.store(false, Relaxed);
-        self.context.store(0, Release);
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
@@ -199,22 +158,28 @@ impl Steps {
         self.counters.get(index)
     }
 
-    /// Counts a start, and decides whether to record it. `is_wanted`: whether the control file lets its kind through.
-    pub(super) fn decide(&self, event: &Start<Name<'_>>, is_wanted: bool) -> Verdict {
+    /// Counts a start, and decides whether to record it. `is_wanted`: whether the control file lets its kind through;
+    /// `thread`: the named steps of the calling thread.
+    pub(super) fn decide(&self, event: &Start<Name<'_>>, is_wanted: bool, thread: StepsOfThread) -> Verdict {
         let kind = event.body.kind();
         let reports_calls = self.reports_calls();
         let is_limited = self.is_limited();
         let counter = self.counter(event.context);
         let next = counter.map_or(1, |counter| counter.started.load(Relaxed).saturating_add(1));
         let mut switch = counter.and_then(|counter| self.learn(counter, event));
-        let is_inside = !is_limited || self.is_event_inside(event, counter, next);
+        let is_inside = !is_limited || self.is_event_inside(event, counter, next, thread);
         if is_limited
             && is_wanted
             && can_switch(kind, reports_calls)
-            && let Some(counter) = counter.filter(|counter| counter.is_counted.load(Relaxed))
+            && let Some(counter) = counter.filter(|counter| Self::is_cut(counter))
             && counter.is_open.swap(is_inside, Relaxed) != is_inside
         {
-            self.count_open(is_inside);
+            if counter.is_counted.load(Relaxed) {
+                self.count_open(is_inside);
+            }
+            if is_inside {
+                counter.opened.store(next, Relaxed);
+            }
             switch = Some((event.context, self.switch(counter, !is_inside)));
         }
         let is_recorded = is_wanted && is_inside;
@@ -238,9 +203,20 @@ impl Steps {
     }
 
     /// Whether an event is inside a range; `next` is the number of its rank's next collective.
-    fn is_event_inside(&self, event: &Start<Name<'_>>, counter: Option<&Counter>, next: u32) -> bool {
-        let any_is_open = || self.open_ranks.load(Relaxed) > 0;
+    fn is_event_inside(
+        &self,
+        event: &Start<Name<'_>>,
+        counter: Option<&Counter>,
+        next: u32,
+        thread: StepsOfThread,
+    ) -> bool {
+        let is_named = named::is_named();
+        let any_is_open = || match is_named {
+            true => thread.is_inside(self.ranges()),
+            false => self.open_ranks.load(Relaxed) > 0,
+        };
         match by(event.body.kind(), self.reports_calls()) {
+            By::Number if is_named => any_is_open(),
             By::Number => match counter {
                 Some(counter) if counter.is_counted.load(Relaxed) => self.is_inside(next),
                 _ => any_is_open(),
@@ -248,6 +224,11 @@ impl Steps {
             By::LastCall => counter.map_or_else(any_is_open, |counter| counter.was_recorded.load(Relaxed)),
             By::Parent => event.parent != 0 && event.parent != EventId::NOT_SELECTED.get(),
         }
+    }
+
+    /// Whether a rank's own calls switch its recording.
+    fn is_cut(counter: &Counter) -> bool {
+        named::is_named() || counter.is_counted.load(Relaxed)
     }
 
     fn count_open(&self, is_open: bool) {
@@ -269,7 +250,8 @@ impl Steps {
         counter.hash.store(coll.comm_hash, Relaxed);
         let _known = self.counted_hash.compare_exchange(0, coll.comm_hash, Relaxed, Relaxed);
         let is_over = !self.may_count(counter) && self.set_counted(counter, false);
-        (is_over && self.is_limited()).then(|| (event.context, self.switch(counter, counter.is_open.load(Relaxed))))
+        (is_over && self.is_limited() && !named::is_named())
+            .then(|| (event.context, self.switch(counter, counter.is_open.load(Relaxed))))
     }
 
     /// Whether a rank's communicator may be the counted one (v1 to v3).
@@ -286,7 +268,7 @@ impl Steps {
         if counter.is_open.load(Relaxed) {
             self.count_open(is_counted);
         }
-        if !is_counted || counter.started.load(Relaxed) > 0 {
+        if !named::is_named() && (!is_counted || counter.started.load(Relaxed) > 0) {
             counter.is_exact.store(false, Relaxed);
         }
         true
@@ -297,9 +279,14 @@ impl Steps {
         let is_open = counter.is_open.load(Relaxed);
         let events = self.events.load(Relaxed);
         let wanted = |is_on| Wanted { is_on, events };
+        let range = match (named::is_named(), is_open) {
+            (false, _) => self.nearest(started, is_open),
+            (true, true) => Some(StepRange { first: counter.opened.load(Relaxed), last: u32::MAX }),
+            (true, false) => Some(StepRange { first: counter.opened.load(Relaxed), last: started }),
+        };
         Switch {
             cause: Cause::Steps(StepSwitch {
-                range: self.nearest(started, is_open),
+                range,
                 started: started.into(),
                 is_exact: counter.is_exact.load(Relaxed),
             }),
@@ -314,15 +301,18 @@ impl Steps {
 
     /// Applies new ranges. Ranks of a communicator already in use may switch at different collectives.
     pub(super) fn set_ranges(&self, ranges: &StepRanges) {
+        named::set(ranges.name());
         let words = ranges.ranges().iter().map(|range| range.word());
         for (word, new) in self.ranges.iter().zip(words.chain(std::iter::repeat(0))) {
             word.store(new, Relaxed);
         }
-        for counter in self.counters.iter().filter(|counter| counter.is_counted.load(Relaxed)) {
+        for counter in self.counters.iter().filter(|counter| counter.context.load(Acquire) != 0) {
             if counter.started.load(Relaxed) > 0 {
                 counter.is_exact.store(false, Relaxed);
             }
-            if ranges.is_empty() && !counter.is_open.swap(true, Relaxed) {
+            if !counter.is_counted.load(Relaxed) {
+                counter.is_open.store(true, Relaxed);
+            } else if ranges.is_empty() && !counter.is_open.swap(true, Relaxed) {
                 self.count_open(true);
             }
         }
@@ -333,7 +323,7 @@ impl Steps {
         if let Some(free) = self.counter_of(context)
             && free.context.load(Acquire) == 0
         {
-            free.begin(context.get(), !self.is_limited() || self.is_inside(1));
+            free.begin(context.get(), named::is_named() || !self.is_limited() || self.is_inside(1));
         }
     }
 
@@ -348,7 +338,8 @@ impl Steps {
     pub(super) fn count_rank(&self, context: u64, is_counted: bool) -> Option<Switch> {
         let counter = self.counter(context)?;
         let is_new = counter.started.load(Relaxed) == 0;
-        if !self.set_counted(counter, is_counted) || !self.is_limited() {
+        // Named steps are those of every communicator.
+        if !self.set_counted(counter, is_counted) || !self.is_limited() || named::is_named() {
             return None;
         }
         // The journal has no switch for a new rank yet.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::control::named;
 use journal::clock;
 use settings::{Config, NvtxChoice};
 
@@ -22,6 +23,9 @@ pub(super) fn begin() -> bool {
     let config = Config::from_environment();
     let wanted = if config.enabled { config.nvtx } else { NvtxChoice::Off };
     CHOICE.store(wanted as u8, Ordering::Relaxed);
+    if matches!(wanted, NvtxChoice::Auto | NvtxChoice::All) {
+        named::hear(config.steps.name());
+    }
     // Until a source is selected, ticks come from another clock.
     clock::select();
     wanted != NvtxChoice::Off

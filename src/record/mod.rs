@@ -12,6 +12,7 @@ pub(crate) mod open_ranges;
 pub(crate) mod ranges;
 mod slot;
 
+use crate::control::named::StepsOfThread;
 use crate::control::{self, Answer, Switch};
 use crate::gpu;
 use crate::host::shared;
@@ -39,7 +40,8 @@ pub fn start(event: &Start<Name<'_>>) -> EventId {
 
 /// [`start`] for events that may be unwanted or must be counted.
 fn considered_start(event: &Start<Name<'_>>) -> EventId {
-    let verdict = control::consider(event);
+    let steps = if control::named::is_named() { ranges::steps() } else { StepsOfThread::default() };
+    let verdict = control::consider(event, steps);
     if let Some((context, switch)) = verdict.switch {
         record_turn(context, &switch);
     }

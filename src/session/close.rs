@@ -10,6 +10,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::state::{Session, describe, say};
+use crate::control::named;
 use crate::host::{logger, memory};
 use crate::scorep::substrate;
 use crate::{chain, record, scorep};
@@ -133,6 +134,9 @@ fn memory_of_archive(out: &Path) -> u64 {
 /// Writes the part, and the archive if this process is the last, unless this is left to the tool.
 fn write(config: &Config, out: &Path, part: &Path, bytes: u64, moment: Moment) {
     let (mib, shown) = (bytes >> 20, out.display());
+    if let Some(name) = config.steps.name().filter(|_| named::none_has_begun()) {
+        logger::warn(&format!("NCCL_OTF2_STEPS: the program began no range \"{name}\", so no operation is recorded"));
+    }
     if config.finalize == Finalize::Offline {
         say(config, &format!("{mib} MiB of journal recorded; `nccl-otf2 finalize {shown}` makes the archive"));
         return;

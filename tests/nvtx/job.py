@@ -62,6 +62,19 @@ def steps(comm, buffer):
                 cuda.cudaStreamSynchronize(None)
 
 
+def evaluated_steps(comm, buffer):
+    """In a step two threads call, as PyTorch's do; between steps come calls of the program's evaluation."""
+    for step in range(6):
+        with nvtx.annotate(f"step {step}", domain="app"):
+            all_reduce(comm, buffer)
+            backward = threading.Thread(target=all_reduce, args=(comm, buffer, 2000))
+            backward.start()
+            backward.join()
+        cuda.cudaStreamSynchronize(None)
+        all_reduce(comm, buffer, 7)
+        cuda.cudaStreamSynchronize(None)
+
+
 def load():
     loaded = ctypes.CDLL(os.path.join(folder, "library.so"))
     assert loaded.begin() == 1
@@ -153,11 +166,13 @@ def main():
     call("ncclCommInitRank", ctypes.byref(comm), 2, identity, rank)
     nvtx.pop_range(domain="app")
     buffer = ctypes.c_void_p()
-    assert cuda.cudaMalloc(ctypes.byref(buffer), ctypes.c_size_t(4000)) == 0
+    assert cuda.cudaMalloc(ctypes.byref(buffer), ctypes.c_size_t(8000)) == 0
     for part in parts:
         name, _, number = part.partition("=")
         if name == "steps":
             steps(comm, buffer)
+        elif name == "evaluated_steps":
+            evaluated_steps(comm, buffer)
         elif name == "names":
             names(int(number))
         elif name == "nested":
@@ -190,6 +205,8 @@ def main():
             while not os.path.exists(os.path.join(folder, f"done{1 - rank}")):
                 time.sleep(0.01)
             os.kill(os.getpid(), 9)
+        else:
+            raise ValueError(part)
     cuda.cudaStreamSynchronize(None)
     call("ncclCommDestroy", comm)
     nvtx.pop_range(domain="app")

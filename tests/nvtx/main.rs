@@ -17,11 +17,12 @@ struct Job {
     release: &'static str,
     nvtx: bool,
     profiler: bool,
+    steps: &'static str,
 }
 
 impl Job {
     fn new(release: &'static str) -> Self {
-        Self { scratch: Scratch::new(), release, nvtx: true, profiler: true }
+        Self { scratch: Scratch::new(), release, nvtx: true, profiler: true, steps: "none" }
     }
 
     fn start(&self, parts: &[&str]) -> Option<Vec<Running>> {
@@ -29,6 +30,7 @@ impl Job {
         compiler.args(["-O2", "-shared", "-fPIC", "-o"]).arg(self.scratch.path().join("library.so"));
         let _built = run(compiler.arg(built::root().join("tests/nvtx/library.c")).arg("-ldl")).with_code(0);
         start_program(&self.scratch, self.release, parts, |command| {
+            command.env("NCCL_OTF2_STEPS", self.steps);
             if self.nvtx {
                 command.env("NVTX_INJECTION64_PATH", built::plugin());
             }
@@ -252,4 +254,60 @@ fn the_injection_and_the_profiler_plugin_need_not_meet() {
     let regions = archive.regions();
     assert!(named(&regions, "step #").is_empty());
     assert!(regions.iter().all(|it| it.text("nvtx.ranges").is_none()));
+}
+
+#[test]
+fn only_steps_that_the_program_names_are_recorded() {
+    for release in ["2.23.4", "2.32.3"] {
+        let job = Job { steps: "step:2-3,5-", ..Job::new(release) };
+        let Some(archive) = job.archive(&["evaluated_steps", "split"]) else {
+            return;
+        };
+        let regions = archive.regions();
+        let operations = named(&regions, "ncclAllReduce").into_iter().filter(|it| it.location.starts_with("NCCL"));
+        let mut sequences: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        for operation in operations {
+            sequences.entry(operation.location.clone()).or_default().push(operation.number("nccl.seq"));
+        }
+        // Three a step, of which the last one is outside; NCCL counts from 0.
+        let expected = [3, 4, 6, 7, 12, 13, 15, 16].map(Some);
+        assert!(sequences.len() == 2 && sequences.values().all(|found| *found == expected), "{release}: {sequences:?}");
+        assert_eq!(named(&regions, "step #").len(), 2 * 6, "{release}: ranges are all there");
+        let properties = archive.properties();
+        let list = &properties["NCCL::MEASUREMENT::LIST"];
+        for line in ["off, ", "on, ", "by steps 4-5", "by steps 16-17"] {
+            assert!(list.contains(line), "{release}: {line}: {list}");
+        }
+        // The ranks are compared by the numbers of their collectives.
+        assert!(!properties.keys().any(|name| name.contains("MISMATCH") || name.contains("BEHIND")), "{properties:?}");
+        assert_eq!(properties.get("NCCL::MATCHING_UNKNOWN::LIST"), None, "{release}");
+        let ends = archive.events();
+        assert_eq!(ends.lines().filter(|line| line.starts_with("MPI_COLLECTIVE_END")).count(), 2 * 8, "{release}");
+    }
+}
+
+#[test]
+fn a_step_that_never_begins_is_stated() {
+    let job = Job { steps: "stepp", ..Job::new("2.32.3") };
+    let Some(running) = job.start(&["evaluated_steps"]) else {
+        return;
+    };
+    for one in running {
+        let ended = one.wait(LIMIT).with_code(0);
+        assert!(ended.stderr.contains("NCCL_OTF2_STEPS: the program began no range \"stepp\""), "{ended}");
+    }
+}
+
+#[test]
+fn steps_cannot_be_named_without_nvtx() {
+    let job = Job { steps: "step", nvtx: false, ..Job::new("2.32.3") };
+    let Some(running) = job.start(&["evaluated_steps"]) else {
+        return;
+    };
+    for one in running {
+        let ended = one.wait(LIMIT).with_code(0);
+        assert!(ended.stderr.contains("NCCL_OTF2_STEPS names the range \"step\""), "{ended}");
+    }
+    let _finalized = job.scratch.finalize().with_code(0);
+    assert_eq!(job.scratch.sound_archive().count("COLLAPI::NOT_SELECTED"), 0);
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A range of steps. Collectives are counted from 1, and both ends are inclusive.
+/// A range of steps, which are counted from 1. Both ends are inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     /// The first step of the range.
@@ -12,12 +12,12 @@ pub struct Span {
 }
 
 impl Span {
-    /// Number of collectives in the range.
+    /// Number of steps in the range.
     pub const fn len(self) -> u64 {
-        self.last as u64 - self.first as u64 + 1
+        self.last as u64 + 1 - self.first as u64
     }
 
-    /// Whether the range is empty, which never happens.
+    /// Whether the range is empty: no collective was called in a step that the program names.
     pub const fn is_empty(self) -> bool {
         self.last < self.first
     }
@@ -38,6 +38,7 @@ impl Span {
 impl fmt::Display for Span {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.first, self.last) {
+            (first, last) if last < first => write!(formatter, "none before {first}"),
             (first, u32::MAX) => write!(formatter, "{first}-"),
             (first, last) => write!(formatter, "{first}-{last}"),
         }
@@ -74,7 +75,8 @@ pub enum Cause {
 /// A switch caused by step ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepSwitch {
-    /// The range that the rank enters, leaves or waits for; `None` if there are no ranges any more.
+    /// The range of collectives that the rank enters, leaves or waits for; `None` if there are no ranges any more.
+    /// Where the program names steps: the collectives since recording was switched on last.
     pub range: Option<Span>,
     /// Number of collectives that the rank had started.
     pub started: u64,

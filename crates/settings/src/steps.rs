@@ -1,21 +1,35 @@
-//! Step ranges: the ranges of collectives that the plugin records (`NCCL_OTF2_STEPS`).
+//! Step ranges: what the plugin records (`NCCL_OTF2_STEPS`), by numbers of collectives or of a named NVTX range.
 
 pub use nccl_events::control::Span as StepRange;
 
 /// Sorted, non-adjacent ranges. Without any range, everything is recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StepRanges(Vec<StepRange>);
+pub struct StepRanges {
+    name: Option<String>,
+    ranges: Vec<StepRange>,
+}
 
 impl StepRanges {
     /// The limit is low because callbacks search the ranges.
     pub const MOST: usize = 16;
 
-    /// Parses `100-200`, `100-` (to the end), `100`, or several separated by commas; `none` for no limit.
+    /// Parses `100-200`, `100-` (to the end), `100`, or several separated by commas: collectives. `NAME:100-200` and so
+    /// on: the NVTX ranges with this name; `NAME`: all of them. `none` for no limit.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.eq_ignore_ascii_case("none") {
             return Ok(Self::default());
         }
-        let words = text.split(',').map(str::trim);
+        let is_list = |text: &str| text.starts_with(|first: char| first.is_ascii_digit() || first == '-');
+        let (name, list) = match text.rsplit_once(':') {
+            Some((name, list)) if is_list(list.trim()) => (Some(name), list),
+            None if is_list(text.trim()) || text.is_empty() => (None, text),
+            _ => (Some(text), "1-"),
+        };
+        let name = name.map(|name| name.trim().to_owned());
+        if name.as_ref().is_some_and(String::is_empty) {
+            return Err(format!("\"{text}\" has no name before the colon"));
+        }
+        let words = list.split(',').map(str::trim);
         let mut ranges: Vec<StepRange> = words.map(range).collect::<Result<_, _>>()?;
         small_sort::sort(&mut ranges);
         let mut joined: Vec<StepRange> = Vec::new();
@@ -30,15 +44,20 @@ impl StepRanges {
         if joined.len() > Self::MOST {
             return Err(format!("{} ranges; {} at most", joined.len(), Self::MOST));
         }
-        Ok(Self(joined))
+        Ok(Self { name, ranges: joined })
+    }
+
+    /// The name of the NVTX ranges that are the steps; `None` if collectives are.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     pub fn ranges(&self) -> &[StepRange] {
-        &self.0
+        &self.ranges
     }
 
     pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.ranges.is_empty()
     }
 }
 
@@ -49,12 +68,12 @@ fn range(word: &str) -> Result<StepRange, String> {
     };
     let number = |text: &str| -> Result<u32, String> {
         text.parse()
-            .map_err(|_| format!("\"{word}\" is no range of collectives like 100-200 (100- for all from the 100th on)"))
+            .map_err(|_| format!("\"{word}\" is no range of steps like 100-200 (100- for all from the 100th on)"))
     };
     let first = number(first)?;
     let last = if last.is_empty() { u32::MAX } else { number(last)? };
     if first == 0 {
-        Err(format!("\"{word}\": collectives are counted from 1"))
+        Err(format!("\"{word}\": steps are counted from 1"))
     } else if last < first {
         Err(format!("\"{word}\" ends before it begins"))
     } else {
@@ -80,10 +99,28 @@ mod tests {
     }
 
     #[test]
+    fn steps_have_a_name() {
+        let of = |text: &str| {
+            let steps = StepRanges::parse(text).expect(text);
+            (steps.name().map(str::to_owned), read(text).expect(text))
+        };
+        for (text, name, ranges) in [
+            ("step:100-200,7", "step", vec![(7, 7), (100, 200)]),
+            ("train: step #:3-", "train: step #", vec![(3, u32::MAX)]),
+            ("backward", "backward", vec![(1, u32::MAX)]),
+            ("aten::mm", "aten::mm", vec![(1, u32::MAX)]),
+        ] {
+            assert_eq!(of(text), (Some(name.to_owned()), ranges), "{text}");
+        }
+    }
+
+    #[test]
     fn an_error_names_the_word() {
         for (text, named) in [
             ("", "\"\" is no range"),
-            ("a-b", "\"a-b\" is no range of collectives like 100-200"),
+            ("7-b", "\"7-b\" is no range of steps like 100-200"),
+            ("step:7-b", "\"7-b\" is no range of steps like 100-200"),
+            (":7", "\":7\" has no name before the colon"),
             ("1-3,9-7", "\"9-7\" ends before it begins"),
             ("0-7", "counted from 1"),
             ("-7", "\"-7\" is no range"),

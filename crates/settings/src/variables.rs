@@ -87,9 +87,9 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "NCCL_OTF2_STEPS",
-        values: "`100-200`, `100-`, comma-separated, or `none`",
+        values: "`100-200`, `100-`, comma-separated; `NAME`, `NAME:100-200`; or `none`",
         default: "`none`",
-        doc: "Steps to record: from which collective to which one of the largest communicator, counted from 1 ([GUIDE.md](GUIDE.md#record-only-some-steps)). What a CUDA graph captures counts once, not at each replay (from NCCL 2.28 on).",
+        doc: "Steps to record: from which collective to which one of the largest communicator, counted from 1; or in which of the program's NVTX ranges with a name, counted from 1 on each thread ([GUIDE.md](GUIDE.md#record-only-some-steps)). What a CUDA graph captures counts once, not at each replay (from NCCL 2.28 on).",
         set: |config, value| {
             let steps = StepRanges::parse(value);
             put(&mut config.steps, steps.map_err(|reason| format!("{reason}; all is recorded")))

@@ -62,16 +62,22 @@ impl Coverage {
         if removed.segments > 0 || switches.clone().any(SwitchAt::breaks_order) {
             return Self::Unknown;
         }
-        let mut of_steps = switches.filter_map(|at| Some((at.context, at.step_switch()?)));
+        let of_steps = switches.filter_map(|at| Some((at.context, at.step_switch()?)));
         if of_steps.clone().next().is_none() {
             return Self::Whole;
         }
-        let mut own = of_steps.by_ref().filter(|&(of, _)| of == context);
-        let mut ranges = Vec::new();
-        let is_exact = own.all(|(_, it)| {
-            ranges.extend(it.range.filter(|range| !ranges.contains(range)));
-            it.is_exact
-        });
-        if is_exact && !ranges.is_empty() { Self::StepRanges(ranges) } else { Self::Unknown }
+        let own = of_steps.filter(|&(of, _)| of == context).map(|(_, it)| it);
+        if own.clone().next().is_none() || own.clone().any(|it| !it.is_exact) {
+            return Self::Unknown;
+        }
+        let mut ranges: Vec<Span> = Vec::new();
+        for range in own.filter_map(|it| it.range).filter(|range| !range.is_empty()) {
+            match ranges.last_mut() {
+                // Where the program names steps, a range has its end when the rank leaves it.
+                Some(last) if last.first == range.first => *last = range,
+                _ => ranges.push(range),
+            }
+        }
+        Self::StepRanges(ranges)
     }
 }

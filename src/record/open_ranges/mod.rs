@@ -5,6 +5,7 @@ pub(crate) mod names;
 
 use std::cell::RefCell;
 
+use crate::control::named::{self, StepsOfThread};
 use counts::count;
 use journal::writer::{PermanentName, SlotWriter};
 use nccl_events::range::{MOST_LEVELS, Range, RangeCount};
@@ -25,6 +26,7 @@ pub(in crate::record) struct OpenRanges {
     /// How many further ranges are open, which are not recorded: all, and by the number of their domain.
     all_deeper: u32,
     deeper: [(Option<u16>, u32); DEEP_DOMAINS],
+    steps: StepsOfThread,
 }
 
 /// The most domains whose ranges a thread counts when they are too deep. A pop of another domain then ends a recorded
@@ -33,6 +35,10 @@ const DEEP_DOMAINS: usize = 8;
 
 fn number(name: RangeName) -> Option<u16> {
     name.map(PermanentName::number)
+}
+
+fn text(name: RangeName) -> &'static [u8] {
+    name.map_or(&[], |name| name.text().bytes())
 }
 
 impl OpenRanges {
@@ -77,6 +83,13 @@ impl OpenRanges {
             return;
         }
         self.levels.push(Open { begin_ticks, range, is_open: true });
+        if named::is_named() {
+            self.steps.begin(text(range.name));
+        }
+    }
+
+    pub(in crate::record) fn steps(&self) -> StepsOfThread {
+        self.steps
     }
 
     /// The level of the innermost open range of a domain.
@@ -90,6 +103,9 @@ impl OpenRanges {
     pub(in crate::record) fn pop(&mut self, level: u16) {
         if let Some(open) = self.levels.get_mut(usize::from(level)) {
             open.is_open = false;
+            if named::is_named() {
+                self.steps.end(text(open.range.name));
+            }
         }
         while self.levels.pop_if(|open| !open.is_open).is_some() {}
     }

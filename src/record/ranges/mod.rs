@@ -16,6 +16,7 @@ use put::{put, put_anyway};
 use super::open_ranges::counts::count;
 use super::open_ranges::{self, RangeName};
 use super::slot::SLOT;
+use crate::control::named::StepsOfThread;
 use crate::host::shared;
 use journal::writer::SlotWriter;
 
@@ -58,6 +59,12 @@ pub(crate) fn pop(domain: RangeName, fields: &RangeFields) -> i32 {
         count(RangeCount::UnbalancedPops);
         NO_LEVEL
     })
+}
+
+/// The calling thread's named steps.
+pub(super) fn steps() -> StepsOfThread {
+    let steps = shared::kept(&SLOT, false, |mine| Some(mine.kept().try_borrow().ok()?.steps()));
+    steps.unwrap_or_default()
 }
 
 /// Records a moment.

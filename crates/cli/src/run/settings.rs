@@ -14,8 +14,8 @@ pub(crate) struct Settings {
     events: Option<String>,
 
     /// Record only these steps: from one collective of the largest communicator to another, such as 100-200 or
-    /// 1-3,1000-
-    #[arg(long, value_name = "FIRST-LAST")]
+    /// 1-3,1000-; or the program's NVTX ranges with this name, such as step:100-200 or backward
+    #[arg(long, value_name = "[NAME:]FIRST-LAST|NAME")]
     steps: Option<String>,
 
     /// Keep only the end of the recording, of each process: the last 64M, the last 256M (=256M), the last two minutes
@@ -100,6 +100,7 @@ impl Settings {
             }
             variables.push((name, text.into()));
         }
+        self.check_steps(&variables)?;
         if self.flight.is_some() {
             variables.push(("NCCL_OTF2_MODE", "flight".into()));
         }
@@ -110,6 +111,23 @@ impl Settings {
             variables.push(("NCCL_OTF2_KEEP_JOURNAL", "1".into()));
         }
         Ok(variables)
+    }
+
+    /// Named steps need the ranges of the program.
+    fn check_steps(&self, given: &Variables) -> Result<()> {
+        let steps = given.iter().filter(|(name, _)| *name == "NCCL_OTF2_STEPS");
+        let pairs = steps.filter_map(|(name, text)| Some(((*name).to_owned(), text.to_str()?.to_owned())));
+        let named = Config::from_variables(pairs).steps.name().map(str::to_owned);
+        let choice = match self.nvtx {
+            Some(_) => self.nvtx(Vec::new()),
+            None => Config::from_environment().nvtx,
+        };
+        match (named, choice) {
+            (Some(name), NvtxChoice::Off | NvtxChoice::Nccl) => {
+                bail!("--steps names the range {name:?}, but NVTX ranges of the program are not recorded: --nvtx auto")
+            }
+            _ => Ok(()),
+        }
     }
 
     fn flight_limits(&self) -> Result<(Option<String>, Option<String>)> {

@@ -143,10 +143,11 @@ fn the_directory_is_a_template_like_the_variable() {
 #[test]
 fn wrong_usage_runs_nothing() {
     let scratch = Scratch::new();
-    let wrong: [(&[&str], &str); 4] = [
+    let wrong: [(&[&str], &str); 5] = [
         (&["--events", "lihgt"], "--events: NCCL_OTF2_EVENTS=lihgt"),
         (&["--max-size", "much"], "--max-size: "),
         (&["--steps", "9-7"], "--steps: NCCL_OTF2_STEPS=9-7: \"9-7\" ends before it begins"),
+        (&["--steps", "step:7-", "--nvtx", "nccl"], "--steps names the range \"step\""),
         (&["--force", "--append"], "cannot be used with"),
     ];
     for (options, said) in wrong {
