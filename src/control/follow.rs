@@ -122,6 +122,7 @@ impl Control {
                 range: self.steps.ranges().first().copied(),
                 started: 0,
                 is_exact: false,
+                is_named: false,
             }),
             before: self.wanted,
             after: self.wanted,

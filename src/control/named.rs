@@ -14,17 +14,20 @@ use rustc_hash::FxHasher;
 static NAME: AtomicU64 = AtomicU64::new(0);
 /// Counts the names, so that what threads counted for an earlier name is void.
 static EPOCH: AtomicU32 = AtomicU32::new(0);
-/// How many steps the thread that began or ended one last has begun (high half) and ended.
+/// Of the thread that began or ended a step last: how many it has begun (high half), and whether one is open.
 static LATEST: AtomicU64 = AtomicU64::new(0);
+/// Whether a call was inside a named step.
+static IS_USED: AtomicBool = AtomicBool::new(false);
 /// Whether this library receives the program's ranges.
 static IS_HEARD: AtomicBool = AtomicBool::new(false);
 
-/// How many steps a thread has begun and ended.
+/// The steps of a thread. A range with the name inside of a step belongs to the step.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StepsOfThread {
     epoch: u32,
     begun: u32,
-    ended: u32,
+    /// How many ranges with the name are open.
+    open: u32,
 }
 
 /// Whether steps are named.
@@ -49,9 +52,9 @@ pub(crate) fn hear(name: Option<&str>) {
     }
 }
 
-/// Whether steps are named, and the program has begun none.
-pub(crate) fn none_has_begun() -> bool {
-    is_named() && LATEST.load(Relaxed) == 0
+/// If steps are named and no call was inside of one: how many the thread that began or ended one last has begun.
+pub(crate) fn begun_in_vain() -> Option<u32> {
+    (is_named() && !IS_USED.load(Relaxed)).then(|| latest().0)
 }
 
 pub(super) fn is_heard() -> bool {
@@ -76,7 +79,8 @@ impl StepsOfThread {
             if self.epoch != epoch {
                 *self = Self { epoch, ..Self::default() };
             }
-            self.begun = self.begun.saturating_add(1);
+            self.begun = self.begun.saturating_add(u32::from(self.open == 0));
+            self.open += 1;
             self.publish();
         }
     }
@@ -84,25 +88,32 @@ impl StepsOfThread {
     /// A range ends on the thread.
     #[cold]
     pub(crate) fn end(&mut self, name: &[u8]) {
-        if hash(name) == NAME.load(Relaxed) && self.epoch == EPOCH.load(Relaxed) && self.ended < self.begun {
-            self.ended += 1;
+        if hash(name) == NAME.load(Relaxed) && self.epoch == EPOCH.load(Relaxed) && self.open > 0 {
+            self.open -= 1;
             self.publish();
         }
     }
 
     fn publish(self) {
-        LATEST.store(u64::from(self.begun) << 32 | u64::from(self.ended), Relaxed);
+        LATEST.store(u64::from(self.begun) << 32 | u64::from(self.open > 0), Relaxed);
     }
 
     /// Whether the thread is inside a step of one of the ranges.
-    #[expect(clippy::cast_possible_truncation, reason = "the halves of a word")]
     pub(super) fn is_inside(self, mut ranges: impl Iterator<Item = Span>) -> bool {
-        let (begun, ended) = if self.epoch == EPOCH.load(Relaxed) && self.begun > 0 {
-            (self.begun, self.ended)
-        } else {
-            let latest = LATEST.load(Relaxed);
-            ((latest >> 32) as u32, latest as u32)
+        let (begun, is_open) = match self.epoch == EPOCH.load(Relaxed) && self.begun > 0 {
+            true => (self.begun, self.open > 0),
+            false => latest(),
         };
-        begun > ended && ranges.any(|range| range.first <= begun && ended < range.last)
+        let is_inside = is_open && ranges.any(|range| (range.first..=range.last).contains(&begun));
+        if is_inside && !IS_USED.load(Relaxed) {
+            IS_USED.store(true, Relaxed);
+        }
+        is_inside
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the halves of a word")]
+fn latest() -> (u32, bool) {
+    let latest = LATEST.load(Relaxed);
+    ((latest >> 32) as u32, latest as u32 != 0)
 }

@@ -289,6 +289,7 @@ impl Steps {
                 range,
                 started: started.into(),
                 is_exact: counter.is_exact.load(Relaxed),
+                is_named: named::is_named(),
             }),
             before: wanted(was_open),
             after: wanted(is_open),
@@ -312,7 +313,9 @@ impl Steps {
             }
             if !counter.is_counted.load(Relaxed) {
                 counter.is_open.store(true, Relaxed);
+                counter.opened.store(counter.started.load(Relaxed).saturating_add(1), Relaxed);
             } else if ranges.is_empty() && !counter.is_open.swap(true, Relaxed) {
+                counter.opened.store(counter.started.load(Relaxed).saturating_add(1), Relaxed);
                 self.count_open(true);
             }
         }

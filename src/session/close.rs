@@ -134,8 +134,13 @@ fn memory_of_archive(out: &Path) -> u64 {
 /// Writes the part, and the archive if this process is the last, unless this is left to the tool.
 fn write(config: &Config, out: &Path, part: &Path, bytes: u64, moment: Moment) {
     let (mib, shown) = (bytes >> 20, out.display());
-    if let Some(name) = config.steps.name().filter(|_| named::none_has_begun()) {
-        logger::warn(&format!("NCCL_OTF2_STEPS: the program began no range \"{name}\", so no operation is recorded"));
+    if let (Some(name), Some(begun)) = (config.steps.name(), named::begun_in_vain()) {
+        let pushed = match begun {
+            0 => format!("the program pushed no range \"{name}\" (nvtxRangePush)"),
+            1 => format!("no call was in the only range \"{name}\""),
+            n => format!("the program pushed {n} ranges \"{name}\", and no call was in those"),
+        };
+        logger::warn(&format!("NCCL_OTF2_STEPS={}: {pushed}; no operation is recorded", config.steps));
     }
     if config.finalize == Finalize::Offline {
         say(config, &format!("{mib} MiB of journal recorded; `nccl-otf2 finalize {shown}` makes the archive"));

@@ -273,16 +273,22 @@ fn only_steps_that_the_program_names_are_recorded() {
         let expected = [3, 4, 6, 7, 12, 13, 15, 16].map(Some);
         assert!(sequences.len() == 2 && sequences.values().all(|found| *found == expected), "{release}: {sequences:?}");
         assert_eq!(named(&regions, "step #").len(), 2 * 6, "{release}: ranges are all there");
+        // The other thread has no ranges of its own. Before 2.27 NCCL does not say whether the process has other ranks.
+        let other = (release == "2.32.3").then_some("whole job > step #");
+        let all_reduces =
+            named(&regions, "ncclAllReduce").into_iter().filter(|it| it.number("nccl.bytes") == Some(8000));
+        let of_other: Vec<_> = all_reduces.map(|it| it.text("nvtx.ranges")).collect();
+        assert!(!of_other.is_empty() && of_other.iter().all(|ranges| *ranges == other), "{release}: {of_other:?}");
         let properties = archive.properties();
         let list = &properties["NCCL::MEASUREMENT::LIST"];
-        for line in ["off, ", "on, ", "by steps 4-5", "by steps 16-17"] {
+        for line in ["off, ", "on, ", "by a step, collectives 4-5", "collectives 16-17", "before collective 1"] {
             assert!(list.contains(line), "{release}: {line}: {list}");
         }
         // The ranks are compared by the numbers of their collectives.
         assert!(!properties.keys().any(|name| name.contains("MISMATCH") || name.contains("BEHIND")), "{properties:?}");
         assert_eq!(properties.get("NCCL::MATCHING_UNKNOWN::LIST"), None, "{release}");
-        let ends = archive.events();
-        assert_eq!(ends.lines().filter(|line| line.starts_with("MPI_COLLECTIVE_END")).count(), 2 * 8, "{release}");
+        // Readers match records by order, and no rank knows what the others did in their steps.
+        assert!(!archive.events().contains("MPI_COLLECTIVE_END"), "{release}");
     }
 }
 
@@ -294,7 +300,7 @@ fn a_step_that_never_begins_is_stated() {
     };
     for one in running {
         let ended = one.wait(LIMIT).with_code(0);
-        assert!(ended.stderr.contains("NCCL_OTF2_STEPS: the program began no range \"stepp\""), "{ended}");
+        assert!(ended.stderr.contains("NCCL_OTF2_STEPS: the program pushed no range \"stepp\""), "{ended}");
     }
 }
 

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use schema::{Listed, Statements, is_written};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Completeness {
     /// By kind of event: `seen`, `written`, `left_out`, `not_shown`, `duplicate`, `unfinished`, `orphan`, `lost`,
     /// `stops_lost`, `late` …
@@ -20,6 +21,8 @@ pub struct Completeness {
     pub problems: Vec<String>,
     /// How many problems there are; long lists are cut.
     pub problem_count: u64,
+    /// How often the recording of a process was switched off or on.
+    pub switches: u64,
     /// Processes whose part could not be merged.
     pub parts_left_out: Vec<String>,
     pub ranks_missing: u64,
@@ -46,6 +49,7 @@ impl Completeness {
             callbacks_late: late.into_iter().fold(0, u64::saturating_add),
             problems: statements.problems.lines.shown(),
             problem_count: statements.problems.number.get(),
+            switches: statements.measurement_list.len(),
             parts_left_out: statements.parts_left_out.shown(),
             ranks_missing: statements.ranks_missing.get(),
             collectives_unmatched: statements.collectives_unmatched.get(),
@@ -55,7 +59,7 @@ impl Completeness {
 }
 
 /// Some lines of the archive, and their total number.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Statement {
     /// Total number; for ranks that stopped earlier, the number of ranks.
     pub number: u64,
@@ -69,7 +73,7 @@ impl Statement {
     }
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Matching {
     /// Differing calls, by kind of difference.
     pub mismatches: Vec<(&'static str, Statement)>,

@@ -5,13 +5,14 @@ use std::fmt;
 
 use analysis::Trace;
 use otf2::LocationRef;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rules::{Rule, Severity};
 
 const LISTED: u64 = 20;
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Finding {
     severity: Severity,
     rule: &'static str,
@@ -37,7 +38,7 @@ impl fmt::Display for Finding {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Broken {
     pub severity: Severity,
     pub count: u64,

@@ -37,6 +37,7 @@ use std::path::PathBuf;
 use analysis::{Trace, is_nccl};
 use nccl_events::Progress;
 use otf2::Archive;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use across::Across;
@@ -47,7 +48,7 @@ pub use findings::{Broken, Finding};
 pub use rules::{Rule, Scope, Severity};
 
 /// Field names are those in the JSON of `nccl-otf2 check`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
     pub anchor: String,
     pub processes: u64,

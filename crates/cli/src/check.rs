@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use check::{Report, Rule};
+use check::{Report, Rule, Scope, Severity};
 use clap::Args;
 use otf2::Archive;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -61,8 +62,8 @@ pub(crate) struct Request {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Json<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Json<'a> {
     format: u32,
     #[serde(flatten)]
     report: &'a Report,
@@ -90,15 +91,21 @@ pub(crate) fn check(request: &Request) -> Result<Exit> {
     Ok(if fails { Exit::Problems } else { Exit::Well })
 }
 
+#[derive(Serialize, JsonSchema)]
+struct RuleRow {
+    number: &'static str,
+    severity: Severity,
+    scope: Scope,
+    sentence: &'static str,
+}
+
 fn print_rules(as_json: bool) -> Result<()> {
     if as_json {
-        let rules = Rule::ALL.iter().map(|rule| {
-            serde_json::json!({
-                "number": rule.number(),
-                "severity": rule.severity(),
-                "scope": rule.scope(),
-                "sentence": rule.sentence(),
-            })
+        let rules = Rule::ALL.iter().map(|rule| RuleRow {
+            number: rule.number(),
+            severity: rule.severity(),
+            scope: rule.scope(),
+            sentence: rule.sentence(),
         });
         return print::json(&rules.collect::<Vec<_>>());
     }

@@ -8,6 +8,7 @@ use clap::Args;
 use journal::part::JOURNAL;
 use journal::part::metrics::MetricSet;
 use journal::part::options::{ArchiveWishes, CollectiveRecords, CommLocations, Level};
+use schemars::JsonSchema;
 use serde::Serialize;
 use trace::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState};
 
@@ -96,8 +97,8 @@ fn shard(text: &str) -> Result<(usize, usize), String> {
     parsed.filter(|(number, of)| number < of).ok_or_else(|| "is I/N with I from 0 to N-1, such as 0/4".to_owned())
 }
 
-#[derive(Debug, Serialize)]
-struct Part {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Part {
     name: String,
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,8 +111,8 @@ struct Part {
     problems: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
-struct Report {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Report {
     format: u32,
     complete: bool,
     changed: bool,

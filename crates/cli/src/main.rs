@@ -17,6 +17,7 @@ mod finalize;
 mod hang;
 mod info;
 mod journals;
+mod json_schema;
 mod listing;
 mod merge;
 mod metrics;
@@ -45,7 +46,7 @@ mod watch;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use rustix::fs::Mode;
 use rustix::process::umask;
 
@@ -55,7 +56,14 @@ use exit::Exit;
 fn main() -> ExitCode {
     // With a file size limit (`ulimit -f`), writing beyond it then fails with an error that says so.
     journal::file_size::fail_in_this_process();
-    let arguments = match Arguments::try_parse() {
+    let matches = match json_schema::with_option(Arguments::command()).try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return arguments::refuse(&error),
+    };
+    if let Some(schema) = json_schema::asked(&matches) {
+        return print::schema(&schema).map_or_else(end, |()| Exit::Well.into());
+    }
+    let arguments = match Arguments::from_arg_matches(&matches) {
         Ok(arguments) => arguments,
         Err(error) => return arguments::refuse(&error),
     };
@@ -65,12 +73,14 @@ fn main() -> ExitCode {
     }
     match act(&arguments.verb) {
         Ok(exit) => exit.into(),
-        Err(error) => {
-            print::error(&error);
-            place::remedy(&error).iter().for_each(print::note);
-            Exit::CannotDo.into()
-        }
+        Err(error) => end(error),
     }
+}
+
+fn end(error: anyhow::Error) -> ExitCode {
+    print::error(&error);
+    place::remedy(&error).iter().for_each(print::note);
+    Exit::CannotDo.into()
 }
 
 fn act(verb: &Verb) -> Result<Exit> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use merge::{Mapping, Plan, Readers, Report, SETTINGS, Written};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -97,8 +98,8 @@ fn seconds_from_0(text: &str) -> Result<f64, String> {
     seconds.ok_or_else(|| format!("{text:?} is not a number of seconds from 0 on"))
 }
 
-#[derive(Serialize)]
-struct Json<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Json<'a> {
     format: u32,
     archive: Option<String>,
     #[serde(flatten)]

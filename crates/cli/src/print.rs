@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, Write as _};
 use anyhow::{Context as _, Result};
 use journal::file_size;
 use nccl_events::visible;
+use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 
 /// Text for people. Names are escaped, so they cannot break its lines.
@@ -44,8 +45,15 @@ pub(crate) fn exact(text: &str) -> Result<()> {
     }
 }
 
-pub(crate) fn json(value: &impl Serialize) -> Result<()> {
+/// Prints a document whose schema `--json-schema` prints: see `json_schema`.
+pub(crate) fn json(value: &(impl Serialize + JsonSchema)) -> Result<()> {
     let mut text = serde_json::to_string_pretty(value).context("cannot write JSON")?;
+    text.push('\n');
+    exact(&text)
+}
+
+pub(crate) fn schema(schema: &Schema) -> Result<()> {
+    let mut text = serde_json::to_string_pretty(schema).context("cannot write JSON")?;
     text.push('\n');
     exact(&text)
 }

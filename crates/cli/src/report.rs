@@ -8,6 +8,7 @@ use analysis::report::Outcome;
 use anyhow::{Result, ensure};
 use clap::Args;
 use report_page::{Options, Written};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::archive;
@@ -76,8 +77,8 @@ pub(crate) struct Request {
     select: Select,
 }
 
-#[derive(Serialize)]
-struct Summary {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Summary {
     page: String,
     bytes: usize,
     events: usize,
@@ -87,8 +88,8 @@ struct Summary {
     verdict: String,
 }
 
-#[derive(Serialize)]
-struct DiffSummary {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DiffSummary {
     page: String,
     bytes: usize,
     outcome: Outcome,

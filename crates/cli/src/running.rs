@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use live::{Live, ProcessState, Snapshot};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::units::time;
@@ -30,7 +31,7 @@ pub(crate) fn read(live: &mut Live, until: Option<Instant>, settled: Option<Dura
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Line<'s> {
     format: u32,
     #[serde(flatten)]

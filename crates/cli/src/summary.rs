@@ -4,13 +4,14 @@ use std::path::Path;
 
 use analysis::Matching;
 use anyhow::Result;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::archive;
 use crate::print::Text;
 use crate::units::plural;
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Summary {
     pub(crate) anchor: String,
     pub(crate) processes: u64,

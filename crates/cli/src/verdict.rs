@@ -15,6 +15,7 @@ use anyhow::Result;
 use hang::{Error, Kind, Report};
 use journal::part::JOURNAL;
 use schema::Statements;
+use schemars::JsonSchema;
 use serde::Serialize;
 use trace::{is_done, part_directories};
 
@@ -76,7 +77,7 @@ fn kept_or_noted(directory: &Path) -> Option<Report> {
 }
 
 /// The state of a job when its archive was made.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Ending {
     pub(crate) kind: Kind,
     /// The first line of the report of `hang`.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -17,7 +18,7 @@ pub struct Outcome {
 }
 
 /// Events left out for one reason. Events that the filter excludes are not listed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeftOut {
     pub events: u64,
     pub reason: String,

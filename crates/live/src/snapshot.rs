@@ -3,9 +3,10 @@
 //! Sums and histograms cover everything since each process began. [`Window`]s cover the last interval only. Times are
 //! nanoseconds, moments are CLOCK_REALTIME nanoseconds, sizes are bytes, rates are bytes per second.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Snapshot {
     pub at_ns: u64,
     /// Length of the last interval; 0 in the first snapshot, whose windows cover everything since each process began.
@@ -31,7 +32,7 @@ pub struct Snapshot {
     pub parts_unreadable: u64,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct JobLabels {
     pub host: String,
     /// The job's id, such as Slurm's; empty if there is none.
@@ -41,7 +42,7 @@ pub struct JobLabels {
     pub cluster: String,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProcessState {
     #[default]
@@ -53,7 +54,7 @@ pub enum ProcessState {
     Unknown,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Process {
     pub part: String,
     pub pid: u32,
@@ -76,7 +77,7 @@ pub struct Process {
     pub late_events: u64,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Communicator {
     pub name: String,
     pub ranks: u32,
@@ -85,7 +86,7 @@ pub struct Communicator {
     pub nodes: Option<u32>,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Rank {
     pub communicator: usize,
     pub rank: u32,
@@ -104,7 +105,7 @@ pub struct Rank {
 }
 
 /// A rank's operations in a communicator with the same function, size class and timing.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Operation {
     pub communicator: usize,
     pub rank: u32,
@@ -125,7 +126,7 @@ pub struct Operation {
     pub window: Window,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct Window {
     pub count: u64,
     pub bytes: u64,
@@ -135,7 +136,7 @@ pub struct Window {
     pub busbw: Option<f64>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Histogram {
     /// Upper bounds in seconds, rising, without `+Inf`.
     pub bounds: &'static [f64],
@@ -172,7 +173,7 @@ pub(crate) const fn seconds(ns: u64) -> f64 {
     real(ns) / 1e9
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Pair {
     pub communicator: usize,
     pub from: u32,
@@ -187,7 +188,7 @@ pub struct Pair {
     pub rate: Option<f64>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Fit {
     /// Duration at 0 bytes; `None` if all sizes are equal, or the line explains less than half of the variance.
     pub latency_ns: Option<f64>,
@@ -203,7 +204,7 @@ impl From<analysis::report::Fit> for Fit {
     }
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Channel {
     pub communicator: usize,
     pub rank: u32,
@@ -217,7 +218,7 @@ pub struct Channel {
 }
 
 /// What the proxy of a rank waited for, summed over its steps.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Proxy {
     pub communicator: usize,
     pub rank: u32,
@@ -227,7 +228,7 @@ pub struct Proxy {
 }
 
 /// Skew of the collectives of a communicator whose ranks are all on this node.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct CollectiveSkew {
     pub communicator: usize,
     pub skew: Histogram,

@@ -8,6 +8,7 @@ use otf2::verbatim::Definition;
 use otf2::{Archive, LocationGroupRef, LocationRef};
 use schema::Anchor;
 use schema::definition::{ClockAnchors, ClockSource, LauncherRank, ProcessId};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub(crate) struct Nccl {
     pub(crate) largest_communicator: usize,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Process {
     pub name: String,
     pub host: String,

@@ -5,12 +5,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use anyhow::{Result, bail};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::nccl::{self, Nccl};
 use crate::scorep::{self, ScoreP};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
     Map,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::calls::Calls;
@@ -12,7 +13,7 @@ use crate::pairing::{By, Pair};
 use crate::scorep::ProcessId;
 
 /// Field names are those in the JSON of `nccl-otf2 merge`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report<'a> {
     /// `anchors`, or `guess`.
     pub clock: &'static str,
@@ -29,7 +30,7 @@ pub struct Report<'a> {
     pub has_calls_twice: bool,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ScorePArchive<'a> {
     pub anchor: String,
     pub creator: &'a str,
@@ -39,13 +40,13 @@ pub struct ScorePArchive<'a> {
     pub processes: usize,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct NcclArchive {
     pub anchor: String,
     pub processes: usize,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PairReport<'a> {
     #[serde(flatten)]
     pub nccl: &'a nccl::Process,
@@ -55,7 +56,7 @@ pub struct PairReport<'a> {
     pub scorep: &'a ProcessId,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CallsReport<'a> {
     /// Threads whose calls are on Score-P's locations.
     pub on_score_p_locations: usize,
@@ -63,7 +64,7 @@ pub struct CallsReport<'a> {
 }
 
 /// Threads whose calls keep a separate location.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct OwnLocations<'a> {
     pub threads: u64,
     pub reason: &'a str,

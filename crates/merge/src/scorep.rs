@@ -13,6 +13,7 @@ use otf2::{
     LocationRef, LocationType, Paradigm, SystemTreeNodeRef,
 };
 use regular_files::MOST_DESCRIPTION_BYTES;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::clock::{self, Timer};
@@ -50,7 +51,7 @@ pub(crate) struct Process {
     pub(crate) master: LocationRef,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ProcessId {
     /// Empty if the system tree has no host.
     pub host: String,

@@ -38,7 +38,6 @@ impl Span {
 impl fmt::Display for Span {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.first, self.last) {
-            (first, last) if last < first => write!(formatter, "none before {first}"),
             (first, u32::MAX) => write!(formatter, "{first}-"),
             (first, last) => write!(formatter, "{first}-{last}"),
         }
@@ -82,6 +81,8 @@ pub struct StepSwitch {
     pub started: u64,
     /// Whether these ranges applied from the rank's first collective on; all such ranks record the same collectives.
     pub is_exact: bool,
+    /// Whether the program's ranges with a name are the steps.
+    pub is_named: bool,
 }
 
 /// A change of the selection.

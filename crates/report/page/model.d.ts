@@ -258,6 +258,7 @@ export interface Completeness {
   other: Record<string, number>;
   callbacks_lost: number;
   callbacks_late: number;
+  switches: number;
   problems: string[];
   problem_count: number;
   parts_left_out: string[];

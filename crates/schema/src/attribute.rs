@@ -156,7 +156,7 @@ attributes! {
     SplitColor "nccl.split_color" Signed "The color given to ncclCommSplit";
     SplitKey "nccl.split_key" Signed "The key given to ncclCommSplit";
     Device "nccl.device" Signed "CUDA's ordinal of the communicator's device";
-    Ranges "nvtx.ranges" Word "User ranges around the call on its thread when it began, outermost first, joined by ' > '";
+    Ranges "nvtx.ranges" Word "User ranges around the call when it began, on its thread or, if that has none, on the only one with ranges, outermost first, joined by ' > '";
     RangeDomain "nvtx.domain" Word "NVTX domain; absent: the default domain";
     RangeCategory "nvtx.category" Word "Name of the NVTX category, else its number";
     RangeColor "nvtx.color" Small "Color, as ARGB";

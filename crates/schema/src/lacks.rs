@@ -58,6 +58,11 @@ impl Statements {
         })
     }
 
+    /// Whether recording was switched off at times.
+    pub fn was_switched(&self) -> bool {
+        self.lacks().any(|lack| lack == Lack::WhileOff)
+    }
+
     /// Whether the clock readings of a process are lost, so that its ticks were taken for nanoseconds.
     pub fn has_assumed_ticks(&self) -> bool {
         self.clock_calibration.all.iter().any(|calibration| calibration == "assumed")

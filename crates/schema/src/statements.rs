@@ -78,6 +78,7 @@ properties! {
     library "NCCL::LIBRARY" Lines;
     table "NCCL::TABLE" Lines;
     events "NCCL::EVENTS" Lines;
+    steps "NCCL::STEPS" Lines;
     command "NCCL::COMMAND" Lines;
     job "NCCL::JOB" Lines;
     launcher "NCCL::LAUNCHER" Lines;

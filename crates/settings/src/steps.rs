@@ -1,5 +1,7 @@
 //! Step ranges: what the plugin records (`NCCL_OTF2_STEPS`), by numbers of collectives or of a named NVTX range.
 
+use std::fmt;
+
 pub use nccl_events::control::Span as StepRange;
 
 /// Sorted, non-adjacent ranges. Without any range, everything is recorded.
@@ -26,8 +28,8 @@ impl StepRanges {
             _ => (Some(text), "1-"),
         };
         let name = name.map(|name| name.trim().to_owned());
-        if name.as_ref().is_some_and(String::is_empty) {
-            return Err(format!("\"{text}\" has no name before the colon"));
+        if let Some(name) = &name {
+            check_name(name)?;
         }
         let words = list.split(',').map(str::trim);
         let mut ranges: Vec<StepRange> = words.map(range).collect::<Result<_, _>>()?;
@@ -52,12 +54,37 @@ impl StepRanges {
         self.name.as_deref()
     }
 
+    /// The ranges in order.
     pub fn ranges(&self) -> &[StepRange] {
         &self.ranges
     }
 
     pub const fn is_empty(&self) -> bool {
         self.ranges.is_empty()
+    }
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let number = name.split(|part: char| !part.is_ascii_alphanumeric()).find(|word| is_number(word));
+    if name.is_empty() {
+        Err("there is no name before the colon".to_owned())
+    } else if name.contains(',') {
+        Err(format!("\"{name}\" is no name of a range; only one can be given"))
+    } else if let Some(number) = number {
+        let recorded = name.replace(number, "#");
+        Err(format!("numbers leave the names of ranges: \"{recorded}:7\" is the 7th of \"{recorded}\""))
+    } else {
+        Ok(())
+    }
+}
+
+/// As [`StepRanges::parse`] reads it; empty without any range.
+impl fmt::Display for StepRanges {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ranges: Vec<String> = self.ranges.iter().map(StepRange::to_string).collect();
+        let name = self.name.as_ref().map_or_else(String::new, |name| format!("{name}:"));
+        write!(formatter, "{name}{}", ranges.join(","))
     }
 }
 
@@ -111,6 +138,8 @@ mod tests {
             ("aten::mm", "aten::mm", vec![(1, u32::MAX)]),
         ] {
             assert_eq!(of(text), (Some(name.to_owned()), ranges), "{text}");
+            let shown = StepRanges::parse(text).expect(text).to_string();
+            assert_eq!(StepRanges::parse(&shown), StepRanges::parse(text), "{shown}");
         }
     }
 
@@ -120,7 +149,9 @@ mod tests {
             ("", "\"\" is no range"),
             ("7-b", "\"7-b\" is no range of steps like 100-200"),
             ("step:7-b", "\"7-b\" is no range of steps like 100-200"),
-            (":7", "\":7\" has no name before the colon"),
+            (":7", "no name before the colon"),
+            ("step 3", "numbers leave the names of ranges: \"step #:7\" is the 7th of \"step #\""),
+            ("backward,eval", "only one can be given"),
             ("1-3,9-7", "\"9-7\" ends before it begins"),
             ("0-7", "counted from 1"),
             ("-7", "\"-7\" is no range"),

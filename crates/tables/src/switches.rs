@@ -51,6 +51,8 @@ pub enum Coverage {
     Whole,
     /// The collectives of these ranges, which are the same on all ranks that state them.
     StepRanges(Vec<Span>),
+    /// The collectives of these ranges, which were in steps that the program names.
+    NamedSteps(Vec<Span>),
     /// Some calls are missing, and it is unknown which.
     Unknown,
 }
@@ -70,14 +72,16 @@ impl Coverage {
         if own.clone().next().is_none() || own.clone().any(|it| !it.is_exact) {
             return Self::Unknown;
         }
+        let is_named = own.clone().any(|it| it.is_named);
         let mut ranges: Vec<Span> = Vec::new();
-        for range in own.filter_map(|it| it.range).filter(|range| !range.is_empty()) {
+        for range in own.filter_map(|it| it.range) {
             match ranges.last_mut() {
                 // Where the program names steps, a range has its end when the rank leaves it.
                 Some(last) if last.first == range.first => *last = range,
                 _ => ranges.push(range),
             }
         }
-        Self::StepRanges(ranges)
+        ranges.retain(|range| !range.is_empty());
+        if is_named { Self::NamedSteps(ranges) } else { Self::StepRanges(ranges) }
     }
 }

@@ -84,6 +84,15 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
     if main.is_some_and(|cause| cause.kind == CauseKind::Unfinished) {
         basis.push("`nccl-otf2 hang` says who waited for whom, and why.".to_owned());
     }
+    if statements.was_switched() {
+        let steps = match statements.steps.shown().as_slice() {
+            [] => String::new(),
+            steps => format!(" (to steps {})", steps.join("; ")),
+        };
+        basis.push(format!(
+            "Recording was limited{steps} or switched off at times: what ran meanwhile is missing, also from steps and phases."
+        ));
+    }
     if statements.is_cut() {
         let sentence = "The recording is not complete: what is missing is counted, `nccl-otf2 info` says where.";
         basis.push(sentence.to_owned());
@@ -111,7 +120,7 @@ fn no_operations(statements: &Statements) -> String {
 /// The qualification of a verdict that found nothing; empty if the whole run was recorded.
 fn among(statements: &Statements) -> &'static str {
     match () {
-        () if statements.is_cut() || statements.collectives_unmatched.get() > 0 => {
+        () if statements.is_cut() || statements.was_switched() || statements.collectives_unmatched.get() > 0 => {
             " in what was recorded, which is not all"
         }
         () if statements.unfinished() > 0 => " among what ended",

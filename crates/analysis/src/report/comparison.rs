@@ -1,11 +1,12 @@
 //! The differences between two runs of a program as plain data, printed by `diff --json`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Run;
 use super::verdict::Verdict;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     Faster,
@@ -16,7 +17,7 @@ pub enum Outcome {
     Unclear,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Comparison {
     /// Version of this format: 1. Fields may be added; the version changes if a field changes or is removed.
     pub format: u32,
@@ -39,7 +40,7 @@ pub struct Comparison {
     pub limit: Option<Limit>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     Slower,
@@ -47,21 +48,21 @@ pub enum Answer {
     NotShown,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Limit {
     pub share: f64,
     pub answer: Answer,
     pub sentence: String,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Compared {
     pub run: Run,
     pub ranks: u64,
     pub verdict: Verdict,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Kind {
     pub function: String,
     pub ranks: u32,
@@ -79,7 +80,7 @@ pub struct Kind {
     pub total_ns: Option<u64>,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Group {
     pub a: Kind,
     pub b: Kind,
@@ -98,7 +99,7 @@ pub struct Group {
     pub transfer: Option<Difference>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RangeChange {
     /// The names of the ranges around it and its own, outermost first.
     pub path: Vec<String>,
@@ -109,7 +110,7 @@ pub struct RangeChange {
     pub median: Difference,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Difference {
     pub a_ns: f64,
     pub b_ns: f64,

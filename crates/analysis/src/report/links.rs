@@ -1,10 +1,11 @@
 //! Network transfers by pair of ranks and by channel.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::ranks::Change;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct LinkKey {
     pub communicator: u32,
     /// The sender: index in [`super::Report::ranks`]; `None` for channels.
@@ -17,7 +18,7 @@ pub struct LinkKey {
 }
 
 /// A regression of the time of a step on its bytes, t = latency + bytes ÷ rate, weighted with 1/t².
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Fit {
     pub points: u64,
     /// Time of a step of 0 bytes, in ns; `None` if negative, with fewer than three points, if all sizes are equal, or
@@ -31,7 +32,7 @@ pub struct Fit {
 
 /// What the network did for a pair of ranks or a channel. Times are of sends, from handing a step to the network
 /// (`SendWait`) to its completion.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Link {
     #[serde(flatten)]
     pub key: LinkKey,
@@ -57,7 +58,7 @@ pub struct Link {
 }
 
 /// What the proxy waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Waits {
     /// The sender's GPU had not produced the data (`SendGPUWait`).
     pub send_gpu_ns: u64,

@@ -2,9 +2,10 @@
 
 use std::ops::AddAssign;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Overlap {
     pub rank: u32,
     /// Time with at least one kernel of NCCL.
@@ -16,7 +17,7 @@ pub struct Overlap {
     pub exposed_ns: u64,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Run {
     pub anchor: String,
     pub nccl_versions: Vec<String>,
@@ -49,7 +50,7 @@ impl Run {
 
 /// How all ranks spent their time in operations that pass the filter, were measured and had ended. The parts add up to
 /// `operations_ns`, to which every share of lost time refers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Budget {
     /// Time in operations, summed over ranks: for each rank, the length of the union of its operations' intervals.
     pub operations_ns: u64,
@@ -73,7 +74,7 @@ impl AddAssign for Budget {
 }
 
 /// Quantiles of a sample, linearly interpolated between the two nearest values, as numpy does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Quantiles {
     pub count: u64,
     pub min: f64,

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::statements::Completeness;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use comparison::{Answer, Compared, Comparison, Difference, Group, Kind, Limit, Outcome, RangeChange};
@@ -22,7 +23,7 @@ pub(crate) mod program;
 mod ranks;
 mod verdict;
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
     /// Version of this format: 1. Fields may be added; the version changes if a field changes or is removed.
     pub format: u32,
@@ -57,7 +58,7 @@ pub struct Report {
     pub blind_spots: Vec<String>,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Communicator {
     pub name: String,
     pub ranks: u32,
@@ -67,7 +68,7 @@ pub struct Communicator {
 }
 
 /// The operations of one function, communicator and size class (from one power of two to the next).
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct OperationClass {
     pub function: String,
     pub communicator: u32,
@@ -93,7 +94,7 @@ pub struct OperationClass {
     pub budget: Budget,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Messages {
     pub communicator: u32,
     /// The sender: index in [`Report::ranks`]; null if it was not recorded.
@@ -107,7 +108,7 @@ pub struct Messages {
     pub late_receiver_ns: u64,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Clocks {
     /// Maximum error between the arrivals of two ranks; null if it is unknown for some ranks.
     pub uncertainty_ns: Option<u64>,

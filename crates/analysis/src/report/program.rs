@@ -1,11 +1,12 @@
 //! What the program did, by the ranges that it names through NVTX.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::measures::{Budget, Quantiles};
 
 /// The ranges of one name within the same ranges, and what was called in them, not in ranges inside them.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Phase {
     /// The names of the ranges around it and its own, outermost first; empty: outside of ranges.
     pub path: Vec<String>,
@@ -21,7 +22,7 @@ pub struct Phase {
     pub budget: Budget,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Steps {
     /// The name of the range that is a step.
     pub name: String,
@@ -33,7 +34,7 @@ pub struct Steps {
     pub steps: Vec<Step>,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Step {
     /// The number in the range's name; its place if the name has none.
     pub number: u64,
@@ -52,7 +53,7 @@ pub struct Step {
 }
 
 /// A call on all ranks of a communicator that makes or ends it.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct CommunicatorCall {
     pub function: String,
     /// The communicator's name, or its id; empty if it is unknown.

@@ -1,11 +1,12 @@
 //! The ranks and their lateness.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::measures::Budget;
 
 /// A rank of the job: what runs on one GPU of one process, under all its communicators.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Rank {
     /// The rank in the communicator that contains all ranks, else the launcher's rank, else the group's name.
     pub name: String,
@@ -47,7 +48,7 @@ pub struct Rank {
     pub change: Option<Change>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Member {
     pub communicator: u32,
     pub rank: u32,
@@ -55,14 +56,14 @@ pub struct Member {
 }
 
 /// A value that changed once while the job ran.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Change {
     pub at_ns: u64,
     pub before: f64,
     pub after: f64,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Heat {
     /// Start of the first bin.
     pub from_ns: u64,

@@ -1,10 +1,11 @@
 //! The verdict, in words and numbers.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::links::LinkKey;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
     /// Ranks had waited for long in operations that were open when the recording ended.
@@ -17,7 +18,7 @@ pub enum Finding {
     Nothing,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Verdict {
     pub finding: Finding,
     /// The verdict in one sentence, with the number that supports it.
@@ -30,7 +31,7 @@ pub struct Verdict {
     pub rest: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CauseKind {
     /// The operation was open when the recording ended; the rank is behind.
@@ -51,7 +52,7 @@ pub enum CauseKind {
     Unknown,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Cause {
     pub kind: CauseKind,
     /// The rank that came late or not at all, or whose network interface is slow: index in [`super::Report::ranks`].
@@ -75,7 +76,7 @@ pub struct Cause {
     pub sentence: String,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct CausePhase {
     /// The names of the ranges around it and its own, outermost first.
     pub path: Vec<String>,
@@ -84,7 +85,7 @@ pub struct CausePhase {
 }
 
 /// An instance that took far longer than others of its class.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Anomaly {
     /// The cause, as far as the data shows it.
     pub kind: CauseKind,

@@ -28,6 +28,8 @@ pub(super) struct UserRanges<'a> {
     trace: &'a Trace,
     regions: BTreeMap<RegionRef, Region<'a>>,
     open: Vec<Option<Region<'a>>>,
+    /// Whether the location had a range of the program so far. Without any, its calls have those of another thread.
+    has_ranges: bool,
     found: u64,
 }
 
@@ -44,11 +46,12 @@ impl<'a> UserRanges<'a> {
             };
             Some((*reference, region))
         });
-        Self { trace, regions: regions.collect(), open: Vec::new(), found: 0 }
+        Self { trace, regions: regions.collect(), open: Vec::new(), has_ranges: false, found: 0 }
     }
 
     pub(super) fn next_location(&mut self) {
         self.open.clear();
+        self.has_ranges = false;
     }
 
     pub(super) fn event(&mut self, location: LocationRef, event: &Event, findings: &mut Findings) {
@@ -57,7 +60,11 @@ impl<'a> UserRanges<'a> {
                 let region = self.regions.get(&region).copied();
                 match region {
                     Some(Region::Call(name, kind)) => self.call(location, event, (name, kind), findings),
-                    Some(Region::Range(_) | Region::Mark) => self.found += 1,
+                    Some(Region::Range(_)) => {
+                        self.has_ranges = true;
+                        self.found += 1;
+                    }
+                    Some(Region::Mark) => self.found += 1,
                     None => {}
                 }
                 self.open.push(region);
@@ -97,6 +104,9 @@ impl<'a> UserRanges<'a> {
     /// left too early.
     fn fits(&self, stated: &str, open: &[&str]) -> bool {
         if is_merged(&self.trace.archive) || stated == OTHER_RANGES || stated == path_of_ranges(open) {
+            return true;
+        }
+        if !self.has_ranges {
             return true;
         }
         let mut names = stated.split(PATH_SEPARATOR);

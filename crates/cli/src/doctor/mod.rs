@@ -18,7 +18,8 @@ use clap::Args;
 use crate::exit::Exit;
 use crate::print;
 use environment::Environment;
-use report::{Findings, Level, NcclRow, Report};
+pub(crate) use report::Report;
+use report::{Findings, Level, NcclRow};
 
 const EXAMPLES: &str = "\
 Run it where the job will run, with the job's modules, environment and variables: what it reads are NCCL's library, \

@@ -1,12 +1,13 @@
 //! The findings, for programs (`docs/REFERENCE.md` §9) and for people.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::print::Text;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Level {
+pub(crate) enum Level {
     Ok,
     Note,
     /// Something may be missing, slow or wrong.
@@ -26,8 +27,8 @@ impl Level {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct Finding {
     pub(super) level: Level,
     pub(super) topic: &'static str,
     pub(super) text: String,
@@ -80,8 +81,8 @@ impl Findings {
     }
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct NcclRow {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct NcclRow {
     pub(super) path: String,
     pub(super) found_by: String,
     pub(super) is_rccl: bool,
@@ -96,8 +97,8 @@ pub(super) struct NcclRow {
     pub(super) blind_spots: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct Report {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Report {
     pub(super) format: u32,
     pub(super) level: Level,
     pub(super) text: String,

@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use exports::scalasca::Communicator;
 use exports::scalasca::complete::{self, LeftOut};
 use otf2::{CommRef, LocationRef};
+use schemars::JsonSchema;
 use serde::Serialize;
 use trace::Progress as _;
 
@@ -19,8 +20,8 @@ use crate::staging::Staging;
 use crate::table::{ColumnOf, Side, Table};
 use crate::units::plural;
 
-#[derive(Debug, Default, Serialize)]
-struct Exported {
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct Exported {
     name: String,
     ranks: usize,
     archive: Option<String>,
@@ -33,6 +34,13 @@ struct Exported {
     events_moved: u64,
     moved_ns: u64,
     processes: Vec<String>,
+}
+
+/// What `export --format scalasca --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Json {
+    format: u32,
+    communicators: Vec<Exported>,
 }
 
 pub(super) fn export(trace: &Trace, filter: &Filter, out: &Path, is_json: bool) -> Result<Exit> {
@@ -61,7 +69,7 @@ pub(super) fn export(trace: &Trace, filter: &Filter, out: &Path, is_json: bool) 
         staging.put_in_place()?;
     }
     if is_json {
-        print::json(&serde_json::json!({ "format": 1, "communicators": all }))?;
+        print::json(&Json { format: 1, communicators: all })?;
     } else {
         print::text(&text(&all))?;
     }

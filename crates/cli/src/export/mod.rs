@@ -6,7 +6,7 @@
 //!  communicators                  for Scalasca: one archive per communicator, by `exports::scalasca`
 //! ```
 
-mod communicators;
+pub(crate) mod communicators;
 mod help;
 mod streams;
 
@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 use analysis::{Filter, Trace};
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
-use exports::{Outcome, Source};
-use serde_json::json;
+use exports::{LeftOut, Outcome, Source};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::archive;
 use crate::exit::Exit;
@@ -128,6 +129,16 @@ fn opened(request: &Request) -> Result<(Trace, Filter)> {
     Ok((trace, filter))
 }
 
+/// What `export --json` prints; for Scalasca, [`communicators::Json`].
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Json {
+    format: u32,
+    files: Vec<String>,
+    /// As the format counts them: slices, rows, lines.
+    events: u64,
+    left_out: Vec<LeftOut>,
+}
+
 /// Writes into a staging folder beside the destination, so that no partial export is visible, and prints the result.
 fn staged(request: &Request, write: impl FnOnce(&Path, &Bar) -> Result<(Outcome, Exit)>) -> Result<Exit> {
     let staging = Staging::create(&request.out)?;
@@ -142,8 +153,7 @@ fn staged(request: &Request, write: impl FnOnce(&Path, &Bar) -> Result<(Outcome,
     });
     let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
     if request.json {
-        let (events, left_out) = (outcome.events, outcome.left_out);
-        print::json(&json!({ "format": 1, "files": files, "events": events, "left_out": left_out }))?;
+        print::json(&Json { format: 1, files, events: outcome.events, left_out: outcome.left_out })?;
     } else {
         print::text(&text(request, &outcome))?;
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use analysis::Trace;
 use otf2::{CommRef, Event, EventKind, LocationRef};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub(crate) struct Communicators {
@@ -11,7 +12,7 @@ pub(crate) struct Communicators {
     messages: BTreeMap<(CommRef, u32, u32), (u64, u64)>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) ranks: u64,
@@ -24,7 +25,7 @@ pub(crate) struct Row {
 }
 
 /// The messages from one rank to another, as recorded by the sender.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Messages {
     pub(crate) communicator: String,
     pub(crate) from: u32,

@@ -24,7 +24,8 @@ use crate::progress::Bar;
 
 use communicators::Communicators;
 use operations::Operations;
-use report::{Report, Tables, places};
+pub(crate) use report::Report;
+use report::{Tables, places};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use analysis::{Instance, Instances, Step, Trace};
 use nccl_events::archive::Timing;
 use otf2::{Event, RegionRef};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub(crate) struct Operations<'a> {
@@ -70,7 +71,7 @@ impl<'a> Operations<'a> {
 }
 
 /// One function and size class; the help of `info` documents the fields.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Row {
     pub(crate) function: String,
     pub(crate) bytes_min: u64,
@@ -83,7 +84,7 @@ pub(crate) struct Row {
     pub(crate) busbw: Option<Bandwidths>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Durations {
     pub(crate) min: u64,
     pub(crate) median: u64,
@@ -91,7 +92,7 @@ pub(crate) struct Durations {
     pub(crate) total: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Bandwidths {
     pub(crate) median: f64,
     pub(crate) max: f64,

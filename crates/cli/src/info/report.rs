@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use analysis::{Clock, Completeness, Trace};
 use otf2::LocationGroupRef;
 use schema::Statements;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::communicators::{self, Messages};
 use super::operations;
 use crate::place;
 
 /// The help of `info` documents the fields.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Tables {
     pub(crate) hosts: Vec<Host>,
     pub(crate) processes: Vec<Process>,
@@ -23,13 +23,13 @@ pub(crate) struct Tables {
     pub(crate) completeness: Completeness,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Host {
     name: String,
     processes: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Process {
     pub(crate) name: String,
     pub(crate) host: String,
@@ -63,79 +63,133 @@ pub(crate) fn places(trace: &Trace) -> (Vec<Host>, Vec<Process>) {
     (hosts.collect(), processes.into_values().collect())
 }
 
-#[derive(Serialize)]
+/// What `info --json` prints.
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Report<'a> {
-    #[serde(flatten)]
-    head: Value,
+    format: u32,
+    anchor: String,
+    creator: &'a str,
+    nccl_versions: Vec<String>,
+    profiler_tables: Vec<String>,
+    plugin_versions: Vec<String>,
+    event_sets: Vec<String>,
+    /// The steps that were to be recorded (`NCCL_OTF2_STEPS`).
+    steps: Vec<String>,
+    commands: Vec<String>,
+    job: Vec<String>,
+    /// Recordings of other jobs in the same directory.
+    other_jobs: Vec<String>,
+    /// Since 1970.
+    start_ns: Option<u64>,
+    duration_ns: u64,
+    locations: usize,
+    events: u64,
+    /// What the NCCL releases of the job do not report.
+    blind_spots: Vec<String>,
+    gpus: Gpus,
+    /// The archive's properties about clocks.
+    clock: BTreeMap<String, &'a str>,
+    recording: Recording,
     #[serde(flatten)]
     tables: &'a Tables,
 }
 
+/// How GPU work was recorded.
+#[derive(Serialize, JsonSchema)]
+struct Gpus {
+    backends: Vec<String>,
+    notices: Vec<String>,
+    /// Numbers other than 0, named as in `docs/REFERENCE.md` §7 but in lower case.
+    numbers: BTreeMap<String, u64>,
+    clocks: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Recording {
+    /// Flight recordings.
+    flight: Option<Flight>,
+    /// When recording was switched off and on, where and by what.
+    switches: Vec<String>,
+    /// Transfers for ranks of other processes.
+    pxn: Option<Pxn>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Flight {
+    processes: u64,
+    complete_from_ns: u64,
+    lines: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Pxn {
+    transfers: u64,
+    counted: u64,
+    unresolved: u64,
+    lines: Vec<String>,
+}
+
 impl<'a> Report<'a> {
-    pub(crate) fn of(trace: &Trace, tables: &'a Tables) -> Self {
+    pub(crate) fn of(trace: &'a Trace, tables: &'a Tables) -> Self {
         let (archive, statements) = (&trace.archive, &trace.statements);
         let clock = archive.properties().iter().filter_map(|(name, value)| {
             let name = name.strip_prefix("NCCL::")?;
             let is_clock = name.starts_with("CLOCK::") || name.starts_with("GPU_CLOCK::");
-            is_clock.then(|| (name.replace("::", ".").to_ascii_lowercase(), value))
+            is_clock.then(|| (name.replace("::", ".").to_ascii_lowercase(), value.as_str()))
         });
-        let head = json!({
-            "format": 1,
-            "anchor": trace.anchor.display().to_string(),
-            "creator": archive.creator(),
-            "nccl_versions": statements.version.shown(),
-            "profiler_tables": statements.table.shown(),
-            "plugin_versions": statements.plugin_version.shown(),
-            "event_sets": statements.events.shown(),
-            "commands": statements.command.shown(),
-            "job": statements.job.shown(),
-            "other_jobs": place::others(&trace.anchor),
-            "start_ns": trace.start_ns(),
-            "duration_ns": Clock::of(trace).length_ns(trace),
-            "locations": trace.definitions.locations.len(),
-            "events": trace.events(),
-            "blind_spots": statements.blind_spots.shown(),
-            "gpus": gpus(statements),
-            "clock": clock.collect::<BTreeMap<_, _>>(),
-            "recording": recording(statements),
-        });
-        Self { head, tables }
+        Self {
+            format: 1,
+            anchor: trace.anchor.display().to_string(),
+            creator: archive.creator(),
+            nccl_versions: statements.version.shown(),
+            profiler_tables: statements.table.shown(),
+            plugin_versions: statements.plugin_version.shown(),
+            event_sets: statements.events.shown(),
+            steps: statements.steps.shown(),
+            commands: statements.command.shown(),
+            job: statements.job.shown(),
+            other_jobs: place::others(&trace.anchor),
+            start_ns: trace.start_ns(),
+            duration_ns: Clock::of(trace).length_ns(trace),
+            locations: trace.definitions.locations.len(),
+            events: trace.events(),
+            blind_spots: statements.blind_spots.shown(),
+            gpus: gpus(statements),
+            clock: clock.collect(),
+            recording: recording(statements),
+            tables,
+        }
     }
 }
 
-/// How GPU work was recorded. Numbers other than 0, named as in `docs/REFERENCE.md` §7 but in lower case.
-fn gpus(statements: &Statements) -> Value {
+fn gpus(statements: &Statements) -> Gpus {
     let others = [
         ("devices", statements.gpu_devices.get()),
         ("clocks.residual_ns", statements.gpu_clocks_residual_ns.get()),
         ("clocks.uncertainty_ns", statements.gpu_clocks_uncertainty_ns.get()),
     ];
     let numbers = statements.gpu_counts.named().chain(others).filter(|(_, number)| *number > 0);
-    let numbers: BTreeMap<String, u64> = numbers.map(|(name, number)| (name.to_ascii_lowercase(), number)).collect();
-    json!({
-        "backends": statements.gpu_backend.shown(),
-        "notices": statements.gpu_notices.shown(),
-        "numbers": numbers,
-        "clocks": statements.gpu_clocks_list.shown(),
-    })
+    Gpus {
+        backends: statements.gpu_backend.shown(),
+        notices: statements.gpu_notices.shown(),
+        numbers: numbers.map(|(name, number)| (name.to_ascii_lowercase(), number)).collect(),
+        clocks: statements.gpu_clocks_list.shown(),
+    }
 }
 
-/// Flight recordings, switches, and transfers for ranks of other processes; null if there are none.
-fn recording(statements: &Statements) -> Value {
-    let flight = statements.flight_processes.0.map(|processes| {
-        json!({
-            "processes": processes,
-            "complete_from_ns": statements.flight_complete_from.get(),
-            "lines": statements.flight_list.shown(),
-        })
-    });
-    let pxn = statements.pxn_transfers.0.map(|transfers| {
-        json!({
-            "transfers": transfers,
-            "counted": statements.pxn_counted.get(),
-            "unresolved": statements.pxn_unresolved.get(),
-            "lines": statements.pxn_list.shown(),
-        })
-    });
-    json!({ "flight": flight, "switches": statements.measurement_list.shown(), "pxn": pxn })
+fn recording(statements: &Statements) -> Recording {
+    Recording {
+        flight: statements.flight_processes.0.map(|processes| Flight {
+            processes,
+            complete_from_ns: statements.flight_complete_from.get(),
+            lines: statements.flight_list.shown(),
+        }),
+        switches: statements.measurement_list.shown(),
+        pxn: statements.pxn_transfers.0.map(|transfers| Pxn {
+            transfers,
+            counted: statements.pxn_counted.get(),
+            unresolved: statements.pxn_unresolved.get(),
+            lines: statements.pxn_list.shown(),
+        }),
+    }
 }

@@ -60,6 +60,7 @@ fn head(trace: &Trace, text: &mut Text) {
     fact("clocks", clocks(statements).as_slice());
     fact("GPUs", gpus::line(statements).as_slice());
     fact("flight", flight(trace).as_slice());
+    fact("steps", &statements.steps.shown());
     fact("switched", switches(statements).as_slice());
     fact("PXN", pxn(statements).as_slice());
     fact("ranges", ranges(statements).as_slice());

@@ -27,6 +27,7 @@ use hangs::Hangs;
 use live::{Live, Options};
 use outputs::{Event, Outputs};
 pub(crate) use request::Request;
+pub(crate) use slow::Report as SlowReport;
 use slow::{Limits, Slow};
 
 pub(crate) fn watch(request: &Request) -> Result<Exit> {

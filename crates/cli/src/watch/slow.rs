@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use live::{Operation, Snapshot};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::outputs::Change;
@@ -26,7 +27,7 @@ pub(super) struct Limits {
     pub(super) past: usize,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 struct Class {
     communicator: String,
     function: String,
@@ -44,7 +45,7 @@ struct History {
     row: Option<Row>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Row {
     #[serde(flatten)]
     class: Class,
@@ -55,7 +56,7 @@ struct Row {
     intervals: usize,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct LastRow {
     communicator: String,
     rank: u32,
@@ -65,8 +66,8 @@ struct LastRow {
 }
 
 /// The report of slow operations, described in `docs/REFERENCE.md` §9.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Report {
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct Report {
     format: u32,
     directory: String,
     time_ns: u64,
@@ -78,8 +79,8 @@ pub(super) struct Report {
     last: Vec<LastRow>,
 }
 
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Verdict {
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct Verdict {
     pub(super) found: bool,
     kind: &'static str,
     pub(super) text: String,

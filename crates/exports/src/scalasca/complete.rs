@@ -9,11 +9,12 @@ use nccl_events::archive::LocationKind;
 use nccl_events::index::index;
 use otf2::{Collective, CommRef};
 use schema::Lack;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::regions::is_known;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeftOut {
     pub collectives: u64,
     pub messages: u64,

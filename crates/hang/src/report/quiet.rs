@@ -17,11 +17,14 @@ use crate::judge::quiet::Quiet;
 use crate::sequence::Sequence;
 
 /// Where the job may hang, after "the job hangs".
-fn place(job: &Job, quiet: &Quiet) -> &'static str {
-    match are_all_outside(processes(job, quiet)) {
+fn place(job: &Job, quiet: &Quiet) -> String {
+    let is_whole = processes(job, quiet).iter().all(|process| process.is_whole);
+    let unrecorded = if is_whole { "" } else { "in an operation that was not recorded, " };
+    let place = match are_all_outside(processes(job, quiet)) {
         true => "outside NCCL, or in a call of a nonblocking communicator,",
         false => "in a call that NCCL does not report (such as ncclCommSplit) or outside NCCL,",
-    }
+    };
+    format!("{unrecorded}{place}")
 }
 
 fn processes<'a>(job: &'a Job, quiet: &Quiet) -> Vec<&'a Process> {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use job::communicators::rank_list;
 use job::life::Life;
 use nccl_events::archive::path_of_ranges;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::names;
@@ -13,7 +14,7 @@ use crate::job::state_name;
 
 type Name = Cow<'static, str>;
 
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct Report {
     pub format: u32,
     pub directory: String,
@@ -89,7 +90,7 @@ impl Report {
     }
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct Verdict {
     /// Whether the job hangs, or has an error that will make it hang: exit code 1.
     pub found: bool,
@@ -97,7 +98,7 @@ pub struct Verdict {
     pub text: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     Hang,
@@ -110,7 +111,7 @@ pub enum Kind {
     Unknown,
 }
 
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct SuspectRow {
     pub reason: Name,
     pub communicator: String,
@@ -144,7 +145,7 @@ fn who(rows: &[&DoingRow]) -> String {
 }
 
 /// What a rank is in, by NVTX ranges.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct DoingRow {
     pub job_rank: Option<u32>,
     pub process: String,
@@ -157,7 +158,7 @@ pub struct DoingRow {
 }
 
 /// A call of NCCL that has not returned, with the arguments that NCCL has stated.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct CallRow {
     pub name: String,
     pub for_ns: u64,
@@ -169,14 +170,14 @@ pub struct CallRow {
     pub key: Option<i64>,
 }
 
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct RangeRow {
     pub domain: String,
     pub name: String,
     pub for_ns: u64,
 }
 
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct QuietReport {
     pub for_ns: u64,
     pub reports_calls: bool,
@@ -188,7 +189,7 @@ pub struct QuietReport {
     pub advice: Vec<String>,
 }
 
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 pub struct QuietRow {
     pub rank: Option<u32>,
     pub job_rank: Option<u32>,
@@ -202,7 +203,7 @@ pub struct QuietRow {
     pub text: String,
 }
 
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct ProcessRow {
     pub part: String,
     pub host: String,
@@ -215,7 +216,7 @@ pub struct ProcessRow {
     pub problems: Vec<String>,
 }
 
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct CommRow {
     pub name: String,
     pub id: String,
@@ -246,7 +247,7 @@ impl CommRow {
     }
 }
 
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct SequenceRow {
     /// Whether the collectives belong to launched CUDA graphs.
     pub graphs: bool,
@@ -263,7 +264,7 @@ pub struct SequenceRow {
     pub ranks: Vec<RankRow>,
 }
 
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct CollectiveRow {
     /// From 1, in the communicator's order, from its beginning or the first kept collective.
     pub position: u64,
@@ -283,14 +284,14 @@ impl CollectiveRow {
     }
 }
 
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct MismatchRow {
     pub position: u64,
     pub text: String,
     pub calls: Vec<MismatchCall>,
 }
 
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct MismatchCall {
     pub ranks: Vec<u32>,
     pub function: String,
@@ -299,7 +300,7 @@ pub struct MismatchCall {
     pub root: Option<i32>,
 }
 
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct RankRow {
     pub rank: u32,
     pub job_rank: Option<u32>,
@@ -315,7 +316,7 @@ pub struct RankRow {
     pub text: String,
 }
 
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct WaitRow {
     pub channel: u8,
     pub direction: Name,
@@ -326,7 +327,7 @@ pub struct WaitRow {
     pub for_ns: u64,
 }
 
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct MessageRow {
     pub rank: u32,
     pub job_rank: Option<u32>,
@@ -344,7 +345,7 @@ pub struct MessageRow {
 }
 
 /// A rank that is usually the last to enter.
-#[derive(Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub struct Straggler {
     pub rank: u32,
     pub job_rank: Option<u32>,

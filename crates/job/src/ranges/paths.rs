@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use super::role::{RangeRole, range_name};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
+use nccl_events::Table;
 use nccl_events::archive::{OTHER_RANGES, path_of_ranges};
 use tables::index::{index, index_u32};
 use tables::ranges::{RangeAt, RangeKind};
@@ -25,6 +26,9 @@ pub struct Paths {
     /// By the first index of the thread, in order of time.
     changes: FxHashMap<u32, Vec<Change>>,
     threads: Vec<u32>,
+    /// The thread whose ranges count for threads that have none, such as PyTorch's for backward passes: the only one with
+    /// ranges in a process of one rank.
+    main: Option<u32>,
     /// The text of each path that a call or operation has: an index in [`Self::texts`].
     numbers: FxHashMap<u32, u32>,
     pub texts: Vec<String>,
@@ -84,6 +88,9 @@ impl Paths {
         let mut tree = Tree::default();
         let changes = pushed.into_iter().map(|(thread, ranges)| (thread, changes(&mut tree, &ranges, last)));
         let mut paths = Self { changes: changes.collect(), threads, ..Self::default() };
+        if let (1, true) = (paths.changes.len(), has_one_rank(tables)) {
+            paths.main = paths.changes.keys().next().copied();
+        }
         if !paths.changes.is_empty() {
             paths.number(tables, symbols, operations, roles, &tree);
         }
@@ -128,7 +135,8 @@ impl Paths {
 
     fn path(&self, thread: u32, at: (u64, u32)) -> u32 {
         let thread = self.threads.get(index(thread)).copied().unwrap_or(thread);
-        let Some(changes) = self.changes.get(&thread) else {
+        let own = self.changes.get(&thread).or_else(|| self.changes.get(&self.main?));
+        let Some(changes) = own else {
             return NONE;
         };
         let before = changes.partition_point(|change| change.at <= at);
@@ -143,6 +151,16 @@ impl Paths {
         }
         self.numbers.get(&self.path(thread, (time, order))).copied()
     }
+}
+
+/// Whether the process is known to have one rank of each communicator.
+fn has_one_rank(tables: &Tables) -> bool {
+    let comms = || tables.contexts.iter().map(|context| &context.comm);
+    let are_described =
+        comms().all(|comm| Table::of_number(comm.table).is_some_and(|table| table.facts().describes_communicators));
+    let mut ids: Vec<u64> = comms().map(|comm| comm.comm_id).collect();
+    ids.sort_unstable();
+    are_described && ids.is_sorted_by(|one, next| one < next)
 }
 
 /// Where something began: thread, time, and order at that time.

@@ -73,7 +73,8 @@ pub(crate) fn decode(
                 2 => Cause::Steps(StepSwitch {
                     range: Span::from_word(word(3)?),
                     started: word(4)?,
-                    is_exact: high(word(2)?) != 0,
+                    is_exact: high(word(2)?) & 1 != 0,
+                    is_named: high(word(2)?) & 2 != 0,
                 }),
                 _ => return None,
             },

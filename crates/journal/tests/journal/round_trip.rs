@@ -134,7 +134,8 @@ fn switches_come_back() {
         after: Wanted { is_on: false, events: 0x80e },
     };
     let range = Some(Span { first: 100, last: u32::MAX });
-    let of_steps = Switch { cause: Cause::Steps(StepSwitch { range, started: 99, is_exact: true }), ..switch };
+    let of_steps =
+        Switch { cause: Cause::Steps(StepSwitch { range, started: 99, is_exact: true, is_named: true }), ..switch };
     let not_selected = std::array::from_fn(|kind| 1000 + kind as u64);
     let (records, _) = recorded(|to| {
         to.switch(99, 0, &switch);

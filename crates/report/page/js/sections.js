@@ -161,7 +161,7 @@ export function completeness({ report }) {
   const kinds = Object.entries(found.kinds).filter(([, counts]) => (counts.seen ?? 0) > 0);
   const sum = (/** @type {string} */ what) => kinds.reduce((all, [, counts]) => all + (counts[what] ?? 0), 0);
   const whole = found.callbacks_lost === 0 && found.problem_count === 0 && found.ranks_missing === 0 &&
-    found.parts_left_out.length === 0;
+    found.parts_left_out.length === 0 && found.switches === 0;
   const heading = 'What was seen, what is missing, how exact it is';
   const element = section('completeness', heading, 'nccl-otf2 info', html`<b>${
     whole ? 'Everything that NCCL reported is here' : missing(found)}</b>${sum('unfinished') > 0 && html`; ${
@@ -199,7 +199,8 @@ export function completeness({ report }) {
 function missing(found) {
   const parts = /** @type {[number, string][]} */ ([[found.callbacks_lost, 'callbacks could not be recorded'],
     [found.ranks_missing, 'ranks were not recorded'], [found.problem_count, 'places of journals could not be read'],
-    [found.parts_left_out.length, 'processes were left out']]);
+    [found.parts_left_out.length, 'processes were left out'],
+    [found.switches, 'times recording was switched off or on']]);
   const said = parts.filter(([count]) => count > 0).map(([count, what]) => `${number(count)} ${what}`);
   return `Something is missing: ${said.join(', ')}`;
 }

@@ -132,15 +132,25 @@ impl Digest {
 
 /// The step ranges that a rank reached or will reach next: first and last collective, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct StepRanges(pub(crate) Vec<(u32, u32)>);
+pub(crate) struct StepRanges {
+    pub spans: Vec<(u32, u32)>,
+    /// Whether the program names its steps: between the ranges a rank may have called more than others.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_named: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's interface")]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
+}
 
 impl StepRanges {
-    pub(crate) fn of(spans: &[Span]) -> Self {
-        Self(spans.iter().map(|span| (span.first, span.last)).collect())
+    pub(crate) fn of(spans: &[Span], is_named: bool) -> Self {
+        Self { spans: spans.iter().map(|span| (span.first, span.last)).collect(), is_named }
     }
 
     pub(crate) fn spans(&self) -> impl Iterator<Item = Span> {
-        self.0.iter().map(|&(first, last)| Span { first, last })
+        self.spans.iter().map(|&(first, last)| Span { first, last })
     }
 }
 

@@ -265,6 +265,9 @@ pub(crate) struct StepRangeDefinition {
     pub last: u32,
     /// The rank, −1 if unknown.
     pub rank: i32,
+    /// Whether the program names its steps; the range is of collectives that were in one.
+    #[serde(default)]
+    pub is_named: bool,
 }
 
 /// The ranks of a written part, for readers without its journal.

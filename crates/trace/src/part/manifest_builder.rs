@@ -177,7 +177,8 @@ fn switch(at: &SwitchAt, tables: &Tables) -> SwitchDefinition {
         is_on: at.switch.after.is_on,
         events: at.switch.after.events,
         by_signal: at.switch.cause == Cause::Signal,
-        steps: of_steps.and_then(|it| it.range).map(|span| StepRangeDefinition {
+        steps: of_steps.and_then(|it| Some((it.range?, it.is_named))).map(|(span, is_named)| StepRangeDefinition {
+            is_named,
             first: span.first,
             last: span.last,
             rank: context.map_or(-1, |context| context.comm.rank),

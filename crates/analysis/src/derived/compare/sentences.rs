@@ -2,8 +2,8 @@
 
 use nccl_events::archive::path_of_ranges;
 
-use crate::derived::maths::sample::whole;
-use crate::report::{Compared, Comparison, Difference, Finding, Group, Kind, Outcome, Run};
+use crate::derived::maths::sample::{real, whole};
+use crate::report::{Compared, Comparison, Difference, Finding, Group, Kind, Outcome, RangeChange, Run};
 use crate::units::{bytes, plural, time};
 
 /// For example "ncclAllReduce of 1 MiB on 8 ranks of 2 hosts".
@@ -120,7 +120,7 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
     if stuck.is_some() {
         basis.push(differences(of));
     }
-    basis.extend(range(of));
+    basis.extend(ranges(of));
     let mut measures = of.groups.iter().flat_map(|it| [it.median, it.p99, it.waiting, it.transfer]).flatten();
     if measures.any(|it| it.interval_ns.is_some()) {
         basis.push(format!(
@@ -156,10 +156,20 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
     basis
 }
 
-/// The range of the program whose change costs, or saves, B most time.
-fn range(of: &Comparison) -> Option<String> {
-    let range = of.ranges.first().filter(|it| matches!(it.median.outcome, Outcome::Slower | Outcome::Faster))?;
-    Some(format!("The range `{}` changed: {}.", path_of_ranges(&range.path), of_median("median", &range.median)))
+/// The ranges of the program whose changes cost B most time and save most. A range inside of such a range is named
+/// instead if it has at least half of the change.
+fn ranges(of: &Comparison) -> Vec<String> {
+    let cost = |range: &RangeChange| (range.median.difference_ns * real(range.b)).abs();
+    let most = [Outcome::Slower, Outcome::Faster].into_iter().filter_map(|outcome| {
+        let all = || of.ranges.iter().filter(move |it| it.median.outcome == outcome);
+        let first = all().next()?;
+        let inside = all().filter(|it| it.path.starts_with(&first.path) && cost(it) >= cost(first) / 2.0);
+        inside.max_by_key(|it| it.path.len())
+    });
+    let named = most.map(|range| {
+        format!("The range `{}` changed: {}.", path_of_ranges(&range.path), of_median("median", &range.median))
+    });
+    named.collect()
 }
 
 fn unlike(what: &str, a: &Run, b: &Run, get: impl Fn(&Run) -> String) -> Option<String> {

@@ -14,7 +14,7 @@ use crate::tables::{Tables, large};
 /// A range that took less of the time is not named.
 const LEAST_SHARE: f64 = 0.5;
 
-/// The innermost range that a rank was in for most of `times`.
+/// The innermost range that a rank was in for at least half of `times`.
 pub(in crate::derived) fn during(
     trace: &Trace,
     tables: &Tables,
@@ -24,7 +24,7 @@ pub(in crate::derived) fn during(
     if tables.ranges.is_empty() {
         return None;
     }
-    let threads = Threads::of(tables, rank)?;
+    let threads = Threads::of(trace, tables, rank)?;
     let times = union(times);
     let whole_ns = length(&times);
     let times = Covered::of(times);
@@ -44,11 +44,19 @@ pub(in crate::derived) fn during(
         *own_ns.entry(range.path).or_default() += within_ns.saturating_sub(inside_ns);
         inside.push((range.start_ns, within_ns));
     }
-    let (path, ns) = own_ns.into_iter().max_by_key(|(_, ns)| *ns)?;
-    let share = real(ns) / real(whole_ns.max(1));
+    // With what is inside of each range, by its path.
     let texts = tables.paths.texts();
-    let path = texts.get(large(path)).filter(|_| share >= LEAST_SHARE)?;
-    Some(CausePhase { path: names_of(path), share: share.min(1.0) })
+    let mut inclusive_ns: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+    for (path, ns) in own_ns {
+        let names = names_of(texts.get(large(path))?);
+        for depth in 1..=names.len() {
+            *inclusive_ns.entry(names[..depth].to_vec()).or_default() += ns;
+        }
+    }
+    let share = |ns: u64| real(ns) / real(whole_ns.max(1));
+    let most = inclusive_ns.into_iter().filter(|(_, ns)| share(*ns) >= LEAST_SHARE);
+    let (path, ns) = most.max_by_key(|(path, ns)| (path.len(), *ns))?;
+    Some(CausePhase { path, share: share(ns).min(1.0) })
 }
 
 impl CausePhase {

@@ -26,21 +26,23 @@ pub(super) fn names_of(path: &str) -> Vec<String> {
 
 /// The threads whose ranges say what a rank does.
 enum Threads {
-    /// All of a process that has one rank.
+    /// All of a process that has one rank, and one thread with ranges.
     Process(LocationGroupRef),
-    /// Where a process has several ranks, only those that call for this one are known to be its own.
+    /// Those that call for the rank. Other threads of its process may serve another rank, or wait for work.
     Callers(BTreeSet<LocationRef>),
 }
 
 impl Threads {
-    fn of(tables: &Tables, rank: u32) -> Option<Self> {
+    fn of(trace: &Trace, tables: &Tables, rank: u32) -> Option<Self> {
         let ranks = &tables.members.job_ranks;
         let process = ranks.get(large(rank))?.process;
-        if ranks.iter().filter(|other| other.process == process).count() == 1 {
-            return Some(Self::Process(process));
-        }
         let own = (0..).zip(&tables.operations.event).filter(|(row, _)| tables.job_rank(*row) == rank);
-        Some(Self::Callers(own.filter_map(|(_, event)| Some(tables.enqueued.get(event)?.by)).collect()))
+        let callers: BTreeSet<_> = own.filter_map(|(_, event)| Some(tables.enqueued.get(event)?.by)).collect();
+        let with_ranges: BTreeSet<_> = tables.ranges.location.iter().copied().collect();
+        let of_process = with_ranges.iter().filter(|thread| trace.process(trace.group(**thread)) == process);
+        let has_one_rank = ranks.iter().filter(|other| other.process == process).count() == 1;
+        let is_alone = has_one_rank && callers.is_disjoint(&with_ranges) && of_process.count() == 1;
+        Some(if is_alone { Self::Process(process) } else { Self::Callers(callers) })
     }
 
     fn has(&self, trace: &Trace, location: LocationRef) -> bool {

@@ -9,7 +9,7 @@ use otf2::{LocationGroupRef, LocationRef, RegionRef};
 use super::Threads;
 use crate::archive::Trace;
 use crate::derived::filter::Filter;
-use crate::derived::maths::change::trend;
+use crate::derived::maths::change::certain_trend;
 use crate::derived::maths::sample::{quantiles, real};
 use crate::report::{self, Budget};
 use crate::tables::{NO_SEQUENCE, Range, Tables, large, small};
@@ -74,9 +74,16 @@ impl Steps {
         };
         for ranges in threads.values_mut() {
             ranges.sort_by_key(|range| range.start_ns);
+            // A range inside another one of its name belongs to that step.
+            let mut end_ns = 0;
+            ranges.retain(|range| {
+                let is_outermost = range.start_ns >= end_ns;
+                end_ns = end_ns.max(range.stop_ns);
+                is_outermost
+            });
         }
         let own = |rank| {
-            let own = Threads::of(tables, rank)?;
+            let own = Threads::of(trace, tables, rank)?;
             threads.keys().copied().find(|thread| own.has(trace, *thread))
         };
         let of_rank = (0..small(tables.members.job_ranks.len())).map(own).collect();
@@ -100,7 +107,7 @@ impl Steps {
         let durations: Vec<f64> = steps.iter().map(|step| real(step.duration_ns)).collect();
         // By place instead of by time: the slope is for 10⁹ steps.
         let places: Vec<(u64, f64)> = (0..).zip(durations.iter().copied()).collect();
-        let trend_ns_per_step = trend(&places).map(|slope| slope / 1e9);
+        let trend_ns_per_step = certain_trend(&places).map(|slope| slope / 1e9);
         let processes: BTreeSet<_> = self.threads.keys().map(|thread| process(trace, *thread)).collect();
         let processes = processes.len() as u64;
         Some(report::Steps { name, processes, duration_ns: quantiles(durations), trend_ns_per_step, steps })

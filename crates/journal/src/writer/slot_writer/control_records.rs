@@ -60,7 +60,7 @@ impl SlotWriter {
         let (cause, of_steps) = match switch.cause {
             Cause::File => (0, None),
             Cause::Signal => (1, None),
-            Cause::Steps(it) => (pair(2, u32::from(it.is_exact)), Some(it)),
+            Cause::Steps(it) => (pair(2, u32::from(it.is_exact) | u32::from(it.is_named) << 1), Some(it)),
         };
         let range = of_steps.and_then(|it| it.range);
         let payload = [before, after, cause, range.map_or(0, Span::word), of_steps.map_or(0, |it| it.started)];

@@ -187,7 +187,8 @@ fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank
         Coverage::Whole => true,
         // Sends and receives are cut by call time, which differs between ranks.
         Coverage::StepRanges(_) if counts_alike(model, context, of_rank) => false,
-        _ => return,
+        // Other ranks may have had other collectives in their steps.
+        Coverage::StepRanges(_) | Coverage::NamedSteps(_) | Coverage::Unknown => return,
     };
     let mut messages = Messages::for_operations(of_rank.len());
     for shown in of_rank.iter() {

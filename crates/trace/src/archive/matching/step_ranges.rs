@@ -18,7 +18,7 @@ pub(super) fn number(ranges: &StepRanges, position: u64) -> u64 {
 }
 
 /// The ranks whose ranges differ from those of most ranks, and the ranges of most ranks. A rank that did not get as far
-/// knows fewer ranges and still agrees.
+/// knows fewer ranges and still agrees, unless the program names the steps.
 pub(super) fn sort_out<'a>(
     ranks: impl Iterator<Item = (u32, Option<&'a StepRanges>)>,
 ) -> (BTreeSet<u32>, Option<&'a StepRanges>) {
@@ -28,7 +28,8 @@ pub(super) fn sort_out<'a>(
     }
     let agrees = |one: Option<&StepRanges>, other: Option<&StepRanges>| match (one, other) {
         (None, None) => true,
-        (Some(one), Some(other)) => one.0.starts_with(&other.0),
+        (Some(one), Some(other)) if one.is_named || other.is_named => one == other,
+        (Some(one), Some(other)) => one.spans.starts_with(&other.spans),
         _ => false,
     };
     let followers = |longest: Option<&StepRanges>| -> usize {
@@ -43,7 +44,7 @@ mod tests {
     use super::*;
 
     fn ranges(pairs: &[(u32, u32)]) -> StepRanges {
-        StepRanges(pairs.to_vec())
+        StepRanges { spans: pairs.to_vec(), is_named: false }
     }
 
     #[test]

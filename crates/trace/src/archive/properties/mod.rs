@@ -83,6 +83,7 @@ fn sources(statements: &mut Statements, processes: &[Process]) {
         table => format!("ncclProfiler_v{table}"),
     });
     statements.events = list(|info| info.events.join(","));
+    statements.steps = list(|info| info.steps.clone());
     statements.command = list(|info| info.command.join(" "));
     statements.job = list(|info| match info.job.as_str() {
         "" => info.environment.job.clone().unwrap_or_default(),
@@ -218,11 +219,13 @@ fn switches(processes: &[Process]) -> Lines {
             let at = process.archive_ns(switch.ns);
             let what = if switch.is_on { "on" } else { "off" };
             let by = match switch.steps {
-                Some(StepRangeDefinition { first, last, rank }) => {
+                Some(StepRangeDefinition { first, last, rank, is_named }) => {
                     let range = Span { first, last };
-                    match rank {
-                        0.. => format!("steps {range} of rank {rank}"),
-                        _ => format!("steps {range}"),
+                    let of_rank = if rank >= 0 { format!(" of rank {rank}") } else { String::new() };
+                    match is_named {
+                        true if range.is_empty() => format!("a step, before collective {first}{of_rank}"),
+                        true => format!("a step, collectives {range}{of_rank}"),
+                        false => format!("steps {range}{of_rank}"),
                     }
                 }
                 None if switch.by_signal => "a signal".to_owned(),

@@ -98,7 +98,8 @@ pub(crate) fn calls_of_ranks(
         called: digest(&rank.called),
         enqueued: digest(&rank.enqueued),
         step_ranges: match tables.coverage(context) {
-            Coverage::StepRanges(ranges) => Some(StepRanges::of(&ranges)),
+            Coverage::StepRanges(ranges) => Some(StepRanges::of(&ranges, false)),
+            Coverage::NamedSteps(ranges) => Some(StepRanges::of(&ranges, true)),
             _ => None,
         },
     });
