@@ -300,7 +300,7 @@ fn a_step_that_never_begins_is_stated() {
     };
     for one in running {
         let ended = one.wait(LIMIT).with_code(0);
-        assert!(ended.stderr.contains("NCCL_OTF2_STEPS: the program pushed no range \"stepp\""), "{ended}");
+        assert!(ended.stderr.contains(": the program pushed no range \"stepp\""), "{ended}");
     }
 }
 
