@@ -35,7 +35,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_JOB",
         values: "text",
         default: "the id that the batch system or the launcher gives the job, with its step",
-        doc: "Which job the process is of. A directory has one job's archive; what another job records there goes into `jobs/<job>` in it ([GUIDE.md](GUIDE.md#one-directory-one-job)). Set this to one text for what is to become one archive though its ids differ, such as steps of a Slurm job. `nccl-otf2 run` sets it where there is no id.",
+        doc: "Which job the process is of. A directory has one job's archive; what another job records there goes into `jobs/<job>` in it ([RECORDING.md](RECORDING.md#one-directory-one-job)). Set this to one text for what is to become one archive though its ids differ, such as steps of a Slurm job. `nccl-otf2 run` sets it where there is no id.",
         // The journal's `JobEnvironment` reads all job ids together.
         set: |_, _| Ok(()),
     },
@@ -50,7 +50,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_MODE",
         values: "`trace`, `flight` or `off`",
         default: "`trace`",
-        doc: "`flight` keeps only the end of the recording ([GUIDE.md](GUIDE.md#flight-recordings)). `off` loads the plugin and records nothing.",
+        doc: "`flight` keeps only the end of the recording ([RECORDING.md](RECORDING.md#keep-only-the-end-flight-recordings)). `off` loads the plugin and records nothing.",
         set: |config, value| {
             let modes = [("trace", (true, false)), ("flight", (true, true)), ("off", (false, false))];
             (config.enabled, config.is_flight) = choice(value, &modes)?;
@@ -75,21 +75,21 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_DUMP_SIGNAL",
         values: "`USR1`, `USR2`, a real-time signal as a number, or `none`",
         default: "`USR2`",
-        doc: "The signal that asks for a snapshot of the job ([GUIDE.md](GUIDE.md#snapshots-of-a-running-job)), sent to any of its processes. A handler that the program had before is called, too; a default action, which would end the process, is not taken.",
+        doc: "The signal that asks for a snapshot of the job ([RECORDING.md](RECORDING.md#snapshots-of-a-running-job)), sent to any of its processes. A handler that the program had before is called, too; a default action, which would end the process, is not taken.",
         set: |config, value| put(&mut config.dump_signal, signal(value)),
     },
     Variable {
         name: "NCCL_OTF2_TOGGLE_SIGNAL",
         values: "`USR1`, `USR2`, a real-time signal as a number, or `none`",
         default: "`none`",
-        doc: "The signal that switches the recording of the process that gets it off, and on again ([GUIDE.md](GUIDE.md#switch-recording-while-the-job-runs)). Handlers that the program had before are treated as for `NCCL_OTF2_DUMP_SIGNAL`, from which it must differ.",
+        doc: "The signal that switches the recording of the process that gets it off, and on again ([RECORDING.md](RECORDING.md#switch-recording-while-the-job-runs)). Handlers that the program had before are treated as for `NCCL_OTF2_DUMP_SIGNAL`, from which it must differ.",
         set: |config, value| put(&mut config.toggle_signal, signal(value)),
     },
     Variable {
         name: "NCCL_OTF2_STEPS",
         values: "`100-200`, `100-`, comma-separated, or `none`",
         default: "`none`",
-        doc: "Steps to record: from which collective to which one of the largest communicator, counted from 1 ([GUIDE.md](GUIDE.md#record-only-some-steps)). What a CUDA graph captures counts once, not at each replay (from NCCL 2.28 on).",
+        doc: "Steps to record: from which collective to which one of the largest communicator, counted from 1 ([RECORDING.md](RECORDING.md#record-only-some-steps)). What a CUDA graph captures counts once, not at each replay (from NCCL 2.28 on).",
         set: |config, value| {
             let steps = StepRanges::parse(value);
             put(&mut config.steps, steps.map_err(|reason| format!("{reason}; all is recorded")))
@@ -211,7 +211,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_CHAIN",
         values: "names or paths, comma-separated, 4 at most",
         default: "none",
-        doc: "Other profiler plugins to load behind this one ([GUIDE.md](GUIDE.md#together-with-other-profiler-plugins)). A name is looked for as `libnccl-profiler-NAME.so`, then as it is; with a `/` it is a path. Each plugin is called by its best table and gets the events that it asks for; one that cannot be used is left out with a warning.",
+        doc: "Other profiler plugins to load behind this one ([RECORDING.md](RECORDING.md#together-with-other-profiler-plugins)). A name is looked for as `libnccl-profiler-NAME.so`, then as it is; with a `/` it is a path. Each plugin is called by its best table and gets the events that it asks for; one that cannot be used is left out with a warning.",
         set: chained,
     },
     Variable {
