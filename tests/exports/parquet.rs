@@ -1,5 +1,5 @@
-//! The tables of `export --format parquet`: row by row against the archive, and the questions of docs/EXPORTS.md against
-//! `stats`, asked of the programs that they are written for.
+//! The tables of `export --format parquet`: row by row against the archive, and the questions of docs/EXPORTS.md, asked
+//! of the programs that they are written for, against `stats`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
