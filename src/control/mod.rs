@@ -1,5 +1,5 @@
 //! Controls what is recorded while the job runs: recording can be switched off and on, cut to fewer kinds of events,
-//! and limited to step ranges (`docs/GUIDE.md`).
+//! and limited to step ranges (`docs/RECORDING.md`).
 //!
 //! A callback calls [`is_plain`], one relaxed load, and [`consider`] for the starts that are not plain. An unwanted
 //! start gets no handle and is counted. The maintenance thread follows the control file and the toggle signal

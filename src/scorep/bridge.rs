@@ -324,7 +324,7 @@ impl Bridge {
     fn describe(&self, is_for_scalasca: bool) -> String {
         let left_out = match &self.presence.tier {
             Tier::Internal(_) if is_for_scalasca => {
-                "calls only, because Scalasca's analyser rejects other locations than threads (docs/SCOREP.md)"
+                "calls only, because Scalasca's analyser rejects other locations than threads (docs/SCALASCA.md)"
             }
             Tier::Internal(_) if !SHOWS_OPERATIONS.load(Ordering::Relaxed) => "calls only (NCCL_OTF2_SCOREP=calls)",
             Tier::Internal(_) => "operations on one location for each process; no communicators (docs/SCOREP.md)",

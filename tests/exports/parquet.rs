@@ -1,5 +1,5 @@
-//! The tables of `export --format parquet`: row by row against the archive, and the questions of docs/GUIDE.md against
-//! `stats`, asked of the programs that they are written for.
+//! The tables of `export --format parquet`: row by row against the archive, and the questions of docs/EXPORTS.md, asked
+//! of the programs that they are written for, against `stats`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -140,11 +140,11 @@ print(json.dumps(collections.Counter(row.get('function') or row['name'] for row 
     serde_json::from_str(&run(reader.args(["-c", COUNT, out, table])).with_code(0).stdout).expect("JSON")
 }
 
-/// Asks a program questions of the guide.
+/// Asks a program questions of the page.
 fn answers<const N: usize>(scratch: &Scratch, python: &Path, program: &str, questions: &str) -> [Vec<Value>; N] {
     let mut ask = scratch.plain(python);
     ask.arg("-B").arg(built::root().join("tests/support/questions.py"));
-    ask.arg(built::root().join("docs/GUIDE.md")).args([program, questions]);
+    ask.arg(built::root().join("docs/EXPORTS.md")).args([program, questions]);
     // Spark asks for the name of the host, which has no address on every machine.
     ask.env("SPARK_LOCAL_IP", "127.0.0.1");
     // It runs for a few seconds: code that is compiled with care does not pay, nor do jobs that list folders.

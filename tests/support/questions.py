@@ -1,6 +1,6 @@
-"""Runs the questions of docs/GUIDE.md as they stand there, in the directory with the exported tables.
+"""Runs the questions of docs/EXPORTS.md as they stand there, in the directory with the exported tables.
 
-usage: questions.py GUIDE.md duckdb|dask|spark sql|phases > ANSWERS.json
+usage: questions.py EXPORTS.md duckdb|dask|spark sql|phases > ANSWERS.json
 """
 
 import builtins
@@ -10,17 +10,17 @@ import runpy
 import sys
 
 
-def block(guide, name):
-    text = guide.split(f"<!-- questions {name} -->")[1].split("<!-- end questions -->")[0]
+def block(page, name):
+    text = page.split(f"<!-- questions {name} -->")[1].split("<!-- end questions -->")[0]
     return text.split("```")[1].split("\n", 1)[1]
 
 
 # Processes that Dask starts import this file again.
 if __name__ == "__main__":
-    guide, program, questions = pathlib.Path(sys.argv[1]).read_text(), *sys.argv[2:]
-    pathlib.Path("questions.sql").write_text(block(guide, questions))
+    page, program, questions = pathlib.Path(sys.argv[1]).read_text(), *sys.argv[2:]
+    pathlib.Path("questions.sql").write_text(block(page, questions))
     script = pathlib.Path(f"ask_{program}.py")
-    script.write_text(block(guide, program))
+    script.write_text(block(page, program))
     answers = []
     show, builtins.print = builtins.print, answers.append
     runpy.run_path(str(script), run_name="__main__")

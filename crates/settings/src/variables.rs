@@ -25,7 +25,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_DIR",
         values: "path",
         default: "`nccl-otf2-<job id>`, without a job id `nccl-otf2-<date>-<time>`",
-        doc: "Where the archive goes: one directory for all processes of a job. `%h` host, `%p` process id, `%j` job id, `%r` rank, `%%` a percent sign. Without a job id in the environment each process would choose its own time: set this variable for jobs of several processes (`nccl-otf2 run` does).",
+        doc: "Where the archive goes: one directory for all processes of a job. `%h` host, `%p` process id, `%j` job id, `%r` rank, `%%` a percent sign. Without a job id in the environment each process chooses its own time: set this variable for jobs of several processes (`nccl-otf2 run` does).",
         set: |config, value| {
             config.directory = not_empty(value);
             Ok(())
@@ -35,7 +35,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_JOB",
         values: "text",
         default: "the id that the batch system or the launcher gives the job, with its step",
-        doc: "Which job the process is of. A directory has one job's archive; what another job records there goes into `jobs/<job>` in it ([GUIDE.md](GUIDE.md#one-directory-one-job)). Set this to one text for what is to become one archive though its ids differ, such as steps of a Slurm job. `nccl-otf2 run` sets it where there is no id.",
+        doc: "The job that the process belongs to. A directory has one job's archive; what another job records there goes into its `jobs/<job>` ([RECORDING.md](RECORDING.md#one-directory-one-job)). Set it to the same text to make one archive of processes with different ids, such as steps of a Slurm job. `nccl-otf2 run` sets it if there is no id.",
         // The journal's `JobEnvironment` reads all job ids together.
         set: |_, _| Ok(()),
     },
@@ -50,7 +50,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_MODE",
         values: "`trace`, `flight` or `off`",
         default: "`trace`",
-        doc: "`flight` keeps only the end of the recording ([GUIDE.md](GUIDE.md#flight-recordings)). `off` loads the plugin and records nothing.",
+        doc: "`flight` keeps only the end of the recording ([RECORDING.md](RECORDING.md#keep-only-the-end-flight-recordings)). `off` loads the plugin and records nothing.",
         set: |config, value| {
             let modes = [("trace", (true, false)), ("flight", (true, true)), ("off", (false, false))];
             (config.enabled, config.is_flight) = choice(value, &modes)?;
@@ -61,35 +61,35 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_FLIGHT_SIZE",
         values: "bytes, with K, M, G or T",
         default: "`64M`; with `NCCL_OTF2_FLIGHT_SECONDS`, `NCCL_OTF2_MAX_SIZE`",
-        doc: "With `NCCL_OTF2_MODE=flight`: most disk space of one process. The oldest records go first, but each recording thread keeps 1M to 2M of its own, whatever is given here. 8M at least.",
+        doc: "With `NCCL_OTF2_MODE=flight`: largest disk space of one process. The oldest records are removed first, but each recording thread keeps 1M to 2M, even if that is more. At least 8M.",
         set: flight_size,
     },
     Variable {
         name: "NCCL_OTF2_FLIGHT_SECONDS",
         values: "seconds",
         default: "not limited",
-        doc: "With `NCCL_OTF2_MODE=flight`: how long records are kept, at least; they go by the mebibyte.",
+        doc: "With `NCCL_OTF2_MODE=flight`: how long records are kept at least; they are removed by the mebibyte.",
         set: flight_seconds,
     },
     Variable {
         name: "NCCL_OTF2_DUMP_SIGNAL",
         values: "`USR1`, `USR2`, a real-time signal as a number, or `none`",
         default: "`USR2`",
-        doc: "The signal that asks for a snapshot of the job ([GUIDE.md](GUIDE.md#snapshots-of-a-running-job)), sent to any of its processes. A handler that the program had before is called, too; a default action, which would end the process, is not taken.",
+        doc: "The signal that asks for a snapshot of the job ([RECORDING.md](RECORDING.md#snapshots-of-a-running-job)), sent to any of its processes. A handler that the program had before is called too. The default action, which would end the process, is not taken.",
         set: |config, value| put(&mut config.dump_signal, signal(value)),
     },
     Variable {
         name: "NCCL_OTF2_TOGGLE_SIGNAL",
         values: "`USR1`, `USR2`, a real-time signal as a number, or `none`",
         default: "`none`",
-        doc: "The signal that switches the recording of the process that gets it off, and on again ([GUIDE.md](GUIDE.md#switch-recording-while-the-job-runs)). Handlers that the program had before are treated as for `NCCL_OTF2_DUMP_SIGNAL`, from which it must differ.",
+        doc: "The signal that switches the recording of the process that receives it off, and on again ([RECORDING.md](RECORDING.md#switch-recording-while-the-job-runs)). Handlers that the program had before are treated as for `NCCL_OTF2_DUMP_SIGNAL`, from which it must differ.",
         set: |config, value| put(&mut config.toggle_signal, signal(value)),
     },
     Variable {
         name: "NCCL_OTF2_STEPS",
         values: "`100-200`, `100-`, comma-separated; `NAME`, `NAME:100-200`; or `none`",
         default: "`none`",
-        doc: "Steps to record: from which collective to which one of the largest communicator, counted from 1; or in which of the program's NVTX ranges with a name, counted from 1 on each thread ([GUIDE.md](GUIDE.md#record-only-some-steps)). What a CUDA graph captures counts once, not at each replay (from NCCL 2.28 on).",
+        doc: "Steps to record: from which collective to which one of the largest communicator, counted from 1; or the program's NVTX ranges with a name, counted from 1 on each thread ([RECORDING.md](RECORDING.md#record-only-some-steps)). Collectives in a CUDA graph count at capture, not at each replay (from NCCL 2.28 on).",
         set: |config, value| {
             let steps = StepRanges::parse(value);
             put(&mut config.steps, steps.map_err(|reason| format!("{reason}; all is recorded")))
@@ -99,7 +99,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_JOURNAL_DIR",
         values: "path (with `%h %p %j %r`)",
         default: "inside `NCCL_OTF2_DIR`",
-        doc: "Where the journals lie while the job runs, for jobs whose output directory is slow to map (some network file systems) or small: node-local storage. A journal there can be turned into an archive on its own node only.",
+        doc: "Directory of the journals while the job runs. Use node-local storage if the output directory is slow to map (some network file systems) or small. Such a journal can be turned into an archive only on its own node.",
         set: |config, value| {
             config.journal_directory = not_empty(value);
             Ok(())
@@ -109,7 +109,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_MAX_SIZE",
         values: "bytes, with K, M, G or T",
         default: "`8G`",
-        doc: "Most disk space for the journal of one process. 3M at least: each recording thread needs 1M, the plugin's own thread another. When it is reached recording stops, the rest is counted, and the archive says so.",
+        doc: "Largest disk space for the journal of one process. At least 3M: each recording thread needs 1M, the plugin's own thread another. When the limit is reached, recording stops, the rest is counted, and the archive says so.",
         set: max_size,
     },
     Variable {
@@ -123,7 +123,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_FINALIZE_TIMEOUT",
         values: "seconds",
         default: "`60`",
-        doc: "Longest time that writing inline may take; then the journal stays and the closing line names the command that finishes the work.",
+        doc: "Longest time for writing inline. After that the journal stays and the closing line names the command that finishes the work.",
         set: |config, value| {
             let seconds = value.parse().map(Duration::from_secs);
             let seconds = seconds.map_err(|_| "not a number of seconds; 60 is used".to_owned());
@@ -134,21 +134,21 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_KEEP_JOURNAL",
         values: "`0` or `1`",
         default: "`0`",
-        doc: "Keep the journal when it has been written, so that it can be written again by another version. A damaged one is kept anyway.",
+        doc: "Keep the journal after it was written, so that another version can write it again. A damaged journal is kept anyway.",
         set: |config, value| put(&mut config.keep_journal, choice(value, &[("0", false), ("1", true)])),
     },
     Variable {
         name: "NCCL_OTF2_LEVEL",
         values: "`light`, `standard` or `full`",
         default: "`full`",
-        doc: "How much of the recording goes into the archive, with the sets of `NCCL_OTF2_EVENTS`. The rest is counted, and still tells when operations ran. `nccl-otf2 finalize --level` changes it afterwards where the journals were kept.",
+        doc: "How much of the recording goes into the archive, with the sets of `NCCL_OTF2_EVENTS`. The rest is counted, and still determines when operations ran. `nccl-otf2 finalize --level` changes it afterwards if the journals were kept.",
         set: |config, value| put(&mut config.archive.level, choice(value, Level::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_METRICS",
         values: "`bytes-in-flight`, `bandwidth`, `network-bandwidth`, comma-separated; `all` or `none`",
         default: "`none`",
-        doc: "Metrics to write. `nccl-otf2 finalize --metrics` changes it afterwards where the journals were kept.",
+        doc: "Metrics to write. `nccl-otf2 finalize --metrics` changes it afterwards if the journals were kept.",
         set: |config, value| {
             let metrics = value.parse();
             let metrics = metrics.map_err(|reason: String| format!("{reason}; none is used"));
@@ -159,28 +159,28 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_COMM_LOCATIONS",
         values: "`stream` or `cpu`",
         default: "`stream`",
-        doc: "What the locations of communicators are: streams of the GPU, or threads of the process for tools that show communication of threads only. `nccl-otf2 finalize --comm-locations` changes it afterwards.",
+        doc: "Type of the communicators' locations: streams of the GPU, or threads of the process for tools that show communication of threads only. `nccl-otf2 finalize --comm-locations` changes it afterwards.",
         set: |config, value| put(&mut config.archive.comm_locations, choice(value, CommLocations::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_COLLECTIVES",
         values: "`blocking`, `nonblocking` or `none`",
         default: "`blocking`",
-        doc: "Which communication records collectives have: a pair around the operation, a request when it was enqueued and its completion, or none. `nccl-otf2 finalize --collectives` changes it afterwards where the journals were kept.",
+        doc: "Communication records of collectives: a pair around the operation, a request when it was enqueued and its completion, or none. `nccl-otf2 finalize --collectives` changes it afterwards if the journals were kept.",
         set: |config, value| put(&mut config.archive.collectives, choice(value, CollectiveRecords::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_GPU",
         values: "`auto`, `cupti`, `events` or `off`",
         default: "`auto`",
-        doc: "How GPU work that NCCL launched is timed ([GPU.md](GPU.md)). `cupti`: by CUPTI's records. `events`: by CUDA events around launches, which disturb no other tool. `auto`: by CUPTI unless another tool may use it, else by events; a line says which. `off`: nothing of CUDA's is called, and the trace does not say which GPUs there are either.",
+        doc: "How GPU work that NCCL launched is timed ([GPU.md](GPU.md)). `cupti`: by CUPTI's records. `events`: by CUDA events around launches, which disturb no other tool. `auto`: by CUPTI unless another tool may use it, else by events; a line says which. `off`: the plugin calls nothing of CUDA's, and the trace does not name the GPUs.",
         set: |config, value| put(&mut config.gpu.backend, choice(value, BackendChoice::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_CUPTI_KERNELS",
         values: "`nccl` or `all`",
         default: "`nccl`",
-        doc: "With CUPTI: which kernels are recorded, NCCL's or all of the process. `all` has no effect where CUDA events time GPU work, as beside PyTorch unless `NCCL_OTF2_GPU=cupti` is set, too; a warning says so.",
+        doc: "With CUPTI: which kernels are recorded, NCCL's or all of the process. `all` has no effect if CUDA events time GPU work, as they do beside PyTorch unless `NCCL_OTF2_GPU=cupti` is also set; a warning says so.",
         set: |config, value| put(&mut config.gpu.kernels, choice(value, CuptiKernels::CHOICES)),
     },
     Variable {
@@ -197,28 +197,28 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_SCOREP",
         values: "`auto`, `on`, `calls` or `off`",
         default: "`auto`",
-        doc: "What a measurement of Score-P in the same process is shown ([SCOREP.md](SCOREP.md#7-live)), beside our own archive. `on`: calls and operations. `calls`: calls only, on the locations of threads, which Scalasca's trace analyser reads. `on` and `calls` warn where that cannot be done. `auto`: as `calls` if Scalasca drives the measurement, else as `on`, without warnings.",
+        doc: "What Score-P is shown if it measures the same process ([SCOREP.md](SCOREP.md#7-live)), beside NCCL's archive. `on`: calls and operations. `calls`: calls only, on the locations of threads, which Scalasca's trace analyser reads. `on` and `calls` warn if that is impossible. `auto`: like `calls` if Scalasca drives the measurement, else like `on`, without warnings.",
         set: |config, value| put(&mut config.scorep, choice(value, ScorepMode::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_NVTX",
         values: "`auto`, `nccl`, `all` or `off`",
         default: "`auto`",
-        doc: "Which ranges are recorded where `NVTX_INJECTION64_PATH` is the plugin's library, as `nccl-otf2 run` sets it ([GUIDE.md](GUIDE.md#which-part-of-my-program)). `nccl`: NCCL's own, which show calls that its profiler interface lacks. `auto`: these and the program's, not those of CUDA's libraries (cuBLAS, cuDNN, CCCL, TensorRT …). `all`: every domain. `off`: none.",
+        doc: "Which ranges are recorded if `NVTX_INJECTION64_PATH` is the plugin's library, as `nccl-otf2 run` sets it ([GUIDE.md](GUIDE.md#which-part-of-my-program)). `nccl`: NCCL's own, which show calls that its profiler interface lacks. `auto`: these and the program's, without those of CUDA's libraries (cuBLAS, cuDNN, CCCL, TensorRT …). `all`: every domain. `off`: none.",
         set: |config, value| put(&mut config.nvtx, choice(value, NvtxChoice::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_CHAIN",
         values: "names or paths, comma-separated, 4 at most",
         default: "none",
-        doc: "Other profiler plugins to load behind this one ([GUIDE.md](GUIDE.md#together-with-other-profiler-plugins)). A name is looked for as `libnccl-profiler-NAME.so`, then as it is; with a `/` it is a path. Each plugin is called by its best table and gets the events that it asks for; one that cannot be used is left out with a warning.",
+        doc: "Other profiler plugins to load behind this one ([RECORDING.md](RECORDING.md#together-with-other-profiler-plugins)). A name is searched as `libnccl-profiler-NAME.so`, then unchanged; with a `/` it is a path. Each plugin is called by its best table and gets the events that it asks for. An unusable plugin is left out with a warning.",
         set: chained,
     },
     Variable {
         name: "NCCL_OTF2_VERBOSITY",
         values: "`quiet`, `normal` or `verbose`",
         default: "`normal`",
-        doc: "`normal`: one line at start and one at the end through NCCL's log (`NCCL_DEBUG=INFO` shows them), warnings on stderr as well. `quiet`: warnings only. `verbose`: both lines on stderr too, and what was decided; below NCCL 2.27, which lends plugins no log, only this shows them.",
+        doc: "`normal`: one line at the start and one at the end in NCCL's log (`NCCL_DEBUG=INFO` shows them); warnings also on stderr. `quiet`: warnings only. `verbose`: both lines also on stderr, with the decisions taken. NCCL before 2.27 gives plugins no log, so only `verbose` shows the lines.",
         set: |config, value| put(&mut config.verbosity, choice(value, Verbosity::CHOICES)),
     },
 ];

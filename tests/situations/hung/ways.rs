@@ -91,7 +91,7 @@ pub(super) const WAYS: [Way; 15] = [
     },
     always("ends no group", [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\ngroup\nsleep"], "in-the-call"),
     Way {
-        stats: "Of 1 rank of world nothing is recorded, and 2 ranks were in ncclAllReduce (sequence 0) when ",
+        stats: "Nothing is recorded for 1 rank of world, and 2 ranks were in ncclAllReduce (sequence 0) when ",
         ..always("never came", [WAITS_FIRST, WAITS_FIRST, "sleep"], "never-came")
     },
     Way {

@@ -14,7 +14,7 @@ use crate::process;
 /// Make the archive of a synthetic job as large as one likes, and measure it
 ///
 /// Says how long writing the archive took and how much memory; with --read also what `info`, `stats`, `report` and
-/// `check` take to read it. What is made is removed. The figures are in docs/GUIDE.md.
+/// `check` take to read it. What is made is removed. The figures are in docs/PERFORMANCE.md.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Unify N parts of four communicators each: all, tensor, pipeline, data

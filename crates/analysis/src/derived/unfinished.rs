@@ -137,7 +137,7 @@ impl<'a> Blocked<'a> {
             Some((first, others)) => {
                 let others = match others.len() as u64 {
                     0 => String::new(),
-                    number => format!(", nor of {}", plural(number, "other rank", "other ranks")),
+                    number => format!(", nor for {}", plural(number, "other rank", "other ranks")),
                 };
                 let last = behind.first().and_then(|row| last_call(trace, tables, *row));
                 let last = last.map_or_else(String::new, |last| format!("; {first}'s last there is {last}"));
@@ -150,12 +150,12 @@ impl<'a> Blocked<'a> {
                     }
                 };
                 format!(
-                    "{inside} in {what} when the recording ended, for {longest}, and no call of it is recorded of \
+                    "{inside} in {what} when the recording ended, for {longest}, and no call of it is recorded for \
                      {first}{others}{elsewhere}{last}."
                 )
             }
             None if self.unrecorded > 0 => format!(
-                "Of {} of {communicator} nothing is recorded, and {inside} in {call} when the recording ended, for {longest}.",
+                "Nothing is recorded for {} of {communicator}, and {inside} in {call} when the recording ended, for {longest}.",
                 plural(self.unrecorded, "rank", "ranks"),
             ),
             None => format!(
@@ -195,7 +195,7 @@ fn message(trace: &Trace, tables: &Tables, open: &[(u32, Operation)], ranks: &[R
         lost_ns: long().map(Operation::duration_ns).fold(0, u64::saturating_add),
         instances: long().count() as u64,
         sentence: format!(
-            "{} had not ended {} when the recording did, after {}: whom it waited for is not said here.",
+            "{} had not ended {} when the recording did, after {}: the rank that it waited for is not named here.",
             super::causes::capital(&rank.name),
             trace.region_name(longest.function),
             time(longest.duration_ns())

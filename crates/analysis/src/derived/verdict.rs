@@ -39,7 +39,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
         }
         None if matched == 0 && budget.unclear_ns > budget.operations_ns / 2 => {
             let sentence = format!(
-                "The recording does not allow to say who came late: {:.1} % of the time in sends and receives is unclear, \
+                "The recording does not show who came late: {:.1} % of the time in sends and receives is unclear, \
                  because of clocks, timing or an end that was not recorded.",
                 share(budget.unclear_ns)
             );
@@ -152,7 +152,7 @@ fn late_ranks(inputs: &Inputs<'_>, causes: &[Cause]) -> String {
     hosts.dedup();
     let of_host = |host: &str| inputs.ranks.iter().filter(|rank| rank.host == host).count();
     let which = match hosts.as_slice() {
-        [host] if of_host(host) == late.len() && of_host(host) < inputs.ranks.len() => format!("all those of {host}"),
+        [host] if of_host(host) == late.len() && of_host(host) < inputs.ranks.len() => format!("all ranks of {host}"),
         _ => {
             let mut names: Vec<&str> = ranks().map(|rank| rank.name.as_str()).take(SEVERAL).collect();
             names.extend((late.len() > SEVERAL).then_some("…"));
@@ -210,16 +210,16 @@ fn by_chance(inputs: &Inputs<'_>, number: u32, rank: &Rank) -> String {
     let more_ns = inputs.late.get(large(number)).map_or(0, |late| late.more_ns.saturating_mul(late.ranks));
     match rank.p_value {
         _ if rank.inherited_ns > rank.awaited_ns => {
-            "because it had waited or transferred for longer itself before".to_owned()
+            "because it had itself waited or transferred for longer before".to_owned()
         }
         _ if more_ns < rank.awaited_ns / 2 => {
             "though it was outside of operations about as long as they were".to_owned()
         }
         // The rank is late, but by too little.
         ..IMPROBABLE => "as they wait for others".to_owned(),
-        p_value @ ..UNLIKELY => format!("which chance may explain (p = {p_value:.3})"),
+        p_value @ ..UNLIKELY => format!("which may be chance (p = {p_value:.3})"),
         p_value @ ..LIKELY => format!("which chance explains (p = {p_value:.2})"),
-        _ => "as chance has it".to_owned(),
+        _ => "as expected by chance".to_owned(),
     }
 }
 
@@ -227,7 +227,7 @@ fn by_chance(inputs: &Inputs<'_>, number: u32, rank: &Rank) -> String {
 fn worse(inputs: &Inputs<'_>, causes: &[Cause]) -> Option<String> {
     let least_ns = causes.iter().filter(|it| is_late(it)).map(|it| it.lost_ns).min()?;
     let Awaited { rank, by_chance, .. } = longest_awaited(inputs, causes).filter(|it| it.rank.awaited_ns > least_ns)?;
-    Some(format!("The others waited for {} as well, {}, {by_chance}.", rank.name, time(rank.awaited_ns)))
+    Some(format!("The others also waited {} for {}, {by_chance}.", time(rank.awaited_ns), rank.name))
 }
 
 fn warm_up(inputs: &Inputs<'_>) -> Option<String> {
@@ -259,7 +259,7 @@ fn unclear(instances: &Instances, matched: u64) -> String {
     let reasons = reasons.map(|(why, who, text)| (number(why), who, text));
     let (most, who, reason) = reasons.into_iter().max_by_key(|(number, ..)| *number).unwrap_or_default();
     format!(
-        "{who} not allow to say who came late: in {} of {}, {reason}.",
+        "{who} not show who came late: in {} of {}, {reason}.",
         count(most),
         plural(matched, "collective", "collectives"),
     )
@@ -286,13 +286,15 @@ pub(super) fn clocks(statements: &Statements, tables: &Tables, instances: &Insta
                 .to_owned()
         }
         (Some(ns), true) if ns > 2 * usual_ns => format!(
-            "Arrivals of ranks compare to within {} mostly, {} at most; nothing is said below that.",
+            "Arrivals of ranks are known to within {} mostly, {} at worst; smaller differences are not reported.",
             time(usual_ns),
             time(ns)
         ),
-        (Some(ns), true) => format!("Arrivals of ranks compare to within {}; nothing is said below that.", time(ns)),
+        (Some(ns), true) => {
+            format!("Arrivals of ranks are known to within {}; smaller differences are not reported.", time(ns))
+        }
         (Some(ns), false) => format!(
-            "Arrivals compare to within {} where the errors of clocks are known; of {} they are not.",
+            "Arrivals of ranks are known to within {}, except for {} whose clock error is unknown.",
             time(ns),
             plural(unknown.len() as u64, "rank", "ranks")
         ),

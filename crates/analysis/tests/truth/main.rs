@@ -183,7 +183,7 @@ fn nothing_is_claimed_below_the_clocks_error() {
     assert!(other_host.unclear_ns > other_host.waiting_ns, "{other_host:?}");
     let report = known(None);
     assert_eq!(report.verdict.finding, Finding::Unclear);
-    assert!(report.verdict.sentence.starts_with("The clocks do not allow to say"), "{}", report.verdict.sentence);
+    assert!(report.verdict.sentence.starts_with("The clocks do not show"), "{}", report.verdict.sentence);
     assert_eq!((report.budget.waiting_ns, report.run.comparable), (0, 0));
 }
 

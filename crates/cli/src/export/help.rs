@@ -22,7 +22,7 @@ operation and its transfers, and from rank to rank of one collective. Times are 
 parquet: a directory with the tables instances, ranks, operations, calls, transfers, steps and kernels, one file for \
 each process: `table=operations/host=NODE/process=3/operations.parquet`. Host and process are columns for programs \
 that know Hive's partitions, as DuckDB, Dask and Spark do. `instance` joins the operations of one collective, `event` \
-and `parent` what belongs together. Columns: docs/REFERENCE.md; questions to three programs: docs/GUIDE.md. A table \
+and `parent` what belongs together. Columns: docs/REFERENCE.md; questions to three programs: docs/EXPORTS.md. A table \
 without rows has no file.
 
 kineto: a directory with a file for each rank, as PyTorch's profiler writes them. HTA reads it: \

@@ -83,7 +83,7 @@ impl Format {
             Self::Perfetto => "open it: https://ui.perfetto.dev, which reads it in the browser and uploads nothing",
             Self::Jsonl => "one callback a line: docs/REFERENCE.md, \"Printed streams\"",
             #[cfg(feature = "parquet")]
-            Self::Parquet => "ask it: docs/GUIDE.md has questions for DuckDB, Dask and Spark",
+            Self::Parquet => "ask it: docs/EXPORTS.md has questions for DuckDB, Dask and Spark",
             Self::Xplane => "show it: put it into LOGDIR/plugins/profile/RUN/, then tensorboard --logdir LOGDIR",
             Self::Scalasca => "analyse one: mpirun -np RANKS scout.mpi ARCHIVE",
         }

@@ -26,7 +26,7 @@ The connection is not encrypted.
 
 Sums begin with the first record of each process, whenever this is started: started again it goes on with the same \
 values. Bandwidths and latencies are of the last interval. It goes on until SIGINT or SIGTERM; a directory that is not \
-there yet is waited for. docs/REFERENCE.md lists all metrics, docs/GUIDE.md has a systemd unit and a Kubernetes \
+there yet is waited for. docs/REFERENCE.md lists all metrics, docs/MONITORING.md has a systemd unit and a Kubernetes \
 sidecar, and docs/grafana/nccl.json is a dashboard.
 
 Exit codes: 0 ended by a signal or after --once, 2 wrong usage, an address, file or directory that cannot be used, or \

@@ -31,7 +31,7 @@ timings that measure work count, so not `enqueue`. The report names whom others 
 
 It waits for the job to begin, and goes on until SIGTERM or SIGINT, or with --until-end until no process runs. Run it on \
 a host of the job: there it can tell which processes run. At most a tenth of the time is spent reading: of long \
-recordings the looks are further apart than --interval. docs/GUIDE.md has a systemd unit and a Kubernetes sidecar.
+recordings the looks are further apart than --interval. docs/MONITORING.md has a systemd unit and a Kubernetes sidecar.
 
 Exit codes: 0 ended by a signal, or nothing found, 1 with --once and --until-end: something is found at the end, 2 wrong \
 usage; with --once also nothing that can be read, or what is recorded cannot tell.";

@@ -112,7 +112,7 @@ fn what_cannot_be_compared_does_not_pass() {
     let scratch = Scratch::new();
     let [a, b] = [("a", 10), ("b", 60)].map(|(name, broadcasts)| job(&scratch, name, broadcasts, 2_000));
     let (out, err) = diff(&scratch, &a, &b, &["--fail-if-slower", "5%"], 4);
-    let wanted = "The data does not allow to compare: 50 operations are needed, A has 10 and B 60";
+    let wanted = "The data does not allow a comparison: 50 operations are needed, A has 10 and B 60";
     assert!(out.starts_with(wanted) && !out.contains("confidence"), "of no interval: {out}");
     let wanted = "could not see 5.0 %: 100.0 % of the time in operations of B cannot be compared, most of it ncclBroadcast \
                   of 1 MiB on 2 ranks: 50 operations are needed, A has 10 and B 60";

@@ -48,7 +48,7 @@ fn names(text: &str) -> Names {
     names.filter(|(name, _)| name.chars().all(is_name)).map(|(name, is_list)| (name.to_owned(), is_list)).collect()
 }
 
-/// The rows of all tables of a section. `as of X` includes the rows of section X.
+/// The rows of all tables of a section. `as in X` includes the rows of section X.
 fn rows(reference: &str, section: &str) -> Vec<Row> {
     let (_, part) = reference.split_once(&format!("\n### {section}\n")).unwrap_or_else(|| panic!("no {section}"));
     let part = &part[..part.find("\n#").unwrap_or(part.len())];
@@ -57,7 +57,7 @@ fn rows(reference: &str, section: &str) -> Vec<Row> {
         let (field, words) = line.trim_matches(['|', ' ']).split_once(" | ").expect("two cells");
         let is_inner = !field.starts_with('`') || field.starts_with("`…") || field.contains(" of a");
         let mut row = Row { fields: names(field), is_inner, words: names(words), others: Names::new() };
-        for verb in words.split("as of `").skip(1).filter_map(|rest| rest.split(['`', ' ']).next()) {
+        for verb in words.split("as in `").skip(1).filter_map(|rest| rest.split(['`', ' ']).next()) {
             for of in self::rows(reference, &format!("`{verb} --json`")) {
                 row.others.extend(of.fields);
                 row.others.extend(of.words);

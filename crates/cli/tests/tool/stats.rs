@@ -20,7 +20,7 @@ fn stats(scratch: &Scratch, trace: &Path, arguments: &[&str]) -> String {
 fn the_first_line_is_the_verdict() {
     let scratch = Scratch::new();
     let out = stats(&scratch, &Fixture::sound().write(scratch.path()), &[]);
-    assert!(out.starts_with("The clocks do not allow to say who came late"), "{out}");
+    assert!(out.starts_with("The clocks do not show who came late"), "{out}");
     assert!(out.contains("\noperations, counted on every rank\n"), "{out}");
     let row = out.lines().find(|line| line.trim().starts_with("ncclAllReduce")).expect("a row");
     let row = row.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -100,7 +100,7 @@ impl Inputs<'_> {
             .filter(|_| kind == CauseKind::SlowPair)
             .map(|(latency_ns, rate)| format!(" (latency {}, {})", time(whole(latency_ns)), bandwidth(rate)));
         let sentence = format!(
-            "{} takes {slowdown:.1} times as long for a step as others of its size do{}: at most {} are lost by it{}.",
+            "{} takes {slowdown:.1} times as long for a step as others of its size do{}: it costs at most {}{}.",
             capital(&what),
             numbers.unwrap_or_default(),
             time(lost_ns),

@@ -52,7 +52,7 @@ impl Inputs<'_> {
         let since = since_ns.map(|at_ns| format!(" from {} on", time(at_ns))).unwrap_or_default();
         let often = match kind {
             CauseKind::LateRank if real(rank.last) > rank.last_expected => format!(
-                " It came last in {} of {} collectives; by chance it would be {}.",
+                " It came last in {} of {} collectives (about {} expected by chance).",
                 count(rank.last),
                 count(rank.instances),
                 count(whole(rank.last_expected)),

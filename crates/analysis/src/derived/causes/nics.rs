@@ -88,7 +88,7 @@ impl Inputs<'_> {
         };
         let sentence = format!(
             "{} is slow: {} of its pairs of ranks take at least {slowdown:.1} times as long for a step as others of its \
-             size do. At most {} are lost by it{}.",
+             size do. It costs at most {}{}.",
             capital(&format!("the network interface of {name}")),
             pairs.len(),
             time(lost_ns),

@@ -109,7 +109,7 @@ fn differences(of: &Comparison) -> String {
         }
         _ => {
             let reason = of.groups.iter().find_map(|group| group.reason.as_deref()).unwrap_or_default();
-            format!("The data does not allow to compare: {reason}.")
+            format!("The data does not allow a comparison: {reason}.")
         }
     }
 }
@@ -124,7 +124,7 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
     let mut measures = of.groups.iter().flat_map(|it| [it.median, it.p99, it.waiting, it.transfer]).flatten();
     if measures.any(|it| it.interval_ns.is_some()) {
         basis.push(format!(
-            "With {:.0} % confidence for all intervals together; they hold what varies during these runs, not what \
+            "With {:.0} % confidence for all intervals together; they cover what varies during these runs, not what \
              differs from run to run.",
             of.confidence * 100.0
         ));
