@@ -17,7 +17,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use verbs::{
-    bindings, cupti_layout, demo, fuzz, gpu_check, house, matrix, page, readers, scale, scorep, setup, test, torture,
+    bindings, cupti_layout, demo, fuzz, gpu_check, house, matrix, page, readers, release, scale, scorep, setup, site,
+    test, torture,
 };
 
 /// The project's own commands
@@ -45,7 +46,9 @@ enum Command {
     Matrix(matrix::Args),
     Page(page::Args),
     Readers(readers::Args),
+    Release(release::Args),
     Scorep(scorep::Args),
+    Site(site::Args),
     Torture(torture::Args),
     Scale(scale::Args),
     GpuCheck(gpu_check::Args),
@@ -68,7 +71,9 @@ fn main() -> ExitCode {
         Command::Matrix(args) => matrix::run(args),
         Command::Page(args) => page::run(&args),
         Command::Readers(args) => readers::run(&args),
+        Command::Release(args) => release::run(&args),
         Command::Scorep(args) => scorep::run(&args),
+        Command::Site(args) => site::run(&args),
         Command::Torture(args) => torture::run(&args),
         Command::Scale(args) => scale::run(&args),
         Command::GpuCheck(args) => gpu_check::run(&args),

@@ -1,14 +1,10 @@
 //! The command line.
 
-use std::env;
-use std::process::ExitCode;
-
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
 use crate::{
-    check, diff, doctor, dump, export, finalize, hang, info, listing, merge, metrics, print, report, run, stats, top,
-    version, watch,
+    check, diff, doctor, dump, export, finalize, hang, info, listing, merge, metrics, report, run, stats, top, version,
+    watch,
 };
 
 const AFTER_HELP: &str = "\
@@ -64,44 +60,6 @@ pub(crate) enum Verb {
     Merge(merge::Request),
     /// Write an archive in the format of another program: Perfetto, PyTorch, TensorBoard, Parquet, Scalasca
     Export(export::Request),
-}
-
-/// Prints the error or the help; if `run` lacks its `--`, also prints the corrected command line.
-pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
-    let _stdio_is_closed = error.print();
-    let typed: Vec<String> = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(unknown))) =
-        (error.kind(), error.get(ContextKind::InvalidArg))
-        && let Some(line) = with_separator(&typed, unknown)
-    {
-        print::note(format_args!("the command comes after `--`: {line}"));
-    }
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
-}
-
-/// The command line of `run` with `--` before its command, which clap reports as an unknown argument.
-fn with_separator(typed: &[String], command: &str) -> Option<String> {
-    let (_, after) = typed.split_first()?;
-    let is_run = after.first().is_some_and(|verb| verb == "run") && !after.iter().any(|word| word == "--");
-    if !is_run || command.starts_with('-') {
-        return None;
-    }
-    // An option's value may be the same word.
-    let places = after.iter().enumerate().filter(|(_, word)| *word == command);
-    let (options, command) = places.map(|(at, _)| after.split_at(at)).find(|(options, _)| {
-        let whole = ["nccl-otf2"].into_iter().chain(options.iter().map(String::as_str)).chain(["--", "command"]);
-        Arguments::try_parse_from(whole).is_ok()
-    })?;
-    Some(format!("nccl-otf2 {} -- {}", for_a_shell(options), for_a_shell(command)))
-}
-
-fn for_a_shell(words: &[String]) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-+=:,./@%".contains(&byte);
-    let quoted = words.iter().map(|word| match !word.is_empty() && word.bytes().all(is_plain) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    });
-    quoted.collect::<Vec<String>>().join(" ")
 }
 
 #[cfg(test)]

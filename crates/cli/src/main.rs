@@ -65,7 +65,10 @@ fn main() -> ExitCode {
     }
     let arguments = match Arguments::from_arg_matches(&matches) {
         Ok(arguments) => arguments,
-        Err(error) => return arguments::refuse(&error),
+        Err(error) => {
+            let _stdio_is_closed = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
     };
     // The tool's own outputs are private to its user; files of the user's commands follow the user's umask.
     if !matches!(arguments.verb, Verb::Run(_) | Verb::Watch(_)) {

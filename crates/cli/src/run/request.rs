@@ -8,7 +8,7 @@ use clap::Args;
 use super::settings::{self, Settings};
 
 #[derive(Debug, Args)]
-#[command(after_long_help = settings::help(), override_usage = "nccl-otf2 run [OPTIONS] -- COMMAND [ARGUMENT]...")]
+#[command(after_long_help = settings::help(), override_usage = "nccl-otf2 run [OPTIONS] [--] COMMAND [ARGUMENT]...")]
 pub(crate) struct Request {
     /// Directory of the archive, with %j for the job id [default: NCCL_OTF2_DIR, else nccl-otf2-COMMAND-JOB, without a
     /// job id with date and time]
@@ -42,7 +42,7 @@ pub(crate) struct Request {
     #[arg(long)]
     pub(super) no_finalize: bool,
 
-    /// The command with its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// The command with its arguments; options after it are the command's
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(super) command: Vec<OsString>,
 }
