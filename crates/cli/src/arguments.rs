@@ -7,8 +7,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
 use crate::{
-    check, diff, doctor, dump, export, finalize, hang, info, listing, merge, metrics, print, report, run, stats, top,
-    version, watch,
+    check, diff, doctor, dump, export, finalize, hang, info, listing, merge, metrics, pages, print, report, run, stats,
+    top, version, watch,
 };
 
 const AFTER_HELP: &str = "\
@@ -64,6 +64,9 @@ pub(crate) enum Verb {
     Merge(merge::Request),
     /// Write an archive in the format of another program: Perfetto, PyTorch, TensorBoard, Parquet, Scalasca
     Export(export::Request),
+    /// Write man pages and completions for bash, zsh and fish
+    #[command(hide = true)]
+    Pages(pages::Request),
 }
 
 /// Prints the error or the help; if `run` lacks its `--`, also prints the corrected command line.

@@ -20,6 +20,7 @@ mod journals;
 mod listing;
 mod merge;
 mod metrics;
+mod pages;
 mod place;
 mod plugin;
 mod present;
@@ -45,7 +46,7 @@ mod watch;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 use rustix::fs::Mode;
 use rustix::process::umask;
 
@@ -59,8 +60,8 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return arguments::refuse(&error),
     };
-    // The tool's own outputs are private to its user; files of the user's commands follow the user's umask.
-    if !matches!(arguments.verb, Verb::Run(_) | Verb::Watch(_)) {
+    // The tool's own outputs are private to its user; files of the user's commands and pages follow the user's umask.
+    if !matches!(arguments.verb, Verb::Run(_) | Verb::Watch(_) | Verb::Pages(_)) {
         let _of_the_shell = umask(Mode::RWXG | Mode::RWXO);
     }
     match act(&arguments.verb) {
@@ -91,5 +92,6 @@ fn act(verb: &Verb) -> Result<Exit> {
         Verb::Print(request) => listing::print(request),
         Verb::Merge(request) => merge::merge(request),
         Verb::Export(request) => export::export(request),
+        Verb::Pages(request) => pages::pages(request, &Arguments::command()),
     }
 }
