@@ -61,12 +61,10 @@ endforeach()
 # Both files find the prefix from their own place, so that it can be moved.
 set(modulefile_dir "${CMAKE_INSTALL_DATADIR}/modulefiles/nccl-otf2")
 set(pkgconfig_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
-foreach(of IN ITEMS modulefile pkgconfig)
-  set(from "${CMAKE_INSTALL_PREFIX}")
-  set(${of}_to_prefix "${${of}_dir}")
-  cmake_path(ABSOLUTE_PATH ${of}_to_prefix BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}")
-  cmake_path(RELATIVE_PATH from BASE_DIRECTORY "${${of}_to_prefix}" OUTPUT_VARIABLE ${of}_to_prefix)
-endforeach()
+set(pkgconfig_to_prefix "${CMAKE_INSTALL_PREFIX}")
+cmake_path(RELATIVE_PATH pkgconfig_to_prefix BASE_DIRECTORY "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig")
+# Lua's patterns have % where regular expressions have \.
+string(REGEX REPLACE "([^A-Za-z0-9/])" "%\\1" modulefile_pattern "${modulefile_dir}")
 configure_file("${CMAKE_CURRENT_SOURCE_DIR}/files/modulefile.lua.in" "${PROJECT_VERSION}.lua" @ONLY)
 configure_file("${CMAKE_CURRENT_SOURCE_DIR}/files/pkgconfig.pc.in" "nccl-profiler-otf2.pc" @ONLY)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/${PROJECT_VERSION}.lua" DESTINATION "${modulefile_dir}"
