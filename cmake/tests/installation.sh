@@ -176,4 +176,51 @@ case_pkg_config() {
   [ "$(pkg-config --modversion nccl-profiler-otf2)" = "$VERSION" ]
 }
 
+# What beginners do wrong ends in a message with the way out.
+case_mistakes() {
+  moved
+  local wrong=0 plugin=$moved/$LIBDIR/libnccl-profiler-otf2.so
+  # mistake WHAT SAYS WAY_OUT COMMAND...: the output of the command has both texts.
+  mistake() {
+    local what=$1 says=$2 way_out=$3 said
+    shift 3
+    said=$("$@" 2>&1 </dev/null | tr -s '\n ' ' ' || true)
+    if [[ $said != *"$says"* || $said != *"$way_out"* ]]; then
+      printf '%s: must say "%s" and "%s", but says:\n%s\n' "$what" "$says" "$way_out" "$said" >&2
+      wrong=1
+    fi
+  }
+  mkdir -p "$WORK/bin" "$WORK/empty"
+  cp "$tool" "$WORK/bin"
+  head -c 100000 "$plugin" >"$WORK/half.so"
+  cd "$WORK"
+
+  mistake "only the tool was installed" "cannot find the plugin" "--plugin PATH" \
+    bin/nccl-otf2 run -- true
+  mistake "the tool alone: what doctor says" "cannot find the plugin" "--plugin PATH" \
+    bin/nccl-otf2 doctor
+  mistake "the plugin is not where --plugin says" "--plugin /nowhere/plugin.so: no such file" "/nowhere/plugin.so" \
+    "$tool" run --plugin /nowhere/plugin.so -- true
+  mistake "TensorFlow's library as the plugin" "the plugin cannot be used" "--plugin names another one" \
+    "$tool" run --plugin "$moved/$LIBDIR/libnccl-otf2-tensorflow.so" -- true
+  mistake "a copy that was interrupted" "the plugin cannot be used" "--plugin names another one" \
+    "$tool" run --plugin half.so -- true
+  mistake "run without --" "the command comes after" "nccl-otf2 run -o trace -- python train.py" \
+    "$tool" run -o trace python train.py
+  mistake "a program without NCCL" "nothing was recorded" "nccl-otf2 doctor" \
+    "$tool" run -o nothing -- true
+  mistake "the wrong directory" "no archive here" "nccl-otf2-COMMAND-JOB" \
+    "$tool" stats empty
+  mistake "a directory that is not there" "trace: no such file or directory" "trace" \
+    "$tool" report trace
+  # The container has not the host's prefix: NCCL's dlopen fails, and NCCL goes on without a profiler.
+  if [ "$(id -u)" = 0 ]; then
+    # shellcheck disable=SC2016
+    mistake "a container without the mount" "starts a container that lacks $plugin" "mount both in it" \
+      "$tool" run -o unmounted -- unshare --mount sh -c 'mount -t tmpfs none "$1" && ! "$0" "$NCCL_PROFILER_PLUGIN"' \
+      "$HOST" "$moved/$LIBDIR"
+  fi
+  [ $wrong = 0 ]
+}
+
 "case_$1"
