@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    check, diff, doctor, dump, export, finalize, hang, info, listing, merge, metrics, report, run, stats, top, version,
-    watch,
+    check, diff, doctor, dump, export, finalize, hang, info, listing, merge, metrics, pages, report, run, stats, top,
+    version, watch,
 };
 
 const AFTER_HELP: &str = "\
@@ -60,6 +60,9 @@ pub(crate) enum Verb {
     Merge(merge::Request),
     /// Write an archive in the format of another program: Perfetto, PyTorch, TensorBoard, Parquet, Scalasca
     Export(export::Request),
+    /// Write man pages and completions for bash, zsh and fish
+    #[command(hide = true)]
+    Pages(pages::Request),
 }
 
 #[cfg(test)]

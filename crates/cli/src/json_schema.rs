@@ -18,7 +18,7 @@ enum Either<One, Other> {
 }
 
 /// The schema of the document, or of each line.
-fn of(verb: &str) -> Option<Schema> {
+pub(crate) fn of(verb: &str) -> Option<Schema> {
     Some(match verb {
         "doctor" => schema::<doctor::Report>(),
         "finalize" => schema::<finalize::Report>(),

@@ -21,6 +21,7 @@ mod json_schema;
 mod listing;
 mod merge;
 mod metrics;
+mod pages;
 mod place;
 mod plugin;
 mod present;
@@ -58,26 +59,28 @@ fn main() -> ExitCode {
     journal::file_size::fail_in_this_process();
     let matches = match json_schema::with_option(Arguments::command()).try_get_matches() {
         Ok(matches) => matches,
-        Err(error) => return arguments::refuse(&error),
+        Err(error) => return refuse(&error),
     };
     if let Some(schema) = json_schema::asked(&matches) {
         return print::schema(&schema).map_or_else(end, |()| Exit::Well.into());
     }
     let arguments = match Arguments::from_arg_matches(&matches) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            let _stdio_is_closed = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(error) => return refuse(&error),
     };
-    // The tool's own outputs are private to its user; files of the user's commands follow the user's umask.
-    if !matches!(arguments.verb, Verb::Run(_) | Verb::Watch(_)) {
+    // The tool's own outputs are private to its user; files of the user's commands and pages follow the user's umask.
+    if !matches!(arguments.verb, Verb::Run(_) | Verb::Watch(_) | Verb::Pages(_)) {
         let _of_the_shell = umask(Mode::RWXG | Mode::RWXO);
     }
     match act(&arguments.verb) {
         Ok(exit) => exit.into(),
         Err(error) => end(error),
     }
+}
+
+fn refuse(error: &clap::Error) -> ExitCode {
+    let _stdio_is_closed = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 fn end(error: anyhow::Error) -> ExitCode {
@@ -104,5 +107,6 @@ fn act(verb: &Verb) -> Result<Exit> {
         Verb::Print(request) => listing::print(request),
         Verb::Merge(request) => merge::merge(request),
         Verb::Export(request) => export::export(request),
+        Verb::Pages(request) => pages::pages(request, &json_schema::with_option(Arguments::command())),
     }
 }

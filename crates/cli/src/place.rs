@@ -96,7 +96,10 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
                  archive of it so far"
             );
         }
-        bail!("{shown}: no archive here: neither {ANCHOR} nor {PARTS}/");
+        bail!(
+            "{shown}: no archive here: neither {ANCHOR} nor {PARTS}/. Name the directory of `nccl-otf2 run -o` or \
+             NCCL_OTF2_DIR; without these it is nccl-otf2-COMMAND-JOB where the job was started"
+        );
     }
     // A link named by the user refers to the archive that it points to.
     let path =

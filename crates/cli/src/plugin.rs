@@ -3,21 +3,21 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 
 /// The plugin's file name when installed, and as cargo builds it.
 const NAMES: [&str; 2] = ["libnccl-profiler-otf2.so", "libnccl_profiler_otf2.so"];
 
-/// Directories where installations put libraries, relative to the tool's directory.
-const PLACES: [&str; 3] = [".", "../lib", "../lib64"];
+/// Directories where installations put libraries, relative to the tool's directory. Debian has one for each processor.
+fn places() -> [String; 4] {
+    let of_debian = format!("../lib/{}-linux-gnu", env::consts::ARCH);
+    [".".to_owned(), "../lib".to_owned(), "../lib64".to_owned(), of_debian]
+}
 
 /// The plugin, as an absolute path: the job's processes may have other working directories.
 pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = named {
-        return match path.canonicalize() {
-            Ok(found) if found.is_file() => Ok(found),
-            _ => bail!("--plugin {}: no such file", path.display()),
-        };
+        return existing(path).ok_or_else(|| anyhow!("--plugin {}: no such file", path.display()));
     }
     let program = env::current_exe().and_then(|path| path.canonicalize());
     let program = program.map_err(|error| {
@@ -28,14 +28,22 @@ pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
 
 fn beside(directory: &Path) -> Result<PathBuf> {
     let candidates: Vec<PathBuf> =
-        PLACES.iter().flat_map(|place| NAMES.map(|name| directory.join(place).join(name))).collect();
-    candidates.iter().filter_map(|candidate| candidate.canonicalize().ok()).find(|found| found.is_file()).ok_or_else(
-        || {
-            let candidates: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
-            let candidates = candidates.join(", ");
-            anyhow!("cannot find the plugin; it is none of {candidates}; name it with --plugin PATH")
-        },
-    )
+        places().iter().flat_map(|place| NAMES.map(|name| directory.join(place).join(name))).collect();
+    candidates.iter().find_map(|candidate| existing(candidate)).ok_or_else(|| {
+        let candidates: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
+        anyhow!(
+            "cannot find the plugin: none of these files exists: {}. Install it there (package \
+             libnccl-profiler-otf2), or name it with --plugin PATH",
+            candidates.join(", ")
+        )
+    })
+}
+
+/// The absolute path of a file. The last link stays: it still leads to a plugin when an upgrade has removed this one.
+fn existing(path: &Path) -> Option<PathBuf> {
+    let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let found = directory.canonicalize().ok()?.join(path.file_name()?);
+    found.is_file().then_some(found)
 }
 
 #[cfg(test)]
@@ -59,5 +67,15 @@ mod tests {
             let found = beside(&bin).expect("found");
             assert_eq!(found, library.canonicalize().expect("is there"));
         }
+    }
+
+    #[test]
+    fn the_name_without_a_version_is_used() {
+        let prefix = tempfile::tempdir().expect("a directory");
+        let link = prefix.path().join("libnccl-profiler-otf2.so");
+        fs::write(prefix.path().join("libnccl-profiler-otf2.so.1.0.0"), "").expect("library");
+        std::os::unix::fs::symlink("libnccl-profiler-otf2.so.1.0.0", &link).expect("link");
+        assert!(beside(prefix.path()).expect("found").ends_with("libnccl-profiler-otf2.so"));
+        assert!(find(Some(&link)).expect("found").ends_with("libnccl-profiler-otf2.so"));
     }
 }

@@ -18,8 +18,8 @@ const INITS: &str =
 
 pub(super) fn clock(findings: &mut Findings) {
     let kernel = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-    let kernel = kernel.unwrap_or_default();
-    let kernel = format!("the kernel's clock source is {}", kernel.trim());
+    let kernel = kernel.as_deref().map_or("not known", str::trim);
+    let kernel = format!("the kernel's clock source is {kernel}");
     match select() {
         TickSource::Monotonic => findings.note(
             "clock",
