@@ -84,15 +84,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
     if main.is_some_and(|cause| cause.kind == CauseKind::Unfinished) {
         basis.push("`nccl-otf2 hang` says who waited for whom, and why.".to_owned());
     }
-    if statements.was_switched() {
-        let steps = match statements.steps.shown().as_slice() {
-            [] => String::new(),
-            steps => format!(" (to steps {})", steps.join("; ")),
-        };
-        basis.push(format!(
-            "Recording was limited{steps} or switched off at times: what ran meanwhile is missing, also from steps and phases."
-        ));
-    }
+    basis.extend(limits(statements));
     if statements.is_cut() {
         let sentence = "The recording is not complete: what is missing is counted, `nccl-otf2 info` says where.";
         basis.push(sentence.to_owned());
@@ -114,6 +106,16 @@ fn no_operations(statements: &Statements) -> String {
              and what NCCL does not report below a call.",
             plural(calls, "call", "calls"),
         ),
+    }
+}
+
+/// What was not to be recorded.
+fn limits(statements: &Statements) -> Option<String> {
+    let missing = "what ran meanwhile is missing, also from the times of steps and phases";
+    match statements.steps.shown().as_slice() {
+        _ if !statements.was_switched() => None,
+        [] => Some(format!("Recording was switched off at times: {missing}.")),
+        steps => Some(format!("Recording was limited to steps {}: {missing}.", steps.join("; "))),
     }
 }
 

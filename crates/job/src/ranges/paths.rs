@@ -26,8 +26,8 @@ pub struct Paths {
     /// By the first index of the thread, in order of time.
     changes: FxHashMap<u32, Vec<Change>>,
     threads: Vec<u32>,
-    /// The thread whose ranges count for threads that have none, such as PyTorch's for backward passes: the only one with
-    /// ranges in a process of one rank.
+    /// The thread whose ranges count for threads that have none, such as PyTorch's for backward passes: the only one
+    /// with ranges in a process of one rank.
     main: Option<u32>,
     /// The text of each path that a call or operation has: an index in [`Self::texts`].
     numbers: FxHashMap<u32, u32>,
