@@ -73,7 +73,7 @@ pub(super) const EXCEPTIONS: &[Exception] = &[
     Exception {
         rule: Rule::RoomLines,
         what: "crates/analysis",
-        most: 7600,
+        most: 7700,
         reason: "what is derived shares tables, instances and budgets, which a second crate would have to export",
     },
 ];
