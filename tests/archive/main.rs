@@ -4,6 +4,7 @@
 mod alignment;
 mod determinism;
 mod info;
+mod json_schema;
 mod merge;
 mod pages;
 mod print_archive;

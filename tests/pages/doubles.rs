@@ -7,8 +7,8 @@ use std::path::Path;
 use whole_plugin::built;
 use whole_plugin::machine::{has, two_process_streams};
 
-/// The tool, which notes its arguments and its exit code. What would run until it is stopped looks once. An output that
-/// exists is of an earlier line, which shows another way to make the same.
+/// The tool, which notes its arguments and its exit code. What would go on until it is stopped looks once. An output
+/// that is there is of a line before, which says how to make the same otherwise.
 const TOOL: &str = "
 previous=
 for word; do
