@@ -47,7 +47,7 @@ cat >/dev/null
 ";
 
 const LAUNCHERS: &[&str] = &["srun", "mpirun", "apptainer", "docker", "nsys"];
-const JOBS: &[&str] = &["python", "torchrun", "vllm", "train", "all_reduce_perf"];
+const JOBS: &[&str] = &["python", "torchrun", "vllm", "train", "all_reduce_perf", "COMMAND"];
 const READERS: &[&str] = &["jq", "mail", "curl", "scancel", "rsync", "ray", "vampir", "page.sh", "all-clear.sh"];
 
 pub(super) fn write(folder: &Path) {
