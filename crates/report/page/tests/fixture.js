@@ -245,7 +245,8 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
     clocks: { uncertainty_ns: 6300, unknown: [], sentence: 'Arrivals of ranks are comparable to within 6.3 µs.' },
     completeness: {
       kinds: { coll: { seen: 3200, written: 3200 }, proxystep: { seen: 9000, written: 8786, lost: 214 } },
-      other: {}, callbacks_lost: 214, callbacks_late: 0, switches: 0, problems: [], problem_count: 0, parts_left_out: [],
+      other: {}, callbacks_lost: 214, callbacks_late: 0, switches: 0, problems: [], problem_count: 0,
+      parts_left_out: [],
       ranks_missing: 0, collectives_unmatched: 0,
       matching: { mismatches: [['count', { number: 1, lines: ['world: rank 3 has 8 elements, the others 16'] }]],
         ranks_behind: { number: 0, lines: [] }, unknown: { number: 0, lines: [] } } },
