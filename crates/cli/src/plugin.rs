@@ -1,6 +1,7 @@
 //! Finds the plugin that belongs to this tool.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
@@ -10,6 +11,9 @@ const NAMES: [&str; 2] = ["libnccl-profiler-otf2.so", "libnccl_profiler_otf2.so"
 
 /// Directories where installations put libraries, relative to the tool's directory.
 const PLACES: [&str; 3] = [".", "../lib", "../lib64"];
+
+/// Where the wheel has the plugin, in a folder of Python packages.
+const IN_PACKAGES: &str = "nccl_otf2/lib/libnccl-profiler-otf2.so";
 
 /// The plugin, as an absolute path: the job's processes may have other working directories.
 pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
@@ -29,19 +33,31 @@ pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
 fn beside(directory: &Path) -> Result<PathBuf> {
     let candidates: Vec<PathBuf> =
         PLACES.iter().flat_map(|place| NAMES.map(|name| directory.join(place).join(name))).collect();
-    candidates.iter().filter_map(|candidate| candidate.canonicalize().ok()).find(|found| found.is_file()).ok_or_else(
-        || {
-            let candidates: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
-            let candidates = candidates.join(", ");
-            anyhow!("cannot find the plugin; it is none of {candidates}; name it with --plugin PATH")
-        },
-    )
+    let of_wheel = python_packages(&directory.join("..")).into_iter().map(|packages| packages.join(IN_PACKAGES));
+    let everywhere = candidates.iter().cloned().chain(of_wheel);
+    everywhere.filter_map(|candidate| candidate.canonicalize().ok()).find(|found| found.is_file()).ok_or_else(|| {
+        let candidates: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
+        let candidates = candidates.join(", ");
+        anyhow!("cannot find the plugin; it is none of {candidates}; name it with --plugin PATH")
+    })
+}
+
+/// Where Python keeps packages below a prefix. `pip install --target` puts them into the prefix itself.
+pub(crate) fn python_packages(prefix: &Path) -> Vec<PathBuf> {
+    let folders = ["lib", "lib64", "local/lib"].into_iter().flat_map(|folder| fs::read_dir(prefix.join(folder)));
+    let folders = folders.flatten().flatten();
+    let versions = folders.filter(|entry| entry.file_name().to_string_lossy().starts_with("python3"));
+    let packages = versions.flat_map(|entry| ["site-packages", "dist-packages"].map(|name| entry.path().join(name)));
+    let mut packages: Vec<PathBuf> =
+        packages.chain([prefix.to_owned()]).filter_map(|folder| folder.canonicalize().ok()).collect();
+    packages.sort();
+    packages.dedup();
+    packages
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
     fn an_installation_has_it_in_lib_or_lib64() {
@@ -57,6 +73,19 @@ mod tests {
             fs::create_dir(library.parent().expect("has one")).expect("library directory");
             fs::write(&library, "").expect("library");
             let found = beside(&bin).expect("found");
+            assert_eq!(found, library.canonicalize().expect("is there"));
+        }
+    }
+
+    #[test]
+    fn a_wheel_has_it_in_its_package() {
+        for packages in ["lib/python3.13/site-packages", "local/lib/python3.11/dist-packages", "."] {
+            let prefix = tempfile::tempdir().expect("a directory");
+            let library = prefix.path().join(packages).join(IN_PACKAGES);
+            fs::create_dir_all(library.parent().expect("has one")).expect("library directory");
+            fs::create_dir(prefix.path().join("bin")).expect("bin");
+            fs::write(&library, "").expect("library");
+            let found = beside(&prefix.path().join("bin")).expect("found");
             assert_eq!(found, library.canonicalize().expect("is there"));
         }
     }
