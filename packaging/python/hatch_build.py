@@ -1,4 +1,4 @@
-"""Puts what CMake installed into the wheel: `NCCL_OTF2_PREFIX` names the prefix, `NCCL_OTF2_PLATFORM` the wheel's tag."""
+"""Puts an installation into the wheel: `NCCL_OTF2_PREFIX` names it, `NCCL_OTF2_PLATFORM` is the tag of the wheel."""
 
 import os
 from pathlib import Path

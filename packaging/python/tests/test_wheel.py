@@ -147,10 +147,10 @@ class Wheel(unittest.TestCase):
         folder.mkdir()
         program = f"""
             import json, nccl_otf2
-            print(json.dumps(nccl_otf2.env({str(folder / "trace")!r}, events="full")))
+            print(json.dumps(nccl_otf2.env({str(folder / "trace")!r}, events="standard")))
         """
         variables = json.loads(self.environment.python(program))
-        self.assertEqual(variables["NCCL_OTF2_EVENTS"], "full")
+        self.assertEqual(variables["NCCL_OTF2_EVENTS"], "standard")
         script = Path(__file__).with_name("ranges.py")
         python = self.environment.bin / "python"
         job = {**CLEAN, **ON_FAKE_GPU, **variables, "WORLD_SIZE": "2"}
@@ -191,8 +191,8 @@ class Wheel(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="wheel-") as folder:
             self.environment.pip("install", "--no-deps", "--target", folder, str(WHEEL))
             # `pip install --target`, as containers and shared folders have it.
-            text = subprocess.run([f"{folder}/bin/nccl-otf2", "doctor", NCCL], env=CLEAN, capture_output=True, text=True)
-            self.assertIn(f"{folder}/nccl_otf2/lib", text.stdout)
+            text = self.environment.run(f"{folder}/bin/nccl-otf2", "doctor", NCCL)
+            self.assertIn(f"{folder}/nccl_otf2/lib", text)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -42,7 +43,7 @@ def tool_path() -> Path:
     return _existing(beside if beside.is_file() else Path(shutil.which("nccl-otf2") or "nccl-otf2"))
 
 
-def run_tool(*words: str | Path) -> str:
+def run_tool(*words: str | os.PathLike[str]) -> str:
     """Runs the command and returns what it printed."""
     line = [str(tool_path()), *map(str, words)]
     done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

@@ -69,7 +69,7 @@ class _Injection:
         at = ctypes.addressof(self._functions)
         width = ctypes.sizeof(ctypes.c_void_p)
         # NVTX's tables have the addresses of its pointers to functions, and nothing at 0.
-        places = [ctypes.cast(at + i * width if i else None, _Places) for i in range(_CORE2_FUNCTIONS)]
+        places = [ctypes.cast(at + i * width, _Places) if i else _Places() for i in range(_CORE2_FUNCTIONS)]
         self._table = (_Places * _CORE2_FUNCTIONS)(*places)
         self._callbacks = _Callbacks(ctypes.sizeof(_Callbacks), _ModuleFunctions(self._module_functions))
         self._get_table = _GetTable(self._export_table)
@@ -77,12 +77,12 @@ class _Injection:
         self._library = ctypes.CDLL(path)
         initialize = self._library.InitializeInjectionNvtx2
         initialize.argtypes, initialize.restype = [_GetTable], ctypes.c_int
-        push, pop, create = _DOMAIN_PUSH_EX, _DOMAIN_POP, _DOMAIN_CREATE_A
-        self.is_there = initialize(self._get_table) == 1 and bool(self._functions[push] and self._functions[pop])
+        taken = initialize(self._get_table) == 1
+        push, pop, create = (self._functions[i] or 0 for i in (_DOMAIN_PUSH_EX, _DOMAIN_POP, _DOMAIN_CREATE_A))
+        self.is_there = taken and bool(push and pop)
         if self.is_there:
-            self.push = _PushEx(self._functions[push])
-            self.pop = _Pop(self._functions[pop])
-            self._create = _CreateA(self._functions[create]) if self._functions[create] else None
+            self.push, self.pop = _PushEx(push), _Pop(pop)
+            self._create = _CreateA(create) if create else None
 
     def _export_table(self, table: int) -> int | None:
         return ctypes.addressof(self._callbacks) if table == _TABLE_OF_CALLBACKS else None
@@ -122,7 +122,7 @@ def _load() -> _Injection | None:
                     _injection = loaded if loaded.is_there else None
                 except (OSError, AttributeError) as error:
                     warnings.warn(f"NVTX_INJECTION64_PATH: no ranges are recorded: {error}", stacklevel=4)
-        return _injection
+        return _injection  # type: ignore[no-any-return]
 
 
 class annotate:
@@ -155,7 +155,7 @@ class annotate:
         self._domain = domain
         self._attributes: _Attributes | None = None
 
-    def __enter__(self) -> "annotate":
+    def __enter__(self) -> annotate:
         injection = _load() if _injection is _UNKNOWN else _injection
         if injection is not None:
             if self._attributes is None:

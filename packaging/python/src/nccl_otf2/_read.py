@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterable
+from typing import TYPE_CHECKING
 
 from ._files import run_tool
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-def read(archive: str | os.PathLike[str], tables: Iterable[str] | str | None = None) -> dict[str, "pyarrow.Table"]:
+def read(archive: str | os.PathLike[str], tables: Iterable[str] | str | None = None) -> dict[str, pyarrow.Table]:
     """Tables of a recording, by name.
 
     ``archive`` is a job's directory or its ``traces.otf2``. ``tables`` names those that are wanted; without it, all are

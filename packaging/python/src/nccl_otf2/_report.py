@@ -47,8 +47,8 @@ def report(
     """
     with tempfile.TemporaryDirectory(prefix="nccl-otf2-") as scratch:
         page = Path(scratch, "report.html")
-        words: list[str | Path] = ["report", Path(archive), "--output", page]
-        words += ["--diff", Path(diff)] if diff is not None else ["--size", str(size_mb)]
+        words: list[str | os.PathLike[str]] = ["report", archive, "--output", page]
+        words += ["--diff", diff] if diff is not None else ["--size", str(size_mb)]
         words += ["--title", title] if title is not None else []
         run_tool(*words)
         return Report(page.read_text(encoding="utf-8"))
