@@ -44,16 +44,14 @@ def crates():
 
 def notices(otf2, stage):
     """MIT, BSD and Apache demand that their texts go with the binaries."""
-    parts = [(f"OTF2 {OTF2['version']}", [otf2 / "share/doc/otf2/COPYING", otf2 / "COPYING"])]
+    same = {(otf2 / "share/doc/otf2/COPYING").read_text().strip(): [f"OTF2 {OTF2['version']}"]}
     for package in crates():
         folder = Path(package["manifest_path"]).parent
-        texts = sorted(file for file in folder.iterdir() if re.match(r"(?i)(licen[cs]e|copying|notice)", file.name))
-        parts.append((f"{package['name']} {package['version']} ({package['license']})", texts))
-    same = {}
-    for title, files in parts:
-        for file in files:
-            if file.is_file():
-                same.setdefault(file.read_text(errors="replace").strip(), []).append(title)
+        title = f"{package['name']} {package['version']} ({package['license']})"
+        texts = [file for file in folder.iterdir() if re.match(r"(?i)(licen[cs]e|copying|notice)", file.name)]
+        texts = [file.read_text(errors="replace").strip() for file in sorted(texts) if file.is_file()]
+        for text in texts or ["(The package has no text of its licence.)"]:
+            same.setdefault(text, []).append(title)
     text = "".join(f"{'=' * 80}\n{chr(10).join(titles)}\n\n{notice}\n\n" for notice, titles in same.items())
     folder = stage / "share/doc/nccl-otf2"
     folder.mkdir(parents=True, exist_ok=True)

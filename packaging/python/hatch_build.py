@@ -22,6 +22,8 @@ class Binaries(BuildHookInterface):
             (library,) = prefix.glob(f"lib*/{name}")
             build_data["force_include"][str(library.resolve())] = f"nccl_otf2/lib/{name}"
         build_data["shared_scripts"][str(prefix / "bin/nccl-otf2")] = "nccl-otf2"
+        (notices,) = prefix.glob("share/doc/*/third-party-licenses.txt")
+        build_data["force_include"][str(notices)] = "nccl_otf2/third-party-licenses.txt"
         for folder in SHARED:
             if (prefix / folder).is_dir():
                 build_data["shared_data"][str(prefix / folder)] = folder
