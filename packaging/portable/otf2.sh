@@ -16,14 +16,18 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Debian's mirror as apt has it, with sources, which most machines do not list.
+mirrors() {
+  apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' \
+    >"$work/sources.list"
+  [ -s "$work/sources.list" ]
+}
 fetch() {
   local apt=(-q -o "Dir::Etc::SourceList=$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
     -o "Dir::State::Lists=$work/lists" -o APT::Sandbox::User=root)
   mkdir -p "$work/lists/partial"
-  apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' \
-    >"$work/sources.list"
-  if [ ! -s "$work/sources.list" ]; then
-    echo "otf2.sh: apt knows no mirror of Debian: run apt-get update, or give the release's tarball" >&2
+  # A machine that never ran apt-get update does not know whose mirror it has.
+  if ! mirrors && ! { apt-get -q update && mirrors; }; then
+    echo "otf2.sh: apt knows no mirror of Debian: give the release's tarball" >&2
     return 2
   fi
   apt-get "${apt[@]}" update

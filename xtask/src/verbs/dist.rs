@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     process::run(packing.pack("notices").args([&otf2, &prefix]))?;
     process::run(packing.pack("binaries").arg(&prefix).arg(out.join(format!("{name}-linux-{machine}.tar.xz"))))?;
     packing.wheel(&python, &prefix)?;
-    packing.system_packages(&target, &prefix)?;
+    packing.system_packages(&prefix)?;
     process::run(packing.pack("components").arg(env!("CARGO_PKG_VERSION")).arg(out.join(format!("{name}.cdx.json"))))?;
     for file in cache::list(&out)? {
         let bytes = file.metadata().with_context(|| format!("look at {}", file.display()))?.len();
@@ -133,33 +133,12 @@ impl Packing<'_> {
         Ok(())
     }
 
-    /// deb, and rpm where there is rpmbuild, of the files in `prefix`.
-    fn system_packages(&self, target: &Path, prefix: &Path) -> Result<()> {
-        if !cargo::root().join("cmake/modules/Packages.cmake").exists() {
+    /// deb and rpm, of the files in `prefix`.
+    fn system_packages(&self, prefix: &Path) -> Result<()> {
+        let script = cargo::root().join("packaging/system-packages.sh");
+        if !script.exists() {
             return Ok(());
         }
-        for (kind, library) in [("DEB", "lib"), ("RPM", "lib64")] {
-            if kind == "RPM" && process::find("rpmbuild").is_none() {
-                println!("   no rpm: this machine has no rpmbuild");
-                continue;
-            }
-            let tree = target.join(format!("dist-{kind}"));
-            let mut configure = Command::new("cmake");
-            configure
-                .arg("-S")
-                .arg(cargo::root().join("cmake"))
-                .arg("-B")
-                .arg(&tree)
-                .arg("-DCMAKE_INSTALL_PREFIX=/usr");
-            configure.arg(format!("-DNCCL_OTF2_PREBUILT_DIR={}", prefix.display()));
-            configure.arg("-DBUILD_TESTING=OFF").arg(format!("-DCMAKE_INSTALL_LIBDIR={library}"));
-            process::run(&mut configure)?;
-            process::run(Command::new("cmake").arg("--build").arg(&tree))?;
-            let mut cpack = Command::new("cpack");
-            cpack.args(["-G", kind, "-B"]).arg(self.out).current_dir(&tree).env("SOURCE_DATE_EPOCH", &self.time);
-            process::run(&mut cpack)?;
-            cache::remove(&self.out.join("_CPack_Packages"))?;
-        }
-        Ok(())
+        process::run(Command::new(script).args([prefix, self.out]).env("SOURCE_DATE_EPOCH", &self.time))
     }
 }
