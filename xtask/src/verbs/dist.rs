@@ -13,13 +13,10 @@ use crate::python::Python;
 
 /// Build for glibc 2.28 and pack: wheel, tarballs, deb, rpm, list of components, checksums
 ///
-/// The build tree is target/cmake, and what is installed from it, target/dist-prefix. The compiler is zig's, from the
-/// Python package index. aarch64 is built in the same way on such a machine, and was never tried.
+/// They are in target/packages, the build tree is target/cmake, and what is installed from it, target/dist-prefix. The
+/// compiler is zig's, from the Python package index. aarch64 is built in the same way on such a machine, and was never tried.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where to put it; what is there is replaced (default target/packages)
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
     /// OTF2's release (otf2-3.0.2.tar.gz), instead of Debian's source package
     #[arg(long, value_name = "TARBALL")]
     otf2: Option<PathBuf>,
@@ -62,8 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
 
-    let out = args.out.clone().unwrap_or_else(|| target.join("packages"));
-    let out = std::path::absolute(&out).with_context(|| format!("understand {}", out.display()))?;
+    let out = target.join("packages");
     cache::remove(&out)?;
     cache::create(&out)?;
     let packing = Packing { time: time()?, out: &out };
