@@ -1,5 +1,6 @@
 # Looks into an installed file:
-#   cmake -DCHECK=... -DLIBRARY=... -DNM=... -DREADELF=... [-DMOST=BYTES] [-DEXPORTS=A,B] -P elf.cmake
+#   cmake -DCHECK=... -DLIBRARY=... -DNM=... -DREADELF=... [-DMOST=BYTES] [-DEXPORTS=A,B] [-DGLIBC=2.28]
+#     -P elf.cmake
 
 function(output variable)
   execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE text ERROR_VARIABLE error RESULT_VARIABLE result)
@@ -54,6 +55,31 @@ elseif(CHECK STREQUAL "otf2_linkage")
   elseif(NOT text MATCHES " U OTF2_")
     message(FATAL_ERROR "libotf2 is linked dynamically and yet not used")
   endif()
+
+elseif(CHECK STREQUAL "undefined")
+  # Each symbol comes from a library that every system has, by a version: what has none is in no library of those.
+  output(text "${READELF}" -d --wide "${LIBRARY}")
+  string(REGEX MATCHALL "\\(NEEDED\\)[^\n]*" needed "${text}")
+  set(system "\\[(ld-linux-[a-z0-9-]+|libc|libm|libdl|libpthread|librt|libutil|libgcc_s)\\.so\\.[0-9]\\]")
+  foreach(library IN LISTS needed)
+    if(NOT library MATCHES "${system}" AND (STATIC OR NOT library MATCHES "otf2|open-trace-format"))
+      message(FATAL_ERROR "${LIBRARY} needs another library: ${library}")
+    endif()
+  endforeach()
+  output(text "${NM}" -D --undefined-only "${LIBRARY}")
+  string(REGEX MATCHALL " U [^\n]+" symbols "${text}")
+  if(NOT symbols)
+    message(FATAL_ERROR "nm shows no undefined symbol of ${LIBRARY}:\n${text}")
+  endif()
+  foreach(symbol IN LISTS symbols)
+    if(symbol MATCHES "@GLIBC_([0-9.]+)$")
+      if(GLIBC AND CMAKE_MATCH_1 VERSION_GREATER GLIBC)
+        message(FATAL_ERROR "${LIBRARY} needs a glibc newer than ${GLIBC}:${symbol}")
+      endif()
+    elseif(NOT symbol MATCHES "@GCC_[0-9.]+$" AND (STATIC OR NOT symbol MATCHES " U OTF2_"))
+      message(FATAL_ERROR "no library of the system has${symbol}, which ${LIBRARY} needs")
+    endif()
+  endforeach()
 
 elseif(CHECK STREQUAL "faults")
   # Debug builds panic on demand, for tests.

@@ -5,6 +5,8 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use journal::host;
+
 use super::presence::{Presence, Tier};
 use super::report::Count;
 use super::symbols::{Inside, Internal, Location, User};
@@ -102,11 +104,7 @@ fn is_known(presence: &Presence) -> bool {
 }
 
 fn is_main_thread() -> bool {
-    // SAFETY: returns a number and touches no memory.
-    let process = unsafe { libc::getpid() };
-    // SAFETY: as above.
-    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
-    thread == libc::c_long::from(process)
+    host::thread_id() == std::process::id()
 }
 
 struct InMeasurement(*mut c_int);

@@ -17,8 +17,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use verbs::{
-    bindings, cupti_layout, demo, fuzz, gpu_check, house, matrix, page, readers, release, scale, scorep, setup, site,
-    test, torture,
+    bindings, cupti_layout, demo, dist, fuzz, gpu_check, house, matrix, page, readers, release, scale, scorep, setup,
+    site, test, torture,
 };
 
 /// The project's own commands
@@ -35,6 +35,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Demo(demo::Args),
+    Dist(dist::Args),
     Test(test::Args),
     /// Only install and fetch what demo and test need
     ///
@@ -64,6 +65,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
+        Command::Dist(args) => dist::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Setup => setup::everything().map(drop),
         Command::Fuzz(args) => fuzz::run(&args),

@@ -33,6 +33,7 @@ pub(crate) const COMPILER: Need = need("build-essential", "a C compiler and make
 /// `libclang.so`, which bindgen loads to read headers.
 pub(crate) const LIBCLANG: Need = need("libclang-dev", "libclang (or LIBCLANG_PATH)", libclang_is_here);
 pub(crate) const CMAKE: Need = need("cmake", "cmake", || on_path("cmake"));
+pub(crate) const XZ: Need = need("xz-utils", "xz", || on_path("xz"));
 pub(crate) const VALGRIND: Need = need("valgrind", "valgrind", || on_path("valgrind"));
 /// The dynamic linker's symbols, without which Valgrind does not start on Debian.
 pub(crate) const LIBC_SYMBOLS: Need =

@@ -42,6 +42,14 @@ const TENSORFLOW: [Package; 2] = [
     ("xprof==2.24.2", "reads profiles and exports as TensorBoard does"),
 ];
 
+/// For `cargo xtask dist`.
+const DIST: [Package; 4] = [
+    ("ziglang==0.17.1", "compiles and links for old systems"),
+    ("cargo-zigbuild==0.24.1", "has cargo link with it"),
+    ("hatchling==1.33.0", "makes the wheel"),
+    ("auditwheel==6.8.2", "says on which systems a wheel runs"),
+];
+
 pub(crate) struct Python {
     interpreter: PathBuf,
 }
@@ -56,6 +64,11 @@ impl Python {
     pub(crate) fn ensure_tensorflow(cache: &Cache) -> Result<Self> {
         heading("tensorflow");
         Self::with(cache.folder("tensorflow"), &TENSORFLOW)
+    }
+
+    pub(crate) fn ensure_dist(cache: &Cache) -> Result<Self> {
+        heading("tools for packages");
+        Self::with(cache.folder("dist"), &DIST)
     }
 
     fn with(venv: PathBuf, packages: &[Package]) -> Result<Self> {
@@ -77,6 +90,11 @@ impl Python {
 
     pub(crate) fn interpreter(&self) -> &Path {
         &self.interpreter
+    }
+
+    /// A program that a package of the environment has.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.interpreter.with_file_name(name)
     }
 
     /// A command that runs a script of `xtask/python`.

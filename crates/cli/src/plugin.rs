@@ -1,6 +1,7 @@
 //! Finds the plugin that belongs to this tool.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
@@ -13,6 +14,9 @@ fn places() -> [String; 4] {
     let of_debian = format!("../lib/{}-linux-gnu", env::consts::ARCH);
     [".".to_owned(), "../lib".to_owned(), "../lib64".to_owned(), of_debian]
 }
+
+/// Where the wheel has the plugin, in a folder of Python packages.
+const IN_PACKAGES: &str = "nccl_otf2/lib/libnccl-profiler-otf2.so";
 
 /// The plugin, as an absolute path: the job's processes may have other working directories.
 pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
@@ -29,7 +33,9 @@ pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
 fn beside(directory: &Path) -> Result<PathBuf> {
     let candidates: Vec<PathBuf> =
         places().iter().flat_map(|place| NAMES.map(|name| directory.join(place).join(name))).collect();
-    candidates.iter().find_map(|candidate| existing(candidate)).ok_or_else(|| {
+    let of_wheel = python_packages(&directory.join("..")).into_iter().map(|packages| packages.join(IN_PACKAGES));
+    let mut everywhere = candidates.iter().cloned().chain(of_wheel);
+    everywhere.find_map(|candidate| existing(&candidate)).ok_or_else(|| {
         let candidates: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
         anyhow!(
             "cannot find the plugin: none of these files exists: {}. Install it there (package \
@@ -46,10 +52,22 @@ fn existing(path: &Path) -> Option<PathBuf> {
     found.is_file().then_some(found)
 }
 
+/// Where Python keeps packages below a prefix. `pip install --target` puts them into the prefix itself.
+pub(crate) fn python_packages(prefix: &Path) -> Vec<PathBuf> {
+    let folders = ["lib", "lib64", "local/lib"].into_iter().flat_map(|folder| fs::read_dir(prefix.join(folder)));
+    let folders = folders.flatten().flatten();
+    let versions = folders.filter(|entry| entry.file_name().to_string_lossy().starts_with("python3"));
+    let packages = versions.flat_map(|entry| ["site-packages", "dist-packages"].map(|name| entry.path().join(name)));
+    let mut packages: Vec<PathBuf> =
+        packages.chain([prefix.to_owned()]).filter_map(|folder| folder.canonicalize().ok()).collect();
+    packages.sort();
+    packages.dedup();
+    packages
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
     fn an_installation_has_it_in_lib_or_lib64() {
@@ -77,5 +95,18 @@ mod tests {
         std::os::unix::fs::symlink("libnccl-profiler-otf2.so.1.0.0", &link).expect("link");
         assert!(beside(prefix.path()).expect("found").ends_with("libnccl-profiler-otf2.so"));
         assert!(find(Some(&link)).expect("found").ends_with("libnccl-profiler-otf2.so"));
+    }
+
+    #[test]
+    fn a_wheel_has_it_in_its_package() {
+        for packages in ["lib/python3.13/site-packages", "local/lib/python3.11/dist-packages", "."] {
+            let prefix = tempfile::tempdir().expect("a directory");
+            let library = prefix.path().join(packages).join(IN_PACKAGES);
+            fs::create_dir_all(library.parent().expect("has one")).expect("library directory");
+            fs::create_dir(prefix.path().join("bin")).expect("bin");
+            fs::write(&library, "").expect("library");
+            let found = beside(&prefix.path().join("bin")).expect("found");
+            assert_eq!(found, library.canonicalize().expect("is there"));
+        }
     }
 }

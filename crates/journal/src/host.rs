@@ -8,6 +8,14 @@ pub fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
+/// The kernel's id of the calling thread.
+pub fn thread_id() -> u32 {
+    // `gettid` is in the C library since glibc 2.30 only.
+    // SAFETY: returns a number and touches no memory.
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+    u32::try_from(thread).unwrap_or(0)
+}
+
 /// Whether a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {

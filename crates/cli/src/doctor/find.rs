@@ -8,6 +8,7 @@ use anyhow::Result;
 
 use super::environment::Environment;
 use super::report::Findings;
+use crate::plugin::python_packages;
 use crate::slot::{Library, Nccl};
 
 const NAMES: [&str; 2] = ["libnccl.so.2", "librccl.so.1"];
@@ -124,7 +125,7 @@ fn in_prefix(prefix: &Path, by: &str, all: &mut Vec<Found>, findings: &mut Findi
             add(&prefix.join(folder).join(name), by, all);
         }
     }
-    for packages in packages_below(prefix) {
+    for packages in python_packages(prefix) {
         add(&packages.join("nvidia/nccl/lib").join(NAMES[0]), &format!("{by}: NVIDIA's package"), all);
         let torch = packages.join("torch/lib/libtorch_cuda.so");
         let Ok(library) = Library::read(&torch) else {
@@ -137,16 +138,4 @@ fn in_prefix(prefix: &Path, by: &str, all: &mut Vec<Found>, findings: &mut Findi
             add(&torch, &format!("{by}: linked into PyTorch, which uses no other"), all);
         }
     }
-}
-
-fn packages_below(prefix: &Path) -> Vec<PathBuf> {
-    let folders = ["lib", "lib64", "local/lib"].into_iter().flat_map(|folder| fs::read_dir(prefix.join(folder)));
-    let folders = folders.flatten().flatten();
-    let versions = folders.filter(|entry| entry.file_name().to_string_lossy().starts_with("python3"));
-    let packages = versions.flat_map(|entry| ["site-packages", "dist-packages"].map(|name| entry.path().join(name)));
-    let mut packages: Vec<PathBuf> =
-        packages.chain([prefix.to_owned()]).filter_map(|folder| folder.canonicalize().ok()).collect();
-    packages.sort();
-    packages.dedup();
-    packages
 }

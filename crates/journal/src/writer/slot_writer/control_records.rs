@@ -5,6 +5,7 @@ use crate::clock::{ClockPair, ticks};
 use crate::format::encode::{NameNumber, Sink};
 use crate::format::gpu;
 use crate::format::layout::{kind, pair};
+use crate::host;
 use crate::writer::Lost;
 use nccl_events::control::Span;
 use nccl_events::control::{Cause, Switch};
@@ -86,13 +87,11 @@ impl SlotWriter {
         for (to, from) in text.iter_mut().zip(name.bytes()) {
             *to = from;
         }
-        // SAFETY: gettid has no preconditions.
-        let thread = unsafe { libc::gettid() };
         let ([a, b], _) = text.as_chunks::<8>() else {
             return;
         };
         let length = u32::try_from(length).unwrap_or(0);
-        let payload = [pair(thread.cast_unsigned(), length), u64::from_le_bytes(*a), u64::from_le_bytes(*b)];
+        let payload = [pair(host::thread_id(), length), u64::from_le_bytes(*a), u64::from_le_bytes(*b)];
         let _full = self.put(kind::THREAD_BEGIN, 0, 0, payload);
         self.thread = Some(payload);
     }

@@ -1,0 +1,62 @@
+"""The package's files, and the command."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+_DISTRIBUTION = "nccl-otf2"
+
+
+class ToolError(RuntimeError):
+    """``nccl-otf2`` could not do what it was asked to do; its message is the reason."""
+
+
+def version() -> str:
+    return importlib.metadata.version(_DISTRIBUTION)
+
+
+def plugin_path() -> Path:
+    """The plugin that NCCL loads: a value for ``NCCL_PROFILER_PLUGIN`` and ``NVTX_INJECTION64_PATH``."""
+    return _library("libnccl-profiler-otf2.so")
+
+
+def tensorflow_plugin_path() -> Path:
+    """TensorFlow's profiler: a value for ``TF_PLUGGABLE_DEVICE_LIBRARY_PATH``.
+
+    A link to it in ``site-packages/tensorflow-plugins/`` has every TensorFlow process of the environment load it.
+    """
+    return _library("libnccl-otf2-tensorflow.so")
+
+
+def tool_path() -> Path:
+    """The command ``nccl-otf2`` of this package, which may not be on ``PATH``."""
+    # Installers choose its folder, and keep a list of what they installed.
+    for file in importlib.metadata.files(_DISTRIBUTION) or []:
+        if file.name == "nccl-otf2" and (path := Path(str(file.locate()))).is_file():
+            return path.resolve()
+    # `pip install --target` lists the place from which it moved the file.
+    beside = Path(__file__).resolve().parent.parent / "bin" / "nccl-otf2"
+    return _existing(beside if beside.is_file() else Path(shutil.which("nccl-otf2") or "nccl-otf2"))
+
+
+def run_tool(*words: str | os.PathLike[str]) -> str:
+    """Runs the command and returns what it printed."""
+    line = [str(tool_path()), *map(str, words)]
+    done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode == 2:
+        raise ToolError(done.stderr.strip())
+    return done.stdout
+
+
+def _library(name: str) -> Path:
+    return _existing(Path(__file__).resolve().parent / "lib" / name)
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing: pip install --force-reinstall {_DISTRIBUTION}")
+    return path

@@ -1,0 +1,54 @@
+"""Recordings as pages."""
+
+from __future__ import annotations
+
+import base64
+import os
+import tempfile
+from pathlib import Path
+
+from ._files import run_tool
+
+
+class Report:
+    """A page about a recording: what is slow, who is late, and a timeline. Jupyter shows it."""
+
+    def __init__(self, page: str) -> None:
+        #: The page, which needs no other file.
+        self.html = page
+
+    def save(self, file: str | os.PathLike[str]) -> Path:
+        """Writes the page."""
+        path = Path(file)
+        path.write_text(self.html, encoding="utf-8")
+        return path
+
+    def _repr_html_(self) -> str:
+        # A document of its own: the page's styles and scripts must not meet the notebook's, and links within the page
+        # work only where it has an address, which `srcdoc` does not give it.
+        page = base64.b64encode(self.html.encode()).decode()
+        return (
+            f'<iframe src="data:text/html;base64,{page}" sandbox="allow-scripts allow-popups allow-downloads" '
+            'style="width: 100%; height: 48rem; border: 0" title="NCCL report"></iframe>'
+        )
+
+
+def report(
+    archive: str | os.PathLike[str],
+    *,
+    diff: str | os.PathLike[str] | None = None,
+    title: str | None = None,
+    size_mb: int = 4,
+) -> Report:
+    """The page of ``nccl-otf2 report`` about a job's directory or its ``traces.otf2``.
+
+    ``diff`` is another recording to compare with. ``size_mb`` is the size of the page at most: a notebook keeps the
+    page in its file.
+    """
+    with tempfile.TemporaryDirectory(prefix="nccl-otf2-") as scratch:
+        page = Path(scratch, "report.html")
+        words: list[str | os.PathLike[str]] = ["report", archive, "--output", page]
+        words += ["--diff", diff] if diff is not None else ["--size", str(size_mb)]
+        words += ["--title", title] if title is not None else []
+        run_tool(*words)
+        return Report(page.read_text(encoding="utf-8"))

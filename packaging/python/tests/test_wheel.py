@@ -1,0 +1,199 @@
+"""What a user of the wheel sees: the wheel in a new environment, real NCCL on emulated GPUs.
+
+    python packaging/python/tests/test_wheel.py WHEEL NCCL BUILT
+
+WHEEL is the file, NCCL a libnccl.so.2, BUILT cargo's output folder with nccl-host and libfakegpu.so. The environment
+is below BUILT.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+import venv
+from pathlib import Path
+
+WHEEL, NCCL, BUILT = (Path(word).resolve() for word in sys.argv[1:4])
+ROOT = Path(__file__).resolve().parents[3]
+# A job's variables must not come from the environment of the tests.
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("NCCL", "NVTX", "PYTHON"))}
+
+# What NCCL needs on emulated devices: NCCL_ON_FAKE_GPU of tests/doubles/c-double.
+ON_FAKE_GPU = {
+    "LD_PRELOAD": str(BUILT / "libfakegpu.so"),
+    "NCCL_SOCKET_IFNAME": "lo",
+    "NCCL_NET": "Socket",
+    "NCCL_IB_DISABLE": "1",
+    "NCCL_P2P_DISABLE": "1",
+    "NCCL_SHM_DISABLE": "1",
+    "NCCL_RAS_ENABLE": "0",
+    "NCCL_PAT_ENABLE": "0",
+    "NCCL_MAX_NCHANNELS": "2",
+}
+
+
+class Environment:
+    """A virtual environment with the wheel and nothing of this repository on its paths."""
+
+    def __init__(self, folder: Path) -> None:
+        venv.create(folder, with_pip=True, clear=True)
+        self.bin = folder / "bin"
+        self.pip("install", f"{WHEEL}[tables]", "pandas", "polars")
+
+    def pip(self, *words: str) -> None:
+        line = [self.bin / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
+        subprocess.run(line, check=True, env=CLEAN)
+
+    def run(self, *words: object, **variables: str) -> str:
+        line = [str(word) for word in words]
+        line[0] = str(self.bin / line[0])
+        done = subprocess.run(line, env={**CLEAN, **variables}, capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            raise AssertionError(f"{line} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    def python(self, program: str, **variables: str) -> str:
+        return self.run("python", "-c", textwrap.dedent(program), **variables)
+
+
+class Wheel(unittest.TestCase):
+    environment: Environment
+    scratch: Path
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.environment = Environment(BUILT / "wheel-environment")
+        folder = tempfile.TemporaryDirectory(prefix="wheel-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.scratch = Path(folder.name)
+        cls.trace = cls.scratch / "trace"
+        said = cls.environment.run("nccl-otf2", "run", "-o", cls.trace, "--", *cls.job())
+        cls.calls = int(re.search(r"(\d+) calls, ", said.splitlines()[-1])[1])
+
+    @staticmethod
+    def job() -> list[object]:
+        options = ["--procs", 2, "--threads", 1, "--ops", "allreduce", "--rounds", 3]
+        return [BUILT / "nccl-host", f"--fake-gpu={BUILT / 'libfakegpu.so'}", "--lib", NCCL, *options]
+
+    def test_the_command_records_with_the_wheels_own_plugin(self) -> None:
+        self.environment.run("nccl-otf2", "check", self.trace)
+
+    def test_doctor_finds_the_plugin_and_nccl(self) -> None:
+        text = self.environment.run("nccl-otf2", "doctor", NCCL)
+        self.assertIn(str(self.environment.bin.parent), text)
+
+    def test_tables_have_every_operation(self) -> None:
+        program = f"""
+            import json, nccl_otf2, polars
+            tables = nccl_otf2.read({str(self.trace)!r})
+            operations = tables["operations"]
+            one = nccl_otf2.read({str(self.trace)!r}, "operations")
+            print(json.dumps({{
+                "tables": sorted(tables),
+                "arrow": operations.num_rows,
+                "pandas": len(operations.to_pandas()),
+                "polars": polars.from_arrow(operations).height,
+                "processes": sorted(set(operations["process"].to_pylist())),
+                "one": list(one),
+            }}))
+        """
+        told = json.loads(self.environment.python(program))
+        # The job's own log says how many calls it made.
+        self.assertEqual(told["arrow"], self.calls)
+        self.assertEqual(told["arrow"], told["pandas"])
+        self.assertEqual(told["arrow"], told["polars"])
+        self.assertEqual(told["processes"], [0, 1])
+        self.assertLessEqual({"calls", "instances", "operations", "ranks"}, set(told["tables"]))
+        self.assertEqual(told["one"], ["operations"])
+
+    def test_mistakes_end_in_the_reason(self) -> None:
+        program = f"""
+            import nccl_otf2
+            for attempt in (
+                lambda: nccl_otf2.read("/no/such/trace"),
+                lambda: nccl_otf2.report("/no/such/trace"),
+                lambda: nccl_otf2.read({str(self.trace)!r}, "operatoins"),
+            ):
+                try:
+                    attempt()
+                except (nccl_otf2.ToolError, KeyError) as error:
+                    print(error)
+        """
+        first, second, third = self.environment.python(program).splitlines()[-3:]
+        self.assertIn("/no/such/trace", first)
+        self.assertIn("/no/such/trace", second)
+        self.assertIn("operatoins", third)
+
+    def test_a_report_is_a_page_and_a_frame(self) -> None:
+        program = f"""
+            import base64, nccl_otf2, re
+            report = nccl_otf2.report({str(self.trace)!r}, title="Of the wheel")
+            shown = re.search('<iframe src="data:text/html;base64,([^"]+)"', report._repr_html_())
+            assert base64.b64decode(shown[1]).decode() == report.html
+            print(report.save({str(self.scratch / "page.html")!r}))
+        """
+        page = Path(self.environment.python(program).strip()).read_text()
+        self.assertTrue(page.startswith("<!doctype html>"))
+
+    def test_ranges_of_a_program_are_recorded_by_env(self) -> None:
+        """A job in Python, as a launcher with a dictionary of variables starts it."""
+        folder = self.scratch / "ranges"
+        folder.mkdir()
+        program = f"""
+            import json, nccl_otf2
+            print(json.dumps(nccl_otf2.env({str(folder / "trace")!r}, events="standard")))
+        """
+        variables = json.loads(self.environment.python(program))
+        self.assertEqual(variables["NCCL_OTF2_EVENTS"], "standard")
+        script = Path(__file__).with_name("ranges.py")
+        python = self.environment.bin / "python"
+        job = {**CLEAN, **ON_FAKE_GPU, **variables, "WORLD_SIZE": "2"}
+        ranks = [
+            subprocess.Popen([python, script, NCCL, str(rank), folder], env={**job, "RANK": str(rank)})
+            for rank in range(2)
+        ]
+        self.assertEqual([rank.wait(300) for rank in ranks], [0, 0])
+        self.environment.run("nccl-otf2", "finalize", folder / "trace")
+        program = f"""
+            import json, nccl_otf2
+            ranges = nccl_otf2.read({str(folder / "trace")!r}, "ranges")["ranges"]
+            print(json.dumps(ranges.to_pylist(), default=str))
+        """
+        told = json.loads(self.environment.python(program).splitlines()[-1])
+        own = sorted(
+            (row["path"], row["payload"], row["payload_float"], row["process"])
+            for row in told
+            if row["domain"] == "wheel" and not row["unfinished"]
+        )
+        inner = "outer > decorated"
+        expected = [("outer", None, 0.5, 0), ("outer", None, 0.5, 1), (inner, -7, None, 0), (inner, -7, None, 1)]
+        self.assertEqual(own, expected)
+
+    def test_ranges_do_nothing_elsewhere(self) -> None:
+        program = """
+            import nccl_otf2
+            with nccl_otf2.annotate("outer", domain="d", payload=1.5, color=0x00FF00) as it:
+                pass
+            @nccl_otf2.annotate("inner")
+            def twice(number):
+                return 2 * number
+            print(twice(21))
+        """
+        self.assertEqual(self.environment.python(program).split(), ["42"])
+
+    def test_a_folder_of_packages_has_all(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="wheel-") as folder:
+            self.environment.pip("install", "--no-deps", "--target", folder, str(WHEEL))
+            # `pip install --target`, as containers and shared folders have it.
+            text = self.environment.run(f"{folder}/bin/nccl-otf2", "doctor", NCCL)
+            self.assertIn(f"{folder}/nccl_otf2/lib", text)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
