@@ -14,8 +14,8 @@ use crate::python::Python;
 /// Build for glibc 2.28 and pack: wheel, tarballs, deb, rpm, list of components, checksums
 ///
 /// They are in target/packages, the build tree is target/cmake, and what is installed from it, target/dist-prefix. The
-/// compiler is zig's, from the Python package index. aarch64 is built in the same way on such a machine: nobody has tried
-/// it.
+/// compiler is zig's, from the Python package index. aarch64 is built in the same way on such a machine: nobody has
+/// tried it.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// OTF2's release (otf2-3.0.2.tar.gz), instead of Debian's source package
