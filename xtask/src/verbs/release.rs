@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     process::run(&mut package)?;
     heading("artefacts");
-    let made = cargo::target()?.join("dist");
+    let made = cargo::target()?.join("packages");
     match cache::list(&made) {
         Ok(files) => files.iter().for_each(|file| println!("   {}", file.display())),
         Err(_) => println!("   none yet: cargo xtask dist makes them in {}", made.display()),
