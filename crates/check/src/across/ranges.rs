@@ -106,7 +106,7 @@ impl<'a> UserRanges<'a> {
         if is_merged(&self.trace.archive) || stated == OTHER_RANGES || stated == path_of_ranges(open) {
             return true;
         }
-        if !self.has_ranges {
+        if !self.has_ranges && self.trace.statements.counts.ranges_user > 0 {
             return true;
         }
         let mut names = stated.split(PATH_SEPARATOR);

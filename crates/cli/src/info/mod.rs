@@ -45,7 +45,7 @@ those of the operation, not of the call. `timing` says what they were measured b
 --json prints an object:
   format         version of this description: 1
   anchor, creator, nccl_versions, profiler_tables, plugin_versions,
-  event_sets, commands, job
+  event_sets, steps (NCCL_OTF2_STEPS), commands, job
   other_jobs     directories of other jobs that recorded into this one; they
                  are not in this archive
   start_ns       first event, in ns since 1970; null where it is not known
@@ -63,6 +63,7 @@ those of the operation, not of the call. `timing` says what they were measured b
   messages       communicator, from, to, count, bytes
   completeness   kinds {kind: {seen, written, ...}}, other,
                  callbacks_lost, callbacks_late (when recording had ended),
+                 switches (times that recording was switched off or on),
                  problems, problem_count, parts_left_out, ranks_missing,
                  collectives_unmatched, matching {mismatches by kind,
                  ranks_behind, unknown: number and lines of each}
