@@ -50,8 +50,9 @@ printf '#!/bin/sh\nexec "%s" cc -target %s -fno-sanitize=undefined "$@"\n' "$zig
 chmod +x "$work/cc"
 
 cd "$work/build"
-# The time and the folder of the build are in no object file.
-flags="-O2 -g0 -ffile-prefix-map=$work=."
+# The time and the folder of the build are in no object file. A function that nobody calls is left out of a library that
+# links with this one: the plugin is 0.2 MB smaller.
+flags="-O2 -g0 -ffile-prefix-map=$work=. -ffunction-sections -fdata-sections"
 "$work/source/configure" --quiet --prefix="$prefix" --libdir="$prefix/lib" --disable-shared --enable-static --with-pic \
   CC="$work/cc" CXX=c++ CFLAGS="$flags" CXXFLAGS="$flags" PYTHON=: SPHINX=:
 make --quiet -j "$(nproc)" install

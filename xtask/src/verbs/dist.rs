@@ -81,7 +81,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// A static libotf2 for old systems, built once.
 fn otf2(cache: &Cache, python: &Python, tarball: Option<&Path>) -> Result<PathBuf> {
     heading("OTF2");
-    let prefix = cache.folder(&format!("otf2-3.0.2-glibc-{GLIBC}"));
+    // Another name for another build.
+    let prefix = cache.folder(&format!("otf2-3.0.2-sections-glibc-{GLIBC}"));
     if !prefix.is_dir() {
         let scratch = cache.scratch()?;
         let mut build = Command::new("bash");
