@@ -93,7 +93,7 @@ fn what_the_proxy_waits_for_is_reported() {
 /// It is in the operation with the others, and does not wait for itself.
 #[test]
 fn a_stopped_process_waits_for_nobody() {
-    let arguments = ["--procs", "2", "--threads", "2", "--rounds", "0", "--ops", "one"];
+    let arguments = ["--procs", "2", "--threads", "2", "--rounds", "0", "--ops", "one", "--count", "4000000"];
     let Some(job) = start("2.32.3", "standard", &arguments) else {
         return;
     };
@@ -101,8 +101,8 @@ fn a_stopped_process_waits_for_nobody() {
     let begun = job.until("3000", |report| last(report) >= Some(2));
     let pid = begun["processes"][0]["pid"].as_u64().expect("a number").to_string();
     let _sent = run(Command::new("kill").args(["-STOP", &pid])).with_code(0);
-    // Sockets may have taken all that one rank of the other process had to send: then only its neighbour waits. The two
-    // ranks of the stopped process are never among those that wait.
+    // Sockets do not take all that the other process has to send. The two ranks of the stopped process are never among
+    // those that wait.
     let report = job.until("0.5", |report| has_reason("stopped")(report) && suspect(report).2 >= 1);
     assert!(suspect(&report).2 <= 2, "{report:#}");
     let top = job.top();
