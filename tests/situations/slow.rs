@@ -106,7 +106,7 @@ fn a_rank_that_only_transfers_longer_is_not_explained_by_chance() {
     let report = report_on("the collectives of a rank end later than");
     let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
     let wanted = "rank 2, ";
-    let why = "because it had waited or transferred for longer itself before";
+    let why = "because it had itself waited or transferred for longer before";
     assert!(sentence.contains(wanted) && sentence.contains(why), "{sentence}");
     // Of 60 times 3 ms that seven others wait, noise of computing is no part.
     let inherited_ns = report["ranks"][2]["inherited_ns"].as_f64().expect("a time");
