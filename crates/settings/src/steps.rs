@@ -73,7 +73,9 @@ fn check_name(name: &str) -> Result<(), String> {
         Err(format!("\"{name}\" is no name of a range; only one can be given"))
     } else if let Some(number) = number {
         let recorded = name.replace(number, "#");
-        Err(format!("numbers leave the names of ranges: \"{recorded}:7\" is the 7th of \"{recorded}\""))
+        Err(format!(
+            "a number is no part of the name of a range: \"{recorded}:5-10\" are the 5th to the 10th range \"{recorded}\""
+        ))
     } else {
         Ok(())
     }
@@ -150,7 +152,7 @@ mod tests {
             ("7-b", "\"7-b\" is no range of steps like 100-200"),
             ("step:7-b", "\"7-b\" is no range of steps like 100-200"),
             (":7", "no name before the colon"),
-            ("step 3", "numbers leave the names of ranges: \"step #:7\" is the 7th of \"step #\""),
+            ("step 3", "\"step #:5-10\" are the 5th to the 10th range \"step #\""),
             ("backward,eval", "only one can be given"),
             ("1-3,9-7", "\"9-7\" ends before it begins"),
             ("0-7", "counted from 1"),

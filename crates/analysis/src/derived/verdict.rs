@@ -111,11 +111,13 @@ fn no_operations(statements: &Statements) -> String {
 
 /// What was not to be recorded.
 fn limits(statements: &Statements) -> Option<String> {
-    let missing = "what ran meanwhile is missing, also from the times of steps and phases";
+    let missing = "is missing, and steps and phases without operations may have had some";
     match statements.steps.shown().as_slice() {
         _ if !statements.was_switched() => None,
-        [] => Some(format!("Recording was switched off at times: {missing}.")),
-        steps => Some(format!("Recording was limited to steps {}: {missing}.", steps.join("; "))),
+        [] => Some(format!("Recording was switched off at times: what ran then {missing}.")),
+        steps => {
+            Some(format!("Recording was limited to steps {}: what ran outside of them {missing}.", steps.join("; ")))
+        }
     }
 }
 

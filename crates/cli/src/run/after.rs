@@ -217,7 +217,7 @@ reasons:
     NCCL_PROFILER_PLUGIN and NCCL_OTF2_DIR must reach the processes that call NCCL.
   - The command starts a container that lacks {plugin} or the directory:
     mount both in it under the same names, or let the container start `nccl-otf2 run -- COMMAND`.
-  - NCCL_OTF2_MODE=off, or the plugin could not write: then it said so on stderr.
+  - NCCL_OTF2_MODE=off is set, or the plugin could not write: then it said so on stderr.
   - All communicators had one rank only: NCCL reports next to nothing about those.",
         directory = visible(&directory.to_string_lossy()),
         plugin = visible(&plugin.to_string_lossy()),

@@ -137,9 +137,9 @@ impl Directory {
         Ok(())
     }
 
-    /// Removes the archive's files and nothing else; the anchor first, because it makes the rest an archive.
+    /// Removes the archive's files, its page and nothing else; the anchor first, because it makes the rest an archive.
     fn remove_archive(&self) -> Result<()> {
-        for name in [ANCHOR, "traces.def", "traces", PARTS, CLAIM, hang::FILE] {
+        for name in [ANCHOR, "traces.def", "traces", PARTS, CLAIM, hang::FILE, "report.html"] {
             let path = self.path.join(name);
             let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
             match removed {

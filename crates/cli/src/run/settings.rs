@@ -124,7 +124,9 @@ impl Settings {
         };
         match (named, choice) {
             (Some(name), NvtxChoice::Off | NvtxChoice::Nccl) => {
-                bail!("--steps names the range {name:?}, but NVTX ranges of the program are not recorded: --nvtx auto")
+                bail!(
+                    "--steps names the range {name:?}, but --nvtx (NCCL_OTF2_NVTX) leaves out the program's ranges; use --nvtx auto"
+                )
             }
             _ => Ok(()),
         }

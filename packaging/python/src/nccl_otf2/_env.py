@@ -30,5 +30,9 @@ def env(directory: str | os.PathLike[str] | None = None, **settings: object) -> 
         variables[_INJECTION] = plugin
     if directory is not None:
         variables["NCCL_OTF2_DIR"] = os.path.abspath(directory)
-    variables.update((f"NCCL_OTF2_{name.upper()}", str(value)) for name, value in settings.items())
+    variables.update((f"NCCL_OTF2_{name.upper()}", _text(value)) for name, value in settings.items())
     return variables
+
+
+def _text(value: object) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)

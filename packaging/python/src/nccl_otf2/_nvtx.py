@@ -9,10 +9,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
+import operator
 import os
 import threading
 import warnings
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, SupportsFloat, SupportsIndex, TypeVar
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -141,18 +142,23 @@ class annotate:
     The range belongs to the calling thread. It is an NVTX range: the library that ``NVTX_INJECTION64_PATH`` names gets
     it, which ``nccl-otf2 run`` and :func:`nccl_otf2.env` set to the plugin. Without such a library nothing happens.
 
-    ``domain`` groups ranges, ``payload`` is a number that is kept with the range, and ``color`` is ``0xRRGGBB``. A
-    range that contains an ``await`` may end after another one of its thread that began later: give it a domain of its
-    own.
+    ``domain`` groups ranges, ``payload`` is a number that is kept with the range, and ``color`` is ``0xRRGGBB`` or
+    ``"#rrggbb"``. A wrong argument is an error here, whether or not ranges are recorded. A range that contains an
+    ``await`` may end after another one of its thread that began later: give it a domain of its own.
     """
 
     __slots__ = ("_attributes", "_domain", "_given")
 
     def __init__(
-        self, name: str, *, domain: str | None = None, payload: int | float | None = None, color: int | None = None
+        self,
+        name: str,
+        *,
+        domain: str | None = None,
+        payload: SupportsIndex | SupportsFloat | None = None,
+        color: int | str | None = None,
     ) -> None:
-        self._given = name, payload, color
-        self._domain = domain
+        self._given = str(name), _number(payload), _color(color)
+        self._domain = None if domain is None else str(domain)
         self._attributes: _Attributes | None = None
 
     def __enter__(self) -> annotate:
@@ -179,6 +185,22 @@ class annotate:
         return annotated  # type: ignore[return-value]
 
 
+def _number(payload: Any) -> int | float | None:
+    """Numbers of other libraries become Python's, so that no range fails only where it is recorded."""
+    if payload is None:
+        return None
+    try:
+        return operator.index(payload)
+    except TypeError:
+        return float(payload)
+
+
+def _color(color: int | str | None) -> int | None:
+    if isinstance(color, str):
+        return int(color.removeprefix("#"), 16)
+    return None if color is None else operator.index(color)
+
+
 def _attributes(name: str, payload: int | float | None, color: int | None) -> _Attributes:
     it = _Attributes(version=3, size=ctypes.sizeof(_Attributes), message_type=_UTF8, message=_bytes(name))
     if isinstance(payload, float):
@@ -186,5 +208,5 @@ def _attributes(name: str, payload: int | float | None, color: int | None) -> _A
     elif payload is not None:
         it.payload_type, it.payload.integer = _INT64, payload
     if color is not None:
-        it.color_type, it.color = _ARGB, 0xFF000000 | color
+        it.color_type, it.color = _ARGB, 0xFF000000 | color & 0xFFFFFF
     return it
