@@ -205,8 +205,6 @@ case_mistakes() {
     "$tool" run --plugin "$moved/$LIBDIR/libnccl-otf2-tensorflow.so" -- true
   mistake "a copy that was interrupted" "the plugin cannot be used" "--plugin names another one" \
     "$tool" run --plugin half.so -- true
-  mistake "run without --" "the command comes after" "nccl-otf2 run -o trace -- python train.py" \
-    "$tool" run -o trace python train.py
   mistake "a program without NCCL" "nothing was recorded" "nccl-otf2 doctor" \
     "$tool" run -o nothing -- true
   mistake "the wrong directory" "no archive here" "nccl-otf2-COMMAND-JOB" \
