@@ -130,6 +130,8 @@ try() {
       use
       as_user python3 -B -c 'import nccl_otf2, os; assert os.path.isfile(nccl_otf2.plugin_path()); print(nccl_otf2.env())'
       in_root pip uninstall -yq nccl-otf2
+      # pip leaves the folders of data.
+      find "$root/opt/venv/share" -depth -type d -empty -delete
       nothing_left
       ;;
     tarball)
