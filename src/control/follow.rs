@@ -47,7 +47,6 @@ impl Control {
         RAISED.store(0, Ordering::Relaxed);
         let _of_no_recording = refused::take();
         let _of_no_recording = signals::TOGGLE.take();
-        let steps = heard(steps, "NCCL_OTF2_STEPS");
         STEPS.begin(table, &steps);
         let control = Self {
             path: out.join(FILE),
@@ -153,8 +152,8 @@ impl Control {
     }
 }
 
-/// The ranges, unless they are of a name that this library cannot hear; `origin` set them.
-fn heard(steps: StepRanges, origin: &str) -> StepRanges {
+/// The step ranges that `origin` set; none, with a warning, if the program's NVTX ranges do not reach this library.
+pub(crate) fn heard(steps: StepRanges, origin: &str) -> StepRanges {
     let Some(name) = steps.name().filter(|_| !named::is_heard()) else {
         return steps;
     };

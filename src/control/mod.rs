@@ -17,7 +17,7 @@ mod steps;
 
 pub(crate) use filter::{consider, end, is_plain};
 pub use follow::FILE;
-pub(crate) use follow::{Control, raised};
+pub(crate) use follow::{Control, heard, raised};
 pub(crate) use largest::LargestCommunicator;
 pub use nccl_events::control::{Cause, StepSwitch, Switch, Wanted};
 pub(crate) use refused::take as take_refused;

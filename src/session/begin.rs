@@ -10,7 +10,7 @@ use super::snapshots::Maker;
 use super::state::{FirstInit, Session, describe};
 use super::test_clock::TestClock;
 use crate::chain;
-use crate::control::{Control, LargestCommunicator};
+use crate::control::{self, Control, LargestCommunicator};
 use crate::host::{mask, process, signals};
 use crate::record;
 use crate::scorep;
@@ -25,7 +25,9 @@ use settings::Config;
 /// `is_before_init`: NCCL has not described the communicator yet.
 pub(super) fn session(config: Config, comm: &CommInit<'_>, is_before_init: bool) -> Result<Session, String> {
     let test_clock = TestClock::from_environment()?;
+    let steps = control::heard(config.steps.clone(), "NCCL_OTF2_STEPS");
     let mut info = with_communicator(describe_process(&config, test_clock.as_ref()), &config, comm);
+    info.steps = steps.to_string();
     let directories = file_size::without_signal(|| Directories::make(&config, &info)).map_err(file_size::explain)?;
     info.job.clone_from(&directories.job);
     let tag = ProcessTag::new(process::random_bits());
@@ -39,7 +41,7 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>, is_before_init: bool)
         // They are loaded at `init`, when what is recorded of NCCL's calls has been chosen.
         mask::share();
     }
-    let control = Control::new(&directories.out, config.mask, config.steps.clone(), comm.table);
+    let control = Control::new(&directories.out, config.mask, steps, comm.table);
     if let Some(signal) = config.toggle_signal {
         signals::TOGGLE.install(signal);
     }

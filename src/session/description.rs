@@ -35,7 +35,6 @@ pub(super) fn describe_process(config: &Config, test_clock: Option<&TestClock>) 
         command: process_json::command(),
         working_directory: working_directory.display().to_string(),
         archive: config.archive,
-        steps: config.steps.to_string(),
         ..ProcessInfo::default()
     }
 }

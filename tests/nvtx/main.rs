@@ -315,5 +315,7 @@ fn steps_cannot_be_named_without_nvtx() {
         assert!(ended.stderr.contains("NCCL_OTF2_STEPS names the range \"step\""), "{ended}");
     }
     let _finalized = job.scratch.finalize().with_code(0);
-    assert_eq!(job.scratch.sound_archive().count("COLLAPI::NOT_SELECTED"), 0);
+    let archive = job.scratch.sound_archive();
+    assert_eq!(archive.count("COLLAPI::NOT_SELECTED"), 0);
+    assert_eq!(archive.properties().get("NCCL::STEPS"), None, "the archive is of all steps");
 }

@@ -10,9 +10,10 @@ pub fn boot_id() -> String {
 
 /// The kernel's id of the calling thread.
 pub fn thread_id() -> u32 {
-    // `gettid` is in the C library since glibc 2.30 only.
-    // SAFETY: returns a number and touches no memory.
+    // glibc has `gettid` since 2.30 only.
+    // SAFETY: the call takes no arguments and touches no memory of the process.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+    // The kernel's ids are positive and fit.
     u32::try_from(thread).unwrap_or(0)
 }
 

@@ -15,8 +15,8 @@ impl StepRanges {
     /// The limit is low because callbacks search the ranges.
     pub const MOST: usize = 16;
 
-    /// Parses `100-200`, `100-` (to the end), `100`, or several separated by commas: collectives. `NAME:100-200` and so
-    /// on: the NVTX ranges with this name; `NAME`: all of them. `none` for no limit.
+    /// Parses `100-200`, `100-` (to the end), `100`, or several separated by commas: collectives. `NAME:100-200`
+    /// selects NVTX ranges with this name, `NAME` all of these. `none` removes the limit.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.eq_ignore_ascii_case("none") {
             return Ok(Self::default());

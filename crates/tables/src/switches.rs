@@ -85,3 +85,37 @@ impl Coverage {
         if is_named { Self::NamedSteps(ranges) } else { Self::StepRanges(ranges) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nccl_events::control::Wanted;
+
+    use super::*;
+
+    /// The switches of a rank whose named steps hold no collective, collectives 1 and 2, none, and those from 5 on.
+    #[test]
+    fn a_named_step_without_collectives_covers_none() {
+        let spans = [(1, 0), (1, u32::MAX), (1, 0), (1, u32::MAX), (1, 2), (3, u32::MAX), (3, 2), (5, u32::MAX)];
+        let wanted = Wanted { is_on: true, events: 0 };
+        let at = |(first, last)| SwitchAt {
+            time: 0,
+            context: 7,
+            thread: None,
+            switch: Switch {
+                cause: Cause::Steps(StepSwitch {
+                    range: Some(Span { first, last }),
+                    started: 0,
+                    is_exact: true,
+                    is_named: true,
+                }),
+                before: wanted,
+                after: wanted,
+            },
+        };
+        let switches = spans.map(at);
+        let covered = [Span { first: 1, last: 2 }, Span { first: 5, last: u32::MAX }];
+        let of = |context| Coverage::of(&switches, &Removed::default(), context);
+        assert_eq!(of(7), Coverage::NamedSteps(covered.to_vec()));
+        assert_eq!(of(8), Coverage::Unknown);
+    }
+}

@@ -48,7 +48,7 @@ pub struct ProcessInfo {
     pub event_mask: u32,
     /// The events in `event_mask`, by name.
     pub events: Vec<String>,
-    /// The steps that are recorded, as the variable names them; empty for all.
+    /// The steps that are recorded, in the form of `NCCL_OTF2_STEPS`; empty for all.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub steps: String,
     /// `NCCL_ALLGATHERV_ENABLE` is 0 when recording begins: NCCL 2.29 and later report broadcasts below the call.

@@ -59,5 +59,8 @@ mod tests {
         assert_eq!(sorted(&[Some(&all), Some(&other), Some(&all)]), (vec![1], Some(all.clone())));
         assert_eq!(sorted(&[None, Some(&all), None]), (vec![1], None));
         assert_eq!(sorted(&[None, None]), (vec![], None));
+        // Between its steps a rank may have called more than others.
+        let [named, fewer] = [&all, &first].map(|it| StepRanges { is_named: true, ..it.clone() });
+        assert_eq!(sorted(&[Some(&named), Some(&fewer), Some(&named)]), (vec![1], Some(named.clone())));
     }
 }
