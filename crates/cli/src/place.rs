@@ -14,6 +14,9 @@ use crate::print;
 pub(crate) use journal::part::PARTS;
 pub(crate) use trace::ANCHOR;
 
+/// The page of `report`, beside the archive.
+pub(crate) const PAGE: &str = "report.html";
+
 const SHARING: &str = "a recording is for its user only, who can share it: chmod -R g+rX";
 
 /// Whether a path exists; an error if that cannot be determined, instead of reporting it as missing.

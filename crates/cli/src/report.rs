@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::archive;
 use crate::exit::Exit;
+use crate::place;
 use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::select::Select;
@@ -105,7 +106,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     let is_whole = request.select == Select::default();
     ensure!(is_whole, "a page of one run shows the whole run; --comm, --rank, --function, --from and --to need --diff");
     let trace = archive::open_with_kinds(&request.path)?;
-    let output = request.output.clone().unwrap_or_else(|| trace.anchor.with_file_name("report.html"));
+    let output = request.output.clone().unwrap_or_else(|| trace.anchor.with_file_name(place::PAGE));
     refuse_irreplaceable(&output)?;
     let bar = Bar::new();
     let mut analysis = statistics::of(&trace, &Filter::default(), &bar)?;

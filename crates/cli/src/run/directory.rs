@@ -16,7 +16,7 @@ use settings::PathValues;
 
 use super::request::Request;
 use crate::calendar;
-use crate::place::{ANCHOR, PARTS};
+use crate::place::{ANCHOR, PAGE, PARTS};
 use crate::print;
 
 /// The archive's directory as an absolute path, the same for all processes of the job.
@@ -139,7 +139,7 @@ impl Directory {
 
     /// Removes the archive's files, its page and nothing else; the anchor first, because it makes the rest an archive.
     fn remove_archive(&self) -> Result<()> {
-        for name in [ANCHOR, "traces.def", "traces", PARTS, CLAIM, hang::FILE, "report.html"] {
+        for name in [ANCHOR, "traces.def", "traces", PARTS, CLAIM, hang::FILE, PAGE] {
             let path = self.path.join(name);
             let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
             match removed {
