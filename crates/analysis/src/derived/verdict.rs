@@ -219,12 +219,27 @@ fn by_chance(inputs: &Inputs<'_>, number: u32, rank: &Rank) -> String {
         _ if more_ns < rank.awaited_ns / 2 => {
             "though it was outside of operations about as long as they were".to_owned()
         }
+        _ if are_too_few(rank.instances, inputs.ranks.len() as u64) => {
+            format!(
+                "but {} to tell chance from a cause",
+                match rank.instances {
+                    1 => "one collective is too few".to_owned(),
+                    few => format!("{few} collectives are too few"),
+                }
+            )
+        }
         // The rank is late, but by too little.
         ..IMPROBABLE => "as they wait for others".to_owned(),
         p_value @ ..UNLIKELY => format!("which may be chance (p = {p_value:.3})"),
         p_value @ ..LIKELY => format!("which chance explains (p = {p_value:.2})"),
         _ => "as expected by chance".to_owned(),
     }
+}
+
+/// Whether a rank that is last in all of these collectives could still be so by chance.
+fn are_too_few(collectives: u64, ranks: u64) -> bool {
+    let always_last = real(ranks).powf(1.0 - real(collectives));
+    collectives > 0 && always_last >= IMPROBABLE
 }
 
 /// A rank not named as a cause that others waited longer for than for a named one.
