@@ -23,8 +23,8 @@ nccl-profiler-otf2 (${CPACK_PACKAGE_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}) un
 
  -- ${CPACK_PACKAGE_CONTACT}  ${date}
 ")
-  file(GLOB pages "${share}/man/man1/*.1")
-  compress("${doc}/changelog" "${doc}/changelog.Debian" ${pages})
+  file(GLOB compressed "${share}/man/man1/*.1" "${doc}/third-party-licenses.txt")
+  compress("${doc}/changelog" "${doc}/changelog.Debian" ${compressed})
   file(GLOB_RECURSE libraries "${CPACK_TEMPORARY_DIRECTORY}/${package}/*.so*")
   foreach(library IN LISTS libraries)
     if(NOT IS_SYMLINK "${library}")

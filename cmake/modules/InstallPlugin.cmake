@@ -56,6 +56,11 @@ install(DIRECTORY "${source}/docs/" DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs" C
 foreach(component IN ITEMS libnccl-profiler-otf2 nccl-otf2)
   install(FILES "${CMAKE_CURRENT_SOURCE_DIR}/files/copyright" COMPONENT ${component}
     DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/${component}")
+  # `cargo xtask dist` puts the licences of what is linked in beside the binaries.
+  if(NCCL_OTF2_PREBUILT_DIR)
+    install(FILES "${NCCL_OTF2_PREBUILT_DIR}/share/doc/nccl-otf2/third-party-licenses.txt" OPTIONAL
+      DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/${component}" COMPONENT ${component})
+  endif()
 endforeach()
 
 # Both files find the prefix from their own place, so that it can be moved.

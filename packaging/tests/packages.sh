@@ -29,6 +29,10 @@ cmp "$work/deb/usr/bin/nccl-otf2" "$work/rpm/usr/bin/nccl-otf2"
 for library in libnccl-profiler-otf2.so libnccl-otf2-tensorflow.so librccl-profiler-otf2.so; do
   cmp "$deb_lib/$library" "$work/rpm/usr/lib64/$library"
 done
+for licences in deb/usr/share/doc/{nccl-otf2,libnccl-profiler-otf2}/third-party-licenses.txt.gz \
+    rpm/usr/share/doc/{nccl-otf2,libnccl-profiler-otf2}/third-party-licenses.txt; do
+  zgrep -q '^libc 0' "$work/$licences" || fail "$licences does not have the licence of the crate libc"
+done
 for root in deb rpm; do
   "$work/$root/usr/bin/nccl-otf2" run -o "$work/$root-trace" -- true 2>"$work/said" || true
   grep -q 'nothing was recorded' "$work/said" || fail "the tool of the $root does not find its plugin: $(cat "$work/said")"
