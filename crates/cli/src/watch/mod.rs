@@ -30,6 +30,9 @@ pub(crate) use request::Request;
 pub(crate) use slow::Report as SlowReport;
 use slow::{Limits, Slow};
 
+const OVER: &str =
+    "no process of the job runs here; waiting for new ones until SIGINT or SIGTERM (--until-end ends instead)";
+
 pub(crate) fn watch(request: &Request) -> Result<Exit> {
     if let Some(path) = request.write.as_deref().filter(|path| !path.is_dir()) {
         regular_files::refuse_other_than_file(path)
@@ -58,8 +61,9 @@ pub(crate) fn watch(request: &Request) -> Result<Exit> {
                 watcher.wait_for_commands();
                 return Ok(exit(&report));
             }
+            Ok(report) if !report.runs() => watcher.note_once(OVER),
             Ok(_) => {}
-            Err(error) => watcher.note_once(&error),
+            Err(error) => watcher.note_once(&format!("{} (looking again)", print::reasons(&error))),
         }
         let took = began.elapsed();
         // Whole journals are read: limit that to a tenth of the time.
@@ -124,12 +128,11 @@ impl Watcher<'_> {
         is_behind
     }
 
-    /// Prints why nothing could be read, once for each reason.
-    fn note_once(&mut self, error: &anyhow::Error) {
-        let reasons = print::reasons(error);
-        if self.noted != reasons {
-            print::note(format_args!("{reasons} (looking again)"));
-            self.noted = reasons;
+    /// Prints why there is nothing to watch, once for each reason.
+    fn note_once(&mut self, reason: &str) {
+        if self.noted != reason {
+            print::note(reason);
+            reason.clone_into(&mut self.noted);
         }
     }
 
