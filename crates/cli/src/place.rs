@@ -17,6 +17,9 @@ pub(crate) use trace::ANCHOR;
 /// The page of `report`, beside the archive.
 pub(crate) const PAGE: &str = "report.html";
 
+/// What names a recording.
+const NAMES: &str = "name the directory of `nccl-otf2 run -o` or NCCL_OTF2_DIR; without these it is \
+    nccl-otf2-COMMAND-JOB where the job was started";
 const SHARING: &str = "a recording is for its user only, who can share it: chmod -R g+rX";
 
 /// Whether a path exists; an error if that cannot be determined, instead of reporting it as missing.
@@ -33,7 +36,7 @@ fn is_there(path: &Path) -> Result<bool> {
 
 pub(crate) fn has_parts(path: &Path) -> Result<bool> {
     if !is_there(path)? {
-        bail!("{}: no such file or directory", path.display());
+        bail!("{}: no such file or directory; {NAMES}", path.display());
     }
     let parts = path.join(PARTS);
     // A file contains nothing.
@@ -56,7 +59,7 @@ pub(crate) fn job_argument(text: &str) -> Result<PathBuf, Infallible> {
 }
 
 pub(crate) fn job(path: &Path) -> Result<&Path> {
-    ensure!(has_parts(path)?, "{}: not the directory of a recorded job, there is no {PARTS}/ in it", path.display());
+    ensure!(has_parts(path)?, "{}: not the directory of a recorded job: it has no {PARTS}/; {NAMES}", path.display());
     Ok(path)
 }
 
@@ -83,7 +86,7 @@ pub(crate) fn note_other_jobs(path: &Path) {
 pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
     let path = if path.is_dir() { directory(path) } else { path };
     if !is_there(path)? {
-        bail!("{}: no such file or directory", path.display());
+        bail!("{}: no such file or directory; {NAMES}", path.display());
     }
     if path.is_dir() {
         let anchor = path.join(ANCHOR);
@@ -99,10 +102,7 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
                  archive of it so far"
             );
         }
-        bail!(
-            "{shown}: no archive here: neither {ANCHOR} nor {PARTS}/. Name the directory of `nccl-otf2 run -o` or \
-             NCCL_OTF2_DIR; without these it is nccl-otf2-COMMAND-JOB where the job was started"
-        );
+        bail!("{shown}: no archive here: neither {ANCHOR} nor {PARTS}/; {NAMES}");
     }
     // A link named by the user refers to the archive that it points to.
     let path =

@@ -61,7 +61,9 @@ pub(super) fn complete(
             Cleared::No => directory.release_if_unused(),
         }
         // Every rank of a large job would print this; one is enough.
-        if job.rank.unwrap_or(0) == 0 {
+        if request.settings.is_off() {
+            print::note(format_args!("nothing was recorded into {}: NCCL_OTF2_MODE=off is set", out.display()));
+        } else if job.rank.unwrap_or(0) == 0 {
             if let Some(strayed) = strayed {
                 print::notes(&why_strayed(strayed, out));
             }
@@ -217,7 +219,7 @@ reasons:
     NCCL_PROFILER_PLUGIN and NCCL_OTF2_DIR must reach the processes that call NCCL.
   - The command starts a container that lacks {plugin} or the directory:
     mount both in it under the same names, or let the container start `nccl-otf2 run -- COMMAND`.
-  - NCCL_OTF2_MODE=off is set, or the plugin could not write: then it said so on stderr.
+  - The plugin could not write: then it said so on stderr.
   - All communicators had one rank only: NCCL reports next to nothing about those.",
         directory = visible(&directory.to_string_lossy()),
         plugin = visible(&plugin.to_string_lossy()),

@@ -79,6 +79,7 @@ impl Directory {
     /// Creates the directory early, so that a bad name is reported before the job runs. With `--append` the run joins
     /// the job that recorded there; else it gets a directory of its own inside.
     pub(crate) fn prepare(&mut self, request: &Request, job: &mut JobEnvironment) -> Result<()> {
+        ensure!(!self.path.is_file(), "{} is a file: --out names a directory for the job", self.path.display());
         self.clear(request, job)?;
         if let (true, Some(claim)) = (request.append, job::owner(&self.path)?) {
             job.belong_to(&claim.name);

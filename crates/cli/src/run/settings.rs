@@ -68,6 +68,11 @@ impl Settings {
         self.keep_journal || Config::from_environment().keep_journal
     }
 
+    /// Whether the environment has recording switched off, and no option switches it on.
+    pub(super) fn is_off(&self) -> bool {
+        self.flight.is_none() && !Config::from_environment().enabled
+    }
+
     /// Which NVTX ranges the command's processes record: by the option, else by the variables that are `set`.
     pub(super) fn nvtx(&self, set: Vec<(String, String)>) -> NvtxChoice {
         let given = self.nvtx.as_ref().map(|value| vec![("NCCL_OTF2_NVTX".to_owned(), value.clone())]);

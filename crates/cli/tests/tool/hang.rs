@@ -47,7 +47,7 @@ fn exit_codes_are_for_scripts() {
         (&["trace", "--after", "-1"], 2, "-1"),
         (&["trace", "--after", "soon"], 2, "a number of seconds"),
         (&["nowhere"], 2, "nowhere: no such file"),
-        (&["."], 2, "no parts/ in it"),
+        (&["."], 2, "it has no parts/"),
         (&["empty"], 2, "NCCL_OTF2_DIR"),
     ] {
         let ended = scratch.ends([&["hang"], arguments].concat()).with_code(expected);

@@ -145,12 +145,14 @@ fn the_directory_is_a_template_like_the_variable() {
 #[test]
 fn wrong_usage_runs_nothing() {
     let scratch = Scratch::new();
-    let wrong: [(&[&str], &str); 5] = [
+    fs::write(scratch.join("taken"), "").expect("written");
+    let wrong: [(&[&str], &str); 6] = [
         (&["--events", "lihgt"], "--events: NCCL_OTF2_EVENTS=lihgt"),
         (&["--max-size", "much"], "--max-size: "),
         (&["--steps", "9-7"], "--steps: NCCL_OTF2_STEPS=9-7: \"9-7\" ends before it begins"),
         (&["--steps", "step:7-", "--nvtx", "nccl"], "--steps names the range \"step\""),
         (&["--force", "--append"], "cannot be used with"),
+        (&["-o", "taken"], "taken is a file: --out names a directory for the job"),
     ];
     for (options, said) in wrong {
         scratch.ran(options, "touch ran").with_code(2).says(said);
