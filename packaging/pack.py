@@ -22,7 +22,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = ("nccl-profiler-otf2", "nccl-otf2-tensorflow", "nccl-otf2")
-OTF2 = {"name": "otf2", "version": "3.0.2", "license": "BSD-3-Clause"}
+OTF2 = {
+    "name": "otf2",
+    "version": (ROOT / "packaging/portable/OTF2_VERSION").read_text().strip(),
+    "license": "BSD-3-Clause",
+}
 TIME = int(os.environ["SOURCE_DATE_EPOCH"])
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds a static libotf2 that runs with an old glibc, with zig's C compiler:
 #   otf2.sh PREFIX [TARBALL]
-# TARBALL is a release of OTF2 (otf2-3.0.2.tar.gz). Without it, apt fetches Debian's source package.
+# TARBALL is a release of OTF2 (otf2-VERSION.tar.gz). Without it, apt fetches Debian's source package.
 # ZIG is the compiler (default: zig), GLIBC the oldest C library (default: 2.28).
 set -euo pipefail
 
@@ -9,7 +9,7 @@ prefix=${1:?PREFIX is missing: otf2.sh PREFIX [TARBALL]}
 tarball=${2:-}
 zig=${ZIG:-zig}
 target=$(uname -m)-linux-gnu.${GLIBC:-2.28}
-version=3.0.2
+version=$(cat "$(dirname "${BASH_SOURCE[0]}")/OTF2_VERSION")
 sha256=f037aafd3f9d3b677aa8004663c527041dcaecbb04b5c804a2997d08efe0fe17
 
 work=$(mktemp -d)

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Looks into deb and rpm packages: packages.sh DIR [MOST_BYTES], the folder that system-packages.sh filled.
+# Looks into deb and rpm packages: packages.sh DIR, the folder that system-packages.sh filled.
 set -euo pipefail
 packages=$(realpath "$1")
-most=${2:-0}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -38,8 +37,4 @@ for root in deb rpm; do
   grep -q 'nothing was recorded' "$work/said" || fail "the tool of the $root does not find its plugin: $(cat "$work/said")"
   man -l "$(echo "$work/$root"/usr/share/man/man1/nccl-otf2.1*)" | grep -q 'nccl-otf2-run'
 done
-
-if [ "$most" -gt 0 ]; then
-  find "$packages" -name '*.deb' -size +"${most}c" -o -name '*.rpm' -size +"${most}c" | grep . && fail "larger than $most bytes"
-fi
 echo "packages.sh: all is well"

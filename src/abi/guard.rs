@@ -121,7 +121,7 @@ impl Switch {
         let _said = panics::catch(|| {
             (self.stop)();
             stderr::say(&format!(
-                "internal error in {callback}: {panic}; this process records no further events, the job goes on"
+                "internal error in {callback}: {panic}; this process records no further events, the job continues"
             ));
         });
     }

@@ -106,7 +106,7 @@ impl Control {
                 let is_absent = error.kind() == io::ErrorKind::NotFound;
                 if !is_absent && !std::mem::replace(&mut self.has_failed, true) {
                     let path = self.path.display();
-                    logger::warn(&format!("{path}: {error}; recording goes on as before"));
+                    logger::warn(&format!("{path}: {error}; recording continues as before"));
                 }
                 None
             }

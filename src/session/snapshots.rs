@@ -103,7 +103,10 @@ impl Maker {
 
     fn fail(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.has_failed, true) {
-            logger::warn(&format!("no snapshot of this process in {}: {error}; recording goes on", self.out.display()));
+            logger::warn(&format!(
+                "no snapshot of this process in {}: {error}; recording continues",
+                self.out.display()
+            ));
         }
     }
 }

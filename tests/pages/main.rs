@@ -31,7 +31,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("trace/snapshots/", "as above: what dump writes"),
     ("touch trace/dump", "as above"),
     ("--otlp http", "needs a collector: crates/cli/src/metrics/tests, tests/metrics.rs"),
-    ("--listen", "goes on until it is stopped: tests/metrics.rs"),
+    ("--listen", "runs until it is stopped: tests/metrics.rs"),
     ("node1-4711-…", "stands for the name of a part"),
 ];
 

@@ -21,11 +21,11 @@ pub(crate) struct Select {
     #[arg(long, value_name = "FUNCTION", value_delimiter = ',')]
     function: Vec<String>,
 
-    /// Only what goes on at or after this time: 1.5s, 20ms, 300us or 5ns after the beginning, or @TIME since 1970 in ns
+    /// Only what runs at or after this time: 1.5s, 20ms, 300us or 5ns after the beginning, or @TIME since 1970 in ns
     #[arg(long, value_name = "TIME")]
     from: Option<Time>,
 
-    /// Only what goes on at or before this time
+    /// Only what runs at or before this time
     #[arg(long, value_name = "TIME")]
     to: Option<Time>,
 }

@@ -126,7 +126,7 @@ fn open(anchors: &[PathBuf]) -> Result<(Vec<ScoreP>, Vec<Nccl>)> {
         );
     }
     if nccls.is_empty() {
-        bail!("none of these archives is NCCL's");
+        bail!("no archive of NCCL is among these");
     }
     Ok((scoreps, nccls))
 }

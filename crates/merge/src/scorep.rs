@@ -258,7 +258,7 @@ fn timer(anchor: &Path, ticks_per_second: u64) -> Result<Timer> {
     let timers = [Timer::Counter, Timer::MonotonicRaw, Timer::Realtime];
     timers.into_iter().find(|timer| timer.name() == name).with_context(|| {
         format!(
-            "{}: SCOREP_TIMER='{name}' is none of the timers whose clock is known (tsc, clock_gettime, gettimeofday)",
+            "{}: SCOREP_TIMER='{name}' is not supported: tsc, clock_gettime and gettimeofday are",
             settings.display()
         )
     })

@@ -205,7 +205,7 @@ fn guarded<R>(body: impl FnOnce() -> R) -> Option<R> {
         Err(panic) => {
             let _said = panics::catch(|| {
                 stderr::say(&format!(
-                    "internal error in TensorFlow's profile: {panic}; the profile lacks NCCL, the recording goes on"
+                    "internal error in TensorFlow's profile: {panic}; the profile lacks NCCL, recording continues"
                 ));
             });
             None

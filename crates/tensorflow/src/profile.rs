@@ -91,7 +91,7 @@ impl Profile {
         // Serialized XSpaces concatenate.
         match planes(&part, begin) {
             Ok(planes) => self.xspace.extend(planes),
-            Err(reason) => warn_missing(&format!("{reason}; the recording goes on")),
+            Err(reason) => warn_missing(&format!("{reason}; recording continues")),
         }
     }
 }

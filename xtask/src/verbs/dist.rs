@@ -18,7 +18,7 @@ use crate::python::Python;
 /// tried it.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// OTF2's release (otf2-3.0.2.tar.gz), instead of Debian's source package
+    /// OTF2's release (otf2-VERSION.tar.gz), instead of Debian's source package
     #[arg(long, value_name = "TARBALL")]
     otf2: Option<PathBuf>,
     /// Only build, and install into target/dist-prefix
@@ -28,6 +28,8 @@ pub(crate) struct Args {
 
 /// The oldest C library that the files run with, as docs/DESIGN.md promises.
 const GLIBC: &str = "2.28";
+/// The version of OTF2 that is linked in.
+const OTF2: &str = include_str!("../../../packaging/portable/OTF2_VERSION");
 /// The most that a file may have; the source tarball has all crates.
 const MOST_BYTES: u64 = 12_000_000;
 
@@ -82,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn otf2(cache: &Cache, python: &Python, tarball: Option<&Path>) -> Result<PathBuf> {
     heading("OTF2");
     // Another name for another build.
-    let prefix = cache.folder(&format!("otf2-3.0.2-sections-glibc-{GLIBC}"));
+    let prefix = cache.folder(&format!("otf2-{}-sections-glibc-{GLIBC}", OTF2.trim_ascii_end()));
     if !prefix.is_dir() {
         let scratch = cache.scratch()?;
         let mut build = Command::new("bash");

@@ -56,7 +56,7 @@ records of an archive. --schema minimal writes what TU Dresden's minimal profile
 
 --comm and --rank keep what belongs to these ranks, the threads of their processes and the streams of their GPUs. \
 --function keeps operations of these functions, their calls, and what belongs to them: transfers, channels, kernels. \
---from and --to keep what goes on in this time, whole. Scalasca takes --comm only.
+--from and --to keep what runs in this time, whole. Scalasca takes --comm only.
 
 Exit codes: 0 exported, 1 a communicator was left out (scalasca), or a journal is damaged or cannot be read (jsonl), \
 2 nothing was exported, or wrong usage. docs/REFERENCE.md has the fields of --json.";

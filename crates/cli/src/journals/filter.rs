@@ -24,11 +24,11 @@ pub(crate) struct Filter {
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     kind: Vec<String>,
 
-    /// Only what goes on at or after this time: 1.5s, 20ms, 300us or 5ns after the beginning, or @TIME on the clock
+    /// Only what runs at or after this time: 1.5s, 20ms, 300us or 5ns after the beginning, or @TIME on the clock
     #[arg(long, value_name = "TIME")]
     from: Option<Time>,
 
-    /// Only what goes on at or before this time
+    /// Only what runs at or before this time
     #[arg(long, value_name = "TIME")]
     to: Option<Time>,
 

@@ -24,8 +24,8 @@ job is not contacted or slowed. One such process a node is enough, for several o
 An address that is not of this machine's loopback wants --token-file: clients then send `Authorization: Bearer TOKEN`. \
 The connection is not encrypted.
 
-Sums begin with the first record of each process, whenever this is started: started again it goes on with the same \
-values. Bandwidths and latencies are of the last interval. It goes on until SIGINT or SIGTERM; a directory that is not \
+Sums begin with the first record of each process, whenever this is started: started again it continues with the same \
+values. Bandwidths and latencies are of the last interval. It runs until SIGINT or SIGTERM; a directory that is not \
 there yet is waited for. docs/REFERENCE.md lists all metrics, docs/MONITORING.md has a systemd unit and a Kubernetes \
 sidecar, and docs/grafana/nccl.json is a dashboard.
 

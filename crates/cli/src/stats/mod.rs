@@ -29,7 +29,7 @@ Examples:
   nccl-otf2 stats trace --by ranks --sort caused      who is waited for
   nccl-otf2 stats trace --by pairs --sort slowdown    which connection is slow
   nccl-otf2 stats trace --by operations --function AllReduce --comm world
-  nccl-otf2 stats trace --from 20s --to 30s           only what goes on then
+  nccl-otf2 stats trace --from 20s --to 30s           only what runs then
   nccl-otf2 stats trace --by phase --level 2          which part of the program (NVTX ranges)
   nccl-otf2 stats trace --by step --sort time         the slowest steps of the program
   nccl-otf2 stats trace --by operations --csv > operations.csv

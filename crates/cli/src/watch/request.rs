@@ -20,8 +20,8 @@ verdict of `nccl-otf2 hang` once, until it clears: a line on stdout, and what --
 
 A command is run by /bin/sh, with the report as JSON on its stdin: that of `nccl-otf2 hang --json`, or of slow \
 collectives (docs/REFERENCE.md, `watch`). It need not read it. It has --command-limit seconds, then it and what \
-it started are killed, but for processes of other users and those that cleared their environment; watching goes on \
-meanwhile. How it ended is said on stderr. A verdict is new when its kind, or the first suspect's reason or process, is one that was not \
+it started are killed, but for processes of other users and those that cleared their environment; watching continues \
+meanwhile. stderr says how it ended. A verdict is new when its kind, or the first suspect's reason or process, is one that was not \
 reported since the last time that nothing was found. Who watches anew reports what hangs then once more.
 
 Collectives of a communicator, function, size (by powers of two), timing and algorithm are slow when their median \
@@ -29,7 +29,7 @@ algorithm bandwidth of an interval is lower than the median of the last 60 inter
 nine tenths of these, --slow-intervals times one after the other. Intervals without such collectives do not count. Only \
 timings that measure work count, so not `enqueue`. The report names whom others waited for.
 
-It waits for the job to begin, and goes on until SIGTERM or SIGINT, or with --until-end until no process runs. Run it on \
+It waits for the job to begin, and runs until SIGTERM or SIGINT, or with --until-end until no process runs. Run it on \
 a host of the job: there it can tell which processes run. At most a tenth of the time is spent reading: of long \
 recordings the looks are further apart than --interval. docs/MONITORING.md has a systemd unit and a Kubernetes sidecar.
 

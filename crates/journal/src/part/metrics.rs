@@ -135,7 +135,7 @@ impl FromStr for MetricSet {
                     let metric = Metric::ALL.into_iter().find(|metric| metric.option() == name);
                     let metric = metric.ok_or_else(|| {
                         let names = Metric::ALL.map(Metric::option).join(", ");
-                        format!("{word} is none of all, none, {names}")
+                        format!("{word} is unknown: all, none, or some of {names}")
                     })?;
                     std::iter::once(metric).collect()
                 }

@@ -46,7 +46,7 @@ fn refuse(inputs: &Inputs) -> Result<&ScoreP> {
     let mut locations = definitions.locations.values();
     if let Some(other) = locations.find(|location| location.location_type != LocationType::CpuThread) {
         bail!(
-            "{anchor} has the location {:?}, which is no thread: Scalasca's analyser reads none of the trace then. \
+            "{anchor} has the location {:?}, which is not a thread: Scalasca's analyser then refuses the whole trace. \
              Measure with NCCL_OTF2_SCOREP=calls, and without Score-P's adapters for GPUs",
             definitions.string(other.name).unwrap_or("?")
         );

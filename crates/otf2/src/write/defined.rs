@@ -68,7 +68,7 @@ impl Defined {
             ReferenceKind::CommIndex(paradigm) => {
                 let limit = self.comm_locations.get(&paradigm).copied().unwrap_or(0);
                 if number >= limit {
-                    return Err(format!("member {number} is none of the {limit} communicating locations"));
+                    return Err(format!("member {number} is out of range: there are {limit} communicating locations"));
                 }
                 true
             }

@@ -76,7 +76,7 @@ impl Foreign {
         let found = (0..).zip(&job.ranks).find(|(_, number)| **number == self.rank).map(|(rank, _)| rank);
         let Some(rank) = found else {
             let count = job.ranks.len();
-            let why = format!("{name} is of rank {}, which is none of the {count} ranks of the archive", self.rank);
+            let why = format!("{name} is of rank {}, but the archive has {count} ranks", self.rank);
             return Err(Error::Refused(why));
         };
         let process = job.process_id(job.process(rank));
