@@ -81,9 +81,9 @@ export interface Nic {
   gdr: boolean;
   speed: number | null;
   steps: number;
-  sent_bytes: number;
-  received_bytes: number;
-  busy_ns: number;
+  sent_bytes: number | null;
+  received_bytes: number | null;
+  busy_ns: number | null;
   rate: number | null;
   share: number | null;
   slowdown: number | null;

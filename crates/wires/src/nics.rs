@@ -16,6 +16,10 @@ const LEAST_NICS: usize = 3;
 /// The interfaces with their traffic. What NCCL's graphs do not place is counted in the topology.
 pub(crate) fn traffic(trace: &Trace, tables: &Tables, filter: &Filter, map: &Map, topology: &mut Topology) -> Vec<Nic> {
     let mut nics = map.nics.clone();
+    if !tables.steps.rows().any(|step| step.bytes > 0) {
+        return nics;
+    }
+    let mut received = vec![0; nics.len()];
     let mut sent: Vec<Vec<u32>> = vec![Vec::new(); nics.len()];
     for row in 0..index_u32(tables.steps.len()) {
         let step = tables.steps.row(index(row));
@@ -33,16 +37,17 @@ pub(crate) fn traffic(trace: &Trace, tables: &Tables, filter: &Filter, map: &Map
         match transfer.is_send {
             true if step.third_ns > 0 => sent[index(nic)].push(row),
             true => topology.bytes_elsewhere += step.bytes,
-            false => nics[index(nic)].received_bytes += step.bytes,
+            false => received[index(nic)] += step.bytes,
         }
     }
     let usual = usual_times(tables, &sent);
-    for (nic, rows) in nics.iter_mut().zip(sent) {
+    for ((nic, rows), received) in nics.iter_mut().zip(sent).zip(received) {
         let steps = || rows.iter().map(|row| tables.steps.row(index(*row)));
         nic.steps = rows.len() as u64;
-        nic.sent_bytes = steps().map(|step| step.bytes).sum();
-        nic.busy_ns = length(&union(steps().map(|step| (step.sent_ns(), step.stop_ns())).collect()));
-        nic.rate = (nic.busy_ns > 0).then(|| real(nic.sent_bytes) / real(nic.busy_ns) * 1e9);
+        let sent: u64 = steps().map(|step| step.bytes).sum();
+        let busy_ns = length(&union(steps().map(|step| (step.sent_ns(), step.stop_ns())).collect()));
+        (nic.sent_bytes, nic.received_bytes, nic.busy_ns) = (Some(sent), Some(received), Some(busy_ns));
+        nic.rate = (busy_ns > 0).then(|| real(sent) / real(busy_ns) * 1e9);
         nic.share = nic.rate.zip(nic.speed).map(|(rate, speed)| rate / speed);
         let ratio = |bytes: u64, ns: u64| Some(real(ns) / usual.get(&size_class(bytes)).filter(|usual| **usual > 0.0)?);
         let mut ratios: Vec<f64> = steps().filter_map(|step| ratio(step.bytes, step.third_ns)).collect();

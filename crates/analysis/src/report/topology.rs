@@ -50,10 +50,11 @@ pub struct Nic {
     pub speed: Option<f64>,
     /// Steps that it sent.
     pub steps: u64,
-    pub sent_bytes: u64,
-    pub received_bytes: u64,
+    /// Null, as what follows, if steps were not recorded, or NCCL reported no sizes of them (before 2.27).
+    pub sent_bytes: Option<u64>,
+    pub received_bytes: Option<u64>,
     /// Time during which at least one sent step was in flight.
-    pub busy_ns: u64,
+    pub busy_ns: Option<u64>,
     /// `sent_bytes` ÷ `busy_ns`, in bytes per second.
     pub rate: Option<f64>,
     /// `rate` ÷ `speed`.

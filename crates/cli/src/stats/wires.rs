@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use analysis::report::{Nic, Report};
+use analysis::report::{Nic, Report, Run};
 use nccl_events::index::index;
 
 use super::cells::{of, text, time};
@@ -19,9 +19,9 @@ pub(super) fn nics(report: &Report) -> Sheet {
         &[
             ("host", |(report, it)| text(host(report, it))),
             ("nic", |(_, it)| text(&it.name)),
-            ("sent", |(_, it)| Cell::Bytes(it.sent_bytes)),
-            ("received", |(_, it)| Cell::Bytes(it.received_bytes)),
-            ("busy", |(_, it)| time(it.busy_ns)),
+            ("sent", |(_, it)| of(it.sent_bytes, Cell::Bytes)),
+            ("received", |(_, it)| of(it.received_bytes, Cell::Bytes)),
+            ("busy", |(_, it)| of(it.busy_ns, time)),
             ("rate", |(_, it)| of(it.rate, Cell::Rate)),
             ("speed", |(_, it)| of(it.speed, Cell::Rate)),
             ("share", |(_, it)| of(it.share, Cell::Share)),
@@ -31,6 +31,11 @@ pub(super) fn nics(report: &Report) -> Sheet {
             ("+gdr", |(_, it)| text(if it.gdr { "yes" } else { "no" })),
         ],
     );
+    if report.nics.iter().all(|nic| nic.sent_bytes.is_none()) {
+        let sizes = "NCCL reported no sizes of network steps, which it does from 2.27 on";
+        sheet.remark = Some(if report.run.has_steps { sizes } else { Run::CONNECTIONS_NOT_MEASURED }.to_owned());
+        return sheet;
+    }
     let elsewhere = report.topology.as_ref().map_or(0, |it| it.bytes_elsewhere);
     sheet.remark = (elsewhere > 0).then(|| {
         let bytes = crate::units::bytes(elsewhere);

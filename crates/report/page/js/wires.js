@@ -9,7 +9,6 @@ import { html } from '#page/html';
 /** @typedef {import('../model').Topology} Topology */
 /** @typedef {import('../model').Graph} Graph */
 /** @typedef {import('../model').Nic} Nic */
-/** @typedef {import('../html').Html} Html */
 
 /** @typedef {{ x: number, y: number }} Point */
 
@@ -18,6 +17,8 @@ const MOST_HOSTS = 8;
 const MOST_NICS = 24;
 /** An interface is marked if its steps take this many times as long as those of others. */
 const SLOW = 1.3;
+/** One with fewer steps is not judged. */
+const LEAST_STEPS = 20;
 /** Sizes of the drawing. */
 const [SLOT, GPU_Y, NIC_Y, HOST_HEIGHT, GAP, BOX] = [76, 34, 92, 128, 22, 22];
 
@@ -26,7 +27,8 @@ export function wires({ report }) {
   const { topology, nics } = report;
   if (!topology || topology.hosts.length === 0) return;
   const culprit = report.causes.find(({ kind }) => kind === 'slow-nic');
-  const slowest = nics.reduce((most, nic) => Math.max(most, nic.slowdown ?? 0), 0);
+  const slowest = nics.filter(({ steps }) => steps >= LEAST_STEPS).reduce((most, nic) =>
+    Math.max(most, nic.slowdown ?? 0), 0);
   const element = section('wires', 'Hosts and wires', 'nccl-otf2 stats --by nic', html`GPUs and network interfaces of
     each host as NCCL sees them, and the way of a channel. <b>${culprit ? culprit.sentence : slowest >= SLOW ?
     `The slowest interface takes ${number(slowest, 1)} times as long for a step as others.` : slowest > 0 ?
@@ -41,9 +43,10 @@ function table(element, { nics }, { hosts, bytes_elsewhere: elsewhere, unused })
     fillTable(add(element, 'table', 'tight'), 'Network interfaces', [
       { title: 'host', head: true, key: (nic) => hosts[nic.host].name, cell: (nic) => hosts[nic.host].name },
       { title: 'interface', key: (nic) => nic.name, cell: (nic) => nic.name },
-      { title: 'sent', number: true, key: (nic) => nic.sent_bytes, cell: (nic) => bytes(nic.sent_bytes) },
-      { title: 'received', number: true, key: (nic) => nic.received_bytes, cell: (nic) => bytes(nic.received_bytes) },
-      { title: 'busy, s', number: true, key: (nic) => nic.busy_ns, cell: (nic) => seconds(nic.busy_ns) },
+      { title: 'sent', number: true, key: (nic) => nic.sent_bytes ?? -1, cell: (nic) => size(nic.sent_bytes) },
+      { title: 'received', number: true, key: (nic) => nic.received_bytes ?? -1,
+        cell: (nic) => size(nic.received_bytes) },
+      { title: 'busy, s', number: true, key: (nic) => nic.busy_ns ?? -1, cell: (nic) => seconds(nic.busy_ns) },
       { title: html`rate while<br>busy, GB/s`, number: true, key: (nic) => nic.rate ?? -1,
         cell: (nic) => gigabytes(nic.rate) },
       { title: html`of its<br>speed`, number: true, key: (nic) => nic.share ?? -1, cell: (nic) => percent(nic.share) },
@@ -56,8 +59,10 @@ function table(element, { nics }, { hosts, bytes_elsewhere: elsewhere, unused })
   fill(add(element, 'p', 'small u'), html`${remarks.filter((remark) => remark !== false).join(' ')}`);
 }
 
+const size = (/** @type {number | null} */ value) => (value === null ? NONE : bytes(value));
+
 /** @param {Nic} nic */
-const isSlow = (nic) => (nic.slowdown ?? 0) >= SLOW;
+const isSlow = (nic) => nic.steps >= LEAST_STEPS && (nic.slowdown ?? 0) >= SLOW;
 
 class Drawing {
   /** @param {HTMLElement} element @param {Report} report @param {Topology} topology */
@@ -121,7 +126,8 @@ class Drawing {
     fill(byId('wires-say'), html`<span>${graph ? `${this.report.communicators[graph.communicator]?.name}: ${count} ` +
       `channels, ${gigabytes(graph.speed_intra)} GB/s each over ${graph.type_intra ?? NONE} between GPUs, ` +
       `${gigabytes(graph.speed_inter)} GB/s over ${graph.type_inter ?? NONE} to the network` :
-      'NCCL dumped no graph'}${left > 0 && `; ${left} more hosts`}</span>`);
+      'NCCL dumped no graph'}${left > 0 && `; ${left} more hosts`}</span>
+      <span>marked: what was found late or slow</span>`);
   }
 
   /**
@@ -163,6 +169,7 @@ class Drawing {
         link?.from === from && link?.to === to);
     const isSlowChannel = this.report.causes.some(({ kind, link }) => kind === 'slow-channel' &&
       link?.channel === this.channel);
+    const right = Math.max(...places.map(({ width }) => width)) + 14;
     const lines = shown.map((host, row) => {
       const channel = graphs.find((graph) => graph.host === host)?.channels[this.channel];
       if (!channel) return [];
@@ -176,7 +183,7 @@ class Drawing {
       const isOver = this.kind === 'RING' && shown.length > 1 && shown.length === this.topology.hosts.length;
       return [...inside, line(nicOf(channel.nic_in), points[0], isSlowChannel),
         line(points[points.length - 1], nicOf(channel.nic_out), isSlowChannel),
-        isOver && line(nicOf(channel.nic_out), over, isSlowChannel ||
+        isOver && around(nicOf(channel.nic_out), over, right, isSlowChannel ||
           slow(channel.ranks[channel.ranks.length - 1], after?.ranks[0] ?? null))];
     });
     return html`${lines}`;
@@ -192,6 +199,14 @@ function box({ x, y }, name, isHot, title) {
     name.length > 10 ? `${name.slice(0, 9)}…` : name}</text></g>`;
 }
 
+/** A line below interfaces and beside hosts. @param {Point | undefined} from @param {Point | undefined} to
+ * @param {number} right @param {boolean} isHot */
+function around(from, to, right, isHot) {
+  if (!from || !to) return false;
+  const [bottom, down] = [from.y + BOX / 2, 14];
+  return stroke(`M${from.x} ${bottom} v${down} H${right} V${to.y + BOX / 2 + down} H${to.x} v${-down}`, isHot);
+}
+
 /** A line between the edges of two boxes. @param {Point | undefined} from @param {Point | undefined} to
  * @param {boolean} isHot */
 function line(from, to, isHot) {
@@ -202,6 +217,8 @@ function line(from, to, isHot) {
   const bend = isRow ? 8 + Math.abs(to.x - from.x) / 12 : 0;
   const middle = (y1 + y2) / 2;
   const curve = isRow ? `C${from.x} ${y1 + bend} ${to.x} ${y2 + bend}` : `C${from.x} ${middle} ${to.x} ${middle}`;
-  return html`<path d="M${from.x} ${y1} ${curve} ${to.x} ${y2}" fill="none" stroke="var(${isHot ? '--accent' : '--seq'})"
-    stroke-width="${isHot ? 2 : 1.2}" opacity="0.85"/>`;
+  return stroke(`M${from.x} ${y1} ${curve} ${to.x} ${y2}`, isHot);
 }
+
+const stroke = (/** @type {string} */ path, /** @type {boolean} */ isHot) => html`<path d="${path}" fill="none"
+  stroke="var(${isHot ? '--accent' : '--seq'})" stroke-width="${isHot ? 2 : 1.2}" opacity="0.85"/>`;

@@ -173,6 +173,9 @@ function overview(steps, ranks, time) {
     .concat(new Array(ranks * bins).fill(0)));
 }
 
+const NO_NICS = { from_nics: [], to_nics: [], nic_paths: [] };
+const EXPECTED = { expected_busbw: 14.4e10, expected_share: 0.89, reduced_by: [] };
+
 /** @param {any} given */
 function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
   const budget = { operations_ns: 9e8, waiting_ns: 3e8, transfer_ns: 6e8, unclear_ns: 0, not_compared_ns: 0 };
@@ -184,7 +187,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
     points: Array.from({ length: 200 }, (_, at) => [at * 1e6, 2 ** (10 + (at % 13)),
       Math.round(13_000 * factor * (1 + (at % 7) / 50) + 2 ** (10 + (at % 13)) / 45)]),
     waits: { send_gpu_ns: 1e6, send_peer_ns: 0, send_ns: 4e8, recv_ns: 0, recv_flush_ns: 0, recv_gpu_ns: 0 },
-    from_nics: [], to_nics: [], nic_paths: [], excess_ns: Math.round((factor - 1) * 1e8),
+    excess_ns: Math.round((factor - 1) * 1e8), ...NO_NICS,
   });
   const many = ranks >= 16;
   return {
@@ -215,8 +218,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
       bytes_min: BYTES, bytes_max: BYTES, count: 1000 / (at + 1), unfinished: 0, timing: { cupti: 1000 / (at + 1) },
       duration_ns: { ...QUANTILES, total: 4e8 / (at + 1) }, algbw: { ...QUANTILES, median: 2e10 },
       busbw: { ...QUANTILES, median: 3.7e10 }, transfer_busbw: { ...QUANTILES, median: 12.8e10 }, comparable: 100,
-      expected_busbw: many ? 14.4e10 : null, expected_share: many ? 0.89 : null, reduced_by: [],
-      skew_ns: QUANTILES, budget })),
+      skew_ns: QUANTILES, budget, ...EXPECTED })),
     ranks: Array.from({ length: ranks }, (_, rank) => ({ name: `rank ${rank}`, number: rank,
       process: `rank ${rank} [node:1]`, host: `node${(rank >> 3) + 1}`, uncertainty_ns: 1200,
       members: [{ communicator: 0, rank, location: 100 + rank * 5 }], instances: steps, last: rank === late ? 130 : 5,
@@ -256,7 +258,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
   };
 }
 
-/** Hosts of eight GPUs, each with an interface of its own; the fourth of the first host is slow. @param {number} ranks */
+/** Hosts of eight GPUs with an interface each; the fourth of the first host is slow. @param {number} ranks */
 function wiresOf(ranks) {
   const hosts = hostsOf(ranks).map((name, host) => ({ name, gpus: Array.from({ length: 8 }, (_, at) => ({
     pci: `0000:${(16 + at).toString(16)}:00.0`, path: `${at >> 2}/0000:${at}0:00.0`, capability: 90, nvlinks: 18,
@@ -268,7 +270,8 @@ function wiresOf(ranks) {
   const graphs = ['RING', 'TREE'].flatMap((kind) => hosts.map((_, host) => ({ communicator: 0, host, kind,
     speed_intra: 2.4e10, speed_inter: 2.4e10, type_intra: 'NVL', type_inter: 'PXB',
     channels: Array.from({ length: 8 }, (__, channel) => ({ nic_in: host * 8 + channel,
-      ranks: Array.from({ length: 8 }, (___, at) => host * 8 + ((channel + at) % 8)), nic_out: host * 8 + channel })) })));
+      nic_out: host * 8 + channel, ranks: Array.from({ length: 8 }, (___, at) => host * 8 + ((channel + at) % 8)) })),
+  })));
   return { topology: { hosts, graphs, bytes_elsewhere: 5 << 20, unused: [] }, nics };
 }
 
