@@ -116,9 +116,10 @@ impl<'a> Topology<'a> {
         if same.count() > 1 { format!("{}/{}", nic.name, nic.dev & 0xff_ffff) } else { nic.name.clone() }
     }
 
-    /// The properties of a location; `map` has the archive's numbers of the part's communicators.
+    /// The properties of a location of a process; `map` has the archive's numbers of the part's communicators.
     pub(crate) fn of_location(
         &self,
+        host: Host<'_>,
         location: &LocationDefinition,
         origin: Option<Origin>,
         map: &[u32],
@@ -133,8 +134,7 @@ impl<'a> Topology<'a> {
                     LocationOwner::Foreign { .. } => None,
                 };
                 let rank = origin.map(|origin| (origin.comm, origin.rank)).or(own);
-                let rank = rank.and_then(|rank| Some((rank.1, self.ranks.get(&rank)?)));
-                rank.map(|(rank, known)| self.of_connection(rank, known, connection)).unwrap_or_default()
+                rank.map(|rank| self.of_connection(host, rank, connection)).unwrap_or_default()
             }
             _ => Vec::new(),
         }
@@ -164,24 +164,27 @@ impl<'a> Topology<'a> {
     }
 
     /// The network interface of a connection, if all graphs agree in which the rank is at an end of the channel.
-    fn of_connection(&self, rank: u32, known: &RankTopology<'_>, connection: &Connection) -> Vec<Property> {
+    fn of_connection(&self, host: Host<'_>, rank: (u32, u32), connection: &Connection) -> Vec<Property> {
         let (channel, send) = (u32::from(connection.channel), connection.send);
-        let Some(devices) = self.hosts.get(&known.host) else {
+        let known = self.ranks.get(&rank);
+        let host = known.map_or(host, |known| known.host);
+        let Some(devices) = self.hosts.get(&host) else {
             return Vec::new();
         };
-        let of_graphs = known.dumped.graphs.iter().filter(|graph| is_end(graph, rank, channel, send));
-        let devs: BTreeSet<u64> = of_graphs.filter_map(|graph| graph.nic(rank, channel)).collect();
+        let graphs = known.into_iter().flat_map(|known| &known.dumped.graphs);
+        let of_graphs = graphs.filter(|graph| is_end(graph, rank.1, channel, send));
+        let devs: BTreeSet<u64> = of_graphs.filter_map(|graph| graph.nic(rank.1, channel)).collect();
         let nic = match (devices.nics.len(), devs.first()) {
             (1, _) => devices.nics.values().next(),
             (_, Some(dev)) if devs.len() == 1 => devices.nics.get(dev),
             _ => None,
         };
         let Some(nic) = nic else { return Vec::new() };
-        let path = known.gpu.and_then(|gpu| gpu.place.path(&nic.place));
+        let path = known.and_then(|known| known.gpu?.place.path(&nic.place));
         let mut properties = vec![
             property(ConnectionChannel, channel),
             property(ConnectionIsSend, send),
-            property(NicProperty, self.nic_name(known.host, nic)),
+            property(NicProperty, self.nic_name(host, nic)),
         ];
         properties.extend(u32::try_from(connection.peer).ok().map(|peer| property(ConnectionPeer, peer)));
         properties.extend(path.map(|path| property(NicPath, path.name().to_owned())));
