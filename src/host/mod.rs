@@ -2,8 +2,10 @@
 //! fork and signals.
 //!
 //! `shared` gives each thread its share of the running instance, stored in `per_thread`; `memory` serves callbacks when
-//! the system has no memory. The rest runs in `init` and `finalize`, at exit, and on the plugin's own threads.
+//! the system has no memory. `dumps` names the files of NCCL's topology. The rest runs in `init` and `finalize`, at
+//! exit, and on the plugin's own threads.
 
+pub(crate) mod dumps;
 pub(crate) mod live;
 pub(crate) mod logger;
 pub(crate) mod mask;

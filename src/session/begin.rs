@@ -11,11 +11,12 @@ use super::state::{FirstInit, Session, describe};
 use super::test_clock::TestClock;
 use crate::chain;
 use crate::control::{self, Control, LargestCommunicator};
-use crate::host::{mask, process, signals};
+use crate::host::{dumps, mask, process, signals};
 use crate::record;
 use crate::scorep;
 use journal::clock;
 use journal::file_size;
+use journal::part::part_name;
 use journal::part::process::ProcessInfo;
 use journal::writer::{JournalWriter, SlotWriter, WriterOptions};
 use nccl_events::CommInit;
@@ -30,6 +31,7 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>, is_before_init: bool)
     info.steps = steps.to_string();
     let directories = file_size::without_signal(|| Directories::make(&config, &info)).map_err(file_size::explain)?;
     info.job.clone_from(&directories.job);
+    dumps::name(&part_name(&directories.part), &info.environment);
     let tag = ProcessTag::new(process::random_bits());
     let (writer, slot_writer) = file_size::without_signal(|| open_journal(&config, &info, &directories, tag))
         // A part that never finishes would keep the job's other processes from making the archive.

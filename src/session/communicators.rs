@@ -31,6 +31,11 @@ impl Communicators {
         (context, repetition)
     }
 
+    /// How many were added.
+    pub(crate) fn made(&self) -> u32 {
+        u32::try_from(self.next).unwrap_or(u32::MAX)
+    }
+
     /// Forgets a context. False if the context is unknown or was finalized before.
     pub(crate) fn remove(&mut self, context: u64) -> bool {
         self.live.remove(&context).is_some()

@@ -4,9 +4,10 @@ use std::io::Write as _;
 use std::path::Path;
 
 use super::test_clock::TestClock;
-use crate::host::version;
+use crate::host::{dumps, version};
 use crate::scorep::substrate;
 use journal::part::PROCESS;
+use journal::part::dumps::Dump;
 use journal::part::environment::JobEnvironment;
 use journal::part::process::{self as process_json, PROCESS_FORMAT, ProcessInfo};
 use journal::{clock, file_size, private};
@@ -35,6 +36,8 @@ pub(super) fn describe_process(config: &Config, test_clock: Option<&TestClock>) 
         command: process_json::command(),
         working_directory: working_directory.display().to_string(),
         archive: config.archive,
+        system_dump: dumps::of_user(Dump::System),
+        graphs_dump: dumps::of_user(Dump::Graphs),
         ..ProcessInfo::default()
     }
 }

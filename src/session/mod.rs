@@ -14,12 +14,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::host::{logger, memory, process};
+use crate::host::{dumps, logger, memory, process};
 use crate::scorep::{self, CommRegion, substrate};
 use crate::{control, gpu, record};
 use in_process::panics;
 use in_process::recorded::Recorded;
 use journal::clock::{self, ticks};
+use journal::part::part_name;
 use journal::writer::Lost;
 use nccl_events::id::{ContextId, ProcessTag};
 use nccl_events::{CommInit, event};
@@ -73,6 +74,7 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
     session.note_init(comm);
     let _region = CommRegion::init();
     let (context, repetition) = session.communicators.add(session.tag, comm);
+    dumps::number(&part_name(&session.part), session.communicators.made());
     // Only the bits that this version of the interface has.
     let mask = (session.config.mask | control::raised()) & event::kinds(comm.table);
     record::with_slot_writer(Lost::Communicator, |slot_writer| {

@@ -13,6 +13,8 @@ schema::fields! {
         bytes: Bytes,
         count: Count,
         datatype: Datatype,
+        algorithm: Algorithm,
+        protocol: Protocol,
         queued_ns: QueuedNs,
         root: Root,
         peer: Peer,

@@ -8,6 +8,7 @@ mod remaining;
 mod request;
 mod settings;
 mod signals;
+mod topology;
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitStatus};
@@ -39,6 +40,8 @@ pub(crate) fn run(request: &Request) -> Result<Exit> {
         variables.push((JOB_VARIABLE, id.into()));
     }
 
+    variables.extend(topology::variables(directory.path(), request, &job)?);
+
     let mut command = Command::new(program);
     command.args(arguments).envs(variables);
     let watch = Watch::new(&command, directory.path());
@@ -50,6 +53,7 @@ pub(crate) fn run(request: &Request) -> Result<Exit> {
         }
     };
     remaining::wait(directory.path(), request, &job, interrupted);
+    topology::tidy(directory.path());
     // Problems with the archive never change the command's exit status.
     if let Err(error) = after::complete(&directory, request, &job, &plugin, strayed.as_ref()) {
         print::error(&error);

@@ -25,6 +25,7 @@ pub(crate) fn unreadable(error: otf2::Error) -> Error {
 /// Analyses an archive. A verdict on a hang, if there is one, comes first.
 pub(crate) fn of(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
     let mut analysis = analyse(trace, filter, bar).map_err(unreadable)?;
+    wires::add(trace, &mut analysis, filter);
     verdict::put_first(trace, &mut analysis.report.verdict);
     Ok(analysis)
 }

@@ -32,6 +32,8 @@ export interface Report {
   operations: OperationClass[];
   ranks: Rank[];
   lateness: { from_ns: number; bin_ns: number; ranks: (number | null)[][] };
+  topology: Topology | null;
+  nics: Nic[];
   pairs: Link[];
   channels: Link[];
   messages: Messages[];
@@ -42,6 +44,49 @@ export interface Report {
   clocks: { uncertainty_ns: number | null; unknown: number[]; sentence: string };
   completeness: Completeness;
   blind_spots: string[];
+}
+
+/** As NCCL dumped it: what is there, and the ways that it chose. */
+export interface Topology {
+  hosts: { name: string; gpus: TopologyGpu[] }[];
+  graphs: Graph[];
+  bytes_elsewhere: number;
+  unused: string[];
+}
+
+export interface TopologyGpu {
+  pci: string;
+  path: string;
+  capability: number;
+  nvlinks: number;
+  rank: number | null;
+}
+
+export interface Graph {
+  communicator: number;
+  host: number;
+  kind: string;
+  speed_intra: number;
+  speed_inter: number;
+  type_intra: string | null;
+  type_inter: string | null;
+  channels: { nic_in: number | null; ranks: (number | null)[]; nic_out: number | null }[];
+}
+
+export interface Nic {
+  host: number;
+  name: string;
+  pci: string;
+  path: string;
+  gdr: boolean;
+  speed: number | null;
+  steps: number;
+  sent_bytes: number | null;
+  received_bytes: number | null;
+  busy_ns: number | null;
+  rate: number | null;
+  share: number | null;
+  slowdown: number | null;
 }
 
 export interface Messages {
@@ -150,6 +195,9 @@ export interface OperationClass {
   algbw: Quantiles | null;
   busbw: Quantiles | null;
   transfer_busbw: Quantiles | null;
+  expected_busbw: number | null;
+  expected_share: number | null;
+  reduced_by: string[];
   comparable: number;
   skew_ns: Quantiles | null;
   budget: Budget;
@@ -212,6 +260,9 @@ export interface Link extends LinkKey {
   slowdown: number | null;
   change: Change | null;
   waits: Record<string, number>;
+  from_nics: number[];
+  to_nics: number[];
+  nic_paths: string[];
   excess_ns: number;
 }
 

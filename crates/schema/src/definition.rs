@@ -60,4 +60,22 @@ properties! {
     GpuClockBoundsBelow "NCCL::GPU_CLOCK::BOUNDS_BELOW" Number;
     GpuClockBoundsAbove "NCCL::GPU_CLOCK::BOUNDS_ABOVE" Number;
     GpuClockBoundsOfKernels "NCCL::GPU_CLOCK::BOUNDS_OF_KERNELS" Number;
+    GpuPci "NCCL::GPU_PCI" Word;
+    GraphRing "NCCL::GRAPH::RING" Word;
+    GraphTree "NCCL::GRAPH::TREE" Word;
+    GraphCollNetChain "NCCL::GRAPH::COLLNET_CHAIN" Word;
+    GraphCollNetDirect "NCCL::GRAPH::COLLNET_DIRECT" Word;
+    GraphNvls "NCCL::GRAPH::NVLS" Word;
+    ConnectionChannel "NCCL::CHANNEL" Small;
+    ConnectionPeer "NCCL::PEER" Small;
+    ConnectionIsSend "NCCL::IS_SEND" Flag;
+    Nic "NCCL::NIC" Word;
+    NicPath "NCCL::NIC_PATH" Word;
+    NicDevice "NCCL::NIC_DEVICE" Number;
+    NicSpeed "NCCL::NIC_SPEED_MBPS" Number;
+    NicGdr "NCCL::NIC_GDR" Flag;
+    PciAddress "PCI" Word;
+    PciPath "NCCL::PCI_PATH" Word;
+    GpuCapability "NCCL::GPU_CAPABILITY" Small;
+    GpuNvlinks "NCCL::GPU_NVLINKS" Small;
 }

@@ -131,6 +131,8 @@ properties! {
     chain_left_out "NCCL::CHAIN::LEFT_OUT" Lines;
     scorep_processes "NCCL::SCOREP::PROCESSES" Sum;
     scorep_target "NCCL::SCOREP::TARGET" Lines;
+    /// Hosts whose topology NCCL dumped.
+    topology_hosts "NCCL::TOPOLOGY::HOSTS" Sum;
     merged "NCCL::MERGED" Lines;
     merged_map "NCCL::MERGED::MAP" Lines;
     merged_clock "NCCL::MERGED::CLOCK" Lines;
@@ -138,6 +140,7 @@ properties! {
         parts "NCCL::PARTS::NUMBER" "NCCL::PARTS";
         hosts "NCCL::CLOCK::ALIGNMENT::HOSTS" "NCCL::CLOCK::ALIGNMENT::LIST";
         problems "NCCL::PROBLEMS" "NCCL::PROBLEM_LIST";
+        topology_unused "NCCL::TOPOLOGY::UNUSED" "NCCL::TOPOLOGY::UNUSED::LIST";
         mismatch_function "NCCL::MISMATCH::FUNCTION" "NCCL::MISMATCH::FUNCTION::LIST";
         mismatch_count "NCCL::MISMATCH::COUNT" "NCCL::MISMATCH::COUNT::LIST";
         mismatch_datatype "NCCL::MISMATCH::DATATYPE" "NCCL::MISMATCH::DATATYPE::LIST";

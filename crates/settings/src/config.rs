@@ -90,6 +90,8 @@ pub struct Config {
     pub gpu: GpuSettings,
     pub scorep: ScorepMode,
     pub nvtx: NvtxChoice,
+    /// Whether `nccl-otf2 run` has NCCL dump its topology.
+    pub topology: bool,
     /// The profiler plugins chained behind this one: names or paths.
     pub chain: Vec<String>,
     pub verbosity: Verbosity,
@@ -118,6 +120,7 @@ impl Default for Config {
             gpu: GpuSettings::default(),
             scorep: ScorepMode::Auto,
             nvtx: NvtxChoice::Auto,
+            topology: true,
             chain: Vec::new(),
             verbosity: Verbosity::Normal,
             remarks: Vec::new(),

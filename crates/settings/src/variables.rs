@@ -208,6 +208,13 @@ pub const VARIABLES: &[Variable] = &[
         set: |config, value| put(&mut config.nvtx, choice(value, NvtxChoice::CHOICES)),
     },
     Variable {
+        name: "NCCL_OTF2_TOPOLOGY",
+        values: "`auto` or `off`",
+        default: "`auto`",
+        doc: "Whether `nccl-otf2 run` has NCCL write its topology ([RECORDING.md](RECORDING.md#topology)). The plugin alone cannot: the variable has no effect without `run`.",
+        set: |config, value| put(&mut config.topology, choice(value, &[("auto", true), ("off", false)])),
+    },
+    Variable {
         name: "NCCL_OTF2_CHAIN",
         values: "names or paths, comma-separated, 4 at most",
         default: "none",

@@ -27,7 +27,7 @@ impl Filter {
         self.from_ns.is_none_or(|from_ns| stop_ns >= from_ns) && self.to_ns.is_none_or(|to_ns| start_ns <= to_ns)
     }
 
-    pub(super) fn wants_communicator(&self, members: &Members, member: u32) -> bool {
+    pub fn wants_communicator(&self, members: &Members, member: u32) -> bool {
         self.communicators.is_empty() || {
             let communicator = usize::try_from(members.row(member).communicator).unwrap_or(usize::MAX);
             members.communicators.get(communicator).is_some_and(|it| self.communicators.contains(it))

@@ -44,7 +44,7 @@ pub(super) struct Links {
 struct Expected(BTreeMap<(u32, u32), f64>);
 
 /// Sizes that differ by less than an eighth share a class.
-fn size_class(bytes: u64) -> u32 {
+pub fn size_class(bytes: u64) -> u32 {
     let magnitude = u64::BITS - bytes.leading_zeros();
     let eighths = (bytes << bytes.leading_zeros().min(63)) >> 60 & 7;
     magnitude << 3 | u32::try_from(eighths).unwrap_or(0)
@@ -188,6 +188,9 @@ fn link(tables: &Tables, expected: &Expected, key: LinkKey, rows: &[u32], most_p
         slowdown: (!ratios.is_empty()).then(|| median(&mut ratios.iter().map(|(_, it)| *it).collect::<Vec<f64>>())),
         change: change(&ratios),
         waits: Waits::default(),
+        from_nics: Vec::new(),
+        to_nics: Vec::new(),
+        nic_paths: Vec::new(),
         excess_ns: whole(excess_ns * in_turn),
     }
 }

@@ -53,6 +53,7 @@ pub use arrivals::{Arrival, Arrivals, Incomparable};
 pub use compare::{Observed, compare};
 pub use filter::Filter;
 pub use instances::{Instance, Instances};
+pub use links::size_class;
 pub use maths::fit::Regression;
 pub use maths::sample::median;
 pub use maths::union::{length, union};
@@ -106,6 +107,8 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
         operations: classes.all,
         ranks,
         lateness: heat,
+        topology: None,
+        nics: Vec::new(),
         pairs: links.pairs,
         channels: links.channels,
         messages: sent(trace, &tables, filter, &waiting),

@@ -53,6 +53,12 @@ pub struct Link {
     pub change: Option<Change>,
     /// Time sends and receives spent waiting, by what they waited for, in ns.
     pub waits: Waits,
+    /// Network interfaces of senders: indices in [`super::Report::nics`]. Empty without topology.
+    pub from_nics: Vec<u32>,
+    /// Those of receivers.
+    pub to_nics: Vec<u32>,
+    /// How far senders' GPUs are from them: NCCL's `PIX`, `PXB`, `PHB` or `SYS`.
+    pub nic_paths: Vec<String>,
     /// Time that would be saved on this link if it were like the others, in ns; not summed over ranks.
     pub excess_ns: u64,
 }

@@ -14,6 +14,7 @@ pub use links::{Fit, Link, LinkKey, Waits};
 pub use measures::{Budget, Overlap, Quantiles, Run};
 pub use program::{CommunicatorCall, Phase, Steps};
 pub use ranks::{Change, Heat, Member, Rank};
+pub use topology::{Graph, GraphChannel, Nic, Topology, TopologyGpu, TopologyHost};
 pub use verdict::{Anomaly, Cause, CauseKind, CausePhase, Finding, Verdict};
 
 mod comparison;
@@ -21,6 +22,7 @@ mod links;
 mod measures;
 pub(crate) mod program;
 mod ranks;
+mod topology;
 mod verdict;
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -42,6 +44,10 @@ pub struct Report {
     pub lateness: Heat,
     pub pairs: Vec<Link>,
     pub channels: Vec<Link>,
+    /// What NCCL says of hosts and channels; null if it did not dump its topology (`nccl-otf2 run --topology`).
+    pub topology: Option<Topology>,
+    /// The network interfaces of the hosts; empty without topology.
+    pub nics: Vec<Nic>,
     /// Bytes sent with `ncclSend`, by sender and receiver.
     pub messages: Vec<Messages>,
     /// By the ranges of the program (NVTX) that calls were in; empty if none was recorded.
@@ -87,6 +93,13 @@ pub struct OperationClass {
     /// Bus bandwidth of the transfer alone, from the last arrival to the end: one value per operation of a rank, like
     /// `busbw`, for collectives with comparable arrivals.
     pub transfer_busbw: Option<Quantiles>,
+    /// Median of the bus bandwidth that NCCL's model allows for the algorithm and protocol that were used; null without
+    /// topology.
+    pub expected_busbw: Option<f64>,
+    /// `transfer_busbw`, else `busbw`, ÷ `expected_busbw`.
+    pub expected_share: Option<f64>,
+    /// `NVLS`, `network`: what reduced besides GPUs, so that the bus bandwidth may exceed that of the wires.
+    pub reduced_by: Vec<String>,
     /// Matched collectives with comparable arrivals.
     pub comparable: u64,
     /// Skew of these collectives: from the first arrival to the last, in ns.

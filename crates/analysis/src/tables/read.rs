@@ -10,6 +10,7 @@ use nccl_events::gpu::is_of_nccl;
 use nccl_events::index::{index as large, index_u32 as small};
 use otf2::{LocationRef, RegionRef};
 use rayon::prelude::*;
+use topology::{Algorithm, Protocol};
 
 use super::members::Members;
 use super::paths::Paths;
@@ -211,6 +212,7 @@ impl<'a> Reading<'a> {
                 timing: fields.timing,
                 is_unfinished: fields.is_unfinished == Some(true),
                 has_bandwidth: fields.algorithm_bandwidth.is_some(),
+                by: fields.algorithm.and_then(Algorithm::named).zip(fields.protocol.and_then(Protocol::named)),
                 partner: fields.peer.or(fields.root).unwrap_or(NONE),
                 bytes: fields.bytes.unwrap_or(0),
                 start_ns: self.clock.ns(it.start),

@@ -2,6 +2,7 @@
 
 use nccl_events::archive::Timing;
 use otf2::{LocationRef, RegionRef};
+use topology::{Algorithm, Protocol};
 
 use super::columns::{Short, columns};
 
@@ -19,6 +20,8 @@ columns! {
         is_unfinished: bool,
         /// Whether the archive gives it a bandwidth: it had its kernel to itself, and its time was measured.
         has_bandwidth: bool,
+        /// The algorithm and protocol, if NCCL reported them by names that this version knows.
+        by: Option<(Algorithm, Protocol)>,
         /// Rank of the root, or of the other end of a send or receive; [`NONE`] if there is no such rank.
         partner: u32,
         bytes: u64,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use journal::part::dumps::DUMPS;
 use journal::part::environment::JobEnvironment;
 use journal::part::job::{self, CLAIM, JobDirectory, OTHER_JOBS};
 use journal::private;
@@ -140,7 +141,7 @@ impl Directory {
 
     /// Removes the archive's files, its page and nothing else; the anchor first, because it makes the rest an archive.
     fn remove_archive(&self) -> Result<()> {
-        for name in [ANCHOR, "traces.def", "traces", PARTS, CLAIM, hang::FILE, PAGE] {
+        for name in [ANCHOR, "traces.def", "traces", PARTS, DUMPS, CLAIM, hang::FILE, PAGE] {
             let path = self.path.join(name);
             let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
             match removed {

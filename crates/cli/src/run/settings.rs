@@ -56,6 +56,10 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "WHICH")]
     nvtx: Option<String>,
 
+    /// Whether NCCL writes its topology and channels for the archive: auto or off
+    #[arg(long, value_name = "WHETHER")]
+    topology: Option<String>,
+
     /// Directory for recordings while the job runs, such as a local disk's
     #[arg(long, value_name = "DIR")]
     journal_dir: Option<String>,
@@ -79,6 +83,12 @@ impl Settings {
         Config::from_variables(given.unwrap_or(set).into_iter()).nvtx
     }
 
+    /// Whether NCCL is to write its topology: by the option, else by the variables that are `set`.
+    pub(super) fn topology(&self, set: Vec<(String, String)>) -> bool {
+        let given = self.topology.as_ref().map(|value| vec![("NCCL_OTF2_TOPOLOGY".to_owned(), value.clone())]);
+        Config::from_variables(given.unwrap_or(set).into_iter()).topology
+    }
+
     pub(crate) fn variables(&self) -> Result<Variables> {
         let (flight_size, flight_seconds) = self.flight_limits()?;
         let texts = [
@@ -93,6 +103,7 @@ impl Settings {
             ("NCCL_OTF2_COMM_LOCATIONS", "--comm-locations", &self.comm_locations),
             ("NCCL_OTF2_COLLECTIVES", "--collectives", &self.collectives),
             ("NCCL_OTF2_NVTX", "--nvtx", &self.nvtx),
+            ("NCCL_OTF2_TOPOLOGY", "--topology", &self.topology),
         ];
         let mut variables = Variables::new();
         for (name, option, text) in texts {

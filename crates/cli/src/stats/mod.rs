@@ -7,6 +7,7 @@
 mod cells;
 mod program;
 mod tables;
+mod wires;
 
 use std::path::PathBuf;
 
@@ -28,6 +29,7 @@ Examples:
   nccl-otf2 stats trace                               the verdict, and a table for each question
   nccl-otf2 stats trace --by ranks --sort caused      who is waited for
   nccl-otf2 stats trace --by pairs --sort slowdown    which connection is slow
+  nccl-otf2 stats trace --by nic --sort slowdown      which network interface is slow
   nccl-otf2 stats trace --by operations --function AllReduce --comm world
   nccl-otf2 stats trace --from 20s --to 30s           only what runs then
   nccl-otf2 stats trace --by phase --level 2          which part of the program (NVTX ranges)

@@ -8,7 +8,7 @@ use nccl_events::index::index;
 use serde::Serialize;
 
 use super::cells::{compared, of, rank, share, text, time};
-use super::program;
+use super::{program, wires};
 use crate::sheet::{Cell, Sheet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -23,6 +23,9 @@ pub(super) enum By {
     Pairs,
     /// Channels: latency, rate
     Channels,
+    /// Network interfaces: traffic, rate, share of their speed
+    #[value(alias = "nics")]
+    Nic,
     /// What ranks sent to each other, and how long they waited for each other
     Messages,
     /// Communication beside computation
@@ -46,6 +49,7 @@ pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
         By::Ranks => ranks(report, wanted),
         By::Pairs => links("network, by sender and receiver", report, &report.pairs, wanted),
         By::Channels => links("network, by channel", report, &report.channels, &[]),
+        By::Nic => wires::nics(report),
         By::Messages => messages(report, wanted),
         By::Overlap => overlap(report, wanted),
         By::Anomalies => anomalies(report),
@@ -57,6 +61,7 @@ pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
         By::Phase => program::NO_PHASES,
         By::Step => program::NO_STEPS,
         By::Init => program::NO_COMMUNICATORS,
+        By::Nic => wires::NO_NICS,
         By::Causes | By::Anomalies => "none was found",
         By::Pairs | By::Channels if !report.run.has_steps => Run::CONNECTIONS_NOT_MEASURED,
         By::Overlap if !report.run.has_other_kernels => {
@@ -129,8 +134,11 @@ fn operations(report: &Report) -> Sheet {
             ("p99", |(_, it)| duration(it, |it| it.p99)),
             ("busbw", |(_, it)| median(it.busbw.as_ref())),
             ("transfer_busbw", |(_, it)| median(it.transfer_busbw.as_ref())),
+            ("expected_busbw", |(_, it)| of(it.expected_busbw, Cell::Rate)),
+            ("of_expected", |(_, it)| of(it.expected_share, Cell::Share)),
             ("waiting", |(_, it)| compared(&it.budget, it.budget.waiting_ns)),
             ("communicator", |(report, it)| text(communicator(report, it.communicator))),
+            ("+reduced_by", |(_, it)| wires::words(&it.reduced_by)),
             ("timing", |(_, it)| of(timing(&it.timing), text)),
             ("+bytes_min", |(_, it)| Cell::Bytes(it.bytes_min)),
             (unfinished, |(_, it)| Cell::Count(it.unfinished)),
@@ -218,7 +226,10 @@ fn links(title: &'static str, report: &Report, links: &[Link], wanted: &[u32]) -
             ("rate_least", |(_, it)| rate(it.least)),
             ("rate", |(_, it)| of(it.rate, Cell::Rate)),
             ("slowdown", |(_, it)| of(it.slowdown, Cell::Number)),
+            ("nic", |(report, it)| wires::names(report, &it.from_nics)),
+            ("path", |(_, it)| wires::words(&it.nic_paths)),
             ("communicator", |(report, it)| text(communicator(report, it.key.communicator))),
+            ("+to_nic", |(report, it)| wires::names(report, &it.to_nics)),
             ("+excess", |(_, it)| time(it.excess_ns)),
             ("+busy", |(_, it)| time(it.busy_ns)),
             ("+r_squared", |(_, it)| r_squared(it.all)),

@@ -8,6 +8,7 @@ use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::gpu::is_of_nccl;
 use otf2::{LocationRef, RegionRef};
+use schema::definition::Nic;
 
 use super::collectives::Collectives;
 use super::rows;
@@ -111,6 +112,7 @@ impl<'a> Process<'a> {
                     peer,
                     channel,
                     direction: direction(self.function(slice.region) == "netSend"),
+                    nic: self.trace.of_location(location, Nic),
                     bytes: details.wire_bytes.map(signed),
                     start_ns: signed(slice.start_ns),
                     stop_ns: signed(slice.stop_ns),

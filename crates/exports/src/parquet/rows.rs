@@ -113,6 +113,7 @@ pub(super) struct Transfer<'a> {
     pub(super) peer: Option<i32>,
     pub(super) channel: Option<i32>,
     pub(super) direction: &'a str,
+    pub(super) nic: Option<&'a str>,
     pub(super) bytes: Option<i64>,
     pub(super) start_ns: i64,
     pub(super) stop_ns: i64,

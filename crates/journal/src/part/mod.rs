@@ -1,6 +1,7 @@
 //! The directory of one process, its part: its name and the files next to the journal.
 
 pub mod chain;
+pub mod dumps;
 pub mod environment;
 pub mod job;
 pub mod late;

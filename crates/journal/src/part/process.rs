@@ -54,6 +54,12 @@ pub struct ProcessInfo {
     /// `NCCL_ALLGATHERV_ENABLE` is 0 when recording begins: NCCL 2.29 and later report broadcasts below the call.
     #[serde(skip_serializing_if = "is_false")]
     pub allgatherv_off: bool,
+    /// Where the user has NCCL dump the topology, if not `nccl-otf2 run`; else empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub system_dump: String,
+    /// The same for graphs.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub graphs_dump: String,
     pub command: Vec<String>,
     pub working_directory: String,
     /// How the part is to be written to an archive.

@@ -11,6 +11,7 @@ import { skew } from '#page/skew';
 import { Store } from '#page/timeline/store';
 import { TimelineView } from '#page/timeline/timeline';
 import { sections, verdict } from '#page/verdict';
+import { wires } from '#page/wires';
 
 /** @typedef {import('../model').Model} Model */
 /** @typedef {import('../model').DiffModel} DiffModel */
@@ -42,6 +43,7 @@ async function report(model) {
   skew(model, (begin, end, rank) => view?.goTo(begin, end, rank));
   pairs(model);
   channels(model);
+  wires(model);
   overlap(model);
   communicators(model);
   const places = new Map(model.timeline.locations.map(({ id }, index) => [id, index]));

@@ -78,14 +78,25 @@ export function operations({ report }) {
       cell: (row) => gigabytes(middle(row.busbw)) },
     { title: html`of transfer,<br>GB/s`, number: true, key: (row) => middle(row.transfer_busbw) ?? -1,
       cell: (row) => gigabytes(middle(row.transfer_busbw)) },
+    ...(rows.some((row) => row.expected_busbw !== null) ? [expected] : []),
     { title: html`sum,<br>s`, number: true, key: total, cell: (row) => seconds(total(row)) },
     { title: html`waiting,<br>%`, number: true, key: (row) => waiting(row.budget) ?? -1,
       cell: (row) => number((waiting(row.budget) ?? NaN) * 100) },
     { title: '', cell: (row) => html`<div style="width:96px">${budgetBar(row.budget, most, row.function,
       colourName(row.function))}</div>` },
     { title: 'timed by', cell: timedBy },
-  ], rows, { sort: [10, -1], limit: [24, 0] });
+  ], rows, { sort: [rows.some((row) => row.expected_busbw !== null) ? 11 : 10, -1], limit: [24, 0] });
 }
+
+/**
+ * Of NCCL's model. What reduces besides GPUs may exceed the wires.
+ * @type {import('#page/dom').Column<OperationClass>}
+ */
+const expected = {
+  title: html`of what NCCL<br>expects`, number: true, key: (row) => row.expected_share ?? -1,
+  cell: (row) => html`<span title="${gigabytes(row.expected_busbw)} GB/s expected">${percent(row.expected_share)}${
+    row.reduced_by.length > 0 && ` (${row.reduced_by.join(', ')})`}</span>`,
+};
 
 /** @returns {import('#page/dom').Column<OperationClass>[]} */
 function quantiles() {

@@ -173,6 +173,9 @@ function overview(steps, ranks, time) {
     .concat(new Array(ranks * bins).fill(0)));
 }
 
+const NO_NICS = { from_nics: [], to_nics: [], nic_paths: [] };
+const EXPECTED = { expected_busbw: 14.4e10, expected_share: 0.89, reduced_by: [] };
+
 /** @param {any} given */
 function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
   const budget = { operations_ns: 9e8, waiting_ns: 3e8, transfer_ns: 6e8, unclear_ns: 0, not_compared_ns: 0 };
@@ -184,7 +187,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
     points: Array.from({ length: 200 }, (_, at) => [at * 1e6, 2 ** (10 + (at % 13)),
       Math.round(13_000 * factor * (1 + (at % 7) / 50) + 2 ** (10 + (at % 13)) / 45)]),
     waits: { send_gpu_ns: 1e6, send_peer_ns: 0, send_ns: 4e8, recv_ns: 0, recv_flush_ns: 0, recv_gpu_ns: 0 },
-    excess_ns: Math.round((factor - 1) * 1e8),
+    excess_ns: Math.round((factor - 1) * 1e8), ...NO_NICS,
   });
   const many = ranks >= 16;
   return {
@@ -215,7 +218,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
       bytes_min: BYTES, bytes_max: BYTES, count: 1000 / (at + 1), unfinished: 0, timing: { cupti: 1000 / (at + 1) },
       duration_ns: { ...QUANTILES, total: 4e8 / (at + 1) }, algbw: { ...QUANTILES, median: 2e10 },
       busbw: { ...QUANTILES, median: 3.7e10 }, transfer_busbw: { ...QUANTILES, median: 12.8e10 }, comparable: 100,
-      skew_ns: QUANTILES, budget })),
+      skew_ns: QUANTILES, budget, ...EXPECTED })),
     ranks: Array.from({ length: ranks }, (_, rank) => ({ name: `rank ${rank}`, number: rank,
       process: `rank ${rank} [node:1]`, host: `node${(rank >> 3) + 1}`, uncertainty_ns: 1200,
       members: [{ communicator: 0, rank, location: 100 + rank * 5 }], instances: steps, last: rank === late ? 130 : 5,
@@ -226,6 +229,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
       lateness_ns: rank === late ? 3.4e6 : 1000, trend_ns_per_s: rank === late ? 5e5 : null,
       change: rank === late ? { at_ns: time / 3, before: 0, after: 3.4e6 } : null })),
     lateness: { from_ns: 0, bin_ns: time / steps, ranks: lateness },
+    ...(many ? wiresOf(ranks) : { topology: null, nics: [] }),
     pairs: many ? Array.from({ length: Math.min(ranks, 64) }, (_, rank) => link(rank, rank === 3 ? 3 : 1, null)) : [],
     channels: many ? [0, 1, 2, 3].map((channel) => link(0, channel === 2 ? 1.4 : 1, channel)) : [],
     phases: [['step #', 'backward'], ['step #'], []].map((path, at) => ({ path, ranges: path.length * steps,
@@ -252,6 +256,23 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
         ranks_behind: { number: 0, lines: [] }, unknown: { number: 0, lines: [] } } },
     blind_spots: ['Replays of CUDA graphs without network transfers: only their capture is here.'],
   };
+}
+
+/** Hosts of eight GPUs with an interface each; the fourth of the first host is slow. @param {number} ranks */
+function wiresOf(ranks) {
+  const hosts = hostsOf(ranks).map((name, host) => ({ name, gpus: Array.from({ length: 8 }, (_, at) => ({
+    pci: `0000:${(16 + at).toString(16)}:00.0`, path: `${at >> 2}/0000:${at}0:00.0`, capability: 90, nvlinks: 18,
+    rank: host * 8 + at < ranks ? host * 8 + at : null })) }));
+  const nics = hosts.flatMap((_, host) => Array.from({ length: 8 }, (__, at) => ({ host, name: `mlx5_${at}`,
+    pci: `0000:${(32 + at).toString(16)}:00.0`, path: `${at >> 2}/0000:${at}0:00.0`, gdr: true, speed: 5e10, steps: 400,
+    sent_bytes: BYTES * 400, received_bytes: BYTES * 390, busy_ns: 5e8, rate: host === 0 && at === 3 ? 1.5e10 : 4.4e10,
+    share: host === 0 && at === 3 ? 0.3 : 0.88, slowdown: host === 0 && at === 3 ? 2.9 : 1 })));
+  const graphs = ['RING', 'TREE'].flatMap((kind) => hosts.map((_, host) => ({ communicator: 0, host, kind,
+    speed_intra: 2.4e10, speed_inter: 2.4e10, type_intra: 'NVL', type_inter: 'PXB',
+    channels: Array.from({ length: 8 }, (__, channel) => ({ nic_in: host * 8 + channel,
+      nic_out: host * 8 + channel, ranks: Array.from({ length: 8 }, (___, at) => host * 8 + ((channel + at) % 8)) })),
+  })));
+  return { topology: { hosts, graphs, bytes_elsewhere: 5 << 20, unused: [] }, nics };
 }
 
 /** A comparison: a slower and a faster group, one without a difference, one that is too short. */

@@ -14,5 +14,6 @@ pub(crate) mod merged;
 mod origins;
 pub(crate) mod processes;
 pub(crate) mod properties;
+mod topology;
 pub(crate) mod unify;
 pub(crate) mod write;

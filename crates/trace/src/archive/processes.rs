@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use crate::archive::topology::Dumps;
 use crate::part::manifest::{LocationDefinition, LocationKind, Manifest};
 use clocks::hosts::{Alignment, Correction};
 use clocks::ticks::LATEST_NS;
@@ -81,6 +82,7 @@ impl Process {
 pub(super) struct Parts<'a> {
     pub(super) processes: &'a [Process],
     pub(super) alignment: &'a Alignment,
+    pub(super) dumps: &'a Dumps,
     pub(super) options: ArchiveOptions,
     /// Parts that were left out of the archive, and why.
     pub(super) left_out: &'a [String],

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use crate::archive::constraints::align_clocks;
 use crate::archive::processes::{Parts, processes};
 use crate::archive::properties::{self, PartsThere, total};
+use crate::archive::topology::Dumps;
 use crate::archive::write::{self, ArchiveSize};
 use crate::error::{Error, io_error};
 use crate::part::files::{TRACES, is_done};
@@ -138,8 +139,9 @@ pub(super) fn unify_alike(
     }
     let mut processes = processes(parts);
     let alignment = align_clocks(&mut processes);
+    let dumps = Dumps::read(out, &processes);
     let staging = Staging::create(out, STAGING)?;
-    let parts = Parts { processes: &processes, alignment: &alignment, options, left_out: &left_out };
+    let parts = Parts { processes: &processes, alignment: &alignment, dumps: &dumps, options, left_out: &left_out };
     let size = write::write(staging.path(), &parts, progress)?;
     let parts: BTreeSet<String> = processes.iter().map(|process| &process.manifest.part).cloned().gather();
     commit(out, &staging, &parts, progress)?;

@@ -14,6 +14,7 @@ use crate::archive::merged::{Strings, attributes, regions};
 use crate::archive::origins::Origins;
 use crate::archive::processes::{Parts, Process};
 use crate::archive::properties::statements;
+use crate::archive::topology::Topology;
 use crate::error::{Error, io_error, otf2_error};
 use crate::part::files::{TRACES, event_file};
 use crate::part::manifest::Manifest;
@@ -42,6 +43,7 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
     let manifests: Vec<&Manifest> = processes.iter().map(|process| &process.manifest).collect();
     let communicators = Communicators::of(processes);
     let origins = Origins::of(processes, &communicators);
+    let topology = Topology::of(parts.dumps, processes, &communicators);
     let mut strings = Strings::default();
     let string_maps = number_strings(processes, &origins, &mut strings);
     let matching = Matching::of(processes, &communicators);
@@ -51,6 +53,7 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
         processes,
         communicators: &communicators,
         origins: &origins,
+        topology: &topology,
         attributes: &attributes.all,
         regions: &regions.all,
         options: parts.options,
@@ -69,6 +72,7 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
     let mut statements = statements(parts, &communicators);
     matching.add_to(&mut statements);
     origins.add_to(&mut statements);
+    topology.add_to(&mut statements);
     describe(&mut writer, &statements).map_err(failed())?;
     // Linking waits for the file system, definitions need the processor.
     let links = || link_events(directory, processes, progress);

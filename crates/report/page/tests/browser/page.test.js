@@ -17,7 +17,7 @@ const begin = async (page) =>
 test('the page has its sections in the order in which an expert reads', async () => {
   const { page, said } = await open(write({}, 'sections'));
   assert.deepEqual(await page.$$eval('main > [id]', (all) => all.map(({ id }) => id)), ['facts', 'verdict',
-    'operations', 'time', 'phases', 'steps', 'skew', 'pairs', 'channels', 'making', 'anomalies',
+    'operations', 'time', 'phases', 'steps', 'skew', 'pairs', 'channels', 'wires', 'making', 'anomalies',
     'completeness', 'timeline', 'how']);
   assert.match(await text(page, '.verdict .v'), /^Rank 11 came late/);
   assert.equal(await text(page, '.verdict .v em'), 'Rank 11');

@@ -13,6 +13,7 @@ use crate::archive::communicators::Communicators;
 use crate::archive::merged::Strings;
 use crate::archive::origins::Origins;
 use crate::archive::processes::Process;
+use crate::archive::topology::Topology;
 use crate::part::manifest::{AttributeDefinition, RegionDefinition};
 use journal::part::options::ArchiveOptions;
 use process_model::emit::details::attribute_value;
@@ -40,6 +41,7 @@ pub(crate) struct Sources<'a> {
     pub(crate) processes: &'a [Process],
     pub(crate) communicators: &'a Communicators,
     pub(crate) origins: &'a Origins<'a>,
+    pub(crate) topology: &'a Topology<'a>,
     pub(crate) attributes: &'a [AttributeDefinition],
     pub(crate) regions: &'a [RegionDefinition],
     pub(crate) options: ArchiveOptions,

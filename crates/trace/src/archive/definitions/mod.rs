@@ -176,6 +176,7 @@ impl Definitions {
                 let owner = origin.map_or(creator, |origin| index_u32(origin.process));
                 let mut stated = location_properties::of_location(definition, origin, communicators, map);
                 stated.extend(clock_statements::of_location(&process.manifest, &definition.kind));
+                stated.extend(sources.topology.of_location(process.host(), definition, origin, map));
                 let properties = self.properties(stated);
                 let location = Location {
                     name: self.string(&name),

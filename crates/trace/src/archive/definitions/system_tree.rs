@@ -7,14 +7,15 @@ use otf2::{AttributeValue, SystemTreeDomain, SystemTreeNodeRef};
 
 use super::gpus::{device, tree_name, used_gpus};
 use super::lists::{Definitions, Sources};
+use crate::archive::clock_statements::Property;
 use crate::archive::processes::Process;
+use crate::archive::topology::Host;
 use process_model::links::gpu_work::definition::DeviceDefinition;
-use schema::Value;
+use schema::definition::{GpuCapability, GpuNvlinks, NicDevice, NicGdr, NicSpeed, PciAddress, PciPath};
+use schema::{Value, property};
 use small_sort::Gather;
 use tables::index::index_u32;
-
-/// A host: its name and boot.
-type Host<'a> = (&'a str, &'a str);
+use topology::Place;
 
 #[derive(Debug, Default)]
 pub(super) struct Tree<'a> {
@@ -93,6 +94,7 @@ impl Definitions {
                 }
             }
         }
+        let mut known = BTreeSet::new();
         for ((host, identity), device) in devices {
             let properties = device.statements().into_iter().map(|(name, text)| (name, Value::String(text)));
             let node = SystemTreeNode {
@@ -100,11 +102,62 @@ impl Definitions {
                 class_name: self.string("GPU"),
                 parent: tree.hosts.get(&host).copied().unwrap_or_default(),
                 domains: vec![SystemTreeDomain::AcceleratorDevice],
-                properties: self.properties(properties.collect()),
+                properties: self.properties(properties.chain(dumped_gpu(sources, host, &device.pci)).collect()),
             };
             let reference = SystemTreeNodeRef::new(index_u32(self.nodes.len()));
             tree.devices.insert((host, identity), reference);
+            known.insert((host, device.pci.as_str()));
             self.nodes.push(node);
         }
+        self.add_dumped(sources, tree, &known);
     }
+
+    /// Adds what NCCL's dumps have of hosts: their network interfaces, and GPUs that CUDA did not name.
+    fn add_dumped<'a>(&mut self, sources: &Sources<'a>, tree: &Tree<'a>, known: &BTreeSet<(Host<'a>, &str)>) {
+        for (host, devices) in &sources.topology.hosts {
+            let parent = tree.hosts.get(host).copied().unwrap_or_default();
+            let mut add = |name: String, class: &str, domain, properties| {
+                let node = SystemTreeNode {
+                    name: self.string(&name),
+                    class_name: self.string(class),
+                    parent,
+                    domains: vec![domain],
+                    properties: self.properties(properties),
+                };
+                self.nodes.push(node);
+            };
+            for pci in devices.gpus.keys().filter(|pci| !known.contains(&(*host, **pci))) {
+                let mut properties = dumped_gpu(sources, *host, pci);
+                properties.push(property(PciAddress, (*pci).to_owned()));
+                add(format!("GPU {pci}"), "GPU", SystemTreeDomain::AcceleratorDevice, properties);
+            }
+            for nic in devices.nics.values() {
+                let name = sources.topology.nic_name(*host, nic);
+                let mut properties = vec![
+                    property(NicDevice, nic.dev),
+                    property(NicGdr, nic.gdr),
+                    property(PciPath, pci_path(&nic.place)),
+                ];
+                properties.extend(nic.speed_mbps.map(|speed| property(NicSpeed, speed)));
+                properties.extend((!nic.pci.is_empty()).then(|| property(PciAddress, nic.pci.clone())));
+                add(format!("NIC {name}"), "NIC", SystemTreeDomain::NetworkingDevice, properties);
+            }
+        }
+    }
+}
+
+/// What NCCL's dump says of a GPU.
+fn dumped_gpu(sources: &Sources<'_>, host: Host<'_>, pci: &str) -> Vec<Property> {
+    let gpu = sources.topology.hosts.get(&host).and_then(|devices| devices.gpus.get(pci));
+    let Some(gpu) = gpu else { return Vec::new() };
+    vec![
+        property(GpuCapability, gpu.capability),
+        property(GpuNvlinks, gpu.nvlinks),
+        property(PciPath, pci_path(&gpu.place)),
+    ]
+}
+
+/// As in `0/0000:10:00.0`: the number of the processor, then the bridges from there.
+fn pci_path(place: &Place) -> String {
+    place.bridges.iter().fold(place.cpu.to_string(), |path, bridge| format!("{path}/{bridge}"))
 }

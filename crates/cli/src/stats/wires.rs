@@ -1,0 +1,67 @@
+//! The sheet of network interfaces, and their names for other sheets.
+
+use std::collections::BTreeSet;
+
+use analysis::report::{Nic, Report, Run};
+use nccl_events::index::index;
+
+use super::cells::{of, text, time};
+use crate::sheet::{Cell, Sheet};
+
+pub(super) const NO_NICS: &str = "NCCL's topology was not recorded: that takes nccl-otf2 run, without --topology off";
+/// More names of interfaces in a cell are left out.
+const MOST_NAMES: usize = 4;
+
+pub(super) fn nics(report: &Report) -> Sheet {
+    let mut sheet = Sheet::of(
+        "network interfaces: what they sent and received",
+        report.nics.iter().map(|nic| (report, nic)),
+        &[
+            ("host", |(report, it)| text(host(report, it))),
+            ("nic", |(_, it)| text(&it.name)),
+            ("sent", |(_, it)| of(it.sent_bytes, Cell::Bytes)),
+            ("received", |(_, it)| of(it.received_bytes, Cell::Bytes)),
+            ("busy", |(_, it)| of(it.busy_ns, time)),
+            ("rate", |(_, it)| of(it.rate, Cell::Rate)),
+            ("speed", |(_, it)| of(it.speed, Cell::Rate)),
+            ("share", |(_, it)| of(it.share, Cell::Share)),
+            ("slowdown", |(_, it)| of(it.slowdown, Cell::Number)),
+            ("+steps", |(_, it)| Cell::Count(it.steps)),
+            ("+pci", |(_, it)| text(&it.pci)),
+            ("+gdr", |(_, it)| text(if it.gdr { "yes" } else { "no" })),
+        ],
+    );
+    if report.nics.iter().all(|nic| nic.sent_bytes.is_none()) {
+        let sizes = "NCCL reported no sizes of network steps, which it does from 2.27 on";
+        sheet.remark = Some(if report.run.has_steps { sizes } else { Run::CONNECTIONS_NOT_MEASURED }.to_owned());
+        return sheet;
+    }
+    let elsewhere = report.topology.as_ref().map_or(0, |it| it.bytes_elsewhere);
+    sheet.remark = (elsewhere > 0).then(|| {
+        let bytes = crate::units::bytes(elsewhere);
+        format!("{bytes} more were sent over interfaces that NCCL's graphs do not tell")
+    });
+    sheet
+}
+
+fn host(report: &Report, nic: &Nic) -> String {
+    let hosts = report.topology.as_ref().map(|it| &it.hosts);
+    hosts.and_then(|hosts| hosts.get(index(nic.host))).map(|host| host.name.clone()).unwrap_or_default()
+}
+
+/// As in `mlx5_0, mlx5_1`; empty if none is known.
+pub(super) fn names(report: &Report, nics: &[u32]) -> Cell {
+    let names: BTreeSet<&str> =
+        nics.iter().filter_map(|number| report.nics.get(index(*number))).map(|nic| nic.name.as_str()).collect();
+    let shown: Vec<&str> = names.iter().copied().take(MOST_NAMES).collect();
+    match (names.len(), shown.join(", ")) {
+        (0, _) => Cell::None,
+        (number, shown) if number > MOST_NAMES => text(format!("{shown} …")),
+        (_, shown) => text(shown),
+    }
+}
+
+/// Words separated by commas; empty if there is none.
+pub(super) fn words(words: &[String]) -> Cell {
+    if words.is_empty() { Cell::None } else { text(words.join(", ")) }
+}

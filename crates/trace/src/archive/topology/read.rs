@@ -1,0 +1,91 @@
+//! The dumps in a job's directory, and those that the user asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::archive::processes::Process;
+use journal::part::dumps::{DUMPS, Dump};
+use regular_files::MOST_DESCRIPTION_BYTES;
+use topology::{Graph, System};
+
+/// What one process dumped for one of its communicators.
+#[derive(Debug, Default)]
+pub(crate) struct Dumped {
+    /// The key of the process; 0 if it is unknown.
+    pub(super) key: u64,
+    /// The file, for messages.
+    pub(super) file: String,
+    pub(super) system: System,
+    pub(super) graphs: Vec<Graph>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Dumps {
+    pub(super) all: Vec<Dumped>,
+    /// A line for each file that cannot be used.
+    pub(super) unused: Vec<String>,
+}
+
+/// The paths of a system and of graphs that belong together.
+type Pair = [Option<PathBuf>; 2];
+
+impl Dumps {
+    /// Reads the dumps of a job. None is needed, and a bad one only counts.
+    pub(crate) fn read(out: &Path, processes: &[Process]) -> Self {
+        let mut pairs: BTreeMap<(u64, u32), Pair> = BTreeMap::new();
+        for entry in fs::read_dir(out.join(DUMPS)).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if let Some((dump, key, number)) = name.to_str().and_then(Dump::of_file_name) {
+                let [system, graphs] = pairs.entry((key, number)).or_default();
+                let place = if dump == Dump::System { system } else { graphs };
+                *place = Some(entry.path());
+            }
+        }
+        let mut dumps = Self::default();
+        for ((key, _), pair) in pairs {
+            dumps.add(key, &pair);
+        }
+        let infos = processes.iter().map(|process| &process.manifest.process);
+        let of_user: BTreeSet<[&str; 2]> =
+            infos.map(|info| [info.system_dump.as_str(), info.graphs_dump.as_str()]).collect();
+        for paths in of_user {
+            let pair = paths.map(|path| Some(PathBuf::from(path)).filter(|path| path.is_file()));
+            dumps.add(0, &pair);
+        }
+        dumps
+    }
+
+    fn add(&mut self, key: u64, pair: &Pair) {
+        let [system, graphs] = pair;
+        let mut dumped = Dumped { key, ..Dumped::default() };
+        if let Some(system) = self.parse(&mut dumped, system.as_deref(), |text, _| System::parse(text)) {
+            dumped.system = system;
+        }
+        let parse = |text: &str, dumped: &Dumped| Graph::parse_all(text, &dumped.system);
+        if let Some(graphs) = self.parse(&mut dumped, graphs.as_deref(), parse) {
+            dumped.graphs = graphs;
+        }
+        if !dumped.system.gpus.is_empty() || !dumped.graphs.is_empty() {
+            self.all.push(dumped);
+        }
+    }
+
+    fn parse<T>(
+        &mut self,
+        dumped: &mut Dumped,
+        path: Option<&Path>,
+        parse: impl FnOnce(&str, &Dumped) -> Result<T, topology::Error>,
+    ) -> Option<T> {
+        let path = path?;
+        dumped.file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let text = regular_files::read_to_string(path, MOST_DESCRIPTION_BYTES).map_err(|error| error.to_string());
+        match text.and_then(|text| parse(&text, dumped).map_err(|error| error.to_string())) {
+            Ok(parsed) => Some(parsed),
+            Err(reason) => {
+                self.unused.push(format!("{}: {reason}", dumped.file));
+                None
+            }
+        }
+    }
+}
