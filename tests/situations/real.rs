@@ -66,6 +66,32 @@ fn the_last_of_four_ranks_sleeps_before_each_round_with_broadcasts() {
     late_last_rank("--procs 2 --threads 2 --ops pause,allreduce,broadcast --rounds 12 --pause N", 4, 12);
 }
 
+/// The last rank sleeps before it calls, in `forward`. Up to 2.27 NCCL reports no calls, but NVTX does.
+#[test]
+fn the_calls_of_a_late_rank_are_named_with_their_range() {
+    for release in ["2.32.3", "2.25.1"] {
+        let pauses = [50_u64, 500, 1500].into_iter();
+        let reports = pauses.map(|pause_ms| {
+            let shape = "--procs 4 --threads 1 --ranges --ops pause,allreduce --rounds 10 --pause N";
+            (pause_ms, stats(release, &shape.replace('N', &pause_ms.to_string()), false))
+        });
+        let is_right = |(pause_ms, report): (u64, Option<Value>)| {
+            let Some(report) = report else { return true };
+            let (why, range) = (&report["causes"][0]["why"], serde_json::json!(["step #", "forward"]));
+            let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
+            let is_named = sentence.contains(" Its calls come ") && sentence.contains(", in `step # > forward`.");
+            // Of the path, the last rank's sleep: in every round but the first, whose operation is warm-up.
+            let longest = &report["critical_path"]["parts"][0];
+            let is_path = longest["kind"] == "computing" && longest["rank"] == 3 && longest["phase"]["path"] == range;
+            let is_right = is_late(&report["causes"][0], 3) && why["reason"] == "call" && is_named && is_path;
+            is_right
+                && is_near(&why["later_ns"], pause_ms * 1_000_000)
+                && is_near(&longest["ns"], 9 * pause_ms * 1_000_000)
+        };
+        assert!(reports.into_iter().any(is_right), "{release}");
+    }
+}
+
 /// In a ring each rank waits for the one before, which waits itself.
 #[test]
 fn the_last_of_a_ring_sleeps_before_each_round() {
@@ -84,7 +110,9 @@ fn a_slow_pair_is_found() {
     let shape = "--procs 4 --threads 1 --rounds 30 --count 50000 --ops one,sendrecv --slow-pair 0,1,N";
     is_right_for_one(shape, &[300, 2000], true, |_, report| {
         let is_it = |it: &Value| it["kind"] == "slow-pair" && it["link"]["from"] == 0 && it["link"]["to"] == 1;
+        let on_path = |it: &Value| it["kind"] == "transfer" && it["link"]["from"] == 0 && it["link"]["to"] == 1;
         report["causes"].as_array().expect("causes").iter().any(is_it)
+            && report["critical_path"]["parts"].as_array().expect("parts").iter().any(on_path)
     });
 }
 

@@ -4,7 +4,6 @@
 //!  archive ─► Trace        the resolved definitions: names, kinds of locations and regions, ranks, hosts
 //!          ├► statements   the properties written for programs: completeness, mismatches
 //!          └► instances    the events: each region instance with its known attributes (fields), or with all of them
-//!               rank         the collectives and messages of a rank
 //!               sequences    whether ranks do the same in the same order
 //!               tables       operations, calls, launches, transfers, steps, kernels: read once, on all cores
 //!                derived      arrivals, waiting, links, causes; `report` describes the result
@@ -21,7 +20,6 @@ mod derived;
 mod fields;
 mod instances;
 mod locations;
-pub mod rank;
 pub mod report;
 mod sequences;
 mod statements;
@@ -32,8 +30,9 @@ pub mod units;
 pub use archive::{RegionInfo, Role, Trace, is_merged, is_nccl};
 pub use clock::Clock;
 pub use derived::{
-    Analysis, Arrival, Arrivals, Filter, Incomparable, Instance as MatchedCollective, Instances as MatchedCollectives,
-    Observed, Regression, analyse, compare, length, median, size_class, union,
+    Analysis, Arrival, Arrivals, AwaitedOperation, Awaits, Filter, Incomparable, Instance as MatchedCollective,
+    Instances as MatchedCollectives, Observed, Pairing, Regression, analyse, compare, during, error_ns, length, median,
+    size_class, union,
 };
 pub use fields::Fields;
 pub use instances::{Instance, Instances, Slice, Slices, Step};

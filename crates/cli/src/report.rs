@@ -109,7 +109,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     let output = request.output.clone().unwrap_or_else(|| trace.anchor.with_file_name(place::PAGE));
     refuse_irreplaceable(&output)?;
     let bar = Bar::new();
-    let mut analysis = statistics::of(&trace, &Filter::default(), &bar)?;
+    let mut analysis = statistics::with_path(&trace, &Filter::default(), &bar)?;
     if analysis.tables.members.has_process_of_several_ranks() {
         // Calls show which rank a thread belongs to.
         analysis.tables.add_calls(&trace, &bar).map_err(unreadable)?;

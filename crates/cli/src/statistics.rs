@@ -26,7 +26,15 @@ pub(crate) fn unreadable(error: otf2::Error) -> Error {
 pub(crate) fn of(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
     let mut analysis = analyse(trace, filter, bar).map_err(unreadable)?;
     wires::add(trace, &mut analysis, filter);
+    explain::add_reasons(trace, &mut analysis).map_err(unreadable)?;
     verdict::put_first(trace, &mut analysis.report.verdict);
+    Ok(analysis)
+}
+
+/// Like [`of`], with the critical path, for which calls and launches are read.
+pub(crate) fn with_path(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
+    let mut analysis = of(trace, filter, bar)?;
+    analysis.report.critical_path = explain::critical_path(trace, &analysis, filter).map_err(unreadable)?;
     Ok(analysis)
 }
 

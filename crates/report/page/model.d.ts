@@ -41,6 +41,7 @@ export interface Report {
   steps: Steps | null;
   communicator_calls: CommunicatorCall[];
   overlap: Overlap[] | null;
+  critical_path: CriticalPath | null;
   clocks: { uncertainty_ns: number | null; unknown: number[]; sentence: string };
   completeness: Completeness;
   blind_spots: string[];
@@ -225,6 +226,7 @@ export interface Rank {
   lateness_ns: number;
   trend_ns_per_s: number | null;
   change: Change | null;
+  why: Why | null;
 }
 
 export interface Change {
@@ -271,13 +273,56 @@ export interface Cause {
   rank: number | null;
   host: string | null;
   link: LinkKey | null;
-  phase: { path: string[]; share: number } | null;
+  phase: CausePhase | null;
+  why: Why | null;
   since_ns: number | null;
   lost_ns: number;
   share: number | null;
   instances: number;
   is_stall: boolean;
   sentence: string;
+}
+
+export interface CausePhase {
+  path: string[];
+  share: number;
+}
+
+export interface Why {
+  reason: 'call' | 'launch' | 'gpu' | 'operation' | null;
+  later_ns: number | null;
+  phase: CausePhase | null;
+  call_ns: number;
+  launch_ns: number;
+  gpu_ns: number;
+  operation_ns: number;
+  unknown_ns: number;
+  missing: string | null;
+}
+
+export interface CriticalPath {
+  from_ns: number;
+  to_ns: number;
+  operations: number;
+  computing_ns: number;
+  launching_ns: number;
+  transfer_ns: number;
+  warm_up_ns: number;
+  unclear_ns: number;
+  parts: PathPart[];
+  sentence: string;
+}
+
+export interface PathPart {
+  kind: 'computing' | 'launching' | 'transfer' | 'warm-up' | 'unclear';
+  rank: number | null;
+  function: string | null;
+  communicator: number | null;
+  link: LinkKey | null;
+  phase: CausePhase | null;
+  ns: number;
+  share: number;
+  times: number;
 }
 
 export interface Anomaly {

@@ -55,8 +55,8 @@ pub struct Written {
 pub fn write(trace: &Trace, analysis: Analysis, options: Options<'_>, progress: &dyn Progress) -> Result<Written> {
     let mut made = Made::of(trace, &analysis, progress)?;
     // Free memory: chunks take as much again.
-    let Analysis { report, tables, instances } = analysis;
-    drop((tables, instances));
+    let Analysis { report, tables, instances, pairing, .. } = analysis;
+    drop((tables, instances, pairing));
     progress.begin("page", 1);
     let overview = encoding::pack(&made.cells)?;
     let fixed = serde_json::to_vec(&report)?.len() / 3 + overview.len() + FIXED_BYTES;

@@ -250,8 +250,8 @@ pub(super) fn is_root(tables: &Tables, operation: &Operation) -> bool {
     tables.members.row(operation.member).rank == operation.partner
 }
 
-/// The error between the arrivals of two operations.
-pub(super) fn error_ns(tables: &Tables, a: u32, b: u32) -> Option<u64> {
+/// The error between the arrivals of two operations; `None` if unknown.
+pub fn error_ns(tables: &Tables, a: u32, b: u32) -> Option<u64> {
     let members = &tables.members;
     let (a, b) = (tables.operations.row(large(a)), tables.operations.row(large(b)));
     Some(own_error_ns(members, &a)? + own_error_ns(members, &b)? + members.hosts_error_ns(a.member, b.member)?)

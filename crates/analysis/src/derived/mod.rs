@@ -11,11 +11,12 @@
 //!         ├► program     by ranges of the program and by its steps; calls that make and end communicators
 //!         └► overlap     kernels of NCCL's beside others
 //!  all of these ─► anomalies ─► causes ─► verdict
-//!  two runs ─► compare
+//!  two runs ─► compare;  awaits: whom an operation waited for, for `explain`
 //! ```
 
 mod anomalies;
 mod arrivals;
+mod awaits;
 mod causes;
 mod classes;
 mod compare;
@@ -43,25 +44,31 @@ use crate::tables::{NONE, Tables, small};
 
 use anomalies::Inputs;
 use classes::Classes;
-use lateness::{Lateness, Outside, late};
+use lateness::{Late, Lateness, Outside, late};
 use links::Links;
 use messages::Messages;
 use program::Steps;
 use waiting::Waiting;
 
 pub use arrivals::{Arrival, Arrivals, Incomparable};
+pub use awaits::Awaits;
 pub use compare::{Observed, compare};
 pub use filter::Filter;
-pub use instances::{Instance, Instances};
+pub use instances::{Instance, Instances, error_ns};
 pub use links::size_class;
 pub use maths::fit::Regression;
 pub use maths::sample::median;
 pub use maths::union::{length, union};
+pub use messages::{AwaitedOperation, Pairing};
+pub use program::during;
 
 #[derive(Clone, Debug)]
 pub struct Analysis {
     pub tables: Tables,
     pub instances: Instances,
+    pub pairing: Pairing,
+    /// Of each late rank: its operations that others waited for.
+    pub awaited: BTreeMap<u32, Vec<AwaitedOperation>>,
     pub report: Report,
 }
 
@@ -95,6 +102,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     let mut causes = inputs.causes(&anomalies);
     // What never ended is reported before what was slow.
     causes.splice(0..0, unfinished::cause(trace, &tables, &instances, &ranks));
+    let awaited = awaited(&waiting, &late);
     let clocks = verdict::clocks(&trace.statements, &tables, &instances, &ranks);
     let report = Report {
         format: 1,
@@ -116,11 +124,17 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
         steps: steps.report(trace, &waiting.steps),
         communicator_calls: program::communicator_calls(trace, &tables),
         overlap: overlap::overlaps(trace, &tables, filter),
+        critical_path: None,
         clocks,
         completeness: Completeness::of(&trace.statements),
         blind_spots: trace.statements.blind_spots.shown(),
     };
-    Ok(Analysis { tables, instances, report })
+    Ok(Analysis { tables, instances, pairing: messages.pairing, awaited, report })
+}
+
+fn awaited(waiting: &Waiting, late: &[Late]) -> BTreeMap<u32, Vec<AwaitedOperation>> {
+    let late = (0..).zip(late).zip(&waiting.blame.ranks).filter(|((_, it), _)| it.is_certain());
+    late.map(|((rank, _), awaited)| (rank, awaited.operations.values().copied().collect())).collect()
 }
 
 fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {

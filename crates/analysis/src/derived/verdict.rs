@@ -146,8 +146,8 @@ fn rest(inputs: &Inputs<'_>, causes: &[Cause], statements: &Statements) -> Strin
 
 fn late_ranks(inputs: &Inputs<'_>, causes: &[Cause]) -> String {
     const SEVERAL: usize = 3;
-    let late: Vec<&Cause> = causes.iter().filter(|it| is_late(it) && !it.is_stall).collect();
-    if late.len() < SEVERAL || !causes.first().is_some_and(is_late) {
+    let late: Vec<&Cause> = causes.iter().filter(|it| it.is_late() && !it.is_stall).collect();
+    if late.len() < SEVERAL || !causes.first().is_some_and(Cause::is_late) {
         return String::new();
     }
     let ranks = || late.iter().filter_map(|it| inputs.ranks.get(large(it.rank?)));
@@ -173,13 +173,9 @@ struct Awaited<'a> {
     by_chance: String,
 }
 
-const fn is_late(cause: &Cause) -> bool {
-    matches!(cause.kind, CauseKind::LateRank | CauseKind::LateSender | CauseKind::LateReceiver)
-}
-
 /// The rank that others waited longest for, among ranks that are not named as a cause.
 fn longest_awaited<'a>(inputs: &Inputs<'a>, causes: &[Cause]) -> Option<Awaited<'a>> {
-    let is_named = |rank: u32| causes.iter().any(|it| it.rank == Some(rank) && is_late(it));
+    let is_named = |rank: u32| causes.iter().any(|it| it.rank == Some(rank) && it.is_late());
     let others = (0..).zip(inputs.ranks).filter(|(number, _)| !is_named(*number));
     // Ranks that wait for another do not know that it had waited itself.
     let waited_ns = |rank: &Rank| rank.awaited_ns + rank.inherited_ns;
@@ -244,7 +240,7 @@ fn are_too_few(collectives: u64, ranks: u64) -> bool {
 
 /// A rank not named as a cause that others waited longer for than for a named one.
 fn worse(inputs: &Inputs<'_>, causes: &[Cause]) -> Option<String> {
-    let least_ns = causes.iter().filter(|it| is_late(it)).map(|it| it.lost_ns).min()?;
+    let least_ns = causes.iter().filter(|it| it.is_late()).map(|it| it.lost_ns).min()?;
     let Awaited { rank, by_chance, .. } = longest_awaited(inputs, causes).filter(|it| it.rank.awaited_ns > least_ns)?;
     Some(format!("The others also waited {} for {}, {by_chance}.", time(rank.awaited_ns), rank.name))
 }

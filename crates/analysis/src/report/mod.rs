@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use comparison::{Answer, Compared, Comparison, Difference, Group, Kind, Limit, Outcome, RangeChange};
+pub use explained::{CriticalPath, Delay, PathKind, PathPart, Why};
 pub use links::{Fit, Link, LinkKey, Waits};
 pub use measures::{Budget, Overlap, Quantiles, Run};
 pub use program::{CommunicatorCall, Phase, Steps};
@@ -18,6 +19,7 @@ pub use topology::{Graph, GraphChannel, Nic, Topology, TopologyGpu, TopologyHost
 pub use verdict::{Anomaly, Cause, CauseKind, CausePhase, Finding, Verdict};
 
 mod comparison;
+mod explained;
 mod links;
 mod measures;
 pub(crate) mod program;
@@ -58,6 +60,8 @@ pub struct Report {
     pub communicator_calls: Vec<CommunicatorCall>,
     /// Overlap with other kernels; null if those were not recorded.
     pub overlap: Option<Vec<Overlap>>,
+    /// The critical path; null if only a communicator or function was analysed, or if nothing ended.
+    pub critical_path: Option<CriticalPath>,
     pub clocks: Clocks,
     pub completeness: Completeness,
     /// What this NCCL release does not report, in words.

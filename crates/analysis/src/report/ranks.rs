@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::explained::Why;
 use super::measures::Budget;
 
 /// A rank of the job: what runs on one GPU of one process, under all its communicators.
@@ -46,6 +47,8 @@ pub struct Rank {
     /// Trend of the lateness: median of the slopes between parts of the run, in ns per second.
     pub trend_ns_per_s: Option<f64>,
     pub change: Option<Change>,
+    /// What delayed it; null if it is not late.
+    pub why: Option<Why>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::explained::Why;
 use super::links::LinkKey;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -65,6 +66,8 @@ pub struct Cause {
     /// Of a late rank: the range of the program that it was in while others waited for it; null if none had most of the
     /// time.
     pub phase: Option<CausePhase>,
+    /// Of a late rank: what delayed it; null if it is another cause.
+    pub why: Option<Why>,
     /// Time lost, summed over all ranks. It overlaps with that of other causes.
     pub lost_ns: u64,
     /// `lost_ns` ÷ the time of all ranks in operations; null if no operation was measured.
@@ -76,7 +79,13 @@ pub struct Cause {
     pub sentence: String,
 }
 
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+impl Cause {
+    pub const fn is_late(&self) -> bool {
+        matches!(self.kind, CauseKind::LateRank | CauseKind::LateSender | CauseKind::LateReceiver)
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CausePhase {
     /// The names of the ranges around it and its own, outermost first.
     pub path: Vec<String>,

@@ -5,6 +5,7 @@
 //! ```
 
 mod cells;
+mod explained;
 mod program;
 mod tables;
 mod wires;
@@ -34,6 +35,7 @@ Examples:
   nccl-otf2 stats trace --from 20s --to 30s           only what runs then
   nccl-otf2 stats trace --by phase --level 2          which part of the program (NVTX ranges)
   nccl-otf2 stats trace --by step --sort time         the slowest steps of the program
+  nccl-otf2 stats trace --by path                     what the length of the run consists of
   nccl-otf2 stats trace --by operations --csv > operations.csv
   nccl-otf2 stats trace --json | jq .verdict
 
@@ -41,8 +43,8 @@ The first line is the verdict. A rank is named late, and a pair of ranks or a ch
 clocks' stated error do not explain it. Shares of lost time are shares of the time of all ranks in operations: of each \
 rank that in which at least one operation ran. The first collective of a communicator is warm-up. Waiting is the time from a rank's arrival at a collective to the last \
 arrival, transfer from there to its end; what the clocks or the timing do not allow to split is `unclear`. Times lost \
-are summed over all ranks; those of several causes overlap and do not add up. Why a rank is late is outside of NCCL: no \
-cause beyond \"late\" is named.
+are summed over all ranks; those of several causes overlap and do not add up. Whether a late \
+rank calls, launches or begins late is named if that has half of the time in which others waited for it.
 
 Latency and rate of a pair or channel are a regression of time on bytes over all steps, weighted by 1/t², so that \
 large messages do not decide the latency; with R² below 0.5 or fewer than three points neither is shown. Noise only adds time: latency_least and rate_least, over the least time for \
@@ -101,7 +103,9 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
     let trace = archive::open_with_kinds(&request.path)?;
     let filter = analysis::Filter { step: request.step.clone(), ..request.select.filter(&trace)? };
     let bar = Bar::new();
-    let mut report = statistics::of(&trace, &filter, &bar)?.report;
+    let has_path = request.json || request.by == Some(By::Path);
+    let analyse = if has_path { statistics::with_path } else { statistics::of };
+    let mut report = analyse(&trace, &filter, &bar)?.report;
     drop(bar);
     if let Some(step) = request.step.as_deref().filter(|_| report.steps.is_none()) {
         bail!("no thread has a range {step:?}; a step is one name of those that `--by phase` shows");

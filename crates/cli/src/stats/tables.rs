@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use analysis::report::{Budget, Cause, Fit, Link, LinkKey, OperationClass, Quantiles, Rank, Report, Run};
 use clap::ValueEnum;
-use nccl_events::index::index;
-use serde::Serialize;
 
-use super::cells::{compared, of, rank, share, text, time};
-use super::{program, wires};
+use super::cells::{communicator, compared, is_wanted, link, of, rank, receiver, share, text, time, word};
+use super::{explained, program, wires};
 use crate::sheet::{Cell, Sheet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -30,6 +28,8 @@ pub(super) enum By {
     Messages,
     /// Communication beside computation
     Overlap,
+    /// The critical path: by rank and by what it consists of (only with --by)
+    Path,
     /// Single collectives that took far longer than others
     Anomalies,
     /// Ranges of the program (NVTX): operations called in them
@@ -52,6 +52,7 @@ pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
         By::Nic => wires::nics(report),
         By::Messages => messages(report, wanted),
         By::Overlap => overlap(report, wanted),
+        By::Path => explained::path(report, wanted),
         By::Anomalies => anomalies(report),
         By::Phase => program::phases(report),
         By::Step => program::steps(report),
@@ -62,6 +63,7 @@ pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
         By::Step => program::NO_STEPS,
         By::Init => program::NO_COMMUNICATORS,
         By::Nic => wires::NO_NICS,
+        By::Path => explained::NO_PATH,
         By::Causes | By::Anomalies => "none was found",
         By::Pairs | By::Channels if !report.run.has_steps => Run::CONNECTIONS_NOT_MEASURED,
         By::Overlap if !report.run.has_other_kernels => {
@@ -74,16 +76,6 @@ pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
 
 pub(super) fn is_column(report: &Report, name: &str) -> bool {
     By::value_variants().iter().any(|by| sheet(report, *by, &[]).has(name))
-}
-
-fn communicator(report: &Report, number: u32) -> String {
-    report.communicators.get(index(number)).map(|it| it.name.clone()).unwrap_or_default()
-}
-
-/// Whether a rank of the job has one of these numbers in any of its communicators.
-fn is_wanted(report: &Report, number: Option<u32>, wanted: &[u32]) -> bool {
-    let rank = number.and_then(|number| report.ranks.get(usize::try_from(number).ok()?));
-    wanted.is_empty() || rank.is_some_and(|rank| rank.members.iter().any(|it| wanted.contains(&it.rank)))
 }
 
 fn causes(report: &Report) -> Sheet {
@@ -105,10 +97,6 @@ fn cause(report: &Report, cause: &Cause) -> String {
     let who = who.or(cause.link.map(|key| link(report, &key))).or(cause.host.clone());
     let what = format!("{}: {}", word(cause.kind), who.unwrap_or_default());
     what.trim_end_matches(": ").to_owned()
-}
-
-fn word(kind: impl Serialize) -> String {
-    serde_json::to_value(kind).unwrap_or_default().as_str().unwrap_or_default().to_owned()
 }
 
 fn operations(report: &Report) -> Sheet {
@@ -184,6 +172,7 @@ fn ranks(report: &Report, wanted: &[u32]) -> Sheet {
             ("inherited", |it| time(it.inherited_ns)),
             ("lateness", |it| Cell::Time(it.lateness_ns)),
             ("host", |it| text(&it.host)),
+            ("+why", |it| of(it.why.as_ref().map(explained::why), text)),
             ("+not_compared", |it| part(it, |budget| budget.not_compared_ns)),
             ("+late_sender", |it| time(it.late_sender_ns)),
             ("+late_receiver", |it| time(it.late_receiver_ns)),
@@ -245,17 +234,6 @@ fn links(title: &'static str, report: &Report, links: &[Link], wanted: &[u32]) -
             ("+recv_gpu_wait", |(_, it)| time(it.waits.recv_gpu_ns)),
         ],
     )
-}
-
-fn receiver(report: &Report, key: &LinkKey) -> Option<String> {
-    key.to.map(|number| rank(report, number)).or(key.peer.map(|peer| format!("rank {peer}")))
-}
-
-/// For example "rank 3 → rank 11" or "channel 5".
-fn link(report: &Report, key: &LinkKey) -> String {
-    let channel = key.channel.map(|channel| format!("channel {channel}"));
-    let pair = key.from.zip(receiver(report, key)).map(|(from, to)| format!("{} → {to}", rank(report, from)));
-    [pair, channel].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn messages(report: &Report, wanted: &[u32]) -> Sheet {

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 
 use analysis::report::{
-    Anomaly, Answer, Cause, CauseKind, Clocks, CommunicatorCall, Difference, Finding, Fit, Group, Kind, Link, Messages,
-    OperationClass, Outcome, Phase, Rank, Run, Steps, Verdict,
+    Anomaly, Answer, Cause, CauseKind, Clocks, CommunicatorCall, Delay, Difference, Finding, Fit, Group, Kind, Link,
+    Messages, OperationClass, Outcome, PathKind, Phase, Rank, Run, Steps, Verdict, Why,
 };
 use serde_json::{Value, json};
 
@@ -34,6 +34,10 @@ const FINDINGS: [Finding; 5] =
     [Finding::Unfinished, Finding::Causes, Finding::Healthy, Finding::Unclear, Finding::Nothing];
 const OUTCOMES: [Outcome; 4] = [Outcome::Faster, Outcome::Slower, Outcome::NoDifference, Outcome::Unclear];
 
+const DELAYS: [Delay; 4] = [Delay::Call, Delay::Launch, Delay::Gpu, Delay::Operation];
+const PATH_KINDS: [PathKind; 5] =
+    [PathKind::Computing, PathKind::Launching, PathKind::Transfer, PathKind::WarmUp, PathKind::Unclear];
+
 fn cause(kind: CauseKind) -> Cause {
     Cause {
         kind,
@@ -42,6 +46,7 @@ fn cause(kind: CauseKind) -> Cause {
         link: None,
         since_ns: None,
         phase: None,
+        why: None,
         lost_ns: 0,
         share: None,
         instances: 0,
@@ -91,6 +96,9 @@ fn the_script_has_types_for_all_that_a_page_can_have() {
         ("Limit['answer']", json!(ANSWERS)),
         ("Report['clocks']", json!([Clocks::default()])),
         ("Report['overlap']", json!([Value::Null])),
+        ("Why", json!([Why::default()])),
+        ("Why['reason']", json!(DELAYS)),
+        ("PathPart['kind']", json!(PATH_KINDS)),
         ("Run", json!([Run::default()])),
         ("OperationClass", json!([OperationClass::default()])),
         ("Rank", json!([Rank::default()])),

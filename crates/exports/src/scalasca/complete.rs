@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use analysis::rank::{self, End, Operation, Rank};
 use analysis::units::plural;
 use analysis::{Sequences, Trace};
 use nccl_events::archive::LocationKind;
@@ -12,6 +11,7 @@ use schema::Lack;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::rank::{self, End, Operation, Rank};
 use super::regions::is_known;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

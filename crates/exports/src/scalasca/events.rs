@@ -1,8 +1,8 @@
 //! Writes what a rank did as MPI events.
 
-use analysis::rank::Rank;
 use otf2::{Attributes, Collective, CommRef, EventWriter, Message, RegionRef};
 
+use super::rank::Rank;
 use super::regions::{self, FINALIZE, INIT, IRECV, ISEND, MAIN, WAIT_RECEIVE, WAIT_SEND};
 
 const NONE: &Attributes = Attributes::NONE;

@@ -12,12 +12,12 @@
 
 pub mod complete;
 pub mod events;
+pub mod rank;
 pub mod regions;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use analysis::rank::Rank;
 use otf2::records::{ClockProperties, Comm, Group, Location, LocationGroup, ParadigmRecord, Region, SystemTreeNode};
 use otf2::{
     ArchiveWriter, CommRef, GlobalDefinitions, GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationRef,
@@ -25,6 +25,7 @@ use otf2::{
 };
 
 use events::{Numbers, Written};
+use rank::Rank;
 
 /// Time before the first and after the last operation at which ranks begin and end, in ticks.
 const AROUND: u64 = 1000;

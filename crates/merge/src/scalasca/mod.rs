@@ -11,10 +11,10 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use analysis::rank::Rank;
 use analysis::units::plural;
 use anyhow::{Context as _, Result, bail};
 use exports::scalasca::events::{self, Numbers};
+use exports::scalasca::rank::Rank;
 use exports::scalasca::{complete, regions};
 use nccl_events::Progress;
 use otf2::verbatim::{Definition, EventRecords, ReferenceKind};

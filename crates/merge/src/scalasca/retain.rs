@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::rank::{End, Operation, Rank};
+use exports::scalasca::rank::{End, Operation, Rank};
 
 use super::host::{Gap, Host};
 use super::order::{self, OperationId, Part};

@@ -5,6 +5,7 @@ import { byId, contents, redraw } from '#page/dom';
 import { inflate } from '#page/encoding';
 import { operations, timeByRank } from '#page/operations';
 import { pairs } from '#page/pairs';
+import { path } from '#page/path';
 import { communicators, phases, steps } from '#page/program';
 import { anomalies, channels, completeness, howTo, overlap } from '#page/sections';
 import { skew } from '#page/skew';
@@ -40,6 +41,7 @@ async function report(model) {
   timeByRank(model);
   phases(model);
   steps(model, (begin, end, rank) => view?.goTo(begin, end, rank));
+  path(model);
   skew(model, (begin, end, rank) => view?.goTo(begin, end, rank));
   pairs(model);
   channels(model);

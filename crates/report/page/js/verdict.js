@@ -99,6 +99,7 @@ export function sections({ report }) {
     ['verdict', 'Verdict', rank !== null && hot(report.ranks[rank].name)],
     ['operations', 'Operations', count(report.operations)], ['time', 'Time by rank', count(report.ranks)],
     ['phases', 'Phases', count(report.phases)], ['steps', 'Steps', count(report.steps?.steps ?? [])],
+    ['path', 'Critical path', count(report.critical_path?.parts ?? [])],
     ['skew', 'Who is late', late !== null && hot(duration(report.ranks[late].lateness_ns))],
     ['pairs', 'Pairs', pair ? hot(pairOf(pair.link, report.ranks)) : count(report.pairs)],
     ['channels', 'Channels', channel ? hot(channel.link?.channel) : count(report.channels)],

@@ -81,6 +81,18 @@ pub enum Wrong {
     },
 }
 
+/// What delays a rank that is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "stages of an operation")]
+pub enum Delayed {
+    Call,
+    Launch,
+    Gpu,
+}
+
+/// From a call to its launch, and from the launch to the begin of the operation, if nothing delays it.
+pub const CALL_NS: u64 = 10_000;
+
 #[derive(Clone, Debug)]
 pub struct Job {
     pub ranks: u32,
@@ -101,6 +113,8 @@ pub struct Job {
     pub has_kernels: bool,
     /// Whether the program names its steps, and what it does in them; see [`Operation::ranges`].
     pub has_ranges: bool,
+    /// Whether calls and launches were recorded, and what delays the late rank.
+    pub calls: Option<Delayed>,
     /// The number of instances on the last rank, if it differs.
     pub last_rank_has: Option<u32>,
     /// The ranks of further communicators; the first contains all.
@@ -129,6 +143,7 @@ impl Job {
             timing: "cupti",
             has_kernels: false,
             has_ranges: false,
+            calls: None,
             last_rank_has: None,
             communicators: Vec::new(),
         }
@@ -231,6 +246,29 @@ fn steps(
             step
         })
         .collect()
+}
+
+impl Job {
+    /// When a rank called an operation, and when it launched it.
+    pub fn called_and_launched(&self, rank: usize, operation: &Operation) -> (u64, u64) {
+        let late_ns = match self.wrong {
+            Wrong::LateRank { rank: late, from, ns }
+                if late as usize == rank && operation.sequence >= u64::from(from) =>
+            {
+                ns
+            }
+            Wrong::LateOnce { rank: late, at, ns } if late as usize == rank && operation.sequence == u64::from(at) => {
+                ns
+            }
+            _ => 0,
+        };
+        let (called_ns, launched_ns) = (operation.start_ns - 2 * CALL_NS, operation.start_ns - CALL_NS);
+        match self.calls {
+            Some(Delayed::Launch) => (called_ns - late_ns, launched_ns),
+            Some(Delayed::Gpu) => (called_ns - late_ns, launched_ns - late_ns),
+            _ => (called_ns, launched_ns),
+        }
+    }
 }
 
 impl Operation {

@@ -23,7 +23,7 @@ const ATTRIBUTES: [(&str, AttributeType); 10] = [
     ("nccl.channel", AttributeType::U32),
     ("nccl.root", AttributeType::I32),
 ];
-const REGIONS: [(&str, &str); 14] = [
+const REGIONS: [(&str, &str); 18] = [
     ("ncclAllReduce", "nccl::operation::Coll::ncclAllReduce"),
     ("netSend", "nccl::transfer::ProxyOp::netSend"),
     ("SendWait", "nccl::transfer::ProxyStep::SendWait"),
@@ -38,7 +38,13 @@ const REGIONS: [(&str, &str); 14] = [
     ("step #", "nvtx::::step #"),
     ("load", "nvtx::::load"),
     ("backward", "nvtx::::backward"),
+    ("ncclGroup", "nccl::call::GroupApi::ncclGroup"),
+    ("ncclAllReduce", "nccl::call::CollApi::ncclAllReduce"),
+    ("ncclKernelLaunch", "nccl::launch::KernelLaunch::ncclKernelLaunch"),
+    ("ncclAllReduce enqueue", "nccl::enqueue::Coll::ncclAllReduce enqueue"),
 ];
+/// The region of a call, whatever it calls.
+const CALL: RegionRef = RegionRef::new(15);
 
 pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
     let mut archive = ArchiveWriter::create(directory, "traces").expect("a directory");
@@ -80,6 +86,12 @@ pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
             range_events(&mut writer, operations).expect("events");
             events.push((location, writer.close().expect("closed")));
         }
+        if job.calls.is_some() {
+            let location = LocationRef::new(u64::from(CALLERS) << 32 | rank as u64);
+            let mut writer = archive.event_writer(location).expect("an event file");
+            call_events(&mut writer, rank, job, operations).expect("events");
+            events.push((location, writer.close().expect("closed")));
+        }
         for channel in 0..job.channels {
             for is_step in [false, true] {
                 let location = network(rank, channel, is_step);
@@ -102,6 +114,7 @@ pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
 
 const STREAMS: u32 = 1000;
 const THREADS: u32 = 1500;
+const CALLERS: u32 = 1600;
 /// First location number for communicators other than the first.
 const MEMBERS: u32 = 2000;
 
@@ -131,6 +144,29 @@ fn range_events(writer: &mut EventWriter<'_>, operations: &[Operation]) -> otf2:
     }
     Ok(())
 }
+
+/// Groups of one call each; NCCL enqueues right after the launch.
+fn call_events(writer: &mut EventWriter<'_>, rank: usize, job: &Job, operations: &[Operation]) -> otf2::Result<()> {
+    for (number, operation) in operations.iter().enumerate() {
+        let (called_ns, launched_ns) = job.called_and_launched(rank, operation);
+        let [this, group, call] = [0, GROUP_EVENT, CALL_EVENT].map(|kind| event(rank, number, kind));
+        writer.enter(called_ns, region("ncclGroup"), &attributes(&[(0, group)]))?;
+        for (region, from_ns, ns, ids) in [
+            (CALL, called_ns, 1_000, attributes(&[(0, call), (1, group)])),
+            (region("ncclKernelLaunch"), launched_ns, 2_000, attributes(&[(1, group)])),
+            (region("ncclAllReduce enqueue"), launched_ns + 3_000, 1_000, attributes(&[(0, this), (1, call)])),
+        ] {
+            writer.enter(from_ns, region, &ids)?;
+            writer.leave(from_ns + ns, region, Attributes::NONE)?;
+        }
+        writer.leave(launched_ns + 5_000, region("ncclGroup"), Attributes::NONE)?;
+    }
+    Ok(())
+}
+
+/// Kinds of events beyond those of steps.
+const GROUP_EVENT: u64 = 60_001;
+const CALL_EVENT: u64 = 60_002;
 
 fn event(rank: usize, number: usize, kind: u64) -> AttributeValue {
     AttributeValue::U64((rank as u64 + 1) << 48 | (number as u64) << 16 | kind)
@@ -165,6 +201,9 @@ fn operation_events(
         ]);
         if has_sequence(it) {
             enter.add(AttributeRef::new(3), AttributeValue::U64(it.sequence))?;
+        }
+        if job.calls.is_some() {
+            enter.add(AttributeRef::new(1), event(rank, number, CALL_EVENT))?;
         }
         if let Some(partner) = it.partner {
             let attribute = if is_message(it) { 7 } else { 9 };
@@ -299,7 +338,7 @@ fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)],
         let kind = match location.get() >> 32 {
             0 => "communicator",
             other if other >= MEMBERS.into() => "communicator",
-            thread if thread == u64::from(THREADS) => "api-thread",
+            thread if [THREADS, CALLERS].map(u64::from).contains(&thread) => "api-thread",
             stream if stream >= STREAMS.into() => "stream",
             odd if odd % 2 == 1 => "connection",
             _ => "slot",

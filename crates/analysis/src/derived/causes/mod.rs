@@ -8,7 +8,7 @@ pub(super) use links::LEAST_OTHERS;
 
 use super::anomalies::Inputs;
 use super::instances::Instance;
-use super::lateness::{IMPROBABLE, Late};
+use super::lateness::Late;
 use super::maths::sample::{real, whole};
 use super::messages::Waited;
 use super::program::during;
@@ -35,7 +35,7 @@ impl Inputs<'_> {
     }
 
     fn late(&self, number: usize, rank: &Rank, late: &Late) -> Option<Cause> {
-        if late.p_value >= IMPROBABLE || late.lost_ns == 0 {
+        if !late.is_certain() {
             return None;
         }
         let share = self.share(late.lost_ns);

@@ -22,6 +22,13 @@ pub(in crate::derived) struct Late {
     pub(in crate::derived) p_value: f64,
 }
 
+impl Late {
+    /// Whether chance does not explain that others waited.
+    pub(in crate::derived) fn is_certain(&self) -> bool {
+        self.p_value < IMPROBABLE && self.lost_ns > 0
+    }
+}
+
 /// For each rank of the job, the waiting it caused. Where data flows from rank to rank, ranks wait for the data without
 /// being late: a rank is late if it spends more time outside operations than the ranks that wait for it.
 pub(in crate::derived) fn late(outside: &Outside, blame: &Blame) -> Vec<Late> {

@@ -145,6 +145,7 @@ fn rank(
         lateness_ns: median(&mut arrivals.iter().map(|it| it.late_ns).collect::<Vec<f64>>()),
         trend_ns_per_s: trend(&series),
         change: change(&series),
+        why: None,
     }
 }
 

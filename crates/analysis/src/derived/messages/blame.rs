@@ -50,12 +50,15 @@ pub(in crate::derived) struct Awaited {
     pub(in crate::derived) operations: BTreeMap<u64, AwaitedOperation>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::derived) struct AwaitedOperation {
+/// An operation of a rank that others waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct AwaitedOperation {
+    /// Row of [`Tables::operations`].
+    pub row: u32,
     /// How long others waited.
-    pub(in crate::derived) ns: u64,
+    pub ns: u64,
     /// When the first of them began to.
-    pub(in crate::derived) since_ns: u64,
+    pub since_ns: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -110,7 +113,7 @@ impl Blame {
                         let blamed = &mut found.ranks[large(awaited)];
                         blamed.sum.add(*waits_in, own_ns);
                         *blamed.by.entry(*waits).or_default() += own_ns;
-                        let first = AwaitedOperation { ns: 0, since_ns: wait.start_ns };
+                        let first = AwaitedOperation { row: wait.other, ns: 0, since_ns: wait.start_ns };
                         let operation = blamed.operations.entry(came_ns).or_insert(first);
                         operation.ns += own_ns;
                         operation.since_ns = operation.since_ns.min(wait.start_ns);

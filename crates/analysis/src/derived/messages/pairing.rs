@@ -8,8 +8,9 @@ use schema::Lack;
 use crate::archive::Trace;
 use crate::tables::{NO_SEQUENCE, NONE, Tables, large, small};
 
-#[derive(Debug, Default)]
-pub(in crate::derived) struct Pairing {
+/// Which sends and receives belong together.
+#[derive(Clone, Debug, Default)]
+pub struct Pairing {
     ends: Vec<End>,
 }
 
@@ -71,11 +72,11 @@ impl Pairing {
         self.end(row) != End::None
     }
 
-    pub(super) fn is_send(&self, row: u32) -> bool {
+    pub(in crate::derived) fn is_send(&self, row: u32) -> bool {
         matches!(self.end(row), End::Send(_))
     }
 
-    pub(super) fn other(&self, row: u32) -> Option<u32> {
+    pub(in crate::derived) fn other(&self, row: u32) -> Option<u32> {
         match self.end(row) {
             End::Send(other) | End::Receive(other) => Some(other).filter(|other| *other != NONE),
             End::None => None,

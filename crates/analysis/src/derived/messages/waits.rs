@@ -5,7 +5,7 @@ use crate::derived::instances::error_ns;
 use crate::tables::{Tables, large};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Until {
+pub(in crate::derived) enum Until {
     Never,
     /// Until the other end arrived.
     Other(u64),
@@ -15,7 +15,7 @@ pub(super) enum Until {
 
 impl Until {
     /// For a send or receive. `is_alone`: no other operation shares its kernel.
-    pub(super) fn of(tables: &Tables, pairing: &Pairing, row: u32, is_alone: bool) -> Self {
+    pub(in crate::derived) fn of(tables: &Tables, pairing: &Pairing, row: u32, is_alone: bool) -> Self {
         let operations = &tables.operations;
         let it = operations.row(large(row));
         if tables.members.row(it.member).rank == it.partner {

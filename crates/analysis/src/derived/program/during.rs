@@ -15,12 +15,7 @@ use crate::tables::{Tables, large};
 const LEAST_SHARE: f64 = 0.5;
 
 /// The innermost range that a rank was in for at least half of `times`.
-pub(in crate::derived) fn during(
-    trace: &Trace,
-    tables: &Tables,
-    rank: u32,
-    times: Vec<(u64, u64)>,
-) -> Option<CausePhase> {
+pub fn during(trace: &Trace, tables: &Tables, rank: u32, times: Vec<(u64, u64)>) -> Option<CausePhase> {
     if tables.ranges.is_empty() {
         return None;
     }
@@ -61,7 +56,7 @@ pub(in crate::derived) fn during(
 
 impl CausePhase {
     /// For example " Meanwhile it was in `step # > load`, 97 % of the time."
-    pub(in crate::derived) fn sentence(&self) -> String {
+    pub fn sentence(&self) -> String {
         let path = path_of_ranges(&self.path);
         format!(" Meanwhile it was in `{path}`, {:.0} % of the time.", self.share * 100.0)
     }

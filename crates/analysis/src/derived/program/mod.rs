@@ -6,7 +6,7 @@ mod phases;
 mod steps;
 
 pub(super) use communicators::communicator_calls;
-pub(super) use during::during;
+pub use during::during;
 pub(super) use phases::phases;
 pub(super) use steps::Steps;
 

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use analysis::{Instances, Step, Trace};
 use otf2::{Collective, CommRef, Event, EventKind, LocationRef, Message};
-
-use crate::archive::Trace;
-use crate::instances::{Instances, Step};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {

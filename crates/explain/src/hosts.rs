@@ -1,0 +1,116 @@
+//! When operations were called and launched on their hosts. Only threads of the processes concerned are read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use analysis::tables::Tables;
+use analysis::{Clock, Instances, Step, Trace};
+use nccl_events::archive::{LocationKind, RegionClass};
+use nccl_events::index::index;
+use otf2::{LocationRef, RegionRef};
+use rayon::prelude::*;
+
+/// When an operation was called and launched; `None` if unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Host {
+    pub(crate) called_ns: Option<u64>,
+    pub(crate) launched_ns: Option<u64>,
+}
+
+/// By row of the operation.
+pub(crate) type Hosts = BTreeMap<u32, Host>;
+
+/// The call, launch or enqueueing of some operations, by their event.
+#[derive(Default)]
+struct Found {
+    /// When it began, and the group it is in.
+    calls: BTreeMap<u64, (u64, u64)>,
+    enqueued: BTreeMap<u64, Enqueued>,
+}
+
+#[derive(Clone, Copy)]
+struct Enqueued {
+    at_ns: u64,
+    /// When the outermost call of NCCL around it began.
+    around_ns: Option<u64>,
+    /// When the last launch on its thread before it began, and the group of that.
+    launch: Option<(u64, u64)>,
+    /// Whether CUDA's own thread reported it, at a time that says nothing about the launch.
+    is_by_callback: bool,
+}
+
+pub(crate) fn read(trace: &Trace, tables: &Tables, rows: &BTreeSet<u32>) -> otf2::Result<Hosts> {
+    // A replay has the call and the launch of its capture.
+    let rows = rows.iter().map(|row| (*row, tables.operations.row(index(*row)))).filter(|(_, it)| it.replay == 0);
+    let rows: Vec<_> = rows.collect();
+    let calls: BTreeSet<u64> = rows.iter().map(|(_, it)| it.parent).filter(|event| *event != 0).collect();
+    let events: BTreeSet<u64> = rows.iter().map(|(_, it)| it.event).filter(|event| *event != 0).collect();
+    let processes: BTreeSet<_> =
+        rows.iter().map(|(_, it)| trace.process(trace.group(tables.members.row(it.member).location))).collect();
+    let mut threads = trace.locations_of(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
+    threads.retain(|thread| processes.contains(&trace.process(trace.group(*thread))));
+    let classes: BTreeMap<RegionRef, RegionClass> = trace
+        .definitions
+        .regions
+        .keys()
+        .copied()
+        .filter_map(|region| Some((region, trace.region(region)?.class)))
+        .collect();
+    let read = threads.par_iter().map(|thread| of_thread(trace, &classes, *thread, &calls, &events));
+    let mut found = Found::default();
+    for of_thread in read.collect::<otf2::Result<Vec<Found>>>()? {
+        found.calls.extend(of_thread.calls);
+        found.enqueued.extend(of_thread.enqueued);
+    }
+    Ok(rows.into_iter().map(|(row, it)| (row, found.host(it.event, it.parent))).collect())
+}
+
+fn of_thread(
+    trace: &Trace,
+    classes: &BTreeMap<RegionRef, RegionClass>,
+    thread: LocationRef,
+    calls: &BTreeSet<u64>,
+    events: &BTreeSet<u64>,
+) -> otf2::Result<Found> {
+    let (mut found, mut launch) = (Found::default(), None);
+    let is_by_callback = trace.location_kind(thread) == Some(LocationKind::CallbackThread);
+    let clock = Clock::of(trace);
+    let mut instances = Instances::of(trace);
+    trace.archive.for_each_event(&[thread], |_, event| {
+        let Step::Left(it) = instances.step(&event) else {
+            return ControlFlow::Continue(());
+        };
+        let (start_ns, event, parent) = (clock.ns(it.start), it.fields.event, it.fields.parent.unwrap_or(0));
+        match (classes.get(&it.region), event) {
+            (Some(RegionClass::Api), Some(event)) if calls.contains(&event) => {
+                found.calls.insert(event, (start_ns, parent));
+            }
+            (Some(RegionClass::Launch), _) => launch = Some((start_ns, parent)),
+            (Some(RegionClass::Enqueue), Some(event)) if events.contains(&event) => {
+                let is_call = |region: &RegionRef| classes.get(region) == Some(&RegionClass::Api);
+                let around = instances.open().iter().find(|around| is_call(&around.region));
+                let around_ns = around.map(|around| clock.ns(around.start));
+                found.enqueued.insert(event, Enqueued { at_ns: start_ns, around_ns, launch, is_by_callback });
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
+
+impl Found {
+    fn host(&self, event: u64, parent: u64) -> Host {
+        let call = self.calls.get(&parent);
+        let enqueued = self.enqueued.get(&event).filter(|it| !it.is_by_callback);
+        let called_ns = call.map(|(start_ns, _)| *start_ns);
+        // Up to 2.27 NCCL reports no calls: there is the range of one around, if NVTX was recorded, else the enqueueing.
+        let called_ns = called_ns.or(enqueued.map(|it| it.around_ns.unwrap_or(it.at_ns)));
+        // NCCL enqueues right after the launch.
+        let launched_ns = enqueued.map(|it| match (it.launch, call) {
+            (Some((start_ns, group)), Some((_, of_call))) if group == *of_call => start_ns,
+            _ => it.at_ns,
+        });
+        Host { called_ns, launched_ns }
+    }
+}

@@ -1,0 +1,133 @@
+//! Sums up the critical path by rank and by what it consists of.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use analysis::report::{LinkKey, PathKind, PathPart};
+use analysis::tables::NONE;
+use analysis::{Analysis, Trace, during};
+use nccl_events::index::index;
+use otf2::RegionRef;
+
+use super::walk::{Gap, Stay, Walk};
+use crate::hosts::{self, Hosts};
+
+/// Calls and launches are read for so many ranks, those with the longest time outside of operations on the path. The
+/// same number have the range that they were in.
+const MOST_RANKS: usize = 16;
+
+/// Rank; function, communicator; link.
+type Key = (PathKind, Option<u32>, Option<(RegionRef, u32)>, Option<LinkKey>);
+
+#[derive(Default)]
+struct Sum {
+    ns: u64,
+    times: u64,
+}
+
+pub(super) fn of(trace: &Trace, analysis: &Analysis, walk: &Walk) -> otf2::Result<Vec<PathPart>> {
+    let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
+    let mut add = |key: Key, ns: u64| {
+        if ns > 0 {
+            let sum = sums.entry(key).or_default();
+            (sum.ns, sum.times) = (sum.ns + ns, sum.times + 1);
+        }
+    };
+    let ranks = outside(analysis, walk);
+    let wanted = |gap: &&Gap| ranks.contains(&analysis.tables.job_rank(gap.next));
+    let rows: BTreeSet<u32> = walk.gaps.iter().filter(wanted).map(|gap| gap.next).collect();
+    let hosts = hosts::read(trace, &analysis.tables, &rows)?;
+    let usual_ns = usual_ns(analysis, &hosts);
+    let mut computing: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
+    for gap in &walk.gaps {
+        let rank = analysis.tables.job_rank(gap.next);
+        let (from_ns, to_ns) = launching(gap, &hosts, usual_ns);
+        add((PathKind::Launching, Some(rank), None, None), to_ns - from_ns);
+        add((PathKind::Computing, Some(rank), None, None), gap.to_ns - gap.from_ns - (to_ns - from_ns));
+        computing.entry(rank).or_default().extend([(gap.from_ns, from_ns), (to_ns, gap.to_ns)]);
+    }
+    for stay in &walk.stays {
+        let operation = analysis.tables.operations.row(index(stay.row));
+        let what = Some((operation.function, analysis.tables.members.row(operation.member).communicator));
+        let rank = Some(analysis.tables.job_rank(stay.row));
+        if stay.is_warm_up {
+            add((PathKind::WarmUp, rank, what, None), stay.transfer_ns);
+            continue;
+        }
+        add((PathKind::Transfer, None, what, link(analysis, stay)), stay.transfer_ns);
+        add((PathKind::Unclear, rank, what, None), stay.unclear_ns);
+    }
+    let length_ns = walk.to_ns - walk.from_ns;
+    let parts = sums.into_iter().map(|((kind, rank, what, link), Sum { ns, times })| PathPart {
+        kind,
+        rank,
+        function: what.map(|(function, _)| trace.region_name(function)),
+        communicator: what.map(|(_, communicator)| communicator),
+        link,
+        phase: rank
+            .filter(|rank| kind == PathKind::Computing && ranks.contains(rank))
+            .and_then(|rank| during(trace, &analysis.tables, rank, computing.remove(&rank)?)),
+        ns,
+        share: share(ns, length_ns),
+        times,
+    });
+    let mut parts: Vec<PathPart> = parts.collect();
+    parts.sort_by_key(|part| Reverse(part.ns));
+    Ok(parts)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share is shown with few digits")]
+pub(super) fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+/// The ranks that are outside of operations for longest on the path.
+fn outside(analysis: &Analysis, walk: &Walk) -> BTreeSet<u32> {
+    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+    for gap in &walk.gaps {
+        *sums.entry(analysis.tables.job_rank(gap.next)).or_default() += gap.to_ns - gap.from_ns;
+    }
+    let mut sums: Vec<(u64, u32)> = sums.into_iter().map(|(rank, ns)| (ns, rank)).collect();
+    sums.sort_unstable_by_key(|it| Reverse(*it));
+    sums.into_iter().take(MOST_RANKS).map(|(_, rank)| rank).collect()
+}
+
+/// The shortest time from a launch to the beginning of its operation.
+fn usual_ns(analysis: &Analysis, hosts: &Hosts) -> u64 {
+    let times = hosts.iter().filter_map(|(row, host)| {
+        Some(analysis.tables.operations.start_ns[index(*row)].saturating_sub(host.launched_ns?))
+    });
+    times.min().unwrap_or(0)
+}
+
+/// The part of a gap that is launching: from the call until the GPU could begin. Afterwards it is busy with other work.
+fn launching(gap: &Gap, hosts: &Hosts, usual_ns: u64) -> (u64, u64) {
+    let host = hosts.get(&gap.next).copied().unwrap_or_default();
+    let Some(called_ns) = host.called_ns else {
+        return (gap.to_ns, gap.to_ns);
+    };
+    let from_ns = called_ns.clamp(gap.from_ns, gap.to_ns);
+    let until_ns = host.launched_ns.map_or(gap.to_ns, |ns| ns + usual_ns);
+    (from_ns, until_ns.clamp(from_ns, gap.to_ns))
+}
+
+/// The link that a transfer took: of a message its ends; of a collective the slow link that was found for it.
+fn link(analysis: &Analysis, stay: &Stay) -> Option<LinkKey> {
+    let tables = &analysis.tables;
+    let Some(number) = analysis.instances.of_operation(stay.row) else {
+        let operation = tables.operations.row(index(stay.row));
+        let (own, communicator) =
+            (tables.members.row(operation.member), tables.members.row(operation.member).communicator);
+        let ends = [own.rank, operation.partner];
+        let [from, to] = if analysis.is_send(stay.row)? { ends } else { [ends[1], ends[0]] };
+        let [from, to_rank] = [from, to].map(|rank| tables.members.job_rank(communicator, rank));
+        return (to != NONE).then_some(LinkKey { communicator, from, to: to_rank, peer: Some(to), channel: None });
+    };
+    let instance = &analysis.instances.all[index(number)];
+    let is_it = |it: &LinkKey| it.communicator == instance.communicator;
+    let report = &analysis.report;
+    let own = report.anomalies.iter().filter(|it| it.start_ns == instance.arrivals.first_ns);
+    let own = own.filter_map(|it| it.link).find(is_it);
+    let causes = report.causes.iter().filter(|it| !it.is_stall && it.since_ns <= Some(instance.arrivals.last_ns));
+    own.or_else(|| causes.filter_map(|it| it.link).find(is_it))
+}
