@@ -26,6 +26,7 @@ mod output;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod perfetto;
+mod ranks;
 pub mod scalasca;
 mod selection;
 mod source;

@@ -28,7 +28,8 @@ without rows has no file.
 kineto: a directory with a file for each rank, as PyTorch's profiler writes them. HTA reads it: \
 `TraceAnalysis(trace_dir=\"kineto\")`. Operations stand for kernels where no kernels were recorded; nccl.timing says \
 what they were measured by. With --into: copies of traces that torch.profiler made of the same job. What was in them \
-stays as it is; NCCL's kernels say more: algorithm, protocol, bandwidth, how long they waited for the last rank. \
+stays as it is; NCCL's kernels say more: algorithm, protocol, bandwidth, how long they waited for the last rank. A \
+kernel that can be several operations gets nothing, and is counted. \
 Tracks for communicators and network are added. A trace whose clock cannot be related, or that is of another job, is \
 refused.
 
