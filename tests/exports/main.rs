@@ -1,5 +1,6 @@
 //! What `nccl-otf2 export` writes, as the programs read it that it is written for.
 
+mod chakra;
 mod jsonl;
 mod kineto;
 mod parquet;

@@ -4,6 +4,7 @@
 //! ```text
 //!  Source      an archive, the filter, and the receiver of progress
 //!   └ Selection  the locations and region instances that the filter selects
+//!       ├► chakra      an execution trace for each rank, for ASTRA-sim and Chakra's tools
 //!       ├► kineto      a file of Chrome's JSON for each rank, as PyTorch's profiler writes it
 //!       ├► parquet     the tables of an archive, for DuckDB, Dask, Spark
 //!       ├► perfetto    one file for Perfetto's viewer and its SQL
@@ -17,10 +18,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod chakra;
 mod error;
 mod foreign;
 pub mod kineto;
 mod line;
+mod operations;
 mod outcome;
 mod output;
 #[cfg(feature = "parquet")]

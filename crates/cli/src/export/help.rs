@@ -11,6 +11,7 @@ Examples:
   nccl-otf2 export --format xplane trace --into host.xplane.pb -o both.xplane.pb
   nccl-otf2 export --format xplane trace --into logdir/plugins/profile/run1/*.xplane.pb -o logdir/plugins/profile/both
   nccl-otf2 export --format scalasca trace -o scalasca
+  nccl-otf2 export --format chakra trace -o chakra
   nccl-otf2 export --format jsonl trace -o streams
   nccl-otf2 export --format jsonl --schema minimal trace -o streams
 
@@ -49,6 +50,11 @@ what all ranks have is exported: collectives up to the first that differs, messa
 which something was lost or a rank not recorded is left out. Pipit reads these archives, too: \
 `pipit.Trace.from_otf2(\"scalasca/0-world\")`. It sorts events by time, so no two of a rank share one: where they do \
 in the archive, the later ones are moved by the fewest ns that keep their order, and it is said how many and how far.
+
+chakra: a directory with an execution trace for each rank, trace.RANK.et, and the communicators in comm_group.json. \
+ASTRA-sim simulates them on another network, and Chakra's tools show them. A node is a collective, a send, a receive, \
+or what a rank computed between: the program's kernels if they were recorded, else the pauses between operations. An \
+operation depends on those before it on its communicator and on what was computed before it.
 
 jsonl: a directory with a file for each process, one callback of NCCL's a line, in the order in which they are \
 complete. It is made of journals, not of the archive, which has no handles and only the states that it shows: the job \

@@ -74,6 +74,8 @@ enum Format {
     Xplane,
     /// Archives for Scalasca's trace analyser and for Pipit, one for each communicator
     Scalasca,
+    /// Execution traces for ASTRA-sim and MLCommons' Chakra, one for each rank
+    Chakra,
 }
 
 impl Format {
@@ -86,6 +88,10 @@ impl Format {
             Self::Parquet => "ask it: docs/EXPORTS.md has questions for DuckDB, Dask and Spark",
             Self::Xplane => "show it: put it into LOGDIR/plugins/profile/RUN/, then tensorboard --logdir LOGDIR",
             Self::Scalasca => "analyse one: mpirun -np RANKS scout.mpi ARCHIVE",
+            Self::Chakra => {
+                "simulate it: ASTRA-sim with --workload-configuration=DIR/trace \
+                 --comm-group-configuration=DIR/comm_group.json"
+            }
         }
     }
 }
@@ -100,6 +106,7 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         Format::Kineto if !into.is_empty() => Box::new(|source, out| exports::kineto::into(source, into, out)),
         Format::Kineto => Box::new(exports::kineto::write),
         Format::Perfetto => Box::new(exports::perfetto::write),
+        Format::Chakra => Box::new(exports::chakra::write),
         #[cfg(feature = "parquet")]
         Format::Parquet => Box::new(exports::parquet::write),
         Format::Xplane if !into.is_empty() => Box::new(|source, out| exports::xplane::into(source, into, out)),
@@ -185,7 +192,11 @@ const WRITTEN: &str = "written";
 fn text(request: &Request, outcome: &Outcome) -> Text {
     let files = plural(outcome.files.len() as u64, "file", "files");
     let mut text = Text::default();
-    text.line(format_args!("{}: {files}, {}", request.out.display(), plural(outcome.events, "event", "events")));
+    let counted = match request.format {
+        Format::Chakra => plural(outcome.events, "node", "nodes"),
+        _ => plural(outcome.events, "event", "events"),
+    };
+    text.line(format_args!("{}: {files}, {counted}", request.out.display()));
     for left_out in &outcome.left_out {
         text.line(format_args!("left out: {} {}", count(left_out.events), left_out.reason));
     }
