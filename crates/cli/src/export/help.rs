@@ -12,6 +12,7 @@ Examples:
   nccl-otf2 export --format xplane trace --into logdir/plugins/profile/run1/*.xplane.pb -o logdir/plugins/profile/both
   nccl-otf2 export --format scalasca trace -o scalasca
   nccl-otf2 export --format chakra trace -o chakra
+  nccl-otf2 export --format nccl-tests trace -o baseline.sh
   nccl-otf2 export --format jsonl trace -o streams
   nccl-otf2 export --format jsonl --schema minimal trace -o streams
 
@@ -55,6 +56,9 @@ chakra: a directory with an execution trace for each rank, trace.RANK.et, and th
 ASTRA-sim simulates them on another network, and Chakra's tools show them. A node is a collective, a send, a receive, \
 or what a rank computed between: the program's kernels if they were recorded, else the pauses between operations. An \
 operation depends on those before it on its communicator and on what was computed before it.
+
+nccl-tests: a shell script with a command for each function, type, range of sizes and shape of communicator of the \
+job, the most time first. `stats --baseline` compares the job with what the script prints.
 
 jsonl: a directory with a file for each process, one callback of NCCL's a line, in the order in which they are \
 complete. It is made of journals, not of the archive, which has no handles and only the states that it shows: the job \

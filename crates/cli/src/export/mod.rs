@@ -76,6 +76,8 @@ enum Format {
     Scalasca,
     /// Execution traces for ASTRA-sim and MLCommons' Chakra, one for each rank
     Chakra,
+    /// A shell script that measures the job's operations with nccl-tests
+    NcclTests,
 }
 
 impl Format {
@@ -92,6 +94,7 @@ impl Format {
                 "simulate it: ASTRA-sim with --workload-configuration=DIR/trace \
                  --comm-group-configuration=DIR/comm_group.json"
             }
+            Self::NcclTests => "measure: NCCL_TESTS=nccl-tests/build sh FILE > baseline.txt, on the nodes of the job",
         }
     }
 }
@@ -107,6 +110,7 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         Format::Kineto => Box::new(exports::kineto::write),
         Format::Perfetto => Box::new(exports::perfetto::write),
         Format::Chakra => Box::new(exports::chakra::write),
+        Format::NcclTests => Box::new(exports::nccl_tests::write),
         #[cfg(feature = "parquet")]
         Format::Parquet => Box::new(exports::parquet::write),
         Format::Xplane if !into.is_empty() => Box::new(|source, out| exports::xplane::into(source, into, out)),
@@ -194,6 +198,7 @@ fn text(request: &Request, outcome: &Outcome) -> Text {
     let mut text = Text::default();
     let counted = match request.format {
         Format::Chakra => plural(outcome.events, "node", "nodes"),
+        Format::NcclTests => plural(outcome.events, "command", "commands"),
         _ => plural(outcome.events, "event", "events"),
     };
     text.line(format_args!("{}: {files}, {counted}", request.out.display()));
