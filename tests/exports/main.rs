@@ -3,6 +3,7 @@
 mod chakra;
 mod jsonl;
 mod kineto;
+mod nccl_tests;
 mod parquet;
 mod perfetto;
 mod scalasca;

@@ -33,7 +33,7 @@ pub use archive::{RegionInfo, Role, Trace, is_merged, is_nccl};
 pub use clock::Clock;
 pub use derived::{
     Analysis, Arrival, Arrivals, Filter, Incomparable, Instance as MatchedCollective, Instances as MatchedCollectives,
-    Observed, Regression, analyse, compare, length, median, union,
+    Observed, Regression, Shape, analyse, compare, length, median, union,
 };
 pub use fields::Fields;
 pub use instances::{Instance, Instances, Slice, Slices, Step};

@@ -50,7 +50,7 @@ use program::Steps;
 use waiting::Waiting;
 
 pub use arrivals::{Arrival, Arrivals, Incomparable};
-pub use compare::{Observed, compare};
+pub use compare::{Observed, Shape, compare};
 pub use filter::Filter;
 pub use instances::{Instance, Instances};
 pub use maths::fit::Regression;

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 pub use comparison::{Answer, Compared, Comparison, Difference, Group, Kind, Limit, Outcome, RangeChange};
 pub use links::{Fit, Link, LinkKey, Waits};
-pub use measures::{Budget, Overlap, Quantiles, Run};
+pub use measures::{Baseline, Budget, Overlap, Quantiles, Run};
 pub use program::{CommunicatorCall, Phase, Steps};
 pub use ranks::{Change, Heat, Member, Rank};
 pub use verdict::{Anomaly, Cause, CauseKind, CausePhase, Finding, Verdict};
@@ -92,6 +92,8 @@ pub struct OperationClass {
     /// Skew of these collectives: from the first arrival to the last, in ns.
     pub skew_ns: Option<Quantiles>,
     pub budget: Budget,
+    /// What another measurement gives for the class; null without one (`--baseline`).
+    pub baseline: Option<Baseline>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]

@@ -81,10 +81,21 @@ export function operations({ report }) {
     { title: html`sum,<br>s`, number: true, key: total, cell: (row) => seconds(total(row)) },
     { title: html`waiting,<br>%`, number: true, key: (row) => waiting(row.budget) ?? -1,
       cell: (row) => number((waiting(row.budget) ?? NaN) * 100) },
+    ...ofBaseline(rows),
     { title: '', cell: (row) => html`<div style="width:96px">${budgetBar(row.budget, most, row.function,
       colourName(row.function))}</div>` },
     { title: 'timed by', cell: timedBy },
   ], rows, { sort: [10, -1], limit: [24, 0] });
+}
+
+/**
+ * @param {OperationClass[]} rows
+ * @returns {import('#page/dom').Column<OperationClass>[]}
+ */
+function ofBaseline(rows) {
+  if (rows.every((row) => row.baseline === null)) return [];
+  return [{ title: html`of base-<br>line, %`, number: true, key: (row) => row.baseline?.share ?? -1,
+    cell: (row) => number((row.baseline?.share ?? NaN) * 100) }];
 }
 
 /** @returns {import('#page/dom').Column<OperationClass>[]} */
