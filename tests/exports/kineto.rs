@@ -110,8 +110,8 @@ fn traces_of_torch_keep_what_they_have_and_get_more() {
     refused(&scratch, &traces[0], "has the archive's events already");
 }
 
-/// The names of all-gathers' and reduce-scatters' kernels end in RING_LL whatever ran. What can be two operations is left
-/// as it was, and counted.
+/// The names of all-gathers' and reduce-scatters' kernels end in RING_LL whatever ran. What can be two operations is
+/// left as it was, and counted.
 #[test]
 fn kernels_say_how_they_ran_where_that_is_certain() {
     let scratch = Scratch::new();

@@ -1,6 +1,7 @@
 //! What another measurement gives for the classes of a job's collectives: an archive, or the output of nccl-tests.
 //!
 //! ```text
+//!  measured     a bandwidth, of what and where
 //!  nccl_tests   reads the output of nccl-tests, as text or JSON
 //!  curve        the bandwidth at a size, between those that were measured
 //! ```
@@ -8,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod curve;
+mod measured;
 mod nccl_tests;
 
 use std::collections::BTreeSet;
@@ -19,6 +21,7 @@ use nccl_events::collective::{Collective, Function};
 use nccl_events::index::index;
 
 use curve::Curve;
+use measured::{Measured, Place};
 
 /// Below this share of the baseline, a class is named, if it has this share of the job's time.
 const LOW: f64 = 0.7;
@@ -27,25 +30,6 @@ const LEAST_TIME: f64 = 0.05;
 #[derive(Debug)]
 pub struct Baseline {
     measured: Vec<Measured>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Measured {
-    collective: Collective,
-    place: Place,
-    /// Of the larger buffer of a rank.
-    bytes: u64,
-    busbw: f64,
-    /// Without the time in which ranks waited for each other; `None` if that is not known.
-    transfer: Option<f64>,
-}
-
-/// Where the ranks of a communicator were.
-#[derive(Clone, Debug, PartialEq)]
-enum Place {
-    Shape(Shape),
-    /// The number of ranks on each host, descending.
-    Hosts(Vec<u32>),
 }
 
 impl Baseline {
@@ -117,22 +101,6 @@ impl Baseline {
         let mut names: Vec<String> = names.into_iter().take(SHOWN).collect();
         names.extend((more > 0).then(|| format!("{more} more")));
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-    }
-}
-
-impl Place {
-    fn fits(&self, shape: &Shape) -> bool {
-        match self {
-            Self::Shape(own) => own.fits(shape),
-            Self::Hosts(hosts) => shape.hosts().as_ref() == Some(hosts),
-        }
-    }
-
-    fn hosts(&self) -> Option<Vec<u32>> {
-        match self {
-            Self::Shape(shape) => shape.hosts(),
-            Self::Hosts(hosts) => Some(hosts.clone()),
-        }
     }
 }
 

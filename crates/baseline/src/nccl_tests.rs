@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nccl_events::collective::Collective;
 use serde::Deserialize;
 
-use crate::{Measured, Place};
+use crate::measured::{Measured, Place};
 
 /// The tests of collectives.
 const TESTS: [(&str, Collective); 8] = [

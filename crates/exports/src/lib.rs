@@ -4,9 +4,7 @@
 //! ```text
 //!  Source      an archive, the filter, and the receiver of progress
 //!   └ Selection  the locations and region instances that the filter selects
-//!       ├► chakra      an execution trace for each rank, for ASTRA-sim and Chakra's tools
 //!       ├► kineto      a file of Chrome's JSON for each rank, as PyTorch's profiler writes it
-//!       ├► nccl_tests  a script that measures the job's operations with nccl-tests
 //!       ├► parquet     the tables of an archive, for DuckDB, Dask, Spark
 //!       ├► perfetto    one file for Perfetto's viewer and its SQL
 //!       └► xplane      one file for TensorBoard and xprof
@@ -19,19 +17,16 @@
 
 #![forbid(unsafe_code)]
 
-pub mod chakra;
 mod error;
 mod foreign;
 pub mod kineto;
 mod line;
-pub mod nccl_tests;
-mod operations;
 mod outcome;
 mod output;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod perfetto;
-mod ranks;
+pub mod ranks;
 pub mod scalasca;
 mod selection;
 mod source;

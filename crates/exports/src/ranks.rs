@@ -6,7 +6,7 @@ use analysis::tables::Members;
 use nccl_events::index::index;
 
 /// The numbers of the job's ranks: counted from 0 if a number is unknown or not unique.
-pub(crate) fn numbers(members: &Members) -> Vec<u32> {
+pub fn numbers(members: &Members) -> Vec<u32> {
     let ranks = &members.job_ranks;
     let known: Option<Vec<u32>> = ranks.iter().map(|rank| rank.number).collect();
     let is_distinct = |known: &Vec<u32>| known.iter().collect::<BTreeSet<_>>().len() == known.len();
@@ -14,13 +14,13 @@ pub(crate) fn numbers(members: &Members) -> Vec<u32> {
 }
 
 /// The number of ranks of the job, including ranks that were not recorded.
-pub(crate) fn world_size(members: &Members, numbers: &[u32]) -> usize {
+pub fn world_size(members: &Members, numbers: &[u32]) -> usize {
     let sizes = (0..).zip(&members.communicators).map(|(number, _)| members.size(number));
     sizes.chain(numbers.iter().map(|rank| index(*rank) + 1)).max().unwrap_or(0)
 }
 
 /// The numbers of a communicator's ranks; `None` if one of them was not recorded.
-pub(crate) fn of_communicator(members: &Members, numbers: &[u32], communicator: u32) -> Option<Vec<u32>> {
+pub fn of_communicator(members: &Members, numbers: &[u32], communicator: u32) -> Option<Vec<u32>> {
     let size = u32::try_from(members.size(communicator)).ok()?;
     (0..size).map(|rank| Some(numbers[index(members.job_rank(communicator, rank)?)])).collect()
 }

@@ -9,18 +9,20 @@ use crate::statements::Completeness;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use ranks::Heat;
+
 pub use comparison::{Answer, Compared, Comparison, Difference, Group, Kind, Limit, Outcome, RangeChange};
 pub use links::{Fit, Link, LinkKey, Waits};
 pub use measures::{Baseline, Budget, Overlap, Quantiles, Run};
 pub use program::{CommunicatorCall, Phase, Steps};
-pub use ranks::{Change, Heat, Member, Rank};
+pub use ranks::{Member, Rank};
 pub use verdict::{Anomaly, Cause, CauseKind, CausePhase, Finding, Verdict};
 
 mod comparison;
 mod links;
 mod measures;
 pub(crate) mod program;
-mod ranks;
+pub(crate) mod ranks;
 mod verdict;
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]

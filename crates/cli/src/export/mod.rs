@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  exports::<format>::write       formats of their own: a file, or a folder of files
+//!  workloads::<format>::write     the same, of what the program asked for
 //!  streams                        the callbacks of `journals`
 //!  communicators                  for Scalasca: one archive per communicator, by `exports::scalasca`
 //! ```
@@ -109,8 +110,8 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         Format::Kineto if !into.is_empty() => Box::new(|source, out| exports::kineto::into(source, into, out)),
         Format::Kineto => Box::new(exports::kineto::write),
         Format::Perfetto => Box::new(exports::perfetto::write),
-        Format::Chakra => Box::new(exports::chakra::write),
-        Format::NcclTests => Box::new(exports::nccl_tests::write),
+        Format::Chakra => Box::new(workloads::chakra::write),
+        Format::NcclTests => Box::new(workloads::nccl_tests::write),
         #[cfg(feature = "parquet")]
         Format::Parquet => Box::new(exports::parquet::write),
         Format::Xplane if !into.is_empty() => Box::new(|source, out| exports::xplane::into(source, into, out)),

@@ -1,12 +1,12 @@
 //! When a rank computed.
 
 use analysis::union;
+use exports::Result;
 use nccl_events::archive::LocationKind;
 use nccl_events::gpu::is_of_nccl;
 use otf2::LocationRef;
 
-use super::Job;
-use crate::error::Result;
+use super::job::Job;
 use crate::operations::Operation;
 
 /// The program's kernels, with their pauses, apart from pauses in which an operation ended. Where no kernels were

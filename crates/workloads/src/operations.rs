@@ -5,14 +5,11 @@ use std::ops::ControlFlow;
 
 use analysis::tables::{Member, Members, NONE};
 use analysis::{Role, Slice, Trace};
+use exports::{Result, Selection, Source};
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::collective::{Collective, Function};
 use nccl_events::index::index;
 use otf2::LocationRef;
-
-use crate::error::Result;
-use crate::selection::Selection;
-use crate::source::Source;
 
 /// The calls of the selected threads.
 #[derive(Debug, Default)]

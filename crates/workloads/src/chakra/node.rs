@@ -1,15 +1,15 @@
 //! A node as a message.
 
-use analysis::Slice;
 use analysis::tables::{Members, NONE};
+use analysis::{Slice, Trace};
 use nccl_events::collective::{Collective, Function};
 use nccl_events::index::index;
+use otf2::AttributeValue;
 use proto_messages::chakra::{self, Attribute, CommType, NodeType};
 
-use super::Job;
 use super::graph::{Node, What};
+use super::job::Job;
 use crate::operations::Operation;
-use crate::value::Value;
 
 /// The name of an operation's node, and the attributes of the archive.
 pub(super) struct Details {
@@ -58,15 +58,9 @@ impl<'a> Nodes<'a> {
 
     pub(super) fn attributes(&self, slice: &Slice) -> Details {
         let trace = self.job.source.trace;
-        let value = |value| match Value::of(trace, value) {
-            Value::Unsigned(number) => chakra::Value::Uint64(number),
-            Value::Signed(number) => chakra::Value::Int64(number),
-            Value::Real(number) => chakra::Value::Double(number),
-            Value::Text(text) => chakra::Value::Text(text.into_owned()),
-        };
         let named = slice.attributes.iter().filter_map(|(attribute, it)| {
             let definition = trace.definitions.attributes.get(attribute)?;
-            Some(Attribute::new(trace.definitions.string(definition.name)?, value(*it)))
+            Some(Attribute::new(trace.definitions.string(definition.name)?, value(trace, *it)?))
         });
         Details { name: trace.region_name(slice.region), attributes: named.collect() }
     }
@@ -110,7 +104,7 @@ impl<'a> Nodes<'a> {
         // The send buffer of a rank, of the root where only that one has it.
         let bytes = it.function.map_or(it.bytes, |function| function.elements(it.bytes, size, true).0);
         let mut attr = vec![
-            Attribute::new("comm_size", chakra::Value::Int64(crate::value::signed(bytes))),
+            Attribute::new("comm_size", chakra::Value::Int64(i64::try_from(bytes).unwrap_or(i64::MAX))),
             Attribute::new("pg_name", chakra::Value::Text((member.communicator + 1).to_string())),
             Attribute::new("nccl.communicator", chakra::Value::Text(name)),
         ];
@@ -138,4 +132,17 @@ impl<'a> Nodes<'a> {
         };
         (r#type, attr)
     }
+}
+
+/// A value of NCCL's attributes; `None` for other types.
+fn value(trace: &Trace, value: AttributeValue) -> Option<chakra::Value> {
+    Some(match value {
+        AttributeValue::U8(number) => chakra::Value::Uint64(number.into()),
+        AttributeValue::U32(number) => chakra::Value::Uint64(number.into()),
+        AttributeValue::U64(number) => chakra::Value::Uint64(number),
+        AttributeValue::I32(number) => chakra::Value::Int64(number.into()),
+        AttributeValue::I64(number) => chakra::Value::Int64(number),
+        AttributeValue::F64(number) => chakra::Value::Double(number),
+        other => chakra::Value::Text(trace.text(other)?.to_owned()),
+    })
 }

@@ -10,41 +10,28 @@
 
 mod computing;
 mod graph;
+mod job;
 mod node;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use analysis::Filter;
-use analysis::tables::Members;
+use exports::{Error, Outcome, Result, Source};
 use nccl_events::index::index;
 use otf2::LocationRef;
 use proto_messages::Message as _;
 use proto_messages::chakra::{Attribute, GlobalMetadata, VERSION, Value};
 use rayon::prelude::*;
 
-use crate::error::{Error, Result};
-use crate::operations::{Calls, Operation, locations, read};
-use crate::outcome::Outcome;
-use crate::output::{CHUNK_BYTES, Output};
-use crate::ranks;
-use crate::selection::Selection;
-use crate::source::Source;
+use crate::operations::{Operation, locations, read};
 
+use job::Job;
 use node::Nodes;
 
 const GROUPS: &str = "comm_group.json";
-
-struct Job<'a> {
-    source: Source<'a>,
-    selection: Selection<'a>,
-    members: Members,
-    calls: Calls,
-    numbers: Vec<u32>,
-    /// The ranks of each communicator; `None` if one of them was not recorded.
-    groups: Vec<Option<Vec<u32>>>,
-}
 
 /// What one rank's file has and lacks.
 #[derive(Debug, Default)]
@@ -68,13 +55,7 @@ struct Lacks {
 }
 
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
-    let selection = Selection::of(*source)?;
-    let members = Members::of(source.trace);
-    let calls = Calls::of(source, &selection)?;
-    let numbers = ranks::numbers(&members);
-    let communicators = (0..).zip(&members.communicators);
-    let groups = communicators.map(|(number, _)| ranks::of_communicator(&members, &numbers, number)).collect();
-    let job = Job { source: *source, selection, members, calls, numbers, groups };
+    let job = Job::of(source)?;
     fs::create_dir(out).map_err(Error::io("make", out))?;
     let wanted = locations(source.trace, &job.members, &job.selection);
     let wanted: Vec<(usize, Vec<LocationRef>)> =
@@ -103,17 +84,15 @@ impl Job<'_> {
         let computing = computing::of_rank(self, rank, &operations)?;
         let graph = graph::nodes(&operations, &computing);
         let file = PathBuf::from(format!("trace.{}.et", self.numbers[rank]));
-        let output = Output::create(&out.join(&file))?;
-        let mut bytes = self.head(rank).encode_length_delimited_to_vec();
-        for (id, node) in (1..).zip(&graph) {
-            bytes.extend(nodes.node(node, &operations, id).encode_length_delimited_to_vec());
-            if bytes.len() >= CHUNK_BYTES {
-                output.append(&bytes)?;
-                bytes.clear();
-            }
-        }
-        output.append(&bytes)?;
-        output.finish()?;
+        let path = out.join(&file);
+        let output = File::create_new(&path).map_err(Error::io("make", &path))?;
+        let mut output = BufWriter::with_capacity(1 << 20, output);
+        let head = self.head(rank).encode_length_delimited_to_vec();
+        let nodes =
+            (1..).zip(&graph).map(|(id, node)| nodes.node(node, &operations, id).encode_length_delimited_to_vec());
+        let mut messages = [head].into_iter().chain(nodes);
+        let written = messages.try_for_each(|message| output.write_all(&message)).and_then(|()| output.flush());
+        written.map_err(Error::io("write", &path))?;
         Ok(Written { file, nodes: graph.len() as u64, lacks, calls })
     }
 
@@ -136,7 +115,7 @@ impl Job<'_> {
     }
 
     fn head(&self, rank: usize) -> GlobalMetadata {
-        let world_size = ranks::world_size(&self.members, &self.numbers) as u64;
+        let world_size = self.world_size() as u64;
         let version = format!("nccl-otf2 {}", env!("CARGO_PKG_VERSION"));
         GlobalMetadata {
             version: VERSION.to_owned(),
@@ -156,7 +135,7 @@ impl Job<'_> {
     }
 
     fn outcome(&self, written: Vec<Written>) -> Outcome {
-        let world_size = ranks::world_size(&self.members, &self.numbers);
+        let world_size = self.world_size();
         if written.len() < world_size {
             let ranks = written.len();
             let remark = format!("{ranks} of the job's {world_size} ranks have a file; a simulation needs all");

@@ -6,17 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use analysis::tables::Members;
+use exports::{Error, Outcome, Result, Selection, Source};
 use nccl_events::archive::LocationKind;
 use nccl_events::collective::{Collective, Function, element_bytes};
 use nccl_events::index::index;
 use otf2::LocationGroupRef;
 use rayon::prelude::*;
 
-use crate::error::{Error, Result};
 use crate::operations::{Calls, Operation, locations, read};
-use crate::outcome::Outcome;
-use crate::selection::Selection;
-use crate::source::Source;
 
 /// Sizes that differ by more than this factor, with none between them, are measured by separate commands.
 const GAP: u64 = 16;
