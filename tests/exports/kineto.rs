@@ -110,6 +110,39 @@ fn traces_of_torch_keep_what_they_have_and_get_more() {
     refused(&scratch, &traces[0], "has the archive's events already");
 }
 
+/// The names of all-gathers' and reduce-scatters' kernels end in RING_LL whatever ran. What can be two operations is
+/// left as it was, and counted.
+#[test]
+fn kernels_say_how_they_ran_where_that_is_certain() {
+    let scratch = Scratch::new();
+    let words = ["--procs", "2", "--threads", "1", "--rounds", "6", "--ops", "allgather,reducescatter,calls28"];
+    let Some(mut job) = scratch.run_nccl("2.28.9", &["--events", "full"], &words) else { return };
+    let _ran = run(job.env("NCCL_PROTO", "Simple")).with_code(0);
+    let Some(_) = asked(&scratch, &["made", "out/traces.otf2", "torch"]) else { return };
+    let traces = listed(&scratch.path().join("torch"));
+    let words: Vec<&str> = ["--json", "--into"].into_iter().chain(traces.iter().map(String::as_str)).collect();
+    let _exported = export(&scratch, &[&["-o", "both"], &words[..]].concat()).with_code(0);
+    let said = asked(&scratch, &["into", "out/traces.otf2", "torch", "both"]).expect("HTA");
+    assert_eq!(said["enriched"], said["kernels"], "{said}");
+    assert!(said["named LL, ran SIMPLE"].as_u64() >= Some(8) && said["all-to-alls"].as_u64() > Some(0), "{said}");
+
+    let blurred = traces.iter().find(|trace| !trace.ends_with(".gz")).expect("one that is not compressed");
+    let ids = asked(&scratch, &["blurred", blurred]).expect("Python");
+    let exported = export(&scratch, &[&["-o", "blurred"], &words[..]].concat()).with_code(0).stdout;
+    let exported: Value = serde_json::from_str(&exported).expect("JSON");
+    let uncertain =
+        |it: &&Value| it["reason"].as_str().is_some_and(|reason| reason.contains("can be several operations"));
+    let counted = exported["left_out"].as_array().and_then(|all| all.iter().find(uncertain)).expect("counted");
+    assert_eq!(counted["events"], 2, "{exported}");
+    let copy = scratch.path().join("blurred").join(Path::new(blurred).file_name().expect("a name"));
+    let copy: Value = serde_json::from_str(&fs::read_to_string(copy).expect("text")).expect("JSON");
+    for id in ids.as_array().expect("two") {
+        let is_it = |it: &&Value| it["cat"] == "kernel" && &it["args"]["External id"] == id;
+        let kernel = copy["traceEvents"].as_array().and_then(|all| all.iter().find(is_it)).expect("the kernel");
+        assert!(kernel["args"].get("nccl.proto").is_none(), "{kernel}");
+    }
+}
+
 /// Wall clocks that are seconds apart and drift: each trace is related by the clock of its own host.
 #[test]
 fn traces_of_several_hosts_are_related_each_by_its_own_clock() {

@@ -32,6 +32,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("touch trace/dump", "as above"),
     ("--otlp http", "needs a collector: crates/cli/src/metrics/tests, tests/metrics.rs"),
     ("--listen", "runs until it is stopped: tests/metrics.rs"),
+    ("sh baseline.sh", "needs GPUs and nccl-tests; what they print is tests/data/nccl-tests.txt"),
     ("node1-4711-…", "stands for the name of a part"),
 ];
 
@@ -72,6 +73,8 @@ fn write_files(scratch: &Scratch, folder: &Path) {
     for name in ["train", "all_reduce_perf", "page.sh", "all-clear.sh"] {
         link(&folder.join(name), name);
     }
+    let measured = built::root().join("tests/data/nccl-tests.txt");
+    fs::copy(measured, scratch.path().join("baseline.txt")).expect("a copy");
     fs::create_dir(scratch.path().join("textfiles")).expect("a directory");
     link(Path::new("trace"), &format!("trace-{JOB}"));
 }

@@ -13,9 +13,10 @@ use crate::process::{heading, run, succeeds};
 /// A pinned package of the Python index and its purpose: the references that tests compare with must not change.
 type Package = (&'static str, &'static str);
 
-const PACKAGES: [Package; 16] = [
+const PACKAGES: [Package; 17] = [
     ("otf2==3.2", "reads archives"),
     ("jsonschema==4.26.0", "compares JSON with its schema"),
+    ("protobuf==7.36.2", "reads Chakra's execution traces"),
     ("nvtx==0.2.17", "calls NVTX"),
     ("duckdb==2.0.0", "asks exported tables"),
     ("pyspark==4.3.0", "asks exported tables"),

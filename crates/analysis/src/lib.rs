@@ -31,7 +31,7 @@ pub use archive::{RegionInfo, Role, Trace, is_merged, is_nccl};
 pub use clock::Clock;
 pub use derived::{
     Analysis, Arrival, Arrivals, AwaitedOperation, Awaits, Filter, Incomparable, Instance as MatchedCollective,
-    Instances as MatchedCollectives, Observed, Pairing, Regression, analyse, compare, during, error_ns, length, median,
+    Instances as MatchedCollectives, Observed, Pairing, Regression, Shape, analyse, compare, during, error_ns, length, median,
     size_class, union,
 };
 pub use fields::Fields;

@@ -26,6 +26,7 @@ Examples:
   nccl-otf2 report trace
   nccl-otf2 report trace -o tuesday.html --title 'before the upgrade'
   nccl-otf2 report trace --full
+  nccl-otf2 report trace --baseline baseline.txt
   nccl-otf2 report monday --diff tuesday -o tuesday.html
   nccl-otf2 report monday --diff tuesday --from 10s --function AllReduce
 
@@ -53,6 +54,10 @@ pub(crate) struct Request {
     /// Compare with this run: a page of what differs in it
     #[arg(long, value_name = "OTHER", conflicts_with_all = ["full", "size"])]
     diff: Option<PathBuf>,
+
+    /// Compare bus bandwidths with those of this archive, or of this output of nccl-tests
+    #[arg(long, value_name = "DIR|FILE", conflicts_with = "diff")]
+    baseline: Option<PathBuf>,
 
     /// The page; one that is there is replaced [default: report.html, with --diff diff.html, beside the archive]
     #[arg(short, long, visible_alias = "out", value_name = "FILE")]
@@ -110,6 +115,9 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     refuse_irreplaceable(&output)?;
     let bar = Bar::new();
     let mut analysis = statistics::with_path(&trace, &Filter::default(), &bar)?;
+    if let Some(path) = &request.baseline {
+        statistics::add_baseline(&mut analysis.report, path)?;
+    }
     if analysis.tables.members.has_process_of_several_ranks() {
         // Calls show which rank a thread belongs to.
         analysis.tables.add_calls(&trace, &bar).map_err(unreadable)?;

@@ -5,9 +5,11 @@ use std::path::Path;
 
 use analysis::report::{Comparison, Report};
 use analysis::{Analysis, Filter, Observed, Trace, analyse, compare};
-use anyhow::{Context as _, Error, Result};
+use anyhow::{Context as _, Error, Result, anyhow};
+use baseline::Baseline;
 
 use crate::archive;
+use crate::place;
 use crate::progress::Bar;
 use crate::select::Select;
 use crate::verdict;
@@ -36,6 +38,23 @@ pub(crate) fn with_path(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Ana
     let mut analysis = of(trace, filter, bar)?;
     analysis.report.critical_path = explain::critical_path(trace, &analysis, filter).map_err(unreadable)?;
     Ok(analysis)
+}
+
+/// Adds the bus bandwidths of a baseline: an archive, or the output of nccl-tests.
+pub(crate) fn add_baseline(report: &mut Report, path: &Path) -> Result<()> {
+    const MOST_BYTES: u64 = 256 << 20;
+    let shown = || path.display().to_string();
+    let baseline = if path.is_dir() || place::is_archive(path) {
+        let trace = archive::open_with_kinds(path)?;
+        Baseline::of_report(&of(&trace, &Filter::default(), &Bar::new()).with_context(shown)?.report)
+    } else {
+        let text = path.canonicalize().and_then(|path| regular_files::read_to_string(&path, MOST_BYTES));
+        let text = text.with_context(|| format!("cannot read {}", shown()))?;
+        let refused = |why| anyhow!("{}: {why}; --baseline takes an archive or the output of nccl-tests", shown());
+        Baseline::of_text(&text).map_err(refused)?
+    };
+    baseline.add_to(report, &shown());
+    Ok(())
 }
 
 /// The number of operations that match the filter; 1 if the archive has none at all.

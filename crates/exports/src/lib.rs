@@ -26,6 +26,7 @@ mod output;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod perfetto;
+pub mod ranks;
 pub mod scalasca;
 mod selection;
 mod source;

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod chakra;
 pub mod otlp;
 pub mod perfetto;
 pub mod xspace;

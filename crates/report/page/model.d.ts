@@ -202,6 +202,7 @@ export interface OperationClass {
   comparable: number;
   skew_ns: Quantiles | null;
   budget: Budget;
+  baseline: { busbw: number; share: number; is_transfer: boolean } | null;
 }
 
 export interface Rank {

@@ -52,7 +52,7 @@ use waiting::Waiting;
 
 pub use arrivals::{Arrival, Arrivals, Incomparable};
 pub use awaits::Awaits;
-pub use compare::{Observed, compare};
+pub use compare::{Observed, Shape, compare};
 pub use filter::Filter;
 pub use instances::{Instance, Instances, error_ns};
 pub use links::size_class;

@@ -73,6 +73,17 @@ impl AddAssign for Budget {
     }
 }
 
+/// The bus bandwidth of another measurement, in bytes per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Baseline {
+    /// At the size of the class, interpolated between the measured sizes.
+    pub busbw: f64,
+    /// The class's median, and that of its transfer alone where arrivals are comparable, divided by `busbw`.
+    pub share: f64,
+    /// Whether `share` is that of the transfer alone.
+    pub is_transfer: bool,
+}
+
 /// Quantiles of a sample, linearly interpolated between the two nearest values, as numpy does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Quantiles {

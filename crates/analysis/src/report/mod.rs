@@ -9,12 +9,14 @@ use crate::statements::Completeness;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use ranks::Heat;
+
 pub use comparison::{Answer, Compared, Comparison, Difference, Group, Kind, Limit, Outcome, RangeChange};
 pub use explained::{CriticalPath, Delay, PathKind, PathPart, Why};
 pub use links::{Fit, Link, LinkKey, Waits};
-pub use measures::{Budget, Overlap, Quantiles, Run};
+pub use measures::{Baseline, Budget, Overlap, Quantiles, Run};
 pub use program::{CommunicatorCall, Phase, Steps};
-pub use ranks::{Change, Heat, Member, Rank};
+pub use ranks::{Member, Rank};
 pub use topology::{Graph, GraphChannel, Nic, Topology, TopologyGpu, TopologyHost};
 pub use verdict::{Anomaly, Cause, CauseKind, CausePhase, Finding, Verdict};
 
@@ -23,7 +25,7 @@ mod explained;
 mod links;
 mod measures;
 pub(crate) mod program;
-mod ranks;
+pub(crate) mod ranks;
 mod topology;
 mod verdict;
 
@@ -109,6 +111,8 @@ pub struct OperationClass {
     /// Skew of these collectives: from the first arrival to the last, in ns.
     pub skew_ns: Option<Quantiles>,
     pub budget: Budget,
+    /// What another measurement gives for the class; null without one (`--baseline`).
+    pub baseline: Option<Baseline>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]

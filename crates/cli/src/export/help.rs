@@ -11,6 +11,8 @@ Examples:
   nccl-otf2 export --format xplane trace --into host.xplane.pb -o both.xplane.pb
   nccl-otf2 export --format xplane trace --into logdir/plugins/profile/run1/*.xplane.pb -o logdir/plugins/profile/both
   nccl-otf2 export --format scalasca trace -o scalasca
+  nccl-otf2 export --format chakra trace -o chakra
+  nccl-otf2 export --format nccl-tests trace -o baseline.sh
   nccl-otf2 export --format jsonl trace -o streams
   nccl-otf2 export --format jsonl --schema minimal trace -o streams
 
@@ -28,7 +30,8 @@ without rows has no file.
 kineto: a directory with a file for each rank, as PyTorch's profiler writes them. HTA reads it: \
 `TraceAnalysis(trace_dir=\"kineto\")`. Operations stand for kernels where no kernels were recorded; nccl.timing says \
 what they were measured by. With --into: copies of traces that torch.profiler made of the same job. What was in them \
-stays as it is; NCCL's kernels say more: algorithm, protocol, bandwidth, how long they waited for the last rank. \
+stays as it is; NCCL's kernels say more: algorithm, protocol, bandwidth, how long they waited for the last rank. A \
+kernel that can be several operations gets nothing, and is counted. \
 Tracks for communicators and network are added. A trace whose clock cannot be related, or that is of another job, is \
 refused.
 
@@ -48,6 +51,14 @@ what all ranks have is exported: collectives up to the first that differs, messa
 which something was lost or a rank not recorded is left out. Pipit reads these archives, too: \
 `pipit.Trace.from_otf2(\"scalasca/0-world\")`. It sorts events by time, so no two of a rank share one: where they do \
 in the archive, the later ones are moved by the fewest ns that keep their order, and it is said how many and how far.
+
+chakra: a directory with an execution trace for each rank, trace.RANK.et, and the communicators in comm_group.json. \
+ASTRA-sim simulates them on another network, and Chakra's tools show them. A node is a collective, a send, a receive, \
+or what a rank computed between: the program's kernels if they were recorded, else the pauses between operations. An \
+operation depends on those before it on its communicator and on what was computed before it.
+
+nccl-tests: a shell script with a command for each function, type, range of sizes and shape of communicator of the \
+job, the most time first. `stats --baseline` compares the job with what the script prints.
 
 jsonl: a directory with a file for each process, one callback of NCCL's a line, in the order in which they are \
 complete. It is made of journals, not of the archive, which has no handles and only the states that it shows: the job \

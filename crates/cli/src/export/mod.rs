@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  exports::<format>::write       formats of their own: a file, or a folder of files
+//!  workloads::<format>::write     the same, of what the program asked for
 //!  streams                        the callbacks of `journals`
 //!  communicators                  for Scalasca: one archive per communicator, by `exports::scalasca`
 //! ```
@@ -74,6 +75,10 @@ enum Format {
     Xplane,
     /// Archives for Scalasca's trace analyser and for Pipit, one for each communicator
     Scalasca,
+    /// Execution traces for ASTRA-sim and MLCommons' Chakra, one for each rank
+    Chakra,
+    /// A shell script that measures the job's operations with nccl-tests
+    NcclTests,
 }
 
 impl Format {
@@ -86,6 +91,11 @@ impl Format {
             Self::Parquet => "ask it: docs/EXPORTS.md has questions for DuckDB, Dask and Spark",
             Self::Xplane => "show it: put it into LOGDIR/plugins/profile/RUN/, then tensorboard --logdir LOGDIR",
             Self::Scalasca => "analyse one: mpirun -np RANKS scout.mpi ARCHIVE",
+            Self::Chakra => {
+                "simulate it: ASTRA-sim with --workload-configuration=DIR/trace \
+                 --comm-group-configuration=DIR/comm_group.json"
+            }
+            Self::NcclTests => "measure: NCCL_TESTS=nccl-tests/build sh FILE > baseline.txt, on the nodes of the job",
         }
     }
 }
@@ -100,6 +110,8 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         Format::Kineto if !into.is_empty() => Box::new(|source, out| exports::kineto::into(source, into, out)),
         Format::Kineto => Box::new(exports::kineto::write),
         Format::Perfetto => Box::new(exports::perfetto::write),
+        Format::Chakra => Box::new(workloads::chakra::write),
+        Format::NcclTests => Box::new(workloads::nccl_tests::write),
         #[cfg(feature = "parquet")]
         Format::Parquet => Box::new(exports::parquet::write),
         Format::Xplane if !into.is_empty() => Box::new(|source, out| exports::xplane::into(source, into, out)),
@@ -185,7 +197,12 @@ const WRITTEN: &str = "written";
 fn text(request: &Request, outcome: &Outcome) -> Text {
     let files = plural(outcome.files.len() as u64, "file", "files");
     let mut text = Text::default();
-    text.line(format_args!("{}: {files}, {}", request.out.display(), plural(outcome.events, "event", "events")));
+    let counted = match request.format {
+        Format::Chakra => plural(outcome.events, "node", "nodes"),
+        Format::NcclTests => plural(outcome.events, "command", "commands"),
+        _ => plural(outcome.events, "event", "events"),
+    };
+    text.line(format_args!("{}: {files}, {counted}", request.out.display()));
     for left_out in &outcome.left_out {
         text.line(format_args!("left out: {} {}", count(left_out.events), left_out.reason));
     }

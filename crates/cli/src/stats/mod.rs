@@ -37,6 +37,7 @@ Examples:
   nccl-otf2 stats trace --by step --sort time         the slowest steps of the program
   nccl-otf2 stats trace --by path                     what the length of the run consists of
   nccl-otf2 stats trace --by operations --csv > operations.csv
+  nccl-otf2 stats trace --by operations --baseline baseline.txt   beside what nccl-tests measured
   nccl-otf2 stats trace --json | jq .verdict
 
 The first line is the verdict. A rank is named late, and a pair of ranks or a channel slow, only where chance and the \
@@ -49,6 +50,11 @@ rank calls, launches or begins late is named if that has half of the time in whi
 Latency and rate of a pair or channel are a regression of time on bytes over all steps, weighted by 1/t², so that \
 large messages do not decide the latency; with R² below 0.5 or fewer than three points neither is shown. Noise only adds time: latency_least and rate_least, over the least time for \
 each size, are beside.
+
+--baseline takes the output of nccl-tests (text, or the JSON of -J) or another archive. `of_baseline` is the bus \
+bandwidth of the transfer, or where arrivals cannot be compared that of the whole operation, divided by that of the \
+baseline: of the same function on as many ranks on each host, of an archive on a communicator of the same shape, and \
+between the two nearest sizes. `nccl-otf2 export --format nccl-tests` writes the commands to measure one.
 
 Exit codes: 0 printed, 2 wrong usage or an archive that cannot be read.
 
@@ -82,6 +88,10 @@ pub(crate) struct Request {
     #[arg(long, value_name = "RANGE")]
     step: Option<String>,
 
+    /// Compare bus bandwidths with those of this archive, or of this output of nccl-tests
+    #[arg(long, value_name = "DIR|FILE")]
+    baseline: Option<PathBuf>,
+
     #[command(flatten)]
     select: Select,
 
@@ -107,6 +117,9 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
     let analyse = if has_path { statistics::with_path } else { statistics::of };
     let mut report = analyse(&trace, &filter, &bar)?.report;
     drop(bar);
+    if let Some(path) = &request.baseline {
+        statistics::add_baseline(&mut report, path)?;
+    }
     if let Some(step) = request.step.as_deref().filter(|_| report.steps.is_none()) {
         bail!("no thread has a range {step:?}; a step is one name of those that `--by phase` shows");
     }

@@ -206,6 +206,7 @@ fn of_archives() {
                 &["stats", "slow", "--json"],
                 &["stats", "once", "--json"],
                 &["stats", "trace", "--json"],
+                &["stats", "late", "--json", "--baseline", "once"],
             ],
         ),
         ("diff --json", &[], &[&["diff", "late", "once", "--json"], &["diff", "trace", "late", "--json"]]),

@@ -1,19 +1,21 @@
 //! A job's data shared by all its files: ranks and their numbers, processes, kernels, waiting.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use analysis::tables::Tables;
-use analysis::{Fields, MatchedCollectives};
+use analysis::{MatchedCollectives, Slice};
 use nccl_events::archive::LocationKind;
 use nccl_events::collective::Function;
 use nccl_events::index::index;
-use otf2::{LocationGroupRef, LocationRef};
+use otf2::{LocationGroupRef, LocationRef, RegionRef};
 use schema::definition::{ProcessId, StreamId, ThreadId};
 
 use super::json::{Args, AttributeNames, Track};
 use super::kernels::Kernels;
 use super::pytorch;
 use crate::error::Result;
+use crate::ranks;
 use crate::source::Source;
 use crate::value::number;
 
@@ -29,10 +31,12 @@ pub(super) struct Job<'a> {
     instances: MatchedCollectives,
     /// For each communicator, its job ranks as PyTorch lists them.
     groups: Vec<Option<String>>,
-    /// Number and type of operations' elements, by event id.
-    elements: Vec<(u64, u64, &'a str)>,
+    /// Number and type of operations' elements, by row.
+    elements: Vec<(u32, u64, &'a str)>,
     /// Operations by event id, and by the ids of their calls.
     operations: Vec<(u64, u32)>,
+    /// Collectives made of messages, which have no id: by location of their rank and begin.
+    derived: BTreeMap<(LocationRef, u64, RegionRef), u32>,
     calls: Vec<(u64, u32)>,
     /// The rank of a location; for a thread, the first rank of its process.
     pub(super) owners: BTreeMap<LocationRef, u32>,
@@ -46,16 +50,19 @@ impl<'a> Job<'a> {
         let tables = Tables::read(trace, source.progress)?;
         let kernels = Kernels::of(source, &tables)?;
         let instances = MatchedCollectives::of(trace, &tables, source.filter);
-        let ranks = numbers(&tables);
+        let ranks = ranks::numbers(&tables.members);
         let by_id = |ids: &[u64]| {
             let mut rows: Vec<(u64, u32)> = ids.iter().copied().zip(0..).filter(|(id, _)| *id != 0).collect();
             rows.sort_unstable();
             rows
         };
+        let no_id = (0..).zip(tables.operations.rows()).filter(|(_, it)| it.event == 0);
+        let member = |member| tables.members.row(member).location;
+        let derived = no_id.map(|(row, it)| ((member(it.member), it.start_ns, it.function), row)).collect();
         let (operations, calls) = (by_id(&tables.operations.event), by_id(&tables.operations.parent));
         let attributes = AttributeNames::of(trace);
-        let elements = elements(source)?;
-        let (groups, owners, locations) = (Vec::new(), BTreeMap::new(), vec![Vec::new(); ranks.len()]);
+        let (groups, elements) = (Vec::new(), Vec::new());
+        let (owners, locations) = (BTreeMap::new(), vec![Vec::new(); ranks.len()]);
         let mut job = Self {
             source: *source,
             tables,
@@ -66,11 +73,13 @@ impl<'a> Job<'a> {
             groups,
             elements,
             operations,
+            derived,
             calls,
             owners,
             locations,
         };
         job.groups = (0..).zip(&job.tables.members.communicators).map(|(number, _)| job.group_ranks(number)).collect();
+        job.elements = job.elements()?;
         let locations = trace.definitions.locations.keys();
         job.owners = locations.filter_map(|location| Some((*location, job.owner(*location)?))).collect();
         for (location, rank) in &job.owners {
@@ -79,11 +88,29 @@ impl<'a> Job<'a> {
         Ok(job)
     }
 
+    /// Row, number and type of the elements of operations, ascending.
+    fn elements(&self) -> Result<Vec<(u32, u64, &'a str)>> {
+        let trace = self.source.trace;
+        let mut locations = self.source.locations();
+        locations.retain(|location| trace.location_kind(*location) == Some(LocationKind::Communicator));
+        let all = self.source.each_location(&locations, |location| {
+            let mut found = Vec::new();
+            trace.slices(location, |slice| {
+                let fields = trace.fields_of(&slice.attributes);
+                let row = self.row_of(slice);
+                found.extend(row.map(|row| (row, fields.count.unwrap_or(0), fields.datatype.unwrap_or(""))));
+                ControlFlow::Continue(())
+            })?;
+            Ok(found)
+        })?;
+        let mut all = all.concat();
+        all.sort_unstable();
+        Ok(all)
+    }
+
     /// The number of ranks of the job, including ranks that were not recorded.
     pub(super) fn world_size(&self) -> usize {
-        let members = &self.tables.members;
-        let sizes = (0..).zip(&members.communicators).map(|(number, _)| members.size(number));
-        sizes.chain(self.ranks.iter().map(|rank| index(*rank) + 1)).max().unwrap_or(0)
+        ranks::world_size(&self.tables.members, &self.ranks)
     }
 
     pub(super) fn process(&self, rank: u32) -> LocationGroupRef {
@@ -168,6 +195,15 @@ impl<'a> Job<'a> {
         find(&self.operations, event)
     }
 
+    /// The operation that a region instance shows.
+    pub(super) fn row_of(&self, slice: &Slice) -> Option<u32> {
+        let trace = self.source.trace;
+        trace.fields_of(&slice.attributes).event.and_then(|event| self.operation(event)).or_else(|| {
+            let key = (trace.member_of(slice.location)?, slice.start_ns, slice.region);
+            self.derived.get(&key).copied()
+        })
+    }
+
     pub(super) fn of_call(&self, call: u64) -> Option<u32> {
         find(&self.calls, call)
     }
@@ -181,7 +217,7 @@ impl<'a> Job<'a> {
         let name = trace.region_name(operation.function);
         let function = Function::of_region(&name);
         let is_root = operation.partner == member.rank;
-        let known = self.elements.binary_search_by_key(&operation.event, |(event, ..)| *event);
+        let known = self.elements.binary_search_by_key(&row, |(row, ..)| *row);
         let (_, count, datatype) = known.ok().map_or((0, 0, ""), |at| self.elements[at]);
         let elements = |it: Function| it.elements(count, size as u64, is_root);
         let (given, gotten) = function.map_or((count, count), elements);
@@ -220,9 +256,7 @@ impl<'a> Job<'a> {
 
     /// The job ranks of a communicator; `None` if one of them was not recorded.
     pub(super) fn members_of(&self, communicator: u32) -> Option<Vec<u32>> {
-        let members = &self.tables.members;
-        let size = u32::try_from(members.size(communicator)).ok()?;
-        (0..size).map(|rank| Some(self.ranks[index(members.job_rank(communicator, rank)?)])).collect()
+        ranks::of_communicator(&self.tables.members, &self.ranks, communicator)
     }
 
     /// The same list as PyTorch writes it: of more than 30 ranks, only the first and the last ones.
@@ -237,22 +271,6 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Event id, number and type of the elements of operations, ascending.
-fn elements<'a>(source: &Source<'a>) -> Result<Vec<(u64, u64, &'a str)>> {
-    let of_one = |fields: Fields<'a>| Some((fields.event?, fields.count.unwrap_or(0), fields.datatype.unwrap_or("")));
-    let mut all = source.fields(LocationKind::Communicator, of_one)?;
-    all.sort_unstable();
-    Ok(all)
-}
-
 fn find(rows: &[(u64, u32)], id: u64) -> Option<u32> {
     rows.get(rows.partition_point(|(known, _)| *known < id)).filter(|(known, _)| *known == id).map(|(_, row)| *row)
-}
-
-/// The numbers of the ranks: counted from 0 if a number is unknown or not unique.
-fn numbers(tables: &Tables) -> Vec<u32> {
-    let ranks = &tables.members.job_ranks;
-    let known: Option<Vec<u32>> = ranks.iter().map(|rank| rank.number).collect();
-    let is_distinct = |known: &Vec<u32>| known.iter().collect::<BTreeSet<_>>().len() == known.len();
-    known.filter(is_distinct).unwrap_or_else(|| (0..).take(ranks.len()).collect())
 }

@@ -110,8 +110,7 @@ impl<'a> Locations<'a> {
         let stream = job.stream_number(rank, location, track);
         let mut written = Written::default();
         self.selection.slices(location, |slice| {
-            let row = trace.fields_of(&slice.attributes).event.and_then(|event| job.operation(event));
-            let Some(row) = row.filter(|_| matches!(slice.role, Some(Role::Operation(_)))) else {
+            let Some(row) = job.row_of(slice).filter(|_| matches!(slice.role, Some(Role::Operation(_)))) else {
                 return;
             };
             let Some(number) = job.kernels.of_operation(row) else {
@@ -215,9 +214,7 @@ pub(super) fn add_track(job: &Job<'_>, slice: &Slice, track: Track, events: &mut
     let trace = job.source.trace;
     let mut args = Args::default();
     args.attributes(trace, &job.attributes, &slice.attributes);
-    if let (Some(Role::Operation(_)), Some(event)) = (slice.role, trace.fields_of(&slice.attributes).event)
-        && let Some(row) = job.operation(event)
-    {
+    if let (Some(Role::Operation(_)), Some(row)) = (slice.role, job.row_of(slice)) {
         job.add_waiting(row, &mut args);
     }
     let class = trace.region(slice.region).map(|it| it.class);

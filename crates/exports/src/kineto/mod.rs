@@ -82,10 +82,12 @@ pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outco
     let written: Vec<foreign::Written> = written.collect::<Result<_>>()?;
     source.progress.end();
     let sum = |count: fn(&foreign::Written) -> u64| written.iter().map(count).sum::<u64>();
-    let (kernels, matched) = (sum(|it| it.kernels), sum(|it| it.matched));
+    let [kernels, matched, uncertain] = [sum(|it| it.kernels), sum(|it| it.matched), sum(|it| it.uncertain)];
     source.progress.remark(&format!("{matched} of {kernels} kernels of NCCL's in the traces are matched"));
     let mut outcome = Outcome { files: names, events: sum(|it| it.events), ..Outcome::default() };
-    outcome.leave_out(kernels - matched, "kernels of NCCL's in the traces have no operation in the archive");
+    outcome.leave_out(uncertain, "kernels of NCCL's in the traces can be several operations, and have none");
+    let without = kernels - matched - uncertain;
+    outcome.leave_out(without, "kernels of NCCL's in the traces have no operation in the archive");
     outcome.leave_out(sum(|it| it.operations), "operations in the time of the traces have no kernel there");
     Ok(outcome)
 }

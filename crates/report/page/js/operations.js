@@ -82,6 +82,7 @@ export function operations({ report }) {
     { title: html`sum,<br>s`, number: true, key: total, cell: (row) => seconds(total(row)) },
     { title: html`waiting,<br>%`, number: true, key: (row) => waiting(row.budget) ?? -1,
       cell: (row) => number((waiting(row.budget) ?? NaN) * 100) },
+    ...ofBaseline(rows),
     { title: '', cell: (row) => html`<div style="width:96px">${budgetBar(row.budget, most, row.function,
       colourName(row.function))}</div>` },
     { title: 'timed by', cell: timedBy },
@@ -97,6 +98,16 @@ const expected = {
   cell: (row) => html`<span title="${gigabytes(row.expected_busbw)} GB/s expected">${percent(row.expected_share)}${
     row.reduced_by.length > 0 && ` (${row.reduced_by.join(', ')})`}</span>`,
 };
+
+/**
+ * @param {OperationClass[]} rows
+ * @returns {import('#page/dom').Column<OperationClass>[]}
+ */
+function ofBaseline(rows) {
+  if (rows.every((row) => row.baseline === null)) return [];
+  return [{ title: html`of base-<br>line, %`, number: true, key: (row) => row.baseline?.share ?? -1,
+    cell: (row) => number((row.baseline?.share ?? NaN) * 100) }];
+}
 
 /** @returns {import('#page/dom').Column<OperationClass>[]} */
 function quantiles() {

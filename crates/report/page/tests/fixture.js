@@ -220,6 +220,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
       bytes_min: BYTES, bytes_max: BYTES, count: 1000 / (at + 1), unfinished: 0, timing: { cupti: 1000 / (at + 1) },
       duration_ns: { ...QUANTILES, total: 4e8 / (at + 1) }, algbw: { ...QUANTILES, median: 2e10 },
       busbw: { ...QUANTILES, median: 3.7e10 }, transfer_busbw: { ...QUANTILES, median: 12.8e10 }, comparable: 100,
+      baseline: { busbw: 16e10, share: 0.8, is_transfer: true },
       skew_ns: QUANTILES, budget, ...EXPECTED })),
     ranks: Array.from({ length: ranks }, (_, rank) => ({ name: `rank ${rank}`, number: rank,
       process: `rank ${rank} [node:1]`, host: `node${(rank >> 3) + 1}`, uncertainty_ns: 1200,

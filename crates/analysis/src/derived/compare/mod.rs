@@ -24,7 +24,9 @@ use crate::report::{Compared, Comparison, Group, Kind, Outcome, Report};
 use crate::tables::Tables;
 
 use difference::Estimate;
-use sample::{Class, Sample, Shape, samples};
+use sample::{Class, Sample, samples};
+
+pub use sample::Shape;
 
 /// The probability that all intervals of a comparison contain their true values.
 const CONFIDENCE: f64 = 0.99;

@@ -12,7 +12,7 @@ use crate::tables::{Operation, Tables, large, small};
 /// The placement of a communicator's ranks: for each, its host, numbered in order of appearance, and its rank in the
 /// job relative to the first member's. `None` for ranks that were not recorded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Shape(Vec<Option<(u32, Option<u32>)>>);
+pub struct Shape(Vec<Option<(u32, Option<u32>)>>);
 
 /// Operations of two runs are matched by shape and by this: function, binary logarithm of the size, timing.
 pub(super) type Class = (String, u32, &'static str);
@@ -40,7 +40,7 @@ struct Value {
 }
 
 impl Shape {
-    fn of(communicator: &Communicator, ranks: &[Rank]) -> Self {
+    pub fn of(communicator: &Communicator, ranks: &[Rank]) -> Self {
         let members = communicator.members.iter().map(|member| ranks.get(large((*member)?)));
         let first = members.clone().flatten().find_map(|rank| rank.number);
         let mut hosts: Vec<&str> = Vec::new();
@@ -60,8 +60,19 @@ impl Shape {
         Self(shape)
     }
 
+    /// The number of ranks of each host, descending; `None` if a rank was not recorded.
+    pub fn hosts(&self) -> Option<Vec<u32>> {
+        let mut counts = BTreeMap::<u32, u32>::new();
+        for rank in &self.0 {
+            *counts.entry((*rank)?.0).or_default() += 1;
+        }
+        let mut counts: Vec<u32> = counts.into_values().collect();
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        Some(counts)
+    }
+
     /// Whether two shapes agree as far as both are known.
-    pub(super) fn fits(&self, other: &Self) -> bool {
+    pub fn fits(&self, other: &Self) -> bool {
         let fits = |(a, b): (&Option<(u32, Option<u32>)>, _)| match (a, b) {
             (Some((host, rank)), &Some((other_host, other_rank))) => {
                 *host == other_host && rank.zip(other_rank).is_none_or(|(a, b): (u32, u32)| a == b)

@@ -27,6 +27,8 @@ pub(in crate::kineto) struct Written {
     /// NCCL kernels in the trace, and how many of them match the archive's.
     pub(in crate::kineto) kernels: u64,
     pub(in crate::kineto) matched: u64,
+    /// Kernels that can be any of several of the archive's.
+    pub(in crate::kineto) uncertain: u64,
     /// The archive's operations within the trace's time span that match none of its kernels.
     pub(in crate::kineto) operations: u64,
 }
@@ -45,7 +47,7 @@ impl Foreign {
             ..wanted.clone()
         };
         let selection = Selection::of(Source { filter: &filter, ..job.source })?;
-        let arguments = arguments(job, rank, &selection, &matched)?;
+        let arguments = arguments(job, rank, &selection, &matched.pairs)?;
         let enriched = arguments.len() as u64;
         let mut writing = Writing {
             output: Output::create(out)?,
@@ -67,6 +69,7 @@ impl Foreign {
             events,
             kernels: self.kernels.len() as u64,
             matched: enriched,
+            uncertain: matched.uncertain,
             operations: matching.unmatched(from_ns.into(), to_ns.into()),
         })
     }
@@ -113,8 +116,7 @@ fn arguments(
     let is_communicator = |it: &_| trace.location_kind(*it) == Some(LocationKind::Communicator);
     for location in job.locations_of(rank).filter(is_communicator).filter(|it| trace.has_events(*it)) {
         selection.slices(location, |slice| {
-            let operation = trace.fields_of(&slice.attributes).event.and_then(|event| job.operation(event));
-            let operation = operation.filter(|_| matches!(slice.role, Some(Role::Operation(_))));
+            let operation = job.row_of(slice).filter(|_| matches!(slice.role, Some(Role::Operation(_))));
             let Some((row, event)) = operation.and_then(|row| Some((row, events.get(&row)?))) else {
                 return;
             };
