@@ -7,6 +7,7 @@
 //!         ├► waiting     the time of ranks, split into waiting and transfer
 //!         ├► lateness    by rank: how often last, trend, change; time outside operations compared with others, and
 //!         │              the waiting it caused
+//!         ├► network     what each connection sent, read process after process
 //!         ├► links       by pair and channel: latency, rate, slowdown against the others
 //!         ├► program     by ranges of the program and by its steps; calls that make and end communicators
 //!         └► overlap     kernels of NCCL's beside others
@@ -25,6 +26,7 @@ mod lateness;
 mod links;
 mod maths;
 mod messages;
+mod network;
 mod overlap;
 mod program;
 mod unfinished;
@@ -46,6 +48,7 @@ use classes::Classes;
 use lateness::{Lateness, Outside, late};
 use links::Links;
 use messages::Messages;
+use network::{Known, Traffic};
 use program::Steps;
 use waiting::Waiting;
 
@@ -77,9 +80,13 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     classes.add_instances((trace, &tables, filter), &instances, &waiting.classes);
     let length_ns = tables.clock.length_ns(trace).max(1);
     let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &waiting, &late, length_ns);
-    // Everything that needs the operations is derived: now there is memory for the network's tables.
-    tables.add_network(trace, progress)?;
-    let links = Links::of(&tables, filter);
+    let outliers = anomalies::outliers(&tables, &instances, &classes, &waiting);
+    let mut numbers: Vec<u32> = outliers.iter().map(|it| it.instance).collect();
+    numbers.sort_unstable();
+    let known = Known { tables: &tables, filter, instances: &instances, classes: &classes, outliers: &numbers };
+    let mut traffic = tables.network(trace, || Traffic::of(known), progress)?;
+    let links = Links::of(&tables, &mut traffic);
+    let has_transfers = traffic.transfers > 0;
     let inputs = Inputs {
         trace,
         tables: &tables,
@@ -90,14 +97,14 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
         links: &links,
         ranks: &ranks,
     };
-    let anomalies = inputs.anomalies();
+    let anomalies = inputs.anomalies(&outliers, &traffic);
     let mut causes = inputs.causes(&anomalies);
     // What never ended is reported before what was slow.
     causes.splice(0..0, unfinished::cause(trace, &tables, &instances, &ranks));
     let clocks = verdict::clocks(&trace.statements, &tables, &instances, &ranks);
     let report = Report {
         format: 1,
-        run: run(trace, &tables, &instances),
+        run: Run { has_transfers, has_steps: links.has_steps, ..run(trace, &tables, &instances) },
         verdict: verdict::verdict(&inputs, &causes, &clocks, &trace.statements),
         budget: waiting.total,
         causes,
@@ -143,8 +150,8 @@ fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {
         comparable: instances.all.iter().filter(|it| it.is_comparable()).count() as u64,
         has_kernels: !tables.kernels.is_empty(),
         has_other_kernels: tables.kernels.is_nccl.iter().any(|is_nccl| !is_nccl),
-        has_transfers: !tables.transfers.is_empty(),
-        has_steps: !tables.steps.is_empty(),
+        has_transfers: false,
+        has_steps: false,
     }
 }
 
