@@ -6,7 +6,7 @@ import { inflate } from '#page/encoding';
 import { operations, timeByRank } from '#page/operations';
 import { pairs } from '#page/pairs';
 import { communicators, phases, steps } from '#page/program';
-import { anomalies, channels, completeness, howTo, overlap } from '#page/sections';
+import { anomalies, channels, completeness, howTo, leftOut, overlap } from '#page/sections';
 import { skew } from '#page/skew';
 import { Store } from '#page/timeline/store';
 import { TimelineView } from '#page/timeline/timeline';
@@ -49,6 +49,7 @@ async function report(model) {
   completeness(model);
   view = new TimelineView(model, store);
   howTo(model);
+  leftOut(model);
   contents(sections(model));
   return view;
 }
