@@ -42,7 +42,8 @@ pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
         let mut header = [0; 18];
         file.read_exact_at(&mut header, start).map_err(read)?;
         let [mark, endianness, numbers @ ..] = header;
-        let [first, last] = [0, 8].map(|at| std::array::from_fn(|byte| numbers[at + byte]));
+        let (first, last) = (numbers.first_chunk(), numbers.last_chunk());
+        let [first, last] = [first, last].map(|number| number.copied().unwrap_or_default());
         let (first, last) = match [mark, endianness] {
             [HEADER_MARK, LITTLE_ENDIAN] => (u64::from_le_bytes(first), u64::from_le_bytes(last)),
             [HEADER_MARK, BIG_ENDIAN] => (u64::from_be_bytes(first), u64::from_be_bytes(last)),
