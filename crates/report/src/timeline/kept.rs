@@ -49,14 +49,14 @@ impl Events {
         let parts: Vec<OfLocation> = read.collect::<Result<_>>()?;
         progress.end();
         let fitting = reading.room.add(&mut vec![0; plan.windows.len()]);
-        let mut found = Self::default();
-        found.complete = match plan.is_whole() {
+        let complete = match plan.is_whole() {
             true => vec![plan.span],
             false => {
                 let windows = plan.windows.iter().filter(|it| it.place < fitting);
                 windows.map(|it| (it.begin_ns, it.end_ns)).collect()
             }
         };
+        let mut found = Self { complete, ..Self::default() };
         let mut sets = Sets::default();
         for part in parts {
             let mut numbers = vec![NONE; part.sets.len()];

@@ -76,6 +76,8 @@ pub(super) struct Reading<'a> {
     shared: BTreeMap<AttributeRef, String>,
 }
 
+type Attributes = Vec<(AttributeRef, AttributeValue)>;
+
 /// A region instance, once it has ended.
 struct Ended {
     region: RegionRef,
@@ -84,7 +86,7 @@ struct Ended {
     end_ns: u64,
     /// Of an operation: its row.
     row: Option<u32>,
-    attributes: Vec<(AttributeRef, AttributeValue)>,
+    attributes: Attributes,
 }
 
 /// A location while it is read.
@@ -156,7 +158,7 @@ impl<'a> Reading<'a> {
             parents: BTreeSet::new(),
         };
         let mut rows = self.analysis.tables.rows_of(location.reference);
-        let mut open: Vec<(RegionRef, u64, Vec<(AttributeRef, AttributeValue)>)> = Vec::new();
+        let mut open: Vec<(RegionRef, u64, Attributes)> = Vec::new();
         let mut votes: BTreeMap<u32, u64> = BTreeMap::new();
         let read = self.trace.archive.for_each_event(&[location.reference], |_, event| {
             match event.kind {

@@ -204,12 +204,12 @@ fn chosen(analysis: &Analysis, span: (u64, u64), most: u64) -> Vec<bool> {
         });
         matched.chain(others).filter(|it| is_in(it.begin_ns, it.end_ns))
     };
-    let mut groups: BTreeMap<(u32, u32), (u64, Vec<Option<(u64, Of)>>)> = BTreeMap::new();
-    units().for_each(|it| groups.entry(it.group).or_default().0 += 1);
+    let mut groups: BTreeMap<(u32, u32), Group> = BTreeMap::new();
+    units().for_each(|it| groups.entry(it.group).or_default().all += 1);
     let weight = |(comm, _): (u32, u32)| if comm == NONE { 1 } else { tables.members.recorded(comm) as u64 };
-    let parts = fitting(most, groups.iter().map(|(group, (all, _))| (*all, weight(*group))));
-    for (all, longest) in groups.values_mut() {
-        longest.resize(usize::try_from(if *all > parts { parts } else { 0 }).unwrap_or(0), None);
+    let parts = fitting(most, groups.iter().map(|(group, it)| (it.all, weight(*group))));
+    for group in groups.values_mut().filter(|it| it.all > parts) {
+        group.longest.resize(usize::try_from(parts).unwrap_or(0), None);
     }
     let mut chosen = vec![false; tables.operations.len()];
     let mut choose = |of: Of| match of {
@@ -220,7 +220,7 @@ fn chosen(analysis: &Analysis, span: (u64, u64), most: u64) -> Vec<bool> {
         }
     };
     for unit in units() {
-        let Some((all, longest)) = groups.get_mut(&unit.group) else {
+        let Some(Group { all, longest }) = groups.get_mut(&unit.group) else {
             continue;
         };
         let length_ns = unit.end_ns.saturating_sub(unit.begin_ns);
@@ -232,8 +232,16 @@ fn chosen(analysis: &Analysis, span: (u64, u64), most: u64) -> Vec<bool> {
             *slot = Some((length_ns, unit.of));
         }
     }
-    groups.values().flat_map(|(_, longest)| longest.iter().flatten()).for_each(|(_, of)| choose(*of));
+    groups.values().flat_map(|it| it.longest.iter().flatten()).for_each(|(_, of)| choose(*of));
     chosen
+}
+
+/// The units of a group.
+#[derive(Default)]
+struct Group {
+    all: u64,
+    /// In each part of the time: its length, and what it is. Empty if all are kept.
+    longest: Vec<Option<(u64, Of)>>,
 }
 
 /// What is kept together.
