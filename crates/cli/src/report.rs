@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use analysis::Filter;
 use analysis::report::Outcome;
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -18,7 +17,7 @@ use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::select::Select;
 use crate::staging::refuse_irreplaceable;
-use crate::statistics::{self, unreadable};
+use crate::statistics;
 use crate::version;
 
 const EXAMPLES: &str = "\
@@ -27,6 +26,7 @@ Examples:
   nccl-otf2 report trace -o tuesday.html --title 'before the upgrade'
   nccl-otf2 report trace --full
   nccl-otf2 report trace --baseline baseline.txt
+  nccl-otf2 report trace --from 20s --to 21.5s --rank 0,7 -o part.html
   nccl-otf2 report monday --diff tuesday -o tuesday.html
   nccl-otf2 report monday --diff tuesday --from 10s --function AllReduce
 
@@ -34,10 +34,13 @@ The page says what is slow, who is late, and whether ranks waited or moved bytes
 timeline. It is one file that loads nothing from a network: send it, or open it from a disk, in any browser of 2023 \
 or later.
 
-A page has at most 15 MB, or --size. Where an archive has more events than fit, the page has those of the beginning, the end, \
-the anomalies, and the times in which ranks waited longest; of other times the timeline shows each rank's shares of \
-transfer and waiting. --full puts the other events into a folder beside the page, from which it loads what is looked \
-at; keep the two together.
+A page has at most 10 MB, or --size. Where an archive has more events than fit, the page has all of the times that \
+matter (the end and what had not ended, collectives that late ranks held up, anomalies, the slowest steps, the \
+beginning, and some times in between), and of all other times the longest events of each row: it says which times are \
+complete, and how much of a view is missing. For these other times the timeline also shows each rank's shares of \
+transfer and waiting. Long tables keep the rows that lost most, and say how many are left out. \
+--from, --to and --rank make a page of a part, with more of its events. --full puts all events into a folder beside \
+the page, from which it loads what is looked at; keep the two together. It needs memory for all events.
 
 With --diff the page is that of `nccl-otf2 diff DIR OTHER`: what is slower or faster in OTHER, whether that is more \
 than chance, how much of it is waiting and how much transfer, what could not be compared, and both runs side by side.
@@ -68,7 +71,7 @@ pub(crate) struct Request {
     full: bool,
 
     /// Size of the page at most, in MB; small archives make small pages
-    #[arg(long, value_name = "MB", default_value_t = 15)]
+    #[arg(long, value_name = "MB", default_value_t = 10)]
     size: usize,
 
     /// What the page is called [default: the name of the archive's directory]
@@ -79,7 +82,7 @@ pub(crate) struct Request {
     #[arg(long)]
     json: bool,
 
-    #[command(flatten, next_help_heading = "With --diff")]
+    #[command(flatten, next_help_heading = "A part (--comm and --function: only with --diff)")]
     select: Select,
 }
 
@@ -108,30 +111,36 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     if let Some(other) = &request.diff {
         return of_two(request, other, &tool);
     }
-    let is_whole = request.select == Select::default();
-    ensure!(is_whole, "a page of one run shows the whole run; --comm, --rank, --function, --from and --to need --diff");
+    ensure!(
+        request.select.is_of_page(),
+        "a page of one run shows all communicators and functions: --comm and --function need --diff"
+    );
     let trace = archive::open_with_kinds(&request.path)?;
     let output = request.output.clone().unwrap_or_else(|| trace.anchor.with_file_name(place::PAGE));
     refuse_irreplaceable(&output)?;
     let bar = Bar::new();
-    let mut analysis = statistics::with_path(&trace, &Filter::default(), &bar)?;
+    let filter = request.select.filter(&trace)?;
+    let mut analysis = statistics::with_path(&trace, &filter, &bar)?;
     if let Some(path) = &request.baseline {
         statistics::add_baseline(&mut analysis.report, path)?;
     }
-    if analysis.tables.members.has_process_of_several_ranks() {
-        // Calls show which rank a thread belongs to.
-        analysis.tables.add_calls(&trace, &bar).map_err(unreadable)?;
+    request.select.refuse_nothing(&trace, statistics::matched(&analysis.report))?;
+    if !request.select.rank.is_empty() {
+        analysis.report.verdict.basis.push(statistics::OF_ALL_RANKS.to_owned());
     }
     let verdict = analysis.report.verdict.sentence.clone();
     let title = request.title.clone().unwrap_or_else(|| title_of(&trace.anchor));
     let most_bytes = request.size.saturating_mul(1_000_000);
-    let options = Options { output: &output, title: &title, tool: &tool, most_bytes, keeps_all: request.full };
+    let options =
+        Options { output: &output, title: &title, tool: &tool, most_bytes, filter: &filter, keeps_all: request.full };
     let Written { bytes, events, events_in_page, folder, files } = report_page::write(&trace, analysis, options, &bar)?;
     drop(bar);
     let (page, folder) = (output.display().to_string(), folder.map(|folder| folder.display().to_string()));
     let more = match &folder {
         Some(folder) => format!(", and {files} {} in {folder}", if files == 1 { "file" } else { "files" }),
-        None if events_in_page < events => format!("; it has {events_in_page} of {events} events, `--full` keeps all"),
+        None if events_in_page < events => {
+            format!("; it has {events_in_page} of {events} events, those that matter most: `--full` keeps all")
+        }
         None => String::new(),
     };
     let summary = Summary { page, bytes, events, events_in_page, folder, files, verdict };

@@ -41,6 +41,11 @@ impl Select {
         Ok(journals::Filter::of(&self.comm, &self.rank, (self.from, self.to)))
     }
 
+    /// Whether only a time and ranks are selected, which is what a page of one run can be cut to.
+    pub(crate) fn is_of_page(&self) -> bool {
+        self.comm.is_empty() && self.function.is_empty()
+    }
+
     /// The filter for an archive. Names that the archive lacks are refused.
     pub(crate) fn filter(&self, trace: &Trace) -> Result<Filter> {
         let comms = || trace.definitions.comms.keys().copied();

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use analysis::report::{Comparison, Report};
-use analysis::{Analysis, Filter, Observed, Trace, analyse, compare};
+use analysis::{Analysis, Filter, Observed, Trace, compare};
 use anyhow::{Context as _, Error, Result, anyhow};
 use baseline::Baseline;
 
@@ -13,6 +13,10 @@ use crate::place;
 use crate::progress::Bar;
 use crate::select::Select;
 use crate::verdict;
+
+/// What a selection of ranks means.
+pub(crate) const OF_ALL_RANKS: &str = "--rank chooses rows, counts and durations; the verdict, causes, channels, anomalies \
+    and the waiting and skew in operations are of all ranks.";
 
 /// The error for an archive that opens but cannot be analysed.
 pub(crate) fn unreadable(error: otf2::Error) -> Error {
@@ -26,8 +30,7 @@ pub(crate) fn unreadable(error: otf2::Error) -> Error {
 
 /// Analyses an archive. A verdict on a hang, if there is one, comes first.
 pub(crate) fn of(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
-    let mut analysis = analyse(trace, filter, bar).map_err(unreadable)?;
-    wires::add(trace, &mut analysis, filter);
+    let mut analysis = wires::analyse(trace, filter, bar).map_err(unreadable)?;
     explain::add_reasons(trace, &mut analysis).map_err(unreadable)?;
     verdict::put_first(trace, &mut analysis.report.verdict);
     Ok(analysis)

@@ -5,6 +5,10 @@
 export interface Model {
   report: Report;
   timeline: Timeline;
+  /** The time and the ranks that the page is about, as they were asked for; no ranks: all. */
+  part: { from_ns: number | null; to_ns: number | null; ranks: number[] };
+  /** How many rows of which tables of the report did not fit into the page. */
+  left_out: Record<string, number>;
   /** Of the page. */
   title: string;
   tool: string;
@@ -445,6 +449,8 @@ export interface Statement {
 
 /** What the timeline shows. Cells of the overview and events of chunks are in data elements of their own. */
 export interface Timeline {
+  begin_ns: number;
+  /** The end. */
   duration_ns: number;
   hosts: string[];
   rows: Row[];
@@ -458,6 +464,10 @@ export interface Timeline {
   attributes: [string, string | number][][];
   overview: { bin_ns: number; bins: number };
   chunks: Chunk[];
+  /** Times of which all events are in chunks, sorted and disjoint; of other times the longest are. */
+  complete: [number, number][];
+  /** How many events there are in equal parts of the time, by their begin. */
+  all: number[];
   /** Folder of the chunks beside the page; null where there are none. */
   folder: string | null;
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use analysis::Filter;
 use analysis::report::{Comparison, Report};
 use anyhow::{Context as _, Result};
 use base64::Engine as _;
@@ -9,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
 use crate::encoding::pack;
+use crate::excerpt::LeftOut;
 use crate::timeline::Timeline;
 
 const PAGE: &str = include_str!("../page/page.html");
@@ -35,8 +37,25 @@ const MODULES: [(&str, &str); 25] = modules!(
 pub(super) struct Model<'a> {
     pub(super) title: &'a str,
     pub(super) tool: &'a str,
+    pub(super) part: Part<'a>,
     pub(super) report: &'a Report,
     pub(super) timeline: &'a Timeline,
+    /// How many rows of which tables of the report are not in the page.
+    pub(super) left_out: LeftOut,
+}
+
+/// The time and the ranks that a page is about, as they were asked for.
+#[derive(Debug, Serialize)]
+pub(super) struct Part<'a> {
+    from_ns: Option<u64>,
+    to_ns: Option<u64>,
+    ranks: &'a [u32],
+}
+
+impl<'a> Part<'a> {
+    pub(super) fn of(filter: &'a Filter) -> Self {
+        Self { from_ns: filter.from_ns, to_ns: filter.to_ns, ranks: &filter.ranks }
+    }
 }
 
 #[derive(Debug, Serialize)]

@@ -1,6 +1,7 @@
 //! The report: one run, or the comparison of two, as a single HTML file that loads nothing from a network.
 //!
 //! ```text
+//!  Analysis ─► excerpt                               tables of the report that are too long for a page, cut
 //!  Trace, Analysis ─► timeline ─► chunks of events ─┬► html     the page: its sources (`page/`), the model, the data
 //!                                                   └► files    the rest, as scripts in a folder beside it
 //! ```
@@ -8,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod encoding;
+mod excerpt;
 mod html;
 mod timeline;
 
@@ -15,16 +17,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use analysis::report::Comparison;
-use analysis::{Analysis, Trace};
+use analysis::tables::{Kernels, Launches};
+use analysis::{Analysis, Filter, Trace};
 use anyhow::{Context as _, Result};
 use nccl_events::Progress;
 use rayon::prelude::*;
 
-use html::{DiffModel, Model};
+use html::{DiffModel, Model, Part};
 use timeline::{At, Chunks, Made};
 
 /// The size of a page without events: its uncompressed sources, and names and attributes.
 const FIXED_BYTES: usize = 600_000;
+/// Of events in the page, with what they are linked to: few take more.
+const EVENT_BYTES: usize = 7;
+/// A page that is too small for its archive has this many events at least, as far as they fit.
+const LEAST_EVENTS: usize = 16_384;
 /// A chunk has some hundred kilobytes: if less space is left, none fits.
 const LEAST_BYTES: usize = 20_000;
 
@@ -34,6 +41,8 @@ pub struct Options<'a> {
     pub output: &'a Path,
     pub title: &'a str,
     pub tool: &'a str,
+    /// The time and ranks that the page is about.
+    pub filter: &'a Filter,
     pub most_bytes: usize,
     /// Whether events that do not fit are written into a folder beside the page.
     pub keeps_all: bool,
@@ -49,28 +58,34 @@ pub struct Written {
     pub files: usize,
 }
 
-/// Writes the page of one run.
-///
-/// If a process has several ranks, `analysis.tables` must include calls, which show the rank of a thread.
-pub fn write(trace: &Trace, analysis: Analysis, options: Options<'_>, progress: &dyn Progress) -> Result<Written> {
-    let mut made = Made::of(trace, &analysis, progress)?;
+/// Writes the page of one run. Memory is that of the analysis's operations and of the events in the page, not of all.
+pub fn write(trace: &Trace, mut analysis: Analysis, options: Options<'_>, progress: &dyn Progress) -> Result<Written> {
+    let tables = &mut analysis.tables;
+    (tables.kernels, tables.launches) = (Kernels::default(), Launches::default());
+    let left_out = excerpt::cut(&mut analysis.report, options.most_bytes / 4)?;
+    let fixed = FIXED_BYTES + excerpt::packed_bytes(&analysis.report)?;
+    let room = options.most_bytes.saturating_sub(fixed);
+    let most = if options.keeps_all { usize::MAX } else { (room / EVENT_BYTES).max(LEAST_EVENTS) };
+    let mut made = Made::of(trace, &analysis, options.filter, most as u64, progress)?;
     // Free memory: chunks take as much again.
     let Analysis { report, tables, instances, pairing, .. } = analysis;
     drop((tables, instances, pairing));
     progress.begin("page", 1);
     let overview = encoding::pack(&made.cells)?;
-    let fixed = serde_json::to_vec(&report)?.len() / 3 + overview.len() + FIXED_BYTES;
+    let room = room.saturating_sub(overview.len());
     let mut data = vec![("overview".to_owned(), overview)];
     let moments: Vec<u64> = report.anomalies.iter().map(|anomaly| anomaly.start_ns).collect();
-    put_into_page(&mut made.chunks, &moments, options.most_bytes.saturating_sub(fixed), &mut data)?;
+    put_into_page(&mut made.chunks, &moments, room, &mut data)?;
     let folder = if options.keeps_all { write_files(options.output, &mut made.chunks)? } else { None };
-    let count = |at: At| made.chunks.all.iter().filter(|chunk| chunk.at == at).map(|chunk| chunk.events).sum::<usize>();
-    let events_in_page = count(At::Page);
-    let events = events_in_page + count(At::File) + count(At::None);
+    let in_page = made.chunks.all.iter().filter(|chunk| chunk.at == At::Page);
+    let events_in_page = in_page.map(|chunk| chunk.events).sum::<usize>();
+    let events = usize::try_from(made.events)?;
     let files = made.chunks.all.iter().filter(|chunk| chunk.at == At::File).count();
     let name = folder.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let timeline = made.finish(name)?;
-    let model = Model { title: options.title, tool: options.tool, report: &report, timeline: &timeline };
+    let part = Part::of(options.filter);
+    let (title, tool) = (options.title, options.tool);
+    let model = Model { title, tool, part, report: &report, timeline: &timeline, left_out };
     let page = html::page(&model, &data)?;
     replace(options.output, page.as_bytes())?;
     progress.end();

@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use rayon::ThreadPoolBuilder;
 
 use crate::error::Error;
-use crate::part::manifest::Manifest;
+use crate::part::manifest::{Manifest, Pools};
 
 /// Least budget, whatever the system reports as free.
 const LEAST_BUDGET_BYTES: u64 = 256 << 20;
@@ -64,7 +64,12 @@ impl Workers {
 
     /// The manifests of parts, in order; locations with lost event files have no events.
     pub(crate) fn read_manifests(&self, parts: &[PathBuf]) -> Vec<Result<Manifest, Error>> {
-        let read = |at: usize| Manifest::read_with_events(parts.get(at).map(PathBuf::as_path).unwrap_or("".as_ref()));
+        let pools = Pools::default();
+        let read = |at: usize| {
+            let mut manifest = Manifest::read_with_events(parts.get(at).map(PathBuf::as_path).unwrap_or("".as_ref()))?;
+            manifest.share(&pools);
+            Ok(manifest)
+        };
         self.map(&vec![0; parts.len()], read)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  archive's definitions ─► map        hosts, GPUs, interfaces, graphs; the interface of each connection
-//!  map, tables           ─┬► nics      traffic, rate and slowdown of interfaces; the interfaces of pairs and channels
+//!  map, network          ─┬► nics      traffic, rate and slowdown of interfaces; the interfaces of pairs and channels
 //!                         └► expected  the bus bandwidth that NCCL's model allows a class of collectives
 //! ```
 //!
@@ -13,20 +13,30 @@ mod expected;
 mod map;
 mod nics;
 
-use analysis::{Analysis, Filter, Trace};
+use std::sync::Arc;
+
+use analysis::{Analysis, Filter, Trace, analyse_and};
+use nccl_events::Progress;
 
 use map::Map;
+use nics::Traffic;
 
-/// Adds to a report what the archive's topology tells.
-pub fn add(trace: &Trace, analysis: &mut Analysis, filter: &Filter) {
-    let Some(map) = Map::of(trace, &analysis.tables) else {
-        return;
+/// Analyses an archive, with what its topology tells.
+pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2::Result<Analysis> {
+    let (mut analysis, traffic) = analyse_and(trace, filter, progress, |tables| {
+        let map = Map::of(trace, tables).map(Arc::new);
+        move || map.clone().map(|map| Traffic::of(trace, filter, map))
+    })?;
+    let Some(traffic) = traffic else {
+        return Ok(analysis);
     };
-    let Analysis { tables, report, .. } = analysis;
+    let map = Arc::clone(traffic.map());
+    let Analysis { tables, report, .. } = &mut analysis;
     let mut topology = map.described(&report.communicators);
-    report.nics = nics::traffic(trace, tables, filter, &map, &mut topology);
+    report.nics = traffic.nics(&mut topology);
     nics::name(&mut report.pairs, tables, &map);
     nics::name(&mut report.channels, tables, &map);
     expected::add(trace, tables, filter, &map, &mut report.operations);
     report.topology = Some(topology);
+    Ok(analysis)
 }

@@ -1,59 +1,99 @@
 //! What network interfaces moved, and which of them links use.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use analysis::report::{Link, Nic, Topology};
-use analysis::tables::{NONE, Tables, Transfer};
-use analysis::{Filter, Trace, length, median, size_class, union};
+use analysis::tables::{NONE, Network, Step, Tables, Transfer};
+use analysis::{Filter, Sent, Trace, length, median, size_class, union};
 use nccl_events::collective::Function;
-use nccl_events::index::{index, index_u32};
+use nccl_events::index::index;
 
 use crate::map::{End, Map};
 
 /// This many interfaces must have sent a size before the usual time for it is known.
 const LEAST_NICS: usize = 3;
 
-/// The interfaces with their traffic. What NCCL's graphs do not place is counted in the topology.
-pub(crate) fn traffic(trace: &Trace, tables: &Tables, filter: &Filter, map: &Map, topology: &mut Topology) -> Vec<Nic> {
-    let mut nics = map.nics.clone();
-    if !tables.steps.rows().any(|step| step.bytes > 0) {
-        return nics;
+/// What the interfaces moved.
+pub(crate) struct Traffic<'a> {
+    trace: &'a Trace,
+    filter: &'a Filter,
+    map: Arc<Map>,
+    has_sizes: bool,
+    received: Vec<u64>,
+    sent: Vec<Vec<Sent>>,
+    /// Bytes that NCCL's graphs do not place.
+    elsewhere: u64,
+}
+
+impl<'a> Traffic<'a> {
+    pub(crate) fn of(trace: &'a Trace, filter: &'a Filter, map: Arc<Map>) -> Self {
+        let count = map.nics.len();
+        Self {
+            trace,
+            filter,
+            map,
+            has_sizes: false,
+            received: vec![0; count],
+            sent: vec![Vec::new(); count],
+            elsewhere: 0,
+        }
     }
-    let mut received = vec![0; nics.len()];
-    let mut sent: Vec<Vec<u32>> = vec![Vec::new(); nics.len()];
-    for row in 0..index_u32(tables.steps.len()) {
-        let step = tables.steps.row(index(row));
-        if step.transfer == NONE || step.bytes == 0 || !filter.wants_time(step.start_ns, step.stop_ns()) {
-            continue;
+
+    pub(crate) const fn map(&self) -> &Arc<Map> {
+        &self.map
+    }
+
+    /// The interfaces with their traffic. What NCCL's graphs do not place is counted in the topology.
+    pub(crate) fn nics(self, topology: &mut Topology) -> Vec<Nic> {
+        let mut nics = self.map.nics.clone();
+        if !self.has_sizes {
+            return nics;
         }
-        let transfer = tables.transfers.row(index(step.transfer));
-        if transfer.member == NONE || !filter.wants_communicator(&tables.members, transfer.member) {
-            continue;
+        topology.bytes_elsewhere += self.elsewhere;
+        let usual = usual_times(&self.sent);
+        for ((nic, steps), received) in nics.iter_mut().zip(self.sent).zip(self.received) {
+            nic.steps = steps.len() as u64;
+            let sent: u64 = steps.iter().map(Sent::bytes).sum();
+            let busy_ns = length(&union(steps.iter().map(|step| (step.at_ns, step.end_ns())).collect()));
+            (nic.sent_bytes, nic.received_bytes, nic.busy_ns) = (Some(sent), Some(received), Some(busy_ns));
+            nic.rate = (busy_ns > 0).then(|| real(sent) / real(busy_ns) * 1e9);
+            nic.share = nic.rate.zip(nic.speed).map(|(rate, speed)| rate / speed);
+            let ratio = |step: &Sent| {
+                Some(real(step.ns()) / usual.get(&size_class(step.bytes())).filter(|usual| **usual > 0.0)?)
+            };
+            let mut ratios: Vec<f64> = steps.iter().filter_map(ratio).collect();
+            nic.slowdown = (!ratios.is_empty()).then(|| median(&mut ratios));
         }
-        let Some(nic) = nic_of(trace, tables, map, &transfer) else {
-            topology.bytes_elsewhere += if transfer.is_send { step.bytes } else { 0 };
-            continue;
+        nics
+    }
+}
+
+impl Network for Traffic<'_> {
+    fn step(&mut self, tables: &Tables, transfer: Option<&Transfer>, step: &Step) {
+        self.has_sizes |= step.bytes > 0;
+        let Some(transfer) = transfer.filter(|it| it.member != NONE && step.bytes > 0) else {
+            return;
         };
-        match transfer.is_send {
-            true if step.third_ns > 0 => sent[index(nic)].push(row),
-            true => topology.bytes_elsewhere += step.bytes,
-            false => received[index(nic)] += step.bytes,
+        if !self.filter.wants_time(step.start_ns, step.stop_ns())
+            || !self.filter.wants_communicator(&tables.members, transfer.member)
+        {
+            return;
+        }
+        match (nic_of(self.trace, tables, &self.map, transfer), transfer.is_send) {
+            (Some(nic), true) if step.third_ns > 0 => self.sent[index(nic)].push(Sent::of(step)),
+            (_, true) => self.elsewhere += step.bytes,
+            (Some(nic), false) => self.received[index(nic)] += step.bytes,
+            (None, false) => {}
         }
     }
-    let usual = usual_times(tables, &sent);
-    for ((nic, rows), received) in nics.iter_mut().zip(sent).zip(received) {
-        let steps = || rows.iter().map(|row| tables.steps.row(index(*row)));
-        nic.steps = rows.len() as u64;
-        let sent: u64 = steps().map(|step| step.bytes).sum();
-        let busy_ns = length(&union(steps().map(|step| (step.sent_ns(), step.stop_ns())).collect()));
-        (nic.sent_bytes, nic.received_bytes, nic.busy_ns) = (Some(sent), Some(received), Some(busy_ns));
-        nic.rate = (busy_ns > 0).then(|| real(sent) / real(busy_ns) * 1e9);
-        nic.share = nic.rate.zip(nic.speed).map(|(rate, speed)| rate / speed);
-        let ratio = |bytes: u64, ns: u64| Some(real(ns) / usual.get(&size_class(bytes)).filter(|usual| **usual > 0.0)?);
-        let mut ratios: Vec<f64> = steps().filter_map(|step| ratio(step.bytes, step.third_ns)).collect();
-        nic.slowdown = (!ratios.is_empty()).then(|| median(&mut ratios));
+
+    fn append(&mut self, other: Self) {
+        self.has_sizes |= other.has_sizes;
+        self.elsewhere += other.elsewhere;
+        self.received.iter_mut().zip(other.received).for_each(|(own, other)| *own += other);
+        self.sent.iter_mut().zip(other.sent).for_each(|(own, other)| own.extend(other));
     }
-    nics
 }
 
 /// Sends and receives of the program may use another interface than the channel's collectives, unless there is one.
@@ -69,12 +109,12 @@ fn nic_of(trace: &Trace, tables: &Tables, map: &Map, transfer: &Transfer) -> Opt
 }
 
 /// The usual time of a step by its size: the median of the interfaces' medians.
-fn usual_times(tables: &Tables, sent: &[Vec<u32>]) -> BTreeMap<u32, f64> {
+fn usual_times(sent: &[Vec<Sent>]) -> BTreeMap<u32, f64> {
     let mut medians: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for rows in sent {
+    for steps in sent {
         let mut of_class: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-        for step in rows.iter().map(|row| tables.steps.row(index(*row))) {
-            of_class.entry(size_class(step.bytes)).or_default().push(real(step.third_ns));
+        for step in steps {
+            of_class.entry(size_class(step.bytes())).or_default().push(real(step.ns()));
         }
         for (class, mut times) in of_class {
             medians.entry(class).or_default().push(median(&mut times));

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use super::classes::Classes;
 use super::instances::{Instance, Instances};
 use super::lateness::Late;
-use super::links::{self, Links, Pair};
+use super::links::{self, Links};
 use super::maths::sample::{center, median, real, whole};
+use super::network::{OfInstance, Traffic};
 use super::waiting::Waiting;
 use crate::archive::Trace;
-use crate::report::{Anomaly, CauseKind, LinkKey, Rank, Waits};
-use crate::tables::{NONE, Operation, Tables, large, small};
+use crate::report::{Anomaly, CauseKind, LinkKey, Rank};
+use crate::tables::{Operation, Tables, large, small};
 use crate::units::time;
 
 const MOST: usize = 100;
@@ -19,21 +20,14 @@ const LEAST: usize = 20;
 /// An anomaly lies this many usual deviations above the median, and at least half the median above it.
 const DEVIATIONS: f64 = 8.0;
 
-struct Outlier {
-    instance: u32,
+pub(super) struct Outlier {
+    pub(super) instance: u32,
     class: u32,
     median_ns: f64,
     longest_ns: f64,
     lost_ns: u64,
     /// Waiting in excess of the class's usual waiting.
     waiting_ns: f64,
-}
-
-#[derive(Default)]
-struct Network {
-    waits: Waits,
-    /// How much longer steps took than on other links.
-    excess_ns: BTreeMap<(Pair, u32), f64>,
 }
 
 pub(super) struct Inputs<'a> {
@@ -48,97 +42,44 @@ pub(super) struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    pub(super) fn anomalies(&self) -> Vec<Anomaly> {
-        let mut outliers = self.outliers();
-        outliers.sort_by_key(|it| (std::cmp::Reverse(it.lost_ns), it.instance));
-        outliers.truncate(MOST);
-        let (network, usual) = self.network(&outliers);
-        let anomalies = outliers.iter().zip(&network);
-        anomalies.map(|(outlier, network)| self.anomaly(outlier, network, usual.get(&outlier.class))).collect()
+    pub(super) fn anomalies(&self, outliers: &[Outlier], traffic: &Traffic<'_>) -> Vec<Anomaly> {
+        let usual = self.usual(traffic);
+        let nothing = OfInstance::default();
+        let anomalies = outliers.iter().map(|outlier| {
+            let of_instance = traffic.instances.get(&outlier.instance).unwrap_or(&nothing);
+            self.anomaly(outlier, of_instance, usual.get(&outlier.class))
+        });
+        anomalies.collect()
     }
 
-    /// The longest time any rank spent in an instance. Each duration comes from one clock; no clocks are compared.
-    fn longest_ns(&self, instance: &Instance) -> Option<u64> {
-        let durations = self.instances.rows(self.tables, instance).map(|it| it.is_known().then(|| it.duration_ns()));
-        durations.collect::<Option<Vec<u64>>>()?.into_iter().max()
-    }
-
-    fn outliers(&self) -> Vec<Outlier> {
-        let mut of_class: BTreeMap<u32, Vec<(u32, f64)>> = BTreeMap::new();
-        for (number, instance) in (0..).zip(&self.instances.all).filter(|(_, it)| !it.is_warm_up) {
-            let first = self.instances.operations(instance).first();
-            let class = first.and_then(|row| self.classes.number(self.tables, *row));
-            if let (Some(class), Some(longest_ns)) = (class, self.longest_ns(instance)) {
-                of_class.entry(class).or_default().push((number, real(longest_ns)));
-            }
-        }
-        let mut outliers = Vec::new();
-        for (class, of_class) in of_class.into_iter().filter(|(_, of_class)| of_class.len() >= LEAST) {
-            let (median_ns, deviation) = center(&of_class.iter().map(|(_, ns)| *ns).collect::<Vec<f64>>());
-            let usual = self.classes.all[large(class)].duration_ns.map_or(0.0, |it| it.median);
-            let waiting = |number: u32| real(self.waiting.instances[large(number)].waiting_ns);
-            let usual_waiting = median(&mut of_class.iter().map(|(number, _)| waiting(*number)).collect::<Vec<f64>>());
-            let limit_ns = median_ns + (DEVIATIONS * deviation).max(median_ns / 2.0);
-            for (instance, longest_ns) in of_class.into_iter().filter(|(_, ns)| *ns > limit_ns) {
-                let rows = self.instances.rows(self.tables, &self.instances.all[large(instance)]);
-                let lost = rows.map(|it| (real(it.duration_ns()) - usual).max(0.0));
-                // Operations that share a kernel lose its time only once.
-                let lost_ns = whole(lost.sum()).min(self.waiting.instances[large(instance)].time_ns);
-                let waiting_ns = waiting(instance) - usual_waiting;
-                outliers.push(Outlier { instance, class, median_ns, longest_ns, lost_ns, waiting_ns });
-            }
-        }
-        outliers
-    }
-
-    /// What the network did in each of these instances, and on average in each class.
-    fn network(&self, outliers: &[Outlier]) -> (Vec<Network>, BTreeMap<u32, [f64; 2]>) {
-        let numbers: BTreeMap<u32, usize> = outliers.iter().map(|it| it.instance).zip(0..).collect();
-        let mut found: Vec<Network> = Vec::new();
-        found.resize_with(outliers.len(), Network::default);
-        if outliers.is_empty() {
-            return (found, BTreeMap::new());
-        }
-        let mut sums: BTreeMap<u32, Waits> = BTreeMap::new();
-        for step in self.tables.steps.rows().filter(|step| step.transfer != NONE) {
-            let transfer = self.tables.transfers.row(large(step.transfer));
-            let Some(instance) = self.instances.of_operation(transfer.operation) else {
-                continue;
-            };
-            if let Some(class) = self.classes.number(self.tables, transfer.operation) {
-                sums.entry(class).or_default().add(transfer.is_send, &step);
-            }
-            let Some(network) = numbers.get(&instance).and_then(|at| found.get_mut(*at)) else {
-                continue;
-            };
-            network.waits.add(transfer.is_send, &step);
-            let communicator = self.instances.all[large(instance)].communicator;
-            if let Some(pair) = links::pair_of(self.tables, &transfer).filter(|_| transfer.is_send && step.bytes > 0)
-                && let Some(excess_ns) = self.links.excess_ns(communicator, &step)
-            {
-                *network.excess_ns.entry((pair, transfer.channel)).or_default() += excess_ns;
-            }
-        }
+    /// How long proxies waited for GPUs and for receivers, on average in an instance of each class.
+    fn usual(&self, traffic: &Traffic<'_>) -> BTreeMap<u32, [f64; 2]> {
         let mut instances: BTreeMap<u32, u64> = BTreeMap::new();
-        for instance in &self.instances.all {
+        for instance in self.instances.all.iter().filter(|_| !traffic.classes.is_empty()) {
             let first = self.instances.operations(instance).first();
             if let Some(class) = first.and_then(|row| self.classes.number(self.tables, *row)) {
                 *instances.entry(class).or_default() += 1;
             }
         }
         let mean = |class: u32, ns: u64| real(ns) / real(instances.get(&class).copied().unwrap_or(1));
-        let means = sums.into_iter().map(|(class, waits)| {
-            (class, [mean(class, waits.send_gpu_ns + waits.recv_gpu_ns), mean(class, waits.send_peer_ns)])
+        let means = traffic.classes.iter().map(|(class, waits)| {
+            let waited = [waits.send_gpu_ns + waits.recv_gpu_ns, waits.send_peer_ns];
+            (*class, waited.map(|ns| mean(*class, ns)))
         });
-        (found, means.collect())
+        means.collect()
     }
 
-    fn anomaly(&self, outlier: &Outlier, network: &Network, usual: Option<&[f64; 2]>) -> Anomaly {
+    fn anomaly(&self, outlier: &Outlier, network: &OfInstance, usual: Option<&[f64; 2]>) -> Anomaly {
         let instance = &self.instances.all[large(outlier.instance)];
         let longer_ns = outlier.longest_ns - outlier.median_ns;
         let late = instance.last.filter(|_| outlier.waiting_ns > real(outlier.lost_ns) / 2.0);
-        let slowest = network.excess_ns.iter().max_by(|a, b| a.1.total_cmp(b.1));
-        let slowest = slowest.filter(|(_, excess_ns)| **excess_ns > longer_ns * 0.3);
+        let excess = network.sent.iter().filter_map(|(connection, steps)| {
+            let excess = steps.iter().filter_map(|step| self.links.excess_ns(instance.communicator, step));
+            let mut excess = excess.peekable();
+            excess.peek().is_some().then(|| (connection, excess.sum::<f64>()))
+        });
+        let slowest = excess.max_by(|a, b| a.1.total_cmp(&b.1));
+        let slowest = slowest.filter(|(_, excess_ns)| *excess_ns > longer_ns * 0.3);
         let [gpu_ns, peer_ns] = usual.copied().unwrap_or_default();
         let waits = &network.waits;
         let gpu_ns = real(waits.send_gpu_ns + waits.recv_gpu_ns) - gpu_ns;
@@ -152,7 +93,7 @@ impl Inputs<'_> {
             (CauseKind::LateRank, format!("{} came {behind_ns} after the median of the ranks", self.name(late)))
         } else if let Some(((pair, channel), excess_ns)) = slowest {
             link = Some(LinkKey { channel: Some(*channel), ..links::key(self.tables, *pair) });
-            let excess = time(whole(*excess_ns));
+            let excess = time(whole(excess_ns));
             let text = format!("steps from {} to {} on channel {channel} took {excess} more", pair.1, pair.2);
             (CauseKind::SlowConnection, text)
         } else if gpu_ns > longer_ns * 0.3 && gpu_ns >= peer_ns {
@@ -203,4 +144,41 @@ impl Inputs<'_> {
     pub(super) fn size(&self, communicator: u32) -> u32 {
         small(self.tables.members.size(communicator))
     }
+}
+
+/// The longest time any rank spent in an instance. Each duration comes from one clock; no clocks are compared.
+fn longest_ns(tables: &Tables, instances: &Instances, instance: &Instance) -> Option<u64> {
+    let durations = instances.rows(tables, instance).map(|it| it.is_known().then(|| it.duration_ns()));
+    durations.collect::<Option<Vec<u64>>>()?.into_iter().max()
+}
+
+/// The instances that took far longer than others of their class, largest loss first; at most [`MOST`].
+pub(super) fn outliers(tables: &Tables, instances: &Instances, classes: &Classes, waiting: &Waiting) -> Vec<Outlier> {
+    let mut of_class: BTreeMap<u32, Vec<(u32, f64)>> = BTreeMap::new();
+    for (number, instance) in (0..).zip(&instances.all).filter(|(_, it)| !it.is_warm_up) {
+        let first = instances.operations(instance).first();
+        let class = first.and_then(|row| classes.number(tables, *row));
+        if let (Some(class), Some(longest_ns)) = (class, longest_ns(tables, instances, instance)) {
+            of_class.entry(class).or_default().push((number, real(longest_ns)));
+        }
+    }
+    let mut outliers = Vec::new();
+    for (class, of_class) in of_class.into_iter().filter(|(_, of_class)| of_class.len() >= LEAST) {
+        let (median_ns, deviation) = center(&of_class.iter().map(|(_, ns)| *ns).collect::<Vec<f64>>());
+        let usual = classes.all[large(class)].duration_ns.map_or(0.0, |it| it.median);
+        let waiting_ns = |number: u32| real(waiting.instances[large(number)].waiting_ns);
+        let usual_waiting = median(&mut of_class.iter().map(|(number, _)| waiting_ns(*number)).collect::<Vec<f64>>());
+        let limit_ns = median_ns + (DEVIATIONS * deviation).max(median_ns / 2.0);
+        for (instance, longest_ns) in of_class.into_iter().filter(|(_, ns)| *ns > limit_ns) {
+            let rows = instances.rows(tables, &instances.all[large(instance)]);
+            let lost = rows.map(|it| (real(it.duration_ns()) - usual).max(0.0));
+            // Operations that share a kernel lose its time only once.
+            let lost_ns = whole(lost.sum()).min(waiting.instances[large(instance)].time_ns);
+            let waiting_ns = waiting_ns(instance) - usual_waiting;
+            outliers.push(Outlier { instance, class, median_ns, longest_ns, lost_ns, waiting_ns });
+        }
+    }
+    outliers.sort_by_key(|it| (std::cmp::Reverse(it.lost_ns), it.instance));
+    outliers.truncate(MOST);
+    outliers
 }

@@ -47,6 +47,12 @@ impl Filter {
         self.ranks.is_empty() || self.ranks.contains(&members.row(member).rank)
     }
 
+    /// Whether a rank of the job has a wanted rank in any of its communicators.
+    pub fn wants_job_rank(&self, members: &Members, rank: usize) -> bool {
+        let rank = members.job_ranks.get(rank);
+        self.ranks.is_empty() || rank.is_some_and(|rank| rank.members.iter().any(|row| self.wants_rank(members, *row)))
+    }
+
     pub(super) fn wants(&self, trace: &Trace, members: &Members, operation: &Operation) -> bool {
         self.wants_communicator(members, operation.member)
             && self.wants_time(operation.start_ns, operation.stop_ns)

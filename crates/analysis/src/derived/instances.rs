@@ -75,7 +75,7 @@ impl Instances {
         let key = |row: u32| {
             let at = large(row);
             let member = members.row(operations.member[at]);
-            let what = (member.communicator, operations.function[at], operations.sequence[at]);
+            let what = (member.communicator, operations.function[at], operations.sequence.get(at));
             (what, repeats[at], member.rank)
         };
         rows.par_sort_unstable_by(|a, b| key(*a).cmp(&key(*b)));
@@ -146,7 +146,7 @@ impl Instances {
 fn repeats(operations: &Operations, rows: &mut [u32]) -> Vec<u32> {
     let key = |row: &u32| {
         let at = large(*row);
-        (operations.member[at], operations.function[at], operations.sequence[at], operations.start_ns[at])
+        (operations.member[at], operations.function[at], operations.sequence.get(at), operations.start_ns[at])
     };
     rows.par_sort_unstable_by(|a, b| key(a).cmp(&key(b)));
     let mut repeats = vec![0; operations.len()];

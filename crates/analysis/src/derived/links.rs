@@ -1,16 +1,16 @@
 //! What the network did: by pair of ranks, by channel, and by both.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use rayon::prelude::*;
 
-use super::filter::Filter;
 use super::maths::change::change;
 use super::maths::fit::Regression;
 use super::maths::sample::{median, real, whole};
-use super::maths::union::{length, union};
+use super::network::{Sent, Traffic};
 use crate::report::{Link, LinkKey, Waits};
-use crate::tables::{NONE, Step, Tables, Transfer, large, small};
+use crate::tables::{NONE, Step, Tables, Transfer};
 
 /// Maximum points per scatter plot and in total: jobs with many ranks have many pairs.
 const POINTS: usize = 500;
@@ -36,6 +36,8 @@ pub(super) struct Links {
     pub(super) pairs: Vec<Link>,
     pub(super) channels: Vec<Link>,
     pub(super) cells: Vec<Cell>,
+    /// Whether any step of a transfer was seen.
+    pub(super) has_steps: bool,
     expected: Expected,
 }
 
@@ -51,11 +53,12 @@ pub fn size_class(bytes: u64) -> u32 {
 }
 
 impl Expected {
-    fn of(tables: &Tables, cells: &[(&(Pair, u32), &[u32])]) -> Self {
-        let medians = cells.par_iter().flat_map_iter(|((pair, _), rows)| {
+    fn of(sent: &BTreeMap<(Pair, u32), Vec<Sent>>) -> Self {
+        let cells: Vec<(&(Pair, u32), &Vec<Sent>)> = sent.iter().collect();
+        let medians = cells.par_iter().flat_map_iter(|((pair, _), sent)| {
             let mut of_class: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-            for step in rows.iter().map(|row| tables.steps.row(large(*row))) {
-                of_class.entry(size_class(step.bytes)).or_default().push(real(step.third_ns));
+            for step in *sent {
+                of_class.entry(size_class(step.bytes())).or_default().push(real(step.ns()));
             }
             let communicator = pair.0;
             of_class.into_iter().map(move |(class, mut times)| ((communicator, class), median(&mut times)))
@@ -86,64 +89,44 @@ pub(super) fn pair_of(tables: &Tables, transfer: &Transfer) -> Option<Pair> {
 }
 
 impl Links {
-    pub(super) fn of(tables: &Tables, filter: &Filter) -> Self {
-        let steps = &tables.steps;
-        let transfer = |row: u32| {
-            let transfer = steps.transfer[large(row)];
-            (transfer != NONE).then(|| tables.transfers.row(large(transfer)))
-        };
-        let mut sent: BTreeMap<(Pair, u32), Vec<u32>> = BTreeMap::new();
-        let mut waits: BTreeMap<Pair, Waits> = BTreeMap::new();
-        let mut channel_waits: BTreeMap<(u32, u32), Waits> = BTreeMap::new();
-        for row in 0..small(steps.len()) {
-            let step = steps.row(large(row));
-            let Some((transfer, pair)) = transfer(row).and_then(|it| Some((it, pair_of(tables, &it)?))) else {
-                continue;
-            };
-            if !filter.wants_time(step.start_ns, step.stop_ns())
-                || !filter.wants_communicator(&tables.members, transfer.member)
-            {
-                continue;
-            }
-            waits.entry(pair).or_default().add(transfer.is_send, &step);
-            channel_waits.entry((pair.0, transfer.channel)).or_default().add(transfer.is_send, &step);
-            if transfer.is_send && step.bytes > 0 && step.third_ns > 0 {
-                sent.entry((pair, transfer.channel)).or_default().push(row);
-            }
-        }
-        let by_time = |rows: &mut Vec<u32>| rows.sort_unstable_by_key(|row| steps.row(large(*row)).sent_ns());
-        sent.par_iter_mut().for_each(|(_, rows)| by_time(rows));
-        let cells: Vec<(&(Pair, u32), &[u32])> = sent.iter().map(|(key, rows)| (key, rows.as_slice())).collect();
-        let expected = Expected::of(tables, &cells);
-        let mut of_pair: BTreeMap<Pair, Vec<u32>> = BTreeMap::new();
-        let mut of_channel: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
-        for ((pair, channel), rows) in &cells {
-            of_pair.entry(*pair).or_default().extend_from_slice(rows);
-            of_channel.entry((pair.0, *channel)).or_default().extend_from_slice(rows);
+    pub(super) fn of(tables: &Tables, traffic: &mut Traffic<'_>) -> Self {
+        traffic.sent.par_iter_mut().for_each(|(_, sent)| sent.sort_unstable_by_key(|it| (it.at_ns, it.end_ns())));
+        let Traffic { sent, waits, channel_waits, .. } = &*traffic;
+        let expected = Expected::of(sent);
+        let mut of_pair: BTreeMap<Pair, Vec<&[Sent]>> = BTreeMap::new();
+        let mut of_channel: BTreeMap<(u32, u32), Vec<&[Sent]>> = BTreeMap::new();
+        for ((pair, channel), steps) in sent {
+            of_pair.entry(*pair).or_default().push(steps);
+            of_channel.entry((pair.0, *channel)).or_default().push(steps);
         }
         let points = (ALL_POINTS / (of_pair.len() + of_channel.len()).max(1)).clamp(10, POINTS);
-        let link = |key: LinkKey, mut rows: Vec<u32>, waits: Option<&Waits>| {
-            by_time(&mut rows);
-            Link { waits: waits.copied().unwrap_or_default(), ..link(tables, &expected, key, &rows, points) }
+        let link = |key: LinkKey, cells: &[&[Sent]], waits: Option<&Waits>| {
+            let mut rows: Vec<&Sent> = cells.iter().copied().flatten().collect();
+            rows.sort_unstable_by_key(|it| (it.at_ns, it.end_ns()));
+            Link { waits: waits.copied().unwrap_or_default(), ..link(&expected, key, &rows, points) }
         };
         let pairs: Vec<_> = of_pair.into_iter().collect();
-        let pairs = pairs.into_par_iter().map(|(pair, rows)| link(key(tables, pair), rows, waits.get(&pair)));
+        let pairs = pairs.into_par_iter().map(|(pair, cells)| link(key(tables, pair), &cells, waits.get(&pair)));
+        let pairs = pairs.collect();
         let channels: Vec<_> = of_channel.into_iter().collect();
-        let channels = channels.into_par_iter().map(|(of, rows)| {
+        let channels = channels.into_par_iter().map(|(of, cells)| {
             let key = LinkKey { communicator: of.0, channel: Some(of.1), ..LinkKey::default() };
-            link(key, rows, channel_waits.get(&of))
+            link(key, &cells, channel_waits.get(&of))
         });
-        let made = cells.par_iter().map(|((pair, channel), rows)| {
-            let link = link(LinkKey { communicator: pair.0, ..LinkKey::default() }, rows.to_vec(), None);
+        let channels = channels.collect();
+        let cells: Vec<(&(Pair, u32), &Vec<Sent>)> = sent.iter().collect();
+        let cells = cells.into_par_iter().map(|((pair, channel), steps)| {
+            let link = link(LinkKey { communicator: pair.0, ..LinkKey::default() }, &[steps], None);
             let slowdown = link.slowdown.unwrap_or(1.0).max(link.change.map(|change| change.after).unwrap_or(0.0));
             Cell { pair: *pair, channel: *channel, steps: link.steps, slowdown, excess_ns: link.excess_ns }
         });
-        Self { pairs: pairs.collect(), channels: channels.collect(), cells: made.collect(), expected }
+        let cells = cells.collect();
+        Self { pairs, channels, cells, has_steps: traffic.steps > 0, expected }
     }
 
     /// How much longer a step took than on other links; `None` if the expected time is unknown.
-    pub(super) fn excess_ns(&self, communicator: u32, step: &Step) -> Option<f64> {
-        Some(real(step.third_ns) - self.expected.ns(communicator, step.bytes)?)
+    pub(super) fn excess_ns(&self, communicator: u32, step: &Sent) -> Option<f64> {
+        Some(real(step.ns()) - self.expected.ns(communicator, step.bytes())?)
     }
 }
 
@@ -153,38 +136,39 @@ pub(super) fn key(tables: &Tables, (communicator, from, to): Pair) -> LinkKey {
 }
 
 /// What a link did; the steps are in time order.
-fn link(tables: &Tables, expected: &Expected, key: LinkKey, rows: &[u32], most_points: usize) -> Link {
-    let steps = || rows.iter().map(|row| tables.steps.row(large(*row)));
+fn link(expected: &Expected, key: LinkKey, steps: &[&Sent], most_points: usize) -> Link {
     let (mut all, mut least) = (Regression::default(), BTreeMap::<u64, u64>::new());
     let mut bytes = 0_u64;
-    for step in steps() {
-        all.add(step.bytes, step.third_ns);
-        let shortest = least.entry(step.bytes).or_insert(step.third_ns);
-        *shortest = step.third_ns.min(*shortest);
-        bytes = bytes.saturating_add(step.bytes);
+    let (mut busy_ns, mut until_ns) = (0, 0);
+    for step in steps {
+        all.add(step.bytes(), step.ns());
+        let shortest = least.entry(step.bytes()).or_insert(step.ns());
+        *shortest = step.ns().min(*shortest);
+        bytes = bytes.saturating_add(step.bytes());
+        busy_ns += step.end_ns().saturating_sub(step.at_ns.max(until_ns));
+        until_ns = step.end_ns().max(until_ns);
     }
     let mut of_least = Regression::default();
     for (bytes, ns) in least {
         of_least.add(bytes, ns);
     }
-    let busy_ns = length(&union(steps().map(|step| (step.sent_ns(), step.stop_ns())).collect()));
-    let against = |step: &Step| Some((step.sent_ns(), real(step.third_ns), expected.ns(key.communicator, step.bytes)?));
-    let compared: Vec<(u64, f64, f64)> = steps().filter_map(|step| against(&step)).collect();
-    let ratios: Vec<(u64, f64)> = compared.iter().map(|(time, ns, expected)| (*time, ns / expected)).collect();
-    let sum_ns: f64 = compared.iter().map(|(_, ns, _)| ns).sum();
-    let excess_ns: f64 = compared.iter().map(|(_, ns, expected)| ns - expected).sum();
+    let against = |step| expected.ns(key.communicator, Sent::bytes(step)).map(|expected| (step, expected));
+    let compared = || steps.iter().copied().filter_map(against);
+    let sum_ns: f64 = compared().map(|(step, _)| real(step.ns())).sum();
+    let excess_ns: f64 = compared().map(|(step, expected)| real(step.ns()) - expected).sum();
+    let ratios: Vec<(u64, f64)> = compared().map(|(step, expected)| (step.at_ns, real(step.ns()) / expected)).collect();
     // Steps overlap: their sum exceeds the elapsed time.
     let in_turn = if sum_ns > 0.0 { (real(busy_ns) / sum_ns).min(1.0) } else { 0.0 };
-    let points = steps().step_by(rows.len().div_ceil(most_points).max(1));
+    let points = steps.iter().step_by(steps.len().div_ceil(most_points).max(1));
     Link {
         key,
-        steps: rows.len() as u64,
+        steps: steps.len() as u64,
         bytes,
         busy_ns,
         rate: (busy_ns > 0).then(|| real(bytes) / real(busy_ns) * 1e9),
         all: all.fit(),
         least: of_least.fit(),
-        points: points.map(|step| [step.sent_ns(), step.bytes, step.third_ns]).collect(),
+        points: points.map(|step| [step.at_ns, step.bytes(), step.ns()]).collect(),
         slowdown: (!ratios.is_empty()).then(|| median(&mut ratios.iter().map(|(_, it)| *it).collect::<Vec<f64>>())),
         change: change(&ratios),
         waits: Waits::default(),
@@ -192,6 +176,17 @@ fn link(tables: &Tables, expected: &Expected, key: LinkKey, rows: &[u32], most_p
         to_nics: Vec::new(),
         nic_paths: Vec::new(),
         excess_ns: whole(excess_ns * in_turn),
+    }
+}
+
+impl AddAssign for Waits {
+    fn add_assign(&mut self, other: Self) {
+        self.send_gpu_ns += other.send_gpu_ns;
+        self.send_peer_ns += other.send_peer_ns;
+        self.send_ns += other.send_ns;
+        self.recv_ns += other.recv_ns;
+        self.recv_flush_ns += other.recv_flush_ns;
+        self.recv_gpu_ns += other.recv_gpu_ns;
     }
 }
 

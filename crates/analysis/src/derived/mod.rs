@@ -7,6 +7,7 @@
 //!         ├► waiting     the time of ranks, split into waiting and transfer
 //!         ├► lateness    by rank: how often last, trend, change; time outside operations compared with others, and
 //!         │              the waiting it caused
+//!         ├► network     what each connection sent, read process after process
 //!         ├► links       by pair and channel: latency, rate, slowdown against the others
 //!         ├► program     by ranges of the program and by its steps; calls that make and end communicators
 //!         └► overlap     kernels of NCCL's beside others
@@ -26,6 +27,7 @@ mod lateness;
 mod links;
 mod maths;
 mod messages;
+mod network;
 mod overlap;
 mod program;
 mod unfinished;
@@ -40,13 +42,14 @@ use nccl_events::collective::Function;
 use crate::archive::Trace;
 use crate::report::{self, Communicator, Report, Run};
 use crate::statements::Completeness;
-use crate::tables::{NONE, Tables, small};
+use crate::tables::{NONE, Network, Tables, small};
 
 use anomalies::Inputs;
 use classes::Classes;
 use lateness::{Late, Lateness, Outside, late};
 use links::Links;
 use messages::Messages;
+use network::{Known, Traffic};
 use program::Steps;
 use waiting::Waiting;
 
@@ -60,6 +63,7 @@ pub use maths::fit::Regression;
 pub use maths::sample::median;
 pub use maths::union::{length, union};
 pub use messages::{AwaitedOperation, Pairing};
+pub use network::Sent;
 pub use program::during;
 
 #[derive(Clone, Debug)]
@@ -73,6 +77,16 @@ pub struct Analysis {
 }
 
 pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2::Result<Analysis> {
+    Ok(analyse_and(trace, filter, progress, |_| || ())?.0)
+}
+
+/// Like [`analyse`]; what `also` makes takes part in the one reading of the network.
+pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
+    trace: &Trace,
+    filter: &Filter,
+    progress: &dyn Progress,
+    also: impl FnOnce(&Tables) -> F,
+) -> otf2::Result<(Analysis, N)> {
     let mut tables = Tables::read(trace, progress)?;
     program::add(&mut tables, trace, progress)?;
     let steps = Steps::find(trace, &tables, filter);
@@ -85,9 +99,14 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     classes.add_instances((trace, &tables, filter), &instances, &waiting.classes);
     let length_ns = tables.clock.length_ns(trace).max(1);
     let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &waiting, &late, length_ns);
-    // Everything that needs the operations is derived: now there is memory for the network's tables.
-    tables.add_network(trace, progress)?;
-    let links = Links::of(&tables, filter);
+    let outliers = anomalies::outliers(&tables, &instances, &classes, &waiting);
+    let mut numbers: Vec<u32> = outliers.iter().map(|it| it.instance).collect();
+    numbers.sort_unstable();
+    let known = Known { filter, instances: &instances, classes: &classes, outliers: &numbers };
+    let also = also(&tables);
+    let (mut traffic, also) = tables.network(trace, || (Traffic::of(known), also()), progress)?;
+    let links = Links::of(&tables, &mut traffic);
+    let has_transfers = traffic.transfers > 0;
     let inputs = Inputs {
         trace,
         tables: &tables,
@@ -98,7 +117,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
         links: &links,
         ranks: &ranks,
     };
-    let anomalies = inputs.anomalies();
+    let anomalies = inputs.anomalies(&outliers, &traffic);
     let mut causes = inputs.causes(&anomalies);
     // What never ended is reported before what was slow.
     causes.splice(0..0, unfinished::cause(trace, &tables, &instances, &ranks));
@@ -106,7 +125,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     let clocks = verdict::clocks(&trace.statements, &tables, &instances, &ranks);
     let report = Report {
         format: 1,
-        run: run(trace, &tables, &instances),
+        run: Run { has_transfers, has_steps: links.has_steps, ..run(trace, &tables, &instances) },
         verdict: verdict::verdict(&inputs, &causes, &clocks, &trace.statements),
         budget: waiting.total,
         causes,
@@ -129,7 +148,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
         completeness: Completeness::of(&trace.statements),
         blind_spots: trace.statements.blind_spots.shown(),
     };
-    Ok(Analysis { tables, instances, pairing: messages.pairing, awaited, report })
+    Ok((Analysis { tables, instances, pairing: messages.pairing, awaited, report }, also))
 }
 
 fn awaited(waiting: &Waiting, late: &[Late]) -> BTreeMap<u32, Vec<AwaitedOperation>> {
@@ -160,8 +179,8 @@ fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {
         comparable: instances.all.iter().filter(|it| it.is_comparable()).count() as u64,
         has_kernels: !tables.kernels.is_empty(),
         has_other_kernels: tables.kernels.is_nccl.iter().any(|is_nccl| !is_nccl),
-        has_transfers: !tables.transfers.is_empty(),
-        has_steps: !tables.steps.is_empty(),
+        has_transfers: false,
+        has_steps: false,
     }
 }
 

@@ -135,7 +135,7 @@ fn among(statements: &Statements) -> &'static str {
 fn rest(inputs: &Inputs<'_>, causes: &[Cause], statements: &Statements) -> String {
     let nothing = if causes.is_empty() { "Nothing stands out" } else { "Nothing else stands out" };
     match (among(statements), statements.counts.lost()) {
-        ("", _) if inputs.tables.steps.is_empty() => {
+        ("", _) if !inputs.links.has_steps => {
             format!("{nothing}; all that was seen is here, and connections were not measured.")
         }
         ("", _) => format!("{nothing}; all that was seen is here."),
@@ -186,7 +186,7 @@ fn longest_awaited<'a>(inputs: &Inputs<'a>, causes: &[Cause]) -> Option<Awaited<
 
 fn nothing(inputs: &Inputs<'_>, statements: &Statements) -> String {
     let among = among(statements);
-    let is_measured = !inputs.tables.steps.is_empty();
+    let is_measured = inputs.links.has_steps;
     let compared = inputs.links.pairs.iter().filter(|pair| pair.slowdown.is_some()).count();
     let links = match () {
         () if !is_measured => Run::CONNECTIONS_NOT_MEASURED.to_owned(),

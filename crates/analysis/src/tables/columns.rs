@@ -1,9 +1,12 @@
 //! A table that stores each column contiguously: code that needs two of twelve columns reads only two.
 
-/// Declares a table, its row type, and conversions between them. `as` names the type that stores a column.
+use std::ops::Index;
+
+/// Declares a table, its row type, and conversions between them. `as` names the type that stores a value of a column,
+/// `=>` the type of the whole column.
 macro_rules! columns {
     ($(#[$doc:meta])* $table:ident of $row:ident {
-        $($(#[$field_doc:meta])* $field:ident: $type:ty $(as $kept:ty)?,)*
+        $($(#[$field_doc:meta])* $field:ident: $type:ty $(as $kept:ty)? $(=> $column:ty)?,)*
     }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,7 +14,9 @@ macro_rules! columns {
 
         #[doc = concat!("The columns of [`", stringify!($row), "`].")]
         #[derive(Clone, Debug, Default)]
-        pub struct $table { $($(#[$field_doc])* pub $field: Vec<$crate::tables::columns::kept!($type $(, $kept)?)>,)* }
+        pub struct $table {
+            $($(#[$field_doc])* pub $field: $crate::tables::columns::kept!($type $(as $kept)? $(=> $column)?),)*
+        }
 
         #[expect(clippy::allow_attributes, reason = "not every table uses every method")]
         #[allow(dead_code, reason = "not every table uses every method")]
@@ -29,7 +34,7 @@ macro_rules! columns {
             }
 
             pub fn row(&self, at: usize) -> $row {
-                $row { $($field: self.$field[at].into(),)* }
+                $row { $($field: $crate::tables::columns::Column::at(&self.$field, at),)* }
             }
 
             pub fn rows(&self) -> impl Iterator<Item = $row> + '_ {
@@ -37,7 +42,7 @@ macro_rules! columns {
             }
 
             pub(crate) fn append(&mut self, other: Self) {
-                $(self.$field.extend_from_slice(&other.$field);)*
+                $($crate::tables::columns::Column::<$type>::append(&mut self.$field, &other.$field);)*
             }
         }
     };
@@ -45,14 +50,150 @@ macro_rules! columns {
 
 macro_rules! kept {
     ($type:ty) => {
-        $type
+        Vec<$type>
     };
-    ($type:ty, $kept:ty) => {
-        $kept
+    ($type:ty as $kept:ty) => {
+        Vec<$kept>
+    };
+    ($type:ty => $column:ty) => {
+        $column
     };
 }
 
 pub(crate) use {columns, kept};
+
+/// The values of a column, of type `T`.
+pub(crate) trait Column<T> {
+    fn at(&self, at: usize) -> T;
+    fn append(&mut self, other: &Self);
+}
+
+impl<T, K: Copy + Into<T>> Column<T> for Vec<K> {
+    fn at(&self, at: usize) -> T {
+        self[at].into()
+    }
+
+    fn append(&mut self, other: &Self) {
+        self.extend_from_slice(other);
+    }
+}
+
+/// A column without memory for its values as long as all are equal: few jobs use everything.
+#[derive(Clone, Debug, Default)]
+pub struct Same<T> {
+    value: T,
+    len: usize,
+    /// Empty while all are `value`.
+    all: Vec<T>,
+}
+
+impl<T: Copy + PartialEq> Same<T> {
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        (0..self.len).map(|at| &self[at])
+    }
+
+    pub(crate) fn push(&mut self, value: T) {
+        if self.len == 0 {
+            self.value = value;
+        } else if self.all.is_empty() && value != self.value {
+            self.all = vec![self.value; self.len];
+        }
+        if !self.all.is_empty() {
+            self.all.push(value);
+        }
+        self.len += 1;
+    }
+}
+
+impl<T> Index<usize> for Same<T> {
+    type Output = T;
+
+    fn index(&self, at: usize) -> &T {
+        if self.all.is_empty() { &self.value } else { &self.all[at] }
+    }
+}
+
+impl<T: Copy + PartialEq> Column<T> for Same<T> {
+    fn at(&self, at: usize) -> T {
+        self[at]
+    }
+
+    fn append(&mut self, other: &Self) {
+        other.iter().for_each(|value| self.push(*value));
+    }
+}
+
+/// A column of four bytes for each value, as long as all fit.
+#[derive(Clone, Debug)]
+pub enum Narrow {
+    Short(Vec<u32>),
+    Long(Vec<u64>),
+}
+
+impl Default for Narrow {
+    fn default() -> Self {
+        Self::Short(Vec::new())
+    }
+}
+
+impl Narrow {
+    pub const fn len(&self) -> usize {
+        match self {
+            Self::Short(all) => all.len(),
+            Self::Long(all) => all.len(),
+        }
+    }
+
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a row.
+    pub fn get(&self, at: usize) -> u64 {
+        match self {
+            Self::Short(all) => Self::long(all[at]),
+            Self::Long(all) => all[at],
+        }
+    }
+
+    /// `u32::MAX` stands for `u64::MAX`, which means that there is no value.
+    fn long(short: u32) -> u64 {
+        if short == u32::MAX { u64::MAX } else { short.into() }
+    }
+
+    pub(crate) fn push(&mut self, value: u64) {
+        let short =
+            if value == u64::MAX { Some(u32::MAX) } else { u32::try_from(value).ok().filter(|it| *it < u32::MAX) };
+        match (&mut *self, short) {
+            (Self::Short(all), Some(short)) => all.push(short),
+            (Self::Short(all), None) => {
+                *self = Self::Long(all.iter().map(|short| Self::long(*short)).chain([value]).collect());
+            }
+            (Self::Long(all), _) => all.push(value),
+        }
+    }
+}
+
+impl Column<u64> for Narrow {
+    fn at(&self, at: usize) -> u64 {
+        self.get(at)
+    }
+
+    fn append(&mut self, other: &Self) {
+        match (&mut *self, other) {
+            (Self::Short(all), Self::Short(others)) => all.extend_from_slice(others),
+            _ => (0..other.len()).for_each(|at| self.push(other.get(at))),
+        }
+    }
+}
 
 /// A number in four bytes: exact below 2³¹ (two seconds in ns), beyond that to 2¹⁶ (66 µs), up to 2⁴⁷ (39 hours).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,5 +216,27 @@ impl From<Short> for u64 {
     fn from(Short(bits): Short) -> Self {
         let number = Self::from(bits & !Short::IS_LARGE);
         if bits & Short::IS_LARGE == 0 { number } else { number * Short::UNIT }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_give_back_what_they_were_given() {
+        let values = [7, 7, u64::MAX, 0xffff_fffe, 0xffff_ffff, 1 << 40];
+        for count in 0..=values.len() {
+            let (mut same, mut narrow) = (Same::default(), Narrow::default());
+            values[..count].iter().for_each(|value| same.push(*value));
+            values[..count].iter().for_each(|value| narrow.push(*value));
+            let (twice, again) = ((same.clone(), same), (narrow.clone(), narrow));
+            let (mut same, mut narrow) = (twice.0, again.0);
+            same.append(&twice.1);
+            narrow.append(&again.1);
+            let wanted = [&values[..count], &values[..count]].concat();
+            assert_eq!(same.iter().copied().collect::<Vec<u64>>(), wanted);
+            assert_eq!((0..narrow.len()).map(|at| narrow.get(at)).collect::<Vec<u64>>(), wanted);
+        }
     }
 }

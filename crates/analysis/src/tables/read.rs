@@ -1,9 +1,8 @@
 //! Reads the events location by location, several locations at a time.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range as Between};
 
-use nccl_events::Kind;
 use nccl_events::Progress;
 use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::gpu::is_of_nccl;
@@ -15,8 +14,7 @@ use topology::{Algorithm, Protocol};
 use super::members::Members;
 use super::paths::Paths;
 use super::rows::{
-    Call, Calls, Kernel, Kernels, Launch, Launches, NO_SEQUENCE, NONE, Operation, Operations, Range, Ranges, Step,
-    Steps, Transfer, Transfers,
+    Call, Calls, Kernel, Kernels, Launch, Launches, NO_SEQUENCE, NONE, Operation, Operations, Range, Ranges,
 };
 use crate::archive::{Role, Trace};
 use crate::clock::Clock;
@@ -28,12 +26,12 @@ pub struct Tables {
     pub operations: Operations,
     pub calls: Calls,
     pub launches: Launches,
-    pub transfers: Transfers,
-    pub steps: Steps,
     pub kernels: Kernels,
     pub ranges: Ranges,
     pub members: Members,
     pub clock: Clock,
+    /// The rows of each location's operations, in the order of their ends.
+    rows: BTreeMap<LocationRef, Between<u32>>,
     /// The names of ranges around calls and operations, outermost first.
     pub(crate) paths: Paths,
     /// When operations were enqueued and by whom, by their event: filled with the ranges.
@@ -55,10 +53,19 @@ impl Tables {
         let streams = trace.locations_of(&[LocationKind::Stream]);
         progress.begin("operations", (ranks.len() + streams.len()) as u64);
         let (mut operations, mut kernels) = (Operations::default(), Kernels::default());
-        reading.each(&ranks, Reading::operations, |of_rank| operations.append(of_rank))?;
+        let mut rows = BTreeMap::new();
+        reading.each(
+            &ranks,
+            |it, at| Ok((at, it.operations(at)?)),
+            |(location, of_location)| {
+                let from = small(operations.len());
+                operations.append(of_location);
+                rows.insert(location, from..small(operations.len()));
+            },
+        )?;
         reading.each(&streams, Reading::kernels, |of_stream| kernels.append(of_stream))?;
         progress.end();
-        (tables.operations, tables.kernels) = (operations, kernels);
+        (tables.operations, tables.kernels, tables.rows) = (operations, kernels, rows);
         Ok(tables)
     }
 
@@ -66,27 +73,9 @@ impl Tables {
         self.members.row(self.operations.member[large(row)]).job_rank
     }
 
-    pub fn add_network(&mut self, trace: &Trace, progress: &dyn Progress) -> otf2::Result<()> {
-        let reading = Reading::of(trace, self, progress);
-        let connections = trace.locations_of(&[LocationKind::Connection]);
-        let slots = trace.locations_of(&[LocationKind::Slot]);
-        progress.begin("network", (connections.len() + slots.len()) as u64);
-        let (mut transfers, mut steps, mut events) = (Transfers::default(), Steps::default(), Vec::new());
-        let ids = Ids::of(&self.operations.event);
-        reading.each(
-            &connections,
-            |it, at| it.transfers(at, &ids),
-            |(of_connection, of_transfers)| {
-                transfers.append(of_connection);
-                events.extend_from_slice(&of_transfers);
-            },
-        )?;
-        drop(ids);
-        let ids = Ids::of(&events);
-        reading.each(&slots, |it, at| it.steps(at, &ids), |of_slot| steps.append(of_slot))?;
-        progress.end();
-        (self.transfers, self.steps) = (transfers, steps);
-        Ok(())
+    /// The rows of a location's operations, in the order in which they end.
+    pub fn rows_of(&self, location: LocationRef) -> Between<u32> {
+        self.rows.get(&location).cloned().unwrap_or_default()
     }
 
     pub fn add_calls(&mut self, trace: &Trace, progress: &dyn Progress) -> otf2::Result<()> {
@@ -131,39 +120,20 @@ struct OfThread {
     enqueued: Vec<(u64, Enqueued)>,
 }
 
-struct Reading<'a> {
-    trace: &'a Trace,
+pub(super) struct Reading<'a> {
+    pub(super) trace: &'a Trace,
     paths: &'a Paths,
     has_ranges: bool,
-    clock: Clock,
+    pub(super) clock: Clock,
     members: &'a Members,
-    progress: &'a dyn Progress,
-}
-
-struct Ids<'a> {
-    events: &'a [u64],
-    /// Sorted by event id.
-    rows: Vec<u32>,
-}
-
-impl<'a> Ids<'a> {
-    fn of(events: &'a [u64]) -> Self {
-        let mut rows: Vec<u32> = (0..small(events.len())).collect();
-        rows.par_sort_unstable_by_key(|row| events[large(*row)]);
-        Self { events, rows }
-    }
-
-    fn row(&self, event: Option<u64>) -> u32 {
-        let at = event.and_then(|event| self.rows.binary_search_by_key(&event, |row| self.events[large(*row)]).ok());
-        at.map_or(NONE, |at| self.rows[at])
-    }
+    pub(super) progress: &'a dyn Progress,
 }
 
 /// Locations per core that are read before their rows are merged: until then, these rows are in memory twice.
 const AT_ONCE: usize = 4;
 
 impl<'a> Reading<'a> {
-    fn of(trace: &'a Trace, tables: &'a Tables, progress: &'a dyn Progress) -> Self {
+    pub(super) fn of(trace: &'a Trace, tables: &'a Tables, progress: &'a dyn Progress) -> Self {
         let has_ranges = trace.statements.counts.others.ranges_user > 0;
         Self { trace, paths: &tables.paths, has_ranges, clock: tables.clock, members: &tables.members, progress }
     }
@@ -186,7 +156,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    fn member(&self, location: LocationRef) -> u32 {
+    pub(super) fn member(&self, location: LocationRef) -> u32 {
         let rank = self.trace.rank_of(location);
         let member = rank.and_then(|(comm, rank)| {
             self.members.find(small(self.members.communicators.binary_search(&comm).ok()?), rank)
@@ -284,60 +254,6 @@ impl<'a> Reading<'a> {
 
     fn class(&self, region: RegionRef) -> Option<RegionClass> {
         self.trace.region(region).map(|region| region.class)
-    }
-
-    fn transfers(&self, location: LocationRef, ids: &Ids<'_>) -> otf2::Result<(Transfers, Vec<u64>)> {
-        let (mut rows, mut events) = (Transfers::default(), Vec::new());
-        let member = self.member(location);
-        self.trace.instances(location, |it| {
-            if it.role != Some(Role::Work(Kind::ProxyOp)) {
-                return;
-            }
-            let fields = &it.fields;
-            rows.push(Transfer {
-                member,
-                operation: ids.row(fields.parent),
-                peer: fields.peer.unwrap_or(NONE),
-                channel: fields.channel.unwrap_or(NONE),
-                is_send: self.trace.region(it.region).is_some_and(|region| region.name == "netSend"),
-            });
-            events.push(fields.event.unwrap_or(0));
-        })?;
-        Ok((rows, events))
-    }
-
-    fn steps(&self, location: LocationRef, ids: &Ids<'_>) -> otf2::Result<Steps> {
-        let mut rows = Steps::default();
-        // The phases of a step follow each other and share its id.
-        let mut open: Option<(Option<u64>, Step)> = None;
-        self.trace.instances(location, |it| {
-            let Some(phase) = self.trace.phase(it.region) else {
-                return;
-            };
-            let event = it.fields.event;
-            if open.as_ref().is_none_or(|(id, _)| *id != event) {
-                let start_ns = self.clock.ns(it.start);
-                let transfer = ids.row(it.fields.parent);
-                let step = Step { transfer, start_ns, first_ns: 0, second_ns: 0, third_ns: 0, bytes: 0 };
-                if let Some((_, step)) = open.replace((event, step)) {
-                    rows.push(step.rounded());
-                }
-            }
-            if let Some((_, step)) = &mut open {
-                let length_ns = self.clock.ns(it.end).saturating_sub(self.clock.ns(it.start));
-                let slot = match phase % 3 {
-                    0 => &mut step.first_ns,
-                    1 => &mut step.second_ns,
-                    _ => &mut step.third_ns,
-                };
-                *slot += length_ns;
-                step.bytes = it.fields.bytes.unwrap_or(step.bytes);
-            }
-        })?;
-        if let Some((_, step)) = open {
-            rows.push(step.rounded());
-        }
-        Ok(rows)
     }
 
     fn kernels(&self, location: LocationRef) -> otf2::Result<Kernels> {

@@ -4,7 +4,7 @@ use nccl_events::archive::Timing;
 use otf2::{LocationRef, RegionRef};
 use topology::{Algorithm, Protocol};
 
-use super::columns::{Short, columns};
+use super::columns::{Narrow, Same, Short, columns};
 
 /// No row of another table, or no number.
 pub const NONE: u32 = u32::MAX;
@@ -16,25 +16,25 @@ columns! {
         member: u32,
         function: RegionRef,
         /// How its interval was measured; `None` in archives of other writers.
-        timing: Option<Timing>,
-        is_unfinished: bool,
+        timing: Option<Timing> => Same<Option<Timing>>,
+        is_unfinished: bool => Same<bool>,
         /// Whether the archive gives it a bandwidth: it had its kernel to itself, and its time was measured.
-        has_bandwidth: bool,
+        has_bandwidth: bool => Same<bool>,
         /// The algorithm and protocol, if NCCL reported them by names that this version knows.
-        by: Option<(Algorithm, Protocol)>,
+        by: Option<(Algorithm, Protocol)> => Same<Option<(Algorithm, Protocol)>>,
         /// Rank of the root, or of the other end of a send or receive; [`NONE`] if there is no such rank.
-        partner: u32,
-        bytes: u64,
+        partner: u32 => Same<u32>,
+        bytes: u64 => Narrow,
         start_ns: u64,
         stop_ns: u64,
         event: u64,
         parent: u64,
         /// NCCL's number per function and communicator; [`NO_SEQUENCE`] for messages and collectives made of them.
-        sequence: u64,
+        sequence: u64 => Narrow,
         /// Number of the replay of a captured call; 0 if not replayed.
-        replay: u32,
+        replay: u32 => Same<u32>,
         /// The ranges of the program that its call was in: an index in [`super::Tables::paths`], or [`NONE`].
-        path: u32,
+        path: u32 => Same<u32>,
     }
 }
 

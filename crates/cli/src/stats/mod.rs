@@ -104,9 +104,6 @@ pub(crate) struct Request {
     csv: bool,
 }
 
-const OF_ALL_RANKS: &str = "--rank chooses rows, counts and durations; the verdict, causes, channels, anomalies and the \
-    waiting and skew in operations are of all ranks.";
-
 const SHORT: usize = 12;
 
 pub(crate) fn stats(request: &Request) -> Result<Exit> {
@@ -127,7 +124,7 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
         report.phases = program::up_to(report.phases, levels);
     }
     if !request.select.rank.is_empty() {
-        report.verdict.basis.push(OF_ALL_RANKS.to_owned());
+        report.verdict.basis.push(statistics::OF_ALL_RANKS.to_owned());
     }
     request.select.refuse_nothing(&trace, statistics::matched(&report))?;
     if request.json {

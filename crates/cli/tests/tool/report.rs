@@ -1,6 +1,7 @@
 //! `nccl-otf2 report`: the page's contents. Its looks and behaviour are tested in a browser by `cargo xtask page`,
 //! which also opens the pages that these tests leave in `target/tmp/reports`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::ZlibDecoder;
 use serde_json::Value;
+use whole_plugin::synthetic::{self, Job, Wrong};
 
 use super::diff;
 use super::fixture::Fixture;
@@ -174,6 +176,97 @@ fn two_runs_have_a_page_of_what_diff_says() {
     let summary = report(&["--json", "-o", "all.html"]).json();
     assert_eq!((&summary["outcome"], &summary["page"]), (&"slower".into(), &"all.html".into()));
     keep(&scratch.join("all.html"), "diff");
-    // A page of one run shows the whole run.
-    scratch.ends(["report", "a/trace", "--from", "1us"]).with_code(2).says("--diff");
+    // A page of one run has all communicators and functions.
+    scratch.ends(["report", "a/trace", "--function", "Broadcast"]).with_code(2).says("--diff");
+}
+
+/// The begins of a chunk's events.
+fn begins(chunk: &Value, bytes: &[u8]) -> Vec<u64> {
+    let mut bytes = bytes.iter();
+    let mut next = || {
+        let mut number = 0;
+        for shift in (0..).step_by(7) {
+            let byte = u64::from(*bytes.next().expect("a number"));
+            number |= (byte & 0x7f) << shift;
+            if byte < 0x80 {
+                break;
+            }
+        }
+        number
+    };
+    let events = next();
+    let [of_runs, of_begins] = [(); 2].map(|()| next());
+    (0..7).for_each(|_| _ = next());
+    let (mut runs, mut begins) = (Vec::new(), Vec::new());
+    while runs.iter().sum::<u64>() < events {
+        let _location = next();
+        runs.push(next());
+    }
+    assert!(of_runs >= 2 * runs.len() as u64 && of_begins >= events);
+    for run in runs {
+        let mut begin = chunk["begin_ns"].as_u64().expect("a time");
+        for _ in 0..run {
+            begin += next();
+            begins.push(begin);
+        }
+    }
+    begins
+}
+
+/// The begins of all events of a page, sorted.
+fn all_begins(page: &str) -> Vec<u64> {
+    let model = model(page);
+    let chunks = (0..).zip(model["timeline"]["chunks"].as_array().expect("chunks"));
+    let of_chunk = |(at, chunk): (i32, &Value)| begins(chunk, &data(page, &format!("chunk-{at}")).expect("a chunk"));
+    let mut all: Vec<u64> = chunks.flat_map(of_chunk).collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn the_page_of_a_large_job_has_what_is_worst_and_says_what_it_lacks() {
+    let scratch = Scratch::new();
+    let late = Wrong::LateOnce { rank: 1, at: 1000, ns: 9_000_000 };
+    let job = Job { wrong: late, instances: 1200, has_kernels: true, has_ranges: true, ..Job::healthy(1) };
+    fs::create_dir(scratch.join("job")).expect("made");
+    let _anchor = synthetic::write(&scratch.join("job"), &job, &synthetic::play(&job));
+    let page = |arguments: &[&str]| {
+        let summary = scratch.ends([&["report", "job", "--json", "-o", "page.html"], arguments].concat()).with_code(0);
+        (summary.json(), fs::read_to_string(scratch.join("page.html")).expect("a page"))
+    };
+    let (whole, page_of_all) = page(&["--size", "100"]);
+    assert_eq!(whole["events"], whole["events_in_page"]);
+    let all = all_begins(&page_of_all);
+
+    let (summary, part) = page(&["--size", "1"]);
+    let bytes = summary["bytes"].as_u64().expect("a size");
+    assert!((400_000..1_000_000).contains(&bytes), "{summary}");
+    assert_eq!(summary["events"], whole["events"]);
+    let made = model(&part);
+    let kept = all_begins(&part);
+    assert_eq!(summary["events_in_page"], kept.len());
+    assert!(kept.len() < all.len() / 2, "{summary}: the job is too small for this test");
+    let timeline = &made["timeline"];
+    let sum: u64 = timeline["all"].as_array().expect("counts").iter().map(|it| it.as_u64().expect("a number")).sum();
+    assert_eq!(sum, all.len() as u64);
+    let complete: Vec<[u64; 2]> = serde_json::from_value(timeline["complete"].clone()).expect("times");
+    let anomaly = made["report"]["anomalies"][0]["start_ns"].as_u64().expect("the delay");
+    assert!(complete.iter().any(|[begin, end]| (begin..=end).contains(&&anomaly)), "{complete:?} and {anomaly}");
+    for [begin, end] in &complete {
+        let of = |all: &[u64]| all.iter().copied().filter(|ns| (begin..=end).contains(&ns)).collect::<Vec<u64>>();
+        assert_eq!(of(&kept), of(&all), "{begin} to {end}");
+    }
+    // Every fortieth part of the run has some.
+    let run = timeline["duration_ns"].as_u64().expect("a length");
+    let parts: BTreeSet<u64> = kept.iter().map(|ns| ns * 40 / run).collect();
+    assert!(parts.len() >= 40, "{parts:?}");
+    keep(&scratch.join("page.html"), "large");
+
+    let (of_part, page) = page(&["--from", "10ms", "--to", "20ms", "--rank", "0,3"]);
+    assert_eq!(of_part["events"], of_part["events_in_page"]);
+    let made = model(&page);
+    let rows = made["timeline"]["rows"].as_array().expect("rows").iter().map(|row| row["name"].as_str());
+    assert_eq!(rows.flatten().collect::<Vec<_>>(), ["rank 0", "rank 3"]);
+    assert_eq!([&made["timeline"]["begin_ns"], &made["timeline"]["duration_ns"]], [10_000_000, 20_000_000]);
+    assert!(all_begins(&page).iter().all(|ns| *ns <= 20_000_000));
 }

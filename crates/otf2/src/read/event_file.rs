@@ -1,6 +1,6 @@
 //! Checks that an event file is complete. libotf2 never finishes reading a truncated one.
 
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use crate::error::{Error, Result, io};
@@ -19,15 +19,14 @@ const END_BYTES: u64 = 2;
 pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
     let damaged = |reason: String| Error::Damaged { path: path.to_owned(), reason };
     let read = |source| io("read the event file", path, source);
-    let mut file = regular_files::open(path, u64::MAX).map_err(read)?;
+    let file = regular_files::open(path, u64::MAX).map_err(read)?;
     let size = file.metadata().map_err(read)?.len();
     let cut_short = || damaged("was cut short: it has no end (the process was killed while it was written)".to_owned());
     if size < HEADER_BYTES + END_BYTES || chunk_bytes < HEADER_BYTES {
         return Err(cut_short());
     }
     let mut end = [0; 2];
-    file.seek(SeekFrom::Start(size - END_BYTES)).map_err(read)?;
-    file.read_exact(&mut end).map_err(read)?;
+    file.read_exact_at(&mut end, size - END_BYTES).map_err(read)?;
     if end != END {
         return Err(cut_short());
     }
@@ -40,13 +39,12 @@ pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
     let mut events = 0;
     let mut start = 0;
     while start + HEADER_BYTES <= size {
-        let mut mark = [0; 2];
-        let (mut first, mut last) = ([0; 8], [0; 8]);
-        file.seek(SeekFrom::Start(start)).map_err(read)?;
-        file.read_exact(&mut mark).map_err(read)?;
-        file.read_exact(&mut first).map_err(read)?;
-        file.read_exact(&mut last).map_err(read)?;
-        let (first, last) = match mark {
+        let mut header = [0; 18];
+        file.read_exact_at(&mut header, start).map_err(read)?;
+        let [mark, endianness, numbers @ ..] = header;
+        let (first, last) = (numbers.first_chunk(), numbers.last_chunk());
+        let [first, last] = [first, last].map(|number| number.copied().unwrap_or_default());
+        let (first, last) = match [mark, endianness] {
             [HEADER_MARK, LITTLE_ENDIAN] => (u64::from_le_bytes(first), u64::from_le_bytes(last)),
             [HEADER_MARK, BIG_ENDIAN] => (u64::from_be_bytes(first), u64::from_be_bytes(last)),
             _ => {

@@ -7,7 +7,7 @@ import { operations, timeByRank } from '#page/operations';
 import { pairs } from '#page/pairs';
 import { path } from '#page/path';
 import { communicators, phases, steps } from '#page/program';
-import { anomalies, channels, completeness, howTo, overlap } from '#page/sections';
+import { anomalies, channels, completeness, howTo, leftOut, overlap } from '#page/sections';
 import { skew } from '#page/skew';
 import { Store } from '#page/timeline/store';
 import { TimelineView } from '#page/timeline/timeline';
@@ -53,6 +53,7 @@ async function report(model) {
   completeness(model);
   view = new TimelineView(model, store);
   howTo(model);
+  leftOut(model);
   contents(sections(model));
   return view;
 }

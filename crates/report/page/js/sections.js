@@ -235,3 +235,21 @@ nccl-otf2 info ${anchor}</pre><p class="small u">Made by ${tool} from ${number(r
     number(report.run.processes)} processes.</p></div>`);
 }
 
+
+/** Tables that a page has no room for, with their sections and what prints all rows. */
+const CUT = /** @type {Record<string, [string, string]>} */ ({
+  pairs: ['pairs', 'pairs'], messages: ['pairs', 'messages'], operations: ['operations', 'operations'],
+  phases: ['phases', 'phase'], steps: ['steps', 'step'], communicator_calls: ['making', 'init'] });
+
+/** Says what did not fit into the page. @param {Model} model */
+export function leftOut({ left_out: all }) {
+  for (const [name, count] of Object.entries(all)) {
+    const [place, table] = CUT[name];
+    const element = document.getElementById(place);
+    if (element) {
+      fill(add(element, 'p', 'u'), html`${number(count)} more rows of ${name.replace('_', ' ')} do not fit into this
+        page, which has those that took or lost most; sums here are of these. <code>nccl-otf2 stats --by ${table}</code>
+        prints all.`);
+    }
+  }
+}

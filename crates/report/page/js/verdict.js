@@ -47,7 +47,7 @@ const pairOf = (link, ranks) => [link?.from ?? null, link?.to ?? null].map((at) 
   (at === null ? '?' : ranks[at].number ?? ranks[at].name)).join(' → ');
 
 /** @param {Model} model */
-function facts({ report: { run, ranks, communicators }, title }) {
+function facts({ report: { run, ranks, communicators }, title, part }) {
   const many = (/** @type {number} */ count, /** @type {string} */ what) =>
     html`<span><b>${number(count)}</b> ${what}${count === 1 ? '' : 's'}</span>`;
   document.title = `${title}: NCCL report`;
@@ -55,7 +55,14 @@ function facts({ report: { run, ranks, communicators }, title }) {
     ${run.start_ns !== null && html`<span>${date(run.start_ns)}</span>`}
     ${many(run.hosts.length, 'host')}${many(ranks.length, 'rank')}${many(communicators.length, 'communicator')}
     ${run.nccl_versions.length > 0 && html`<span>NCCL <b>${run.nccl_versions.join(', ')}</b></span>`}
-    <span><b>${seconds(run.duration_ns)}</b> s</span>${many(run.operations, 'operation')}`);
+    <span><b>${seconds(run.duration_ns)}</b> s</span>${many(run.operations, 'operation')}${partOf(part)}`);
+}
+
+/** The part of the run that the page is about. @param {Model['part']} part */
+function partOf({ from_ns: from, to_ns: to, ranks }) {
+  const words = [from !== null && `from ${seconds(from)} s`, to !== null && `to ${seconds(to)} s`,
+    ranks.length > 0 && `rank${ranks.length === 1 ? '' : 's'} ${ranks.join(', ')}`].filter(Boolean);
+  return words.length > 0 && html`<span class="hot">only ${words.join(' ')}</span>`;
 }
 
 /** @param {Model} model */

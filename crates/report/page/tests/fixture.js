@@ -137,9 +137,11 @@ export function job({ ranks = 16, steps = 200, late = 11, perChunk = 5000 } = {}
   const blobs = new Map([['overview', overview(steps_, ranks, time)],
     ...chunks.map(({ bytes }, at) => /** @type {[string, Uint8Array]} */ ([`chunk-${at}`, bytes]))]);
   const model = {
-    title: 'synthetic', tool: 'nccl-otf2 0.0.0', report: reportOf({ ranks, steps, late, time, lateness, steps_ }),
+    title: 'synthetic', tool: 'nccl-otf2 0.0.0', part: { from_ns: null, to_ns: null, ranks: [] }, left_out: {},
+    report: reportOf({ ranks, steps, late, time, lateness, steps_ }),
     timeline: {
-      duration_ns: time, hosts: hostsOf(ranks), names, ranges: [4, 5], functions: [0],
+      begin_ns: 0, duration_ns: time, complete: [[0, time]], all: Array.from({ length: 1024 }, () => raw.length / 1024),
+      hosts: hostsOf(ranks), names, ranges: [4, 5], functions: [0],
       rows: Array.from({ length: ranks }, (_, rank) => ({ name: `rank ${rank}`, host: rank >> 3, rank })),
       locations, attributes: [[['nccl.bytes', BYTES], ['nccl.algo', 'RING'], ['nccl.timing', 'cupti']],
         [['nccl.channel', 0], ['nccl.wire_bytes', BYTES]], [['nvtx.color', 0xff76b900]]],

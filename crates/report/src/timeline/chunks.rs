@@ -39,10 +39,16 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    pub(super) fn of(mut events: Vec<Event>) -> Self {
+    /// No chunk has events both of a `complete` time and of others.
+    pub(super) fn of(mut events: Vec<Event>, complete: &[(u64, u64)]) -> Self {
         events.par_sort_unstable_by_key(|event| (event.begin_ns, event.location, event.depth));
+        let time = |event: &Event| {
+            let behind = complete.partition_point(|(_, end_ns)| *end_ns < event.begin_ns);
+            (behind, complete.get(behind).is_some_and(|(begin_ns, _)| *begin_ns <= event.begin_ns))
+        };
         let mut all = Vec::new();
-        for (number, part) in events.chunks_mut(EVENTS).enumerate() {
+        let mut from = 0;
+        for part in events.chunk_by_mut(|a, b| time(a) == time(b)).flat_map(|part| part.chunks_mut(EVENTS)) {
             let begin_ns = part.first().map_or(0, |event| event.begin_ns);
             part.sort_unstable_by_key(|event| (event.location, event.begin_ns, event.depth));
             let waiting = part.iter().filter(|event| event.waiting_ns != NONE);
@@ -52,12 +58,16 @@ impl Chunks {
                 events: part.len(),
                 at: At::None,
                 waiting_ns: waiting.map(|event| event.waiting_ns).sum(),
-                from: number * EVENTS,
+                from,
             });
+            from += part.len();
         }
-        let mut numbers: Vec<(u64, u64)> = events.iter().map(|event| event.event).zip(0..).collect();
-        numbers.par_sort_unstable();
-        Self { all, events, numbers }
+        // The enqueueing of an operation shares its id, but a lookup by id must find the operation.
+        let key = |(number, event): (u64, &Event)| (event.event, !event.is_operation, number);
+        let mut keys: Vec<(u64, bool, u64)> = (0..).zip(&events).map(key).collect();
+        keys.par_sort_unstable();
+        keys.dedup_by_key(|(event, ..)| *event);
+        Self { all, events, numbers: keys.into_iter().map(|(event, _, number)| (event, number)).collect() }
     }
 
     /// Chunk indices by importance: first and last, then those with `moments`, then by how long ranks waited in them.

@@ -1,32 +1,44 @@
-//! The timeline of the page: shares of time of all ranks, and those events that fit into it.
+//! The contents of the timeline.
 //!
 //! ```text
-//!  archive ─► places   rows and locations
-//!          ├► events   region instances, with the analysis's waiting times
-//!          │    ├► overview   shares of time of each rank
-//!          │    └► chunks     events in chunks of time, the most important in the page
+//!  places       ranks and the locations in them
+//!  plan         times of which all events are kept, and operations of all other times
+//!  location     the events of a location that the plan keeps (sets, votes)
+//!   └► kept     of all locations
+//!    └► chunks  events in chunks of time, the most important in the page
+//!  overview     shares of the time of each rank, of the analysis
 //! ```
 
 mod chunks;
 mod events;
+mod kept;
+mod location;
 mod overview;
 mod places;
+mod plan;
+mod room;
+mod sets;
+mod votes;
 
-use analysis::{Analysis, Trace};
+use analysis::{Analysis, Filter, Trace};
 use anyhow::Result;
 use nccl_events::Progress;
-use nccl_events::index::index as large;
+use nccl_events::index::{index as large, index_u32 as small};
 use serde::Serialize;
 
 pub(super) use chunks::{At, Chunks};
 
-use events::{Event, Events};
+use events::Event;
+use kept::Events;
 use overview::{Bins, Overview};
 use places::{Location, Part, Places, Row};
+use plan::Plan;
 
 /// The contents of the timeline except events; `page/model.d.ts` describes them for the page.
 #[derive(Debug, Serialize)]
 pub(super) struct Timeline {
+    begin_ns: u64,
+    /// The end.
     duration_ns: u64,
     hosts: Vec<String>,
     rows: Vec<Row>,
@@ -38,6 +50,10 @@ pub(super) struct Timeline {
     attributes: serde_json::Value,
     overview: Bins,
     chunks: serde_json::Value,
+    /// Times of which all events are in chunks; of other times there is a choice.
+    complete: Vec<(u64, u64)>,
+    /// How many events there are in equal parts of the time, by their begin.
+    all: Vec<u64>,
     folder: Option<String>,
 }
 
@@ -47,18 +63,41 @@ pub(super) struct Made {
     timeline: Timeline,
     pub(super) cells: Vec<u8>,
     pub(super) chunks: Chunks,
+    /// How many events there are, those that were not kept included.
+    pub(super) events: u64,
 }
 
 impl Made {
-    pub(super) fn of(trace: &Trace, analysis: &Analysis, progress: &dyn Progress) -> Result<Self> {
-        let names: Vec<String> = analysis.report.ranks.iter().map(|rank| rank.name.clone()).collect();
-        let mut places = Places::of(trace, &analysis.tables, &names);
-        let mut events = Events::read(trace, analysis, &places.locations, progress)?;
-        remove_unused(&mut places.locations, &mut events.all);
-        let last = events.all.iter().map(|event| event.end_ns).max().unwrap_or(0);
-        let duration_ns = analysis.report.run.duration_ns.max(last);
-        let overview = Overview::of(&events.all, &places.locations, places.rows.len(), duration_ns);
+    /// Reads the events that `filter` wants, and keeps about `most` of them.
+    pub(super) fn of(
+        trace: &Trace,
+        analysis: &Analysis,
+        filter: &Filter,
+        most: u64,
+        progress: &dyn Progress,
+    ) -> Result<Self> {
+        let Analysis { tables, report, .. } = analysis;
+        let names: Vec<String> = report.ranks.iter().map(|rank| rank.name.clone()).collect();
+        let mut places = Places::of(trace, tables, &names);
+        let wants = |row: usize| filter.wants_job_rank(&tables.members, row);
+        places.locations.retain(|location| location.is_shared || wants(location.row));
+        let last_ns = tables.operations.stop_ns.iter().copied().max().unwrap_or(0).max(report.run.duration_ns);
+        let begin_ns = filter.from_ns.unwrap_or(0);
+        let span = (begin_ns, filter.to_ns.unwrap_or(last_ns).min(last_ns.max(1)).max(begin_ns));
+        let of_locations: Vec<u64> = places.locations.iter().map(|location| location.events).collect();
+        let plan = Plan::of(analysis, span, filter.to_ns, most, &of_locations);
+        let mut events = Events::read(trace, analysis, &plan, &places.locations, progress)?;
+        let is_kept = places.move_threads(&events.ranks, wants);
+        events.remove_locations(is_kept, &mut places.locations);
+        let rows = places.keep_rows(wants);
+        let last_ns = events.kept.iter().map(|event| event.end_ns).max().unwrap_or(0);
+        let duration_ns = filter.to_ns.map_or(span.1.max(last_ns), |_| span.1);
+        let overview = Overview::of(analysis, filter, &rows, |region| events.number_of(region), (span.0, duration_ns));
+        let chunks = Chunks::of(events.kept, &events.complete);
+        let complete = if plan.is_whole() { vec![(begin_ns, duration_ns)] } else { events.complete };
+        let sum = events.all.iter().sum();
         let timeline = Timeline {
+            begin_ns,
             duration_ns,
             hosts: places.hosts,
             rows: places.rows,
@@ -69,9 +108,11 @@ impl Made {
             attributes: serde_json::to_value(&events.sets)?,
             overview: overview.bins,
             chunks: serde_json::Value::Null,
+            complete,
+            all: events.all,
             folder: None,
         };
-        Ok(Self { timeline, cells: overview.cells, chunks: Chunks::of(events.all) })
+        Ok(Self { timeline, cells: overview.cells, chunks, events: sum })
     }
 
     /// Returns the timeline, once its chunks are placed.
@@ -80,18 +121,58 @@ impl Made {
     }
 }
 
-/// Removes the rows of levels at which no range was.
-fn remove_unused(locations: &mut Vec<Location>, events: &mut [Event]) {
-    let mut is_kept: Vec<bool> = locations.iter().map(|location| location.part == Part::Whole).collect();
-    events.iter().for_each(|event| is_kept[large(event.location)] = true);
-    let mut kept = 0;
-    let numbers = is_kept.iter().map(|is_kept| {
-        let number = kept;
-        kept += u32::from(*is_kept);
-        number
-    });
-    let numbers: Vec<u32> = numbers.collect();
-    let mut is_kept = is_kept.into_iter();
-    locations.retain(|_| is_kept.next() == Some(true));
-    events.iter_mut().for_each(|event| event.location = numbers[large(event.location)]);
+impl Places {
+    /// Moves threads to the ranks that used them. Returns which locations belong to a row that is wanted.
+    fn move_threads(&mut self, ranks: &[Option<u32>], wants: impl Fn(usize) -> bool) -> Vec<bool> {
+        let mut moved = None;
+        let locations = self.locations.iter_mut().zip(ranks);
+        let is_wanted = locations.map(|(location, rank)| {
+            moved = if location.part == Part::Whole { *rank } else { moved };
+            if let Some(rank) = moved.filter(|_| location.is_shared) {
+                location.row = large(rank);
+            }
+            wants(location.row)
+        });
+        is_wanted.collect()
+    }
+
+    /// Removes the rows that are not wanted. Returns the new number of each rank of the job.
+    fn keep_rows(&mut self, wants: impl Fn(usize) -> bool) -> Vec<Option<usize>> {
+        let mut kept = 0;
+        let numbers = (0..self.rows.len()).map(|row| {
+            let number = wants(row).then_some(kept);
+            kept += usize::from(number.is_some());
+            number
+        });
+        let numbers: Vec<Option<usize>> = numbers.collect();
+        let mut each = numbers.iter();
+        self.rows.retain(|_| each.next().is_some_and(Option::is_some));
+        for location in &mut self.locations {
+            location.row = numbers.get(location.row).copied().flatten().unwrap_or(0);
+        }
+        numbers
+    }
+}
+
+impl Events {
+    /// Removes the locations that are not wanted, and the rows of levels at which no range was.
+    fn remove_locations(&mut self, is_wanted: Vec<bool>, locations: &mut Vec<Location>) {
+        let mut is_used: Vec<bool> = locations.iter().map(|location| location.part == Part::Whole).collect();
+        self.kept.iter().for_each(|event| is_used[large(event.location)] = true);
+        let is_kept: Vec<bool> = is_used.into_iter().zip(is_wanted).map(|(used, wanted)| used && wanted).collect();
+        let mut kept = 0;
+        let numbers = is_kept.iter().map(|is_kept| {
+            let number = is_kept.then_some(kept);
+            kept += usize::from(*is_kept);
+            number
+        });
+        let numbers: Vec<Option<usize>> = numbers.collect();
+        let mut each = numbers.iter();
+        locations.retain(|_| each.next().is_some_and(Option::is_some));
+        self.kept.retain_mut(|event: &mut Event| {
+            let number = numbers.get(large(event.location)).copied().flatten();
+            event.location = number.map_or(event.location, small);
+            number.is_some()
+        });
+    }
 }

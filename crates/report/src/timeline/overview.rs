@@ -1,9 +1,10 @@
-//! Shares of time of every rank, drawn by the page if a view has too many events.
+//! Shares of time of every rank, drawn by the page if a view has too many events, or not all of them.
 
+use analysis::tables::NONE;
+use analysis::{Analysis, Filter};
+use nccl_events::index::index as large;
+use otf2::RegionRef;
 use serde::Serialize;
-
-use super::events::{Event, NONE};
-use super::places::Location;
 
 /// Maximum bins per rank, and cells of all ranks: about a megabyte when deflated.
 const MOST_BINS: u64 = 16_384;
@@ -25,42 +26,51 @@ pub(super) struct Overview {
 }
 
 impl Overview {
-    pub(super) fn of(events: &[Event], locations: &[Location], rows: usize, duration_ns: u64) -> Self {
-        let most = MOST_CELLS / (rows.max(1) as u64);
-        let bins = usize::try_from(most.clamp(256, MOST_BINS).min(duration_ns.max(1))).unwrap_or(256);
-        #[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
-        let bin_ns = duration_ns.max(1) as f64 / bins as f64;
-        let mut shares =
-            Shares { bin_ns, bins, plane: rows * bins, cells: vec![0.0; 2 * rows * bins], most: Vec::new() };
-        shares.most = vec![(0.0, 0); rows * bins];
+    /// `rows`: the row of each rank of the job. `name`: the number of a region's name.
+    pub(super) fn of(
+        analysis: &Analysis,
+        filter: &Filter,
+        rows: &[Option<usize>],
+        name: impl Fn(RegionRef) -> u32,
+        span: (u64, u64),
+    ) -> Self {
+        let Analysis { tables, instances, .. } = analysis;
+        let mut shares = Shares::of(rows.iter().flatten().count(), span);
         let mut functions: Vec<u32> = Vec::new();
-        for event in events.iter().filter(|event| event.depth == 0) {
-            let Some(location) = locations.get(usize::try_from(event.location).unwrap_or(usize::MAX)) else {
+        let mut last: Option<(RegionRef, usize)> = None;
+        for (number, operation) in (0..).zip(tables.operations.rows()).filter(|(_, it)| it.member != NONE) {
+            let row = rows.get(large(tables.job_rank(number))).copied().flatten();
+            let Some(row) = row.filter(|_| filter.wants_time(operation.start_ns, operation.stop_ns)) else {
                 continue;
             };
-            if !location.is_operations() {
-                continue;
-            }
-            let function = functions.iter().position(|name| *name == event.name).unwrap_or_else(|| {
-                functions.push(event.name);
-                functions.len() - 1
-            });
+            let function = match last {
+                Some((region, function)) if region == operation.function => function,
+                _ => {
+                    let name = name(operation.function);
+                    functions.iter().position(|known| *known == name).unwrap_or_else(|| {
+                        functions.push(name);
+                        functions.len() - 1
+                    })
+                }
+            };
+            last = Some((operation.function, function));
+            let instance = instances.of_operation(number).and_then(|at| instances.all.get(large(at)));
             // It is unknown whether unfinished operations waited or transferred; they do not count as transfer.
-            let waiting_ns = match event.waiting_ns {
-                _ if event.is_unfinished => event.end_ns - event.begin_ns,
-                NONE => 0,
-                waiting_ns => waiting_ns,
+            let waiting_ns = match operation.is_unfinished {
+                true => operation.duration_ns(),
+                false => instance.and_then(|it| it.waiting_ns(tables, number)).unwrap_or(0),
             };
-            let arrived = (event.begin_ns + waiting_ns).min(event.end_ns);
-            shares.add(location.row, true, (event.begin_ns, arrived), 0);
+            let arrived = (operation.start_ns + waiting_ns).min(operation.stop_ns);
+            shares.add(row, true, (operation.start_ns, arrived), 0);
             // Below 255: a timeline has a few dozen functions.
-            shares.add(location.row, false, (arrived, event.end_ns), u8::try_from(function).unwrap_or(u8::MAX));
+            shares.add(row, false, (arrived, operation.stop_ns), u8::try_from(function).unwrap_or(u8::MAX));
         }
-        Self { bins: Bins { bin_ns, bins }, functions, cells: shares.bytes() }
+        Self { bins: Bins { bin_ns: shares.bin_ns, bins: shares.bins }, functions, cells: shares.bytes() }
     }
 }
 
 struct Shares {
+    begin_ns: u64,
     bin_ns: f64,
     bins: usize,
     plane: usize,
@@ -69,10 +79,20 @@ struct Shares {
 }
 
 impl Shares {
+    fn of(rows: usize, (begin_ns, end_ns): (u64, u64)) -> Self {
+        let duration_ns = end_ns.saturating_sub(begin_ns).max(1);
+        let most = MOST_CELLS / (rows.max(1) as u64);
+        let bins = usize::try_from(most.clamp(256, MOST_BINS).min(duration_ns)).unwrap_or(256);
+        #[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
+        let bin_ns = duration_ns as f64 / bins as f64;
+        let plane = rows * bins;
+        Self { begin_ns, bin_ns, bins, plane, cells: vec![0.0; 2 * plane], most: vec![(0.0, 0); plane] }
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bins are few, and none is negative")]
     fn add(&mut self, row: usize, is_waiting: bool, (begin_ns, end_ns): (u64, u64), function: u8) {
-        let [begin, end] = [begin_ns, end_ns].map(|ns| ns as f64 / self.bin_ns);
+        let [begin, end] = [begin_ns, end_ns].map(|ns| ns.saturating_sub(self.begin_ns) as f64 / self.bin_ns);
         let last = (end as usize).min(self.bins - 1);
         for bin in (begin as usize).min(last)..=last {
             let part = (end.min(bin as f64 + 1.0) - begin.max(bin as f64)).max(0.0) as f32;
@@ -88,25 +108,5 @@ impl Shares {
     fn bytes(&self) -> Vec<u8> {
         let shares = self.cells.iter().map(|share| (share.min(1.0) * 255.0).round() as u8);
         shares.chain(self.most.iter().map(|(_, function)| *function)).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use otf2::LocationRef;
-
-    use super::super::places::Location;
-    use super::*;
-
-    /// Otherwise the page of a hang would show seconds of transfer.
-    #[test]
-    fn what_had_not_ended_is_no_transfer() {
-        let locations = [Location::operations(LocationRef::new(0))];
-        let ended = Event { begin_ns: 0, end_ns: 50, waiting_ns: NONE, ..Event::default() };
-        let open = Event { begin_ns: 50, end_ns: 100, is_unfinished: true, ..ended };
-        let made = Overview::of(&[ended, open], &locations, 1, 100);
-        let (transfer, rest) = made.cells.split_at(made.bins.bins);
-        assert!(transfer[..50].iter().all(|share| *share == 255) && transfer[50..].iter().all(|share| *share == 0));
-        assert!(rest[..50].iter().all(|share| *share == 0) && rest[50..100].iter().all(|share| *share == 255));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use analysis::Trace;
-use analysis::tables::{NONE, Tables};
+use analysis::tables::Tables;
 use nccl_events::archive::LocationKind;
 use otf2::{LocationGroupRef, LocationRef};
 use serde::Serialize;
@@ -28,6 +28,12 @@ pub(super) struct Location {
     ranks: Option<usize>,
     #[serde(skip)]
     pub(super) part: Part,
+    /// At most, as slices: each has an ENTER and a LEAVE.
+    #[serde(skip)]
+    pub(super) events: u64,
+    /// Whether it is a thread of a process with several ranks.
+    #[serde(skip)]
+    pub(super) is_shared: bool,
 }
 
 /// What of an archive's location is shown.
@@ -40,17 +46,17 @@ pub(super) enum Part {
 }
 
 impl Location {
-    #[cfg(test)]
-    pub(super) fn operations(reference: LocationRef) -> Self {
-        Self { reference, name: String::new(), kind: OPERATION, row: 0, id: 0, ranks: None, part: Part::Whole }
-    }
-
     pub(super) fn is_operations(&self) -> bool {
         self.kind == OPERATION
+    }
+
+    pub(super) fn is_thread(&self) -> bool {
+        self.kind == CALL
     }
 }
 
 const OPERATION: &str = "operation";
+const CALL: &str = "call";
 const RANGE: &str = "range";
 /// Ranges of a thread that are nested deeper share the last row.
 pub(super) const LEVELS: u32 = 4;
@@ -69,7 +75,7 @@ impl Places {
         for (rank, name) in tables.members.job_ranks.iter().zip(names) {
             found.add_row(trace, rank.process, name.clone(), true);
         }
-        let threads = ranks_of_threads(tables);
+        let has_shared = tables.members.has_process_of_several_ranks();
         let mut processes = BTreeMap::new();
         for (row, rank) in tables.members.job_ranks.iter().enumerate() {
             processes.entry(rank.process).or_insert(row);
@@ -79,14 +85,15 @@ impl Places {
         for reference in trace.definitions.locations.keys().copied().filter(|it| trace.has_events(*it)) {
             let group = trace.group(reference);
             let process = trace.process(group);
-            let known = rank_of(trace, tables, reference).or_else(|| threads.get(&reference).copied());
-            let known = known.or_else(|| groups.get(&group).copied()).or_else(|| processes.get(&process).copied());
+            let own = rank_of(trace, tables, reference);
+            let known = own.or_else(|| groups.get(&group).copied()).or_else(|| processes.get(&process).copied());
             let row = known.unwrap_or_else(|| {
                 let row = found.add_row(trace, process, trace.group_name(process).to_owned(), false);
                 processes.insert(process, row);
                 row
             });
             let comm = trace.rank_of(reference).map(|(comm, _)| trace.members(comm).len());
+            let is_shared = has_shared && own.is_none() && is_thread(trace.location_kind(reference));
             let levels = if may_have_ranges(trace, trace.location_kind(reference)) { LEVELS } else { 0 };
             found.locations.push(Location {
                 reference,
@@ -96,11 +103,14 @@ impl Places {
                 id: reference.get(),
                 ranks: comm,
                 part: Part::Whole,
+                events: trace.events_of(reference) / 2,
+                is_shared,
             });
             for _level in 0..levels {
                 let name = format!("ranges of {}", trace.location_name(reference));
                 let (id, part) = (reference.get(), Part::Level);
-                found.locations.push(Location { reference, name, kind: RANGE, row, id, ranks: None, part });
+                let (kind, ranks, events) = (RANGE, None, 0);
+                found.locations.push(Location { reference, name, kind, row, id, ranks, part, events, is_shared });
             }
         }
         found
@@ -120,15 +130,18 @@ impl Places {
 
 /// Whether rows are made for the ranges of a thread; those that have none are removed.
 fn may_have_ranges(trace: &Trace, kind: Option<LocationKind>) -> bool {
-    let is_thread = matches!(kind, Some(LocationKind::ApiThread | LocationKind::CallbackThread));
-    is_thread && trace.statements.counts.others.ranges_user > 0
+    is_thread(kind) && trace.statements.counts.others.ranges_user > 0
+}
+
+const fn is_thread(kind: Option<LocationKind>) -> bool {
+    matches!(kind, Some(LocationKind::ApiThread | LocationKind::CallbackThread))
 }
 
 const fn kind(kind: Option<LocationKind>) -> &'static str {
     match kind {
         Some(LocationKind::Communicator | LocationKind::NotRecorded) => OPERATION,
         Some(LocationKind::Stream) => "kernel",
-        Some(LocationKind::ApiThread | LocationKind::CallbackThread) => "call",
+        Some(LocationKind::ApiThread | LocationKind::CallbackThread) => CALL,
         Some(LocationKind::Channel) => "channel",
         Some(LocationKind::Connection) => "transfer",
         Some(LocationKind::Slot | LocationKind::NetPlugin) => "step",
@@ -142,26 +155,4 @@ fn rank_of(trace: &Trace, tables: &Tables, location: LocationRef) -> Option<usiz
     let members = &tables.members;
     let row = members.at(location).or_else(|| members.at(trace.member_of(location)?))?;
     usize::try_from(members.row(row).job_rank).ok()
-}
-
-/// A thread of a process with several GPUs belongs to the rank that most of its calls are for.
-fn ranks_of_threads(tables: &Tables) -> BTreeMap<LocationRef, usize> {
-    let mut calls: Vec<(u64, LocationRef)> =
-        tables.calls.event.iter().copied().zip(tables.calls.location.iter().copied()).collect();
-    calls.sort_unstable();
-    let mut votes: BTreeMap<LocationRef, BTreeMap<u32, usize>> = BTreeMap::new();
-    let operations = &tables.operations;
-    for (parent, member) in operations.parent.iter().zip(&operations.member).filter(|(_, member)| **member != NONE) {
-        let Ok(call) = calls.binary_search_by_key(parent, |(event, _)| *event) else {
-            continue;
-        };
-        let rank = tables.members.row(*member).job_rank;
-        *votes.entry(calls[call].1).or_default().entry(rank).or_default() += 1;
-    }
-    let most = |ranks: BTreeMap<u32, usize>| ranks.into_iter().max_by_key(|(_, votes)| *votes);
-    let chosen = votes.into_iter().filter_map(|(thread, ranks)| {
-        let (rank, _) = most(ranks)?;
-        Some((thread, usize::try_from(rank).ok()?))
-    });
-    chosen.collect()
 }

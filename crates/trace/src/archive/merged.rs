@@ -45,22 +45,34 @@ where
     K: Ord,
 {
     let mut known: BTreeMap<K, &T> = BTreeMap::new();
-    for definition in parts.clone().flatten() {
-        known.entry(key(definition)).or_insert(definition);
+    // Most parts share one list.
+    let mut lists: BTreeMap<*const [T], Vec<u32>> = BTreeMap::new();
+    for part in parts.clone() {
+        if lists.insert(part, Vec::new()).is_none() {
+            for definition in part {
+                known.entry(key(definition)).or_insert(definition);
+            }
+        }
     }
     let numbers: BTreeMap<&K, u32> = known.keys().zip(0..).gather();
     let number = |definition| numbers.get(&key(definition)).copied().unwrap_or(0);
-    let maps: Vec<Vec<u32>> = parts.map(|part| part.iter().map(number).collect()).collect();
-    Merged { maps, all: known.into_values().cloned().collect() }
+    let maps = parts.map(|part: &'a [T]| {
+        let map = lists.entry(part).or_default();
+        if map.is_empty() {
+            *map = part.iter().map(number).collect();
+        }
+        map.clone()
+    });
+    Merged { maps: maps.collect(), all: known.into_values().cloned().collect() }
 }
 
 pub(crate) fn attributes(parts: &[&Manifest]) -> Merged<AttributeDefinition> {
-    let parts = parts.iter().map(|part| part.attributes.as_slice());
+    let parts = parts.iter().map(|part| &*part.attributes);
     merge(parts, |attribute| (attribute.name.as_str(), attribute.value_type))
 }
 
 pub(crate) fn regions(parts: &[&Manifest]) -> Merged<RegionDefinition> {
-    merge(parts.iter().map(|part| part.regions.as_slice()), |region| region)
+    merge(parts.iter().map(|part| &*part.regions), |region| region)
 }
 
 /// The region groups: name, and the regions in the group.

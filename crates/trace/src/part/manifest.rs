@@ -37,8 +37,12 @@ use tables::counts::add_late;
 use tables::index::index;
 
 pub(crate) use locations::{Connection, LocationDefinition, LocationKind, LocationOwner};
+pub(crate) use shared::Shared;
+
+use shared::Pool;
 
 mod locations;
+mod shared;
 
 /// Version of the file. Other versions are rejected.
 const FORMAT: u32 = 1;
@@ -67,9 +71,9 @@ pub(crate) struct Manifest {
     pub anchors: Vec<Anchor>,
     /// First and last time in the event files, CLOCK_MONOTONIC ns; equal without events.
     pub span_ns: (u64, u64),
-    pub strings: Vec<String>,
-    pub attributes: Vec<AttributeDefinition>,
-    pub regions: Vec<RegionDefinition>,
+    pub strings: Shared<String>,
+    pub attributes: Shared<AttributeDefinition>,
+    pub regions: Shared<RegionDefinition>,
     pub comms: Vec<CommDefinition>,
     /// Communicators that were split from or grown of another, and that one: indices into `comms`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -123,6 +127,14 @@ pub(super) fn read_late(part: &Path) -> (LateCallbacks, Option<String>) {
     read.map_or_else(|error| (LateCallbacks::default(), Some(problem(error))), |late| (late, None))
 }
 
+/// What the parts of a job have alike.
+#[derive(Debug, Default)]
+pub(crate) struct Pools {
+    strings: Pool<String>,
+    attributes: Pool<AttributeDefinition>,
+    regions: Pool<RegionDefinition>,
+}
+
 #[derive(Deserialize)]
 struct Version {
     format: Format,
@@ -145,12 +157,16 @@ impl Manifest {
             path: path.clone(),
             reason: format!("not a part's manifest: {error}"),
         };
-        // The version first: the rest of another version may not parse.
+        let read = serde_json::from_slice(&bytes);
+        if let Ok(Self { format: Format(FORMAT), .. }) = &read {
+            return read.map_err(unreadable);
+        }
+        // Another version may not parse, but its number does.
         let Version { format: Format(format) } = serde_json::from_slice(&bytes).map_err(unreadable)?;
         if format != FORMAT {
             return Err(Error::ManifestFormat { path, found: format, known: FORMAT });
         }
-        serde_json::from_slice(&bytes).map_err(unreadable)
+        read.map_err(unreadable)
     }
 
     /// Everything that is unknown because of damage, starting with damage outside the journal.
@@ -158,6 +174,13 @@ impl Manifest {
         let process = (!self.process_problem.is_empty())
             .then(|| format!("{}; what it says of host, rank, NCCL and events is not known", self.process_problem));
         process.iter().chain(&self.late_problem).chain(&self.problems).cloned().collect()
+    }
+
+    /// Shares with the parts that were read before what they have alike.
+    pub(crate) fn share(&mut self, pools: &Pools) {
+        pools.strings.share(&mut self.strings);
+        pools.attributes.share(&mut self.attributes);
+        pools.regions.share(&mut self.regions);
     }
 
     /// [`Self::read`] with the event files checked: a location whose file is missing or damaged has no events, and the

@@ -58,7 +58,7 @@ impl Builder<'_> {
             clock: clock.quality.clone(),
             anchors: anchors::of(&tables.clock_pairs),
             span_ns: span(&locations, tables.span),
-            strings: self.definitions.strings.clone(),
+            strings: self.definitions.strings.clone().into(),
             attributes: AttributeId::ALL.iter().copied().map(attribute).collect(),
             regions: self.definitions.regions.iter().map(region).collect(),
             comms: comms.comms.iter().map(|comm| CommDefinition::of(comm, &outcome.symbols)).collect(),

@@ -52,7 +52,7 @@ impl Pairing {
             for rows in [&mut sends, &mut receives] {
                 rows.sort_unstable_by_key(|row| (operations.start_ns[large(*row)], operations.event[large(*row)]));
             }
-            let bytes = |row: u32| operations.bytes[large(row)];
+            let bytes = |row: u32| operations.bytes.get(large(row));
             let is_clear = is_whole || sends.len() == receives.len();
             let pairs = sends.into_iter().zip(receives).filter(|_| is_clear);
             // After sizes differ once, later pairs are unreliable.

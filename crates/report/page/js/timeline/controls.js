@@ -108,13 +108,14 @@ function dragWhole(timeline) {
   const whole = /** @type {HTMLCanvasElement} */ (byId('whole'));
   const move = (/** @type {PointerEvent} */ event) => {
     const length = timeline.view.end - timeline.view.begin;
-    const at = ((event.offsetX - GUTTER) / (timeline.view.width - GUTTER)) * timeline.whole;
+    const { first, whole: end } = timeline;
+    const at = first + ((event.offsetX - GUTTER) / (timeline.view.width - GUTTER)) * (end - first);
     timeline.show(at - length / 2, at + length / 2);
   };
   whole.addEventListener('pointerdown', (event) => {
     whole.setPointerCapture(event.pointerId);
     // A drag over the whole run needs a window that can be moved.
-    if (timeline.view.end - timeline.view.begin > timeline.whole * 0.5) timeline.zoom(0.1);
+    if (timeline.view.end - timeline.view.begin > (timeline.whole - timeline.first) * 0.5) timeline.zoom(0.1);
     move(event);
   });
   whole.addEventListener('pointermove', (event) => event.buttons > 0 && move(event));
@@ -161,7 +162,7 @@ function command(timeline, name) {
   const commands = /** @type {Record<string, () => void>} */ ({
     w: () => timeline.zoom(0.6), s: () => timeline.zoom(1 / 0.6),
     a: () => timeline.pan(-0.25), d: () => timeline.pan(0.25),
-    0: () => timeline.show(0, timeline.whole), f: () => timeline.fit(), e: () => timeline.toggleAll(),
+    0: () => timeline.show(timeline.first, timeline.whole), f: () => timeline.fit(), e: () => timeline.toggleAll(),
     Enter: () => timeline.toggle(timeline.open, row), Escape: () => {
       timeline.select(null);
       timeline.redraw();

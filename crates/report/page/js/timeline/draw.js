@@ -49,7 +49,10 @@ export class Frame {
     this.pixel = (view.end - view.begin) / (view.width - GUTTER);
     this.detailed = store.isDetailed(view.begin, view.end);
     const { rows, overview } = store.timeline;
-    const crowded = store.eventsIn(view.begin, view.end) / Math.max(1, rows.length) > view.width * 0.5;
+    /** Whether shares of time stand for events that are not in the page. */
+    this.partial = !store.isComplete(view.begin, view.end);
+    const events = this.partial ? store.allIn(view.begin, view.end) : store.eventsIn(view.begin, view.end);
+    const crowded = events / Math.max(1, rows.length) > view.width * 0.5;
     /** Whether ranks are shown as shares of time. */
     this.dense = !this.detailed || (crowded && this.pixel * COLUMN > overview.bin_ns);
   }
@@ -64,7 +67,10 @@ export class Frame {
       if (!row.open) this.shares(store.timeline.rows.flatMap(({ host }, at) => (host === row.host ? [at] : [])), y, 18);
     } else if (row.what === 'rank') {
       if (this.dense) this.shares([row.row], y, row.height);
-      else this.operations(row, y);
+      else {
+        if (this.partial) this.behind(row.row, y, row.height);
+        this.operations(row, y);
+      }
     } else if (this.detailed) {
       row.locations.forEach((location, lane) => this.location(row, location, y + 1 + lane * row.lane));
     } else {
@@ -72,6 +78,14 @@ export class Frame {
       context.fillStyle = palette.get('ink-3');
       context.fillText('zoom in for its events', GUTTER + 6, y + Math.min(row.height, 16) / 2);
     }
+  }
+
+  /** Shares of time behind the events that are in the page. @param {number} row @param {number} y
+   * @param {number} height */
+  behind(row, y, height) {
+    this.context.globalAlpha = 0.35;
+    this.shares([row], y, height);
+    this.context.globalAlpha = 1;
   }
 
   /** Shares of time in transfer and in waiting. @param {number[]} rows @param {number} y @param {number} height */
@@ -85,9 +99,10 @@ export class Frame {
       return values[low] + (values[low + 1] - values[low]) * (bin - low);
     };
     const room = height - 4;
+    const origin = store.timeline.begin_ns;
     for (let x = GUTTER; x < view.width; x += COLUMN) {
-      const from = timeAt(view, x) / length;
-      const to = timeAt(view, x + COLUMN) / length;
+      const from = (timeAt(view, x) - origin) / length;
+      const to = (timeAt(view, x + COLUMN) - origin) / length;
       let [transfer, waiting] = [0, 0];
       for (const sum of sums) {
         transfer += at(sum.transfer, to) - at(sum.transfer, from);
@@ -301,24 +316,31 @@ function axis(context, view, palette) {
  * @param {number[]} marks Times of anomalies
  */
 export function drawWhole(canvas, view, store, palette, marks) {
-  const { duration_ns: whole, rows } = store.timeline;
+  const { begin_ns: begin, duration_ns: whole, rows, complete } = store.timeline;
   const height = 40;
   const context = sizeCanvas(canvas, view.width, height);
-  const all = { ...view, begin: 0, end: whole };
+  const all = { ...view, begin, end: whole };
   context.fillStyle = palette.get('bg');
   context.fillRect(0, 0, view.width, height);
   new Frame(context, all, store, palette).shares(rows.slice(0, 256).map((_, at) => at), -2, height + 2);
   context.font = `10.5px ${palette.sans}`;
   context.textBaseline = 'middle';
   context.fillStyle = palette.get('ink-2');
-  context.fillText('whole run', 8, 14);
-  context.fillText(`${seconds(whole)} s`, 8, 28);
+  context.fillText(begin > 0 ? 'this part' : 'whole run', 8, 14);
+  context.fillText(`${seconds(whole - begin)} s`, 8, 28);
   const [left, right] = [view.begin, view.end].map((ns) => xOf(all, ns));
   context.globalAlpha = 0.6;
   context.fillStyle = palette.get('bg');
   context.fillRect(GUTTER, 0, left - GUTTER, height);
   context.fillRect(right, 0, view.width - right, height);
   context.globalAlpha = 1;
+  if (!store.isComplete(begin, whole)) {
+    context.fillStyle = palette.get('ink-2');
+    for (const [from, to] of complete) {
+      const x = xOf(all, from);
+      context.fillRect(x, height - 3, Math.max(2, xOf(all, to) - x), 3);
+    }
+  }
   context.strokeStyle = palette.get('accent');
   context.lineWidth = 1.5;
   context.strokeRect(left - 0.5, 1, Math.max(3, right - left), height - 2);

@@ -61,7 +61,7 @@ export class Store {
 
   /** From the first operation to the last, with some room; the whole run where there is none. */
   busy() {
-    const { duration_ns: whole, overview: { bin_ns: length, bins }, rows } = this.timeline;
+    const { begin_ns: from, duration_ns: whole, overview: { bin_ns: length, bins }, rows } = this.timeline;
     let [first, last] = [bins, -1];
     for (let cell = 0; cell < 2 * rows.length * bins; cell++) {
       if (this.cells[cell] > 0) {
@@ -70,8 +70,9 @@ export class Store {
       }
     }
     const room = Math.max(0, last - first) * 0.02 + 1;
-    return last < 0 ? { begin: 0, end: Math.max(1, whole) } :
-      { begin: Math.max(0, (first - room) * length), end: Math.min(whole, (last + 1 + room) * length) };
+    if (last < 0) return { begin: from, end: Math.max(from + 1, whole) };
+    const [begin, end] = [first - room, last + 1 + room].map((bin) => from + bin * length);
+    return { begin: Math.max(from, begin), end: Math.min(whole, end) };
   }
 
   /** @param {number} begin @param {number} end */
@@ -95,6 +96,25 @@ export class Store {
       const { begin_ns: from, end_ns: to, events } = this.timeline.chunks[at];
       const share = to > from ? (Math.min(end, to) - Math.max(begin, from)) / (to - from) : 1;
       return sum + events * Math.min(1, Math.max(0.02, share));
+    }, 0);
+  }
+
+  /** Whether the chunks have all events of a view. @param {number} begin @param {number} end */
+  isComplete(begin, end) {
+    let at = Math.max(begin, this.timeline.begin_ns);
+    for (const [from, to] of this.timeline.complete) {
+      if (from <= at && to >= at) at = to + 1;
+    }
+    return at > Math.min(end, this.timeline.duration_ns);
+  }
+
+  /** About how many events begin in a view, in the page or not. @param {number} begin @param {number} end */
+  allIn(begin, end) {
+    const { begin_ns: from, duration_ns: to, all } = this.timeline;
+    const length = Math.max(1, to - from) / all.length;
+    return all.reduce((sum, events, part) => {
+      const low = from + part * length;
+      return sum + events * Math.max(0, Math.min(end, low + length) - Math.max(begin, low)) / length;
     }, 0);
   }
 

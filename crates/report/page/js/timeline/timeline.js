@@ -40,7 +40,9 @@ export class TimelineView {
     /** @type {Item[]} */
     this.hits = [];
     this.hit = -1;
-    this.whole = Math.max(1, timeline.duration_ns);
+    this.first = timeline.begin_ns;
+    /** The end. */
+    this.whole = Math.max(this.first + 1, timeline.duration_ns);
     /** @type {import('#page/timeline/view').View} */
     this.view = { ...this.store.busy(), width: 0, height: 0, scroll: 0, rows: [], selected: null,
       related: null, matches: null, worst: row >= 0 ? row : null };
@@ -70,7 +72,8 @@ export class TimelineView {
       did (as waiting where shares of time are drawn)</span>`}${
       legend(this.store.timeline).map(({ colour, label }) => html`<span class="key"><i class="dot"
       style="background:${colour}"></i>${label}</span>`)}${this.marks.length > 0 && html`<span class="key"><span
-      class="hot">▼</span>anomalies</span>`}<span
+      class="hot">▼</span>anomalies</span>`}${!this.store.isComplete(this.first, this.whole) &&
+    html`<span class="key">▬ times of which the page has every event</span>`}<span
       class="key" id="orphans" hidden><i class="moved"></i>of an operation that is not here</span><span id="absent"
       class="u"></span>`);
     fill(add(element, 'div', 'timeline'), html`<div><canvas id="whole" role="img"
@@ -112,17 +115,29 @@ export class TimelineView {
     draw(this.context, view, store, this.palette);
     byId('orphans').hidden = !this.palette.hasOrphans;
     drawWhole(/** @type {HTMLCanvasElement} */ (byId('whole')), view, store, this.palette, this.marks);
-    const absent = store.isDetailed(view.begin, view.end) ? store.absent(view.begin, view.end).length : 0;
-    const missing = store.timeline.folder ? 'The files beside this page that have these events are missing.' :
-      'Shares of time only: nccl-otf2 report --full keeps these events, too.';
-    byId('absent').textContent = absent === 0 ? '' : missing;
+    byId('absent').textContent = this.missing();
+  }
+
+  /** What the view lacks. */
+  missing() {
+    const { store, view: { begin, end } } = this;
+    if (!store.isDetailed(begin, end)) return '';
+    if (store.absent(begin, end).length > 0) {
+      return store.timeline.folder ? 'The files beside this page that have these events are missing.' :
+        'Shares of time only: nccl-otf2 report --full keeps these events, too.';
+    }
+    if (store.isComplete(begin, end)) return '';
+    const [here, all] = [store.eventsIn(begin, end), store.allIn(begin, end)].map(Math.round);
+    return `The page has about ${number(Math.min(here, all))} of ${number(all)} events of this view: the longest of ` +
+      'each row. Behind them are shares of time. nccl-otf2 report --from and --to make a page with all events of a ' +
+      'time, --full keeps all.';
   }
 
   /** @param {number} begin @param {number} end */
   show(begin, end) {
     hideTip();
-    const length = Math.min(this.whole, Math.max(50, end - begin));
-    this.view.begin = Math.max(0, Math.min(this.whole - length, begin));
+    const length = Math.min(this.whole - this.first, Math.max(50, end - begin));
+    this.view.begin = Math.max(this.first, Math.min(this.whole - length, begin));
     this.view.end = this.view.begin + length;
     this.redraw();
   }
@@ -258,7 +273,8 @@ export class TimelineView {
       if (this.hits.length >= MOST_HITS) break;
     }
     this.hits.sort((a, b) => beginOf(a) - beginOf(b));
-    const partly = store.timeline.chunks.some(({ at, events }) => at !== 'page' && events > 0);
+    const partly = !store.isComplete(this.first, this.whole) ||
+      store.timeline.chunks.some(({ at, events }) => at !== 'page' && events > 0);
     fill(say, html`${number(this.hits.length)} found${partly && unit(' in the events of this page')}`);
     this.redraw();
   }

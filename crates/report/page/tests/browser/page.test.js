@@ -227,11 +227,22 @@ test('an archive without events, one rank, and events that are nowhere have page
   const absent = write({}, 'absent', ({ timeline }) => {
     for (const chunk of timeline.chunks) Object.assign(chunk, { at: 'none' });
   });
-  for (const file of [empty, one, absent]) {
+  const part = write({}, 'part', ({ part: asked, left_out: cut, timeline }) => {
+    Object.assign(timeline, { begin_ns: 5e7, complete: [[1e8, 1.2e8]], all: timeline.all.map(() => 4000) });
+    Object.assign(asked, { from_ns: 5e7, ranks: [0, 3] });
+    Object.assign(cut, { pairs: 1234, steps: 56 });
+  });
+  for (const file of [empty, one, absent, part]) {
     const { page, said } = await open(file);
     assert.deepEqual(said, [], file);
     await picture(page, file.split('/').at(-1)?.replace('.html', '') ?? '', true);
     if (file === absent) assert.match(await text(page, '#absent'), /report --full/);
+    if (file === part) {
+      assert.match(await text(page, '#facts'), /only from 0\.05 s ranks 0, 3/);
+      assert.match(await text(page, '#absent'), /has about [\d\u202f]+ of [\d\u202f]+ events of this view/);
+      assert.match(await text(page, '#pairs'), /1\u202f?234 more rows of pairs/);
+      assert.match(await text(page, '#timeline'), /times of which the page has every event/);
+    }
     await page.close();
   }
 });

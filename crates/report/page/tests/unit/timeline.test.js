@@ -119,3 +119,14 @@ test('what had not ended is shown neither as waiting nor as transfer', async () 
   const named = facts(hung, item).map(([name]) => name);
   assert.ok(named.includes('not ended for') && !named.includes('transfer'), named.join());
 });
+
+test('a view is complete where the page has all of its events', async () => {
+  const { timeline } = structuredClone(given.model);
+  Object.assign(timeline, { complete: [[1000, 2000], [2001, 3000], [5000, 6000]] });
+  const store = new Store(timeline, () => null, () => {});
+  const views = /** @type {[number, number][]} */ ([[1500, 2500], [1000, 3000], [2500, 5500], [0, 1500], [5500, 6001]]);
+  assert.deepEqual(views.map(([begin, end]) => store.isComplete(begin, end)), [true, true, false, false, false]);
+  const all = store.count;
+  assert.equal(Math.round(store.allIn(0, timeline.duration_ns)), all);
+  assert.equal(Math.round(store.allIn(0, timeline.duration_ns / 4)), all / 4);
+});

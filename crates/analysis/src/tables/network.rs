@@ -1,0 +1,194 @@
+//! The network's transfers and their steps, process after process: a job has several of each for every operation.
+
+use std::collections::BTreeMap;
+
+use nccl_events::Kind;
+use nccl_events::Progress;
+use nccl_events::archive::LocationKind;
+use nccl_events::index::{index as large, index_u32 as small};
+use otf2::{LocationGroupRef, LocationRef};
+use rayon::prelude::*;
+
+use super::read::{Reading, Tables};
+use super::rows::{NONE, Step, Steps, Transfer, Transfers};
+use crate::archive::{Role, Trace};
+
+struct Ids<'a> {
+    events: &'a [u64],
+    /// Sorted by event id.
+    rows: Vec<u32>,
+}
+
+impl<'a> Ids<'a> {
+    fn of(events: &'a [u64]) -> Self {
+        let mut rows: Vec<u32> = (0..small(events.len())).collect();
+        rows.par_sort_unstable_by_key(|row| events[large(*row)]);
+        Self { events, rows }
+    }
+
+    fn row(&self, event: Option<u64>) -> u32 {
+        let at = event.and_then(|event| self.rows.binary_search_by_key(&event, |row| self.events[large(*row)]).ok());
+        at.map_or(NONE, |at| self.rows[at])
+    }
+}
+
+/// What processes did over the network, as far as a reader keeps it.
+pub trait Network: Send {
+    /// So many transfers come next, with their steps.
+    fn transfers(&mut self, _number: usize) {}
+    fn step(&mut self, tables: &Tables, transfer: Option<&Transfer>, step: &Step);
+    /// Adds what another process did.
+    fn append(&mut self, other: Self);
+}
+
+impl Network for () {
+    fn step(&mut self, _tables: &Tables, _transfer: Option<&Transfer>, _step: &Step) {}
+
+    fn append(&mut self, (): Self) {}
+}
+
+/// A reader that may not be needed.
+impl<N: Network> Network for Option<N> {
+    fn step(&mut self, tables: &Tables, transfer: Option<&Transfer>, step: &Step) {
+        if let Some(network) = self {
+            network.step(tables, transfer, step);
+        }
+    }
+
+    fn append(&mut self, other: Self) {
+        if let (Some(network), Some(other)) = (self, other) {
+            network.append(other);
+        }
+    }
+}
+
+/// Two readers at once: reading takes longer than what they do.
+impl<A: Network, B: Network> Network for (A, B) {
+    fn transfers(&mut self, number: usize) {
+        self.0.transfers(number);
+        self.1.transfers(number);
+    }
+
+    fn step(&mut self, tables: &Tables, transfer: Option<&Transfer>, step: &Step) {
+        self.0.step(tables, transfer, step);
+        self.1.step(tables, transfer, step);
+    }
+
+    fn append(&mut self, other: Self) {
+        self.0.append(other.0);
+        self.1.append(other.1);
+    }
+}
+
+impl Tables {
+    /// Reads the network, with the tables of one process for each core in memory.
+    pub(crate) fn network<N: Network>(
+        &self,
+        trace: &Trace,
+        new: impl Fn() -> N + Sync,
+        progress: &dyn Progress,
+    ) -> otf2::Result<N> {
+        let reading = Reading::of(trace, self, progress);
+        let connections = trace.locations_of(&[LocationKind::Connection]);
+        let slots = trace.locations_of(&[LocationKind::Slot]);
+        progress.begin("network", (connections.len() + slots.len()) as u64);
+        let mut processes: BTreeMap<LocationGroupRef, [Vec<LocationRef>; 2]> = BTreeMap::new();
+        for (at, locations) in [connections, slots].into_iter().enumerate() {
+            for location in locations {
+                processes.entry(trace.process(trace.group(location))).or_default()[at].push(location);
+            }
+        }
+        let processes: Vec<[Vec<LocationRef>; 2]> = processes.into_values().collect();
+        let ids = Ids::of(&self.operations.event);
+        let mut network = new();
+        for processes in processes.chunks(rayon::current_num_threads().max(1)) {
+            let read = processes.par_iter().map(|locations| reading.network(self, locations, &ids, new()));
+            read.collect::<otf2::Result<Vec<N>>>()?.into_iter().for_each(|of_process| network.append(of_process));
+        }
+        progress.end();
+        Ok(network)
+    }
+}
+
+impl Reading<'_> {
+    fn network<N: Network>(
+        &self,
+        tables: &Tables,
+        [connections, slots]: &[Vec<LocationRef>; 2],
+        ids: &Ids<'_>,
+        mut network: N,
+    ) -> otf2::Result<N> {
+        let (mut transfers, mut events) = (Transfers::default(), Vec::new());
+        for connection in connections {
+            let (of_connection, of_transfers) = self.transfers(*connection, ids)?;
+            transfers.append(of_connection);
+            events.extend_from_slice(&of_transfers);
+            self.progress.step();
+        }
+        network.transfers(transfers.len());
+        // A proxy thread takes the steps of its own transfers.
+        let ids = Ids::of(&events);
+        for slot in slots {
+            for step in self.steps(*slot, &ids)?.rows() {
+                let transfer = (step.transfer != NONE).then(|| transfers.row(large(step.transfer)));
+                network.step(tables, transfer.as_ref(), &step);
+            }
+            self.progress.step();
+        }
+        Ok(network)
+    }
+
+    fn transfers(&self, location: LocationRef, ids: &Ids<'_>) -> otf2::Result<(Transfers, Vec<u64>)> {
+        let (mut rows, mut events) = (Transfers::default(), Vec::new());
+        let member = self.member(location);
+        self.trace.instances(location, |it| {
+            if it.role != Some(Role::Work(Kind::ProxyOp)) {
+                return;
+            }
+            let fields = &it.fields;
+            rows.push(Transfer {
+                member,
+                operation: ids.row(fields.parent),
+                peer: fields.peer.unwrap_or(NONE),
+                channel: fields.channel.unwrap_or(NONE),
+                is_send: self.trace.region(it.region).is_some_and(|region| region.name == "netSend"),
+            });
+            events.push(fields.event.unwrap_or(0));
+        })?;
+        Ok((rows, events))
+    }
+
+    fn steps(&self, location: LocationRef, ids: &Ids<'_>) -> otf2::Result<Steps> {
+        let mut rows = Steps::default();
+        // The phases of a step follow each other and share its id.
+        let mut open: Option<(Option<u64>, Step)> = None;
+        self.trace.instances(location, |it| {
+            let Some(phase) = self.trace.phase(it.region) else {
+                return;
+            };
+            let event = it.fields.event;
+            if open.as_ref().is_none_or(|(id, _)| *id != event) {
+                let start_ns = self.clock.ns(it.start);
+                let transfer = ids.row(it.fields.parent);
+                let step = Step { transfer, start_ns, first_ns: 0, second_ns: 0, third_ns: 0, bytes: 0 };
+                if let Some((_, step)) = open.replace((event, step)) {
+                    rows.push(step.rounded());
+                }
+            }
+            if let Some((_, step)) = &mut open {
+                let length_ns = self.clock.ns(it.end).saturating_sub(self.clock.ns(it.start));
+                let slot = match phase % 3 {
+                    0 => &mut step.first_ns,
+                    1 => &mut step.second_ns,
+                    _ => &mut step.third_ns,
+                };
+                *slot += length_ns;
+                step.bytes = it.fields.bytes.unwrap_or(step.bytes);
+            }
+        })?;
+        if let Some((_, step)) = open {
+            rows.push(step.rounded());
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,349 @@
+//! Reads the events of a location, and keeps those that the plan says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use analysis::{Analysis, Clock, Role, Trace};
+use anyhow::{Context as _, Result};
+use nccl_events::archive::RegionClass;
+use nccl_events::index::{index as large, index_u32 as small};
+use otf2::{AttributeRef, AttributeType, AttributeValue, EventKind, RegionRef, StringRef};
+use schema::AttributeId;
+
+use super::events::{Event, NONE};
+use super::places::{LEVELS, Location, Part};
+use super::plan::Plan;
+use super::room::{Kept, Room, Why};
+use super::sets::{Key, MOST_SETS, Set, Value, bits};
+use super::votes::Votes;
+
+/// The name of a region without a definition, until all events are read.
+pub(super) const UNDEFINED: u32 = u32::MAX;
+
+/// Equal parts of the time in which all events are counted.
+pub(super) const PARTS: usize = 1024;
+
+/// So many events are kept before it is looked at whether their windows still have room.
+const AT_ONCE: usize = 4096;
+
+/// Attributes of a single event. The page shows them in other ways, or they mean nothing to people.
+const OWN: [AttributeId; 9] = [
+    AttributeId::Event,
+    AttributeId::Parent,
+    AttributeId::Sequence,
+    AttributeId::AlgorithmBandwidth,
+    AttributeId::BusBandwidth,
+    AttributeId::WorkRequest,
+    AttributeId::ExternalCorrelation,
+    AttributeId::Correlation,
+    AttributeId::CommId,
+];
+
+schema::fields! {
+    struct Own {
+        event: Event,
+        parent: Parent,
+        sequence: Sequence,
+        is_unfinished: Unfinished,
+    }
+}
+
+/// What is kept of a location.
+#[derive(Debug, Default)]
+pub(super) struct OfLocation {
+    pub(super) kept: Vec<Kept>,
+    /// Sets of attributes and their numbers in `kept`.
+    pub(super) sets: BTreeMap<Key, u64>,
+    /// The rank of the job that used it most, of a location that several may use.
+    pub(super) rank: Option<u32>,
+}
+
+pub(super) struct Reading<'a> {
+    trace: &'a Trace,
+    analysis: &'a Analysis,
+    plan: &'a Plan,
+    locations: &'a [Location],
+    clock: Clock,
+    pub(super) room: Room,
+    /// How many events begin in each of [`PARTS`] equal parts of the time.
+    pub(super) all: Vec<AtomicU64>,
+    votes: Votes,
+    pub(super) regions: BTreeMap<RegionRef, u32>,
+    pub(super) names: Vec<String>,
+    /// Indices of `names`.
+    pub(super) ranges: BTreeSet<u32>,
+    shared: BTreeMap<AttributeRef, String>,
+}
+
+type Attributes = Vec<(AttributeRef, AttributeValue)>;
+
+/// A region instance, once it has ended.
+struct Ended {
+    region: RegionRef,
+    depth: u32,
+    begin_ns: u64,
+    end_ns: u64,
+    /// Of an operation: its row.
+    row: Option<u32>,
+    attributes: Attributes,
+}
+
+/// A location while it is read.
+struct State {
+    at: u32,
+    is_operations: bool,
+    has_levels: bool,
+    is_thread: bool,
+    /// Whether all its events are kept.
+    is_small: bool,
+    found: OfLocation,
+    all: Vec<u64>,
+    /// Events in windows that `room` does not know of yet.
+    in_windows: Vec<u64>,
+    fitting: usize,
+    /// How many were kept when `room` was asked.
+    asked: usize,
+    /// For each row of the location and part of the time, the longest event.
+    longest: Vec<Vec<Option<Kept>>>,
+    /// The parents of calls that are kept.
+    parents: BTreeSet<u64>,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn of(trace: &'a Trace, analysis: &'a Analysis, plan: &'a Plan, locations: &'a [Location]) -> Self {
+        let definitions = &trace.definitions;
+        let is_shared = |reference| trace.attribute(reference).is_none_or(|known| !OWN.contains(&known));
+        let attributes = definitions.attributes.iter().filter(|(reference, _)| is_shared(**reference));
+        Self {
+            trace,
+            analysis,
+            plan,
+            locations,
+            clock: Clock::of(trace),
+            room: Room::of(plan),
+            all: (0..PARTS).map(|_| AtomicU64::new(0)).collect(),
+            votes: Votes::of(&analysis.tables),
+            regions: definitions.regions.keys().copied().zip(0..).collect(),
+            ranges: (0..)
+                .zip(definitions.regions.keys())
+                .filter(|(_, it)| is_range(trace, **it))
+                .map(|(at, _)| at)
+                .collect(),
+            names: definitions.regions.keys().map(|region| trace.region_name(*region)).collect(),
+            shared: attributes
+                .filter_map(|(reference, it)| Some((*reference, definitions.string(it.name)?.to_owned())))
+                .collect(),
+        }
+    }
+
+    pub(super) fn location(&self, at: usize) -> Result<OfLocation> {
+        let location = &self.locations[at];
+        if location.part != Part::Whole {
+            return Ok(OfLocation::default());
+        }
+        let has_levels = self.locations.get(at + 1).is_some_and(|next| next.part != Part::Whole);
+        let mut state = State {
+            at: u32::try_from(at)?,
+            is_operations: location.is_operations(),
+            has_levels,
+            is_thread: location.is_thread(),
+            is_small: location.events <= self.plan.samples,
+            found: OfLocation::default(),
+            all: vec![0; PARTS],
+            in_windows: vec![0; self.plan.windows.len()],
+            fitting: self.plan.windows.len(),
+            asked: 0,
+            longest: vec![Vec::new(); 1 + if has_levels { large(LEVELS) } else { 0 }],
+            parents: BTreeSet::new(),
+        };
+        let mut rows = self.analysis.tables.rows_of(location.reference);
+        let mut open: Vec<(RegionRef, u64, Attributes)> = Vec::new();
+        let mut votes: BTreeMap<u32, u64> = BTreeMap::new();
+        let read = self.trace.archive.for_each_event(&[location.reference], |_, event| {
+            match event.kind {
+                EventKind::Enter(region) => open.push((region, self.clock.ns(event.time), event.attributes)),
+                EventKind::Leave(_) => {
+                    let Some((region, begin_ns, mut attributes)) = open.pop() else {
+                        return ControlFlow::Continue(());
+                    };
+                    attributes.extend(event.attributes);
+                    let is_operation = matches!(self.trace.role(region), Some(Role::Operation(_)));
+                    let row = if is_operation { rows.next() } else { None };
+                    let (depth, end_ns) = (small(open.len()), self.clock.ns(event.time));
+                    let ended = Ended { region, depth, begin_ns, end_ns, row, attributes };
+                    if location.is_shared {
+                        self.votes.add(self.trace, &ended.attributes, &mut votes);
+                    }
+                    self.take(&mut state, &ended);
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        });
+        read.context("the archive is damaged, `nccl-otf2 check` says more")?;
+        self.room.add(&mut state.in_windows);
+        self.all.iter().zip(state.all).for_each(|(sum, own)| _ = sum.fetch_add(own, Ordering::Relaxed));
+        let sampled = state.longest.into_iter().flatten().flatten();
+        state.found.kept.extend(sampled);
+        state.found.rank = votes.into_iter().max_by_key(|(_, calls)| *calls).map(|(rank, _)| rank);
+        Ok(state.found)
+    }
+
+    /// Counts an event, and keeps it if the plan says so.
+    fn take(&self, state: &mut State, ended: &Ended) {
+        if !self.plan.wants(ended.begin_ns, ended.end_ns) {
+            return;
+        }
+        state.all[self.plan.part(ended.begin_ns, PARTS as u64)] += 1;
+        let window = self.plan.window(ended.begin_ns, ended.end_ns);
+        let place = window.map_or(usize::MAX, |it| it.place);
+        if let Some(events) = state.in_windows.get_mut(place) {
+            *events += 1;
+        }
+        if self.is_chosen(state, ended) {
+            let event = self.event(state, ended);
+            state.found.kept.push(Kept { event, why: Why::Chosen, place });
+        } else {
+            if place < state.fitting {
+                let event = self.event(state, ended);
+                state.found.kept.push(Kept { event, why: Why::Window, place });
+            }
+            if ended.row.is_none() {
+                self.sample(state, ended, place);
+            }
+        }
+        if state.found.kept.len() >= state.asked + AT_ONCE {
+            let fitting = self.room.add(&mut state.in_windows);
+            if fitting < state.fitting {
+                state.found.kept.retain(|it| it.stays(fitting));
+                state.fitting = fitting;
+            }
+            state.asked = state.found.kept.len();
+        }
+    }
+
+    /// Whether an event is kept outside of windows, too: an operation, its call, and what is called with that.
+    fn is_chosen(&self, state: &mut State, ended: &Ended) -> bool {
+        if state.is_small {
+            return true;
+        }
+        if let Some(row) = ended.row {
+            return self.plan.is_chosen(row);
+        }
+        if !state.is_thread {
+            return false;
+        }
+        let own: Own<'_> = self.trace.read_fields(&ended.attributes);
+        let mut ids = [own.event, own.parent].into_iter().flatten();
+        let is_chosen = ids.any(|id| self.plan.is_call(id) || state.parents.contains(&id));
+        state.parents.extend(own.parent.filter(|_| is_chosen));
+        is_chosen
+    }
+
+    /// Keeps an event if none in its part of the time is longer.
+    fn sample(&self, state: &mut State, ended: &Ended, place: usize) {
+        let row = large(self.row_of(state, ended.depth, self.name(ended.region)) - state.at);
+        let samples = self.plan.samples;
+        if state.longest[row].is_empty() {
+            state.longest[row].resize(usize::try_from(samples).unwrap_or(0), None);
+        }
+        let length_ns = ended.end_ns - ended.begin_ns;
+        let at = self.plan.part(ended.begin_ns, samples);
+        if state.longest[row].get(at).is_some_and(|slot| slot.is_none_or(|it| it.length_ns() < length_ns)) {
+            let event = self.event(state, ended);
+            state.longest[row][at] = Some(Kept { event, why: Why::Longest, place });
+        }
+    }
+
+    fn name(&self, region: RegionRef) -> u32 {
+        self.regions.get(&region).copied().unwrap_or(UNDEFINED)
+    }
+
+    /// The row of a location in which an event is shown.
+    fn row_of(&self, state: &State, depth: u32, name: u32) -> u32 {
+        match state.has_levels && self.ranges.contains(&name) {
+            true => state.at + 1 + depth.min(LEVELS - 1),
+            false => state.at,
+        }
+    }
+
+    fn event(&self, state: &mut State, ended: &Ended) -> Event {
+        let own: Own<'_> = self.trace.read_fields(&ended.attributes);
+        let Analysis { tables, instances, .. } = self.analysis;
+        let instance = ended.row.and_then(|row| instances.of_operation(row));
+        let waiting_ns = instance
+            .zip(ended.row)
+            .and_then(|(instance, row)| instances.all.get(large(instance))?.waiting_ns(tables, row));
+        let name = self.name(ended.region);
+        Event {
+            event: own.event.unwrap_or(0),
+            parent: own.parent.unwrap_or(0),
+            waiting_ns: waiting_ns.unwrap_or(NONE),
+            sequence: own.sequence.unwrap_or(NONE),
+            instance: instance.map_or(NONE, u64::from),
+            attributes: self.attributes(state, ended),
+            location: self.row_of(state, ended.depth, name),
+            name,
+            is_operation: state.is_operations,
+            ..Event::new(ended)
+        }
+    }
+
+    /// The number of an event's attributes among those of its location.
+    fn attributes(&self, state: &mut State, ended: &Ended) -> u64 {
+        let shared = ended.attributes.iter().filter(|(name, _)| self.shared.contains_key(name));
+        let mut key: Key = shared.filter_map(|(name, value)| Some((*name, bits(*value)?))).collect();
+        let sets = &mut state.found.sets;
+        let most = (4 * MOST_SETS / self.locations.len().max(1)).clamp(MOST_SETS / 20, MOST_SETS);
+        if sets.len() >= most && !sets.contains_key(&key) {
+            key.retain(|(name, _)| self.is_telling(*name));
+        }
+        if key.is_empty() {
+            return NONE;
+        }
+        let next = sets.len() as u64;
+        *sets.entry(key).or_insert(next)
+    }
+
+    /// Whether an attribute has few values: a text, or bytes.
+    fn is_telling(&self, name: AttributeRef) -> bool {
+        let definition = self.trace.definitions.attributes.get(&name);
+        definition.is_some_and(|it| it.attribute_type == AttributeType::String)
+            || self.trace.attribute(name) == Some(AttributeId::Bytes)
+    }
+
+    pub(super) fn set(&self, key: &Key) -> Set {
+        let attributes = key.iter().filter_map(|(name, bits)| {
+            let definition = self.trace.definitions.attributes.get(name)?;
+            let text = || self.trace.definitions.string(StringRef::new(u32::try_from(*bits).ok()?));
+            let text = (definition.attribute_type == AttributeType::String).then(text).flatten();
+            let value = text.map_or(Value::Number(*bits), |text| Value::Text(text.to_owned()));
+            Some((self.shared.get(name)?.clone(), value))
+        });
+        attributes.collect()
+    }
+}
+
+impl Event {
+    const fn new(ended: &Ended) -> Self {
+        Self {
+            begin_ns: ended.begin_ns,
+            end_ns: ended.end_ns,
+            event: 0,
+            parent: 0,
+            waiting_ns: NONE,
+            sequence: NONE,
+            instance: NONE,
+            attributes: NONE,
+            location: 0,
+            name: UNDEFINED,
+            depth: ended.depth,
+            is_operation: false,
+        }
+    }
+}
+
+fn is_range(trace: &Trace, region: RegionRef) -> bool {
+    trace.region(region).is_some_and(|region| matches!(region.class, RegionClass::User | RegionClass::Mark))
+}
