@@ -74,7 +74,7 @@ properties! {
     NicDevice "NCCL::NIC_DEVICE" Number;
     NicSpeed "NCCL::NIC_SPEED_MBPS" Number;
     NicGdr "NCCL::NIC_GDR" Flag;
-    PciAddress "PCI" Word;
+    PciAddress "NCCL::PCI_ADDRESS" Word;
     PciPath "NCCL::PCI_PATH" Word;
     GpuCapability "NCCL::GPU_CAPABILITY" Small;
     GpuNvlinks "NCCL::GPU_NVLINKS" Small;

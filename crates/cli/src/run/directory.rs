@@ -157,6 +157,7 @@ impl Directory {
     /// Removes the claim if nothing was recorded, and the directory if this process created it and it is empty.
     pub(crate) fn release_if_unused(&self) {
         let parts = self.path.join(PARTS);
+        let _has_dumps = fs::remove_dir(self.path.join(DUMPS));
         if self.parts.is_some() {
             // Fails unless the directory is empty.
             let _not_empty = fs::remove_dir(&parts);

@@ -26,7 +26,8 @@ fn the_command_has_our_streams_to_itself_and_its_exit_code_is_ours() {
 #[test]
 fn the_variables_are_set_and_paths_are_absolute() {
     let scratch = Scratch::new();
-    let options = "--out trace --events light --offline --keep-journal --max-size 1G --journal-dir /dev/shm";
+    let options = "--out trace --events light --offline --keep-journal --max-size 1G --journal-dir /dev/shm \
+                   --topology off";
     let options: Vec<&str> = options.split(' ').collect();
     let ended = scratch.ran(&options, "cd /; env | grep -E '^NCCL_' | grep -Ev '^NCCL_OTF2_(TEST_|JOB=.)' | sort");
     let here = scratch.path().canonicalize().expect("is there");
@@ -38,9 +39,16 @@ fn the_variables_are_set_and_paths_are_absolute() {
          NCCL_OTF2_JOURNAL_DIR=/dev/shm\n\
          NCCL_OTF2_KEEP_JOURNAL=1\n\
          NCCL_OTF2_MAX_SIZE=1G\n\
+         NCCL_OTF2_TOPOLOGY=off\n\
          NCCL_PROFILER_PLUGIN={here}/plugin.so\n"
     );
     assert_eq!(ended.stdout, expected);
+    let ended = scratch.ran(&["--out", "dumped"], "env | grep DUMP_FILE | sort");
+    let name = |stem: &str| format!("{here}/dumped/topology/{stem}-0000000000000000-00.xml");
+    let expected = [("GRAPH", name("graphs")), ("TOPO", name("system"))]
+        .map(|(what, path)| format!("NCCL_{what}_DUMP_FILE={path}\nNCCL_{what}_DUMP_FILE_RANK=         0\n"));
+    assert_eq!(ended.stdout, expected.concat());
+    assert!(!scratch.join("dumped").exists(), "no dump, nothing recorded");
     let mut by_name = scratch.run(&["--by-name"], "echo $NCCL_PROFILER_PLUGIN $LD_LIBRARY_PATH");
     let ended = Ended::of(by_name.env("LD_LIBRARY_PATH", "/a:/b"));
     assert_eq!(ended.stdout, format!("plugin.so {here}:/a:/b\n"));

@@ -127,8 +127,7 @@ impl Definitions {
                 self.nodes.push(node);
             };
             for pci in devices.gpus.keys().filter(|pci| !known.contains(&(*host, **pci))) {
-                let mut properties = dumped_gpu(sources, *host, pci);
-                properties.push(property(PciAddress, (*pci).to_owned()));
+                let properties = dumped_gpu(sources, *host, pci);
                 add(format!("GPU {pci}"), "GPU", SystemTreeDomain::AcceleratorDevice, properties);
             }
             for nic in devices.nics.values() {
@@ -151,6 +150,7 @@ fn dumped_gpu(sources: &Sources<'_>, host: Host<'_>, pci: &str) -> Vec<Property>
     let gpu = sources.topology.hosts.get(&host).and_then(|devices| devices.gpus.get(pci));
     let Some(gpu) = gpu else { return Vec::new() };
     vec![
+        property(PciAddress, gpu.pci.clone()),
         property(GpuCapability, gpu.capability),
         property(GpuNvlinks, gpu.nvlinks),
         property(PciPath, pci_path(&gpu.place)),
