@@ -26,7 +26,7 @@ Examples:
   nccl-otf2 report trace -o tuesday.html --title 'before the upgrade'
   nccl-otf2 report trace --full
   nccl-otf2 report trace --baseline baseline.txt
-  nccl-otf2 report trace --from 20s --to 21.5s --rank 0,7 -o part.html
+  nccl-otf2 report trace --from 20s --to 30s --rank 3 -o part.html
   nccl-otf2 report monday --diff tuesday -o tuesday.html
   nccl-otf2 report monday --diff tuesday --from 10s --function AllReduce
 

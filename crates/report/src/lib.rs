@@ -67,9 +67,9 @@ pub fn write(trace: &Trace, mut analysis: Analysis, options: Options<'_>, progre
     let room = options.most_bytes.saturating_sub(fixed);
     let most = if options.keeps_all { usize::MAX } else { (room / EVENT_BYTES).max(LEAST_EVENTS) };
     let mut made = Made::of(trace, &analysis, options.filter, most as u64, progress)?;
-    // Free memory: chunks take as much again.
     let Analysis { report, tables, instances, pairing, .. } = analysis;
     drop((tables, instances, pairing));
+    made.cut();
     progress.begin("page", 1);
     let overview = encoding::pack(&made.cells)?;
     let room = room.saturating_sub(overview.len());

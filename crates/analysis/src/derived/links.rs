@@ -102,14 +102,14 @@ impl Links {
         let points = (ALL_POINTS / (of_pair.len() + of_channel.len()).max(1)).clamp(10, POINTS);
         let link = |key: LinkKey, cells: &[&[Sent]], waits: Option<&Waits>| {
             let mut rows: Vec<&Sent> = cells.iter().copied().flatten().collect();
-            rows.sort_unstable_by_key(|it| (it.at_ns, it.end_ns()));
+            rows.par_sort_unstable_by_key(|it| (it.at_ns, it.end_ns()));
             Link { waits: waits.copied().unwrap_or_default(), ..link(&expected, key, &rows, points) }
         };
         let pairs: Vec<_> = of_pair.into_iter().collect();
         let pairs = pairs.into_par_iter().map(|(pair, cells)| link(key(tables, pair), &cells, waits.get(&pair)));
         let pairs = pairs.collect();
-        let channels: Vec<_> = of_channel.into_iter().collect();
-        let channels = channels.into_par_iter().map(|(of, cells)| {
+        // One after the other: a channel may have all steps of its communicator.
+        let channels = of_channel.into_iter().map(|(of, cells)| {
             let key = LinkKey { communicator: of.0, channel: Some(of.1), ..LinkKey::default() };
             link(key, &cells, channel_waits.get(&of))
         });

@@ -31,7 +31,7 @@ pub(crate) struct Chunk {
     from: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Chunks {
     pub(crate) all: Vec<Chunk>,
     events: Vec<Event>,

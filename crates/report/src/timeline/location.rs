@@ -101,7 +101,7 @@ struct State {
     all: Vec<u64>,
     /// Events in windows that `room` does not know of yet.
     in_windows: Vec<u64>,
-    fitting: usize,
+    fitting: u32,
     /// How many were kept when `room` was asked.
     asked: usize,
     /// For each row of the location and part of the time, the longest event.
@@ -152,7 +152,7 @@ impl<'a> Reading<'a> {
             found: OfLocation::default(),
             all: vec![0; PARTS],
             in_windows: vec![0; self.plan.windows.len()],
-            fitting: self.plan.windows.len(),
+            fitting: small(self.plan.windows.len()),
             asked: 0,
             longest: vec![Vec::new(); 1 + if has_levels { large(LEVELS) } else { 0 }],
             parents: BTreeSet::new(),
@@ -197,8 +197,8 @@ impl<'a> Reading<'a> {
         }
         state.all[self.plan.part(ended.begin_ns, PARTS as u64)] += 1;
         let window = self.plan.window(ended.begin_ns, ended.end_ns);
-        let place = window.map_or(usize::MAX, |it| it.place);
-        if let Some(events) = state.in_windows.get_mut(place) {
+        let place = window.map_or(u32::MAX, |it| it.place);
+        if let Some(events) = state.in_windows.get_mut(large(place)) {
             *events += 1;
         }
         if self.is_chosen(state, ended) {
@@ -242,7 +242,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Keeps an event if none in its part of the time is longer.
-    fn sample(&self, state: &mut State, ended: &Ended, place: usize) {
+    fn sample(&self, state: &mut State, ended: &Ended, place: u32) {
         let row = large(self.row_of(state, ended.depth, self.name(ended.region)) - state.at);
         let samples = self.plan.samples;
         if state.longest[row].is_empty() {
@@ -295,7 +295,7 @@ impl<'a> Reading<'a> {
         let shared = ended.attributes.iter().filter(|(name, _)| self.shared.contains_key(name));
         let mut key: Key = shared.filter_map(|(name, value)| Some((*name, bits(*value)?))).collect();
         let sets = &mut state.found.sets;
-        let most = (4 * MOST_SETS / self.locations.len().max(1)).clamp(MOST_SETS / 20, MOST_SETS);
+        let most = (4 * MOST_SETS / self.locations.len().max(1)).clamp(MOST_SETS / 100, MOST_SETS);
         if sets.len() >= most && !sets.contains_key(&key) {
             key.retain(|(name, _)| self.is_telling(*name));
         }

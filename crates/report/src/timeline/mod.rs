@@ -20,6 +20,8 @@ mod room;
 mod sets;
 mod votes;
 
+use std::mem;
+
 use analysis::{Analysis, Filter, Trace};
 use anyhow::Result;
 use nccl_events::Progress;
@@ -33,6 +35,7 @@ use kept::Events;
 use overview::{Bins, Overview};
 use places::{Location, Part, Places, Row};
 use plan::Plan;
+use sets::Set;
 
 /// The contents of the timeline except events; `page/model.d.ts` describes them for the page.
 #[derive(Debug, Serialize)]
@@ -47,7 +50,7 @@ pub(super) struct Timeline {
     /// Which of `names` are of ranges of the program.
     ranges: Vec<u32>,
     functions: Vec<u32>,
-    attributes: serde_json::Value,
+    attributes: Vec<Set>,
     overview: Bins,
     chunks: serde_json::Value,
     /// Times of which all events are in chunks; of other times there is a choice.
@@ -62,6 +65,8 @@ pub(super) struct Timeline {
 pub(super) struct Made {
     timeline: Timeline,
     pub(super) cells: Vec<u8>,
+    kept: Vec<Event>,
+    /// Empty until [`Made::cut`].
     pub(super) chunks: Chunks,
     /// How many events there are, those that were not kept included.
     pub(super) events: u64,
@@ -93,7 +98,6 @@ impl Made {
         let last_ns = events.kept.iter().map(|event| event.end_ns).max().unwrap_or(0);
         let duration_ns = filter.to_ns.map_or(span.1.max(last_ns), |_| span.1);
         let overview = Overview::of(analysis, filter, &rows, |region| events.number_of(region), (span.0, duration_ns));
-        let chunks = Chunks::of(events.kept, &events.complete);
         let complete = if plan.is_whole() { vec![(begin_ns, duration_ns)] } else { events.complete };
         let sum = events.all.iter().sum();
         let timeline = Timeline {
@@ -105,14 +109,19 @@ impl Made {
             names: events.names,
             ranges: events.ranges,
             functions: overview.functions,
-            attributes: serde_json::to_value(&events.sets)?,
+            attributes: events.sets,
             overview: overview.bins,
             chunks: serde_json::Value::Null,
             complete,
             all: events.all,
             folder: None,
         };
-        Ok(Self { timeline, cells: overview.cells, chunks, events: sum })
+        Ok(Self { timeline, cells: overview.cells, kept: events.kept, chunks: Chunks::default(), events: sum })
+    }
+
+    /// Cuts the events into chunks, for which the analysis is no longer needed.
+    pub(super) fn cut(&mut self) {
+        self.chunks = Chunks::of(mem::take(&mut self.kept), &self.timeline.complete);
     }
 
     /// Returns the timeline, once its chunks are placed.

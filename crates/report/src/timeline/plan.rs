@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use analysis::Analysis;
 use analysis::tables::{NONE, Operation};
-use nccl_events::index::index as large;
+use nccl_events::index::{index as large, index_u32 as small};
 use rayon::prelude::*;
 
 /// A part of the events in windows: the longest window has one in so many of the events that all may have.
@@ -21,7 +21,7 @@ pub(super) struct Window {
     pub(super) begin_ns: u64,
     pub(super) end_ns: u64,
     /// The most important one is 0.
-    pub(super) place: usize,
+    pub(super) place: u32,
 }
 
 #[derive(Debug)]
@@ -166,7 +166,7 @@ fn windows(moments: &[(u64, u64)], span: (u64, u64), length_ns: u64) -> Vec<Wind
             end_ns = end_ns.min(behind.begin_ns.saturating_sub(1));
         }
         if begin_ns <= end_ns {
-            windows.insert(at, Window { begin_ns, end_ns, place: windows.len() });
+            windows.insert(at, Window { begin_ns, end_ns, place: small(windows.len()) });
         }
     };
     for (begin_ns, end_ns) in moments {

@@ -20,11 +20,11 @@ pub(super) struct Kept {
     pub(super) event: Event,
     pub(super) why: Why,
     /// The window that it is in.
-    pub(super) place: usize,
+    pub(super) place: u32,
 }
 
 impl Kept {
-    pub(super) fn stays(&self, fitting: usize) -> bool {
+    pub(super) const fn stays(&self, fitting: u32) -> bool {
         match self.why {
             Why::Chosen => true,
             Why::Window => self.place < fitting,
@@ -51,12 +51,12 @@ impl Room {
     }
 
     /// Adds events. Returns how many of the windows fit, as far as events were added.
-    pub(super) fn add(&self, events: &mut [u64]) -> usize {
+    pub(super) fn add(&self, events: &mut [u64]) -> u32 {
         let (mut sum, mut fitting) = (0, 0);
         for (all, own) in self.in_windows.iter().zip(events) {
             sum += all.fetch_add(*own, Ordering::Relaxed) + *own;
             *own = 0;
-            fitting += usize::from(sum <= self.most);
+            fitting += u32::from(sum <= self.most);
         }
         fitting
     }
