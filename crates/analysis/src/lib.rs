@@ -30,9 +30,8 @@ pub mod units;
 pub use archive::{RegionInfo, Role, Trace, is_merged, is_nccl};
 pub use clock::Clock;
 pub use derived::{
-    Analysis, Arrival, Arrivals, AwaitedOperation, Awaits, Filter, Incomparable, Instance as MatchedCollective,
-    Instances as MatchedCollectives, Observed, Pairing, Regression, analyse, compare, during, error_ns, length, median,
-    union,
+    Analysis, Arrival, Arrivals, Awaits, Filter, Incomparable, Instance as MatchedCollective,
+    Instances as MatchedCollectives, Observed, Regression, analyse, compare, length, median, union,
 };
 pub use fields::Fields;
 pub use instances::{Instance, Instances, Slice, Slices, Step};

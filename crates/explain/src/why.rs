@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::report::{Cause, CausePhase, Delay, Why};
 use analysis::units::time;
-use analysis::{Analysis, AwaitedOperation, Awaits, Trace, during, error_ns};
+use analysis::{Analysis, Awaits, Trace};
 use nccl_events::archive::path_of_ranges;
 use nccl_events::index::index;
 
@@ -85,11 +85,11 @@ pub fn add_reasons(trace: &Trace, analysis: &mut Analysis) -> otf2::Result<()> {
     Ok(())
 }
 
-fn often(analysis: &Analysis, awaited: &[AwaitedOperation]) -> Vec<Late> {
-    let mut awaited: Vec<&AwaitedOperation> = awaited.iter().collect();
-    awaited.sort_by_key(|it| Reverse(it.ns));
+fn often(analysis: &Analysis, awaited: &[(u32, u64)]) -> Vec<Late> {
+    let mut awaited = awaited.to_vec();
+    awaited.sort_by_key(|(_, ns)| Reverse(*ns));
     awaited.truncate(MOST);
-    awaited.into_iter().filter_map(|it| Late::of(analysis, it.row, it.ns)).collect()
+    awaited.into_iter().filter_map(|(row, ns)| Late::of(analysis, row, ns)).collect()
 }
 
 /// The operations of anomalies for which a rank came late, if it is a cause.
@@ -123,7 +123,7 @@ impl Late {
         });
         waited.sort_unstable_by_key(|other| starts[index(*other)]);
         let median = *waited.get((waited.len().max(1) - 1) / 2)?;
-        let (others_ns, error_ns) = (starts[index(median)], error_ns(&analysis.tables, row, median));
+        let (others_ns, error_ns) = (starts[index(median)], analysis.tables.error_ns(row, median));
         Some(Self { row, waited_ns, others_ns, error_ns })
     }
 }
@@ -225,7 +225,7 @@ fn why(trace: &Trace, analysis: &Analysis, rank: u32, late: &[Late], parts: impl
     let most = (0..4).max_by_key(|at| sums[*at]).filter(|at| sums[*at] > 0 && sums[*at] * 2 >= all_ns);
     let reason = most.map(|at| DELAYS[at]);
     let [call_ns, launch_ns, gpu_ns, operation_ns] = sums;
-    let phase = (reason == Some(Delay::Call)).then(|| during(trace, &analysis.tables, rank, windows));
+    let phase = (reason == Some(Delay::Call)).then(|| analysis.tables.during(trace, rank, windows));
     let lack = lacks.into_iter().max_by_key(|(_, ns)| *ns).map_or(MIXED, |(lack, _)| lack);
     Why {
         reason,

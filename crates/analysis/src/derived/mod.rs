@@ -46,7 +46,7 @@ use anomalies::Inputs;
 use classes::Classes;
 use lateness::{Late, Lateness, Outside, late};
 use links::Links;
-use messages::Messages;
+use messages::{Messages, Pairing};
 use program::Steps;
 use waiting::Waiting;
 
@@ -54,20 +54,18 @@ pub use arrivals::{Arrival, Arrivals, Incomparable};
 pub use awaits::Awaits;
 pub use compare::{Observed, compare};
 pub use filter::Filter;
-pub use instances::{Instance, Instances, error_ns};
+pub use instances::{Instance, Instances};
 pub use maths::fit::Regression;
 pub use maths::sample::median;
 pub use maths::union::{length, union};
-pub use messages::{AwaitedOperation, Pairing};
-pub use program::during;
 
 #[derive(Clone, Debug)]
 pub struct Analysis {
     pub tables: Tables,
     pub instances: Instances,
     pub pairing: Pairing,
-    /// Of each late rank: its operations that others waited for.
-    pub awaited: BTreeMap<u32, Vec<AwaitedOperation>>,
+    /// Of each late rank: its operations that others waited for (rows), and how long they did.
+    pub awaited: BTreeMap<u32, Vec<(u32, u64)>>,
     pub report: Report,
 }
 
@@ -129,9 +127,9 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     Ok(Analysis { tables, instances, pairing: messages.pairing, awaited, report })
 }
 
-fn awaited(waiting: &Waiting, late: &[Late]) -> BTreeMap<u32, Vec<AwaitedOperation>> {
+fn awaited(waiting: &Waiting, late: &[Late]) -> BTreeMap<u32, Vec<(u32, u64)>> {
     let late = (0..).zip(late).zip(&waiting.blame.ranks).filter(|((_, it), _)| it.is_certain());
-    late.map(|((rank, _), awaited)| (rank, awaited.operations.values().copied().collect())).collect()
+    late.map(|((rank, _), awaited)| (rank, awaited.operations.values().map(|it| (it.row, it.ns)).collect())).collect()
 }
 
 fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {

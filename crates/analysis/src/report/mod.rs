@@ -9,21 +9,23 @@ use crate::statements::Completeness;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use comparison::{Answer, Compared, Comparison, Difference, Group, Kind, Limit, Outcome, RangeChange};
-pub use explained::{CriticalPath, Delay, PathKind, PathPart, Why};
+pub use comparison::{Answer, Comparison, Difference, Group, Kind, Limit, Outcome, RangeChange};
 pub use links::{Fit, Link, LinkKey, Waits};
 pub use measures::{Budget, Overlap, Quantiles, Run};
+pub use path::{CriticalPath, PathKind, PathPart};
 pub use program::{CommunicatorCall, Phase, Steps};
-pub use ranks::{Change, Heat, Member, Rank};
-pub use verdict::{Anomaly, Cause, CauseKind, CausePhase, Finding, Verdict};
+pub use ranks::{Member, Rank};
+pub use verdict::{Anomaly, Cause, CauseKind, Finding, Verdict};
+pub use why::{CausePhase, Delay, Why};
 
-mod comparison;
-mod explained;
+pub(crate) mod comparison;
 mod links;
 mod measures;
+mod path;
 pub(crate) mod program;
-mod ranks;
+pub(crate) mod ranks;
 mod verdict;
+mod why;
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
@@ -41,7 +43,7 @@ pub struct Report {
     pub operations: Vec<OperationClass>,
     /// The ranks of the job. Other tables name a rank by its index here.
     pub ranks: Vec<Rank>,
-    pub lateness: Heat,
+    pub lateness: ranks::Heat,
     pub pairs: Vec<Link>,
     pub channels: Vec<Link>,
     /// Bytes sent with `ncclSend`, by sender and receiver.
