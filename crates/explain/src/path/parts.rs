@@ -108,7 +108,7 @@ fn launching(gap: &Gap, hosts: &Hosts, usual_ns: u64) -> (u64, u64) {
         return (gap.to_ns, gap.to_ns);
     };
     let from_ns = called_ns.clamp(gap.from_ns, gap.to_ns);
-    let until_ns = host.launched_ns.map_or(gap.to_ns, |ns| ns + usual_ns);
+    let until_ns = host.launched_ns.map_or(gap.to_ns, |ns| ns.saturating_add(usual_ns));
     (from_ns, until_ns.clamp(from_ns, gap.to_ns))
 }
 
