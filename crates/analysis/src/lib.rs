@@ -30,9 +30,9 @@ pub mod units;
 pub use archive::{RegionInfo, Role, Trace, is_merged, is_nccl};
 pub use clock::Clock;
 pub use derived::{
-    Analysis, Arrival, Arrivals, AwaitedOperation, Awaits, Filter, Incomparable, Instance as MatchedCollective,
-    Instances as MatchedCollectives, Observed, Pairing, Regression, Sent, Shape, analyse, analyse_and, compare, during,
-    error_ns, length, median, size_class, union,
+    Analysis, Arrival, Arrivals, Awaits, Filter, Incomparable, Instance as MatchedCollective,
+    Instances as MatchedCollectives, Observed, Regression, Sent, Shape, analyse, analyse_and, compare, length, median,
+    size_class, union,
 };
 pub use fields::Fields;
 pub use instances::{Instance, Instances, Slice, Slices, Step};

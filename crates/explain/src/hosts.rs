@@ -104,7 +104,7 @@ impl Found {
         let call = self.calls.get(&parent);
         let enqueued = self.enqueued.get(&event).filter(|it| !it.is_by_callback);
         let called_ns = call.map(|(start_ns, _)| *start_ns);
-        // Up to 2.27 NCCL reports no calls: there is the range of one around, if NVTX was recorded, else the enqueueing.
+        // Up to 2.27 NCCL reports no calls: the range of one is around, if NVTX was recorded.
         let called_ns = called_ns.or(enqueued.map(|it| it.around_ns.unwrap_or(it.at_ns)));
         // NCCL enqueues right after the launch.
         let launched_ns = enqueued.map(|it| match (it.launch, call) {

@@ -11,15 +11,17 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::report::{Cause, CausePhase, Delay, Why};
+use analysis::tables::Operation;
 use analysis::units::time;
-use analysis::{Analysis, AwaitedOperation, Awaits, Trace, during, error_ns};
+use analysis::{Analysis, Awaits, Trace};
 use nccl_events::archive::path_of_ranges;
-use nccl_events::index::index;
+use nccl_events::index::{index, index_u32};
 
 use crate::hosts::{self, Host, Hosts};
 
-/// At most this many operations of a rank are examined: those that others waited longest for.
+/// At most this many operations are examined, of each late rank those that others waited longest for.
 const MOST: usize = 10_000;
+const LEAST: usize = 100;
 /// So many other ranks show how long it usually takes from a call to the beginning.
 const OTHERS: usize = 3;
 const DELAYS: [Delay; 4] = [Delay::Call, Delay::Launch, Delay::Gpu, Delay::Operation];
@@ -85,11 +87,11 @@ pub fn add_reasons(trace: &Trace, analysis: &mut Analysis) -> otf2::Result<()> {
     Ok(())
 }
 
-fn often(analysis: &Analysis, awaited: &[AwaitedOperation]) -> Vec<Late> {
-    let mut awaited: Vec<&AwaitedOperation> = awaited.iter().collect();
-    awaited.sort_by_key(|it| Reverse(it.ns));
-    awaited.truncate(MOST);
-    awaited.into_iter().filter_map(|it| Late::of(analysis, it.row, it.ns)).collect()
+fn often(analysis: &Analysis, awaited: &[(u32, u64)]) -> Vec<Late> {
+    let mut awaited = awaited.to_vec();
+    awaited.sort_by_key(|(_, ns)| Reverse(*ns));
+    awaited.truncate((MOST / analysis.awaited.len().max(1)).max(LEAST));
+    awaited.into_iter().filter_map(|(row, ns)| Late::of(analysis, row, ns)).collect()
 }
 
 /// The operations of anomalies for which a rank came late, if it is a cause.
@@ -123,7 +125,7 @@ impl Late {
         });
         waited.sort_unstable_by_key(|other| starts[index(*other)]);
         let median = *waited.get((waited.len().max(1) - 1) / 2)?;
-        let (others_ns, error_ns) = (starts[index(median)], error_ns(&analysis.tables, row, median));
+        let (others_ns, error_ns) = (starts[index(median)], analysis.tables.error_ns(row, median));
         Some(Self { row, waited_ns, others_ns, error_ns })
     }
 }
@@ -147,8 +149,8 @@ impl Usual {
         let start_ns = |row: u32| analysis.tables.operations.start_ns[index(row)];
         let launch_to_start = others().filter_map(|(row, it)| Some(start_ns(row).saturating_sub(it.launched_ns?)));
         Self {
-            call_to_launch_ns: call_to_launch.min().unwrap_or(0),
-            launch_to_start_ns: launch_to_start.min().unwrap_or(0),
+            call_to_launch_ns: call_to_launch.min().unwrap_or(0).min(u64::MAX / 2),
+            launch_to_start_ns: launch_to_start.min().unwrap_or(0).min(u64::MAX / 2),
         }
     }
 }
@@ -156,8 +158,9 @@ impl Usual {
 /// The intervals of a rank's operations, by their ends.
 fn own_operations(analysis: &Analysis, rank: u32) -> Vec<(u64, u64)> {
     let tables = &analysis.tables;
-    let rows = (0..).zip(tables.operations.rows()).filter(|(row, it)| tables.job_rank(*row) == rank && it.is_known());
-    let mut own: Vec<(u64, u64)> = rows.map(|(_, it)| (it.stop_ns, it.start_ns)).collect();
+    let rows = (0..index_u32(tables.operations.len())).filter(|row| tables.job_rank(*row) == rank);
+    let rows = rows.map(|row| tables.operations.row(index(row))).filter(Operation::is_known);
+    let mut own: Vec<(u64, u64)> = rows.map(|it| (it.stop_ns, it.start_ns)).collect();
     own.sort_unstable();
     own
 }
@@ -170,9 +173,9 @@ impl Parts {
         let before_ns = own[..before].last().filter(|(_, begin_ns)| *begin_ns < start_ns).map(|(stop_ns, _)| *stop_ns);
         let at = |ns: Option<u64>, from_ns: u64| ns.unwrap_or(0).clamp(from_ns, start_ns);
         let ended_ns = at(before_ns, late.others_ns);
-        let called = called_ns.map(|ns| ns + usual.call_to_launch_ns + usual.launch_to_start_ns);
+        let called = called_ns.map(|ns| ns.saturating_add(usual.call_to_launch_ns + usual.launch_to_start_ns));
         let came_ns = at(called, ended_ns);
-        let launched_at_ns = at(launched_ns.map(|ns| ns + usual.launch_to_start_ns), came_ns);
+        let launched_at_ns = at(launched_ns.map(|ns| ns.saturating_add(usual.launch_to_start_ns)), came_ns);
         let mut ns =
             [came_ns - ended_ns, launched_at_ns - came_ns, start_ns - launched_at_ns, ended_ns - late.others_ns];
         let mut lacks = None;
@@ -202,31 +205,24 @@ fn why(trace: &Trace, analysis: &Analysis, rank: u32, late: &[Late], parts: impl
         let parts = parts(it);
         let start_ns = analysis.tables.operations.start_ns[index(it.row)];
         let whole_ns = u128::from((start_ns - it.others_ns).max(1));
-        let weighted =
-            |ns: u64| u64::try_from(u128::from(it.waited_ns) * u128::from(ns) / whole_ns).unwrap_or(u64::MAX);
-        all_ns += it.waited_ns;
-        let known_ns: u64 = parts
-            .ns
-            .into_iter()
-            .zip(&mut sums)
-            .map(|(ns, sum)| {
-                *sum += weighted(ns);
-                weighted(ns)
-            })
-            .sum();
+        let share = |ns: u64| u128::from(it.waited_ns) * u128::from(ns) / whole_ns;
+        let weighted = parts.ns.map(|ns| u64::try_from(share(ns)).unwrap_or(u64::MAX));
+        sums.iter_mut().zip(weighted).for_each(|(sum, ns)| *sum = u64::saturating_add(*sum, ns));
+        all_ns = u64::saturating_add(all_ns, it.waited_ns);
         if let Some(lack) = parts.lacks {
-            *lacks.entry(lack).or_default() += it.waited_ns.saturating_sub(known_ns);
+            let lacking = lacks.entry(lack).or_default();
+            *lacking = weighted.into_iter().fold(lacking.saturating_add(it.waited_ns), u64::saturating_sub);
         }
         for (ns, samples) in parts.ns.into_iter().zip(&mut samples).filter(|(ns, _)| u128::from(*ns) * 2 >= whole_ns) {
             samples.push(ns);
         }
         windows.extend((parts.ns[0] > 0).then_some(parts.until_call));
     }
-    let most = (0..4).max_by_key(|at| sums[*at]).filter(|at| sums[*at] > 0 && sums[*at] * 2 >= all_ns);
+    let most = (0..4).max_by_key(|at| sums[*at]).filter(|at| sums[*at] > 0 && sums[*at] >= all_ns.div_ceil(2));
     let reason = most.map(|at| DELAYS[at]);
     let [call_ns, launch_ns, gpu_ns, operation_ns] = sums;
-    let phase = (reason == Some(Delay::Call)).then(|| during(trace, &analysis.tables, rank, windows));
-    let lack = lacks.into_iter().max_by_key(|(_, ns)| *ns).map_or(MIXED, |(lack, _)| lack);
+    let phase = (reason == Some(Delay::Call)).then(|| analysis.tables.during(trace, rank, windows));
+    let lack = lacks.into_iter().find(|(_, ns)| *ns >= all_ns.div_ceil(2)).map_or(MIXED, |(lack, _)| lack);
     Why {
         reason,
         later_ns: most.and_then(|at| median(&mut samples[at])),
@@ -235,7 +231,7 @@ fn why(trace: &Trace, analysis: &Analysis, rank: u32, late: &[Late], parts: impl
         launch_ns,
         gpu_ns,
         operation_ns,
-        unknown_ns: all_ns.saturating_sub(sums.iter().sum()),
+        unknown_ns: sums.into_iter().fold(all_ns, u64::saturating_sub),
         missing: reason.is_none().then(|| lack.to_owned()),
     }
 }

@@ -27,10 +27,10 @@ macro_rules! modules {
 }
 
 /// The script's modules: the page's import map names them, so that they stay modules in a single file.
-const MODULES: [(&str, &str); 25] = modules!(
-    "diff" "dom" "encoding" "format" "html" "main" "operations" "pairs" "plot" "program" "sections" "skew" "timeline/controls"
-    "timeline/draw" "timeline/palette" "timeline/panel" "timeline/related" "timeline/rows" "timeline/search"
-    "timeline/selection" "timeline/store" "timeline/timeline" "timeline/view" "verdict" "wires"
+const MODULES: [(&str, &str); 26] = modules!(
+    "diff" "dom" "encoding" "format" "html" "main" "operations" "pairs" "path" "plot" "program" "sections" "skew"
+    "timeline/controls" "timeline/draw" "timeline/palette" "timeline/panel" "timeline/related" "timeline/rows"
+    "timeline/search" "timeline/selection" "timeline/store" "timeline/timeline" "timeline/view" "verdict" "wires"
 );
 
 #[derive(Debug, Serialize)]

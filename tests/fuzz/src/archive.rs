@@ -63,6 +63,8 @@ fn events(anchor: &Path) -> otf2::Result<u64> {
         }
         total += given;
     }
-    let _analysis = analysis::analyse(&trace, &Filter::default(), &())?;
+    let mut analysis = analysis::analyse(&trace, &Filter::default(), &())?;
+    explain::add_reasons(&trace, &mut analysis)?;
+    let _path = explain::critical_path(&trace, &analysis, &Filter::default())?;
     failed.map_or(Ok(total), Err)
 }

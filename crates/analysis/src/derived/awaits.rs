@@ -46,19 +46,10 @@ impl Analysis {
         }
     }
 
-    /// Whether an operation is a send; `None` if it is neither a send nor a receive.
-    pub fn is_send(&self, row: u32) -> Option<bool> {
-        self.pairing.is_message(row).then(|| self.pairing.is_send(row))
-    }
-
     /// The operations of other ranks that belong to an operation: of its collective, or the other end of its message.
     pub fn others(&self, row: u32) -> Vec<u32> {
-        match self.instances.of_operation(row) {
-            Some(number) => {
-                let rows = self.instances.operations(&self.instances.all[large(number)]);
-                rows.iter().copied().filter(|other| *other != row).collect()
-            }
-            None => self.pairing.other(row).into_iter().collect(),
-        }
+        let instance = self.instances.of_operation(row).map(|number| &self.instances.all[large(number)]);
+        let rows = instance.into_iter().flat_map(|instance| self.instances.operations(instance)).copied();
+        rows.filter(|other| *other != row).chain(self.pairing.other(row)).collect()
     }
 }

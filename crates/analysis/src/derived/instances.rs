@@ -180,7 +180,7 @@ fn arrivals(tables: &Tables, communicator: u32, flow: Flow, rows: &[u32]) -> Arr
         Arrival { start_ns, stop_ns, is_root: is_root(tables, &operation) }
     };
     let ranks: Vec<Arrival> = rows.iter().map(arrival).collect();
-    let mut found = Arrivals::of(flow, &ranks, |a, b| error_ns(tables, rows[a], rows[b]));
+    let mut found = Arrivals::of(flow, &ranks, |a, b| tables.error_ns(rows[a], rows[b]));
     if found.error_ns != Err(Incomparable::RankMissing) {
         found.error_ns = measured(tables, communicator, rows).and(found.error_ns);
     }
@@ -250,9 +250,11 @@ pub(super) fn is_root(tables: &Tables, operation: &Operation) -> bool {
     tables.members.row(operation.member).rank == operation.partner
 }
 
-/// The error between the arrivals of two operations; `None` if unknown.
-pub fn error_ns(tables: &Tables, a: u32, b: u32) -> Option<u64> {
-    let members = &tables.members;
-    let (a, b) = (tables.operations.row(large(a)), tables.operations.row(large(b)));
-    Some(own_error_ns(members, &a)? + own_error_ns(members, &b)? + members.hosts_error_ns(a.member, b.member)?)
+impl Tables {
+    /// The error between the arrivals of two operations; `None` if unknown.
+    pub fn error_ns(&self, a: u32, b: u32) -> Option<u64> {
+        let members = &self.members;
+        let (a, b) = (self.operations.row(large(a)), self.operations.row(large(b)));
+        Some(own_error_ns(members, &a)? + own_error_ns(members, &b)? + members.hosts_error_ns(a.member, b.member)?)
+    }
 }

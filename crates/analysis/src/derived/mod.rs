@@ -48,7 +48,7 @@ use anomalies::Inputs;
 use classes::Classes;
 use lateness::{Late, Lateness, Outside, late};
 use links::Links;
-use messages::Messages;
+use messages::{Messages, Pairing};
 use network::{Known, Traffic};
 use program::Steps;
 use waiting::Waiting;
@@ -57,22 +57,20 @@ pub use arrivals::{Arrival, Arrivals, Incomparable};
 pub use awaits::Awaits;
 pub use compare::{Observed, Shape, compare};
 pub use filter::Filter;
-pub use instances::{Instance, Instances, error_ns};
+pub use instances::{Instance, Instances};
 pub use links::size_class;
 pub use maths::fit::Regression;
 pub use maths::sample::median;
 pub use maths::union::{length, union};
-pub use messages::{AwaitedOperation, Pairing};
 pub use network::Sent;
-pub use program::during;
 
 #[derive(Clone, Debug)]
 pub struct Analysis {
     pub tables: Tables,
     pub instances: Instances,
     pub pairing: Pairing,
-    /// Of each late rank: its operations that others waited for.
-    pub awaited: BTreeMap<u32, Vec<AwaitedOperation>>,
+    /// Of each late rank: its operations that others waited for (rows), and how long they did.
+    pub awaited: BTreeMap<u32, Vec<(u32, u64)>>,
     pub report: Report,
 }
 
@@ -151,9 +149,9 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     Ok((Analysis { tables, instances, pairing: messages.pairing, awaited, report }, also))
 }
 
-fn awaited(waiting: &Waiting, late: &[Late]) -> BTreeMap<u32, Vec<AwaitedOperation>> {
+fn awaited(waiting: &Waiting, late: &[Late]) -> BTreeMap<u32, Vec<(u32, u64)>> {
     let late = (0..).zip(late).zip(&waiting.blame.ranks).filter(|((_, it), _)| it.is_certain());
-    late.map(|((rank, _), awaited)| (rank, awaited.operations.values().copied().collect())).collect()
+    late.map(|((rank, _), awaited)| (rank, awaited.operations.values().map(|it| (it.row, it.ns)).collect())).collect()
 }
 
 fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {

@@ -9,25 +9,25 @@ use crate::statements::Completeness;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use ranks::Heat;
-
-pub use comparison::{Answer, Compared, Comparison, Difference, Group, Kind, Limit, Outcome, RangeChange};
-pub use explained::{CriticalPath, Delay, PathKind, PathPart, Why};
+pub use comparison::{Answer, Comparison, Difference, Group, Kind, Limit, Outcome, RangeChange};
 pub use links::{Fit, Link, LinkKey, Waits};
 pub use measures::{Baseline, Budget, Overlap, Quantiles, Run};
+pub use path::{CriticalPath, PathKind, PathPart};
 pub use program::{CommunicatorCall, Phase, Steps};
 pub use ranks::{Member, Rank};
 pub use topology::{Graph, GraphChannel, Nic, Topology, TopologyGpu, TopologyHost};
-pub use verdict::{Anomaly, Cause, CauseKind, CausePhase, Finding, Verdict};
+pub use verdict::{Anomaly, Cause, CauseKind, Finding, Verdict};
+pub use why::{CausePhase, Delay, Why};
 
-mod comparison;
-mod explained;
+pub(crate) mod comparison;
 mod links;
 mod measures;
+mod path;
 pub(crate) mod program;
 pub(crate) mod ranks;
 mod topology;
 mod verdict;
+mod why;
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
@@ -45,7 +45,7 @@ pub struct Report {
     pub operations: Vec<OperationClass>,
     /// The ranks of the job. Other tables name a rank by its index here.
     pub ranks: Vec<Rank>,
-    pub lateness: Heat,
+    pub lateness: ranks::Heat,
     pub pairs: Vec<Link>,
     pub channels: Vec<Link>,
     /// What NCCL says of hosts and channels; null if it did not dump its topology (`nccl-otf2 run --topology`).

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::explained::Why;
 use super::measures::Budget;
+use super::why::Why;
 
 /// A rank of the job: what runs on one GPU of one process, under all its communicators.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]

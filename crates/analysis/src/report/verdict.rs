@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::explained::Why;
 use super::links::LinkKey;
+use super::why::{CausePhase, Why};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -83,14 +83,6 @@ impl Cause {
     pub const fn is_late(&self) -> bool {
         matches!(self.kind, CauseKind::LateRank | CauseKind::LateSender | CauseKind::LateReceiver)
     }
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct CausePhase {
-    /// The names of the ranges around it and its own, outermost first.
-    pub path: Vec<String>,
-    /// Its share of the time in which others waited.
-    pub share: f64,
 }
 
 /// An instance that took far longer than others of its class.

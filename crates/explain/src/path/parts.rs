@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::report::{LinkKey, PathKind, PathPart};
 use analysis::tables::NONE;
-use analysis::{Analysis, Trace, during};
+use analysis::{Analysis, Trace};
+use nccl_events::collective::Function;
 use nccl_events::index::index;
 use otf2::RegionRef;
 
@@ -54,7 +55,7 @@ pub(super) fn of(trace: &Trace, analysis: &Analysis, walk: &Walk) -> otf2::Resul
             add((PathKind::WarmUp, rank, what, None), stay.transfer_ns);
             continue;
         }
-        add((PathKind::Transfer, None, what, link(analysis, stay)), stay.transfer_ns);
+        add((PathKind::Transfer, None, what, link(trace, analysis, stay)), stay.transfer_ns);
         add((PathKind::Unclear, rank, what, None), stay.unclear_ns);
     }
     let length_ns = walk.to_ns - walk.from_ns;
@@ -66,7 +67,7 @@ pub(super) fn of(trace: &Trace, analysis: &Analysis, walk: &Walk) -> otf2::Resul
         link,
         phase: rank
             .filter(|rank| kind == PathKind::Computing && ranks.contains(rank))
-            .and_then(|rank| during(trace, &analysis.tables, rank, computing.remove(&rank)?)),
+            .and_then(|rank| analysis.tables.during(trace, rank, computing.remove(&rank)?)),
         ns,
         share: share(ns, length_ns),
         times,
@@ -107,21 +108,21 @@ fn launching(gap: &Gap, hosts: &Hosts, usual_ns: u64) -> (u64, u64) {
         return (gap.to_ns, gap.to_ns);
     };
     let from_ns = called_ns.clamp(gap.from_ns, gap.to_ns);
-    let until_ns = host.launched_ns.map_or(gap.to_ns, |ns| ns + usual_ns);
+    let until_ns = host.launched_ns.map_or(gap.to_ns, |ns| ns.saturating_add(usual_ns));
     (from_ns, until_ns.clamp(from_ns, gap.to_ns))
 }
 
 /// The link that a transfer took: of a message its ends; of a collective the slow link that was found for it.
-fn link(analysis: &Analysis, stay: &Stay) -> Option<LinkKey> {
+fn link(trace: &Trace, analysis: &Analysis, stay: &Stay) -> Option<LinkKey> {
     let tables = &analysis.tables;
     let Some(number) = analysis.instances.of_operation(stay.row) else {
         let operation = tables.operations.row(index(stay.row));
-        let (own, communicator) =
-            (tables.members.row(operation.member), tables.members.row(operation.member).communicator);
-        let ends = [own.rank, operation.partner];
-        let [from, to] = if analysis.is_send(stay.row)? { ends } else { [ends[1], ends[0]] };
+        let own = tables.members.row(operation.member);
+        let (communicator, partner) = (own.communicator, operation.partner);
+        let is_send = trace.function(operation.function).and_then(Function::is_send).filter(|_| partner != NONE)?;
+        let [from, to] = if is_send { [own.rank, partner] } else { [partner, own.rank] };
         let [from, to_rank] = [from, to].map(|rank| tables.members.job_rank(communicator, rank));
-        return (to != NONE).then_some(LinkKey { communicator, from, to: to_rank, peer: Some(to), channel: None });
+        return Some(LinkKey { communicator, from, to: to_rank, peer: Some(to), channel: None });
     };
     let instance = &analysis.instances.all[index(number)];
     let is_it = |it: &LinkKey| it.communicator == instance.communicator;

@@ -66,6 +66,9 @@ export function page(model, blobs) {
 const QUANTILES = { count: 100, min: 1e5, median: 4e5, p95: 6e5, p99: 7e5, max: 9e5, total: 4e7 };
 const BYTES = 64 << 20;
 
+const WHY = { reason: 'call', later_ns: 3.5e6, phase: { path: ['step #', 'load'], share: 0.97 }, call_ns: 5.7e9,
+  launch_ns: 0, gpu_ns: 0, operation_ns: 0, unknown_ns: 2e8, missing: null };
+
 /** @param {number} seed */
 function random(seed) {
   let state = seed;
@@ -178,6 +181,16 @@ function overview(steps, ranks, time) {
 const NO_NICS = { from_nics: [], to_nics: [], nic_paths: [] };
 const EXPECTED = { expected_busbw: 14.4e10, expected_share: 0.89, reduced_by: [] };
 
+/** @param {number} ranks @param {number} steps @param {number} time */
+const pathOf = (ranks, steps, time) => ({
+  from_ns: 0, to_ns: time, operations: steps, computing_ns: time / 2, launching_ns: 0, transfer_ns: time / 2,
+  warm_up_ns: 0, unclear_ns: 0, sentence: `The critical path takes 1.000 s through ${steps} operations.`,
+  parts: ['computing', 'transfer'].map((kind, at) => ({ kind, rank: at === 0 ? 0 : null,
+    function: at === 0 ? null : 'ncclAllReduce', communicator: at === 0 ? null : 0,
+    link: at === 0 ? null : { communicator: 0, from: 0, to: 1 % ranks, peer: 1, channel: null },
+    phase: at === 0 ? { path: ['step #', 'load'], share: 0.9 } : null, ns: time / 2, share: 0.5, times: steps })),
+});
+
 /** @param {any} given */
 function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
   const budget = { operations_ns: 9e8, waiting_ns: 3e8, transfer_ns: 6e8, unclear_ns: 0, not_compared_ns: 0 };
@@ -205,8 +218,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
     budget,
     causes: [{ kind: 'late-rank', rank: late < ranks ? late : 0, host: null, link: null, since_ns: time / 3,
       phase: { path: ['step #', 'load'], share: 0.97 },
-      why: { reason: 'call', later_ns: 3.5e6, phase: { path: ['step #', 'load'], share: 0.97 }, call_ns: 5.7e9,
-        launch_ns: 0, gpu_ns: 0, operation_ns: 0, unknown_ns: 2e8, missing: null },
+      why: WHY,
       lost_ns: 5.9e9, share: 0.41, instances: 130, is_stall: false,
       sentence: `Rank ${late} came 3.5 ms late from 0.35 s on.` },
     { kind: 'slow-pair', rank: null, host: null, is_stall: false,
@@ -250,13 +262,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
       last_rank: ranks - 1, last_process: `rank ${ranks - 1} [node:1]` })),
     messages: many ? Array.from({ length: 40 }, (_, at) => ({ communicator: 0, from: at % 4, to: (at + 1) % 4,
       count: 400, bytes: 400 << 20, late_sender_ns: at === 2 ? 0 : at * 1e7,
-      late_receiver_ns: at === 2 ? 3e9 : 1e6 })) : [], overlap: null, critical_path: {
-      from_ns: 0, to_ns: time, operations: steps, computing_ns: time / 2, launching_ns: 0, transfer_ns: time / 2,
-      warm_up_ns: 0, unclear_ns: 0, sentence: `The critical path takes 1.000 s through ${steps} operations.`,
-      parts: ['computing', 'transfer'].map((kind, at) => ({ kind, rank: at === 0 ? 0 : null,
-        function: at === 0 ? null : 'ncclAllReduce', communicator: at === 0 ? null : 0,
-        link: at === 0 ? null : { communicator: 0, from: 0, to: 1 % ranks, peer: 1, channel: null },
-        phase: at === 0 ? { path: ['step #', 'load'], share: 0.9 } : null, ns: time / 2, share: 0.5, times: steps })) },
+      late_receiver_ns: at === 2 ? 3e9 : 1e6 })) : [], overlap: null, critical_path: pathOf(ranks, steps, time),
     clocks: { uncertainty_ns: 6300, unknown: [], sentence: 'Arrivals of ranks are comparable to within 6.3 µs.' },
     completeness: {
       kinds: { coll: { seen: 3200, written: 3200 }, proxystep: { seen: 9000, written: 8786, lost: 214 } },

@@ -11,7 +11,6 @@ use super::instances::Instance;
 use super::lateness::Late;
 use super::maths::sample::{real, whole};
 use super::messages::Waited;
-use super::program::during;
 use crate::report::{Anomaly, Cause, CauseKind, CausePhase, Rank};
 use crate::tables::{large, small};
 pub(super) use crate::units::capital;
@@ -86,7 +85,7 @@ impl Inputs<'_> {
 
     /// The range of the program that a rank was in at these times.
     fn phase(&self, rank: u32, times: Vec<(u64, u64)>) -> Option<CausePhase> {
-        during(self.trace, self.tables, rank, times)
+        self.tables.during(self.trace, rank, times)
     }
 
     /// Whether others began to wait for a rank at a time: most of the waiting comes after it. The rank's usual lateness

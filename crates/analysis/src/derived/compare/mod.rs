@@ -20,7 +20,8 @@ use crate::archive::Trace;
 use crate::derived::filter::Filter;
 use crate::derived::instances::Instances;
 use crate::derived::maths::sample::{real, whole};
-use crate::report::{Compared, Comparison, Group, Kind, Outcome, Report};
+use crate::report::comparison::Compared;
+use crate::report::{Comparison, Group, Kind, Outcome, Report};
 use crate::tables::Tables;
 
 use difference::Estimate;

@@ -3,7 +3,8 @@
 use nccl_events::archive::path_of_ranges;
 
 use crate::derived::maths::sample::{real, whole};
-use crate::report::{Compared, Comparison, Difference, Finding, Group, Kind, Outcome, RangeChange, Run};
+use crate::report::comparison::Compared;
+use crate::report::{Comparison, Difference, Finding, Group, Kind, Outcome, RangeChange, Run};
 use crate::units::{bytes, plural, time};
 
 /// For example "ncclAllReduce of 1 MiB on 8 ranks of 2 hosts".

@@ -50,15 +50,13 @@ pub(in crate::derived) struct Awaited {
     pub(in crate::derived) operations: BTreeMap<u64, AwaitedOperation>,
 }
 
-/// An operation of a rank that others waited for.
 #[derive(Clone, Copy, Debug)]
-pub struct AwaitedOperation {
-    /// Row of [`Tables::operations`].
-    pub row: u32,
+pub(in crate::derived) struct AwaitedOperation {
+    pub(in crate::derived) row: u32,
     /// How long others waited.
-    pub ns: u64,
+    pub(in crate::derived) ns: u64,
     /// When the first of them began to.
-    pub since_ns: u64,
+    pub(in crate::derived) since_ns: u64,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -13,9 +13,8 @@ mod pairing;
 mod ranks;
 mod waits;
 
-pub use blame::AwaitedOperation;
 pub(super) use blame::{Awaited, Blame, Waited};
 pub(super) use compared::Messages;
-pub use pairing::Pairing;
+pub(super) use pairing::Pairing;
 pub(super) use ranks::{OfRank, Wait, WaitsIn};
 pub(super) use waits::Until;

@@ -72,7 +72,7 @@ impl Pairing {
         self.end(row) != End::None
     }
 
-    pub(in crate::derived) fn is_send(&self, row: u32) -> bool {
+    pub(super) fn is_send(&self, row: u32) -> bool {
         matches!(self.end(row), End::Send(_))
     }
 

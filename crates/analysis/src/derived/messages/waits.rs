@@ -1,7 +1,6 @@
 //! Until when a send or receive waits for its other end.
 
 use super::pairing::Pairing;
-use crate::derived::instances::error_ns;
 use crate::tables::{Tables, large};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +21,7 @@ impl Until {
             return Self::Never;
         }
         let other = pairing.other(row).filter(|other| operations.row(large(*other)).is_known());
-        let known = other.and_then(|other| Some((operations.start_ns[large(other)], error_ns(tables, row, other)?)));
+        let known = other.and_then(|other| Some((operations.start_ns[large(other)], tables.error_ns(row, other)?)));
         let Some((other_ns, error_ns)) = known else {
             return Self::Unclear(u64::MAX);
         };

@@ -14,44 +14,46 @@ use crate::tables::{Tables, large};
 /// A range that took less of the time is not named.
 const LEAST_SHARE: f64 = 0.5;
 
-/// The innermost range that a rank was in for at least half of `times`.
-pub fn during(trace: &Trace, tables: &Tables, rank: u32, times: Vec<(u64, u64)>) -> Option<CausePhase> {
-    if tables.ranges.is_empty() {
-        return None;
-    }
-    let threads = Threads::of(trace, tables, rank)?;
-    let times = union(times);
-    let whole_ns = length(&times);
-    let times = Covered::of(times);
-    let mut own_ns: BTreeMap<u32, u64> = BTreeMap::new();
-    // Ranges of a thread are in the order of their ends: those inside a range come before it.
-    let mut inside: Vec<(u64, u64)> = Vec::new();
-    let mut before = None;
-    for range in tables.ranges.rows().filter(|range| threads.has(trace, range.location)) {
-        if before.replace(range.location) != Some(range.location) {
-            inside.clear();
+impl Tables {
+    /// The innermost range that a rank was in for at least half of `times`.
+    pub fn during(&self, trace: &Trace, rank: u32, times: Vec<(u64, u64)>) -> Option<CausePhase> {
+        if self.ranges.is_empty() {
+            return None;
         }
-        let within_ns = times.within(range.start_ns, range.stop_ns);
-        let mut inside_ns = 0;
-        while let Some((_, ns)) = inside.pop_if(|(start_ns, _)| *start_ns >= range.start_ns) {
-            inside_ns += ns;
+        let threads = Threads::of(trace, self, rank)?;
+        let times = union(times);
+        let whole_ns = length(&times);
+        let times = Covered::of(times);
+        let mut own_ns: BTreeMap<u32, u64> = BTreeMap::new();
+        // Ranges of a thread are in the order of their ends: those inside a range come before it.
+        let mut inside: Vec<(u64, u64)> = Vec::new();
+        let mut before = None;
+        for range in self.ranges.rows().filter(|range| threads.has(trace, range.location)) {
+            if before.replace(range.location) != Some(range.location) {
+                inside.clear();
+            }
+            let within_ns = times.within(range.start_ns, range.stop_ns);
+            let mut inside_ns = 0;
+            while let Some((_, ns)) = inside.pop_if(|(start_ns, _)| *start_ns >= range.start_ns) {
+                inside_ns += ns;
+            }
+            *own_ns.entry(range.path).or_default() += within_ns.saturating_sub(inside_ns);
+            inside.push((range.start_ns, within_ns));
         }
-        *own_ns.entry(range.path).or_default() += within_ns.saturating_sub(inside_ns);
-        inside.push((range.start_ns, within_ns));
-    }
-    // With what is inside of each range, by its path.
-    let texts = tables.paths.texts();
-    let mut inclusive_ns: BTreeMap<Vec<String>, u64> = BTreeMap::new();
-    for (path, ns) in own_ns {
-        let names = names_of(texts.get(large(path))?);
-        for depth in 1..=names.len() {
-            *inclusive_ns.entry(names[..depth].to_vec()).or_default() += ns;
+        // With what is inside of each range, by its path.
+        let texts = self.paths.texts();
+        let mut inclusive_ns: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+        for (path, ns) in own_ns {
+            let names = names_of(texts.get(large(path))?);
+            for depth in 1..=names.len() {
+                *inclusive_ns.entry(names[..depth].to_vec()).or_default() += ns;
+            }
         }
+        let share = |ns: u64| real(ns) / real(whole_ns.max(1));
+        let most = inclusive_ns.into_iter().filter(|(_, ns)| share(*ns) >= LEAST_SHARE);
+        let (path, ns) = most.max_by_key(|(path, ns)| (path.len(), *ns))?;
+        Some(CausePhase { path, share: share(ns).min(1.0) })
     }
-    let share = |ns: u64| real(ns) / real(whole_ns.max(1));
-    let most = inclusive_ns.into_iter().filter(|(_, ns)| share(*ns) >= LEAST_SHARE);
-    let (path, ns) = most.max_by_key(|(path, ns)| (path.len(), *ns))?;
-    Some(CausePhase { path, share: share(ns).min(1.0) })
 }
 
 impl CausePhase {

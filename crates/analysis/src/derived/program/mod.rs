@@ -6,7 +6,6 @@ mod phases;
 mod steps;
 
 pub(super) use communicators::communicator_calls;
-pub use during::during;
 pub(super) use phases::phases;
 pub(super) use steps::Steps;
 

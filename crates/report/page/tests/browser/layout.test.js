@@ -11,7 +11,7 @@ import { folder, open, picture, settled, text, write } from './browser.js';
 test('sections without data are one line that says what to record', async () => {
   const file = write({}, 'unrecorded', ({ report }) => {
     Object.assign(report, { pairs: [], channels: [], messages: [], anomalies: [], phases: [], steps: null,
-      communicator_calls: [] });
+      communicator_calls: [], critical_path: null });
     Object.assign(report.run, { comparable: 0, has_transfers: false, has_steps: false });
   });
   const { page, said } = await open(file);

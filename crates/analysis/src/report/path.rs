@@ -1,41 +1,10 @@
-//! Why a rank is late, and the critical path.
+//! The critical path.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::links::LinkKey;
-use super::verdict::CausePhase;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Delay {
-    /// Its calls came late.
-    Call,
-    /// It called in time; the launch came late.
-    Launch,
-    /// It launched in time; the GPU began late.
-    Gpu,
-    /// An operation of its own before ended late.
-    Operation,
-}
-
-/// What delayed a late rank. The times `…_ns` but `later_ns` add up to what others waited.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Why {
-    /// What delayed it for at least half of the time; null if nothing did, or if it is not known.
-    pub reason: Option<Delay>,
-    /// By how much, beyond the others: the median over the operations that this delayed.
-    pub later_ns: Option<u64>,
-    /// If its calls came late: the range of the program that it was in before them.
-    pub phase: Option<CausePhase>,
-    pub call_ns: u64,
-    pub launch_ns: u64,
-    pub gpu_ns: u64,
-    pub operation_ns: u64,
-    pub unknown_ns: u64,
-    /// Why most of the time is unknown; null if it is not.
-    pub missing: Option<String>,
-}
+use super::why::CausePhase;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
