@@ -7,6 +7,7 @@ use whole_plugin::built;
 use whole_plugin::machine::python_with;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
+use whole_plugin::synthetic::{self, Job, play};
 
 /// Records a job of four ranks, exports it; gives what Python counted, and what the tool said.
 fn exported(release: &str, operations: &str, allgatherv: Option<&str>) -> Option<(Value, Value)> {
@@ -54,6 +55,37 @@ fn calls_that_nccl_does_not_report_are_counted() {
     assert_eq!(left_out.len(), 1, "{said}");
     assert_eq!(left_out[0]["events"], json!(12), "{said}");
     assert!(left_out[0]["reason"].as_str().is_some_and(|it| it.contains("NCCL_ALLGATHERV_ENABLE=0")), "{said}");
+}
+
+/// Beside each operation runs a kernel that began before it and ended first: the next kernel waited for the operation.
+#[test]
+fn kernels_of_the_program_are_what_was_computed() {
+    let Some(python) = python_with("google.protobuf") else { return };
+    let scratch = Scratch::new();
+    let job = Job { instances: 20, has_kernels: true, ..Job::healthy(1) };
+    let ranks = play(&job);
+    let _anchor = synthetic::write(&scratch.out(), &job, &ranks);
+    let _exported = run(&mut scratch.tool(&["export", "--format", "chakra", "out", "-o", "chakra"])).with_code(0);
+    let mut reader = scratch.plain(python);
+    reader.arg("-B").arg(built::root().join("tests/support/chakra.py")).arg("chakra/trace.3.et");
+    let found: Value = serde_json::from_str(&run(&mut reader).with_code(0).stdout).expect("JSON");
+    let found = found.as_array().expect("a list");
+    assert_eq!(found.len(), 3 * ranks[3].len());
+    for ((nodes, it), id) in found.chunks(3).zip(&ranks[3]).zip((1_u64..).step_by(3)) {
+        // The last nodes of the operation before: itself, and the kernel beside it.
+        let [operation, kernel] = [2, 1].map(|before| id.saturating_sub(before));
+        let is_first = id == 1;
+        let wanted = [
+            ("COMP", 150_000, if is_first { vec![] } else { vec![operation, kernel] }),
+            ("COMM_COLL", it.stop_ns - it.start_ns, if is_first { vec![id] } else { vec![operation, id] }),
+            ("COMP", (it.stop_ns - it.start_ns) / 2, vec![id]),
+        ];
+        for (node, (kind, ns, ids)) in nodes.iter().zip(wanted) {
+            assert_eq!((&node[0], &node[2]), (&json!(kind), &json!(ids)), "{id}: {nodes:?}");
+            let us = node[1].as_u64().expect("a number");
+            assert!(us.abs_diff(ns / 1000) <= 1, "{id}: {ns} in {nodes:?}");
+        }
+    }
 }
 
 #[test]

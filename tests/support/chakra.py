@@ -1,6 +1,7 @@
 """What `nccl-otf2 export --format chakra` makes, held against the log of the program that ran.
 
 usage: chakra.py FOLDER LOG...      prints how many nodes of each kind there are
+       chakra.py FILE               prints the nodes: kind, duration, what they waited for
 
 The messages are typed from Chakra's published schema (mlcommons/chakra, schema/protobuf/et_def.proto): a second reading
 of it. The log is nccl-host's, which knows nothing of a profiler.
@@ -222,5 +223,8 @@ def play(files, groups):
         assert left < was, "the ranks wait for each other"
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and len(sys.argv) == 2:
+    _, all_nodes = read(pathlib.Path(sys.argv[1]))
+    print(json.dumps([[NODES[it.type], it.duration_micros, sorted(it.data_deps)] for it, _ in all_nodes]))
+elif __name__ == "__main__":
     main(sys.argv[1], sys.argv[2:])

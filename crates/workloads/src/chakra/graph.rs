@@ -27,7 +27,14 @@ pub(super) enum What {
         start_ns: u64,
         stop_ns: u64,
     },
+    /// The end of a large group: what comes after it waits for this node alone.
+    Joined {
+        at_ns: u64,
+    },
 }
+
+/// Two groups with more pairs of operations than this are joined by a node.
+const MOST_PAIRS: usize = 64;
 
 /// Operations of a communicator that run at the same time.
 struct Batch {
@@ -103,8 +110,8 @@ struct Graph {
     nodes: Vec<Node>,
     /// The last computing: its id and end.
     computing: Option<(u64, u64)>,
-    /// The last batch of each member: the ids of its nodes.
-    last: BTreeMap<u32, Vec<u64>>,
+    /// The last batch of each member: its end and the ids of its nodes.
+    last: BTreeMap<u32, (u64, Vec<u64>)>,
     /// Batches for which no computing can have waited yet: their end and nodes.
     pending: Vec<(u64, Vec<u64>)>,
     /// How many messages each member has sent to a peer, and got from it.
@@ -136,7 +143,10 @@ impl Graph {
     }
 
     fn batch<D>(&mut self, batch: &Batch, operations: &[Operation<D>]) {
-        let mut waited_for = self.last.remove(&batch.member).unwrap_or_default();
+        let (ended_ns, mut waited_for) = self.last.remove(&batch.member).unwrap_or_default();
+        if waited_for.len() * batch.operations.len() > MOST_PAIRS {
+            waited_for = vec![self.push(What::Joined { at_ns: ended_ns }, waited_for)];
+        }
         waited_for.extend(self.computing.map(|(id, _)| id));
         let mut ids = Vec::new();
         for at in &batch.operations {
@@ -150,7 +160,7 @@ impl Graph {
             ids.push(self.push(What::Operation { at: *at, tag }, waited_for.clone()));
         }
         self.pending.push((batch.stop_ns, ids.clone()));
-        self.last.insert(batch.member, ids);
+        self.last.insert(batch.member, (batch.stop_ns, ids));
     }
 }
 
@@ -182,6 +192,7 @@ mod tests {
         let name = |what: &What| match what {
             What::Operation { at, .. } => format!("operation {at}"),
             What::Computing { start_ns, stop_ns } => format!("{}..{}", start_ns / 1000, stop_ns / 1000),
+            What::Joined { at_ns } => format!("joined {}", at_ns / 1000),
         };
         nodes.iter().map(|node| (name(&node.what), node.waited_for.as_slice())).collect()
     }
@@ -214,5 +225,16 @@ mod tests {
             ("48..60", &[5, 4]),
         ];
         assert_eq!(shown(&found), wanted.map(|(name, ids)| (name.to_owned(), ids)));
+    }
+
+    #[test]
+    fn large_groups_are_joined() {
+        let of_group = |group: u64| (0..20).map(move |_| operation(0, [group * 10, group * 10 + 5], group));
+        let operations: Vec<Operation<()>> = [1, 2].into_iter().flat_map(of_group).collect();
+        let found = nodes(&operations, &[]);
+        assert_eq!(found.len(), 41);
+        assert_eq!(shown(&found)[20].0, "joined 15");
+        assert_eq!(found[20].waited_for.len(), 20);
+        assert!(found[21..].iter().all(|node| node.waited_for == [21]), "{found:?}");
     }
 }

@@ -66,18 +66,19 @@ impl<'a> Nodes<'a> {
     }
 
     pub(super) fn node(&self, node: &Node, operations: &[Operation<Details>], id: u64) -> chakra::Node {
-        let data_deps = node.waited_for.clone();
         let on_gpu = Attribute::new("is_cpu_op", chakra::Value::Bool(false));
+        let computing = |name: &str, start_ns: u64, stop_ns: u64| chakra::Node {
+            id,
+            name: name.to_owned(),
+            r#type: NodeType::Computing.into(),
+            data_deps: node.waited_for.clone(),
+            start_time_micros: start_ns / 1000,
+            duration_micros: stop_ns / 1000 - start_ns / 1000,
+            attr: vec![on_gpu.clone()],
+        };
         match node.what {
-            What::Computing { start_ns, stop_ns } => chakra::Node {
-                id,
-                name: "computing".to_owned(),
-                r#type: NodeType::Computing.into(),
-                data_deps,
-                start_time_micros: start_ns / 1000,
-                duration_micros: stop_ns / 1000 - start_ns / 1000,
-                attr: vec![on_gpu],
-            },
+            What::Computing { start_ns, stop_ns } => computing("computing", start_ns, stop_ns),
+            What::Joined { at_ns } => computing("end of group", at_ns, at_ns),
             What::Operation { at, tag } => {
                 let it = &operations[at];
                 let (r#type, attr) = self.communication(it, tag);
@@ -86,10 +87,14 @@ impl<'a> Nodes<'a> {
                     id,
                     name: it.details.name.clone(),
                     r#type: r#type.into(),
-                    data_deps,
+                    data_deps: node.waited_for.clone(),
                     start_time_micros: it.start_ns / 1000,
                     duration_micros: if it.is_timed { lasted } else { 0 },
-                    attr: [on_gpu].into_iter().chain(attr).chain(it.details.attributes.iter().cloned()).collect(),
+                    attr: [on_gpu.clone()]
+                        .into_iter()
+                        .chain(attr)
+                        .chain(it.details.attributes.iter().cloned())
+                        .collect(),
                 }
             }
         }
