@@ -7,12 +7,12 @@ use journal::part::environment::JobEnvironment;
 
 /// Gives the dumps the name of this process, before NCCL knows the topology. One process of each host writes them: as
 /// the rank of the job, which it has in the communicator of all. Where the launcher names no rank it stays 0.
-pub(crate) fn name(part: &str, job: &JobEnvironment) {
-    let is_chosen = job.local_rank.unwrap_or(0) == 0;
+pub(crate) fn name(part: &str, environment: &JobEnvironment) {
+    let is_chosen = environment.local_rank.unwrap_or(0) == 0;
     for dump in Dump::ALL {
         let is_ours = rename(dump, dumps::key(part), 0);
-        if is_ours && (job.rank.is_some() || !is_chosen) {
-            let rank = dumps::rank(job.rank.filter(|_| is_chosen));
+        if is_ours && (environment.rank.is_some() || !is_chosen) {
+            let rank = dumps::rank(environment.rank.filter(|_| is_chosen));
             rewrite(dump.rank_variable(), |_| Some(rank));
         }
     }

@@ -2,7 +2,7 @@
 
 use roxmltree::Node;
 
-use crate::graph::PathType;
+use crate::names::PathType;
 use crate::xml::{Error, is_set, needed, number, parse};
 
 /// NCCL writes at most a dozen levels.

@@ -8,17 +8,15 @@ use rayon::prelude::*;
 use super::maths::change::change;
 use super::maths::fit::Regression;
 use super::maths::sample::{median, real, whole};
-use super::network::{Sent, Traffic};
+use super::network::{Pair, Sent, Traffic};
 use crate::report::{Link, LinkKey, Waits};
-use crate::tables::{NONE, Step, Tables, Transfer};
+use crate::tables::{Step, Tables};
 
 /// Maximum points per scatter plot and in total: jobs with many ranks have many pairs.
 const POINTS: usize = 500;
 const ALL_POINTS: usize = 200_000;
 /// This many links must have sent a size before the usual time for it is known.
 const LEAST_LINKS: usize = 3;
-
-pub(super) type Pair = (u32, u32, u32);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell {
@@ -75,17 +73,6 @@ impl Expected {
     fn ns(&self, communicator: u32, bytes: u64) -> Option<f64> {
         self.0.get(&(communicator, size_class(bytes))).copied().filter(|ns| *ns > 0.0)
     }
-}
-
-pub(super) fn pair_of(tables: &Tables, transfer: &Transfer) -> Option<Pair> {
-    if transfer.member == NONE || transfer.peer == NONE {
-        return None;
-    }
-    let member = tables.members.row(transfer.member);
-    Some(match transfer.is_send {
-        true => (member.communicator, member.rank, transfer.peer),
-        false => (member.communicator, transfer.peer, member.rank),
-    })
 }
 
 impl Links {

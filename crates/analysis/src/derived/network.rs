@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use super::classes::Classes;
 use super::filter::Filter;
 use super::instances::Instances;
-use super::links::{Pair, pair_of};
 use crate::report::Waits;
-use crate::tables::{Network, Short, Step, Tables, Transfer};
+use crate::tables::{NONE, Network, Short, Step, Tables, Transfer};
+
+/// Communicator, sender and receiver.
+pub(super) type Pair = (u32, u32, u32);
 
 /// A step that was sent: when it was handed to the network, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +35,17 @@ impl Sent {
     pub fn end_ns(&self) -> u64 {
         self.at_ns + self.ns()
     }
+}
+
+fn pair_of(tables: &Tables, transfer: &Transfer) -> Option<Pair> {
+    if transfer.member == NONE || transfer.peer == NONE {
+        return None;
+    }
+    let member = tables.members.row(transfer.member);
+    Some(match transfer.is_send {
+        true => (member.communicator, member.rank, transfer.peer),
+        false => (member.communicator, transfer.peer, member.rank),
+    })
 }
 
 /// What the network did in an instance.

@@ -106,7 +106,7 @@ fn window_of(windows: &[Window], begin_ns: u64, end_ns: u64) -> Option<Window> {
     reached.min_by_key(|window| window.place).copied()
 }
 
-/// The largest number of which groups may have at most so many members, each of a weight, that all weigh at most `most`.
+/// The largest number of which groups may have at most so many members, each with a weight, that all weigh `most`.
 fn fitting(most: u64, groups: impl Iterator<Item = (u64, u64)> + Clone) -> u64 {
     let weight = |members: u64| groups.clone().map(|(all, weight)| all.min(members) * weight).sum::<u64>();
     let (mut low, mut high) = (0, most);

@@ -5,6 +5,7 @@ mod clock_statements;
 mod communicators;
 pub(crate) mod constraints;
 mod definitions;
+mod dumps;
 pub(crate) mod finalize;
 pub(crate) mod last_process;
 mod location_names;

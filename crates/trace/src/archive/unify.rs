@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::archive::constraints::align_clocks;
+use crate::archive::dumps::Dumps;
 use crate::archive::processes::{Parts, processes};
 use crate::archive::properties::{self, PartsThere, total};
-use crate::archive::topology::Dumps;
 use crate::archive::write::{self, ArchiveSize};
 use crate::error::{Error, io_error};
 use crate::part::files::{TRACES, is_done};
@@ -139,7 +139,7 @@ pub(super) fn unify_alike(
     }
     let mut processes = processes(parts);
     let alignment = align_clocks(&mut processes);
-    let dumps = Dumps::read(out, &processes);
+    let dumps = Dumps::read(out, processes.iter().map(|it| &it.manifest.process));
     let staging = Staging::create(out, STAGING)?;
     let parts = Parts { processes: &processes, alignment: &alignment, dumps: &dumps, options, left_out: &left_out };
     let size = write::write(staging.path(), &parts, progress)?;

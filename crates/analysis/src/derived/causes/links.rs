@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{capital, of_all};
 use crate::derived::anomalies::Inputs;
-use crate::derived::links::{Cell, Pair, key};
+use crate::derived::links::{Cell, key};
 use crate::derived::maths::sample::{center, whole};
+use crate::derived::network::Pair;
 use crate::report::{Cause, CauseKind, Link, LinkKey};
 use crate::tables::large;
 use crate::units::{bandwidth, time};

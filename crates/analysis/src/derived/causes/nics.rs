@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{capital, of_all};
 use crate::derived::anomalies::Inputs;
-use crate::derived::links::{Pair, key};
+use crate::derived::links::key;
+use crate::derived::network::Pair;
 use crate::report::{Cause, CauseKind};
 use crate::tables::large;
 use crate::units::time;

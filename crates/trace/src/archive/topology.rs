@@ -1,11 +1,10 @@
 //! NCCL's dumps of topology and graphs, put where they belong: hosts, ranks and connections.
 
-mod read;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::archive::clock_statements::Property;
 use crate::archive::communicators::Communicators;
+use crate::archive::dumps::{Dumped, Dumps};
 use crate::archive::origins::Origin;
 use crate::archive::processes::Process;
 use crate::part::manifest::{Connection, LocationDefinition, LocationKind, LocationOwner};
@@ -17,9 +16,6 @@ use schema::definition::{
 use schema::{Lines, Listed, Statements, Sum, property};
 use tables::index::index;
 use topology::{Gpu, Graph, GraphKind, Nic, System};
-
-use read::Dumped;
-pub(crate) use read::Dumps;
 
 /// A host: its name and boot.
 pub(crate) type Host<'a> = (&'a str, &'a str);
@@ -232,7 +228,7 @@ fn hosts_of_ranks<'a>(processes: &'a [Process], communicators: &Communicators) -
     communicators.all.iter().map(|comm| hosts(&comm.locations)).collect()
 }
 
-/// The hosts of a dump if it may be of a communicator: it has all ranks of these hosts, and a network if there are more.
+/// The hosts of a dump if it may be of a communicator: it has all ranks of these hosts, and a network for several.
 fn fits<'a>(dumped: &Dumped, hosts: &HostsOfRanks<'a>, own: Option<Host<'_>>) -> Option<BTreeSet<Host<'a>>> {
     let ranks = ranks(dumped);
     let on: Option<BTreeSet<Host<'_>>> = ranks.iter().map(|rank| hosts.get(index(*rank)).copied().flatten()).collect();

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::archive::processes::Process;
 use journal::part::dumps::{DUMPS, Dump};
+use journal::part::process::ProcessInfo;
 use regular_files::MOST_DESCRIPTION_BYTES;
 use topology::{Graph, System};
 
@@ -13,18 +13,18 @@ use topology::{Graph, System};
 #[derive(Debug, Default)]
 pub(crate) struct Dumped {
     /// The key of the process; 0 if it is unknown.
-    pub(super) key: u64,
+    pub(crate) key: u64,
     /// The file, for messages.
-    pub(super) file: String,
-    pub(super) system: System,
-    pub(super) graphs: Vec<Graph>,
+    pub(crate) file: String,
+    pub(crate) system: System,
+    pub(crate) graphs: Vec<Graph>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Dumps {
-    pub(super) all: Vec<Dumped>,
+    pub(crate) all: Vec<Dumped>,
     /// A line for each file that cannot be used.
-    pub(super) unused: Vec<String>,
+    pub(crate) unused: Vec<String>,
 }
 
 /// The paths of a system and of graphs that belong together.
@@ -32,7 +32,7 @@ type Pair = [Option<PathBuf>; 2];
 
 impl Dumps {
     /// Reads the dumps of a job. None is needed, and a bad one only counts.
-    pub(crate) fn read(out: &Path, processes: &[Process]) -> Self {
+    pub(crate) fn read<'a>(out: &Path, processes: impl Iterator<Item = &'a ProcessInfo>) -> Self {
         let mut pairs: BTreeMap<(u64, u32), Pair> = BTreeMap::new();
         for entry in fs::read_dir(out.join(DUMPS)).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -46,9 +46,8 @@ impl Dumps {
         for ((key, _), pair) in pairs {
             dumps.add(key, &pair);
         }
-        let infos = processes.iter().map(|process| &process.manifest.process);
         let of_user: BTreeSet<[&str; 2]> =
-            infos.map(|info| [info.system_dump.as_str(), info.graphs_dump.as_str()]).collect();
+            processes.map(|info| [info.system_dump.as_str(), info.graphs_dump.as_str()]).collect();
         for paths in of_user {
             let pair = paths.map(|path| Some(PathBuf::from(path)).filter(|path| path.is_file()));
             dumps.add(0, &pair);
