@@ -20,9 +20,7 @@ mod derived;
 mod fields;
 mod instances;
 mod locations;
-pub mod report;
 mod sequences;
-mod statements;
 mod system_tree;
 pub mod tables;
 pub mod units;
@@ -31,12 +29,13 @@ pub use archive::{RegionInfo, Role, Trace, is_merged, is_nccl};
 pub use clock::Clock;
 pub use derived::{
     Analysis, Arrival, Arrivals, Awaits, Filter, Incomparable, Instance as MatchedCollective,
-    Instances as MatchedCollectives, Observed, Regression, Sent, Shape, analyse, analyse_and, compare, length, median,
-    size_class, union,
+    Instances as MatchedCollectives, Observed, Regression, Sent, Shape, analyse, analyse_and, compare, is_slower_by,
+    length, median, size_class, union,
 };
 pub use fields::Fields;
 pub use instances::{Instance, Instances, Slice, Slices, Step};
 pub use locations::{property, stated};
+pub use results as report;
+pub use results::{Completeness, Matching, Statement};
 pub use sequences::Sequences;
-pub use statements::{Completeness, Matching, Statement};
 pub use system_tree::Boot;

@@ -14,6 +14,7 @@
 )]
 
 mod archive;
+mod dumps;
 mod error;
 mod part;
 #[cfg(test)]

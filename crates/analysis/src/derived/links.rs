@@ -1,7 +1,6 @@
 //! What the network did: by pair of ranks, by channel, and by both.
 
 use std::collections::BTreeMap;
-use std::ops::AddAssign;
 
 use rayon::prelude::*;
 
@@ -10,7 +9,7 @@ use super::maths::fit::Regression;
 use super::maths::sample::{median, real, whole};
 use super::network::{Pair, Sent, Traffic};
 use crate::report::{Link, LinkKey, Waits};
-use crate::tables::{Step, Tables};
+use crate::tables::Tables;
 
 /// Maximum points per scatter plot and in total: jobs with many ranks have many pairs.
 const POINTS: usize = 500;
@@ -163,29 +162,6 @@ fn link(expected: &Expected, key: LinkKey, steps: &[&Sent], most_points: usize) 
         to_nics: Vec::new(),
         nic_paths: Vec::new(),
         excess_ns: whole(excess_ns * in_turn),
-    }
-}
-
-impl AddAssign for Waits {
-    fn add_assign(&mut self, other: Self) {
-        self.send_gpu_ns += other.send_gpu_ns;
-        self.send_peer_ns += other.send_peer_ns;
-        self.send_ns += other.send_ns;
-        self.recv_ns += other.recv_ns;
-        self.recv_flush_ns += other.recv_flush_ns;
-        self.recv_gpu_ns += other.recv_gpu_ns;
-    }
-}
-
-impl Waits {
-    pub(super) fn add(&mut self, is_send: bool, step: &Step) {
-        let sums = match is_send {
-            true => [&mut self.send_gpu_ns, &mut self.send_peer_ns, &mut self.send_ns],
-            false => [&mut self.recv_ns, &mut self.recv_flush_ns, &mut self.recv_gpu_ns],
-        };
-        for (sum, ns) in sums.into_iter().zip([step.first_ns, step.second_ns, step.third_ns]) {
-            *sum += ns;
-        }
     }
 }
 

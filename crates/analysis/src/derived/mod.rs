@@ -40,8 +40,8 @@ use nccl_events::Progress;
 use nccl_events::collective::Function;
 
 use crate::archive::Trace;
+use crate::report::Completeness;
 use crate::report::{self, Communicator, Report, Run};
-use crate::statements::Completeness;
 use crate::tables::{NONE, Network, Tables, small};
 
 use anomalies::Inputs;
@@ -55,7 +55,7 @@ use waiting::Waiting;
 
 pub use arrivals::{Arrival, Arrivals, Incomparable};
 pub use awaits::Awaits;
-pub use compare::{Observed, Shape, compare};
+pub use compare::{Observed, Shape, compare, is_slower_by};
 pub use filter::Filter;
 pub use instances::{Instance, Instances};
 pub use links::size_class;

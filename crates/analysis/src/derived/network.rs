@@ -48,6 +48,17 @@ fn pair_of(tables: &Tables, transfer: &Transfer) -> Option<Pair> {
     })
 }
 
+/// Adds the waits of a step.
+fn add_step(waits: &mut Waits, is_send: bool, step: &Step) {
+    let sums = match is_send {
+        true => [&mut waits.send_gpu_ns, &mut waits.send_peer_ns, &mut waits.send_ns],
+        false => [&mut waits.recv_ns, &mut waits.recv_flush_ns, &mut waits.recv_gpu_ns],
+    };
+    for (sum, ns) in sums.into_iter().zip([step.first_ns, step.second_ns, step.third_ns]) {
+        *sum += ns;
+    }
+}
+
 /// What the network did in an instance.
 #[derive(Debug, Default)]
 pub(super) struct OfInstance {
@@ -101,8 +112,8 @@ impl<'a> Traffic<'a> {
         if !filter.wants_communicator(&tables.members, transfer.member) {
             return;
         }
-        self.waits.entry(pair).or_default().add(transfer.is_send, step);
-        self.channel_waits.entry((pair.0, transfer.channel)).or_default().add(transfer.is_send, step);
+        add_step(self.waits.entry(pair).or_default(), transfer.is_send, step);
+        add_step(self.channel_waits.entry((pair.0, transfer.channel)).or_default(), transfer.is_send, step);
         if transfer.is_send && step.bytes > 0 && step.third_ns > 0 {
             self.sent.entry((pair, transfer.channel)).or_default().push(Sent::of(step));
         }
@@ -114,13 +125,13 @@ impl<'a> Traffic<'a> {
             return;
         };
         if let Some(class) = classes.number(tables, transfer.operation) {
-            self.classes.entry(class).or_default().add(transfer.is_send, step);
+            add_step(self.classes.entry(class).or_default(), transfer.is_send, step);
         }
         if outliers.binary_search(&instance).is_err() {
             return;
         }
         let of_instance = self.instances.entry(instance).or_default();
-        of_instance.waits.add(transfer.is_send, step);
+        add_step(&mut of_instance.waits, transfer.is_send, step);
         if let Some(pair) = pair_of(tables, transfer).filter(|_| transfer.is_send && step.bytes > 0) {
             of_instance.sent.entry((pair, transfer.channel)).or_default().push(Sent::of(step));
         }

@@ -80,7 +80,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 pub(crate) fn diff(request: &Request) -> Result<Exit> {
     let mut comparison = statistics::comparison(&request.a, &request.b, &request.select)?;
-    comparison.limit = request.fail_if_slower.map(|share| comparison.is_slower_by(share));
+    comparison.limit = request.fail_if_slower.map(|share| analysis::is_slower_by(&comparison, share));
     if request.json {
         print::json(&comparison)?;
     } else {

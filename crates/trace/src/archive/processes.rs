@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use crate::archive::dumps::Dumps;
+use crate::dumps::Dumps;
 use crate::part::manifest::{LocationDefinition, LocationKind, Manifest};
 use clocks::hosts::{Alignment, Correction};
 use clocks::ticks::LATEST_NS;

@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::archive::constraints::align_clocks;
-use crate::archive::dumps::Dumps;
 use crate::archive::processes::{Parts, processes};
 use crate::archive::properties::{self, PartsThere, total};
 use crate::archive::write::{self, ArchiveSize};
+use crate::dumps::Dumps;
 use crate::error::{Error, io_error};
 use crate::part::files::{TRACES, is_done};
 use crate::part::lock_file::{LockFile, still_ours};

@@ -8,13 +8,13 @@ use otf2::{
 };
 
 use crate::archive::communicators::Communicators;
+use crate::archive::definitions::topology::Topology;
 use crate::archive::definitions::{Definitions, Sources, clock};
 use crate::archive::matching::Matching;
 use crate::archive::merged::{Strings, attributes, regions};
 use crate::archive::origins::Origins;
 use crate::archive::processes::{Parts, Process};
 use crate::archive::properties::statements;
-use crate::archive::topology::Topology;
 use crate::error::{Error, io_error, otf2_error};
 use crate::part::files::{TRACES, event_file};
 use crate::part::manifest::Manifest;

@@ -63,17 +63,17 @@ const fn category(what: &'static str, most: usize) -> Exception {
 }
 
 pub(super) const EXCEPTIONS: &[Exception] = &[
-    // 87 166 before ranges (NVTX) were recorded.
-    category("product", 95_000),
-    category("tests", 41_000),
+    // 87 166 before ranges (NVTX) were recorded, 94 500 before topology, causes of lateness and critical paths.
+    category("product", 101_200),
+    category("tests", 42_500),
     category("doubles", 13_900),
     category("xtask", 6_100),
-    Exception { rule: Rule::RoomLines, what: "crates/journal", most: 6_250, reason: "a format and its two sides" },
+    Exception { rule: Rule::RoomLines, what: "crates/journal", most: 6_350, reason: "a format and its two sides" },
     Exception { rule: Rule::PublicItems, what: "trace", most: 20, reason: "no module outside of it knows its insides" },
     Exception {
         rule: Rule::RoomLines,
         what: "crates/analysis",
-        most: 7700,
+        most: 7_450,
         reason: "what is derived shares tables, instances and budgets, which a second crate would have to export",
     },
 ];

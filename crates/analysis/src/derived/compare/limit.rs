@@ -5,21 +5,19 @@ use crate::derived::maths::sample::real;
 use crate::report::{Answer, Comparison, Finding, Group, Kind, Limit, Outcome};
 use crate::units::plural;
 
-impl Comparison {
-    /// Whether B is slower by more than `share` of A in any group. "No" requires that in every group the interval of
-    /// the median, with the clocks' error, ends below `share`. Operations that cannot be compared may slow B by at most
-    /// the time they take, which must be less than `share` of B's total time.
-    pub fn is_slower_by(&self, share: f64) -> Limit {
-        let slower = self.groups.iter().filter_map(Group::slower_by).max_by(f64::total_cmp);
-        let (answer, sentence) = match slower.filter(|by| *by > share) {
-            Some(by) => (Answer::Slower, format!("B is slower by {}, more than {}", percent(by), percent(share))),
-            None => match not_shown(self, share) {
-                Some(sentence) => (Answer::NotShown, sentence),
-                None => (Answer::NotSlower, format!("B is not slower by more than {}", percent(share))),
-            },
-        };
-        Limit { share, answer, sentence }
-    }
+/// Whether B is slower by more than `share` of A in any group. "No" requires that in every group the interval of
+/// the median, with the clocks' error, ends below `share`. Operations that cannot be compared may slow B by at most
+/// the time they take, which must be less than `share` of B's total time.
+pub fn is_slower_by(comparison: &Comparison, share: f64) -> Limit {
+    let slower = comparison.groups.iter().filter_map(Group::slower_by).max_by(f64::total_cmp);
+    let (answer, sentence) = match slower.filter(|by| *by > share) {
+        Some(by) => (Answer::Slower, format!("B is slower by {}, more than {}", percent(by), percent(share))),
+        None => match not_shown(comparison, share) {
+            Some(sentence) => (Answer::NotShown, sentence),
+            None => (Answer::NotSlower, format!("B is not slower by more than {}", percent(share))),
+        },
+    };
+    Limit { share, answer, sentence }
 }
 
 fn percent(share: f64) -> String {

@@ -20,13 +20,14 @@ use crate::archive::Trace;
 use crate::derived::filter::Filter;
 use crate::derived::instances::Instances;
 use crate::derived::maths::sample::{real, whole};
-use crate::report::comparison::Compared;
+use crate::report::Compared;
 use crate::report::{Comparison, Group, Kind, Outcome, Report};
 use crate::tables::Tables;
 
 use difference::Estimate;
 use sample::{Class, Sample, samples};
 
+pub use limit::is_slower_by;
 pub use sample::Shape;
 
 /// The probability that all intervals of a comparison contain their true values.

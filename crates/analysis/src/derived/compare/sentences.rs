@@ -3,7 +3,7 @@
 use nccl_events::archive::path_of_ranges;
 
 use crate::derived::maths::sample::{real, whole};
-use crate::report::comparison::Compared;
+use crate::report::Compared;
 use crate::report::{Comparison, Difference, Finding, Group, Kind, Outcome, RangeChange, Run};
 use crate::units::{bytes, plural, time};
 

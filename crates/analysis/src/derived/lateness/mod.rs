@@ -12,7 +12,7 @@ use super::maths::change::{change, trend};
 use super::maths::sample::{median, real};
 use super::waiting::Waiting;
 use crate::archive::Trace;
-use crate::report::ranks::{Heat, Member, Rank};
+use crate::report::{Heat, Member, Rank};
 use crate::tables::{JobRank, Tables, large};
 
 pub(super) use blame::{Late, late};

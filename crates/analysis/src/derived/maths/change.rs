@@ -1,7 +1,7 @@
 //! Detects how a value develops over time: a single change, and a slope.
 
 use super::sample::{center, median, real};
-use crate::report::ranks::Change;
+use crate::report::Change;
 
 /// Maximum number of pieces of a series. Pieces have equally many points; each is represented by its median.
 const PIECES: usize = 40;

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use nccl_events::archive::path_of_ranges;
-
 use super::{Threads, names_of};
 use crate::archive::Trace;
 use crate::derived::maths::sample::real;
@@ -53,13 +51,5 @@ impl Tables {
         let most = inclusive_ns.into_iter().filter(|(_, ns)| share(*ns) >= LEAST_SHARE);
         let (path, ns) = most.max_by_key(|(path, ns)| (path.len(), *ns))?;
         Some(CausePhase { path, share: share(ns).min(1.0) })
-    }
-}
-
-impl CausePhase {
-    /// For example " Meanwhile it was in `step # > load`, 97 % of the time."
-    pub fn sentence(&self) -> String {
-        let path = path_of_ranges(&self.path);
-        format!(" Meanwhile it was in `{path}`, {:.0} % of the time.", self.share * 100.0)
     }
 }

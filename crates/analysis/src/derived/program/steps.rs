@@ -103,7 +103,7 @@ impl Steps {
 
     pub(in crate::derived) fn report(&self, trace: &Trace, budgets: &[Budget]) -> Option<report::Steps> {
         let name = trace.region_name(self.region?);
-        let steps: Vec<report::program::Step> = (0..self.count()).map(|at| self.step(at, budgets)).collect();
+        let steps: Vec<report::Step> = (0..self.count()).map(|at| self.step(at, budgets)).collect();
         let durations: Vec<f64> = steps.iter().map(|step| real(step.duration_ns)).collect();
         // By place instead of by time: the slope is for 10⁹ steps.
         let places: Vec<(u64, f64)> = (0..).zip(durations.iter().copied()).collect();
@@ -113,13 +113,13 @@ impl Steps {
         Some(report::Steps { name, processes, duration_ns: quantiles(durations), trend_ns_per_step, steps })
     }
 
-    fn step(&self, at: usize, budgets: &[Budget]) -> report::program::Step {
+    fn step(&self, at: usize, budgets: &[Budget]) -> report::Step {
         let length = |range: &Range| range.stop_ns.saturating_sub(range.start_ns);
         let of_threads = || self.threads.iter().filter_map(|(thread, ranges)| Some((*thread, *ranges.get(at)?)));
         let slowest = of_threads().max_by_key(|(_, range)| length(range));
         let number = slowest.map(|(_, range)| range.number).filter(|number| *number != NO_SEQUENCE);
         let of_thread = |thread| self.of_rank.iter().position(|own| *own == Some(thread));
-        report::program::Step {
+        report::Step {
             number: number.unwrap_or(at as u64),
             start_ns: of_threads().map(|(_, range)| range.start_ns).min().unwrap_or(0),
             duration_ns: slowest.map_or(0, |(_, range)| length(&range)),

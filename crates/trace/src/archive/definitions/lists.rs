@@ -10,10 +10,10 @@ use otf2::{AttributeValue, Paradigm, StringRef};
 
 use crate::archive::clock_statements::Property;
 use crate::archive::communicators::Communicators;
+use crate::archive::definitions::topology::Topology;
 use crate::archive::merged::Strings;
 use crate::archive::origins::Origins;
 use crate::archive::processes::Process;
-use crate::archive::topology::Topology;
 use crate::part::manifest::{AttributeDefinition, RegionDefinition};
 use journal::part::options::ArchiveOptions;
 use process_model::emit::details::attribute_value;

@@ -32,6 +32,7 @@ use tables::index::{index, index_u32};
 mod gpus;
 mod lists;
 mod system_tree;
+pub(crate) mod topology;
 
 pub(crate) use lists::{Definitions, Sources};
 

@@ -3,28 +3,31 @@
 //! Times are nanoseconds from the start of the trace, durations are nanoseconds, sizes are bytes, bandwidths are bytes
 //! per second. *Lost* time is summed over all ranks. Lost times of different causes overlap and do not add up.
 
+#![forbid(unsafe_code)]
+
 use std::collections::BTreeMap;
 
-use crate::statements::Completeness;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use comparison::{Answer, Comparison, Difference, Group, Kind, Limit, Outcome, RangeChange};
+pub use comparison::{Answer, Compared, Comparison, Difference, Group, Kind, Limit, Outcome, RangeChange};
 pub use links::{Fit, Link, LinkKey, Waits};
 pub use measures::{Baseline, Budget, Overlap, Quantiles, Run};
 pub use path::{CriticalPath, PathKind, PathPart};
-pub use program::{CommunicatorCall, Phase, Steps};
-pub use ranks::{Member, Rank};
+pub use program::{CommunicatorCall, Phase, Step, Steps};
+pub use ranks::{Change, Heat, Member, Rank};
+pub use statements::{Completeness, Matching, Statement};
 pub use topology::{Graph, GraphChannel, Nic, Topology, TopologyGpu, TopologyHost};
 pub use verdict::{Anomaly, Cause, CauseKind, Finding, Verdict};
 pub use why::{CausePhase, Delay, Why};
 
-pub(crate) mod comparison;
+mod comparison;
 mod links;
 mod measures;
 mod path;
-pub(crate) mod program;
-pub(crate) mod ranks;
+mod program;
+mod ranks;
+mod statements;
 mod topology;
 mod verdict;
 mod why;
@@ -45,7 +48,7 @@ pub struct Report {
     pub operations: Vec<OperationClass>,
     /// The ranks of the job. Other tables name a rank by its index here.
     pub ranks: Vec<Rank>,
-    pub lateness: ranks::Heat,
+    pub lateness: Heat,
     pub pairs: Vec<Link>,
     pub channels: Vec<Link>,
     /// What NCCL says of hosts and channels; null if it did not dump its topology (`nccl-otf2 run --topology`).

@@ -1,5 +1,7 @@
 //! Network transfers by pair of ranks and by channel.
 
+use std::ops::AddAssign;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -78,4 +80,15 @@ pub struct Waits {
     pub recv_flush_ns: u64,
     /// The receiver's GPU had not taken the data (`RecvGPUWait`).
     pub recv_gpu_ns: u64,
+}
+
+impl AddAssign for Waits {
+    fn add_assign(&mut self, other: Self) {
+        self.send_gpu_ns += other.send_gpu_ns;
+        self.send_peer_ns += other.send_peer_ns;
+        self.send_ns += other.send_ns;
+        self.recv_ns += other.recv_ns;
+        self.recv_flush_ns += other.recv_flush_ns;
+        self.recv_gpu_ns += other.recv_gpu_ns;
+    }
 }

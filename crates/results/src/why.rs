@@ -1,5 +1,6 @@
 //! What delays a late rank.
 
+use nccl_events::archive::path_of_ranges;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -40,4 +41,12 @@ pub struct Why {
     pub unknown_ns: u64,
     /// Why most of the time is unknown; null if it is not.
     pub missing: Option<String>,
+}
+
+impl CausePhase {
+    /// For example " Meanwhile it was in `step # > load`, 97 % of the time."
+    pub fn sentence(&self) -> String {
+        let path = path_of_ranges(&self.path);
+        format!(" Meanwhile it was in `{path}`, {:.0} % of the time.", self.share * 100.0)
+    }
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::archive::clock_statements::Property;
 use crate::archive::communicators::Communicators;
-use crate::archive::dumps::{Dumped, Dumps};
 use crate::archive::origins::Origin;
 use crate::archive::processes::Process;
+use crate::dumps::{Dumped, Dumps};
 use crate::part::manifest::{Connection, LocationDefinition, LocationKind, LocationOwner};
 use journal::part::dumps;
 use schema::definition::{
