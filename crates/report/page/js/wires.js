@@ -123,8 +123,9 @@ class Drawing {
       ${places.map((place) => place.picture)}${this.ways(shown, places)}</svg>`);
     const graph = graphs[0];
     const left = this.topology.hosts.length - shown.length;
+    const channels = count === 1 ? 'channel' : 'channels';
     fill(byId('wires-say'), html`<span>${graph ? `${this.report.communicators[graph.communicator]?.name}: ${count} ` +
-      `${count === 1 ? 'channel' : 'channels'}, ${gigabytes(graph.speed_intra)} GB/s each over ${graph.type_intra ?? NONE} between GPUs, ` +
+      `${channels}, ${gigabytes(graph.speed_intra)} GB/s each over ${graph.type_intra ?? NONE} between GPUs, ` +
       `${gigabytes(graph.speed_inter)} GB/s over ${graph.type_inter ?? NONE} to the network` :
       'NCCL dumped no graph'}${left > 0 && `; ${left} more hosts`}</span>
       <span>marked: what was found late or slow</span>`);
@@ -180,7 +181,7 @@ class Drawing {
         line(points[at], point, slow(channel.ranks[at], channel.ranks[at + 1]) || isSlowChannel));
       const nicOf = (/** @type {number | null} */ nic) => (nic === null ? undefined : places[row].nicAt.get(nic));
       const next = (row + 1) % shown.length;
-      const after = graphs.find((graph) => graph.host === shown[next])?.channels[this.channel];
+      const after = graphs.find((other) => other.host === shown[next])?.channels[this.channel];
       const over = after && after.nic_in !== null ? places[next].nicAt.get(after.nic_in) : undefined;
       const isOver = this.kind === 'RING' && shown.length > 1 && !isSplit &&
         shown.length === this.topology.hosts.length;
