@@ -144,6 +144,8 @@ function unrecorded(report) {
       html`${events('standard')} records transfers; there are none where ${network}`})`,
     ofChannels.length === 0 && html`<b>channels</b> (${run.has_steps ? network :
       html`${events('full')} records the steps of transfers`})`,
+    !report.topology && html`<b>hosts and wires</b> (NCCL did not write its topology: <code>nccl-otf2 run</code> has it
+      do so)`,
     report.phases.length === 0 && html`<b>phases and steps</b> (no range of the program was recorded: <code>nccl-otf2
       run</code> records what programs name through NVTX)`,
     exposedShare(rows) === null && html`<b>overlap with computing</b> (${run.has_other_kernels ?

@@ -79,7 +79,7 @@ class Drawing {
   show() {
     fill(this.element, html`<div class="tools"><span class="seg" id="wires-kind" role="group"
       aria-label="Which graph is drawn"></span><label class="small">channel <select id="wires-channel"></select></label>
-      </div><div class="scrolls" id="wires-drawing"></div><figcaption class="u" id="wires-say"></figcaption>`);
+      </div><div class="wide" id="wires-drawing"></div><figcaption class="u" id="wires-say"></figcaption>`);
     const select = /** @type {HTMLSelectElement} */ (byId('wires-channel'));
     const kinds = /** @type {[string, string][]} */ (this.kinds.map((kind) => [kind, kind.toLowerCase()]));
     segments(byId('wires-kind'), kinds, this.kind, (kind) => {
@@ -123,8 +123,9 @@ class Drawing {
       ${places.map((place) => place.picture)}${this.ways(shown, places)}</svg>`);
     const graph = graphs[0];
     const left = this.topology.hosts.length - shown.length;
+    const channels = count === 1 ? 'channel' : 'channels';
     fill(byId('wires-say'), html`<span>${graph ? `${this.report.communicators[graph.communicator]?.name}: ${count} ` +
-      `channels, ${gigabytes(graph.speed_intra)} GB/s each over ${graph.type_intra ?? NONE} between GPUs, ` +
+      `${channels}, ${gigabytes(graph.speed_intra)} GB/s each over ${graph.type_intra ?? NONE} between GPUs, ` +
       `${gigabytes(graph.speed_inter)} GB/s over ${graph.type_inter ?? NONE} to the network` :
       'NCCL dumped no graph'}${left > 0 && `; ${left} more hosts`}</span>
       <span>marked: what was found late or slow</span>`);
@@ -170,22 +171,25 @@ class Drawing {
     const isSlowChannel = this.report.causes.some(({ kind, link }) => kind === 'slow-channel' &&
       link?.channel === this.channel);
     const right = Math.max(...places.map(({ width }) => width)) + 14;
-    const lines = shown.map((host, row) => {
-      const channel = graphs.find((graph) => graph.host === host)?.channels[this.channel];
+    // GPUs that do not reach each other have graphs of their own, whose order is not known.
+    const isSplit = shown.some((host) => graphs.filter((graph) => graph.host === host).length > 1);
+    const lines = shown.flatMap((host, row) => graphs.filter((graph) => graph.host === host).map((graph) => {
+      const channel = graph.channels[this.channel];
       if (!channel) return [];
       const points = channel.ranks.map((rank) => places[row].rankAt.get(rank));
       const inside = points.slice(1).map((point, at) =>
         line(points[at], point, slow(channel.ranks[at], channel.ranks[at + 1]) || isSlowChannel));
       const nicOf = (/** @type {number | null} */ nic) => (nic === null ? undefined : places[row].nicAt.get(nic));
       const next = (row + 1) % shown.length;
-      const after = graphs.find((graph) => graph.host === shown[next])?.channels[this.channel];
+      const after = graphs.find((other) => other.host === shown[next])?.channels[this.channel];
       const over = after && after.nic_in !== null ? places[next].nicAt.get(after.nic_in) : undefined;
-      const isOver = this.kind === 'RING' && shown.length > 1 && shown.length === this.topology.hosts.length;
+      const isOver = this.kind === 'RING' && shown.length > 1 && !isSplit &&
+        shown.length === this.topology.hosts.length;
       return [...inside, line(nicOf(channel.nic_in), points[0], isSlowChannel),
         line(points[points.length - 1], nicOf(channel.nic_out), isSlowChannel),
         isOver && around(nicOf(channel.nic_out), over, right, isSlowChannel ||
           slow(channel.ranks[channel.ranks.length - 1], after?.ranks[0] ?? null))];
-    });
+    }));
     return html`${lines}`;
   }
 }
