@@ -70,13 +70,15 @@ fn the_last_of_four_ranks_sleeps_before_each_round_with_broadcasts() {
 #[test]
 fn the_calls_of_a_late_rank_are_named_with_their_range() {
     for release in ["2.32.3", "2.25.1"] {
-        let pauses = [50_u64, 500, 1500].into_iter();
+        let pauses = [30_u64, 200, 1000].into_iter();
         let reports = pauses.map(|pause_ms| {
-            let shape = "--procs 4 --threads 1 --ranges --ops pause,allreduce --rounds 10 --pause N";
+            let shape = "--procs 4 --threads 1 --ranges --ops pause,one --rounds 15 --pause N";
             (pause_ms, stats(release, &shape.replace('N', &pause_ms.to_string()), false))
         });
+        let mut said = Vec::new();
         let is_right = |(pause_ms, report): (u64, Option<Value>)| {
             let Some(report) = report else { return true };
+            said.push(report["verdict"].clone());
             let (why, range) = (&report["causes"][0]["why"], serde_json::json!(["step #", "forward"]));
             let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
             let is_named = sentence.contains(" Its calls come ") && sentence.contains(", in `step # > forward`.");
@@ -86,9 +88,9 @@ fn the_calls_of_a_late_rank_are_named_with_their_range() {
             let is_right = is_late(&report["causes"][0], 3) && why["reason"] == "call" && is_named && is_path;
             is_right
                 && is_near(&why["later_ns"], pause_ms * 1_000_000)
-                && is_near(&longest["ns"], 9 * pause_ms * 1_000_000)
+                && is_near(&longest["ns"], 14 * pause_ms * 1_000_000)
         };
-        assert!(reports.into_iter().any(is_right), "{release}");
+        assert!(reports.into_iter().any(is_right), "{release}: {said:#?}");
     }
 }
 

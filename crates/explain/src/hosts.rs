@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use analysis::tables::Tables;
-use analysis::{Clock, Instances, Step, Trace};
+use analysis::{Clock, Trace};
 use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::index::index;
-use otf2::{LocationRef, RegionRef};
+use otf2::{EventKind, LocationRef, RegionRef};
 use rayon::prelude::*;
 
 /// When an operation was called and launched; `None` if unknown.
@@ -49,13 +49,10 @@ pub(crate) fn read(trace: &Trace, tables: &Tables, rows: &BTreeSet<u32>) -> otf2
         rows.iter().map(|(_, it)| trace.process(trace.group(tables.members.row(it.member).location))).collect();
     let mut threads = trace.locations_of(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
     threads.retain(|thread| processes.contains(&trace.process(trace.group(*thread))));
-    let classes: BTreeMap<RegionRef, RegionClass> = trace
-        .definitions
-        .regions
-        .keys()
-        .copied()
-        .filter_map(|region| Some((region, trace.region(region)?.class)))
-        .collect();
+    let class = |region| trace.region(region).map(|it| it.class);
+    let is_read = |class: &RegionClass| matches!(class, RegionClass::Api | RegionClass::Launch | RegionClass::Enqueue);
+    let classes = trace.definitions.regions.keys().filter_map(|it| Some((*it, class(*it).filter(is_read)?)));
+    let classes: BTreeMap<RegionRef, RegionClass> = classes.collect();
     let read = threads.par_iter().map(|thread| of_thread(trace, &classes, *thread, &calls, &events));
     let mut found = Found::default();
     for of_thread in read.collect::<otf2::Result<Vec<Found>>>()? {
@@ -75,25 +72,32 @@ fn of_thread(
     let (mut found, mut launch) = (Found::default(), None);
     let is_by_callback = trace.location_kind(thread) == Some(LocationKind::CallbackThread);
     let clock = Clock::of(trace);
-    let mut instances = Instances::of(trace);
+    // When each call began that is open; `None` for other regions.
+    let mut open: Vec<Option<u64>> = Vec::new();
     trace.archive.for_each_event(&[thread], |_, event| {
-        let Step::Left(it) = instances.step(&event) else {
+        let EventKind::Enter(region) = event.kind else {
+            if matches!(event.kind, EventKind::Leave(_)) {
+                open.pop();
+            }
             return ControlFlow::Continue(());
         };
-        let (start_ns, event, parent) = (clock.ns(it.start), it.fields.event, it.fields.parent.unwrap_or(0));
-        match (classes.get(&it.region), event) {
-            (Some(RegionClass::Api), Some(event)) if calls.contains(&event) => {
-                found.calls.insert(event, (start_ns, parent));
+        let (class, start_ns) = (classes.get(&region), clock.ns(event.time));
+        if let Some(class) = class {
+            let fields = trace.fields(&event);
+            let parent = fields.parent.unwrap_or(0);
+            match (class, fields.event) {
+                (RegionClass::Api, Some(event)) if calls.contains(&event) => {
+                    found.calls.insert(event, (start_ns, parent));
+                }
+                (RegionClass::Launch, _) => launch = Some((start_ns, parent)),
+                (RegionClass::Enqueue, Some(event)) if events.contains(&event) => {
+                    let around_ns = open.iter().flatten().next().copied();
+                    found.enqueued.insert(event, Enqueued { at_ns: start_ns, around_ns, launch, is_by_callback });
+                }
+                _ => {}
             }
-            (Some(RegionClass::Launch), _) => launch = Some((start_ns, parent)),
-            (Some(RegionClass::Enqueue), Some(event)) if events.contains(&event) => {
-                let is_call = |region: &RegionRef| classes.get(region) == Some(&RegionClass::Api);
-                let around = instances.open().iter().find(|around| is_call(&around.region));
-                let around_ns = around.map(|around| clock.ns(around.start));
-                found.enqueued.insert(event, Enqueued { at_ns: start_ns, around_ns, launch, is_by_callback });
-            }
-            _ => {}
         }
+        open.push(Some(start_ns).filter(|_| class == Some(&RegionClass::Api)));
         ControlFlow::Continue(())
     })?;
     Ok(found)

@@ -5,7 +5,7 @@
 //!  ├──────── operation ────┼──────── call ────────────────┼── launch ───┼───── gpu ───────┤
 //! ```
 //!
-//! Calls and launches count as coming so much later as other ranks need from there to the beginning of the operation.
+//! To calls and launches is added what another rank needs at least from there to the beginning of the operation.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,10 +20,8 @@ use nccl_events::index::{index, index_u32};
 use crate::hosts::{self, Host, Hosts};
 
 /// At most this many operations are examined, of each late rank those that others waited longest for.
-const MOST: usize = 10_000;
+const MOST: usize = 2_000;
 const LEAST: usize = 100;
-/// So many other ranks show how long it usually takes from a call to the beginning.
-const OTHERS: usize = 3;
 const DELAYS: [Delay; 4] = [Delay::Call, Delay::Launch, Delay::Gpu, Delay::Operation];
 
 /// A rank of the job, and whether it is late in a few operations only.
@@ -40,7 +38,7 @@ struct Late {
     error_ns: Option<u64>,
 }
 
-/// The shortest times that others need.
+/// The shortest times that another rank needs.
 #[derive(Clone, Copy, Default)]
 struct Usual {
     call_to_launch_ns: u64,
@@ -130,20 +128,18 @@ impl Late {
     }
 }
 
-/// Operations of a few other ranks in the same collectives: of those that take part most often.
-fn others(analysis: &Analysis, late: &BTreeMap<Which, Vec<Late>>) -> BTreeSet<u32> {
+/// Operations of another rank in the same collectives: of one that takes part most often. Reading threads takes time.
+fn others(analysis: &Analysis, late: &BTreeMap<Which, Vec<Late>>) -> Vec<u32> {
     let mut of_rank: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for row in late.values().flatten().flat_map(|it| analysis.others(it.row)) {
         of_rank.entry(analysis.tables.job_rank(row)).or_default().push(row);
     }
     of_rank.retain(|rank, _| !late.keys().any(|(late, _)| late == rank));
-    let mut of_rank: Vec<Vec<u32>> = of_rank.into_values().collect();
-    of_rank.sort_by_key(|rows| Reverse(rows.len()));
-    of_rank.into_iter().take(OTHERS).flatten().collect()
+    of_rank.into_values().max_by_key(Vec::len).unwrap_or_default()
 }
 
 impl Usual {
-    fn of(analysis: &Analysis, hosts: &Hosts, others: &BTreeSet<u32>) -> Self {
+    fn of(analysis: &Analysis, hosts: &Hosts, others: &[u32]) -> Self {
         let others = || others.iter().filter_map(|row| Some((*row, hosts.get(row)?)));
         let call_to_launch = others().filter_map(|(_, it)| Some(it.launched_ns?.saturating_sub(it.called_ns?)));
         let start_ns = |row: u32| analysis.tables.operations.start_ns[index(row)];
