@@ -12,10 +12,10 @@ mod curve;
 mod measured;
 mod nccl_tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::Shape;
-use analysis::report::{self, OperationClass, Report};
+use analysis::report::{self, Communicator, OperationClass, Report};
 use analysis::units::{bandwidth, bytes};
 use nccl_events::collective::{Collective, Function};
 use nccl_events::index::index;
@@ -23,7 +23,7 @@ use nccl_events::index::index;
 use curve::Curve;
 use measured::{Measured, Place};
 
-/// Below this share of the baseline, a class is named, if it has this share of the job's time.
+/// Collectives below this share of the baseline are named if they lose this share of the job's time.
 const LOW: f64 = 0.7;
 const LEAST_TIME: f64 = 0.05;
 
@@ -63,12 +63,12 @@ impl Baseline {
         }
         let classes = || report.operations.iter().filter(|class| class.busbw.is_some());
         let (all, compared) = (classes().count(), classes().filter(|class| class.baseline.is_some()).count());
-        let mut sentence = format!("Of {all} classes of collectives with a bandwidth, {compared} have one in {name}");
+        let mut sentence = format!("{name} has a bus bandwidth for {compared} of {all} classes of collectives");
         sentence += &match compared {
-            0 => format!(", which has {}.", self.described()),
+            0 => format!(": it has {}.", self.described()),
             _ => ".".to_owned(),
         };
-        let low = low(report);
+        let low = low(&report.operations, &report.communicators, report.budget.operations_ns);
         report.verdict.basis.extend([sentence].into_iter().chain(low));
     }
 
@@ -120,27 +120,72 @@ fn size(report: &Report, class: &OperationClass) -> Option<u64> {
     Some(collective(class)?.buffer_bytes(middle.clamp(class.bytes_min, class.bytes_max), ranks.into()))
 }
 
-/// A sentence on the class that loses most time against the baseline, if it loses much.
+/// Collectives of one function, size and number of ranks, on all communicators.
+#[derive(Default)]
+struct Sum {
+    spent_ns: f64,
+    /// Of the time, how much the baseline would have taken.
+    baseline_ns: f64,
+    /// The bandwidth of the baseline, weighted by the time.
+    busbw_ns: f64,
+    bytes: u64,
+    is_transfer: bool,
+}
+
+/// A sentence on the collectives that lose most time against the baseline, if they lose much.
 #[expect(clippy::cast_precision_loss, reason = "shares of times")]
-fn low(report: &Report) -> Option<String> {
-    let lost_ns = |class: &OperationClass| {
-        let baseline = class.baseline.filter(|it| it.share < LOW)?;
-        let transfer_ns = class.budget.transfer_ns as f64;
-        let spent_ns = if baseline.is_transfer { transfer_ns } else { class.duration_ns?.total };
-        Some((spent_ns * (1.0 - baseline.share), baseline))
-    };
-    let classes = report.operations.iter().filter_map(|class| Some((lost_ns(class)?, class)));
-    let most = classes.max_by(|((a, _), _), ((b, _), _)| a.total_cmp(b));
-    let ((_, baseline), class) = most.filter(|((ns, _), _)| *ns >= LEAST_TIME * report.budget.operations_ns as f64)?;
-    let communicator = report.communicators.get(index(class.communicator))?;
+fn low(classes: &[OperationClass], communicators: &[Communicator], operations_ns: u64) -> Option<String> {
+    let mut sums: BTreeMap<(&str, u32, u32), Sum> = BTreeMap::new();
+    for class in classes {
+        let (Some(baseline), Some(communicator)) = (class.baseline, communicators.get(index(class.communicator)))
+        else {
+            continue;
+        };
+        let whole_ns = class.duration_ns.map_or(0.0, |it| it.total);
+        let spent_ns = if baseline.is_transfer { class.budget.transfer_ns as f64 } else { whole_ns };
+        let key = (class.function.as_str(), class.bytes_max.max(1).ilog2(), communicator.ranks);
+        let sum = sums.entry(key).or_default();
+        sum.spent_ns += spent_ns;
+        sum.baseline_ns += spent_ns * baseline.share;
+        sum.busbw_ns += spent_ns * baseline.busbw;
+        sum.bytes = sum.bytes.max(class.bytes_max);
+        sum.is_transfer |= baseline.is_transfer;
+    }
+    let lost_ns = |sum: &Sum| sum.spent_ns - sum.baseline_ns;
+    let is_low = |sum: &Sum| sum.baseline_ns < LOW * sum.spent_ns && lost_ns(sum) >= LEAST_TIME * operations_ns as f64;
+    let low = sums.iter().filter(|(_, sum)| is_low(sum));
+    let ((function, _, ranks), sum) = low.max_by(|(_, a), (_, b)| lost_ns(a).total_cmp(&lost_ns(b)))?;
+    let (share, busbw) = (sum.baseline_ns / sum.spent_ns, sum.busbw_ns / sum.spent_ns);
     Some(format!(
-        "{} of {} on {} has {:.0} % of the baseline's bus bandwidth, {} of {}{}.",
-        class.function,
-        bytes(class.bytes_max),
-        communicator.name,
-        baseline.share * 100.0,
-        bandwidth(baseline.share * baseline.busbw),
-        bandwidth(baseline.busbw),
-        if baseline.is_transfer { ", without the waiting for the last rank" } else { "" }
+        "{function} of {} on {ranks} ranks has {:.0} % of the baseline's bus bandwidth, {} of {}{}.",
+        bytes(sum.bytes),
+        share * 100.0,
+        bandwidth(share * busbw),
+        bandwidth(busbw),
+        if sum.is_transfer { ", without the waiting for the last rank" } else { "" }
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn collectives_that_lose_much_are_named_over_all_communicators() {
+        let class = |communicator, share, transfer_ns| OperationClass {
+            function: "ncclAllReduce".to_owned(),
+            communicator,
+            bytes_max: 1 << 20,
+            baseline: Some(report::Baseline { busbw: 4e9, share, is_transfer: true }),
+            budget: report::Budget { transfer_ns, ..report::Budget::default() },
+            ..OperationClass::default()
+        };
+        let communicators = [2, 2, 4].map(|ranks| Communicator { ranks, ..Communicator::default() });
+        let classes = [class(0, 0.5, 60), class(1, 0.5, 60), class(2, 0.9, 500)];
+        let wanted = "ncclAllReduce of 1 MiB on 2 ranks has 50 % of the baseline's bus bandwidth, 2.000 GB/s of 4.000 GB/s, \
+                      without the waiting for the last rank.";
+        assert_eq!(low(&classes, &communicators, 1000).as_deref(), Some(wanted));
+        assert_eq!(low(&classes, &communicators, 2000), None, "too little time");
+        assert_eq!(low(&classes[2..], &communicators, 1000), None, "near enough");
+    }
 }
