@@ -66,6 +66,20 @@ impl NvtxChoice {
         &[("auto", Self::Auto), ("nccl", Self::Nccl), ("all", Self::All), ("off", Self::Off)];
 }
 
+/// Whether `nccl-otf2 run` has NCCL dump its topology.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TopologyChoice {
+    Off,
+    /// Not where NVLink connects hosts: there NCCL hangs unless all processes dump.
+    Auto,
+    On,
+}
+
+impl TopologyChoice {
+    pub(super) const CHOICES: &'static [(&'static str, Self)] =
+        &[("auto", Self::Auto), ("on", Self::On), ("off", Self::Off)];
+}
+
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Template of the output directory; see [`super::expand`].
@@ -90,8 +104,7 @@ pub struct Config {
     pub gpu: GpuSettings,
     pub scorep: ScorepMode,
     pub nvtx: NvtxChoice,
-    /// Whether `nccl-otf2 run` has NCCL dump its topology.
-    pub topology: bool,
+    pub topology: TopologyChoice,
     /// The profiler plugins chained behind this one: names or paths.
     pub chain: Vec<String>,
     pub verbosity: Verbosity,
@@ -120,7 +133,7 @@ impl Default for Config {
             gpu: GpuSettings::default(),
             scorep: ScorepMode::Auto,
             nvtx: NvtxChoice::Auto,
-            topology: true,
+            topology: TopologyChoice::Auto,
             chain: Vec::new(),
             verbosity: Verbosity::Normal,
             remarks: Vec::new(),

@@ -21,7 +21,7 @@ mod variables;
 
 pub use advice::kernel_channels;
 pub use calendar::date_and_time;
-pub use config::{Config, Finalize, MOST_CHAINED, NvtxChoice, ScorepMode, Verbosity};
+pub use config::{Config, Finalize, MOST_CHAINED, NvtxChoice, ScorepMode, TopologyChoice, Verbosity};
 pub use events::{FULL, LIGHT, STANDARD, event_kinds, event_mask, event_names, event_set};
 pub use nccl_files::{ENV_PLUGIN, PLUGIN, are_settings_awaited, nccl_file_entries, nccl_files};
 pub use template::{PathValues, expand};

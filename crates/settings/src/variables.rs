@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::config::{Config, Finalize, MOST_CHAINED, NvtxChoice, ScorepMode, Verbosity};
+use super::config::{Config, Finalize, MOST_CHAINED, NvtxChoice, ScorepMode, TopologyChoice, Verbosity};
 use super::events::event_mask;
 use super::gpu::{BackendChoice, CuptiKernels};
 use super::steps::StepRanges;
@@ -209,10 +209,10 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "NCCL_OTF2_TOPOLOGY",
-        values: "`auto` or `off`",
+        values: "`auto`, `on` or `off`",
         default: "`auto`",
-        doc: "Whether `nccl-otf2 run` has NCCL write its topology ([RECORDING.md](RECORDING.md#topology)). The plugin alone cannot: the variable has no effect without `run`.",
-        set: |config, value| put(&mut config.topology, choice(value, &[("auto", true), ("off", false)])),
+        doc: "Whether `nccl-otf2 run` has NCCL write its topology ([RECORDING.md](RECORDING.md#topology)). `auto`: not where NVLink connects hosts. The plugin alone cannot: the variable has no effect without `run`.",
+        set: |config, value| put(&mut config.topology, choice(value, TopologyChoice::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_CHAIN",

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use settings::{Config, NvtxChoice, VARIABLES};
+use settings::{Config, NvtxChoice, TopologyChoice, VARIABLES};
 
 #[derive(Debug, Args)]
 pub(crate) struct Settings {
@@ -56,7 +56,7 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "WHICH")]
     nvtx: Option<String>,
 
-    /// Whether NCCL writes its topology and channels for the archive: auto or off
+    /// Whether NCCL writes its topology and channels for the archive: auto (not where NVLink connects hosts), on or off
     #[arg(long, value_name = "WHETHER")]
     topology: Option<String>,
 
@@ -84,7 +84,7 @@ impl Settings {
     }
 
     /// Whether NCCL is to write its topology: by the option, else by the variables that are `set`.
-    pub(super) fn topology(&self, set: Vec<(String, String)>) -> bool {
+    pub(super) fn topology(&self, set: Vec<(String, String)>) -> TopologyChoice {
         let given = self.topology.as_ref().map(|value| vec![("NCCL_OTF2_TOPOLOGY".to_owned(), value.clone())]);
         Config::from_variables(given.unwrap_or(set).into_iter()).topology
     }

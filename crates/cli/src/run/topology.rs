@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result, anyhow};
 use journal::part::dumps::{self, DUMPS, Dump};
 use journal::part::environment::JobEnvironment;
 use journal::private;
+use settings::TopologyChoice;
 
-use super::directory::is_one_of_many;
 use super::request::Request;
 use super::settings::Variables;
 use crate::print;
@@ -19,7 +19,8 @@ const LINKED_HOSTS: &str = "/dev/nvidia-caps-imex-channels";
 /// NCCL's variables for dumps into the job's directory. None if they are unwanted, or if the user has set one.
 pub(super) fn variables(out: &Path, request: &Request, job: &JobEnvironment) -> Result<Variables> {
     let set = crate::slot::Variables::of_process();
-    if !request.settings.topology(set.pairs()) {
+    let choice = request.settings.topology(set.pairs());
+    if choice == TopologyChoice::Off {
         return Ok(Variables::new());
     }
     let is_first = job.rank.unwrap_or(0) == 0;
@@ -30,12 +31,14 @@ pub(super) fn variables(out: &Path, request: &Request, job: &JobEnvironment) -> 
         }
         return Ok(Variables::new());
     }
-    if Path::new(LINKED_HOSTS).exists() && !is_one_of_many(job) {
+    if choice == TopologyChoice::Auto && Path::new(LINKED_HOSTS).exists() {
         // From 2.24 on the processes of linked hosts write together: one without the variable would hold up all.
-        print::note(format_args!(
-            "NVLink may connect this host with others, and a launcher below this tool may not pass on variables: NCCL's \
-             topology is not recorded (start this tool by the launcher, once for each process)"
-        ));
+        if is_first {
+            print::note(
+                "NVLink may connect this host with others: NCCL's topology is not recorded (--topology on, if all of the \
+                 job's processes run under this tool)",
+            );
+        }
         return Ok(Variables::new());
     }
     let directory = out.join(DUMPS);
