@@ -79,7 +79,7 @@ fn several_traces_are_of_single_processes() {
         scratch.ends([&["merge"], words].concat()).with_code(2).says(reason);
     };
     refused(&["all", "one", "nccl", "-o", "out"], "several traces of Score-P's can be merged where each is of one");
-    refused(&["one", "all", "-o", "out"], "none of these archives is NCCL's");
+    refused(&["one", "all", "-o", "out"], "no archive of NCCL is among these");
     refused(&["one", "nccl", "-o", "out"], "no process of Score-P's for");
     refused(&["one", "one", "nccl", "--map", "0=0", "-o", "out"], "several processes are rank 0");
 }
