@@ -90,6 +90,8 @@ impl Test<'_> {
         let Some(time) = self.columns.iter().position(|column| *column == "time") else {
             return Err("no line before names a column `time`".to_owned());
         };
+        let wrong = self.columns.iter().position(|column| *column == "#wrong").and_then(|at| words.get(at + 1));
+        right(wrong.and_then(|it| it.parse().ok()))?;
         let time_us = words.get(time + 1).and_then(|it| it.parse().ok());
         let bytes = words.first().and_then(|it| it.parse().ok());
         Ok(bytes.zip(time_us).and_then(|(bytes, time_us)| measured(collective, self.hosts(), bytes, time_us)))
@@ -100,6 +102,14 @@ impl Test<'_> {
         let group = self.ranks.keys().next().map_or(0, |(group, _)| *group);
         let of_group = self.ranks.iter().filter(|((of, _), _)| *of == group);
         counted(of_group.map(|(_, host)| (*host, 1)))
+    }
+}
+
+/// The time of an operation whose results are wrong measures nothing.
+fn right(wrong: Option<f64>) -> Result<(), String> {
+    match wrong {
+        Some(number) if number > 0.0 => Err(format!("the results of this test are wrong (#wrong {number})")),
+        _ => Ok(()),
     }
 }
 
@@ -154,6 +164,7 @@ struct Row {
 #[derive(Deserialize)]
 struct Times {
     time: Option<f64>,
+    nwrong: Option<f64>,
 }
 
 fn json(text: &str) -> Result<Vec<Measured>, String> {
@@ -169,7 +180,9 @@ fn json(text: &str) -> Result<Vec<Measured>, String> {
         let of_group = devices.iter().filter(|device| device.group == group);
         let hosts = counted(of_group.map(|it| (it.hostname.as_str(), nthreads.saturating_mul(ngpus))));
         for row in document.results {
-            let time_us = row.out_of_place.or(row.in_place).and_then(|times| times.time);
+            let times = row.out_of_place.or(row.in_place);
+            right(times.as_ref().and_then(|times| times.nwrong)).map_err(|why| format!("size {}: {why}", row.size))?;
+            let time_us = times.and_then(|times| times.time);
             found.extend(time_us.and_then(|time_us| measured(collective, hosts.clone(), row.size, time_us)));
         }
     }
@@ -217,6 +230,7 @@ mod tests {
             ("# Collective test starting", "# other", "line 13: no line before says which test"),
             ("#  Rank", "# other", "line 14: no line before says which ranks"),
             ("  time ", "  cputime ", "line 14: no line before names a column `time`"),
+            ("7.86      0", "7.86      7", "line 14: the results of this test are wrong (#wrong 7)"),
             ("1048576", "size", "there is no table"),
         ] {
             let error = lines(&TEXT.replace(from, to)).expect_err(why);

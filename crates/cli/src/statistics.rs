@@ -10,6 +10,7 @@ use baseline::Baseline;
 
 use crate::archive;
 use crate::place;
+use crate::print;
 use crate::progress::Bar;
 use crate::select::Select;
 use crate::verdict;
@@ -57,6 +58,10 @@ pub(crate) fn add_baseline(report: &mut Report, path: &Path) -> Result<()> {
         Baseline::of_text(&text).map_err(refused)?
     };
     baseline.add_to(report, &shown());
+    if report.operations.iter().all(|class| class.baseline.is_none()) {
+        let sentence = report.verdict.basis.last().map_or("", String::as_str);
+        print::note(format_args!("nothing of the baseline fits: {sentence}"));
+    }
     Ok(())
 }
 

@@ -70,10 +70,23 @@ pub fn add_reasons(trace: &Trace, analysis: &mut Analysis) -> otf2::Result<()> {
     rows.extend(&others);
     let hosts = hosts::read(trace, &analysis.tables, &rows)?;
     let usual = Usual::of(analysis, &hosts, &others);
+    let other = others.first().map(|row| analysis.tables.job_rank(*row));
+    let of_other = other.map(|rank| own_operations(analysis, rank)).unwrap_or_default();
     for ((rank, is_stall), late) in &late {
         let own = own_operations(analysis, *rank);
         let parts = |late: &Late| Parts::of(analysis, &own, &hosts, usual, late);
-        let why = why(trace, analysis, *rank, late, parts);
+        let mut why = why(trace, analysis, *rank, late, parts);
+        let windows = late.iter().filter_map(|late| {
+            let mut rows = analysis.others(late.row).into_iter();
+            let row = rows.find(|row| Some(analysis.tables.job_rank(*row)) == other)?;
+            Some((before_call(analysis, &own, &hosts, late.row)?, before_call(analysis, &of_other, &hosts, row)?))
+        });
+        let (of_rank, of_other): (Vec<_>, Vec<_>) = windows.unzip();
+        if let (Some(Delay::Call), Some(other)) = (why.reason, other)
+            && !of_rank.is_empty()
+        {
+            why.phase = analysis.tables.longer_during(trace, (*rank, of_rank), (other, of_other));
+        }
         let is_it = |cause: &Cause| cause.is_late() && cause.rank == Some(*rank) && cause.is_stall == *is_stall;
         if let Some(at) = analysis.report.causes.iter().position(is_it) {
             tell(analysis, at, &why);
@@ -159,6 +172,15 @@ fn own_operations(analysis: &Analysis, rank: u32) -> Vec<(u64, u64)> {
     let mut own: Vec<(u64, u64)> = rows.map(|it| (it.stop_ns, it.start_ns)).collect();
     own.sort_unstable();
     own
+}
+
+/// From the end of a rank's operation before to the call of this one; `None` if it called meanwhile.
+fn before_call(analysis: &Analysis, own: &[(u64, u64)], hosts: &Hosts, row: u32) -> Option<(u64, u64)> {
+    let called_ns = hosts.get(&row)?.called_ns?.min(analysis.tables.operations.start_ns[index(row)]);
+    let ended = own.partition_point(|(stop_ns, _)| *stop_ns <= called_ns);
+    let (ended_ns, _) = own[..ended].last()?;
+    let is_inside = own[ended..].first().is_some_and(|(_, start_ns)| *start_ns < called_ns);
+    (!is_inside && *ended_ns < called_ns).then_some((*ended_ns, called_ns))
 }
 
 impl Parts {

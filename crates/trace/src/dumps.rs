@@ -1,8 +1,9 @@
 //! The dumps in a job's directory, and those that the user asked for.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use journal::part::dumps::{DUMPS, Dump};
 use journal::part::process::ProcessInfo;
@@ -27,6 +28,9 @@ pub(crate) struct Dumps {
     pub(crate) unused: Vec<String>,
 }
 
+/// NCCL may dump so long before it calls the first init.
+const BEFORE_INIT: Duration = Duration::from_mins(1);
+
 /// The paths of a system and of graphs that belong together.
 type Pair = [Option<PathBuf>; 2];
 
@@ -46,13 +50,28 @@ impl Dumps {
         for ((key, _), pair) in pairs {
             dumps.add(key, &pair);
         }
-        let of_user: BTreeSet<[&str; 2]> =
-            processes.map(|info| [info.system_dump.as_str(), info.graphs_dump.as_str()]).collect();
+        let mut of_user: BTreeSet<[&str; 2]> = BTreeSet::new();
+        let mut began_ns = u64::MAX;
+        for info in processes {
+            of_user.insert([&info.system_dump, &info.graphs_dump]);
+            began_ns = began_ns.min(info.session_start_realtime_ns);
+        }
         for paths in of_user {
-            let pair = paths.map(|path| Some(PathBuf::from(path)).filter(|path| path.is_file()));
+            let pair = paths.map(|path| dumps.of_job(Path::new(path), began_ns));
             dumps.add(0, &pair);
         }
         dumps
+    }
+
+    /// The user's file, unless it is from before the job.
+    fn of_job(&mut self, path: &Path, began_ns: u64) -> Option<PathBuf> {
+        let written = path.metadata().ok().filter(Metadata::is_file)?.modified().ok()?;
+        let written_ns = written.duration_since(UNIX_EPOCH).map_or(0, |it| it.as_nanos());
+        if written_ns + BEFORE_INIT.as_nanos() < u128::from(began_ns) {
+            self.unused.push(format!("{}: older than the job", path.display()));
+            return None;
+        }
+        Some(path.to_owned())
     }
 
     fn add(&mut self, key: u64, pair: &Pair) {

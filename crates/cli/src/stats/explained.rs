@@ -46,6 +46,6 @@ pub(super) fn path(report: &Report, wanted: &[u32]) -> Sheet {
 /// The function and the link, or the ranges of the program.
 fn place(report: &Report, part: &PathPart) -> String {
     let link = part.link.map(|key| link(report, &key));
-    let phase = part.phase.as_ref().map(|phase| path_of_ranges(&phase.path));
+    let phase = part.phase.as_ref().map(|it| format!("{} ({:.0} %)", path_of_ranges(&it.path), it.share * 100.0));
     part.function.clone().into_iter().chain(link).chain(phase).collect::<Vec<_>>().join(", ")
 }

@@ -62,7 +62,7 @@ pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
         By::Phase => program::NO_PHASES,
         By::Step => program::NO_STEPS,
         By::Init => program::NO_COMMUNICATORS,
-        By::Nic => wires::NO_NICS,
+        By::Nic => wires::no_nics(report),
         By::Path => explained::NO_PATH,
         By::Causes | By::Anomalies => "none was found",
         By::Pairs | By::Channels if !report.run.has_steps => Run::CONNECTIONS_NOT_MEASURED,

@@ -8,7 +8,16 @@ use nccl_events::index::index;
 use super::cells::{of, text, time};
 use crate::sheet::{Cell, Sheet};
 
-pub(super) const NO_NICS: &str = "NCCL's topology was not recorded: that takes nccl-otf2 run, without --topology off";
+/// Why there are no interfaces.
+pub(super) fn no_nics(report: &Report) -> &'static str {
+    match &report.topology {
+        Some(topology) if !topology.unused.is_empty() => {
+            "NCCL's dumps of its topology could not be used: `stats --json` has the reasons, in topology.unused"
+        }
+        _ => "NCCL's topology was not recorded: that takes nccl-otf2 run, without --topology off",
+    }
+}
+
 /// More names of interfaces in a cell are left out.
 const MOST_NAMES: usize = 4;
 

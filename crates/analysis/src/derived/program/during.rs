@@ -12,9 +12,33 @@ use crate::tables::{Tables, large};
 /// A range that took less of the time is not named.
 const LEAST_SHARE: f64 = 0.5;
 
+/// By path of ranges: the time in them, with what is inside.
+type Inclusive = BTreeMap<Vec<String>, u64>;
+
 impl Tables {
     /// The innermost range that a rank was in for at least half of `times`.
     pub fn during(&self, trace: &Trace, rank: u32, times: Vec<(u64, u64)>) -> Option<CausePhase> {
+        let (inclusive_ns, whole_ns) = self.inclusive(trace, rank, times)?;
+        innermost(inclusive_ns, whole_ns)
+    }
+
+    /// The innermost range in which a rank spent at least half of what its times are longer than those of another one.
+    pub fn longer_during(
+        &self,
+        trace: &Trace,
+        (rank, times): (u32, Vec<(u64, u64)>),
+        (other, times_of_other): (u32, Vec<(u64, u64)>),
+    ) -> Option<CausePhase> {
+        let (mut inclusive_ns, whole_ns) = self.inclusive(trace, rank, times)?;
+        let (of_other, whole_of_other_ns) = self.inclusive(trace, other, times_of_other)?;
+        for (path, ns) in &mut inclusive_ns {
+            *ns = ns.saturating_sub(of_other.get(path).copied().unwrap_or(0));
+        }
+        innermost(inclusive_ns, whole_ns.saturating_sub(whole_of_other_ns))
+    }
+
+    /// The parts of a rank's `times` in ranges, and the length of all.
+    fn inclusive(&self, trace: &Trace, rank: u32, times: Vec<(u64, u64)>) -> Option<(Inclusive, u64)> {
         if self.ranges.is_empty() {
             return None;
         }
@@ -40,16 +64,20 @@ impl Tables {
         }
         // With what is inside of each range, by its path.
         let texts = self.paths.texts();
-        let mut inclusive_ns: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+        let mut inclusive_ns = Inclusive::new();
         for (path, ns) in own_ns {
             let names = names_of(texts.get(large(path))?);
             for depth in 1..=names.len() {
                 *inclusive_ns.entry(names[..depth].to_vec()).or_default() += ns;
             }
         }
-        let share = |ns: u64| real(ns) / real(whole_ns.max(1));
-        let most = inclusive_ns.into_iter().filter(|(_, ns)| share(*ns) >= LEAST_SHARE);
-        let (path, ns) = most.max_by_key(|(path, ns)| (path.len(), *ns))?;
-        Some(CausePhase { path, share: share(ns).min(1.0) })
+        Some((inclusive_ns, whole_ns))
     }
+}
+
+fn innermost(inclusive_ns: Inclusive, whole_ns: u64) -> Option<CausePhase> {
+    let share = |ns: u64| real(ns) / real(whole_ns.max(1));
+    let most = inclusive_ns.into_iter().filter(|(_, ns)| *ns > 0 && share(*ns) >= LEAST_SHARE);
+    let (path, ns) = most.max_by_key(|(path, ns)| (path.len(), *ns))?;
+    Some(CausePhase { path, share: share(ns).min(1.0) })
 }
