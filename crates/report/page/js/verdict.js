@@ -97,7 +97,7 @@ export function sections({ report }) {
   const rank = report.causes[0]?.rank ?? null;
   const exposed = exposedShare(report.overlap);
   const hot = (/** @type {unknown} */ text) => html`<i class="hot">${text}</i>`;
-  const count = (/** @type {unknown[]} */ list) => html`<i>${list.length}</i>`;
+  const count = (/** @type {unknown[] | undefined} */ list) => html`<i>${list?.length ?? 0}</i>`;
   const cause = (/** @type {Cause['kind']} */ wanted) => report.causes.find(({ kind }) => kind === wanted);
   const late = cause('late-rank')?.rank ?? null;
   const [pair, channel] = [cause('slow-pair') ?? cause('slow-connection'), cause('slow-channel')];
@@ -105,8 +105,8 @@ export function sections({ report }) {
   const all = /** @type {[string, string, unknown][]} */ ([
     ['verdict', 'Verdict', rank !== null && hot(report.ranks[rank].name)],
     ['operations', 'Operations', count(report.operations)], ['time', 'Time by rank', count(report.ranks)],
-    ['phases', 'Phases', count(report.phases)], ['steps', 'Steps', count(report.steps?.steps ?? [])],
-    ['path', 'Critical path', count(report.critical_path?.parts ?? [])],
+    ['phases', 'Phases', count(report.phases)], ['steps', 'Steps', count(report.steps?.steps)],
+    ['path', 'Critical path', count(report.critical_path?.parts)],
     ['skew', 'Who is late', late !== null && hot(duration(report.ranks[late].lateness_ns))],
     ['pairs', 'Pairs', pair ? hot(pairOf(pair.link, report.ranks)) : count(report.pairs)],
     ['channels', 'Channels', channel ? hot(channel.link?.channel) : count(report.channels)],

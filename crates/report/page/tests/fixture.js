@@ -179,7 +179,8 @@ function overview(steps, ranks, time) {
 }
 
 const NO_NICS = { from_nics: [], to_nics: [], nic_paths: [] };
-const EXPECTED = { expected_busbw: 14.4e10, expected_share: 0.89, reduced_by: [] };
+const EXPECTED = { expected_busbw: 14.4e10, expected_share: 0.89, reduced_by: [],
+  baseline: { busbw: 16e10, share: 0.8, is_transfer: true } };
 
 /** @param {number} ranks @param {number} steps @param {number} time */
 const pathOf = (ranks, steps, time) => ({
@@ -218,8 +219,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
     budget,
     causes: [{ kind: 'late-rank', rank: late < ranks ? late : 0, host: null, link: null, since_ns: time / 3,
       phase: { path: ['step #', 'load'], share: 0.97 },
-      why: WHY,
-      lost_ns: 5.9e9, share: 0.41, instances: 130, is_stall: false,
+      why: WHY, lost_ns: 5.9e9, share: 0.41, instances: 130, is_stall: false,
       sentence: `Rank ${late} came 3.5 ms late from 0.35 s on.` },
     { kind: 'slow-pair', rank: null, host: null, is_stall: false,
       link: { communicator: 0, from: 3, to: 11, peer: 11, channel: null }, phase: null, why: null,
@@ -234,7 +234,6 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
       bytes_min: BYTES, bytes_max: BYTES, count: 1000 / (at + 1), unfinished: 0, timing: { cupti: 1000 / (at + 1) },
       duration_ns: { ...QUANTILES, total: 4e8 / (at + 1) }, algbw: { ...QUANTILES, median: 2e10 },
       busbw: { ...QUANTILES, median: 3.7e10 }, transfer_busbw: { ...QUANTILES, median: 12.8e10 }, comparable: 100,
-      baseline: { busbw: 16e10, share: 0.8, is_transfer: true },
       skew_ns: QUANTILES, budget, ...EXPECTED })),
     ranks: Array.from({ length: ranks }, (_, rank) => ({ name: `rank ${rank}`, number: rank,
       process: `rank ${rank} [node:1]`, host: `node${(rank >> 3) + 1}`, uncertainty_ns: 1200,
