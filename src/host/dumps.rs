@@ -59,9 +59,10 @@ fn rewrite(variable: &str, edit: impl FnOnce(&str) -> Option<String>) -> bool {
         return false;
     }
     for (at, byte) in edited.bytes().enumerate() {
-        // SAFETY: within the value.
+        // SAFETY: `at` is less than the length of the value, which was compared above.
         let place = unsafe { place.add(at) };
-        // SAFETY: the environment is the process's own memory, and the tool's value is one that `execve` put there.
+        // SAFETY: only `nccl-otf2 run` sets such a value, before `execve`, which puts it into writable memory. A thread
+        // that reads it meanwhile sees the old or the new digit: the terminating NUL stays.
         unsafe { place.cast::<u8>().write_volatile(byte) };
     }
     true

@@ -15,7 +15,7 @@ const LEAST_ROWS: usize = 128;
 /// How many rows of which tables were left out.
 pub(super) type LeftOut = BTreeMap<&'static str, usize>;
 
-/// Cuts tables until the report takes at most so many bytes in a page.
+/// Cuts tables until the report takes at most `most_bytes` in a page.
 pub(super) fn cut(report: &mut Report, most_bytes: usize) -> Result<LeftOut> {
     let mut left_out = LeftOut::new();
     let mut rows = 8_192;

@@ -35,7 +35,7 @@ const BEFORE_INIT: Duration = Duration::from_mins(1);
 type Pair = [Option<PathBuf>; 2];
 
 impl Dumps {
-    /// Reads the dumps of a job. None is needed, and a bad one only counts.
+    /// Reads the dumps of a job. A dump that cannot be used is counted, not an error.
     pub(crate) fn read<'a>(out: &Path, processes: impl Iterator<Item = &'a ProcessInfo>) -> Self {
         let mut pairs: BTreeMap<(u64, u32), Pair> = BTreeMap::new();
         for entry in fs::read_dir(out.join(DUMPS)).into_iter().flatten().flatten() {

@@ -34,7 +34,7 @@ impl<'a> Ids<'a> {
 
 /// What processes did over the network, as far as a reader keeps it.
 pub trait Network: Send {
-    /// So many transfers come next, with their steps.
+    /// Announces the number of transfers whose steps follow.
     fn transfers(&mut self, _number: usize) {}
     fn step(&mut self, tables: &Tables, transfer: Option<&Transfer>, step: &Step);
     /// Adds what another process did.

@@ -13,8 +13,8 @@ use otf2::RegionRef;
 use super::walk::{Gap, Stay, Walk};
 use crate::hosts::{self, Hosts};
 
-/// Calls and launches are read for so many ranks, those with the longest time outside of operations on the path. The
-/// same number have the range that they were in.
+/// Reading calls and launches takes time: they are read for this many ranks, those with the longest time outside of
+/// operations on the path. Ranges are named for this many, too.
 const MOST_RANKS: usize = 16;
 
 /// Rank; function, communicator; link.

@@ -24,7 +24,7 @@ pub(super) const UNDEFINED: u32 = u32::MAX;
 /// Equal parts of the time in which all events are counted.
 pub(super) const PARTS: usize = 1024;
 
-/// So many events are kept before it is looked at whether their windows still have room.
+/// Whether windows still have room is checked each time that this many events were kept.
 const AT_ONCE: usize = 4096;
 
 /// Attributes of a single event. The page shows them in other ways, or they mean nothing to people.

@@ -1,4 +1,5 @@
-//! Shares of time of every rank, drawn by the page if a view has too many events, or not all of them.
+//! The share of time that each rank spends in transfer and in waiting. The page draws it where a view has too many
+//! events, or where some were left out.
 
 use analysis::tables::NONE;
 use analysis::{Analysis, Filter};

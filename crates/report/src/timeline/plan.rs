@@ -8,7 +8,7 @@ use analysis::tables::{NONE, Operation};
 use nccl_events::index::{index as large, index_u32 as small};
 use rayon::prelude::*;
 
-/// A part of the events in windows: the longest window has one in so many of the events that all may have.
+/// The longest window gets at most this fraction (1/n) of the events that all windows may have.
 const SHARES: u64 = 32;
 /// Complete windows that are spread evenly, as an example of what is usual.
 const SPREAD: u64 = 16;
@@ -34,7 +34,7 @@ pub(super) struct Plan {
     pub(super) windows: Vec<Window>,
     /// Events in windows at most.
     pub(super) most_in_windows: u64,
-    /// Of each location, and in so many parts of its time, at most one event is kept outside of windows.
+    /// Number of equal parts of the time. Outside of windows, each location keeps at most one event in each part.
     pub(super) samples: u64,
     /// Whether an operation, by its row, is kept outside of windows, too.
     chosen: Vec<bool>,
@@ -106,7 +106,7 @@ fn window_of(windows: &[Window], begin_ns: u64, end_ns: u64) -> Option<Window> {
     reached.min_by_key(|window| window.place).copied()
 }
 
-/// The largest number of which groups may have at most so many members, each with a weight, that all weigh `most`.
+/// The largest limit on the size of a group with which all groups together weigh at most `most`.
 fn fitting(most: u64, groups: impl Iterator<Item = (u64, u64)> + Clone) -> u64 {
     let weight = |members: u64| groups.clone().map(|(all, weight)| all.min(members) * weight).sum::<u64>();
     let (mut low, mut high) = (0, most);
