@@ -9,6 +9,7 @@ use super::steps::{Answer, STEPS, Verdict};
 use nccl_events::{Kind, Name, Start};
 
 /// The kinds that are recorded without further checks.
+#[unsafe(link_section = ".data.hot")]
 static PLAIN: AtomicU32 = AtomicU32::new(EVERY_KIND);
 /// The wanted kinds; if there are step ranges, wanted only inside these.
 static WANTED: AtomicU32 = AtomicU32::new(EVERY_KIND);

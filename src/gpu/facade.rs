@@ -7,6 +7,7 @@ use crate::host::shared::{self, Current, Share, Shares};
 use nccl_events::Kind;
 use nccl_events::id::EventId;
 
+#[unsafe(link_section = ".data.hot")]
 static BACKEND: Current<Arc<dyn Backend>> = Current::none();
 
 struct Held(Arc<dyn Backend>);

@@ -42,6 +42,8 @@ pub(crate) trait Share: Sized + 'static {
 
 pub(crate) type Shares<S> = PerThread<Mine<S>>;
 
+/// What every callback reads comes first.
+#[repr(C, align(64))]
 pub(crate) struct Mine<S: Share> {
     /// The share's epoch; [`NONE`] without a share, [`IN_USE`] during use. So a callback needs only one comparison.
     epoch: Cell<u64>,

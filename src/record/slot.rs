@@ -9,14 +9,17 @@ use crate::host::shared::{Current, Share, Shares};
 use crate::scorep;
 use journal::writer::{JournalWriter, SlotWriter};
 
+#[unsafe(link_section = ".data.hot")]
 pub(super) static RECORDING: Current<Arc<JournalWriter>> = Current::none();
 
+/// What every callback reads comes first.
+#[repr(C)]
 pub(super) struct Slot {
-    pub(super) writer: Arc<JournalWriter>,
-    /// Absent if this thread could not get a slot: its events are then only counted.
-    pub(super) slot_writer: Option<SlotWriter>,
     /// Whether Score-P is shown the events. Stored here because callbacks read the slot anyway.
     pub(super) is_shown: bool,
+    /// Absent if this thread could not get a slot: its events are then only counted.
+    pub(super) slot_writer: Option<SlotWriter>,
+    pub(super) writer: Arc<JournalWriter>,
 }
 
 impl Share for Slot {
@@ -29,7 +32,7 @@ impl Share for Slot {
         if let Some(slot_writer) = &mut slot_writer {
             open_ranges::repeat(open_ranges, slot_writer);
         }
-        Self { writer, slot_writer, is_shown: scorep::is_on() }
+        Self { is_shown: scorep::is_on(), slot_writer, writer }
     }
 
     fn leave(self) {
@@ -39,4 +42,5 @@ impl Share for Slot {
     }
 }
 
+#[unsafe(link_section = ".data.hot")]
 pub(super) static SLOT: Shares<Slot> = Shares::new();

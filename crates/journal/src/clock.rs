@@ -41,6 +41,7 @@ impl TickSource {
 }
 
 /// A [`TickSource`] number, or 0 until [`select`] has run.
+#[unsafe(link_section = ".data.hot")]
 static SOURCE: AtomicU8 = AtomicU8::new(0);
 
 /// Chooses the tick source of this process. Later calls return the same source.

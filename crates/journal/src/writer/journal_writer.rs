@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use nccl_events::Kind;
 use nccl_events::id::{EventId, SLOTS};
@@ -12,8 +13,12 @@ use super::retention::{PREPARE_FROM_BYTES, remove_old};
 use super::slot::Slot;
 use super::slot_writer::SlotWriter;
 use super::space::{Retention, Space, Stop, WriterOptions};
-use crate::format::layout::header;
+use crate::format::layout::{SEGMENT_BYTES, header};
 use crate::lock::Lock;
+
+/// For a thread that fills a segment in less time, two are prepared: preparing one takes about half a millisecond, and
+/// the maintenance thread may have to wait for a processor.
+const FAST: Duration = Duration::from_millis(8);
 
 /// All slots of a process and their shared state.
 pub struct JournalWriter {
@@ -143,36 +148,51 @@ impl JournalWriter {
     }
 
     /// One round of the maintenance thread: prepares what recording threads will need next, and releases what they
-    /// have finished with. Returns whether there was anything to prepare.
-    pub fn keep(&self) -> bool {
+    /// have finished with. Returns how long that lasts at the pace since the last round, of the thread where it lasts
+    /// the shortest; `None` if nothing was recorded.
+    pub fn keep(&self) -> Option<Duration> {
         let slots = self.slots();
         if let Some(retention) = self.space.retention {
             remove_old(&self.space, &slots, retention);
         }
-        let mut busy = false;
+        let now = Instant::now();
+        let mut shortest: Option<Duration> = None;
         for slot in slots {
             let Some(file) = slot.current.lock().clone() else {
                 continue;
             };
             *slot.kept.lock() = Some(Arc::clone(&file));
             file.release_used();
-            // Most threads record little and never leave their first segment.
-            if file.committed_bytes() < PREPARE_FROM_BYTES {
-                continue;
-            }
-            let next = file.active() + 1;
-            if next < file.segments() {
-                if !file.is_prepared(next) {
-                    busy |= self.space.prepare(&file, next).is_ok();
-                }
-            } else if slot.spare.lock().is_none()
-                && let Ok(spare) = self.space.create_file(&slot)
-                && self.space.prepare(&spare, 0).is_ok()
-            {
-                busy = true;
-                *slot.spare.lock() = Some(spare);
+            let (active, committed) = (file.active(), file.committed_bytes());
+            let used = u64::from(file.number()) * file.segments() as u64 + active as u64;
+            let segment_lasts = slot.segment_lasts(now, used * SEGMENT_BYTES as u64 + committed);
+            let wanted = match segment_lasts {
+                // Most threads record little and never leave their first segment.
+                _ if committed < PREPARE_FROM_BYTES => 0,
+                Some(lasts) if lasts < FAST && active + 2 < file.segments() => 2,
+                _ => 1,
+            };
+            let prepared = (1..=wanted).take_while(|next| self.prepare_next(&slot, &file, active + next)).count();
+            if let Some(lasts) = segment_lasts {
+                let left = (1 + prepared) as f64 - committed as f64 / SEGMENT_BYTES as f64;
+                let lasts = lasts.mul_f64(left.max(0.0));
+                shortest = Some(shortest.map_or(lasts, |shortest| shortest.min(lasts)));
             }
         }
-        busy
+        shortest
+    }
+
+    /// Whether a segment after the active one is prepared now.
+    fn prepare_next(&self, slot: &Slot, file: &JournalFile, next: usize) -> bool {
+        if next < file.segments() {
+            return file.is_prepared(next) || self.space.prepare(file, next).is_ok();
+        }
+        if slot.spare.lock().is_some() {
+            return true;
+        }
+        let spare = self.space.create_file(slot).ok().filter(|spare| self.space.prepare(spare, 0).is_ok());
+        let is_prepared = spare.is_some();
+        *slot.spare.lock() = spare;
+        is_prepared
     }
 }

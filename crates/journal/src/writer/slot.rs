@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::mapping::JournalFile;
+use crate::format::layout::SEGMENT_BYTES;
 use crate::lock::Lock;
 
 /// How many used files a recording thread may leave for unmapping between two rounds of the maintenance thread.
@@ -24,6 +25,8 @@ pub(crate) struct Slot {
     pub(crate) left: Lock<Vec<Arc<JournalFile>>>,
     /// In a flight recording: used files that still exist, oldest first.
     pub(crate) used: Lock<UsedFiles>,
+    /// The time of the maintenance thread's last round, and the bytes that were recorded until then.
+    progress: Lock<Option<(Instant, u64)>>,
 }
 
 impl std::fmt::Debug for Slot {
@@ -42,7 +45,16 @@ impl Slot {
             kept: Lock::new(None),
             left: Lock::new(Vec::with_capacity(LEFT_FILES)),
             used: Lock::new(UsedFiles::default()),
+            progress: Lock::new(None),
         }
+    }
+
+    /// How long a segment lasts at the pace since the last call; `recorded` bytes have been recorded until `now`.
+    /// `None` if none since then.
+    pub(crate) fn segment_lasts(&self, now: Instant, recorded: u64) -> Option<Duration> {
+        let (since, before) = self.progress.lock().replace((now, recorded))?;
+        let more = recorded.checked_sub(before).filter(|more| *more > 0)?;
+        Some((now - since).mul_f64(SEGMENT_BYTES as f64 / more as f64))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::writer::names::{NameCache, PermanentName};
 use crate::writer::repeat_filter::{HeldControl, Waits};
 use crate::writer::slot::Slot;
 use crate::writer::space::Space;
-use nccl_events::id::{EventId, LAST_SEQUENCE};
+use nccl_events::id::{EventId, LAST_SEQUENCE, SlotIds};
 use nccl_events::{Body, Kind, Name, Start, State};
 
 mod control_records;
@@ -31,23 +31,26 @@ const FETCH_AHEAD_WORDS: usize = 128;
 /// must be in one segment.
 const RECORD_AND_NAMES_WORDS: usize = 256;
 
-/// Appends records to one slot.
+/// Appends records to one slot. What every callback reads comes first: a job's own work leaves nothing of it in the
+/// caches.
+#[repr(C)]
 pub struct SlotWriter {
-    space: Arc<Space>,
-    slot: Arc<Slot>,
-    segment: Segment,
     /// The next record's offset in words.
     at: usize,
     /// The offset from which a record that names strings goes to the next segment.
     names_end: usize,
     order: u64,
     next_sequence: u64,
-    names: NameCache,
+    ids: SlotIds,
+    segment: Segment,
     held: HeldControl,
-    waits: Waits,
-    counters: Counters,
     /// The record of the thread that writes to the slot.
     thread: Option<ThreadBegin>,
+    names: NameCache,
+    waits: Waits,
+    space: Arc<Space>,
+    slot: Arc<Slot>,
+    counters: Counters,
     /// What a new segment of a flight recording repeats.
     repeat: Option<fn(&mut SlotWriter)>,
 }
@@ -79,18 +82,19 @@ impl SlotWriter {
             None => SEGMENT_WORDS,
         };
         let mut slot_writer = Self {
-            space,
-            slot,
-            segment,
             at: HEADER_WORDS,
             names_end,
             order: 0,
             next_sequence: 1,
-            names: NameCache::new(),
+            ids: SlotIds::new(space.options.tag, slot.number),
+            segment,
             held: HeldControl::NONE,
-            waits: Waits::new(),
-            counters: Counters([0; COUNTERS]),
             thread: None,
+            names: NameCache::new(),
+            waits: Waits::new(),
+            space,
+            slot,
+            counters: Counters([0; COUNTERS]),
             repeat: None,
         };
         slot_writer.write_header();
@@ -102,7 +106,7 @@ impl SlotWriter {
     #[inline]
     pub fn start(&mut self, event: &Start<Name<'_>>) -> EventId {
         self.make_room_for_names();
-        let id = EventId::new(self.space.options.tag, self.slot.number, self.next_sequence, event.body.kind());
+        let id = self.ids.event(self.next_sequence, event.body.kind());
         self.next_sequence += 1;
         self.put_held();
         if self.next_sequence > LAST_SEQUENCE + 1 {
@@ -177,7 +181,7 @@ impl SlotWriter {
     #[inline]
     fn is_of_lost(&self, event: u64) -> bool {
         let id = EventId::from_raw(event);
-        id.is_unrecorded() && id.tag() == self.space.options.tag.get()
+        id.is_unrecorded() && self.ids.is_of_process(id)
     }
 
     /// Records a change of state.

@@ -5,6 +5,7 @@
 
 pub(crate) mod mix;
 mod nvtx;
+mod pace;
 
 use std::ffi::CString;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use crate::nccl;
 use crate::plugin::{InitArguments, Outcome, Plugin, load};
 use mix::{Call, Program, Shape};
 use nvtx::Ranges;
+use pace::{Disturbances, Work};
 
 /// Time the callbacks of a profiler plugin.
 ///
@@ -46,8 +48,12 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
 
+    /// Between timed operations, work for so many microseconds on memory that is larger than the caches.
+    #[arg(long, default_value_t = 0, value_name = "MICROSECONDS")]
+    pace: u64,
+
     /// Only call, on one thread, and time nothing: for callgrind.
-    #[arg(long, conflicts_with = "threads")]
+    #[arg(long, conflicts_with_all = ["threads", "pace"])]
     no_timing: bool,
 
     /// Time NVTX's push and pop, too; with --no-timing, nothing else. Without RANGE, with a registered name.
@@ -79,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         println!("{operations} operations, {} callbacks", calls * u64::from(operations));
         return Ok(Outcome::Well);
     }
-    let mut report = measure(&plugin, arguments.threads, operations)?;
+    let mut report = measure(&plugin, arguments)?;
     if let Some(ranges) = &ranges {
         report["nvtx"] = measure_ranges(&plugin, ranges, operations)?;
     }
@@ -87,8 +93,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(if nccl::late_lines() > 0 { Outcome::Wrong } else { Outcome::Well })
 }
 
-fn measure(plugin: &Plugin, threads: u16, operations: u32) -> anyhow::Result<Value> {
+fn measure(plugin: &Plugin, arguments: &Arguments) -> anyhow::Result<Value> {
+    let (threads, operations) = (arguments.threads, arguments.iterations);
+    let pace = Duration::from_micros(arguments.pace);
     let timer_ns = timer_ns();
+    let works: Vec<Work> = (0..threads).map(|_| Work::new(pace)).collect();
     let before_kib = resident_kib()?;
     let workers =
         (0..threads).map(|rank| Worker::begin(plugin, rank, threads)).collect::<anyhow::Result<Vec<Worker<'_>>>>()?;
@@ -98,8 +107,11 @@ fn measure(plugin: &Plugin, threads: u16, operations: u32) -> anyhow::Result<Val
     let measured = thread::scope(|scope| {
         let start = &start;
         // All are spawned before any is joined: they wait for each other.
-        let running: Vec<_> =
-            workers.into_iter().map(|worker| scope.spawn(move || worker.measure(operations, start))).collect();
+        let running: Vec<_> = workers
+            .into_iter()
+            .zip(works)
+            .map(|(worker, work)| scope.spawn(move || worker.measure(operations, work, start)))
+            .collect();
         let joined = running.into_iter().map(|worker| worker.join().map_err(|_| anyhow!("a worker panicked")));
         joined.collect::<anyhow::Result<Vec<Measured>>>()
     })?;
@@ -123,7 +135,10 @@ fn measure(plugin: &Plugin, threads: u16, operations: u32) -> anyhow::Result<Val
         "table": plugin.version.number(),
         "mask": nccl::mask_now(),
         "threads": threads,
+        "pace_us": arguments.pace,
         "timer_cost_ns": timer_ns,
+        "page_faults": measured.iter().map(|own| own.disturbances.page_faults).sum::<i64>(),
+        "preemptions": measured.iter().map(|own| own.disturbances.preemptions).sum::<i64>(),
         "overall": quantiles("all callbacks", &mut all, timer_ns),
         "by_callback": by_callback,
         "calls_per_second": measured.iter().map(rate).sum::<f64>(),
@@ -162,6 +177,8 @@ fn resident_kib() -> anyhow::Result<u64> {
 struct Measured {
     samples: Vec<Vec<u32>>,
     calls: u32,
+    /// During the timed part.
+    disturbances: Disturbances,
     untimed: Duration,
 }
 
@@ -191,7 +208,7 @@ impl<'a> Worker<'a> {
         Ok(Self { plugin, handles: vec![0; program.slots], program, context })
     }
 
-    fn measure(mut self, operations: u32, start: &Barrier) -> Measured {
+    fn measure(mut self, operations: u32, mut work: Work, start: &Barrier) -> Measured {
         let mut samples: Vec<Vec<u32>> = (0..self.program.categories.len())
             .map(|category| {
                 let calls = self.program.calls.iter().filter(|call| call.category == category).count();
@@ -203,13 +220,18 @@ impl<'a> Worker<'a> {
             .collect();
         self.operations(WARM_UP);
         start.wait();
-        (0..operations).for_each(|_| self.timed_operation(&mut samples));
+        let before = Disturbances::now();
+        for _ in 0..operations {
+            work.run();
+            self.timed_operation(&mut samples);
+        }
+        let disturbances = Disturbances::now().since(before);
         start.wait();
         let begin = Instant::now();
         self.operations(operations);
         let untimed = begin.elapsed();
         let calls = u32::try_from(self.program.calls.len()).unwrap_or(0).saturating_mul(operations);
-        Measured { samples, calls, untimed }
+        Measured { samples, calls, disturbances, untimed }
     }
 
     #[inline]
