@@ -83,7 +83,7 @@ impl JournalWriter {
                     from.read_exact_at(records, at + HEADER_BYTES as u64)?;
                 }
                 to.write_all_at(segment.get(..committed).unwrap_or(&[]), at)?;
-                let _busy = self.keep();
+                let _lasts = self.keep();
             }
             at += SEGMENT_BYTES as u64;
         }

@@ -52,7 +52,7 @@ fn fill(slot_writer: &mut SlotWriter) -> u64 {
 fn what_is_lost_is_told_apart_from_what_would_be() {
     let Recording { writer, mut slot, directory: _directory } = Recording::new(SEGMENT_BYTES as u64);
     while slot.start(&start(GROUP)).get() != 0 && writer.stop_reason().is_none() {
-        let _is_busy = writer.keep();
+        let _lasts = writer.keep();
     }
     assert_eq!(writer.stop_reason(), Some(Stop::Limit));
     assert!(!writer.has_losses());

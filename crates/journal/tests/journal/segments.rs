@@ -29,6 +29,17 @@ fn segments_and_files_follow_one_another() {
     assert!(recording.directory.path().join("0.1").exists());
 }
 
+#[test]
+fn a_thread_that_maintenance_keeps_up_with_never_stalls() {
+    let mut recording = Recording::new(u64::MAX);
+    for _ in 0..FILE_STEPS / 1000 + 100 {
+        recording.steps(1000);
+        let _lasts = recording.writer.keep();
+    }
+    let (_, outcome) = recording.read();
+    assert_eq!(outcome.losses.stalls, 0);
+}
+
 /// The maintenance thread inspects slots at any moment, even while a thread moves from one file to the next.
 #[test]
 fn the_maintenance_thread_never_touches_what_is_not_reserved() {
