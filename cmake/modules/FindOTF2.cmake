@@ -17,6 +17,11 @@ elseif(DEFINED ENV{OTF2_CONFIG})
   set(OTF2_CONFIG_EXECUTABLE "$ENV{OTF2_CONFIG}" CACHE FILEPATH "OTF2's otf2-config")
 elseif(_otf2_hints)
   # A prefix that was named and does not have it is a mistake to report, not a reason to take another OTF2.
+  # Nor is another one that an earlier run of CMake found.
+  get_filename_component(_otf2_found "${OTF2_CONFIG_EXECUTABLE}" DIRECTORY)
+  if(NOT _otf2_found IN_LIST _otf2_hints)
+    unset(OTF2_CONFIG_EXECUTABLE CACHE)
+  endif()
   find_program(OTF2_CONFIG_EXECUTABLE otf2-config PATHS ${_otf2_hints} NO_DEFAULT_PATH)
 else()
   find_program(OTF2_CONFIG_EXECUTABLE otf2-config)
