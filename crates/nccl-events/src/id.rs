@@ -107,29 +107,6 @@ pub struct ContextId(u64);
 parts!(EventId);
 parts!(ContextId);
 
-/// What the ids of a slot's events have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotIds(u64);
-
-impl SlotIds {
-    /// Of a slot of a process.
-    pub const fn new(tag: ProcessTag, slot: u16) -> Self {
-        Self(pack(tag, slot, 0))
-    }
-
-    /// The id of the `sequence`th event.
-    #[inline]
-    pub const fn event(self, sequence: u64, kind: Kind) -> EventId {
-        EventId(self.0 | ((sequence << SEQUENCE_SHIFT) | kind as u64) & NUMBER_MASK)
-    }
-
-    /// Whether an id has this process's tag.
-    #[inline]
-    pub const fn is_of_process(self, id: EventId) -> bool {
-        EventId(self.0).tag() == id.tag()
-    }
-}
-
 impl EventId {
     /// No event: NCCL's NULL.
     pub const NONE: Self = Self(0);
@@ -159,7 +136,13 @@ impl EventId {
     /// The id of the `sequence`th event of a slot.
     #[inline]
     pub const fn new(tag: ProcessTag, slot: u16, sequence: u64, kind: Kind) -> Self {
-        SlotIds::new(tag, slot).event(sequence, kind)
+        Self(pack(tag, slot, 0)).with_number(sequence, kind)
+    }
+
+    /// The id of the `sequence`th event of this event's slot.
+    #[inline]
+    pub const fn with_number(self, sequence: u64, kind: Kind) -> Self {
+        Self(self.0 & !NUMBER_MASK | ((sequence << SEQUENCE_SHIFT) | kind as u64) & NUMBER_MASK)
     }
 
     /// Index of the event in its slot, from 1.

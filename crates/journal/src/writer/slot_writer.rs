@@ -17,7 +17,7 @@ use crate::writer::names::{NameCache, PermanentName};
 use crate::writer::repeat_filter::{HeldControl, Waits};
 use crate::writer::slot::Slot;
 use crate::writer::space::Space;
-use nccl_events::id::{EventId, LAST_SEQUENCE, SlotIds};
+use nccl_events::id::{EventId, LAST_SEQUENCE};
 use nccl_events::{Body, Kind, Name, Start, State};
 
 mod control_records;
@@ -41,7 +41,8 @@ pub struct SlotWriter {
     names_end: usize,
     order: u64,
     next_sequence: u64,
-    ids: SlotIds,
+    /// An id with the process tag and the number of this slot.
+    own_id: EventId,
     segment: Segment,
     held: HeldControl,
     /// The record of the thread that writes to the slot.
@@ -86,7 +87,7 @@ impl SlotWriter {
             names_end,
             order: 0,
             next_sequence: 1,
-            ids: SlotIds::new(space.options.tag, slot.number),
+            own_id: EventId::new(space.options.tag, slot.number, 0, Kind::Group),
             segment,
             held: HeldControl::NONE,
             thread: None,
@@ -106,7 +107,7 @@ impl SlotWriter {
     #[inline]
     pub fn start(&mut self, event: &Start<Name<'_>>) -> EventId {
         self.make_room_for_names();
-        let id = self.ids.event(self.next_sequence, event.body.kind());
+        let id = self.own_id.with_number(self.next_sequence, event.body.kind());
         self.next_sequence += 1;
         self.put_held();
         if self.next_sequence > LAST_SEQUENCE + 1 {
@@ -181,7 +182,7 @@ impl SlotWriter {
     #[inline]
     fn is_of_lost(&self, event: u64) -> bool {
         let id = EventId::from_raw(event);
-        id.is_unrecorded() && self.ids.is_of_process(id)
+        id.is_unrecorded() && id.tag() == self.own_id.tag()
     }
 
     /// Records a change of state.
