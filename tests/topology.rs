@@ -91,6 +91,12 @@ fn what_is_off_or_unreadable_is_not_there() {
     assert_eq!(unused.len(), 1, "{unused:?}");
     assert!(unused[0].as_str().is_some_and(|line| line.starts_with("graphs-0000000000000001-00.xml: ")), "{unused:?}");
     assert_eq!(list(&report["topology"], "hosts").len(), 2, "the others count");
+    for command in [&["info"][..], &["check"], &["stats", "--by", "nic"], &["finalize"]] {
+        let shown = run(scratch.tool(command).arg(scratch.out())).stdout;
+        let said =
+            if command == ["finalize"] { "1 unusable dump of the topology" } else { "graphs-0000000000000001-00" };
+        assert!(shown.contains(said), "{command:?}: {shown}");
+    }
 }
 
 /// Rank 0 of the last communicator wrote it, which is only on one host.

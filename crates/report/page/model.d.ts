@@ -55,6 +55,7 @@ export interface Report {
 export interface Topology {
   hosts: { name: string; gpus: TopologyGpu[] }[];
   graphs: Graph[];
+  communicators: number;
   bytes_elsewhere: number;
   unused: string[];
 }
@@ -363,6 +364,7 @@ export interface Completeness {
   problems: string[];
   problem_count: number;
   parts_left_out: string[];
+  topology_unused: string[];
   ranks_missing: number;
   collectives_unmatched: number;
   matching: Matching;

@@ -69,6 +69,12 @@ impl<'a> Topology<'a> {
             }
             if let (true, Some(own)) = (places.is_empty(), own) {
                 topology.add_devices(&dumped.system, |_| Some(own));
+                // NCCL reports next to nothing of a communicator of one rank.
+                if dumped.graphs.iter().any(|graph| graph.has_network() || graph.ranks().len() > 1) {
+                    let reason =
+                        "no communicator of the archive has its ranks on this host, so its graphs are not used";
+                    topology.unused.push(format!("{}: {reason}", dumped.file));
+                }
             }
             for (comm, _) in &fitting {
                 let Some(hosts) = hosts.get(index(*comm)) else { continue };
