@@ -54,7 +54,8 @@ each size, are beside.
 --baseline takes the output of nccl-tests (text, or the JSON of -J) or another archive. `of_baseline` is the bus \
 bandwidth of the transfer, or where arrivals cannot be compared that of the whole operation, divided by that of the \
 baseline: of the same function on as many ranks on each host, of an archive on a communicator of the same shape, and \
-between the two nearest sizes. `nccl-otf2 export --format nccl-tests` writes the commands to measure one.
+between the two nearest sizes. Data types are not compared: of several that were measured at a size, the fastest \
+counts. `nccl-otf2 export --format nccl-tests` writes the commands to measure one.
 
 Exit codes: 0 printed, 2 wrong usage or an archive that cannot be read.
 
