@@ -48,6 +48,16 @@ fn the_stage_that_delays_a_rank_is_named() {
     }
 }
 
+/// All ranks are in `backward` for longest before a call; the late rank is in `load` for longer than the others.
+#[test]
+fn the_range_next_to_the_call_is_not_blamed_if_all_ranks_are_in_it() {
+    let wrong = Wrong::LateRank { rank: 5, from: 0, ns: LATE_NS };
+    let job = Job { wrong, calls: Some(Delayed::Call), has_ranges: true, backward_ns: 195_000, ..Job::healthy(2) };
+    let report = see(&job, &play(&job));
+    let phase = why(&report, 5).phase.as_ref().expect("a range");
+    assert_eq!(phase.path, ["step #", "load"], "{}", report.verdict.sentence);
+}
+
 /// What the archive lacks is said, and the verdict is as without an explanation.
 #[test]
 fn without_calls_no_reason_is_named() {

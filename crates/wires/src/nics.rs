@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use analysis::report::{Link, Nic, Topology};
 use analysis::tables::{NONE, Network, Step, Tables, Transfer};
-use analysis::{Filter, Sent, Trace, length, median, size_class, union};
+use analysis::units::real;
+use analysis::{Filter, Sent, Trace, length, median, size_class, union, usual_times};
 use nccl_events::collective::Function;
 use nccl_events::index::index;
 
 use crate::map::{End, Map};
-
-/// This many interfaces must have sent a size before the usual time for it is known.
-const LEAST_NICS: usize = 3;
 
 /// What the interfaces moved.
 pub(crate) struct Traffic<'a> {
@@ -51,7 +49,8 @@ impl<'a> Traffic<'a> {
             return nics;
         }
         topology.bytes_elsewhere += self.elsewhere;
-        let usual = usual_times(&self.sent);
+        let sent: Vec<((), &[Sent])> = self.sent.iter().map(|sent| ((), sent.as_slice())).collect();
+        let usual = usual_times(&sent);
         for ((nic, steps), received) in nics.iter_mut().zip(self.sent).zip(self.received) {
             nic.steps = steps.len() as u64;
             let sent: u64 = steps.iter().map(Sent::bytes).sum();
@@ -60,7 +59,7 @@ impl<'a> Traffic<'a> {
             nic.rate = (busy_ns > 0).then(|| real(sent) / real(busy_ns) * 1e9);
             nic.share = nic.rate.zip(nic.speed).map(|(rate, speed)| rate / speed);
             let ratio = |step: &Sent| {
-                Some(real(step.ns()) / usual.get(&size_class(step.bytes())).filter(|usual| **usual > 0.0)?)
+                Some(real(step.ns()) / usual.get(&((), size_class(step.bytes()))).filter(|usual| **usual > 0.0)?)
             };
             let mut ratios: Vec<f64> = steps.iter().filter_map(ratio).collect();
             nic.slowdown = (!ratios.is_empty()).then(|| median(&mut ratios));
@@ -108,22 +107,6 @@ fn nic_of(trace: &Trace, tables: &Tables, map: &Map, transfer: &Transfer) -> Opt
     trace.function(operation.function).and_then(Function::collective).map(|_| nic)
 }
 
-/// The usual time of a step by its size: the median of the interfaces' medians.
-fn usual_times(sent: &[Vec<Sent>]) -> BTreeMap<u32, f64> {
-    let mut medians: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for steps in sent {
-        let mut of_class: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-        for step in steps {
-            of_class.entry(size_class(step.bytes())).or_default().push(real(step.ns()));
-        }
-        for (class, mut times) in of_class {
-            medians.entry(class).or_default().push(median(&mut times));
-        }
-    }
-    medians.retain(|_, times| times.len() >= LEAST_NICS);
-    medians.into_iter().map(|(class, mut times)| (class, median(&mut times))).collect()
-}
-
 /// Names the interfaces of links, and the ways from their senders' GPUs.
 pub(crate) fn name(links: &mut [Link], tables: &Tables, map: &Map) {
     type Ends = BTreeMap<(u32, Option<u32>, u32), [BTreeSet<u32>; 2]>;
@@ -157,9 +140,4 @@ pub(crate) fn name(links: &mut [Link], tables: &Tables, map: &Map) {
         }
         link.nic_paths = paths.get(&key).into_iter().flatten().map(|path| (*path).to_owned()).collect();
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a rate does not need 64 bits of its bytes")]
-fn real(number: u64) -> f64 {
-    number as f64
 }
