@@ -278,6 +278,7 @@ export interface Cause {
   kind: CauseKind;
   rank: number | null;
   host: string | null;
+  nics: number[];
   link: LinkKey | null;
   phase: CausePhase | null;
   why: Why | null;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use analysis::report::{Link, Nic, Topology};
+use analysis::report::{Cause, CauseKind, Link, Nic, Rank, Topology, Verdict};
 use analysis::tables::{NONE, Network, Step, Tables, Transfer};
 use analysis::units::real;
 use analysis::{Filter, Sent, Trace, length, median, size_class, union, usual_times};
@@ -139,5 +139,68 @@ pub(crate) fn name(links: &mut [Link], tables: &Tables, map: &Map) {
             (link.from_nics, link.to_nics) = (from.iter().copied().collect(), to.iter().copied().collect());
         }
         link.nic_paths = paths.get(&key).into_iter().flatten().map(|path| (*path).to_owned()).collect();
+    }
+}
+
+/// A pair that is slower than others by this much shows which interface is meant.
+const SLOW: f64 = 1.3;
+/// So many names are read in a sentence.
+const MOST_NAMES: usize = 4;
+
+/// Names the interfaces of slow ranks and hosts, of which the analysis knows their pairs only.
+pub(crate) fn name_causes(causes: &mut [Cause], verdict: &mut Verdict, pairs: &[Link], nics: &[Nic], ranks: &[Rank]) {
+    let slow: Vec<&Link> = pairs.iter().filter(|pair| pair.slowdown.is_some_and(|it| it >= SLOW)).collect();
+    for cause in causes.iter_mut().filter(|cause| cause.kind == CauseKind::SlowNic) {
+        let is_it = |rank: Option<u32>| match (cause.rank, rank.and_then(|rank| ranks.get(index(rank)))) {
+            (Some(_), _) => rank == cause.rank,
+            (None, known) => known.is_some_and(|known| Some(&known.host) == cause.host.as_ref()),
+        };
+        let mut found: BTreeSet<u32> = BTreeSet::new();
+        for pair in &slow {
+            match [pair.key.from, pair.key.to].map(is_it) {
+                // Within a host pairs do not say which way is slow.
+                [true, true] | [false, false] => {}
+                [true, false] => found.extend(&pair.from_nics),
+                [false, true] => found.extend(&pair.to_nics),
+            }
+        }
+        let names: BTreeSet<&str> =
+            found.iter().filter_map(|nic| nics.get(index(*nic))).map(|nic| nic.name.as_str()).collect();
+        if (1..=MOST_NAMES).contains(&names.len()) {
+            let names = names.into_iter().collect::<Vec<_>>().join(", ");
+            let named = cause.sentence.replacen(" is slow: ", &format!(", {names}, is slow: "), 1);
+            verdict.sentence = verdict.sentence.replace(&cause.sentence, &named);
+            cause.sentence = named;
+        }
+        cause.nics = found.into_iter().collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use analysis::report::LinkKey;
+
+    use super::*;
+
+    #[test]
+    fn a_slow_interface_has_the_name_of_that_of_its_slow_pairs() {
+        let nics = ["mlx5_0", "mlx5_1", "mlx5_2"].map(|name| Nic { name: name.to_owned(), ..Nic::default() });
+        let pair = |from, to, nics: [u32; 2], slowdown| Link {
+            key: LinkKey { from: Some(from), to: Some(to), ..LinkKey::default() },
+            from_nics: vec![nics[0]],
+            to_nics: vec![nics[1]],
+            slowdown: Some(slowdown),
+            ..Link::default()
+        };
+        let pairs =
+            [pair(0, 1, [0, 1], 1.0), pair(1, 2, [1, 2], 2.0), pair(2, 0, [2, 0], 1.0), pair(1, 0, [1, 0], 2.0)];
+        let sentence = "The network interface of rank 1 (node) is slow: 2 of its pairs".to_owned();
+        let mut verdict = Verdict { sentence: format!("First. {sentence}"), ..Verdict::default() };
+        let mut causes = [Cause { kind: CauseKind::SlowNic, rank: Some(1), sentence, ..Cause::default() }];
+        let ranks = vec![Rank::default(); 3];
+        name_causes(&mut causes, &mut verdict, &pairs, &nics, &ranks);
+        assert_eq!(causes[0].nics, [1]);
+        let wanted = "The network interface of rank 1 (node), mlx5_1, is slow: 2 of its pairs";
+        assert_eq!((causes[0].sentence.as_str(), verdict.sentence), (wanted, format!("First. {wanted}")));
     }
 }

@@ -217,11 +217,11 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
     sentence: `Rank ${late} came late from 0.35 s on: others waited 5.9 s for it, 41 % of the time of all ranks in`
       + ' operations.' },
     budget,
-    causes: [{ kind: 'late-rank', rank: late < ranks ? late : 0, host: null, link: null, since_ns: time / 3,
+    causes: [{ kind: 'late-rank', rank: late < ranks ? late : 0, host: null, nics: [], link: null, since_ns: time / 3,
       phase: { path: ['step #', 'load'], share: 0.97 },
       why: WHY, lost_ns: 5.9e9, share: 0.41, instances: 130, is_stall: false,
       sentence: `Rank ${late} came 3.5 ms late from 0.35 s on.` },
-    { kind: 'slow-pair', rank: null, host: null, is_stall: false,
+    { kind: 'slow-pair', rank: null, host: null, nics: [], is_stall: false,
       link: { communicator: 0, from: 3, to: 11, peer: 11, channel: null }, phase: null, why: null,
       since_ns: null, lost_ns: 1.1e9, share: 0.018, instances: 12,
       sentence: '3 → 11 has 3.0 × the latency of others.' }],
