@@ -96,8 +96,8 @@ pub(crate) struct Request {
     #[command(flatten)]
     select: Select,
 
-    /// Print JSON
-    #[arg(long, conflicts_with_all = ["by", "sort", "limit", "csv"])]
+    /// Print JSON: the whole report, all tables
+    #[arg(long)]
     json: bool,
 
     /// Print comma-separated values of one table (without --by: operations)
@@ -108,6 +108,12 @@ pub(crate) struct Request {
 const SHORT: usize = 12;
 
 pub(crate) fn stats(request: &Request) -> Result<Exit> {
+    if request.json && (request.by.is_some() || request.sort.is_some() || request.limit.is_some() || request.csv) {
+        bail!(
+            "--json prints the whole report, all tables: leave out --by, --sort, --limit and --csv (one table for \
+             programs: --by TABLE --csv, or --json | jq .ranks)"
+        );
+    }
     let trace = archive::open_with_kinds(&request.path)?;
     let filter = analysis::Filter { step: request.step.clone(), ..request.select.filter(&trace)? };
     let bar = Bar::new();
