@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
+use std::time::SystemTime;
 
 use serde_json::Value;
 use whole_plugin::process::{LIMIT, run, run_within};
@@ -80,6 +81,12 @@ fn what_is_off_or_unreadable_is_not_there() {
     );
     assert!(list(&report, "operations").iter().all(|class| class["expected_busbw"].is_null()));
 
+    // A file where the directory of dumps would be does not stop the job.
+    let scratch = Scratch::new();
+    fs::create_dir_all(scratch.out()).expect("made");
+    fs::write(scratch.out().join("topology"), "").expect("written");
+    assert!(record(&scratch, "2.32.3", &[], "one", |_| {}).is_some_and(|report| report["topology"].is_null()));
+
     let scratch = Scratch::new();
     let topology = scratch.out().join("topology");
     fs::create_dir_all(&topology).expect("made");
@@ -91,6 +98,12 @@ fn what_is_off_or_unreadable_is_not_there() {
     assert_eq!(unused.len(), 1, "{unused:?}");
     assert!(unused[0].as_str().is_some_and(|line| line.starts_with("graphs-0000000000000001-00.xml: ")), "{unused:?}");
     assert_eq!(list(&report["topology"], "hosts").len(), 2, "the others count");
+    for command in [&["info"][..], &["check"], &["stats", "--by", "nic"], &["finalize"]] {
+        let shown = run(scratch.tool(command).arg(scratch.out())).stdout;
+        let said =
+            if command == ["finalize"] { "1 unusable dump of the topology" } else { "graphs-0000000000000001-00" };
+        assert!(shown.contains(said), "{command:?}: {shown}");
+    }
 }
 
 /// Rank 0 of the last communicator wrote it, which is only on one host.
@@ -105,6 +118,26 @@ fn the_users_own_files_are_left_alone_and_read() {
     assert!(system.exists() && graphs.exists() && !scratch.out().join("topology").exists());
     let hosts = list(&report["topology"], "hosts");
     assert_eq!((hosts.len(), hosts[0]["name"].as_str()), (1, Some("nccl-host-0")), "{hosts:?}");
+    let unused = || {
+        fs::remove_file(scratch.out().join("traces.otf2")).expect("an archive");
+        run(scratch.tool(&["finalize"]).arg(scratch.out())).with_code(0);
+        let said = run(scratch.tool(&["info", "--json"]).arg(scratch.out())).with_code(0).stdout;
+        let info: Value = serde_json::from_str(&said).expect("JSON");
+        list(&info["completeness"], "topology_unused").iter().map(|line| line.to_string()).collect::<String>()
+    };
+    let own = fs::read_to_string(&system).expect("a dump");
+    fs::write(&system, own.replace("busid=\"", "busid=\"1")).expect("written");
+    let said = unused();
+    assert!(
+        said.contains("system.xml: CUDA knows none of its GPUs") || said.contains("graphs.xml: CUDA knows"),
+        "{said}"
+    );
+    for path in [&system, &graphs] {
+        let file = fs::File::options().append(true).open(path).expect("a dump");
+        file.set_modified(SystemTime::UNIX_EPOCH).expect("a time");
+    }
+    let said = unused();
+    assert_eq!(said.matches(": older than the job").count(), 2, "{said}");
 }
 
 /// NCCL logs the bandwidths that its tuner computed, by function, algorithm and protocol, and what it then chose.

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::Value;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
+use whole_plugin::synthetic::{self, Job, play};
 
 /// Real NCCL: four ranks in two processes, each of two threads.
 fn job(scratch: &Scratch) -> Option<()> {
@@ -116,4 +117,19 @@ fn stats_say_what_share_of_a_baseline_was_reached() {
     fs::write(scratch.path().join("other.txt"), "nothing\n").expect("written");
     let refused = run(&mut scratch.tool(&["stats", "out", "--baseline", "other.txt"])).with_code(2);
     assert!(refused.stderr.contains("other.txt: there is no table of nccl-tests in it"), "{refused}");
+}
+
+/// The ranks of the job computed, and called nothing.
+#[test]
+fn an_archive_without_operations_is_refused() {
+    let scratch = Scratch::new();
+    let job = Job { has_kernels: true, ..Job::healthy(1) };
+    let mut ranks = play(&job);
+    ranks.iter_mut().for_each(Vec::clear);
+    let _anchor = synthetic::write(&scratch.out(), &job, &ranks);
+    for format in ["chakra", "nccl-tests"] {
+        let refused = run(&mut scratch.tool(&["export", "--format", format, "out", "-o", "made"])).with_code(2);
+        assert!(refused.stderr.contains("no operation of NCCL to export; `nccl-otf2 info`"), "{format}: {refused}");
+        assert!(!scratch.path().join("made").exists(), "{format}");
+    }
 }

@@ -30,7 +30,7 @@ pub use clock::Clock;
 pub use derived::{
     Analysis, Arrival, Arrivals, Awaits, Filter, Incomparable, Instance as MatchedCollective,
     Instances as MatchedCollectives, Observed, Regression, Sent, Shape, analyse, analyse_and, compare, is_slower_by,
-    length, median, size_class, union,
+    length, median, size_class, union, usual_times,
 };
 pub use fields::Fields;
 pub use instances::{Instance, Instances, Slice, Slices, Step};

@@ -57,8 +57,14 @@ pub fn capital(text: &str) -> String {
 
 /// The nearest `f64`: durations of days are below 2⁵³ ns, and people read fewer digits.
 #[expect(clippy::cast_precision_loss, reason = "see above")]
-pub(crate) const fn real(number: u64) -> f64 {
+pub const fn real(number: u64) -> f64 {
     number as f64
+}
+
+/// The nearest integer; 0 for negative numbers.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers are clamped to what fits")]
+pub fn whole(number: f64) -> u64 {
+    number.clamp(0.0, 9e18).round() as u64
 }
 
 #[cfg(test)]

@@ -63,7 +63,8 @@ impl Baseline {
         }
         let classes = || report.operations.iter().filter(|class| class.busbw.is_some());
         let (all, compared) = (classes().count(), classes().filter(|class| class.baseline.is_some()).count());
-        let mut sentence = format!("{name} has a bus bandwidth for {compared} of {all} classes of collectives");
+        let mut sentence =
+            format!("{name} has a bus bandwidth for {compared} of {all} classes of collectives, of any data type");
         sentence += &match compared {
             0 => format!(": it has {}.", self.described()),
             _ => ".".to_owned(),

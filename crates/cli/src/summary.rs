@@ -22,6 +22,8 @@ pub(crate) struct Summary {
     pub(crate) unfinished: u64,
     pub(crate) lost: u64,
     pub(crate) problems: u64,
+    /// NCCL's dumps of its topology that could not be used.
+    pub(crate) topology_unused: u64,
     /// Places where ranks of a communicator call something other than the rest.
     pub(crate) mismatches: u64,
     /// Ranks that called fewer collectives than others of their communicator.
@@ -44,6 +46,7 @@ impl Summary {
             unfinished: statements.unfinished(),
             lost: statements.counts.lost(),
             problems: statements.problems.number.get(),
+            topology_unused: statements.topology_unused.number.get(),
             mismatches: matching.number(),
             ranks_behind: matching.ranks_behind.number,
             first_mismatch: matching.lines().next(),
@@ -64,6 +67,7 @@ impl Summary {
             (self.unfinished, "unfinished", "unfinished"),
             (self.ranks_missing, "rank not recorded", "ranks not recorded"),
             (self.problems, "problem in journals", "problems in journals"),
+            (self.topology_unused, "unusable dump of the topology", "unusable dumps of the topology"),
         ] {
             if number > 0 {
                 line += &format!(", {}", plural(number, one, many));

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::report::{Cause, CausePhase, Delay, Why};
 use analysis::tables::Operation;
-use analysis::units::time;
-use analysis::{Analysis, Awaits, Trace};
+use analysis::units::{real, time, whole};
+use analysis::{Analysis, Awaits, Trace, median};
 use nccl_events::archive::path_of_ranges;
 use nccl_events::index::{index, index_u32};
 
@@ -216,7 +216,7 @@ impl Parts {
 /// Sums up the parts of operations, each with the weight of what others waited for it.
 fn why(trace: &Trace, analysis: &Analysis, rank: u32, late: &[Late], parts: impl Fn(&Late) -> Parts) -> Why {
     let (mut sums, mut all_ns) = ([0; 4], 0);
-    let mut samples: [Vec<u64>; 4] = Default::default();
+    let mut samples: [Vec<f64>; 4] = Default::default();
     let mut lacks: BTreeMap<&str, u64> = BTreeMap::new();
     let mut windows = Vec::new();
     for it in late {
@@ -232,7 +232,7 @@ fn why(trace: &Trace, analysis: &Analysis, rank: u32, late: &[Late], parts: impl
             *lacking = weighted.into_iter().fold(lacking.saturating_add(it.waited_ns), u64::saturating_sub);
         }
         for (ns, samples) in parts.ns.into_iter().zip(&mut samples).filter(|(ns, _)| u128::from(*ns) * 2 >= whole_ns) {
-            samples.push(ns);
+            samples.push(real(ns));
         }
         windows.extend((parts.ns[0] > 0).then_some(parts.until_call));
     }
@@ -243,7 +243,7 @@ fn why(trace: &Trace, analysis: &Analysis, rank: u32, late: &[Late], parts: impl
     let lack = lacks.into_iter().find(|(_, ns)| *ns >= all_ns.div_ceil(2)).map_or(MIXED, |(lack, _)| lack);
     Why {
         reason,
-        later_ns: most.and_then(|at| median(&mut samples[at])),
+        later_ns: most.filter(|at| !samples[*at].is_empty()).map(|at| whole(median(&mut samples[at]))),
         phase: phase.flatten(),
         call_ns,
         launch_ns,
@@ -252,11 +252,6 @@ fn why(trace: &Trace, analysis: &Analysis, rank: u32, late: &[Late], parts: impl
         unknown_ns: sums.into_iter().fold(all_ns, u64::saturating_sub),
         missing: reason.is_none().then(|| lack.to_owned()),
     }
-}
-
-fn median(values: &mut [u64]) -> Option<u64> {
-    values.sort_unstable();
-    values.get(values.len() / 2).copied()
 }
 
 /// Puts a reason into a cause, its sentence, and the verdict if that is about it.

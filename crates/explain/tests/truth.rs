@@ -11,13 +11,17 @@ const LATE_NS: u64 = 150_000;
 const MS: u64 = 1_000_000;
 
 fn see(job: &Job, ranks: &[Vec<Operation>]) -> Report {
+    see_some(job, ranks, &Filter::default())
+}
+
+fn see_some(job: &Job, ranks: &[Vec<Operation>], filter: &Filter) -> Report {
     let directory = tempfile::tempdir().expect("a directory");
     let anchor = synthetic::write(&directory.path().join("job"), job, ranks);
     let archive = Archive::open(&anchor).expect("an archive");
     let trace = Trace::read(anchor, archive).expect("definitions");
-    let mut analysis = analyse(&trace, &Filter::default(), &()).expect("events");
+    let mut analysis = analyse(&trace, filter, &()).expect("events");
     add_reasons(&trace, &mut analysis).expect("events");
-    analysis.report.critical_path = critical_path(&trace, &analysis, &Filter::default()).expect("events");
+    analysis.report.critical_path = critical_path(&trace, &analysis, filter).expect("events");
     analysis.report
 }
 
@@ -46,6 +50,16 @@ fn the_stage_that_delays_a_rank_is_named() {
         assert!(report.verdict.sentence.contains(said), "{}", report.verdict.sentence);
         assert_eq!(report.verdict.sentence.contains("Meanwhile"), delayed != Delayed::Call, "{report:?}");
     }
+}
+
+/// All ranks are in `backward` for longest before a call; the late rank is in `load` for longer than the others.
+#[test]
+fn the_range_next_to_the_call_is_not_blamed_if_all_ranks_are_in_it() {
+    let wrong = Wrong::LateRank { rank: 5, from: 0, ns: LATE_NS };
+    let job = Job { wrong, calls: Some(Delayed::Call), has_ranges: true, backward_ns: 195_000, ..Job::healthy(2) };
+    let report = see(&job, &play(&job));
+    let phase = why(&report, 5).phase.as_ref().expect("a range");
+    assert_eq!(phase.path, ["step #", "load"], "{}", report.verdict.sentence);
 }
 
 /// What the archive lacks is said, and the verdict is as without an explanation.
@@ -121,6 +135,12 @@ fn the_path_goes_through_the_ranks_that_others_waited_for() {
     let [second, first] = [(2, 7 * MS), (1, 5 * MS)].map(|(rank, ns)| (PathKind::Computing, Some(rank), ns));
     assert_eq!(parts(&path), [second, first, transfer, (PathKind::WarmUp, Some(1), MS)]);
     assert!(path.sentence.starts_with("The critical path takes 17.00 ms through 3 operations: 70.6 % computing"));
+    // From the middle of rank 1's computing to that of the last transfer.
+    let filter = Filter { from_ns: Some(4 * MS), to_ns: Some(16 * MS), ranks: [0].into(), ..Filter::default() };
+    let path = see_some(&four_ranks(), &ranks, &filter).critical_path.expect("a path");
+    assert_eq!((path.from_ns, path.to_ns, path.operations), (4 * MS, 16 * MS, 2));
+    assert_eq!(parts(&path), [second, (PathKind::Computing, Some(1), 3 * MS), (PathKind::Transfer, None, 2 * MS)]);
+    assert!(path.sentence.starts_with("The critical path of all ranks takes 12.00 ms"), "{}", path.sentence);
     let job = Job { calls: Some(Delayed::Call), ..four_ranks() };
     let path = see(&job, &ranks).critical_path.expect("a path");
     assert_eq!((path.launching_ns, path.computing_ns), (2 * 2 * CALL_NS, 12 * MS - 2 * 2 * CALL_NS));

@@ -55,6 +55,7 @@ export interface Report {
 export interface Topology {
   hosts: { name: string; gpus: TopologyGpu[] }[];
   graphs: Graph[];
+  communicators: number;
   bytes_elsewhere: number;
   unused: string[];
 }
@@ -277,6 +278,7 @@ export interface Cause {
   kind: CauseKind;
   rank: number | null;
   host: string | null;
+  nics: number[];
   link: LinkKey | null;
   phase: CausePhase | null;
   why: Why | null;
@@ -363,6 +365,7 @@ export interface Completeness {
   problems: string[];
   problem_count: number;
   parts_left_out: string[];
+  topology_unused: string[];
   ranks_missing: number;
   collectives_unmatched: number;
   matching: Matching;

@@ -25,6 +25,8 @@ pub struct Completeness {
     pub switches: u64,
     /// Processes whose part could not be merged.
     pub parts_left_out: Vec<String>,
+    /// NCCL's dumps of its topology that could not be used, and why.
+    pub topology_unused: Vec<String>,
     pub ranks_missing: u64,
     pub collectives_unmatched: u64,
     /// The archive's statements on ranks that do not call the same.
@@ -51,6 +53,7 @@ impl Completeness {
             problem_count: statements.problems.number.get(),
             switches: statements.measurement_list.len(),
             parts_left_out: statements.parts_left_out.shown(),
+            topology_unused: statements.topology_unused.lines.shown(),
             ranks_missing: statements.ranks_missing.get(),
             collectives_unmatched: statements.collectives_unmatched.get(),
             matching: Matching::of(statements),

@@ -9,6 +9,8 @@ pub struct Topology {
     pub hosts: Vec<TopologyHost>,
     /// The graphs of the largest communicator that has some, of at most 64 hosts.
     pub graphs: Vec<Graph>,
+    /// How many communicators have graphs.
+    pub communicators: u32,
     /// Bytes that were sent over the network, where it is unknown over which interface.
     pub bytes_elsewhere: u64,
     /// Dumps that could not be used, and why.

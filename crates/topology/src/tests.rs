@@ -2,57 +2,8 @@
 
 use super::{Graph, GraphKind, PathType, System};
 
-const SYSTEM: &str = r#"<system version="1">
-  <cpu host_hash="0x1f" numaid="0" affinity="ffff" arch="x86_64" vendor="AuthenticAMD" familyid="175" modelid="1">
-    <pci busid="0000:10:00.0" class="0x060400" vendor="0x1000" link_speed="32.0 GT/s PCIe" link_width="16">
-      <pci busid="0000:11:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16">
-        <gpu dev="0" sm="90" rank="4" gdr="1">
-          <nvlink target="0000:ff:00.0" count="18" tclass="0x068000"/>
-        </gpu>
-      </pci>
-      <pci busid="0000:12:00.0" class="0x020700">
-        <nic>
-          <net name="mlx5_0" dev="0" latency="0.000000" speed="400000" port="1" guid="0xa088c20300e3f1b2" gdr="1"/>
-        </nic>
-      </pci>
-    </pci>
-    <pci busid="0000:20:00.0" class="0x030200"><gpu dev="1" sm="90" rank="5" gdr="1"/></pci>
-    <nic><net name="eth0" dev="2" speed="-1" port="0" guid="0x0" gdr="0"/></nic>
-  </cpu>
-  <cpu host_hash="0x1f" numaid="1" arch="x86_64">
-    <pci busid="0000:80:00.0" class="0x060400">
-      <pci busid="0000:81:00.0" class="0x060400">
-        <pci busid="0000:82:00.0" class="0x030200"><gpu dev="2" sm="90" rank="6" gdr="1"/></pci>
-      </pci>
-      <pci busid="0000:83:00.0" class="0x030200"><gpu dev="3" sm="90" rank="7" gdr="1"/></pci>
-      <pci busid="0000:84:00.0" class="0x020700">
-        <nic>
-          <net name="mlx5_1" dev="1" speed="200000" port="1" gdr="1"/>
-          <net name="mlx5_1" net="0" gin="1" dev="9" speed="200000"/>
-        </nic>
-      </pci>
-    </pci>
-  </cpu>
-</system>
-"#;
-
-const GRAPHS: &str = r#"<graphs version="1">
-  <graph id="0" pattern="4" crossnic="0" nchannels="2" speedintra="24" speedinter="24.5" latencyinter="0"
-         typeintra="NVL" typeinter="PXB" samechannels="0">
-    <channel>
-      <net dev="0"/><gpu dev="0" rank="4"/><gpu dev="0x1" rank="5"/><gpu dev="0x2"/><gpu dev="0x3" rank="7"/><net dev="0x1"/>
-    </channel>
-    <channel>
-      <net dev="0x1"/><gpu dev="0x3"/><gpu dev="0x2"/><gpu dev="0x1"/><gpu dev="0"/><net dev="0x0"/>
-    </channel>
-  </graph>
-  <graph id="3" pattern="5" crossnic="0" nchannels="1" speedintra="24" speedinter="24" typeintra="NVL" typeinter="NEW">
-    <channel><net dev="0x1"/><gpu dev="0x3" rank="7"/><net dev="0xffffffffffffffff"/></channel>
-  </graph>
-  <graph id="2" pattern="3" crossnic="0" nchannels="0" speedintra="0" speedinter="0" typeintra="NVL" typeinter="PIX"/>
-  <graph id="99" pattern="0" speedintra="0" speedinter="0"/>
-</graphs>
-"#;
+const SYSTEM: &str = include_str!("../../../tests/data/nccl-system.xml");
+const GRAPHS: &str = include_str!("../../../tests/data/nccl-graphs.xml");
 
 fn system() -> System {
     System::parse(SYSTEM).expect("a system")

@@ -36,6 +36,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     report.nics = traffic.nics(&mut topology);
     nics::name(&mut report.pairs, tables, &map);
     nics::name(&mut report.channels, tables, &map);
+    nics::name_causes(&mut report.causes, &mut report.verdict, &report.pairs, &report.nics, &report.ranks);
     expected::add(trace, tables, filter, &map, &mut report.operations);
     report.topology = Some(topology);
     Ok(analysis)

@@ -161,6 +161,7 @@ impl Map {
     pub(crate) fn described(&self, communicators: &[Communicator]) -> Topology {
         let size = |number: u32| communicators.get(index(number)).map_or(0, |comm| comm.ranks);
         let known: BTreeSet<u32> = self.graphs.keys().map(|(communicator, _)| *communicator).collect();
+        let with_graphs = index_u32(known.len());
         let largest = known.into_iter().rev().max_by_key(|number| size(*number)).unwrap_or(NONE);
         let of_largest = self.graphs.iter().filter(|((communicator, _), _)| *communicator == largest);
         let members = communicators.get(index(largest)).map_or(&[][..], |comm| &comm.members);
@@ -193,7 +194,13 @@ impl Map {
                 }
             }));
         }
-        Topology { hosts: self.hosts.clone(), graphs, bytes_elsewhere: 0, unused: self.unused.clone() }
+        Topology {
+            hosts: self.hosts.clone(),
+            graphs,
+            communicators: with_graphs,
+            bytes_elsewhere: 0,
+            unused: self.unused.clone(),
+        }
     }
 }
 

@@ -3,16 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use analysis::report::{Link, Nic, Topology};
+use analysis::report::{Cause, CauseKind, Link, Nic, Rank, Topology, Verdict};
 use analysis::tables::{NONE, Network, Step, Tables, Transfer};
-use analysis::{Filter, Sent, Trace, length, median, size_class, union};
+use analysis::units::real;
+use analysis::{Filter, Sent, Trace, length, median, size_class, union, usual_times};
 use nccl_events::collective::Function;
 use nccl_events::index::index;
 
 use crate::map::{End, Map};
-
-/// This many interfaces must have sent a size before the usual time for it is known.
-const LEAST_NICS: usize = 3;
 
 /// What the interfaces moved.
 pub(crate) struct Traffic<'a> {
@@ -51,7 +49,8 @@ impl<'a> Traffic<'a> {
             return nics;
         }
         topology.bytes_elsewhere += self.elsewhere;
-        let usual = usual_times(&self.sent);
+        let sent: Vec<((), &[Sent])> = self.sent.iter().map(|sent| ((), sent.as_slice())).collect();
+        let usual = usual_times(&sent);
         for ((nic, steps), received) in nics.iter_mut().zip(self.sent).zip(self.received) {
             nic.steps = steps.len() as u64;
             let sent: u64 = steps.iter().map(Sent::bytes).sum();
@@ -60,7 +59,7 @@ impl<'a> Traffic<'a> {
             nic.rate = (busy_ns > 0).then(|| real(sent) / real(busy_ns) * 1e9);
             nic.share = nic.rate.zip(nic.speed).map(|(rate, speed)| rate / speed);
             let ratio = |step: &Sent| {
-                Some(real(step.ns()) / usual.get(&size_class(step.bytes())).filter(|usual| **usual > 0.0)?)
+                Some(real(step.ns()) / usual.get(&((), size_class(step.bytes()))).filter(|usual| **usual > 0.0)?)
             };
             let mut ratios: Vec<f64> = steps.iter().filter_map(ratio).collect();
             nic.slowdown = (!ratios.is_empty()).then(|| median(&mut ratios));
@@ -108,22 +107,6 @@ fn nic_of(trace: &Trace, tables: &Tables, map: &Map, transfer: &Transfer) -> Opt
     trace.function(operation.function).and_then(Function::collective).map(|_| nic)
 }
 
-/// The usual time of a step by its size: the median of the interfaces' medians.
-fn usual_times(sent: &[Vec<Sent>]) -> BTreeMap<u32, f64> {
-    let mut medians: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for steps in sent {
-        let mut of_class: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-        for step in steps {
-            of_class.entry(size_class(step.bytes())).or_default().push(real(step.ns()));
-        }
-        for (class, mut times) in of_class {
-            medians.entry(class).or_default().push(median(&mut times));
-        }
-    }
-    medians.retain(|_, times| times.len() >= LEAST_NICS);
-    medians.into_iter().map(|(class, mut times)| (class, median(&mut times))).collect()
-}
-
 /// Names the interfaces of links, and the ways from their senders' GPUs.
 pub(crate) fn name(links: &mut [Link], tables: &Tables, map: &Map) {
     type Ends = BTreeMap<(u32, Option<u32>, u32), [BTreeSet<u32>; 2]>;
@@ -159,7 +142,65 @@ pub(crate) fn name(links: &mut [Link], tables: &Tables, map: &Map) {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a rate does not need 64 bits of its bytes")]
-fn real(number: u64) -> f64 {
-    number as f64
+/// A pair that is slower than others by this much shows which interface is meant.
+const SLOW: f64 = 1.3;
+/// So many names are read in a sentence.
+const MOST_NAMES: usize = 4;
+
+/// Names the interfaces of slow ranks and hosts, of which the analysis knows their pairs only.
+pub(crate) fn name_causes(causes: &mut [Cause], verdict: &mut Verdict, pairs: &[Link], nics: &[Nic], ranks: &[Rank]) {
+    let slow: Vec<&Link> = pairs.iter().filter(|pair| pair.slowdown.is_some_and(|it| it >= SLOW)).collect();
+    for cause in causes.iter_mut().filter(|cause| cause.kind == CauseKind::SlowNic) {
+        let is_it = |rank: Option<u32>| match (cause.rank, rank.and_then(|rank| ranks.get(index(rank)))) {
+            (Some(_), _) => rank == cause.rank,
+            (None, known) => known.is_some_and(|known| Some(&known.host) == cause.host.as_ref()),
+        };
+        let mut found: BTreeSet<u32> = BTreeSet::new();
+        for pair in &slow {
+            match [pair.key.from, pair.key.to].map(is_it) {
+                // Within a host pairs do not say which way is slow.
+                [true, true] | [false, false] => {}
+                [true, false] => found.extend(&pair.from_nics),
+                [false, true] => found.extend(&pair.to_nics),
+            }
+        }
+        let names: BTreeSet<&str> =
+            found.iter().filter_map(|nic| nics.get(index(*nic))).map(|nic| nic.name.as_str()).collect();
+        if (1..=MOST_NAMES).contains(&names.len()) {
+            let names = names.into_iter().collect::<Vec<_>>().join(", ");
+            let named = cause.sentence.replacen(" is slow: ", &format!(", {names}, is slow: "), 1);
+            verdict.sentence = verdict.sentence.replace(&cause.sentence, &named);
+            cause.sentence = named;
+        }
+        cause.nics = found.into_iter().collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use analysis::report::LinkKey;
+
+    use super::*;
+
+    #[test]
+    fn a_slow_interface_has_the_name_of_that_of_its_slow_pairs() {
+        let nics = ["mlx5_0", "mlx5_1", "mlx5_2"].map(|name| Nic { name: name.to_owned(), ..Nic::default() });
+        let pair = |from, to, nics: [u32; 2], slowdown| Link {
+            key: LinkKey { from: Some(from), to: Some(to), ..LinkKey::default() },
+            from_nics: vec![nics[0]],
+            to_nics: vec![nics[1]],
+            slowdown: Some(slowdown),
+            ..Link::default()
+        };
+        let pairs =
+            [pair(0, 1, [0, 1], 1.0), pair(1, 2, [1, 2], 2.0), pair(2, 0, [2, 0], 1.0), pair(1, 0, [1, 0], 2.0)];
+        let sentence = "The network interface of rank 1 (node) is slow: 2 of its pairs".to_owned();
+        let mut verdict = Verdict { sentence: format!("First. {sentence}"), ..Verdict::default() };
+        let mut causes = [Cause { kind: CauseKind::SlowNic, rank: Some(1), sentence, ..Cause::default() }];
+        let ranks = vec![Rank::default(); 3];
+        name_causes(&mut causes, &mut verdict, &pairs, &nics, &ranks);
+        assert_eq!(causes[0].nics, [1]);
+        let wanted = "The network interface of rank 1 (node), mlx5_1, is slow: 2 of its pairs";
+        assert_eq!((causes[0].sentence.as_str(), verdict.sentence), (wanted, format!("First. {wanted}")));
+    }
 }

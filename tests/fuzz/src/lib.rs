@@ -4,6 +4,7 @@
 //! such bytes; the tests replay `corpus/`, where inputs lie that once broke one.
 
 mod archive;
+mod dumps;
 mod follow;
 mod foreign;
 mod job;
@@ -29,4 +30,5 @@ pub const TARGETS: &[Target] = &[
     Target { name: "records", run: records::read },
     Target { name: "kineto", run: foreign::kineto },
     Target { name: "xplane", run: foreign::xplane },
+    Target { name: "topology", run: dumps::read },
 ];

@@ -12,7 +12,7 @@ use proto_messages::xspace::{
 use trace::{FinalizeOptions, finalize};
 
 use crate::segments::{SEGMENT, Segment};
-use crate::{archive, foreign, job, pieces};
+use crate::{archive, dumps, foreign, job, pieces};
 
 #[expect(clippy::missing_panics_doc, reason = "what cannot be made ends the program that makes them")]
 pub fn all() -> Vec<(&'static str, &'static str, Vec<u8>)> {
@@ -67,6 +67,7 @@ pub fn all() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("records", "events", fs::read(largest).expect("an event file")),
         ("kineto", "torch", torch()),
         ("xplane", "host", profile()),
+        ("topology", "two-sockets", two_sockets()),
     ]
 }
 
@@ -118,6 +119,14 @@ fn torch() -> Vec<u8> {
         .replace("\"pid\": 1,", "\"pid\": 0,")
         .replace("\"ts\": 0, \"dur\": 0", "\"ts\": 1200.5, \"dur\": 700")
         .into_bytes()
+}
+
+fn two_sockets() -> Vec<u8> {
+    let mut input = Vec::new();
+    for (kind, name) in [(dumps::SYSTEM, "nccl-system.xml"), (dumps::GRAPHS, "nccl-graphs.xml")] {
+        file(&mut input, kind, &Path::new(env!("CARGO_MANIFEST_DIR")).join("../data").join(name));
+    }
+    input
 }
 
 fn profile() -> Vec<u8> {

@@ -14,7 +14,7 @@ use crate::tables::Tables;
 /// Maximum points per scatter plot and in total: jobs with many ranks have many pairs.
 const POINTS: usize = 500;
 const ALL_POINTS: usize = 200_000;
-/// This many links must have sent a size before the usual time for it is known.
+/// This many links or interfaces must have sent a size before the usual time for it is known.
 const LEAST_LINKS: usize = 3;
 
 #[derive(Clone, Copy, Debug)]
@@ -49,24 +49,29 @@ pub fn size_class(bytes: u64) -> u32 {
     magnitude << 3 | u32::try_from(eighths).unwrap_or(0)
 }
 
+/// The usual time of a step by what sends it and by size class: the median of the senders' medians, if there are
+/// [`LEAST_LINKS`].
+pub fn usual_times<K: Ord + Copy + Send + Sync>(sent: &[(K, &[Sent])]) -> BTreeMap<(K, u32), f64> {
+    let medians = sent.par_iter().flat_map_iter(|(of, sent)| {
+        let mut of_class: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for step in *sent {
+            of_class.entry(size_class(step.bytes())).or_default().push(real(step.ns()));
+        }
+        of_class.into_iter().map(|(class, mut times)| ((*of, class), median(&mut times)))
+    });
+    let medians: Vec<((K, u32), f64)> = medians.collect();
+    let mut of_class: BTreeMap<(K, u32), Vec<f64>> = BTreeMap::new();
+    for (key, time) in medians {
+        of_class.entry(key).or_default().push(time);
+    }
+    of_class.retain(|_, times| times.len() >= LEAST_LINKS);
+    of_class.into_iter().map(|(key, mut times)| (key, median(&mut times))).collect()
+}
+
 impl Expected {
     fn of(sent: &BTreeMap<(Pair, u32), Vec<Sent>>) -> Self {
-        let cells: Vec<(&(Pair, u32), &Vec<Sent>)> = sent.iter().collect();
-        let medians = cells.par_iter().flat_map_iter(|((pair, _), sent)| {
-            let mut of_class: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-            for step in *sent {
-                of_class.entry(size_class(step.bytes())).or_default().push(real(step.ns()));
-            }
-            let communicator = pair.0;
-            of_class.into_iter().map(move |(class, mut times)| ((communicator, class), median(&mut times)))
-        });
-        let medians: Vec<((u32, u32), f64)> = medians.collect();
-        let mut of_class: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();
-        for (key, time) in medians {
-            of_class.entry(key).or_default().push(time);
-        }
-        of_class.retain(|_, times| times.len() >= LEAST_LINKS);
-        Self(of_class.into_iter().map(|(key, mut times)| (key, median(&mut times))).collect())
+        let sent: Vec<(u32, &[Sent])> = sent.iter().map(|((pair, _), sent)| (pair.0, sent.as_slice())).collect();
+        Self(usual_times(&sent))
     }
 
     fn ns(&self, communicator: u32, bytes: u64) -> Option<f64> {

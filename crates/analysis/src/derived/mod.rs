@@ -58,7 +58,7 @@ pub use awaits::Awaits;
 pub use compare::{Observed, Shape, compare, is_slower_by};
 pub use filter::Filter;
 pub use instances::{Instance, Instances};
-pub use links::size_class;
+pub use links::{size_class, usual_times};
 pub use maths::fit::Regression;
 pub use maths::sample::median;
 pub use maths::union::{length, union};

@@ -277,13 +277,15 @@ fn completeness(completeness: &Completeness, text: &mut Text) {
         (completeness.ranks_missing, "ranks of communicators not recorded"),
         (completeness.collectives_unmatched, "collectives not on all recorded ranks"),
         (completeness.problem_count, "problems in journals"),
+        (completeness.topology_unused.len() as u64, "dumps of NCCL's topology that could not be used"),
     ] {
         if number > 0 {
             text.line(format_args!("  {what}: {}", count(number)));
         }
     }
     matching(&completeness.matching, text);
-    for problem in completeness.problems.iter().chain(&completeness.parts_left_out).take(MOST_ROWS) {
+    let (problems, parts) = (&completeness.problems, &completeness.parts_left_out);
+    for problem in problems.iter().chain(parts).chain(&completeness.topology_unused).take(MOST_ROWS) {
         text.line(format_args!("    {problem}"));
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Result, anyhow};
 use journal::part::dumps::{self, DUMPS, Dump};
 use journal::part::environment::JobEnvironment;
 use journal::private;
@@ -42,7 +42,16 @@ pub(super) fn variables(out: &Path, request: &Request, job: &JobEnvironment) -> 
         return Ok(Variables::new());
     }
     let directory = out.join(DUMPS);
-    private::directories(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    if let Err(error) = private::directories(&directory) {
+        if is_first {
+            let directory = directory.display();
+            print::note(format_args!(
+                "cannot make {directory} ({error}): NCCL's topology is not recorded (remove what is there, or choose \
+                 --topology off)"
+            ));
+        }
+        return Ok(Variables::new());
+    }
     let mut variables = Variables::new();
     for dump in Dump::ALL {
         let path = directory.join(dump.file_name(0, 0));

@@ -7,7 +7,8 @@ use super::cells::{communicator, is_wanted, link, of, rank, text, time, word};
 use crate::sheet::{Cell, Sheet};
 use crate::units;
 
-pub(super) const NO_PATH: &str = "no operation ended, or --comm or --function chose some: a path goes through all";
+pub(super) const NO_PATH: &str =
+    "there is none: no operation has ended, or --comm or --function leaves out operations that it may go through";
 
 /// For example "call 9.84 ms late, in step # > load".
 pub(super) fn why(why: &Why) -> String {
@@ -46,6 +47,7 @@ pub(super) fn path(report: &Report, wanted: &[u32]) -> Sheet {
 /// The function and the link, or the ranges of the program.
 fn place(report: &Report, part: &PathPart) -> String {
     let link = part.link.map(|key| link(report, &key));
-    let phase = part.phase.as_ref().map(|it| format!("{} ({:.0} %)", path_of_ranges(&it.path), it.share * 100.0));
+    let phase =
+        part.phase.as_ref().map(|it| format!("mostly in {} ({:.0} %)", path_of_ranges(&it.path), it.share * 100.0));
     part.function.clone().into_iter().chain(link).chain(phase).collect::<Vec<_>>().join(", ")
 }

@@ -54,7 +54,8 @@ each size, are beside.
 --baseline takes the output of nccl-tests (text, or the JSON of -J) or another archive. `of_baseline` is the bus \
 bandwidth of the transfer, or where arrivals cannot be compared that of the whole operation, divided by that of the \
 baseline: of the same function on as many ranks on each host, of an archive on a communicator of the same shape, and \
-between the two nearest sizes. `nccl-otf2 export --format nccl-tests` writes the commands to measure one.
+between the two nearest sizes. Data types are not compared: of several that were measured at a size, the fastest \
+counts. `nccl-otf2 export --format nccl-tests` writes the commands to measure one.
 
 Exit codes: 0 printed, 2 wrong usage or an archive that cannot be read.
 
@@ -95,8 +96,8 @@ pub(crate) struct Request {
     #[command(flatten)]
     select: Select,
 
-    /// Print JSON
-    #[arg(long, conflicts_with_all = ["by", "sort", "limit", "csv"])]
+    /// Print JSON: the whole report, all tables
+    #[arg(long)]
     json: bool,
 
     /// Print comma-separated values of one table (without --by: operations)
@@ -107,6 +108,12 @@ pub(crate) struct Request {
 const SHORT: usize = 12;
 
 pub(crate) fn stats(request: &Request) -> Result<Exit> {
+    if request.json && (request.by.is_some() || request.sort.is_some() || request.limit.is_some() || request.csv) {
+        bail!(
+            "--json prints the whole report, all tables: leave out --by, --sort, --limit and --csv (one table for \
+             programs: --by TABLE --csv, or --json | jq .ranks)"
+        );
+    }
     let trace = archive::open_with_kinds(&request.path)?;
     let filter = analysis::Filter { step: request.step.clone(), ..request.select.filter(&trace)? };
     let bar = Bar::new();

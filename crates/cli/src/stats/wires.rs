@@ -7,6 +7,7 @@ use nccl_events::index::index;
 
 use super::cells::{of, text, time};
 use crate::sheet::{Cell, Sheet};
+use crate::units::{self, plural};
 
 /// Why there are no interfaces.
 pub(super) fn no_nics(report: &Report) -> &'static str {
@@ -40,16 +41,24 @@ pub(super) fn nics(report: &Report) -> Sheet {
             ("+gdr", |(_, it)| text(if it.gdr { "yes" } else { "no" })),
         ],
     );
-    if report.nics.iter().all(|nic| nic.sent_bytes.is_none()) {
-        let sizes = "NCCL reported no sizes of network steps, which it does from 2.27 on";
-        sheet.remark = Some(if report.run.has_steps { sizes } else { Run::CONNECTIONS_NOT_MEASURED }.to_owned());
-        return sheet;
-    }
-    let elsewhere = report.topology.as_ref().map_or(0, |it| it.bytes_elsewhere);
-    sheet.remark = (elsewhere > 0).then(|| {
-        let bytes = crate::units::bytes(elsewhere);
-        format!("{bytes} more were sent over interfaces that NCCL's graphs do not tell")
-    });
+    let sizes = "NCCL reported no sizes of network steps, which it does from 2.27 on";
+    let sizes = if report.run.has_steps { sizes } else { Run::CONNECTIONS_NOT_MEASURED };
+    let is_unknown = report.nics.iter().all(|nic| nic.sent_bytes.is_none());
+    let (elsewhere, unused) = report.topology.as_ref().map_or((0, &[][..]), |it| (it.bytes_elsewhere, &it.unused));
+    let bytes = units::bytes(elsewhere);
+    let remarks = [
+        is_unknown.then(|| sizes.to_owned()),
+        (elsewhere > 0).then(|| format!("{bytes} more were sent over interfaces that NCCL's graphs do not tell")),
+        unused.first().map(|first| {
+            let dumps = plural(unused.len() as u64, "dump", "dumps");
+            format!(
+                "{dumps} of NCCL's topology could not be used: {first}{}",
+                if unused.len() > 1 { "; …" } else { "" }
+            )
+        }),
+    ];
+    let remarks: Vec<String> = remarks.into_iter().flatten().collect();
+    sheet.remark = (!remarks.is_empty()).then(|| remarks.join(". "));
     sheet
 }
 

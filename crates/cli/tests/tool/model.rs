@@ -43,6 +43,7 @@ fn cause(kind: CauseKind) -> Cause {
         kind,
         rank: None,
         host: None,
+        nics: Vec::new(),
         link: None,
         since_ns: None,
         phase: None,

@@ -108,6 +108,7 @@ fn what_does_not_exist_is_an_error_that_says_what_does() {
         ("--rank 0 --function Recv", "nothing in the archive matches all of --rank 0, --function Recv"),
         ("--sort colour", "no table has a column \"colour\""),
         ("--by pairs --sort colour", "it has from, to, channel"),
+        ("--by pairs --json", "--json prints the whole report, all tables: leave out --by"),
     ] {
         let ended = scratch.ends(["stats", "trace"].into_iter().chain(arguments.split(' '))).with_code(2);
         assert!(ended.stdout.is_empty() && ended.stderr.contains(words), "{arguments}: {ended:?}");

@@ -40,11 +40,12 @@ pub fn critical_path(trace: &Trace, analysis: &Analysis, filter: &Filter) -> otf
         parts,
         sentence: String::new(),
     };
-    path.sentence = sentence(analysis, &path);
+    path.sentence = sentence(analysis, &path, filter);
     Ok(Some(path))
 }
 
-fn sentence(analysis: &Analysis, path: &CriticalPath) -> String {
+fn sentence(analysis: &Analysis, path: &CriticalPath, filter: &Filter) -> String {
+    let of_all = if filter.ranks.is_empty() { "" } else { " of all ranks" };
     let length_ns = path.to_ns - path.from_ns;
     let kinds = [
         (path.computing_ns, "computing"),
@@ -59,7 +60,7 @@ fn sentence(analysis: &Analysis, path: &CriticalPath) -> String {
     let most = most.and_then(|part| Some((part, analysis.report.ranks.get(index(part.rank?))?)));
     let most = most.map(|(part, rank)| format!(" {} computes {} of it.", capital(&rank.name), time(part.ns)));
     format!(
-        "The critical path takes {} through {}: {}.{}",
+        "The critical path{of_all} takes {} through {}: {}.{}",
         time(length_ns),
         plural(path.operations, "operation", "operations"),
         kinds.collect::<Vec<_>>().join(", "),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::report::{LinkKey, PathKind, PathPart};
 use analysis::tables::NONE;
+use analysis::units::real;
 use analysis::{Analysis, Trace};
 use nccl_events::collective::Function;
 use nccl_events::index::index;
@@ -77,9 +78,8 @@ pub(super) fn of(trace: &Trace, analysis: &Analysis, walk: &Walk) -> otf2::Resul
     Ok(parts)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a share is shown with few digits")]
 pub(super) fn share(part: u64, whole: u64) -> f64 {
-    part as f64 / whole.max(1) as f64
+    real(part) / real(whole.max(1))
 }
 
 /// The ranks that are outside of operations for longest on the path.

@@ -20,6 +20,7 @@ pub(super) struct Stay {
     pub(super) row: u32,
     /// The operation that it waited for before; its own row for none.
     pub(super) other: u32,
+    pub(super) stop_ns: u64,
     pub(super) transfer_ns: u64,
     pub(super) unclear_ns: u64,
     pub(super) is_warm_up: bool,
@@ -44,7 +45,7 @@ impl<'a> Ended<'a> {
     fn of(tables: &'a Tables, filter: &Filter) -> Self {
         let mut ranks = vec![Vec::new(); tables.members.job_ranks.len()];
         for (row, it) in (0..).zip(tables.operations.rows()) {
-            if !it.is_unfinished && it.stop_ns >= it.start_ns && filter.wants_time(it.start_ns, it.stop_ns) {
+            if !it.is_unfinished && it.stop_ns >= it.start_ns && filter.to_ns.is_none_or(|to_ns| it.start_ns <= to_ns) {
                 ranks[index(tables.job_rank(row))].push(row);
             }
         }
@@ -83,6 +84,9 @@ impl Walk {
         let mut found = Self { from_ns: to_ns, to_ns, ..Self::default() };
         let mut next = None;
         while let Some(rows) = ended.before(rank, found.from_ns) {
+            if filter.from_ns.is_some_and(|from_ns| found.from_ns <= from_ns) {
+                break;
+            }
             let (stop_ns, start_ns, _) = ended.kernel(rows[0]);
             if let Some(next) = next.filter(|_| stop_ns < found.from_ns) {
                 found.gaps.push(Gap { from_ns: stop_ns, to_ns: found.from_ns, next });
@@ -94,7 +98,28 @@ impl Walk {
             rank = analysis.tables.job_rank(stay.other);
             next = Some(stay.other);
         }
+        found.clip(filter);
         (found.operations > 0).then_some(found)
+    }
+
+    /// Leaves the parts that are in the time of the filter.
+    fn clip(&mut self, filter: &Filter) {
+        self.from_ns = self.from_ns.max(filter.from_ns.unwrap_or(0));
+        self.to_ns = self.to_ns.min(filter.to_ns.unwrap_or(u64::MAX));
+        let (from_ns, to_ns) = (self.from_ns, self.to_ns);
+        let at = |ns: u64| ns.clamp(from_ns, to_ns.max(from_ns));
+        for gap in &mut self.gaps {
+            (gap.from_ns, gap.to_ns) = (at(gap.from_ns), at(gap.to_ns));
+        }
+        self.gaps.retain(|gap| gap.from_ns < gap.to_ns);
+        for stay in &mut self.stays {
+            let transfer_from_ns = stay.stop_ns - stay.transfer_ns;
+            let unclear_from_ns = transfer_from_ns - stay.unclear_ns;
+            stay.transfer_ns = at(stay.stop_ns) - at(transfer_from_ns);
+            stay.unclear_ns = at(transfer_from_ns) - at(unclear_from_ns);
+        }
+        self.stays.retain(|stay| stay.transfer_ns + stay.unclear_ns > 0);
+        self.operations = self.stays.len() as u64;
     }
 }
 
@@ -103,7 +128,7 @@ fn stay(analysis: &Analysis, rows: &[u32], start_ns: u64, stop_ns: u64) -> Stay 
     let row = rows[0];
     let instance = analysis.instances.of_operation(row).map(|number| &analysis.instances.all[index(number)]);
     let is_warm_up = instance.is_some_and(|instance| instance.is_warm_up);
-    let whole = Stay { row, other: row, transfer_ns: stop_ns - start_ns, unclear_ns: 0, is_warm_up };
+    let whole = Stay { row, other: row, stop_ns, transfer_ns: stop_ns - start_ns, unclear_ns: 0, is_warm_up };
     if is_warm_up {
         return whole;
     }

@@ -38,5 +38,5 @@ function placeOf({ function: name, link, phase, communicator }, { ranks, communi
   const pair = link && link.from !== null && `${end(link.from)} → ${end(link.to) ?? link.peer ?? '?'}`;
   const channel = link && link.channel !== null && `channel ${link.channel}`;
   const on = communicator !== null && communicators.length > 1 && communicators[communicator]?.name;
-  return [name, pair, channel, on, phase && pathText(phase.path)].filter(Boolean).join(', ') || NONE;
+  return [name, pair, channel, on, phase && `mostly in ${pathText(phase.path)}`].filter(Boolean).join(', ') || NONE;
 }

@@ -194,6 +194,7 @@ export function completeness({ report }) {
       lines.map((line) => `${what}: ${line}`)))}
     ${list('Ranks that had called fewer collectives than others', found.matching.ranks_behind.lines)}
     ${list('Problems', found.problems)}${list('Left out', found.parts_left_out)}
+    ${list('Dumps of NCCL’s topology that could not be used', found.topology_unused)}
     ${list('What NCCL does not report', report.blind_spots)}`);
 }
 

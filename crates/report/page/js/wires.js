@@ -123,8 +123,10 @@ class Drawing {
       ${places.map((place) => place.picture)}${this.ways(shown, places)}</svg>`);
     const graph = graphs[0];
     const left = this.topology.hosts.length - shown.length;
-    const channels = count === 1 ? 'channel' : 'channels';
-    fill(byId('wires-say'), html`<span>${graph ? `${this.report.communicators[graph.communicator]?.name}: ${count} ` +
+    const channels = `${count} channel${count === 1 ? '' : 's'}`;
+    const known = this.topology.communicators;
+    const largest = known > 1 ? `, the largest of ${known} with graphs` : '';
+    fill(byId('wires-say'), html`<span>${graph ? `${this.report.communicators[graph.communicator]?.name}${largest}: ` +
       `${channels}, ${gigabytes(graph.speed_intra)} GB/s each over ${graph.type_intra ?? NONE} between GPUs, ` +
       `${gigabytes(graph.speed_inter)} GB/s over ${graph.type_inter ?? NONE} to the network` :
       'NCCL dumped no graph'}${left > 0 && `; ${left} more hosts`}</span>

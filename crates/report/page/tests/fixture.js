@@ -217,11 +217,11 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
     sentence: `Rank ${late} came late from 0.35 s on: others waited 5.9 s for it, 41 % of the time of all ranks in`
       + ' operations.' },
     budget,
-    causes: [{ kind: 'late-rank', rank: late < ranks ? late : 0, host: null, link: null, since_ns: time / 3,
+    causes: [{ kind: 'late-rank', rank: late < ranks ? late : 0, host: null, nics: [], link: null, since_ns: time / 3,
       phase: { path: ['step #', 'load'], share: 0.97 },
       why: WHY, lost_ns: 5.9e9, share: 0.41, instances: 130, is_stall: false,
       sentence: `Rank ${late} came 3.5 ms late from 0.35 s on.` },
-    { kind: 'slow-pair', rank: null, host: null, is_stall: false,
+    { kind: 'slow-pair', rank: null, host: null, nics: [], is_stall: false,
       link: { communicator: 0, from: 3, to: 11, peer: 11, channel: null }, phase: null, why: null,
       since_ns: null, lost_ns: 1.1e9, share: 0.018, instances: 12,
       sentence: '3 → 11 has 3.0 × the latency of others.' }],
@@ -266,7 +266,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
     completeness: {
       kinds: { coll: { seen: 3200, written: 3200 }, proxystep: { seen: 9000, written: 8786, lost: 214 } },
       other: {}, callbacks_lost: 214, callbacks_late: 0, switches: 0, problems: [], problem_count: 0,
-      parts_left_out: [],
+      parts_left_out: [], topology_unused: [],
       ranks_missing: 0, collectives_unmatched: 0,
       matching: { mismatches: [['count', { number: 1, lines: ['world: rank 3 has 8 elements, the others 16'] }]],
         ranks_behind: { number: 0, lines: [] }, unknown: { number: 0, lines: [] } } },
@@ -288,7 +288,7 @@ function wiresOf(ranks) {
     channels: Array.from({ length: 8 }, (__, channel) => ({ nic_in: host * 8 + channel,
       nic_out: host * 8 + channel, ranks: Array.from({ length: 8 }, (___, at) => host * 8 + ((channel + at) % 8)) })),
   })));
-  return { topology: { hosts, graphs, bytes_elsewhere: 5 << 20, unused: [] }, nics };
+  return { topology: { hosts, graphs, communicators: 2, bytes_elsewhere: 5 << 20, unused: [] }, nics };
 }
 
 /** A comparison: a slower and a faster group, one without a difference, one that is too short. */

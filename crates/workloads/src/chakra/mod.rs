@@ -38,6 +38,7 @@ const GROUPS: &str = "comm_group.json";
 struct Written {
     file: PathBuf,
     nodes: u64,
+    operations: u64,
     lacks: Lacks,
     /// The calls of its operations.
     calls: Vec<u64>,
@@ -93,7 +94,7 @@ impl Job<'_> {
         let mut messages = [head].into_iter().chain(nodes);
         let written = messages.try_for_each(|message| output.write_all(&message)).and_then(|()| output.flush());
         written.map_err(Error::io("write", &path))?;
-        Ok(Written { file, nodes: graph.len() as u64, lacks, calls })
+        Ok(Written { file, nodes: graph.len() as u64, operations: operations.len() as u64, lacks, calls })
     }
 
     /// Whether an operation becomes a node; counts why it does not, and nodes without a duration.
@@ -142,7 +143,10 @@ impl Job<'_> {
             self.source.progress.remark(&remark);
         }
         let sum = |count: fn(&Lacks) -> u64| written.iter().map(|it| count(&it.lacks)).sum();
-        let mut outcome = Outcome { events: written.iter().map(|it| it.nodes).sum(), ..Outcome::default() };
+        let has_operations = written.iter().any(|it| it.operations > 0);
+        // What was computed is no trace of communication by itself.
+        let events = if has_operations { written.iter().map(|it| it.nodes).sum() } else { 0 };
+        let mut outcome = Outcome { events, ..Outcome::default() };
         outcome.leave_out(sum(|it| it.unfinished), "operations had not ended");
         outcome.leave_out(sum(|it| it.unknown), "operations of functions or with peers that are not known");
         outcome.leave_out(sum(|it| it.incomplete), "operations of communicators with ranks that were not recorded");

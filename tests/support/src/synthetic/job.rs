@@ -113,6 +113,8 @@ pub struct Job {
     pub has_kernels: bool,
     /// Whether the program names its steps, and what it does in them; see [`Operation::ranges`].
     pub has_ranges: bool,
+    /// How long before an operation `backward` begins, on all ranks alike.
+    pub backward_ns: u64,
     /// Whether calls and launches were recorded, and what delays the late rank.
     pub calls: Option<Delayed>,
     /// The number of instances on the last rank, if it differs.
@@ -143,6 +145,7 @@ impl Job {
             timing: "cupti",
             has_kernels: false,
             has_ranges: false,
+            backward_ns: 1_000,
             calls: None,
             last_rank_has: None,
             communicators: Vec::new(),
@@ -273,11 +276,11 @@ impl Job {
 
 impl Operation {
     /// Ranges of the program around the operation: a step, and in it what it does before and after it begins.
-    pub fn ranges(&self, before_ns: u64) -> [(&'static str, (u64, u64)); 3] {
+    pub fn ranges(&self, before_ns: u64, backward_ns: u64) -> [(&'static str, (u64, u64)); 3] {
         [
             ("step #", (before_ns, self.stop_ns)),
-            ("load", (before_ns, self.start_ns - 2_000)),
-            ("backward", (self.start_ns - 1_000, self.stop_ns)),
+            ("load", (before_ns, self.start_ns - backward_ns - 1_000)),
+            ("backward", (self.start_ns - backward_ns, self.stop_ns)),
         ]
     }
 

@@ -83,7 +83,7 @@ pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
         if job.has_ranges {
             let location = LocationRef::new(u64::from(THREADS) << 32 | rank as u64);
             let mut writer = archive.event_writer(location).expect("an event file");
-            range_events(&mut writer, operations).expect("events");
+            range_events(&mut writer, operations, job.backward_ns).expect("events");
             events.push((location, writer.close().expect("closed")));
         }
         if job.calls.is_some() {
@@ -130,10 +130,10 @@ fn member(communicator: usize, rank: u32) -> LocationRef {
 }
 
 /// One operation after the other.
-fn range_events(writer: &mut EventWriter<'_>, operations: &[Operation]) -> otf2::Result<()> {
+fn range_events(writer: &mut EventWriter<'_>, operations: &[Operation], backward_ns: u64) -> otf2::Result<()> {
     let mut before_ns = 0;
     for operation in operations {
-        let [(step, (begin_ns, end_ns)), inside @ ..] = operation.ranges(before_ns);
+        let [(step, (begin_ns, end_ns)), inside @ ..] = operation.ranges(before_ns, backward_ns);
         writer.enter(begin_ns, region(step), Attributes::NONE)?;
         for (name, (begin_ns, end_ns)) in inside {
             writer.enter(begin_ns, region(name), Attributes::NONE)?;

@@ -1,13 +1,7 @@
 //! Quantiles and deviations of samples.
 
 use crate::report::Quantiles;
-pub(in crate::derived) use crate::units::real;
-
-/// The nearest integer; 0 for negative numbers.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers are clamped to what fits")]
-pub(in crate::derived) fn whole(number: f64) -> u64 {
-    number.clamp(0.0, 9e18).round() as u64
-}
+pub(in crate::derived) use crate::units::{real, whole};
 
 /// A quantile of sorted values, by linear interpolation between the nearest two.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in memory")]

@@ -36,6 +36,7 @@ pub(super) const CASES: &[Case] = &[
     }),
     stated("A15", &[("NCCL::JOB", "77.0\n78.0")]),
     stated("A16", &[("NCCL::COUNT::RANGES_USER", "1")]),
+    stated("A17", &[("NCCL::TOPOLOGY::UNUSED", "1"), ("NCCL::TOPOLOGY::UNUSED::LIST", "a.xml: older than the job")]),
 ];
 
 /// Other ways to break some rules.

@@ -27,7 +27,7 @@ test('the page has its sections in the order in which an expert reads', async ()
     /33\s%\s+of\s+all\s+waiting\s+is\s+in\s+operations\s+called\s+in\s+step # > backward/);
   assert.match(await text(page, '#steps'), /A step is the range\s+step #, on 16 processes.*40\s%\s.*communication/s);
   assert.match(await text(page, '#steps tbody tr'), /rank 0/);
-  assert.match(await text(page, '#path tbody tr'), /computing\s*rank 0\s*step # > load.*50\.0\s%/s);
+  assert.match(await text(page, '#path tbody tr'), /computing\s*rank 0\s*mostly in step # > load.*50\.0\s%/s);
   assert.match(await text(page, '#making tbody tr.mark'), /ncclCommDestroy.*rank 15 \(rank 15 \[node:1\]\)/s);
   assert.match(await text(page, '#completeness .lede'), /214 callbacks could not be recorded/);
   assert.match(await text(page, '#completeness'), /call different things\s*count: world: rank 3 has 8/);

@@ -67,8 +67,19 @@ impl<'a> Topology<'a> {
                 topology.unused.push(format!("{}: it is unknown which host it is of", dumped.file));
                 continue;
             }
-            if let (true, Some(own)) = (places.is_empty(), own) {
+            let hosts_of_dump: BTreeSet<Host<'_>> = places.into_iter().flatten().copied().chain(own).collect();
+            if is_foreign(dumped, processes, &hosts_of_dump) {
+                topology.unused.push(format!("{}: CUDA knows none of its GPUs on this host", dumped.file));
+                continue;
+            }
+            if let (true, Some(own)) = (fitting.is_empty(), own) {
                 topology.add_devices(&dumped.system, |_| Some(own));
+                // NCCL reports next to nothing of a communicator of one rank.
+                if dumped.graphs.iter().any(|graph| graph.has_network() || graph.ranks().len() > 1) {
+                    let reason =
+                        "no communicator of the archive has its ranks on this host, so its graphs are not used";
+                    topology.unused.push(format!("{}: {reason}", dumped.file));
+                }
             }
             for (comm, _) in &fitting {
                 let Some(hosts) = hosts.get(index(*comm)) else { continue };
@@ -207,6 +218,18 @@ fn is_end(graph: &Graph, rank: u32, channel: u32, send: bool) -> bool {
         GraphKind::Nvls => true,
         GraphKind::Tree | GraphKind::CollNetChain | GraphKind::CollNetDirect => is(ranks.first()) || is(ranks.get(1)),
     }
+}
+
+/// Whether CUDA named other GPUs than a dump has.
+fn is_foreign(dumped: &Dumped, processes: &[Process], hosts: &BTreeSet<Host<'_>>) -> bool {
+    let on_hosts = processes.iter().filter(|process| hosts.contains(&process.host()));
+    let devices = on_hosts.flat_map(|process| &process.manifest.gpu_work.devices);
+    // Parts of a GPU may share its address, or not.
+    let devices = devices.filter(|device| !device.is_mig);
+    let named: BTreeSet<&str> = devices.map(|device| device.pci.as_str()).filter(|pci| !pci.is_empty()).collect();
+    let dumped: BTreeSet<&str> =
+        dumped.system.gpus.iter().map(|gpu| gpu.pci.as_str()).filter(|pci| !pci.is_empty()).collect();
+    !named.is_empty() && !dumped.is_empty() && named.is_disjoint(&dumped)
 }
 
 /// The ranks that a dump is about, ascending.
