@@ -1,5 +1,6 @@
 //! A table that stores each column contiguously: code that needs two of twelve columns reads only two.
 
+use std::collections::BTreeMap;
 use std::ops::Index;
 
 /// Declares a table, its row type, and conversions between them. `as` names the type that stores a value of a column,
@@ -131,23 +132,27 @@ impl<T: Copy + PartialEq> Column<T> for Same<T> {
     }
 }
 
-/// A column of four bytes for each value, as long as all fit.
+/// A column of four bytes for each value, as long as nearly all fit.
 #[derive(Clone, Debug)]
 pub enum Narrow {
-    Short(Vec<u32>),
+    /// `u32::MAX` stands for a value by its row, or for `u64::MAX`, which means that there is none.
+    Short(Vec<u32>, BTreeMap<usize, u64>),
     Long(Vec<u64>),
 }
 
 impl Default for Narrow {
     fn default() -> Self {
-        Self::Short(Vec::new())
+        Self::Short(Vec::new(), BTreeMap::new())
     }
 }
 
 impl Narrow {
+    /// One of so many values may need more than four bytes.
+    const RARE: usize = 16;
+
     pub const fn len(&self) -> usize {
         match self {
-            Self::Short(all) => all.len(),
+            Self::Short(all, _) => all.len(),
             Self::Long(all) => all.len(),
         }
     }
@@ -159,25 +164,32 @@ impl Narrow {
     /// The value of a row.
     pub fn get(&self, at: usize) -> u64 {
         match self {
-            Self::Short(all) => Self::long(all[at]),
+            Self::Short(all, beyond) if all[at] == u32::MAX => beyond.get(&at).copied().unwrap_or(u64::MAX),
+            Self::Short(all, _) => all[at].into(),
             Self::Long(all) => all[at],
         }
     }
 
-    /// `u32::MAX` stands for `u64::MAX`, which means that there is no value.
-    fn long(short: u32) -> u64 {
-        if short == u32::MAX { u64::MAX } else { short.into() }
+    pub(crate) fn reserve(&mut self, count: usize) {
+        match self {
+            Self::Short(all, _) => all.reserve_exact(count),
+            Self::Long(all) => all.reserve_exact(count),
+        }
     }
 
     pub(crate) fn push(&mut self, value: u64) {
-        let short =
-            if value == u64::MAX { Some(u32::MAX) } else { u32::try_from(value).ok().filter(|it| *it < u32::MAX) };
-        match (&mut *self, short) {
-            (Self::Short(all), Some(short)) => all.push(short),
-            (Self::Short(all), None) => {
-                *self = Self::Long(all.iter().map(|short| Self::long(*short)).chain([value]).collect());
+        match self {
+            Self::Short(all, beyond) => {
+                let short = u32::try_from(value).unwrap_or(u32::MAX);
+                if short == u32::MAX && value != u64::MAX {
+                    beyond.insert(all.len(), value);
+                }
+                all.push(short);
+                if beyond.len() > Self::RARE + all.len() / Self::RARE {
+                    *self = Self::Long((0..all.len()).map(|at| self.get(at)).collect());
+                }
             }
-            (Self::Long(all), _) => all.push(value),
+            Self::Long(all) => all.push(value),
         }
     }
 }
@@ -189,7 +201,7 @@ impl Column<u64> for Narrow {
 
     fn append(&mut self, other: &Self) {
         match (&mut *self, other) {
-            (Self::Short(all), Self::Short(others)) => all.extend_from_slice(others),
+            (Self::Short(all, _), Self::Short(others, beyond)) if beyond.is_empty() => all.extend_from_slice(others),
             _ => (0..other.len()).for_each(|at| self.push(other.get(at))),
         }
     }
@@ -226,6 +238,7 @@ mod tests {
     #[test]
     fn columns_give_back_what_they_were_given() {
         let values = [7, 7, u64::MAX, 0xffff_fffe, 0xffff_ffff, 1 << 40];
+        let values = [&values[..], &[1 << 50; 40]].concat();
         for count in 0..=values.len() {
             let (mut same, mut narrow) = (Same::default(), Narrow::default());
             values[..count].iter().for_each(|value| same.push(*value));

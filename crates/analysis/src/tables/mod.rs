@@ -9,7 +9,7 @@ mod paths;
 mod read;
 mod rows;
 
-pub(crate) use columns::Short;
+pub(crate) use columns::{Narrow, Short};
 pub(crate) use members::JobRank;
 pub use members::{Member, Members};
 pub(crate) use nccl_events::index::{index as large, index_u32 as small};
