@@ -152,7 +152,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
 
 fn awaited(waiting: &Waiting, late: &[Late]) -> BTreeMap<u32, Vec<(u32, u64)>> {
     let late = (0..).zip(late).zip(&waiting.blame.ranks).filter(|((_, it), _)| it.is_certain());
-    late.map(|((rank, _), awaited)| (rank, awaited.operations.values().map(|it| (it.row, it.ns)).collect())).collect()
+    late.map(|((rank, _), awaited)| (rank, awaited.operations.iter().map(|it| (it.row, it.ns)).collect())).collect()
 }
 
 fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {

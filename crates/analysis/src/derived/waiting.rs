@@ -102,7 +102,7 @@ impl Waiting {
         // The last one is of operations outside of ranges.
         let path = large(tables.operations.path[large(part.row)]).min(self.paths.len() - 1);
         self.paths[path] += part.budget;
-        let event = tables.operations.event[large(part.row)];
+        let event = tables.operations.event.get(large(part.row));
         let called_ns = tables.enqueued.get(&event).map(|it| it.at_ns);
         let called_ns = called_ns.unwrap_or(tables.operations.start_ns[large(part.row)]);
         if let Some(step) = steps.at(rank, called_ns) {

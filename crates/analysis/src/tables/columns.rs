@@ -42,6 +42,11 @@ macro_rules! columns {
                 (0..self.len()).map(|at| self.row(at))
             }
 
+            /// Makes room for rows: columns that grow leave gaps in memory.
+            pub(crate) fn reserve(&mut self, count: usize) {
+                $($crate::tables::columns::Column::<$type>::reserve(&mut self.$field, count);)*
+            }
+
             pub(crate) fn append(&mut self, other: Self) {
                 $($crate::tables::columns::Column::<$type>::append(&mut self.$field, &other.$field);)*
             }
@@ -67,6 +72,7 @@ pub(crate) use {columns, kept};
 pub(crate) trait Column<T> {
     fn at(&self, at: usize) -> T;
     fn append(&mut self, other: &Self);
+    fn reserve(&mut self, _count: usize) {}
 }
 
 impl<T, K: Copy + Into<T>> Column<T> for Vec<K> {
@@ -76,6 +82,10 @@ impl<T, K: Copy + Into<T>> Column<T> for Vec<K> {
 
     fn append(&mut self, other: &Self) {
         self.extend_from_slice(other);
+    }
+
+    fn reserve(&mut self, count: usize) {
+        self.reserve_exact(count);
     }
 }
 
@@ -170,13 +180,6 @@ impl Narrow {
         }
     }
 
-    pub(crate) fn reserve(&mut self, count: usize) {
-        match self {
-            Self::Short(all, _) => all.reserve_exact(count),
-            Self::Long(all) => all.reserve_exact(count),
-        }
-    }
-
     pub(crate) fn push(&mut self, value: u64) {
         match self {
             Self::Short(all, beyond) => {
@@ -204,6 +207,92 @@ impl Column<u64> for Narrow {
             (Self::Short(all, _), Self::Short(others, beyond)) if beyond.is_empty() => all.extend_from_slice(others),
             _ => (0..other.len()).for_each(|at| self.push(other.get(at))),
         }
+    }
+
+    fn reserve(&mut self, count: usize) {
+        match self {
+            Self::Short(all, _) => all.reserve_exact(count),
+            Self::Long(all) => all.reserve_exact(count),
+        }
+    }
+}
+
+/// A column whose neighbours differ little, as the ids of a thread's events do: four bytes for each of these.
+#[derive(Clone, Debug, Default)]
+pub struct Near {
+    /// The first value of each block, or where the block begins in `far`.
+    blocks: Vec<u64>,
+    /// By how much values differ from the first of their block, plus [`Near::MIDDLE`]; all 0 for a block in `far`.
+    offsets: Vec<u32>,
+    far: Vec<u64>,
+}
+
+impl Near {
+    const BLOCK: usize = 16;
+    const MIDDLE: u32 = 1 << 31;
+
+    pub const fn len(&self) -> usize {
+        self.offsets.len()
+    }
+
+    pub const fn is_empty(&self) -> bool {
+        self.offsets.is_empty()
+    }
+
+    /// The value of a row.
+    pub fn get(&self, at: usize) -> u64 {
+        let (block, offset) = (self.blocks[at / Self::BLOCK], self.offsets[at]);
+        match self.is_far(at) {
+            true => self.far[usize::try_from(block).unwrap_or(usize::MAX) + at % Self::BLOCK],
+            false => block.wrapping_add(offset.into()).wrapping_sub(Self::MIDDLE.into()),
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = u64> {
+        (0..self.len()).map(|at| self.get(at))
+    }
+
+    fn is_far(&self, at: usize) -> bool {
+        self.offsets[at - at % Self::BLOCK] == 0
+    }
+
+    pub(crate) fn push(&mut self, value: u64) {
+        let at = self.len();
+        if at % Self::BLOCK == 0 {
+            self.blocks.push(value);
+            self.offsets.push(Self::MIDDLE);
+            return;
+        }
+        let block = self.blocks[at / Self::BLOCK];
+        let offset = u32::try_from(value.wrapping_sub(block).wrapping_add(Self::MIDDLE.into()));
+        match offset {
+            Ok(offset) if !self.is_far(at) => return self.offsets.push(offset),
+            _ if self.is_far(at) => {}
+            _ => {
+                let first = at - at % Self::BLOCK;
+                let values: Vec<u64> = (first..at).map(|at| self.get(at)).collect();
+                self.blocks[at / Self::BLOCK] = self.far.len() as u64;
+                self.offsets[first..].fill(0);
+                self.far.extend(values);
+            }
+        }
+        self.far.push(value);
+        self.offsets.push(0);
+    }
+}
+
+impl Column<u64> for Near {
+    fn at(&self, at: usize) -> u64 {
+        self.get(at)
+    }
+
+    fn append(&mut self, other: &Self) {
+        other.iter().for_each(|value| self.push(value));
+    }
+
+    fn reserve(&mut self, count: usize) {
+        self.blocks.reserve_exact(count / Self::BLOCK + 1);
+        self.offsets.reserve_exact(count);
     }
 }
 
@@ -240,7 +329,9 @@ mod tests {
         let values = [7, 7, u64::MAX, 0xffff_fffe, 0xffff_ffff, 1 << 40];
         let values = [&values[..], &[1 << 50; 40]].concat();
         for count in 0..=values.len() {
-            let (mut same, mut narrow) = (Same::default(), Narrow::default());
+            let (mut same, mut narrow, mut near) = (Same::default(), Narrow::default(), Near::default());
+            values[..count].iter().for_each(|value| near.push(*value));
+            near.append(&near.clone());
             values[..count].iter().for_each(|value| same.push(*value));
             values[..count].iter().for_each(|value| narrow.push(*value));
             let (twice, again) = ((same.clone(), same), (narrow.clone(), narrow));
@@ -249,6 +340,7 @@ mod tests {
             narrow.append(&again.1);
             let wanted = [&values[..count], &values[..count]].concat();
             assert_eq!(same.iter().copied().collect::<Vec<u64>>(), wanted);
+            assert_eq!(near.iter().collect::<Vec<u64>>(), wanted);
             assert_eq!((0..narrow.len()).map(|at| narrow.get(at)).collect::<Vec<u64>>(), wanted);
         }
     }

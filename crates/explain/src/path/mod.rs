@@ -11,22 +11,45 @@
 mod parts;
 mod walk;
 
-use analysis::report::{CriticalPath, PathKind};
+use std::collections::BTreeSet;
+
+use analysis::report::{CriticalPath, PathKind, PathPart};
 use analysis::units::{capital, plural, time};
 use analysis::{Analysis, Filter, Trace};
 use nccl_events::index::index;
 
-use walk::Walk;
+use crate::hosts::Hosts;
 
-/// The critical path of what the filter selects; `None` if that lacks operations that others waited for.
-pub fn critical_path(trace: &Trace, analysis: &Analysis, filter: &Filter) -> otf2::Result<Option<CriticalPath>> {
-    if !filter.communicators.is_empty() || !filter.functions.is_empty() {
-        return Ok(None);
+use walk::{Gap, Walk};
+
+/// The critical path of what the filter selects, and what is to be read to sum it up.
+pub(crate) struct Planned {
+    walk: Walk,
+    ranks: BTreeSet<u32>,
+    /// Of the operations whose calls and launches are wanted.
+    pub(crate) rows: BTreeSet<u32>,
+}
+
+impl Planned {
+    /// `None` if the selection lacks operations that others waited for.
+    pub(crate) fn of(analysis: &Analysis, filter: &Filter) -> Option<Self> {
+        if !filter.communicators.is_empty() || !filter.functions.is_empty() {
+            return None;
+        }
+        let walk = Walk::of(analysis, filter)?;
+        let ranks = parts::outside(analysis, &walk);
+        let wanted = |gap: &&Gap| ranks.contains(&analysis.tables.job_rank(gap.next));
+        let rows = walk.gaps.iter().filter(wanted).map(|gap| gap.next).collect();
+        Some(Self { walk, ranks, rows })
     }
-    let Some(walk) = Walk::of(analysis, filter) else {
-        return Ok(None);
-    };
-    let parts = parts::of(trace, analysis, &walk)?;
+
+    pub(crate) fn path(&self, trace: &Trace, analysis: &Analysis, hosts: &Hosts) -> CriticalPath {
+        let hosts = self.rows.iter().filter_map(|row| Some((*row, *hosts.get(row)?))).collect();
+        path(analysis, &self.walk, parts::of(trace, analysis, (&self.walk, &self.ranks), &hosts))
+    }
+}
+
+fn path(analysis: &Analysis, walk: &Walk, parts: Vec<PathPart>) -> CriticalPath {
     let sum = |kind: PathKind| parts.iter().filter(|part| part.kind == kind).map(|part| part.ns).sum();
     let mut path = CriticalPath {
         from_ns: walk.from_ns,
@@ -41,7 +64,7 @@ pub fn critical_path(trace: &Trace, analysis: &Analysis, filter: &Filter) -> otf
         sentence: String::new(),
     };
     path.sentence = sentence(analysis, &path);
-    Ok(Some(path))
+    path
 }
 
 fn sentence(analysis: &Analysis, path: &CriticalPath) -> String {

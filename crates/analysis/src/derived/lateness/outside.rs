@@ -74,7 +74,8 @@ impl Outside {
         let count = self.p_values.len();
         let blocks = self.boundaries.par_windows(2).map(|block| {
             let of_rank = blame.ranks.iter().zip(&self.ns).map(|(awaited, outside)| {
-                let waited_ns: u64 = awaited.operations.range(block[0]..block[1]).map(|(_, it)| it.ns).sum();
+                let [from, to] = [0, 1].map(|at| awaited.operations.partition_point(|it| it.came_ns < block[at]));
+                let waited_ns: u64 = awaited.operations[from..to].iter().map(|it| it.ns).sum();
                 outside.map(|_| real(waited_ns))
             });
             of_rank.collect()

@@ -1,6 +1,6 @@
 //! Unions of time intervals.
 
-use crate::tables::Narrow;
+use crate::tables::{Column as _, Narrow};
 
 pub fn union(mut intervals: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     intervals.sort_unstable();

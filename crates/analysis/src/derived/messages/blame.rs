@@ -46,11 +46,40 @@ pub(in crate::derived) struct Awaited {
     /// How long each rank of the job waited for this one; only ranks that waited.
     pub(in crate::derived) by: BTreeMap<u32, u64>,
     /// This rank's operations that others waited for, by their start.
-    pub(in crate::derived) operations: BTreeMap<u64, AwaitedOperation>,
+    pub(in crate::derived) operations: Vec<AwaitedOperation>,
+}
+
+impl Awaited {
+    /// Adds what others waited; those that waited for one operation follow each other.
+    fn add(&mut self, more: AwaitedOperation) {
+        match self.operations.last_mut().filter(|it| it.came_ns == more.came_ns) {
+            Some(known) => known.add(&more),
+            None => self.operations.push(more),
+        }
+    }
+
+    fn arrange(&mut self) {
+        self.operations.sort_by_key(|it| it.came_ns);
+        self.operations.dedup_by(|more, known| {
+            let is_same = more.came_ns == known.came_ns;
+            if is_same {
+                known.add(more);
+            }
+            is_same
+        });
+    }
+}
+
+impl AwaitedOperation {
+    fn add(&mut self, more: &Self) {
+        self.ns += more.ns;
+        self.since_ns = self.since_ns.min(more.since_ns);
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::derived) struct AwaitedOperation {
+    pub(in crate::derived) came_ns: u64,
     pub(in crate::derived) row: u32,
     /// How long others waited.
     pub(in crate::derived) ns: u64,
@@ -109,10 +138,8 @@ impl Blame {
                         let blamed = &mut found.ranks[large(awaited)];
                         blamed.sum.add(*waits_in, own_ns);
                         *blamed.by.entry(*waits).or_default() += own_ns;
-                        let first = AwaitedOperation { row: wait.other, ns: 0, since_ns: wait.start_ns };
-                        let operation = blamed.operations.entry(came_ns).or_insert(first);
-                        operation.ns += own_ns;
-                        operation.since_ns = operation.since_ns.min(wait.start_ns);
+                        let since_ns = wait.start_ns;
+                        blamed.add(AwaitedOperation { came_ns, row: wait.other, ns: own_ns, since_ns });
                     }
                     for (earlier, part_ns) in &parts.waits {
                         let part_ns = parts.of(ns, *part_ns);
@@ -124,6 +151,7 @@ impl Blame {
                 }
             }
         }
+        found.ranks.iter_mut().for_each(Awaited::arrange);
         found
     }
 

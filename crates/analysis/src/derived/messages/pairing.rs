@@ -55,7 +55,7 @@ impl Pairing {
         let is_whole = is_whole(trace);
         for [mut sends, mut receives] in ends.into_values() {
             for rows in [&mut sends, &mut receives] {
-                rows.sort_unstable_by_key(|row| (operations.start_ns[large(*row)], operations.event[large(*row)]));
+                rows.sort_unstable_by_key(|row| (operations.start_ns[large(*row)], operations.event.get(large(*row))));
             }
             let bytes = |row: u32| operations.bytes.get(large(row));
             let is_clear = is_whole || sends.len() == receives.len();
