@@ -258,7 +258,7 @@ impl Near {
 
     pub(crate) fn push(&mut self, value: u64) {
         let at = self.len();
-        if at % Self::BLOCK == 0 {
+        if at.is_multiple_of(Self::BLOCK) {
             self.blocks.push(value);
             self.offsets.push(Self::MIDDLE);
             return;
