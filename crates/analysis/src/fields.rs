@@ -34,6 +34,14 @@ schema::fields! {
     }
 }
 
+schema::fields! {
+    /// Which event it is: quicker to read than [`Fields`].
+    pub struct Ids {
+        event: Event,
+        parent: Parent,
+    }
+}
+
 /// The attributes of an archive. In merged archives, this project and Score-P both use some names.
 #[derive(Debug)]
 pub(crate) struct Attributes {

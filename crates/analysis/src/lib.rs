@@ -32,7 +32,7 @@ pub use derived::{
     Instances as MatchedCollectives, Observed, Regression, Sent, Shape, analyse, analyse_and, compare, is_slower_by,
     length, median, size_class, union, usual_times,
 };
-pub use fields::Fields;
+pub use fields::{Fields, Ids};
 pub use instances::{Instance, Instances, Slice, Slices, Step};
 pub use locations::{property, stated};
 pub use results as report;

@@ -31,16 +31,23 @@ pub(crate) fn unreadable(error: otf2::Error) -> Error {
 
 /// Analyses an archive. A verdict on a hang, if there is one, comes first.
 pub(crate) fn of(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
-    let mut analysis = wires::analyse(trace, filter, bar).map_err(unreadable)?;
-    explain::add_reasons(trace, &mut analysis).map_err(unreadable)?;
-    verdict::put_first(trace, &mut analysis.report.verdict);
-    Ok(analysis)
+    explained(trace, filter, bar, explain::add_reasons)
 }
 
 /// Like [`of`], with the critical path, for which calls and launches are read.
 pub(crate) fn with_path(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
-    let mut analysis = of(trace, filter, bar)?;
-    analysis.report.critical_path = explain::critical_path(trace, &analysis, filter).map_err(unreadable)?;
+    explained(trace, filter, bar, |trace, analysis| explain::add_reasons_and_path(trace, analysis, filter))
+}
+
+fn explained(
+    trace: &Trace,
+    filter: &Filter,
+    bar: &Bar,
+    explain: impl FnOnce(&Trace, &mut Analysis) -> otf2::Result<()>,
+) -> Result<Analysis> {
+    let mut analysis = wires::analyse(trace, filter, bar).map_err(unreadable)?;
+    explain(trace, &mut analysis).map_err(unreadable)?;
+    verdict::put_first(trace, &mut analysis.report.verdict);
     Ok(analysis)
 }
 

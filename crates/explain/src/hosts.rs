@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use analysis::tables::Tables;
-use analysis::{Clock, Trace};
+use analysis::{Clock, Ids, Trace};
 use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::index::index;
-use otf2::{EventKind, LocationRef, RegionRef};
+use otf2::{Event, EventKind, LocationRef, RegionRef};
 use rayon::prelude::*;
 
 /// When an operation was called and launched; `None` if unknown.
@@ -42,11 +42,12 @@ struct Enqueued {
 pub(crate) fn read(trace: &Trace, tables: &Tables, rows: &BTreeSet<u32>) -> otf2::Result<Hosts> {
     // A replay has the call and the launch of its capture.
     let rows = rows.iter().map(|row| (*row, tables.operations.row(index(*row)))).filter(|(_, it)| it.replay == 0);
-    let rows: Vec<_> = rows.collect();
-    let calls: BTreeSet<u64> = rows.iter().map(|(_, it)| it.parent).filter(|event| *event != 0).collect();
-    let events: BTreeSet<u64> = rows.iter().map(|(_, it)| it.event).filter(|event| *event != 0).collect();
-    let processes: BTreeSet<_> =
-        rows.iter().map(|(_, it)| trace.process(trace.group(tables.members.row(it.member).location))).collect();
+    let rows: Vec<_> = rows.map(|(row, it)| (row, it.member, it.event, it.parent)).collect();
+    let calls: BTreeSet<u64> = rows.iter().map(|(.., call)| *call).filter(|event| *event != 0).collect();
+    let events: BTreeSet<u64> = rows.iter().map(|(_, _, event, _)| *event).filter(|event| *event != 0).collect();
+    let members: BTreeSet<u32> = rows.iter().map(|(_, member, ..)| *member).collect();
+    let process = |member: u32| trace.process(trace.group(tables.members.row(member).location));
+    let processes: BTreeSet<_> = members.into_iter().map(process).collect();
     let mut threads = trace.locations_of(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
     threads.retain(|thread| processes.contains(&trace.process(trace.group(*thread))));
     let class = |region| trace.region(region).map(|it| it.class);
@@ -59,7 +60,7 @@ pub(crate) fn read(trace: &Trace, tables: &Tables, rows: &BTreeSet<u32>) -> otf2
         found.calls.extend(of_thread.calls);
         found.enqueued.extend(of_thread.enqueued);
     }
-    Ok(rows.into_iter().map(|(row, it)| (row, found.host(it.event, it.parent))).collect())
+    Ok(rows.into_iter().map(|(row, _, event, call)| (row, found.host(event, call))).collect())
 }
 
 fn of_thread(
@@ -69,7 +70,8 @@ fn of_thread(
     calls: &BTreeSet<u64>,
     events: &BTreeSet<u64>,
 ) -> otf2::Result<Found> {
-    let (mut found, mut launch) = (Found::default(), None);
+    // The last launch is read only if a wanted operation is enqueued after it.
+    let (mut found, mut launch): (Found, Option<Event>) = Default::default();
     let is_by_callback = trace.location_kind(thread) == Some(LocationKind::CallbackThread);
     let clock = Clock::of(trace);
     // When each call began that is open; `None` for other regions.
@@ -82,22 +84,25 @@ fn of_thread(
             return ControlFlow::Continue(());
         };
         let (class, start_ns) = (classes.get(&region), clock.ns(event.time));
-        if let Some(class) = class {
-            let fields = trace.fields(&event);
-            let parent = fields.parent.unwrap_or(0);
-            match (class, fields.event) {
-                (RegionClass::Api, Some(event)) if calls.contains(&event) => {
-                    found.calls.insert(event, (start_ns, parent));
-                }
-                (RegionClass::Launch, _) => launch = Some((start_ns, parent)),
-                (RegionClass::Enqueue, Some(event)) if events.contains(&event) => {
-                    let around_ns = open.iter().flatten().next().copied();
-                    found.enqueued.insert(event, Enqueued { at_ns: start_ns, around_ns, launch, is_by_callback });
-                }
-                _ => {}
-            }
-        }
         open.push(Some(start_ns).filter(|_| class == Some(&RegionClass::Api)));
+        let ids = |event: &Event| trace.read_fields::<Ids<'_>>(&event.attributes);
+        match class {
+            Some(RegionClass::Launch) => launch = Some(event),
+            Some(RegionClass::Api) => {
+                let Ids { event: id, parent } = ids(&event);
+                if let Some(id) = id.filter(|id| calls.contains(id)) {
+                    found.calls.insert(id, (start_ns, parent.unwrap_or(0)));
+                }
+            }
+            Some(RegionClass::Enqueue) => {
+                if let Some(id) = ids(&event).event.filter(|id| events.contains(id)) {
+                    let around_ns = open.iter().flatten().next().copied();
+                    let launch = launch.as_ref().map(|it| (clock.ns(it.time), ids(it).parent.unwrap_or(0)));
+                    found.enqueued.insert(id, Enqueued { at_ns: start_ns, around_ns, launch, is_by_callback });
+                }
+            }
+            _ => {}
+        }
         ControlFlow::Continue(())
     })?;
     Ok(found)

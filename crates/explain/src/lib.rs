@@ -12,5 +12,44 @@ mod hosts;
 mod path;
 mod why;
 
-pub use path::critical_path;
-pub use why::add_reasons;
+use std::collections::BTreeSet;
+
+use analysis::report::CriticalPath;
+use analysis::{Analysis, Filter, Trace};
+
+use path::Planned;
+use why::Reasons;
+
+/// Gives late ranks and the causes about them their reasons. Calls and launches are read only if a rank is late.
+pub fn add_reasons(trace: &Trace, analysis: &mut Analysis) -> otf2::Result<()> {
+    add(trace, analysis, None)
+}
+
+/// The critical path of what the filter selects; `None` if that lacks operations that others waited for.
+pub fn critical_path(trace: &Trace, analysis: &Analysis, filter: &Filter) -> otf2::Result<Option<CriticalPath>> {
+    let Some(planned) = Planned::of(analysis, filter) else {
+        return Ok(None);
+    };
+    let hosts = hosts::read(trace, &analysis.tables, &planned.rows)?;
+    Ok(Some(planned.path(trace, analysis, &hosts)))
+}
+
+/// Both, with the calls and launches read once.
+pub fn add_reasons_and_path(trace: &Trace, analysis: &mut Analysis, filter: &Filter) -> otf2::Result<()> {
+    add(trace, analysis, Planned::of(analysis, filter))
+}
+
+fn add(trace: &Trace, analysis: &mut Analysis, planned: Option<Planned>) -> otf2::Result<()> {
+    let reasons = Reasons::of(analysis);
+    let mut rows = BTreeSet::new();
+    rows.extend(reasons.iter().flat_map(|it| &it.rows));
+    rows.extend(planned.iter().flat_map(|it| &it.rows));
+    let hosts = hosts::read(trace, &analysis.tables, &rows)?;
+    if let Some(reasons) = reasons {
+        reasons.add(trace, analysis, &hosts);
+    }
+    if let Some(planned) = planned {
+        analysis.report.critical_path = Some(planned.path(trace, analysis, &hosts));
+    }
+    Ok(())
+}

@@ -17,7 +17,7 @@ use analysis::{Analysis, Awaits, Trace, median};
 use nccl_events::archive::path_of_ranges;
 use nccl_events::index::{index, index_u32};
 
-use crate::hosts::{self, Host, Hosts};
+use crate::hosts::{Host, Hosts};
 
 /// At most this many operations are examined, of each late rank those that others waited longest for.
 const MOST: usize = 2_000;
@@ -58,44 +58,57 @@ const NO_LAUNCHES: &str = "its launches are not in the archive";
 const CLOCKS: &str = "the delays are within the clocks' error";
 const MIXED: &str = "no single stage has half of the time";
 
-/// Gives late ranks and the causes about them their reasons. Calls and launches are read only if a rank is late.
-pub fn add_reasons(trace: &Trace, analysis: &mut Analysis) -> otf2::Result<()> {
-    let mut late: BTreeMap<Which, Vec<Late>> = stalls(analysis);
-    late.extend(analysis.awaited.iter().map(|(rank, awaited)| ((*rank, false), often(analysis, awaited))));
-    if late.is_empty() {
-        return Ok(());
+/// What came late, and what is to be read to explain it.
+pub(crate) struct Reasons {
+    late: BTreeMap<Which, Vec<Late>>,
+    others: Vec<u32>,
+    /// Of the operations whose calls and launches are wanted.
+    pub(crate) rows: BTreeSet<u32>,
+}
+
+impl Reasons {
+    /// `None` if no rank is late.
+    pub(crate) fn of(analysis: &Analysis) -> Option<Self> {
+        let mut late: BTreeMap<Which, Vec<Late>> = stalls(analysis);
+        late.extend(analysis.awaited.iter().map(|(rank, awaited)| ((*rank, false), often(analysis, awaited))));
+        if late.is_empty() {
+            return None;
+        }
+        let mut rows: BTreeSet<u32> = late.values().flatten().map(|it| it.row).collect();
+        let others = others(analysis, &late);
+        rows.extend(&others);
+        Some(Self { late, others, rows })
     }
-    let mut rows: BTreeSet<u32> = late.values().flatten().map(|it| it.row).collect();
-    let others = others(analysis, &late);
-    rows.extend(&others);
-    let hosts = hosts::read(trace, &analysis.tables, &rows)?;
-    let usual = Usual::of(analysis, &hosts, &others);
-    let other = others.first().map(|row| analysis.tables.job_rank(*row));
-    let of_other = other.map(|rank| own_operations(analysis, rank)).unwrap_or_default();
-    for ((rank, is_stall), late) in &late {
-        let own = own_operations(analysis, *rank);
-        let parts = |late: &Late| Parts::of(analysis, &own, &hosts, usual, late);
-        let mut why = why(trace, analysis, *rank, late, parts);
-        let windows = late.iter().filter_map(|late| {
-            let mut rows = analysis.others(late.row).into_iter();
-            let row = rows.find(|row| Some(analysis.tables.job_rank(*row)) == other)?;
-            Some((before_call(analysis, &own, &hosts, late.row)?, before_call(analysis, &of_other, &hosts, row)?))
-        });
-        let (of_rank, of_other): (Vec<_>, Vec<_>) = windows.unzip();
-        if let (Some(Delay::Call), Some(other)) = (why.reason, other)
-            && !of_rank.is_empty()
-        {
-            why.phase = analysis.tables.longer_during(trace, (*rank, of_rank), (other, of_other));
-        }
-        let is_it = |cause: &Cause| cause.is_late() && cause.rank == Some(*rank) && cause.is_stall == *is_stall;
-        if let Some(at) = analysis.report.causes.iter().position(is_it) {
-            tell(analysis, at, &why);
-        }
-        if let Some(rank) = analysis.report.ranks.get_mut(index(*rank)).filter(|_| !is_stall) {
-            rank.why = Some(why);
+
+    /// Gives late ranks and the causes about them their reasons.
+    pub(crate) fn add(&self, trace: &Trace, analysis: &mut Analysis, hosts: &Hosts) {
+        let usual = Usual::of(analysis, hosts, &self.others);
+        let other = self.others.first().map(|row| analysis.tables.job_rank(*row));
+        let of_other = other.map(|rank| own_operations(analysis, rank)).unwrap_or_default();
+        for ((rank, is_stall), late) in &self.late {
+            let own = own_operations(analysis, *rank);
+            let parts = |late: &Late| Parts::of(analysis, &own, hosts, usual, late);
+            let mut why = why(trace, analysis, *rank, late, parts);
+            let windows = late.iter().filter_map(|late| {
+                let mut rows = analysis.others(late.row).into_iter();
+                let row = rows.find(|row| Some(analysis.tables.job_rank(*row)) == other)?;
+                Some((before_call(analysis, &own, hosts, late.row)?, before_call(analysis, &of_other, hosts, row)?))
+            });
+            let (of_rank, of_other): (Vec<_>, Vec<_>) = windows.unzip();
+            if let (Some(Delay::Call), Some(other)) = (why.reason, other)
+                && !of_rank.is_empty()
+            {
+                why.phase = analysis.tables.longer_during(trace, (*rank, of_rank), (other, of_other));
+            }
+            let is_it = |cause: &Cause| cause.is_late() && cause.rank == Some(*rank) && cause.is_stall == *is_stall;
+            if let Some(at) = analysis.report.causes.iter().position(is_it) {
+                tell(analysis, at, &why);
+            }
+            if let Some(rank) = analysis.report.ranks.get_mut(index(*rank)).filter(|_| !is_stall) {
+                rank.why = Some(why);
+            }
         }
     }
-    Ok(())
 }
 
 fn often(analysis: &Analysis, awaited: &[(u32, u64)]) -> Vec<Late> {

@@ -30,12 +30,17 @@ pub struct Arrivals {
     /// Latest arrival among the ranks that others wait for.
     pub last_ns: u64,
     pub end_ns: u64,
-    /// Index of the last rank to arrive, if it was last by more than the clocks' error.
-    pub last: Option<usize>,
-    /// Index of a latest rank that others wait for, even if the clocks cannot prove it was last.
-    pub latest: Option<usize>,
     /// Error of arrivals relative to the last one, or why arrivals cannot be compared.
     pub error_ns: Result<u64, Incomparable>,
+}
+
+/// The rank that others wait for at the end, by its index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Last {
+    /// If it was last by more than the clocks' error.
+    pub certain: Option<usize>,
+    /// Even if the clocks cannot prove it was last.
+    pub likely: Option<usize>,
 }
 
 /// Whether others wait for a rank: for a root that sends the data, or for every rank but a root that collects it.
@@ -54,7 +59,7 @@ pub(super) fn waits(flow: Flow, is_root: bool) -> bool {
 
 impl Arrivals {
     /// Finds the arrival order. `error_ns` gives the error between the times of two ranks, by index; `None` if unknown.
-    pub fn of(flow: Flow, ranks: &[Arrival], error_ns: impl Fn(usize, usize) -> Option<u64>) -> Self {
+    pub fn of(flow: Flow, ranks: &[Arrival], error_ns: impl Fn(usize, usize) -> Option<u64>) -> (Self, Last) {
         let mut starts: Vec<u64> = ranks.iter().map(|rank| rank.start_ns).collect();
         starts.sort_unstable();
         let mut found = Self {
@@ -63,13 +68,11 @@ impl Arrivals {
             second_ns: 0,
             last_ns: 0,
             end_ns: ranks.iter().map(|rank| rank.stop_ns).max().unwrap_or(0),
-            last: None,
-            latest: None,
             error_ns: Err(Incomparable::RankMissing),
         };
         let awaited = ranks.iter().enumerate().filter(|(_, rank)| is_awaited(flow, rank.is_root));
         let Some((last, at_last)) = awaited.max_by_key(|(_, rank)| rank.start_ns) else {
-            return found;
+            return (found, Last::default());
         };
         found.last_ns = at_last.start_ns;
         let others = || ranks.iter().enumerate().filter(|(at, _)| *at != last);
@@ -87,9 +90,9 @@ impl Arrivals {
             Flow::AllToAll | Flow::ToRoot => others().all(is_later),
             Flow::FromRoot => others().any(is_later),
         };
-        found.latest = Some(last).filter(|_| found.error_ns.is_ok());
-        found.last = (found.error_ns.is_ok() && is_last).then_some(last);
-        found
+        let likely = Some(last).filter(|_| found.error_ns.is_ok());
+        let certain = likely.filter(|_| is_last);
+        (found, Last { certain, likely })
     }
 
     /// The largest error of an arrival relative to the last one.

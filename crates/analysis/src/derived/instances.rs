@@ -5,7 +5,7 @@ use nccl_events::collective::{Collective, Flow};
 use otf2::RegionRef;
 use rayon::prelude::*;
 
-use super::arrivals::{Arrival, Arrivals, Incomparable, waits};
+use super::arrivals::{Arrival, Arrivals, Incomparable, Last, waits};
 use super::filter::Filter;
 use crate::archive::Trace;
 use crate::tables::{Members, NO_SEQUENCE, NONE, Operation, Operations, Tables, large, small};
@@ -79,7 +79,8 @@ impl Instances {
             (what, repeats[at], member.rank)
         };
         rows.par_sort_unstable_by(|a, b| key(*a).cmp(&key(*b)));
-        let mut found = Self { of_operation: vec![NONE; operations.len()], ..Self::default() };
+        let of_operation = vec![NONE; operations.len()];
+        let mut found = Self { of_operation, rows: Vec::with_capacity(rows.len()), all: Vec::new() };
         for rows in rows.chunk_by(|a, b| key(*a).0 == key(*b).0) {
             let Some(((communicator, _, sequence), ..)) = rows.first().map(|row| key(*row)) else {
                 continue;
@@ -114,16 +115,16 @@ impl Instances {
                 self.of_operation[large(*row)] = small(self.all.len());
             }
             let communicator = tables.members.row(first.member).communicator;
-            let arrivals = arrivals(tables, communicator, flow, rows);
+            let (arrivals, last) = arrivals(tables, communicator, flow, rows);
             self.all.push(Instance {
                 communicator,
                 function: first.function,
                 sequence: (first.sequence != NO_SEQUENCE).then_some(first.sequence),
                 bytes: first.bytes,
                 flow,
-                last: arrivals.last.map(|at| tables.operations.member[large(rows[at])]),
+                last: last.certain.map(|at| tables.operations.member[large(rows[at])]),
                 is_warm_up: repeat == 0 && matches!(first.sequence, 0 | NO_SEQUENCE),
-                awaited: arrivals.latest.map_or(NONE, |at| rows[at]),
+                awaited: last.likely.map_or(NONE, |at| rows[at]),
                 arrivals,
                 from,
                 to: small(self.rows.len()),
@@ -173,21 +174,21 @@ pub(super) fn own_error_ns(members: &Members, operation: &Operation) -> Option<u
 }
 
 /// The arrivals; no rank is last if the operations cannot be compared.
-fn arrivals(tables: &Tables, communicator: u32, flow: Flow, rows: &[u32]) -> Arrivals {
+fn arrivals(tables: &Tables, communicator: u32, flow: Flow, rows: &[u32]) -> (Arrivals, Last) {
     let arrival = |row: &u32| {
         let operation = tables.operations.row(large(*row));
         let (start_ns, stop_ns) = (operation.start_ns, operation.stop_ns);
         Arrival { start_ns, stop_ns, is_root: is_root(tables, &operation) }
     };
     let ranks: Vec<Arrival> = rows.iter().map(arrival).collect();
-    let mut found = Arrivals::of(flow, &ranks, |a, b| tables.error_ns(rows[a], rows[b]));
+    let (mut found, mut last) = Arrivals::of(flow, &ranks, |a, b| tables.error_ns(rows[a], rows[b]));
     if found.error_ns != Err(Incomparable::RankMissing) {
         found.error_ns = measured(tables, communicator, rows).and(found.error_ns);
     }
     if found.error_ns.is_err() {
-        (found.last, found.latest) = (None, None);
+        last = Last::default();
     }
-    found
+    (found, last)
 }
 
 fn measured(tables: &Tables, communicator: u32, rows: &[u32]) -> Result<(), Incomparable> {

@@ -94,6 +94,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     let outside = Outside::of(&tables, filter, &instances, &messages);
     let waiting = Waiting::of(trace, &tables, filter, &instances, &messages, &classes, (&outside.late(), &steps));
     let late = late(&outside, &waiting.blame);
+    let pairing = messages.into_pairing();
     classes.add_instances((trace, &tables, filter), &instances, &waiting.classes);
     let length_ns = tables.clock.length_ns(trace).max(1);
     let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &waiting, &late, length_ns);
@@ -146,12 +147,12 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
         completeness: Completeness::of(&trace.statements),
         blind_spots: trace.statements.blind_spots.shown(),
     };
-    Ok((Analysis { tables, instances, pairing: messages.pairing, awaited, report }, also))
+    Ok((Analysis { tables, instances, pairing, awaited, report }, also))
 }
 
 fn awaited(waiting: &Waiting, late: &[Late]) -> BTreeMap<u32, Vec<(u32, u64)>> {
     let late = (0..).zip(late).zip(&waiting.blame.ranks).filter(|((_, it), _)| it.is_certain());
-    late.map(|((rank, _), awaited)| (rank, awaited.operations.values().map(|it| (it.row, it.ns)).collect())).collect()
+    late.map(|((rank, _), awaited)| (rank, awaited.operations.iter().map(|it| (it.row, it.ns)).collect())).collect()
 }
 
 fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {

@@ -4,7 +4,7 @@ use super::classes::Classes;
 use super::filter::Filter;
 use super::instances::{Instances, Split};
 use super::maths::union::subtract;
-use super::messages::{Blame, Messages, OfRank, Wait, WaitsIn};
+use super::messages::{Blame, Messages, OfRank, Wait, Waits, WaitsIn};
 use super::program::Steps;
 use crate::archive::Trace;
 use crate::report::Budget;
@@ -81,13 +81,18 @@ impl Waiting {
                 }
             }
         }
-        let mut waits: Vec<Vec<Wait>> = Vec::with_capacity(ranks);
+        let mut waits: Vec<Waits> = Vec::with_capacity(ranks);
+        let at_once = rayon::current_num_threads().max(1);
+        let mut in_messages = Vec::new().into_iter();
         for (rank, rows) in of_rank.into_iter().enumerate() {
-            let of_messages = messages.ranks.get(rank).cloned().unwrap_or_default();
-            waits.push(rows.parts(tables, instances, classes, messages, of_messages, |part| {
+            if rank % at_once == 0 {
+                in_messages = messages.waits(tables, rank..ranks.min(rank + at_once)).into_iter();
+            }
+            let of_messages = in_messages.next().unwrap_or_default();
+            waits.push(Waits::of(&rows.parts(tables, instances, classes, messages, of_messages, |part| {
                 found.add(tables, instances, rank, &part);
                 found.add_to_program(tables, steps, rank, &part);
-            }));
+            })));
         }
         found.blame = Blame::of(tables, instances, messages, &waits, late);
         found
@@ -97,7 +102,7 @@ impl Waiting {
         // The last one is of operations outside of ranges.
         let path = large(tables.operations.path[large(part.row)]).min(self.paths.len() - 1);
         self.paths[path] += part.budget;
-        let event = tables.operations.event[large(part.row)];
+        let event = tables.operations.event.get(large(part.row));
         let called_ns = tables.enqueued.get(&event).map(|it| it.at_ns);
         let called_ns = called_ns.unwrap_or(tables.operations.start_ns[large(part.row)]);
         if let Some(step) = steps.at(rank, called_ns) {

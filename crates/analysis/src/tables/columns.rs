@@ -1,5 +1,6 @@
 //! A table that stores each column contiguously: code that needs two of twelve columns reads only two.
 
+use std::collections::BTreeMap;
 use std::ops::Index;
 
 /// Declares a table, its row type, and conversions between them. `as` names the type that stores a value of a column,
@@ -41,6 +42,11 @@ macro_rules! columns {
                 (0..self.len()).map(|at| self.row(at))
             }
 
+            /// Makes room for rows: columns that grow leave gaps in memory.
+            pub(crate) fn reserve(&mut self, count: usize) {
+                $($crate::tables::columns::Column::<$type>::reserve(&mut self.$field, count);)*
+            }
+
             pub(crate) fn append(&mut self, other: Self) {
                 $($crate::tables::columns::Column::<$type>::append(&mut self.$field, &other.$field);)*
             }
@@ -66,6 +72,7 @@ pub(crate) use {columns, kept};
 pub(crate) trait Column<T> {
     fn at(&self, at: usize) -> T;
     fn append(&mut self, other: &Self);
+    fn reserve(&mut self, _count: usize) {}
 }
 
 impl<T, K: Copy + Into<T>> Column<T> for Vec<K> {
@@ -75,6 +82,10 @@ impl<T, K: Copy + Into<T>> Column<T> for Vec<K> {
 
     fn append(&mut self, other: &Self) {
         self.extend_from_slice(other);
+    }
+
+    fn reserve(&mut self, count: usize) {
+        self.reserve_exact(count);
     }
 }
 
@@ -131,23 +142,27 @@ impl<T: Copy + PartialEq> Column<T> for Same<T> {
     }
 }
 
-/// A column of four bytes for each value, as long as all fit.
+/// A column of four bytes for each value, as long as nearly all fit.
 #[derive(Clone, Debug)]
 pub enum Narrow {
-    Short(Vec<u32>),
+    /// `u32::MAX` stands for a value by its row, or for `u64::MAX`, which means that there is none.
+    Short(Vec<u32>, BTreeMap<usize, u64>),
     Long(Vec<u64>),
 }
 
 impl Default for Narrow {
     fn default() -> Self {
-        Self::Short(Vec::new())
+        Self::Short(Vec::new(), BTreeMap::new())
     }
 }
 
 impl Narrow {
+    /// One of so many values may need more than four bytes.
+    const RARE: usize = 16;
+
     pub const fn len(&self) -> usize {
         match self {
-            Self::Short(all) => all.len(),
+            Self::Short(all, _) => all.len(),
             Self::Long(all) => all.len(),
         }
     }
@@ -159,25 +174,25 @@ impl Narrow {
     /// The value of a row.
     pub fn get(&self, at: usize) -> u64 {
         match self {
-            Self::Short(all) => Self::long(all[at]),
+            Self::Short(all, beyond) if all[at] == u32::MAX => beyond.get(&at).copied().unwrap_or(u64::MAX),
+            Self::Short(all, _) => all[at].into(),
             Self::Long(all) => all[at],
         }
     }
 
-    /// `u32::MAX` stands for `u64::MAX`, which means that there is no value.
-    fn long(short: u32) -> u64 {
-        if short == u32::MAX { u64::MAX } else { short.into() }
-    }
-
     pub(crate) fn push(&mut self, value: u64) {
-        let short =
-            if value == u64::MAX { Some(u32::MAX) } else { u32::try_from(value).ok().filter(|it| *it < u32::MAX) };
-        match (&mut *self, short) {
-            (Self::Short(all), Some(short)) => all.push(short),
-            (Self::Short(all), None) => {
-                *self = Self::Long(all.iter().map(|short| Self::long(*short)).chain([value]).collect());
+        match self {
+            Self::Short(all, beyond) => {
+                let short = u32::try_from(value).unwrap_or(u32::MAX);
+                if short == u32::MAX && value != u64::MAX {
+                    beyond.insert(all.len(), value);
+                }
+                all.push(short);
+                if beyond.len() > Self::RARE + all.len() / Self::RARE {
+                    *self = Self::Long((0..all.len()).map(|at| self.get(at)).collect());
+                }
             }
-            (Self::Long(all), _) => all.push(value),
+            Self::Long(all) => all.push(value),
         }
     }
 }
@@ -189,9 +204,95 @@ impl Column<u64> for Narrow {
 
     fn append(&mut self, other: &Self) {
         match (&mut *self, other) {
-            (Self::Short(all), Self::Short(others)) => all.extend_from_slice(others),
+            (Self::Short(all, _), Self::Short(others, beyond)) if beyond.is_empty() => all.extend_from_slice(others),
             _ => (0..other.len()).for_each(|at| self.push(other.get(at))),
         }
+    }
+
+    fn reserve(&mut self, count: usize) {
+        match self {
+            Self::Short(all, _) => all.reserve_exact(count),
+            Self::Long(all) => all.reserve_exact(count),
+        }
+    }
+}
+
+/// A column whose neighbours differ little, as the ids of a thread's events do: four bytes for each of these.
+#[derive(Clone, Debug, Default)]
+pub struct Near {
+    /// The first value of each block, or where the block begins in `far`.
+    blocks: Vec<u64>,
+    /// By how much values differ from the first of their block, plus [`Near::MIDDLE`]; all 0 for a block in `far`.
+    offsets: Vec<u32>,
+    far: Vec<u64>,
+}
+
+impl Near {
+    const BLOCK: usize = 16;
+    const MIDDLE: u32 = 1 << 31;
+
+    pub const fn len(&self) -> usize {
+        self.offsets.len()
+    }
+
+    pub const fn is_empty(&self) -> bool {
+        self.offsets.is_empty()
+    }
+
+    /// The value of a row.
+    pub fn get(&self, at: usize) -> u64 {
+        let (block, offset) = (self.blocks[at / Self::BLOCK], self.offsets[at]);
+        match self.is_far(at) {
+            true => self.far[usize::try_from(block).unwrap_or(usize::MAX) + at % Self::BLOCK],
+            false => block.wrapping_add(offset.into()).wrapping_sub(Self::MIDDLE.into()),
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = u64> {
+        (0..self.len()).map(|at| self.get(at))
+    }
+
+    fn is_far(&self, at: usize) -> bool {
+        self.offsets[at - at % Self::BLOCK] == 0
+    }
+
+    pub(crate) fn push(&mut self, value: u64) {
+        let at = self.len();
+        if at.is_multiple_of(Self::BLOCK) {
+            self.blocks.push(value);
+            self.offsets.push(Self::MIDDLE);
+            return;
+        }
+        let block = self.blocks[at / Self::BLOCK];
+        let offset = u32::try_from(value.wrapping_sub(block).wrapping_add(Self::MIDDLE.into()));
+        match offset {
+            Ok(offset) if !self.is_far(at) => return self.offsets.push(offset),
+            _ if self.is_far(at) => {}
+            _ => {
+                let first = at - at % Self::BLOCK;
+                let values: Vec<u64> = (first..at).map(|at| self.get(at)).collect();
+                self.blocks[at / Self::BLOCK] = self.far.len() as u64;
+                self.offsets[first..].fill(0);
+                self.far.extend(values);
+            }
+        }
+        self.far.push(value);
+        self.offsets.push(0);
+    }
+}
+
+impl Column<u64> for Near {
+    fn at(&self, at: usize) -> u64 {
+        self.get(at)
+    }
+
+    fn append(&mut self, other: &Self) {
+        other.iter().for_each(|value| self.push(value));
+    }
+
+    fn reserve(&mut self, count: usize) {
+        self.blocks.reserve_exact(count / Self::BLOCK + 1);
+        self.offsets.reserve_exact(count);
     }
 }
 
@@ -226,8 +327,11 @@ mod tests {
     #[test]
     fn columns_give_back_what_they_were_given() {
         let values = [7, 7, u64::MAX, 0xffff_fffe, 0xffff_ffff, 1 << 40];
+        let values = [&values[..], &[1 << 50; 40]].concat();
         for count in 0..=values.len() {
-            let (mut same, mut narrow) = (Same::default(), Narrow::default());
+            let (mut same, mut narrow, mut near) = (Same::default(), Narrow::default(), Near::default());
+            values[..count].iter().for_each(|value| near.push(*value));
+            near.append(&near.clone());
             values[..count].iter().for_each(|value| same.push(*value));
             values[..count].iter().for_each(|value| narrow.push(*value));
             let (twice, again) = ((same.clone(), same), (narrow.clone(), narrow));
@@ -236,6 +340,7 @@ mod tests {
             narrow.append(&again.1);
             let wanted = [&values[..count], &values[..count]].concat();
             assert_eq!(same.iter().copied().collect::<Vec<u64>>(), wanted);
+            assert_eq!(near.iter().collect::<Vec<u64>>(), wanted);
             assert_eq!((0..narrow.len()).map(|at| narrow.get(at)).collect::<Vec<u64>>(), wanted);
         }
     }

@@ -1,6 +1,6 @@
 //! An archive as tables, read once: streamed by location on all cores, with memory only for the rows.
 //!
-//! Bytes per row: operation 44 to 73, call 65, launch 40, kernel 37. Of the network, readers keep what they need.
+//! Bytes per row: operation 37 to 73, call 65, launch 40, kernel 37. Of the network, readers keep what they need.
 
 mod columns;
 mod members;
@@ -9,7 +9,7 @@ mod paths;
 mod read;
 mod rows;
 
-pub(crate) use columns::Short;
+pub(crate) use columns::{Column, Narrow, Short};
 pub(crate) use members::JobRank;
 pub use members::{Member, Members};
 pub(crate) use nccl_events::index::{index as large, index_u32 as small};

@@ -9,25 +9,27 @@ use nccl_events::index::{index as large, index_u32 as small};
 use otf2::{LocationGroupRef, LocationRef};
 use rayon::prelude::*;
 
+use super::columns::Near;
 use super::read::{Reading, Tables};
-use super::rows::{NONE, Step, Steps, Transfer, Transfers};
+use super::rows::{NONE, Step, Transfer, Transfers};
 use crate::archive::{Role, Trace};
 
 struct Ids<'a> {
-    events: &'a [u64],
+    events: &'a Near,
     /// Sorted by event id.
     rows: Vec<u32>,
 }
 
 impl<'a> Ids<'a> {
-    fn of(events: &'a [u64]) -> Self {
+    fn of(events: &'a Near) -> Self {
         let mut rows: Vec<u32> = (0..small(events.len())).collect();
-        rows.par_sort_unstable_by_key(|row| events[large(*row)]);
+        rows.par_sort_unstable_by_key(|row| events.get(large(*row)));
         Self { events, rows }
     }
 
     fn row(&self, event: Option<u64>) -> u32 {
-        let at = event.and_then(|event| self.rows.binary_search_by_key(&event, |row| self.events[large(*row)]).ok());
+        let at =
+            event.and_then(|event| self.rows.binary_search_by_key(&event, |row| self.events.get(large(*row))).ok());
         at.map_or(NONE, |at| self.rows[at])
     }
 }
@@ -118,28 +120,26 @@ impl Reading<'_> {
         ids: &Ids<'_>,
         mut network: N,
     ) -> otf2::Result<N> {
-        let (mut transfers, mut events) = (Transfers::default(), Vec::new());
+        let mut transfers = Transfers::default();
         for connection in connections {
-            let (of_connection, of_transfers) = self.transfers(*connection, ids)?;
-            transfers.append(of_connection);
-            events.extend_from_slice(&of_transfers);
+            transfers.append(self.transfers(*connection, ids)?);
             self.progress.step();
         }
         network.transfers(transfers.len());
         // A proxy thread takes the steps of its own transfers.
-        let ids = Ids::of(&events);
+        let ids = Ids::of(&transfers.event);
         for slot in slots {
-            for step in self.steps(*slot, &ids)?.rows() {
+            self.steps(*slot, &ids, |step| {
                 let transfer = (step.transfer != NONE).then(|| transfers.row(large(step.transfer)));
-                network.step(tables, transfer.as_ref(), &step);
-            }
+                network.step(tables, transfer.as_ref(), step);
+            })?;
             self.progress.step();
         }
         Ok(network)
     }
 
-    fn transfers(&self, location: LocationRef, ids: &Ids<'_>) -> otf2::Result<(Transfers, Vec<u64>)> {
-        let (mut rows, mut events) = (Transfers::default(), Vec::new());
+    fn transfers(&self, location: LocationRef, ids: &Ids<'_>) -> otf2::Result<Transfers> {
+        let mut rows = Transfers::default();
         let member = self.member(location);
         self.trace.instances(location, |it| {
             if it.role != Some(Role::Work(Kind::ProxyOp)) {
@@ -152,14 +152,13 @@ impl Reading<'_> {
                 peer: fields.peer.unwrap_or(NONE),
                 channel: fields.channel.unwrap_or(NONE),
                 is_send: self.trace.region(it.region).is_some_and(|region| region.name == "netSend"),
+                event: fields.event.unwrap_or(0),
             });
-            events.push(fields.event.unwrap_or(0));
         })?;
-        Ok((rows, events))
+        Ok(rows)
     }
 
-    fn steps(&self, location: LocationRef, ids: &Ids<'_>) -> otf2::Result<Steps> {
-        let mut rows = Steps::default();
+    fn steps(&self, location: LocationRef, ids: &Ids<'_>, mut each: impl FnMut(&Step)) -> otf2::Result<()> {
         // The phases of a step follow each other and share its id.
         let mut open: Option<(Option<u64>, Step)> = None;
         self.trace.instances(location, |it| {
@@ -172,7 +171,7 @@ impl Reading<'_> {
                 let transfer = ids.row(it.fields.parent);
                 let step = Step { transfer, start_ns, first_ns: 0, second_ns: 0, third_ns: 0, bytes: 0 };
                 if let Some((_, step)) = open.replace((event, step)) {
-                    rows.push(step.rounded());
+                    each(&step.rounded());
                 }
             }
             if let Some((_, step)) = &mut open {
@@ -187,8 +186,8 @@ impl Reading<'_> {
             }
         })?;
         if let Some((_, step)) = open {
-            rows.push(step.rounded());
+            each(&step.rounded());
         }
-        Ok(rows)
+        Ok(())
     }
 }

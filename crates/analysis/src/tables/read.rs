@@ -130,7 +130,7 @@ pub(super) struct Reading<'a> {
 }
 
 /// Locations per core that are read before their rows are merged: until then, these rows are in memory twice.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 2;
 
 impl<'a> Reading<'a> {
     pub(super) fn of(trace: &'a Trace, tables: &'a Tables, progress: &'a dyn Progress) -> Self {
@@ -170,6 +170,8 @@ impl<'a> Reading<'a> {
         if member == NONE {
             return Ok(rows);
         }
+        // Two events at least for each.
+        rows.reserve(usize::try_from(self.trace.events_of(location) / 2).unwrap_or(0));
         let mut paths = self.paths.reader();
         self.trace.instances(location, |it| {
             if !matches!(it.role, Some(Role::Operation(_))) {

@@ -4,7 +4,7 @@ use nccl_events::archive::Timing;
 use otf2::{LocationRef, RegionRef};
 use topology::{Algorithm, Protocol};
 
-use super::columns::{Narrow, Same, Short, columns};
+use super::columns::{Narrow, Near, Same, Short, columns};
 
 /// No row of another table, or no number.
 pub const NONE: u32 = u32::MAX;
@@ -27,8 +27,8 @@ columns! {
         bytes: u64 => Narrow,
         start_ns: u64,
         stop_ns: u64,
-        event: u64,
-        parent: u64,
+        event: u64 => Near,
+        parent: u64 => Near,
         /// NCCL's number per function and communicator; [`NO_SEQUENCE`] for messages and collectives made of them.
         sequence: u64 => Narrow,
         /// Number of the replay of a captured call; 0 if not replayed.
@@ -91,6 +91,7 @@ columns! {
         peer: u32,
         channel: u32,
         is_send: bool,
+        event: u64 => Near,
     }
 }
 

@@ -11,22 +11,48 @@
 mod parts;
 mod walk;
 
-use analysis::report::{CriticalPath, PathKind};
+use std::collections::BTreeSet;
+
+use analysis::report::{CriticalPath, PathKind, PathPart};
 use analysis::units::{capital, plural, time};
 use analysis::{Analysis, Filter, Trace};
 use nccl_events::index::index;
 
-use walk::Walk;
+use crate::hosts::Hosts;
 
-/// The critical path of what the filter selects; `None` if that lacks operations that others waited for.
-pub fn critical_path(trace: &Trace, analysis: &Analysis, filter: &Filter) -> otf2::Result<Option<CriticalPath>> {
-    if !filter.communicators.is_empty() || !filter.functions.is_empty() {
-        return Ok(None);
+use walk::{Gap, Walk};
+
+/// The critical path of what the filter selects, and what is to be read to sum it up.
+pub(crate) struct Planned {
+    walk: Walk,
+    /// Whether the filter selects ranks, which the path does not.
+    is_of_some_ranks: bool,
+    ranks: BTreeSet<u32>,
+    /// Of the operations whose calls and launches are wanted.
+    pub(crate) rows: BTreeSet<u32>,
+}
+
+impl Planned {
+    /// `None` if the selection lacks operations that others waited for.
+    pub(crate) fn of(analysis: &Analysis, filter: &Filter) -> Option<Self> {
+        if !filter.communicators.is_empty() || !filter.functions.is_empty() {
+            return None;
+        }
+        let walk = Walk::of(analysis, filter)?;
+        let ranks = parts::outside(analysis, &walk);
+        let wanted = |gap: &&Gap| ranks.contains(&analysis.tables.job_rank(gap.next));
+        let rows = walk.gaps.iter().filter(wanted).map(|gap| gap.next).collect();
+        Some(Self { walk, is_of_some_ranks: !filter.ranks.is_empty(), ranks, rows })
     }
-    let Some(walk) = Walk::of(analysis, filter) else {
-        return Ok(None);
-    };
-    let parts = parts::of(trace, analysis, &walk)?;
+
+    pub(crate) fn path(&self, trace: &Trace, analysis: &Analysis, hosts: &Hosts) -> CriticalPath {
+        let hosts = self.rows.iter().filter_map(|row| Some((*row, *hosts.get(row)?))).collect();
+        let parts = parts::of(trace, analysis, (&self.walk, &self.ranks), &hosts);
+        path(analysis, (&self.walk, self.is_of_some_ranks), parts)
+    }
+}
+
+fn path(analysis: &Analysis, (walk, is_of_some_ranks): (&Walk, bool), parts: Vec<PathPart>) -> CriticalPath {
     let sum = |kind: PathKind| parts.iter().filter(|part| part.kind == kind).map(|part| part.ns).sum();
     let mut path = CriticalPath {
         from_ns: walk.from_ns,
@@ -40,12 +66,12 @@ pub fn critical_path(trace: &Trace, analysis: &Analysis, filter: &Filter) -> otf
         parts,
         sentence: String::new(),
     };
-    path.sentence = sentence(analysis, &path, filter);
-    Ok(Some(path))
+    path.sentence = sentence(analysis, &path, is_of_some_ranks);
+    path
 }
 
-fn sentence(analysis: &Analysis, path: &CriticalPath, filter: &Filter) -> String {
-    let of_all = if filter.ranks.is_empty() { "" } else { " of all ranks" };
+fn sentence(analysis: &Analysis, path: &CriticalPath, is_of_some_ranks: bool) -> String {
+    let of_all = if is_of_some_ranks { " of all ranks" } else { "" };
     let length_ns = path.to_ns - path.from_ns;
     let kinds = [
         (path.computing_ns, "computing"),

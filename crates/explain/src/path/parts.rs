@@ -12,7 +12,7 @@ use nccl_events::index::index;
 use otf2::RegionRef;
 
 use super::walk::{Gap, Stay, Walk};
-use crate::hosts::{self, Hosts};
+use crate::hosts::Hosts;
 
 /// Reading calls and launches takes time: they are read for this many ranks, those with the longest time outside of
 /// operations on the path. Ranges are named for this many, too.
@@ -27,7 +27,13 @@ struct Sum {
     times: u64,
 }
 
-pub(super) fn of(trace: &Trace, analysis: &Analysis, walk: &Walk) -> otf2::Result<Vec<PathPart>> {
+/// `hosts` has the first operations after gaps of `ranks`.
+pub(super) fn of(
+    trace: &Trace,
+    analysis: &Analysis,
+    (walk, ranks): (&Walk, &BTreeSet<u32>),
+    hosts: &Hosts,
+) -> Vec<PathPart> {
     let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
     let mut add = |key: Key, ns: u64| {
         if ns > 0 {
@@ -35,15 +41,11 @@ pub(super) fn of(trace: &Trace, analysis: &Analysis, walk: &Walk) -> otf2::Resul
             (sum.ns, sum.times) = (sum.ns + ns, sum.times + 1);
         }
     };
-    let ranks = outside(analysis, walk);
-    let wanted = |gap: &&Gap| ranks.contains(&analysis.tables.job_rank(gap.next));
-    let rows: BTreeSet<u32> = walk.gaps.iter().filter(wanted).map(|gap| gap.next).collect();
-    let hosts = hosts::read(trace, &analysis.tables, &rows)?;
-    let usual_ns = usual_ns(analysis, &hosts);
+    let usual_ns = usual_ns(analysis, hosts);
     let mut computing: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
     for gap in &walk.gaps {
         let rank = analysis.tables.job_rank(gap.next);
-        let (from_ns, to_ns) = launching(gap, &hosts, usual_ns);
+        let (from_ns, to_ns) = launching(gap, hosts, usual_ns);
         add((PathKind::Launching, Some(rank), None, None), to_ns - from_ns);
         add((PathKind::Computing, Some(rank), None, None), gap.to_ns - gap.from_ns - (to_ns - from_ns));
         computing.entry(rank).or_default().extend([(gap.from_ns, from_ns), (to_ns, gap.to_ns)]);
@@ -75,7 +77,7 @@ pub(super) fn of(trace: &Trace, analysis: &Analysis, walk: &Walk) -> otf2::Resul
     });
     let mut parts: Vec<PathPart> = parts.collect();
     parts.sort_by_key(|part| Reverse(part.ns));
-    Ok(parts)
+    parts
 }
 
 pub(super) fn share(part: u64, whole: u64) -> f64 {
@@ -83,7 +85,7 @@ pub(super) fn share(part: u64, whole: u64) -> f64 {
 }
 
 /// The ranks that are outside of operations for longest on the path.
-fn outside(analysis: &Analysis, walk: &Walk) -> BTreeSet<u32> {
+pub(super) fn outside(analysis: &Analysis, walk: &Walk) -> BTreeSet<u32> {
     let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
     for gap in &walk.gaps {
         *sums.entry(analysis.tables.job_rank(gap.next)).or_default() += gap.to_ns - gap.from_ns;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use analysis::tables::Tables;
+use analysis::tables::{Operation, Tables};
 use analysis::{MatchedCollectives, Slice};
 use nccl_events::archive::LocationKind;
 use nccl_events::collective::Function;
@@ -51,15 +51,16 @@ impl<'a> Job<'a> {
         let kernels = Kernels::of(source, &tables)?;
         let instances = MatchedCollectives::of(trace, &tables, source.filter);
         let ranks = ranks::numbers(&tables.members);
-        let by_id = |ids: &[u64]| {
-            let mut rows: Vec<(u64, u32)> = ids.iter().copied().zip(0..).filter(|(id, _)| *id != 0).collect();
+        let by_id = |id: fn(&Operation) -> u64| {
+            let ids = tables.operations.rows().map(|it| id(&it));
+            let mut rows: Vec<(u64, u32)> = ids.zip(0..).filter(|(id, _)| *id != 0).collect();
             rows.sort_unstable();
             rows
         };
         let no_id = (0..).zip(tables.operations.rows()).filter(|(_, it)| it.event == 0);
         let member = |member| tables.members.row(member).location;
         let derived = no_id.map(|(row, it)| ((member(it.member), it.start_ns, it.function), row)).collect();
-        let (operations, calls) = (by_id(&tables.operations.event), by_id(&tables.operations.parent));
+        let (operations, calls) = (by_id(|it| it.event), by_id(|it| it.parent));
         let attributes = AttributeNames::of(trace);
         let (groups, elements) = (Vec::new(), Vec::new());
         let (owners, locations) = (BTreeMap::new(), vec![Vec::new(); ranks.len()]);

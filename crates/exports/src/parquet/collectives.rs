@@ -38,7 +38,7 @@ impl Collectives {
             let operations = matched.operations(instance);
             for row in operations {
                 let waiting_ns = instance.waiting_ns(&tables, *row).filter(|_| instance.is_comparable()).map(signed);
-                let event = tables.operations.event[index(*row)];
+                let event = tables.operations.event.get(index(*row));
                 of_operations.push(OfOperation { event, instance: number, waiting_ns });
             }
             instances.push(row(trace, &tables, instance, number, operations.len()));

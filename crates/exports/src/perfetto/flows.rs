@@ -47,7 +47,7 @@ impl Flows {
         let uuids = Uuids::of(trace);
         let tables = Tables::read(trace, source.progress)?;
         let collectives = MatchedCollectives::of(trace, &tables, source.filter);
-        let event = |row: u32| tables.operations.event[index(row)];
+        let event = |row: u32| tables.operations.event.get(index(row));
         let mut found = Vec::new();
         for (number, instance) in (0..).zip(&collectives.all) {
             let rows = collectives.operations(instance).iter();

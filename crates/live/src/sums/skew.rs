@@ -98,7 +98,7 @@ impl Skews {
         }
         let ranks: Vec<Arrival> = arrived.iter().map(|rank| rank.arrival).collect();
         let own = |at: usize| arrived.get(at)?.error_ns;
-        let arrivals = Arrivals::of(flow, &ranks, |a, b| Some(own(a)? + own(b)?));
+        let (arrivals, last) = Arrivals::of(flow, &ranks, |a, b| Some(own(a)? + own(b)?));
         if arrivals.error_ns.is_err() {
             return;
         }
@@ -106,7 +106,7 @@ impl Skews {
         if let Some(skew) = self.all.at(place) {
             skew.add(arrivals.last_ns.saturating_sub(arrivals.first_ns));
         }
-        if let Some(last) = arrivals.last.filter(|_| !is_warm_up).and_then(|last| arrived.get(last)) {
+        if let Some(last) = last.certain.filter(|_| !is_warm_up).and_then(|last| arrived.get(last)) {
             let waited = ranks.iter().map(|rank| arrivals.last_ns.min(rank.stop_ns).saturating_sub(rank.start_ns));
             let late = self.late.entry(Member { communicator, rank: last.rank }).or_default();
             // If others wait for the root, the root was last only if nobody came after it.

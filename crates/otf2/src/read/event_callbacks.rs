@@ -51,7 +51,7 @@ unsafe fn deliver(
 unsafe fn attributes(list: *mut sys::OTF2_AttributeList) -> Vec<(AttributeRef, AttributeValue)> {
     // SAFETY: the caller passes a live list; NULL counts as empty.
     let count = unsafe { sys::OTF2_AttributeList_GetNumberOfElements(list) };
-    let mut entries = Vec::new();
+    let mut entries = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
     for index in 0..count {
         let (mut attribute, mut value_type) = (0, 0);
         let mut value = sys::OTF2_AttributeValue { uint64: 0 };

@@ -27,9 +27,9 @@ impl Votes {
         }
         let operations = &tables.operations;
         let rows = (0..operations.len()).step_by(operations.len().div_ceil(MOST).max(1));
-        let rows = rows.filter(|row| operations.parent[*row] != 0 && operations.member[*row] != NONE);
+        let rows = rows.filter(|row| operations.parent.get(*row) != 0 && operations.member[*row] != NONE);
         let mut ranks: Vec<(u64, u32)> =
-            rows.map(|row| (operations.parent[row], tables.job_rank(small(row)))).collect();
+            rows.map(|row| (operations.parent.get(row), tables.job_rank(small(row)))).collect();
         ranks.sort_unstable();
         Self(ranks)
     }

@@ -59,7 +59,7 @@ impl Inputs<'_> {
             _ => format!(" They waited for {} of its operations.", count(late.times)),
         };
         let awaited = self.waiting.blame.ranks.get(number).into_iter().flat_map(|awaited| &awaited.operations);
-        let times = awaited.map(|(came_ns, it)| (it.since_ns.min(*came_ns), *came_ns)).collect();
+        let times = awaited.map(|it| (it.since_ns.min(it.came_ns), it.came_ns)).collect();
         let phase = self.phase(small(number), times);
         let meanwhile = phase.as_ref().map(CausePhase::sentence).unwrap_or_default();
         let sentence = format!(
@@ -93,8 +93,8 @@ impl Inputs<'_> {
     fn loss_begins(&self, rank: usize, at_ns: u64) -> bool {
         let operations = self.waiting.blame.ranks.get(rank).map(|awaited| &awaited.operations);
         let lost_ns = |is_before: bool| {
-            let of_side = operations.into_iter().flatten().filter(|(came_ns, _)| (**came_ns < at_ns) == is_before);
-            real(of_side.map(|(_, it)| it.ns).sum())
+            let of_side = operations.into_iter().flatten().filter(|it| (it.came_ns < at_ns) == is_before);
+            real(of_side.map(|it| it.ns).sum())
         };
         let is_own = |instance: &&Instance| {
             let mut rows = self.instances.operations(instance).iter();

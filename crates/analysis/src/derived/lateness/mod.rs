@@ -42,12 +42,13 @@ impl Lateness {
         late: &[Late],
         length_ns: u64,
     ) -> Self {
-        let arrivals = arrivals(tables, instances);
+        let rows = rows(tables, instances);
         let bin_ns = length_ns.div_ceil(BINS).max(1);
-        let made = tables.members.job_ranks.par_iter().zip(&arrivals).enumerate().map(|(number, (rank, arrivals))| {
-            let heat = heat(arrivals, bin_ns);
-            let counted = Counted::of(tables, instances, arrivals, number);
-            (self::rank(trace, tables, waiting, (number, rank), arrivals, (counted, &late[number])), heat)
+        let made = tables.members.job_ranks.par_iter().zip(&rows).enumerate().map(|(number, (rank, rows))| {
+            let arrivals = arrivals(tables, instances, rows);
+            let heat = heat(&arrivals, bin_ns);
+            let counted = Counted::of(tables, instances, &arrivals, number);
+            (self::rank(trace, tables, waiting, (number, rank), &arrivals, (counted, &late[number])), heat)
         });
         let (ranks, heat) = made.unzip();
         Self { ranks, heat: Heat { from_ns: 0, bin_ns, ranks: heat } }
@@ -89,23 +90,31 @@ impl Counted {
     }
 }
 
-/// The arrivals of each rank in time order.
-fn arrivals(tables: &Tables, instances: &Instances) -> Vec<Vec<Arrival>> {
-    let mut arrivals: Vec<Vec<Arrival>> = Vec::new();
-    arrivals.resize_with(tables.members.job_ranks.len(), Vec::new);
-    for (number, instance) in (0..).zip(&instances.all).filter(|(_, it)| counts(it)) {
+/// The operations of each rank of the job whose arrivals count.
+fn rows(tables: &Tables, instances: &Instances) -> Vec<Vec<u32>> {
+    let mut rows = vec![Vec::new(); tables.members.job_ranks.len()];
+    for instance in instances.all.iter().filter(|it| counts(it)) {
         for row in instances.operations(instance) {
-            let time_ns = tables.operations.start_ns[large(*row)];
-            let rank = tables.job_rank(*row);
-            let late_ns = real(time_ns) - real(instance.arrivals.median_ns);
-            let is_awaited = is_awaited(instance.flow, is_root(tables, &tables.operations.row(large(*row))));
             // If a root sends the data, only the root's lateness counts.
-            if is_awaited || !matches!(instance.flow, Flow::FromRoot) {
-                arrivals[large(rank)].push(Arrival { instance: number, time_ns, late_ns, is_awaited });
+            if !matches!(instance.flow, Flow::FromRoot) || is_root(tables, &tables.operations.row(large(*row))) {
+                rows[large(tables.job_rank(*row))].push(*row);
             }
         }
     }
-    arrivals.par_iter_mut().for_each(|it| it.sort_unstable_by_key(|it| (it.time_ns, it.instance)));
+    rows
+}
+
+/// The arrivals of a rank in time order.
+fn arrivals(tables: &Tables, instances: &Instances, rows: &[u32]) -> Vec<Arrival> {
+    let arrival = |row: &u32| {
+        let (number, operation) = (instances.of_operation(*row)?, tables.operations.row(large(*row)));
+        let (instance, time_ns) = (&instances.all[large(number)], operation.start_ns);
+        let late_ns = real(time_ns) - real(instance.arrivals.median_ns);
+        let is_awaited = is_awaited(instance.flow, is_root(tables, &operation));
+        Some(Arrival { instance: number, time_ns, late_ns, is_awaited })
+    };
+    let mut arrivals: Vec<Arrival> = rows.iter().filter_map(arrival).collect();
+    arrivals.sort_unstable_by_key(|it| (it.time_ns, it.instance));
     arrivals
 }
 

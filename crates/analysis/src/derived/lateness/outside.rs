@@ -62,7 +62,7 @@ impl Outside {
         let known = spans.iter().enumerate();
         Self {
             ns: known.map(|(rank, span)| span.map(|(from_ns, to_ns)| outside_ns(rank, from_ns, to_ns))).collect(),
-            pauses: (0..count).map(|rank| messages.inside[rank].count()).collect(),
+            pauses: (0..count).map(|rank| messages.inside[rank].len() as u64).collect(),
             p_values: p_values(&blocks, count),
             boundaries,
         }
@@ -74,7 +74,8 @@ impl Outside {
         let count = self.p_values.len();
         let blocks = self.boundaries.par_windows(2).map(|block| {
             let of_rank = blame.ranks.iter().zip(&self.ns).map(|(awaited, outside)| {
-                let waited_ns: u64 = awaited.operations.range(block[0]..block[1]).map(|(_, it)| it.ns).sum();
+                let [from, to] = [0, 1].map(|at| awaited.operations.partition_point(|it| it.came_ns < block[at]));
+                let waited_ns: u64 = awaited.operations[from..to].iter().map(|it| it.ns).sum();
                 outside.map(|_| real(waited_ns))
             });
             of_rank.collect()
@@ -113,7 +114,7 @@ fn boundaries(tables: &Tables, instances: &Instances, messages: &Messages, spans
         None => {
             let first_ns = spans.iter().flatten().map(|span| span.0).min().unwrap_or(0);
             let last_ns = spans.iter().flatten().map(|span| span.1).max().unwrap_or(0);
-            let mut pauses: Vec<u64> = (0..spans.len()).map(|rank| messages.inside[rank].count()).collect();
+            let mut pauses: Vec<u64> = (0..spans.len()).map(|rank| messages.inside[rank].len() as u64).collect();
             pauses.sort_unstable();
             let count = pauses.get(pauses.len() / 2).copied().unwrap_or(0).clamp(1, MOST_BLOCKS as u64);
             (0..=count).map(|at| first_ns + (last_ns - first_ns) * at / count).collect()

@@ -1,5 +1,7 @@
 //! Unions of time intervals.
 
+use crate::tables::{Column as _, Narrow};
+
 pub fn union(mut intervals: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     intervals.sort_unstable();
     let mut joined: Vec<(u64, u64)> = Vec::new();
@@ -19,34 +21,55 @@ pub fn length(intervals: &[(u64, u64)]) -> u64 {
 /// Disjoint sorted intervals, with queries for how much of a range they cover.
 #[derive(Clone, Debug, Default)]
 pub(in crate::derived) struct Covered {
-    intervals: Vec<(u64, u64)>,
-    /// Total length of the intervals before each one.
+    starts_ns: Vec<u64>,
+    lengths_ns: Narrow,
+    /// Total length of the intervals before each [`BLOCK`] of them.
     before_ns: Vec<u64>,
 }
 
+/// So few intervals are summed up in less time than it takes to find them.
+const BLOCK: usize = 16;
+
 impl Covered {
-    pub(in crate::derived) fn of(intervals: Vec<(u64, u64)>) -> Self {
+    pub(in crate::derived) fn of(intervals: &[(u64, u64)]) -> Self {
+        let mut found = Self { starts_ns: intervals.iter().map(|(start, _)| *start).collect(), ..Self::default() };
+        found.lengths_ns.reserve(intervals.len());
         let mut sum_ns = 0;
-        let before_ns = intervals.iter().map(|(start, stop)| {
+        for (at, (start, stop)) in intervals.iter().enumerate() {
+            if at % BLOCK == 0 {
+                found.before_ns.push(sum_ns);
+            }
             sum_ns += stop - start;
-            sum_ns - (stop - start)
-        });
-        let before_ns = before_ns.collect();
-        Self { intervals, before_ns }
+            found.lengths_ns.push(stop - start);
+        }
+        found
+    }
+
+    pub(in crate::derived) fn at(&self, at: usize) -> (u64, u64) {
+        (self.starts_ns[at], self.starts_ns[at] + self.lengths_ns.get(at))
     }
 
     fn until(&self, until_ns: u64) -> u64 {
-        let behind = self.intervals.partition_point(|(start, _)| *start < until_ns);
-        let last = self.intervals[..behind].last().zip(self.before_ns[..behind].last());
-        last.map_or(0, |((start, stop), before_ns)| before_ns + until_ns.min(*stop) - start)
+        let Some(last) = self.starts_ns.partition_point(|start| *start < until_ns).checked_sub(1) else {
+            return 0;
+        };
+        let (start, stop) = self.at(last);
+        let of_block: u64 = (last / BLOCK * BLOCK..last).map(|at| self.lengths_ns.get(at)).sum();
+        self.before_ns[last / BLOCK] + of_block + until_ns.min(stop) - start
+    }
+
+    /// How many intervals end before a time.
+    pub(in crate::derived) fn ended(&self, before_ns: u64) -> usize {
+        let begun = self.starts_ns.partition_point(|start| *start < before_ns);
+        begun - usize::from(begun > 0 && self.at(begun - 1).1 >= before_ns)
     }
 
     pub(in crate::derived) fn span(&self) -> Option<(u64, u64)> {
-        Some((self.intervals.first()?.0, self.intervals.last()?.1))
+        Some((*self.starts_ns.first()?, self.at(self.len() - 1).1))
     }
 
-    pub(in crate::derived) fn count(&self) -> u64 {
-        self.intervals.len() as u64
+    pub(in crate::derived) const fn len(&self) -> usize {
+        self.starts_ns.len()
     }
 
     pub(in crate::derived) fn within(&self, from_ns: u64, until_ns: u64) -> u64 {
@@ -94,9 +117,12 @@ mod tests {
 
     #[test]
     fn what_is_covered_within_a_time() {
-        let covered = Covered::of(vec![(2, 4), (4, 5), (10, 20)]);
+        let covered = Covered::of(&[(2, 4), (4, 5), (10, 20)]);
         let found = [(0, 30), (3, 12), (5, 10), (12, 15), (25, 30)].map(|(from, to)| covered.within(from, to));
         assert_eq!(found, [13, 4, 0, 3, 0]);
+        assert_eq!([0, 4, 5, 6, 20, 21].map(|ns| covered.ended(ns)), [0, 0, 1, 2, 2, 3]);
+        let many = Covered::of(&(0..100).map(|at| (10 * at, 10 * at + 1 + at % 2)).collect::<Vec<(u64, u64)>>());
+        assert_eq!([many.within(5, 505), many.within(170, 171), many.within(0, 2_000)], [75, 1, 150]);
     }
 
     #[test]

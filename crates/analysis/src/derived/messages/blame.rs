@@ -9,9 +9,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use nccl_events::collective::Flow;
 
 use super::compared::Messages;
-use super::ranks::{Wait, WaitsIn};
+use super::ranks::{Wait, Waits, WaitsIn};
 use crate::derived::instances::Instances;
-use crate::derived::maths::union::Covered;
 use crate::tables::{NONE, Tables, large, small};
 
 /// For one wait, at most this many of the awaited rank's most recent waits are examined. Earlier ones are ignored.
@@ -47,11 +46,40 @@ pub(in crate::derived) struct Awaited {
     /// How long each rank of the job waited for this one; only ranks that waited.
     pub(in crate::derived) by: BTreeMap<u32, u64>,
     /// This rank's operations that others waited for, by their start.
-    pub(in crate::derived) operations: BTreeMap<u64, AwaitedOperation>,
+    pub(in crate::derived) operations: Vec<AwaitedOperation>,
+}
+
+impl Awaited {
+    /// Adds what others waited; those that waited for one operation follow each other.
+    fn add(&mut self, more: AwaitedOperation) {
+        match self.operations.last_mut().filter(|it| it.came_ns == more.came_ns) {
+            Some(known) => known.add(&more),
+            None => self.operations.push(more),
+        }
+    }
+
+    fn arrange(&mut self) {
+        self.operations.sort_by_key(|it| it.came_ns);
+        self.operations.dedup_by(|more, known| {
+            let is_same = more.came_ns == known.came_ns;
+            if is_same {
+                known.add(more);
+            }
+            is_same
+        });
+    }
+}
+
+impl AwaitedOperation {
+    fn add(&mut self, more: &Self) {
+        self.ns += more.ns;
+        self.since_ns = self.since_ns.min(more.since_ns);
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::derived) struct AwaitedOperation {
+    pub(in crate::derived) came_ns: u64,
     pub(in crate::derived) row: u32,
     /// How long others waited.
     pub(in crate::derived) ns: u64,
@@ -68,30 +96,29 @@ pub(in crate::derived) struct Blame {
 }
 
 impl Blame {
-    /// `waits` holds each job rank's waits, sorted and disjoint. Several `late` ranks share a wait.
+    /// `waits` holds each job rank's waits. Several `late` ranks share a wait.
     pub(in crate::derived) fn of(
         tables: &Tables,
         instances: &Instances,
         messages: &Messages,
-        waits: &[Vec<Wait>],
+        waits: &[Waits],
         late: &[bool],
     ) -> Self {
         let mut found = Self { ranks: vec![Awaited::default(); waits.len()], ..Self::default() };
-        let waited = waits.iter().map(|waits| Covered::of(waits.iter().map(|it| (it.start_ns, it.stop_ns)).collect()));
-        let times = Times { tables, messages, waits, waited: waited.collect() };
-        let mut missing = Missing { tables, instances, late, of_instance: BTreeMap::new() };
+        let times = Times { tables, instances, messages, waits };
+        let mut missing = Missing { tables, instances, late, of_communicator: BTreeMap::new() };
         // By a rank and the index of its wait: the ranks whose waits were passed on to it, with the kind of wait and
         // the time.
         let mut passed_on: BTreeMap<(usize, usize), BTreeMap<(u32, WaitsIn), u64>> = BTreeMap::new();
         let last = |rank: usize, number: usize| {
-            let (at, _) = waits[rank][..number].iter().enumerate().next_back()?;
-            Some((waits[rank][at].stop_ns, rank, at))
+            let at = number.checked_sub(1)?;
+            Some((waits[rank].times.at(at).1, rank, at))
         };
         // Latest wait first, because a wait passes its blame on to earlier ones.
-        let mut next: BinaryHeap<_> = (0..waits.len()).filter_map(|rank| last(rank, waits[rank].len())).collect();
+        let mut next: BinaryHeap<_> = (0..waits.len()).filter_map(|rank| last(rank, waits[rank].times.len())).collect();
         while let Some((_, rank, at)) = next.pop() {
             next.extend(last(rank, at));
-            let wait = &waits[rank][at];
+            let wait = &times.wait(rank, at);
             found.add_pair(tables, wait);
             let mut ranks = passed_on.remove(&(rank, at)).unwrap_or_default();
             let waits_in = match wait.waits_in {
@@ -111,10 +138,8 @@ impl Blame {
                         let blamed = &mut found.ranks[large(awaited)];
                         blamed.sum.add(*waits_in, own_ns);
                         *blamed.by.entry(*waits).or_default() += own_ns;
-                        let first = AwaitedOperation { row: wait.other, ns: 0, since_ns: wait.start_ns };
-                        let operation = blamed.operations.entry(came_ns).or_insert(first);
-                        operation.ns += own_ns;
-                        operation.since_ns = operation.since_ns.min(wait.start_ns);
+                        let since_ns = wait.start_ns;
+                        blamed.add(AwaitedOperation { came_ns, row: wait.other, ns: own_ns, since_ns });
                     }
                     for (earlier, part_ns) in &parts.waits {
                         let part_ns = parts.of(ns, *part_ns);
@@ -126,6 +151,7 @@ impl Blame {
                 }
             }
         }
+        found.ranks.iter_mut().for_each(Awaited::arrange);
         found
     }
 
@@ -149,8 +175,9 @@ struct Missing<'a> {
     tables: &'a Tables,
     instances: &'a Instances,
     late: &'a [bool],
-    /// By instance: arrival times of late ranks, and their operations.
-    of_instance: BTreeMap<u32, Vec<(u64, u32)>>,
+    /// By communicator: the instance last asked for, arrival times of its late ranks, and their operations. The waits
+    /// of an instance end at once, so they follow each other.
+    of_communicator: BTreeMap<u32, (u32, Vec<(u64, u32)>)>,
 }
 
 impl Missing<'_> {
@@ -162,15 +189,17 @@ impl Missing<'_> {
             return vec![(*wait, whole_ns)];
         };
         let (tables, instances, late) = (self.tables, self.instances, self.late);
-        let came = self.of_instance.entry(number).or_insert_with(|| {
-            let instance = &instances.all[large(number)];
+        let instance = &instances.all[large(number)];
+        let (known, came) = self.of_communicator.entry(instance.communicator).or_insert((NONE, Vec::new()));
+        if *known != number {
+            *known = number;
             let rows = instances.operations(instance).iter().copied();
             // In other flows only one rank is awaited.
             let rows = rows.filter(|row| instance.flow == Flow::AllToAll && late[large(tables.job_rank(*row))]);
-            let mut came: Vec<(u64, u32)> = rows.map(|row| (tables.operations.start_ns[large(row)], row)).collect();
+            came.clear();
+            came.extend(rows.map(|row| (tables.operations.start_ns[large(row)], row)));
             came.sort_unstable();
-            came
-        });
+        }
         let from = came.partition_point(|(ns, _)| *ns <= wait.start_ns);
         let behind = came.partition_point(|(ns, _)| *ns < wait.stop_ns);
         let mut missing: Vec<(u64, u32)> =
@@ -190,9 +219,9 @@ impl Missing<'_> {
 
 struct Times<'a> {
     tables: &'a Tables,
+    instances: &'a Instances,
     messages: &'a Messages,
-    waits: &'a [Vec<Wait>],
-    waited: Vec<Covered>,
+    waits: &'a [Waits],
 }
 
 /// The parts of a wait; all zero if nobody is to blame.
@@ -213,22 +242,27 @@ impl Parts {
 }
 
 impl Times<'_> {
+    fn wait(&self, rank: usize, at: usize) -> Wait {
+        self.waits[rank].at(self.instances, &self.messages.pairing, at)
+    }
+
     fn parts(&self, rank: usize, awaited: usize, wait: &Wait) -> Parts {
         let ranks = (small(rank), small(awaited));
         if !matches!(wait.waits_in, WaitsIn::Collective(_)) && self.messages.is_first(ranks, wait.start_ns) {
             return Parts::default();
         }
-        let its = &self.waits[awaited];
-        let behind = its.partition_point(|it| it.stop_ns < wait.stop_ns);
+        let its = &self.waits[awaited].times;
+        let behind = its.ended(wait.stop_ns);
         let first = behind.saturating_sub(MOST);
         // Both ranks are compared over the same period, whatever its start.
         let met_ns = self.messages.last_met_ns(self.tables, (ranks.0, wait.start_ns), (ranks.1, wait.stop_ns));
-        let since_ns = if first > 0 { met_ns.max(its[first - 1].stop_ns.min(wait.start_ns)) } else { met_ns };
-        let recent = (first..behind).rev().take_while(|at| its[*at].stop_ns > since_ns);
+        let since_ns = if first > 0 { met_ns.max(its.at(first - 1).1.min(wait.start_ns)) } else { met_ns };
+        let recent =
+            (first..behind).rev().map(|at| (at, its.at(at))).take_while(|(_, (_, stop_ns))| *stop_ns > since_ns);
         let recent: Vec<(usize, u64)> =
-            recent.map(|at| (at, its[at].stop_ns - its[at].start_ns.max(since_ns))).collect();
+            recent.map(|(at, (start_ns, stop_ns))| (at, stop_ns - start_ns.max(since_ns))).collect();
         let recent_ns = recent.iter().map(|(_, ns)| ns).sum();
-        let own_waiting_ns = self.waited[rank].within(since_ns, wait.start_ns);
+        let own_waiting_ns = self.waits[rank].times.within(since_ns, wait.start_ns);
         let theirs = (awaited, wait.stop_ns, recent_ns);
         let own = (rank, wait.start_ns, own_waiting_ns);
         let [theirs, own] = [theirs, own].map(|(rank, until_ns, waiting_ns)| {
@@ -238,7 +272,7 @@ impl Times<'_> {
         let [outside_ns, waiting_ns, other_ns] = [0, 1, 2].map(|part| theirs[part].saturating_sub(own[part]));
         let blamed_ns = outside_ns + waiting_ns;
         let (own_ns, passed_on_ns) = match recent.last() {
-            Some((first, _)) if self.longer_before_ns(rank, awaited, &its[*first]) < outside_ns => {
+            Some((first, _)) if self.longer_before_ns(rank, awaited, &self.wait(awaited, *first)) < outside_ns => {
                 (outside_ns, waiting_ns)
             }
             _ if outside_ns < waiting_ns => (0, blamed_ns),

@@ -1,6 +1,7 @@
 //! Compares an archive's sends and receives with their other ends.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use rayon::prelude::*;
 
@@ -9,17 +10,17 @@ use super::ranks::OfRank;
 use crate::archive::Trace;
 use crate::derived::filter::Filter;
 use crate::derived::maths::union::{Covered, union};
-use crate::tables::{Tables, large};
+use crate::tables::{Operations, Tables, large};
 
 #[derive(Debug, Default)]
 pub(in crate::derived) struct Messages {
     pub(in crate::derived) pairing: Pairing,
-    /// By rank of the job.
-    pub(in crate::derived) ranks: Vec<OfRank>,
+    /// By rank of the job: its measured sends and receives that the filter wants.
+    rows: Vec<Vec<u32>>,
     /// Times at which both ends of messages between two job ranks had arrived; ascending.
     met: BTreeMap<(u32, u32), Vec<u64>>,
-    /// By member of a communicator: end times of its operations other than messages; ascending.
-    others: BTreeMap<u32, Vec<u64>>,
+    /// By member of a communicator: its operations other than messages, by their ends.
+    others: BTreeMap<u32, Vec<u32>>,
     /// The periods each job rank spent in operations.
     pub(in crate::derived) inside: Vec<Covered>,
 }
@@ -27,17 +28,16 @@ pub(in crate::derived) struct Messages {
 impl Messages {
     pub(in crate::derived) fn of(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
         let count = tables.members.job_ranks.len();
-        let mut found = Self { pairing: Pairing::of(trace, tables), ..Self::default() };
+        let mut found = Self { pairing: Pairing::of(trace, tables), rows: vec![Vec::new(); count], ..Self::default() };
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); count];
-        let mut inside: Vec<Vec<(u64, u64)>> = vec![Vec::new(); count];
         for (row, operation) in (0..).zip(tables.operations.rows()) {
             let rank = tables.job_rank(row);
-            inside[large(rank)].push((operation.start_ns, operation.stop_ns.max(operation.start_ns)));
+            rows[large(rank)].push(row);
             if !operation.is_known() {
                 continue;
             }
             if !found.pairing.is_message(row) {
-                found.others.entry(operation.member).or_default().push(operation.stop_ns);
+                found.others.entry(operation.member).or_default().push(row);
                 continue;
             }
             let is_known = |row: &u32| tables.operations.row(large(*row)).is_known();
@@ -46,13 +46,25 @@ impl Messages {
                 found.met.entry(in_order((rank, tables.job_rank(other)))).or_default().push(both_ns);
             }
             if filter.wants(trace, &tables.members, &operation) {
-                rows[large(rank)].push(row);
+                found.rows[large(rank)].push(row);
             }
         }
-        found.met.values_mut().chain(found.others.values_mut()).for_each(|times| times.sort_unstable());
-        found.ranks = rows.into_par_iter().map(|rows| OfRank::of(tables, &found.pairing, rows)).collect();
-        found.inside = inside.into_par_iter().map(|times| Covered::of(union(times))).collect();
+        let Operations { start_ns, stop_ns, .. } = &tables.operations;
+        found.met.values_mut().for_each(|times| times.sort_unstable());
+        found.others.values_mut().for_each(|rows| rows.sort_by_key(|row| stop_ns[large(*row)]));
+        let interval = |row: u32| (start_ns[large(row)], stop_ns[large(row)].max(start_ns[large(row)]));
+        let inside = rows.into_par_iter().map(|rows| Covered::of(&union(rows.into_iter().map(interval).collect())));
+        found.inside = inside.collect();
         found
+    }
+
+    /// The waits of some ranks of the job in messages, which only these need at a time.
+    pub(in crate::derived) fn waits(&self, tables: &Tables, ranks: Range<usize>) -> Vec<OfRank> {
+        self.rows[ranks].par_iter().map(|rows| OfRank::of(tables, &self.pairing, rows.clone())).collect()
+    }
+
+    pub(in crate::derived) fn into_pairing(self) -> Pairing {
+        self.pairing
     }
 
     /// Whether two ranks exchanged no message before a time: for the first, NCCL delays ranks by connecting them.
@@ -72,8 +84,13 @@ impl Messages {
         let communicator = |member: u32| tables.members.row(member).communicator;
         let both = members(a.0).flat_map(|a| members(b.0).map(move |b| (a, b)));
         let both = both.filter(|(a, b)| communicator(*a) == communicator(*b));
-        let ends = both
-            .filter_map(|(of_a, of_b)| Some((last(self.others.get(&of_a), a.1)?, last(self.others.get(&of_b), b.1)?)));
+        let stops = &tables.operations.stop_ns;
+        let last_ns = |member: u32, before_ns: u64| {
+            let rows = self.others.get(&member)?;
+            let ended = rows.partition_point(|row| stops[large(*row)] <= before_ns);
+            Some(stops[large(*rows[..ended].last()?)])
+        };
+        let ends = both.filter_map(|(of_a, of_b)| Some((last_ns(of_a, a.1)?, last_ns(of_b, b.1)?)));
         ends.max_by_key(|ends| ends.0.min(ends.1))
     }
 }

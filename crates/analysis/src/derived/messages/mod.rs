@@ -16,5 +16,5 @@ mod waits;
 pub(super) use blame::{Awaited, Blame, Waited};
 pub(super) use compared::Messages;
 pub(super) use pairing::Pairing;
-pub(super) use ranks::{OfRank, Wait, WaitsIn};
+pub(super) use ranks::{OfRank, Wait, Waits, WaitsIn};
 pub(super) use waits::Until;

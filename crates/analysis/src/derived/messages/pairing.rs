@@ -11,16 +11,18 @@ use crate::tables::{NO_SEQUENCE, NONE, Tables, large, small};
 /// Which sends and receives belong together.
 #[derive(Clone, Debug, Default)]
 pub struct Pairing {
+    /// By row; both empty without messages.
     ends: Vec<End>,
+    /// The row of the other end; [`NONE`] if it is unknown.
+    others: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// No send or receive, or part of a collective, which is compared as a whole.
     None,
-    /// The row of the other end; [`NONE`] if it is unknown.
-    Send(u32),
-    Receive(u32),
+    Send,
+    Receive,
 }
 
 /// By communicator, sender and receiver: the sends, and the matching receives.
@@ -30,7 +32,7 @@ impl Pairing {
     /// NCCL matches messages in order. If records are missing, both ranks must have equally many.
     pub(super) fn of(trace: &Trace, tables: &Tables) -> Self {
         let operations = &tables.operations;
-        let mut found = Self { ends: vec![End::None; operations.len()] };
+        let mut found = Self::default();
         let mut ends = Ends::new();
         let collectives = Collectives::of(trace, tables);
         for row in 0..small(operations.len()) {
@@ -45,20 +47,22 @@ impl Pairing {
             let member = tables.members.row(it.member);
             let (from, to) = if is_send { (member.rank, it.partner) } else { (it.partner, member.rank) };
             ends.entry((member.communicator, from, to)).or_default()[usize::from(!is_send)].push(row);
-            found.ends[large(row)] = if is_send { End::Send(NONE) } else { End::Receive(NONE) };
+            if found.ends.is_empty() {
+                found = Self { ends: vec![End::None; operations.len()], others: vec![NONE; operations.len()] };
+            }
+            found.ends[large(row)] = if is_send { End::Send } else { End::Receive };
         }
         let is_whole = is_whole(trace);
         for [mut sends, mut receives] in ends.into_values() {
             for rows in [&mut sends, &mut receives] {
-                rows.sort_unstable_by_key(|row| (operations.start_ns[large(*row)], operations.event[large(*row)]));
+                rows.sort_unstable_by_key(|row| (operations.start_ns[large(*row)], operations.event.get(large(*row))));
             }
             let bytes = |row: u32| operations.bytes.get(large(row));
             let is_clear = is_whole || sends.len() == receives.len();
             let pairs = sends.into_iter().zip(receives).filter(|_| is_clear);
             // After sizes differ once, later pairs are unreliable.
             for (send, receive) in pairs.take_while(|(send, receive)| bytes(*send) == bytes(*receive)) {
-                found.ends[large(send)] = End::Send(receive);
-                found.ends[large(receive)] = End::Receive(send);
+                (found.others[large(send)], found.others[large(receive)]) = (receive, send);
             }
         }
         found
@@ -73,14 +77,11 @@ impl Pairing {
     }
 
     pub(super) fn is_send(&self, row: u32) -> bool {
-        matches!(self.end(row), End::Send(_))
+        self.end(row) == End::Send
     }
 
     pub(in crate::derived) fn other(&self, row: u32) -> Option<u32> {
-        match self.end(row) {
-            End::Send(other) | End::Receive(other) => Some(other).filter(|other| *other != NONE),
-            End::None => None,
-        }
+        self.others.get(large(row)).copied().filter(|other| *other != NONE)
     }
 }
 

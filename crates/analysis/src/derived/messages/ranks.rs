@@ -2,8 +2,9 @@
 
 use super::pairing::Pairing;
 use super::waits::Until;
-use crate::derived::maths::union::{subtract, union};
-use crate::tables::{Tables, large};
+use crate::derived::instances::Instances;
+use crate::derived::maths::union::{Covered, subtract, union};
+use crate::tables::{NONE, Tables, large};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::derived) enum WaitsIn {
@@ -20,6 +21,30 @@ pub(in crate::derived) struct Wait {
     /// The row of the other end, or of the rank that came last.
     pub(in crate::derived) other: u32,
     pub(in crate::derived) waits_in: WaitsIn,
+}
+
+/// The waits of a rank, sorted and disjoint, in half of the memory: the waiting operations tell the rest.
+#[derive(Clone, Debug, Default)]
+pub(in crate::derived) struct Waits {
+    pub(super) times: Covered,
+    rows: Vec<u32>,
+}
+
+impl Waits {
+    pub(in crate::derived) fn of(waits: &[Wait]) -> Self {
+        let times: Vec<(u64, u64)> = waits.iter().map(|it| (it.start_ns, it.stop_ns)).collect();
+        Self { times: Covered::of(&times), rows: waits.iter().map(|it| it.row).collect() }
+    }
+
+    pub(super) fn at(&self, instances: &Instances, pairing: &Pairing, at: usize) -> Wait {
+        let ((start_ns, stop_ns), row) = (self.times.at(at), self.rows[at]);
+        let (other, waits_in) = match instances.of_operation(row) {
+            Some(number) => (instances.all[large(number)].awaited, WaitsIn::Collective(number)),
+            None if pairing.is_send(row) => (pairing.other(row).unwrap_or(NONE), WaitsIn::Send),
+            None => (pairing.other(row).unwrap_or(NONE), WaitsIn::Receive),
+        };
+        Wait { start_ns, stop_ns, row, other, waits_in }
+    }
 }
 
 #[derive(Clone, Debug, Default)]

@@ -45,7 +45,7 @@ impl Tables {
         let threads = Threads::of(trace, self, rank)?;
         let times = union(times);
         let whole_ns = length(&times);
-        let times = Covered::of(times);
+        let times = Covered::of(&times);
         let mut own_ns: BTreeMap<u32, u64> = BTreeMap::new();
         // Ranges of a thread are in the order of their ends: those inside a range come before it.
         let mut inside: Vec<(u64, u64)> = Vec::new();

@@ -35,8 +35,8 @@ impl Threads {
     fn of(trace: &Trace, tables: &Tables, rank: u32) -> Option<Self> {
         let ranks = &tables.members.job_ranks;
         let process = ranks.get(large(rank))?.process;
-        let own = (0..).zip(&tables.operations.event).filter(|(row, _)| tables.job_rank(*row) == rank);
-        let callers: BTreeSet<_> = own.filter_map(|(_, event)| Some(tables.enqueued.get(event)?.by)).collect();
+        let own = (0..).zip(tables.operations.event.iter()).filter(|(row, _)| tables.job_rank(*row) == rank);
+        let callers: BTreeSet<_> = own.filter_map(|(_, event)| Some(tables.enqueued.get(&event)?.by)).collect();
         let with_ranges: BTreeSet<_> = tables.ranges.location.iter().copied().collect();
         let of_process = with_ranges.iter().filter(|thread| trace.process(trace.group(**thread)) == process);
         let has_one_rank = ranks.iter().filter(|other| other.process == process).count() == 1;
