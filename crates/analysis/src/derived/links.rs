@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use rayon::prelude::*;
+use small_sort::Gather;
 
 use super::maths::change::change;
 use super::maths::fit::Regression;
 use super::maths::sample::{median, real, whole};
 use super::network::{Pair, Sent, Traffic};
+use crate::parallel::in_parallel;
 use crate::report::{Link, LinkKey, Waits};
 use crate::tables::Tables;
 
@@ -51,22 +53,20 @@ pub fn size_class(bytes: u64) -> u32 {
 
 impl Expected {
     fn of(sent: &BTreeMap<(Pair, u32), Vec<Sent>>) -> Self {
-        let cells: Vec<(&(Pair, u32), &Vec<Sent>)> = sent.iter().collect();
-        let medians = cells.par_iter().flat_map_iter(|((pair, _), sent)| {
+        let medians = in_parallel(sent, |((pair, _), sent)| {
             let mut of_class: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-            for step in *sent {
+            for step in sent {
                 of_class.entry(size_class(step.bytes())).or_default().push(real(step.ns()));
             }
-            let communicator = pair.0;
-            of_class.into_iter().map(move |(class, mut times)| ((communicator, class), median(&mut times)))
+            let medians = of_class.into_iter().map(|(class, mut times)| ((pair.0, class), median(&mut times)));
+            medians.collect::<Vec<_>>()
         });
-        let medians: Vec<((u32, u32), f64)> = medians.collect();
         let mut of_class: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();
-        for (key, time) in medians {
+        for (key, time) in medians.into_iter().flatten() {
             of_class.entry(key).or_default().push(time);
         }
         of_class.retain(|_, times| times.len() >= LEAST_LINKS);
-        Self(of_class.into_iter().map(|(key, mut times)| (key, median(&mut times))).collect())
+        Self(of_class.into_iter().map(|(key, mut times)| (key, median(&mut times))).gather())
     }
 
     fn ns(&self, communicator: u32, bytes: u64) -> Option<f64> {
@@ -76,7 +76,7 @@ impl Expected {
 
 impl Links {
     pub(super) fn of(tables: &Tables, traffic: &mut Traffic<'_>) -> Self {
-        traffic.sent.par_iter_mut().for_each(|(_, sent)| sent.sort_unstable_by_key(|it| (it.at_ns, it.end_ns())));
+        in_parallel(traffic.sent.values_mut(), |sent| sent.sort_unstable_by_key(|it| (it.at_ns, it.end_ns())));
         let Traffic { sent, waits, channel_waits, .. } = &*traffic;
         let expected = Expected::of(sent);
         let mut of_pair: BTreeMap<Pair, Vec<&[Sent]>> = BTreeMap::new();
@@ -91,22 +91,18 @@ impl Links {
             rows.par_sort_unstable_by_key(|it| (it.at_ns, it.end_ns()));
             Link { waits: waits.copied().unwrap_or_default(), ..link(&expected, key, &rows, points) }
         };
-        let pairs: Vec<_> = of_pair.into_iter().collect();
-        let pairs = pairs.into_par_iter().map(|(pair, cells)| link(key(tables, pair), &cells, waits.get(&pair)));
-        let pairs = pairs.collect();
+        let pairs = in_parallel(of_pair, |(pair, cells)| link(key(tables, pair), &cells, waits.get(&pair)));
         // One after the other: a channel may have all steps of its communicator.
         let channels = of_channel.into_iter().map(|(of, cells)| {
             let key = LinkKey { communicator: of.0, channel: Some(of.1), ..LinkKey::default() };
             link(key, &cells, channel_waits.get(&of))
         });
         let channels = channels.collect();
-        let cells: Vec<(&(Pair, u32), &Vec<Sent>)> = sent.iter().collect();
-        let cells = cells.into_par_iter().map(|((pair, channel), steps)| {
+        let cells = in_parallel(sent, |((pair, channel), steps)| {
             let link = link(LinkKey { communicator: pair.0, ..LinkKey::default() }, &[steps], None);
             let slowdown = link.slowdown.unwrap_or(1.0).max(link.change.map(|change| change.after).unwrap_or(0.0));
             Cell { pair: *pair, channel: *channel, steps: link.steps, slowdown, excess_ns: link.excess_ns }
         });
-        let cells = cells.collect();
         Self { pairs, channels, cells, has_steps: traffic.steps > 0, expected }
     }
 

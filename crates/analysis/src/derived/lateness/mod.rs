@@ -4,7 +4,6 @@ mod blame;
 mod outside;
 
 use nccl_events::collective::Flow;
-use rayon::prelude::*;
 
 use super::arrivals::is_awaited;
 use super::instances::{Instance, Instances, is_root};
@@ -12,6 +11,7 @@ use super::maths::change::{change, trend};
 use super::maths::sample::{median, real};
 use super::waiting::Waiting;
 use crate::archive::Trace;
+use crate::parallel::in_parallel;
 use crate::report::{Heat, Member, Rank};
 use crate::tables::{JobRank, Tables, large};
 
@@ -44,12 +44,13 @@ impl Lateness {
     ) -> Self {
         let arrivals = arrivals(tables, instances);
         let bin_ns = length_ns.div_ceil(BINS).max(1);
-        let made = tables.members.job_ranks.par_iter().zip(&arrivals).enumerate().map(|(number, (rank, arrivals))| {
+        let ranks = tables.members.job_ranks.iter().zip(&arrivals).enumerate();
+        let made = in_parallel(ranks, |(number, (rank, arrivals))| {
             let heat = heat(arrivals, bin_ns);
             let counted = Counted::of(tables, instances, arrivals, number);
             (self::rank(trace, tables, waiting, (number, rank), arrivals, (counted, &late[number])), heat)
         });
-        let (ranks, heat) = made.unzip();
+        let (ranks, heat) = made.into_iter().unzip();
         Self { ranks, heat: Heat { from_ns: 0, bin_ns, ranks: heat } }
     }
 }
@@ -105,7 +106,7 @@ fn arrivals(tables: &Tables, instances: &Instances) -> Vec<Vec<Arrival>> {
             }
         }
     }
-    arrivals.par_iter_mut().for_each(|it| it.sort_unstable_by_key(|it| (it.time_ns, it.instance)));
+    in_parallel(&mut arrivals, |it| it.sort_unstable_by_key(|it| (it.time_ns, it.instance)));
     arrivals
 }
 

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use rayon::prelude::*;
-
 use super::pairing::Pairing;
 use super::ranks::OfRank;
 use crate::archive::Trace;
 use crate::derived::filter::Filter;
 use crate::derived::maths::union::{Covered, union};
+use crate::parallel::in_parallel;
 use crate::tables::{Tables, large};
 
 #[derive(Debug, Default)]
@@ -50,8 +49,8 @@ impl Messages {
             }
         }
         found.met.values_mut().chain(found.others.values_mut()).for_each(|times| times.sort_unstable());
-        found.ranks = rows.into_par_iter().map(|rows| OfRank::of(tables, &found.pairing, rows)).collect();
-        found.inside = inside.into_par_iter().map(|times| Covered::of(union(times))).collect();
+        found.ranks = in_parallel(rows, |rows| OfRank::of(tables, &found.pairing, rows));
+        found.inside = in_parallel(inside, |times| Covered::of(union(times)));
         found
     }
 
