@@ -9,6 +9,7 @@ use analysis::{Analysis, Trace};
 use nccl_events::collective::Function;
 use nccl_events::index::index;
 use otf2::RegionRef;
+use small_sort::Gather;
 
 use super::walk::{Gap, Stay, Walk};
 use crate::hosts::{self, Hosts};
@@ -36,7 +37,7 @@ pub(super) fn of(trace: &Trace, analysis: &Analysis, walk: &Walk) -> otf2::Resul
     };
     let ranks = outside(analysis, walk);
     let wanted = |gap: &&Gap| ranks.contains(&analysis.tables.job_rank(gap.next));
-    let rows: BTreeSet<u32> = walk.gaps.iter().filter(wanted).map(|gap| gap.next).collect();
+    let rows: BTreeSet<u32> = walk.gaps.iter().filter(wanted).map(|gap| gap.next).gather();
     let hosts = hosts::read(trace, &analysis.tables, &rows)?;
     let usual_ns = usual_ns(analysis, &hosts);
     let mut computing: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
@@ -73,7 +74,7 @@ pub(super) fn of(trace: &Trace, analysis: &Analysis, walk: &Walk) -> otf2::Resul
         times,
     });
     let mut parts: Vec<PathPart> = parts.collect();
-    parts.sort_by_key(|part| Reverse(part.ns));
+    small_sort::sort_by_key(&mut parts, |part| Reverse(part.ns));
     Ok(parts)
 }
 
@@ -89,8 +90,8 @@ fn outside(analysis: &Analysis, walk: &Walk) -> BTreeSet<u32> {
         *sums.entry(analysis.tables.job_rank(gap.next)).or_default() += gap.to_ns - gap.from_ns;
     }
     let mut sums: Vec<(u64, u32)> = sums.into_iter().map(|(rank, ns)| (ns, rank)).collect();
-    sums.sort_unstable_by_key(|it| Reverse(*it));
-    sums.into_iter().take(MOST_RANKS).map(|(_, rank)| rank).collect()
+    small_sort::sort_by_key(&mut sums, |it| Reverse(*it));
+    sums.into_iter().take(MOST_RANKS).map(|(_, rank)| rank).gather()
 }
 
 /// The shortest time from a launch to the beginning of its operation.
