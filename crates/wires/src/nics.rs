@@ -8,6 +8,7 @@ use analysis::tables::{NONE, Network, Step, Tables, Transfer};
 use analysis::{Filter, Sent, Trace, length, median, size_class, union};
 use nccl_events::collective::Function;
 use nccl_events::index::index;
+use small_sort::Gather;
 
 use crate::map::{End, Map};
 
@@ -121,7 +122,7 @@ fn usual_times(sent: &[Vec<Sent>]) -> BTreeMap<u32, f64> {
         }
     }
     medians.retain(|_, times| times.len() >= LEAST_NICS);
-    medians.into_iter().map(|(class, mut times)| (class, median(&mut times))).collect()
+    medians.into_iter().map(|(class, mut times)| (class, median(&mut times))).gather()
 }
 
 /// Names the interfaces of links, and the ways from their senders' GPUs.
