@@ -8,6 +8,7 @@ use nccl_events::archive::{LocationKind, RegionClass, parse_canonical_name, path
 use nccl_events::collective::Function;
 use otf2::{Archive, AttributeRef, AttributeValue, CommRef, Definitions, Event, LocationRef, RegionRef, StringRef};
 use schema::{AttributeId, Statements};
+use small_sort::Gather;
 
 use crate::communicators::Communicators;
 use crate::fields::{Attributes, Fields};
@@ -98,7 +99,7 @@ impl Trace {
         });
         Ok(Self {
             anchor,
-            regions: regions.collect(),
+            regions: regions.gather(),
             attributes: Attributes::of(&definitions),
             locations: Locations::of(&definitions, &communicators),
             communicators,

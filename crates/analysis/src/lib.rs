@@ -20,6 +20,7 @@ mod derived;
 mod fields;
 mod instances;
 mod locations;
+mod parallel;
 mod sequences;
 mod system_tree;
 pub mod tables;
@@ -35,6 +36,7 @@ pub use derived::{
 pub use fields::{Fields, Ids};
 pub use instances::{Instance, Instances, Slice, Slices, Step};
 pub use locations::{property, stated};
+pub use parallel::{in_parallel, try_in_parallel};
 pub use results as report;
 pub use results::{Completeness, Matching, Statement};
 pub use sequences::Sequences;

@@ -24,7 +24,7 @@ pub(super) fn strays(trace: &Trace, findings: &mut Findings) {
             strays.push(path.display().to_string());
         }
     }
-    strays.sort();
+    small_sort::sort(&mut strays);
     for path in strays {
         findings.general(Rule::StrayFile, format!("{path} belongs to no location"));
     }

@@ -7,6 +7,7 @@ use analysis::Trace;
 use otf2::LocationRef;
 use schemars::JsonSchema;
 use serde::Serialize;
+use small_sort::Gather;
 
 use super::rules::{Rule, Severity};
 
@@ -93,7 +94,7 @@ impl Findings {
         let broken = |(rule, count): (&Rule, &u64)| {
             (rule.number(), Broken { severity: rule.severity(), count: *count, sentence: rule.sentence() })
         };
-        self.counts.iter().map(broken).collect()
+        self.counts.iter().map(broken).gather()
     }
 }
 

@@ -8,6 +8,7 @@ use analysis::{Clock, Role, Trace};
 use anyhow::{Result, bail, ensure};
 use nccl_events::archive::LocationKind;
 use otf2::CommRef;
+use small_sort::Gather;
 
 use crate::units::time;
 
@@ -35,7 +36,7 @@ impl Present {
         let is_recorded = |location| trace.location_kind(location) != Some(LocationKind::NotRecorded);
         let ranks =
             |comm| (0..).zip(trace.members(comm)).filter(|(_, location)| is_recorded(**location)).map(|(rank, _)| rank);
-        let ranks: BTreeSet<i64> = comms().filter(|comm| is_wanted(*comm)).flat_map(ranks).collect();
+        let ranks: BTreeSet<i64> = comms().filter(|comm| is_wanted(*comm)).flat_map(ranks).gather();
         let members = Members::of(trace);
         let comm =
             |member: &Member| usize::try_from(member.communicator).ok().and_then(|at| members.communicators.get(at));
@@ -48,10 +49,10 @@ impl Present {
         let length_ns = Clock::of(trace).length_ns(trace);
         Self {
             what: "the archive",
-            communicators: comms().map(|comm| trace.comm_name(comm)).collect(),
+            communicators: comms().map(|comm| trace.comm_name(comm)).gather(),
             ranks,
             in_job,
-            functions: regions.filter_map(|region| Some(trace.region(region)?.name.to_owned())).collect(),
+            functions: regions.filter_map(|region| Some(trace.region(region)?.name.to_owned())).gather(),
             begin_ns,
             end_ns: (length_ns > 0).then(|| begin_ns.saturating_add(length_ns)),
         }

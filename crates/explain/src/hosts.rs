@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use analysis::tables::Tables;
-use analysis::{Clock, Ids, Trace};
+use analysis::{Clock, Ids, Trace, try_in_parallel};
 use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::index::index;
 use otf2::{Event, EventKind, LocationRef, RegionRef};
-use rayon::prelude::*;
+use small_sort::Gather;
 
 /// When an operation was called and launched; `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,20 +47,20 @@ pub(crate) fn read(trace: &Trace, tables: &Tables, rows: &BTreeSet<u32>) -> otf2
     let events: BTreeSet<u64> = rows.iter().map(|(_, _, event, _)| *event).filter(|event| *event != 0).collect();
     let members: BTreeSet<u32> = rows.iter().map(|(_, member, ..)| *member).collect();
     let process = |member: u32| trace.process(trace.group(tables.members.row(member).location));
-    let processes: BTreeSet<_> = members.into_iter().map(process).collect();
+    let processes: BTreeSet<_> = members.into_iter().map(process).gather();
     let mut threads = trace.locations_of(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
     threads.retain(|thread| processes.contains(&trace.process(trace.group(*thread))));
     let class = |region| trace.region(region).map(|it| it.class);
     let is_read = |class: &RegionClass| matches!(class, RegionClass::Api | RegionClass::Launch | RegionClass::Enqueue);
     let classes = trace.definitions.regions.keys().filter_map(|it| Some((*it, class(*it).filter(is_read)?)));
-    let classes: BTreeMap<RegionRef, RegionClass> = classes.collect();
-    let read = threads.par_iter().map(|thread| of_thread(trace, &classes, *thread, &calls, &events));
+    let classes: BTreeMap<RegionRef, RegionClass> = classes.gather();
+    let read = try_in_parallel(threads, |thread| of_thread(trace, &classes, thread, &calls, &events));
     let mut found = Found::default();
-    for of_thread in read.collect::<otf2::Result<Vec<Found>>>()? {
+    for of_thread in read? {
         found.calls.extend(of_thread.calls);
         found.enqueued.extend(of_thread.enqueued);
     }
-    Ok(rows.into_iter().map(|(row, _, event, call)| (row, found.host(event, call))).collect())
+    Ok(rows.into_iter().map(|(row, _, event, call)| (row, found.host(event, call))).gather())
 }
 
 fn of_thread(

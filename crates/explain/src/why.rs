@@ -16,6 +16,7 @@ use analysis::units::{real, time, whole};
 use analysis::{Analysis, Awaits, Trace, median};
 use nccl_events::archive::path_of_ranges;
 use nccl_events::index::{index, index_u32};
+use small_sort::Gather;
 
 use crate::hosts::{Host, Hosts};
 
@@ -74,7 +75,7 @@ impl Reasons {
         if late.is_empty() {
             return None;
         }
-        let mut rows: BTreeSet<u32> = late.values().flatten().map(|it| it.row).collect();
+        let mut rows: BTreeSet<u32> = late.values().flatten().map(|it| it.row).gather();
         let others = others(analysis, &late);
         rows.extend(&others);
         Some(Self { late, others, rows })
@@ -124,7 +125,7 @@ fn stalls(analysis: &Analysis) -> BTreeMap<Which, Vec<Late>> {
     let is_cause = |rank: u32| report.causes.iter().any(|it| it.is_stall && it.is_late() && it.rank == Some(rank));
     let anomalies = report.anomalies.iter().filter_map(|it| Some((it, it.rank.filter(|rank| is_cause(*rank))?)));
     let anomalies: BTreeMap<_, _> =
-        anomalies.map(|(it, rank)| ((it.start_ns, it.sequence), (rank, it.lost_ns))).collect();
+        anomalies.map(|(it, rank)| ((it.start_ns, it.sequence), (rank, it.lost_ns))).gather();
     let mut found: BTreeMap<Which, Vec<Late>> = BTreeMap::new();
     if anomalies.is_empty() {
         return found;
@@ -147,7 +148,7 @@ impl Late {
         waited.retain(|other| {
             starts[index(*other)] < starts[index(row)] && analysis.awaits(*other, true) != Awaits::Nobody
         });
-        waited.sort_unstable_by_key(|other| starts[index(*other)]);
+        small_sort::sort_by_key(&mut waited, |other| starts[index(*other)]);
         let median = *waited.get((waited.len().max(1) - 1) / 2)?;
         let (others_ns, error_ns) = (starts[index(median)], analysis.tables.error_ns(row, median));
         Some(Self { row, waited_ns, others_ns, error_ns })

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use analysis::Trace;
 use otf2::{ClockOffset, LocationRef, SystemTreeNodeRef};
 use schema::definition::ClockAnchors;
+use small_sort::Gather;
 
 use crate::error::{Error, Result};
 use crate::line::Line;
@@ -13,7 +14,7 @@ use crate::source::Source;
 
 pub(crate) fn names(traces: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut names: Vec<PathBuf> = traces.iter().filter_map(|trace| trace.file_name().map(PathBuf::from)).collect();
-    names.sort();
+    small_sort::sort(&mut names);
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
         let name = twice[0].display();
         return Err(Error::Refused(format!("two of the traces are called {name}: their copies would be one file")));
@@ -22,7 +23,7 @@ pub(crate) fn names(traces: &[PathBuf]) -> Result<Vec<PathBuf>> {
 }
 
 pub(crate) fn hosts(trace: &Trace, locations: impl Iterator<Item = LocationRef>) -> BTreeSet<SystemTreeNodeRef> {
-    locations.filter_map(|location| trace.host(trace.group(location))).collect()
+    locations.filter_map(|location| trace.host(trace.group(location))).gather()
 }
 
 /// Converts CLOCK_REALTIME of a location's host (ns since 1970) to ns from the start of the archive, over the time span

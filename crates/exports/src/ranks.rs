@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use analysis::tables::Members;
 use nccl_events::index::index;
+use small_sort::Gather;
 
 /// The numbers of the job's ranks: counted from 0 if a number is unknown or not unique.
 pub fn numbers(members: &Members) -> Vec<u32> {
     let ranks = &members.job_ranks;
     let known: Option<Vec<u32>> = ranks.iter().map(|rank| rank.number).collect();
-    let is_distinct = |known: &Vec<u32>| known.iter().collect::<BTreeSet<_>>().len() == known.len();
+    let is_distinct = |known: &Vec<u32>| known.iter().gather::<BTreeSet<&u32>>().len() == known.len();
     known.filter(is_distinct).unwrap_or_else(|| (0..).take(ranks.len()).collect())
 }
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use analysis::{Clock, Fields, Filter, Trace};
+use analysis::{Clock, Fields, Filter, Trace, try_in_parallel};
 use nccl_events::Progress;
 use nccl_events::archive::LocationKind;
 use otf2::{LocationGroupRef, LocationRef};
-use rayon::prelude::*;
+use small_sort::Gather;
 
 use crate::error::{Error, Result};
 
@@ -30,7 +30,7 @@ impl<'a> Source<'a> {
         let members = trace.definitions.locations.keys().copied();
         let members = members.filter(|it| trace.location_kind(*it) == Some(LocationKind::Communicator));
         let groups = members.filter(|it| self.wants_rank(*it)).map(|it| trace.group(it));
-        let groups: BTreeSet<LocationGroupRef> = groups.flat_map(|group| [group, trace.process(group)]).collect();
+        let groups: BTreeSet<LocationGroupRef> = groups.flat_map(|group| [group, trace.process(group)]).gather();
         let is_wanted = |location: &LocationRef| match trace.location_kind(*location) {
             _ if trace.rank_of(*location).is_some() => self.wants_rank(*location),
             Some(
@@ -61,14 +61,14 @@ impl<'a> Source<'a> {
     ) -> Result<Vec<T>> {
         self.progress.begin("locations", locations.len() as u64);
         let mut order: Vec<(usize, LocationRef)> = locations.iter().copied().enumerate().collect();
-        order.sort_by_key(|(_, location)| std::cmp::Reverse(self.trace.events_of(*location)));
-        let made = order.into_par_iter().with_max_len(1).map(|(at, location)| {
+        small_sort::sort_by_key(&mut order, |(_, location)| std::cmp::Reverse(self.trace.events_of(*location)));
+        let made = try_in_parallel(order, |(at, location)| {
             let made = each(location)?;
             self.progress.step();
             Ok::<_, Error>((at, made))
         });
-        let mut made: Vec<(usize, T)> = made.collect::<Result<_>>()?;
-        made.sort_unstable_by_key(|(at, _)| *at);
+        let mut made: Vec<(usize, T)> = made?;
+        small_sort::sort_by_key(&mut made, |(at, _)| *at);
         self.progress.end();
         Ok(made.into_iter().map(|(_, made)| made).collect())
     }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use job::life::Life;
 use nccl_events::MOST_RANKS;
 use nccl_events::ranks::{RankIdentity, number};
+use small_sort::Gather;
 
 use super::doing::Doing;
 use super::operation::{Message, OpenCall, Tail};
@@ -49,7 +50,7 @@ impl Job {
         }
         let (actors, identities): (Vec<Actor>, Vec<RankIdentity>) = identities.into_iter().unzip();
         let (world, numbers) = number(&identities);
-        let numbers: BTreeMap<Actor, Option<u32>> = actors.into_iter().zip(numbers).collect();
+        let numbers: BTreeMap<Actor, Option<u32>> = actors.into_iter().zip(numbers).gather();
         for (at, comm) in (0..).zip(&mut self.comms) {
             comm.has_all = world == Some(at);
             for rank in comm.ranks.values_mut() {
@@ -77,7 +78,7 @@ impl Job {
                 found.push((job_rank, Rank { actor, job_rank, doing, finalized, ..Rank::default() }));
             }
         }
-        let known: BTreeSet<u32> = found.iter().filter_map(|(number, _)| *number).collect();
+        let known: BTreeSet<u32> = found.iter().filter_map(|(number, _)| *number).gather();
         let has_numbers = known.len() == found.len();
         let launched = self.processes.iter().filter_map(|process| process.launcher_size.filter(|_| has_one_each));
         let world = self.comms.iter().filter(|comm| comm.has_all).map(|comm| comm.size);
@@ -87,7 +88,7 @@ impl Job {
             Some(number) => (number, rank),
             None => (at, rank),
         });
-        let ranks: BTreeMap<u32, Rank> = ranks.collect();
+        let ranks: BTreeMap<u32, Rank> = ranks.gather();
         let size = if has_numbers { size } else { u32::try_from(ranks.len()).unwrap_or(u32::MAX) };
         Comm { size, has_all: has_numbers, lacks_numbers: !has_numbers, ranks, ..Comm::default() }
     }

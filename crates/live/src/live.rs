@@ -111,7 +111,7 @@ impl Live {
             return;
         };
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        paths.sort();
+        small_sort::sort(&mut paths);
         for path in paths {
             if matches!(self.found.get(&path), None | Some(Found::Unreadable)) && path.is_dir() && !path.is_symlink() {
                 let found = self.find(&path);

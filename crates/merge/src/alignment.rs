@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use anyhow::{Context as _, Result, bail};
 use clocks::piecewise::Piecewise;
 use otf2::{LocationGroupRef, LocationRef};
+use small_sort::Gather;
 
 use crate::clock::{self, NS_PER_SECOND, Timer};
 use crate::inputs::{Inputs, Local, Locals};
@@ -47,7 +48,7 @@ impl OwnTicks {
 
 /// Reads the clocks of an archive's locations. All locations of a process are links to one file.
 pub(crate) fn locals(nccl: &Nccl) -> Result<Locals> {
-    let processes: BTreeSet<LocationGroupRef> = nccl.processes.iter().map(|process| process.group).collect();
+    let processes: BTreeSet<LocationGroupRef> = nccl.processes.iter().map(|process| process.group).gather();
     let mut all = Locals::new();
     for (location, definition) in &nccl.trace.definitions.locations {
         let file = nccl.trace.archive.definition_file(*location);
@@ -58,7 +59,7 @@ pub(crate) fn locals(nccl: &Nccl) -> Result<Locals> {
             Entry::Vacant(new) => {
                 let read = nccl.trace.archive.local_definitions(*location);
                 let mut before = read.context("cannot read local definitions")?.clock_offsets;
-                before.sort_by_key(|offset| offset.time);
+                small_sort::sort_by_key(&mut before, |offset| offset.time);
                 new.insert(Local { locations: Vec::new(), events: 0, before, after: Vec::new() })
             }
         };

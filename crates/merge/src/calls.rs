@@ -9,6 +9,7 @@ use nccl_events::archive::LocationKind;
 use otf2::verbatim::{EventRecords, RecordKind};
 use otf2::{EventKind, LocationRef};
 use schema::definition::{Sibling, ThreadId};
+use small_sort::Gather;
 
 use crate::alignment::OwnTicks;
 use crate::inputs::Inputs;
@@ -63,7 +64,7 @@ impl Calls {
     }
 
     pub(crate) fn events(&self) -> BTreeMap<LocationRef, u64> {
-        self.threads.iter().flatten().map(|thread| (thread.theirs, thread.order.len() as u64)).collect()
+        self.threads.iter().flatten().map(|thread| (thread.theirs, thread.order.len() as u64)).gather()
     }
 }
 

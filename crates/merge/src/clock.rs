@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use clocks::piecewise::{Beyond, Knot, Piecewise, advancing};
 use otf2::ClockOffset;
 use schema::Anchor;
+use small_sort::Gather;
 
 pub(crate) const NS_PER_SECOND: i128 = 1_000_000_000;
 
@@ -67,7 +68,7 @@ pub(crate) fn local_curve(timer: Timer, anchors: &[Anchor]) -> Option<Piecewise>
 
 /// The clock offsets of a location in time order. A single offset has no effect.
 pub(crate) fn effective(mut offsets: Vec<ClockOffset>) -> Vec<ClockOffset> {
-    offsets.sort_by_key(|offset| offset.time);
+    small_sort::sort_by_key(&mut offsets, |offset| offset.time);
     offsets.dedup_by_key(|offset| offset.time);
     if offsets.len() < 2 { Vec::new() } else { offsets }
 }
@@ -92,7 +93,7 @@ fn xs(curve: &Piecewise) -> impl Iterator<Item = i128> {
 /// The bends between two times, and the two times themselves: at least two knots.
 fn knots_within((first, last): (u64, u64), bends: impl Iterator<Item = i128>) -> BTreeSet<i128> {
     let (first, last) = (i128::from(first), i128::from(last.max(first + 1)));
-    bends.filter(|at| (first..=last).contains(at)).chain([first, last]).collect()
+    bends.filter(|at| (first..=last).contains(at)).chain([first, last]).gather()
 }
 
 /// CLOCK_MONOTONIC to the time of NCCL's archive, in ns; `None` with fewer than two offsets.
@@ -127,7 +128,7 @@ pub(crate) fn guessed(ours: &[ClockOffset], from_ns: i128, to_ticks: u64, ticks_
     let Some(common) = common_curve(ours) else {
         return Vec::new();
     };
-    offsets(xs(&common).collect(), |ns| {
+    offsets(xs(&common).gather(), |ns| {
         let later_ns = common.nearest(ns) - from_ns;
         i128::from(to_ticks) + divided(later_ns * i128::from(ticks_per_second), NS_PER_SECOND)
     })

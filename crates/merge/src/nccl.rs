@@ -10,6 +10,7 @@ use schema::Anchor;
 use schema::definition::{ClockAnchors, ClockSource, LauncherRank, ProcessId};
 use schemars::JsonSchema;
 use serde::Serialize;
+use small_sort::Gather;
 
 #[derive(Debug)]
 pub(crate) struct Nccl {
@@ -79,8 +80,7 @@ fn processes(trace: &Trace, ranks: &BTreeMap<LocationGroupRef, Vec<u32>>) -> Vec
         *locations += 1;
         *events += location.number_of_events;
     }
-    let creators: BTreeSet<LocationGroupRef> =
-        definitions.location_groups.values().map(|group| group.creator).collect();
+    let creators: BTreeSet<LocationGroupRef> = definitions.location_groups.values().map(|group| group.creator).gather();
     let process = |group: LocationGroupRef| {
         let (locations, events) = sizes.get(&group).copied().unwrap_or_default();
         let process_id = trace.of_group(group, ProcessId);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use small_sort::Gather;
 
 use crate::calls::Calls;
 use crate::clock::NS_PER_SECOND;
@@ -72,7 +73,7 @@ pub struct OwnLocations<'a> {
 
 impl<'a> Report<'a> {
     pub(crate) fn of(inputs: &'a Inputs, calls: Option<&'a Calls>) -> Self {
-        let paired: BTreeSet<_> = inputs.pairs.iter().map(|pair| pair.scorep).collect();
+        let paired: BTreeSet<_> = inputs.pairs.iter().map(|pair| pair.scorep).gather();
         let processes: usize = inputs.scoreps.iter().map(|scorep| scorep.processes.len()).sum();
         let scoreps = inputs.scoreps.iter().map(|scorep| ScorePArchive {
             anchor: scorep.archive.anchor_file().display().to_string(),

@@ -15,6 +15,7 @@ use otf2::{
 use regular_files::MOST_DESCRIPTION_BYTES;
 use schemars::JsonSchema;
 use serde::Serialize;
+use small_sort::Gather;
 
 use crate::clock::{self, Timer};
 
@@ -141,7 +142,7 @@ impl ScoreP {
                 master: *master,
             });
         }
-        processes.sort_by_key(|process| process.id.rank);
+        small_sort::sort_by_key(&mut processes, |process| process.id.rank);
         Ok(processes)
     }
 
@@ -153,7 +154,7 @@ impl ScoreP {
 
     fn ranks(&self) -> BTreeMap<LocationRef, u32> {
         let members = self.mpi_list().into_iter().flat_map(|list| &list.members);
-        members.map(|member| LocationRef::new(*member)).zip(0..).collect()
+        members.map(|member| LocationRef::new(*member)).zip(0..).gather()
     }
 
     fn host(&self, node: SystemTreeNodeRef) -> String {
@@ -174,7 +175,7 @@ impl ScoreP {
 
     /// The threads of a process by system thread id, if Score-P has it. The first thread's is the process id.
     pub(crate) fn threads(&self, process: &Process) -> Result<BTreeMap<u64, LocationRef>> {
-        let mut threads: BTreeMap<_, _> = process.id.process_id.map(|id| (id, process.master)).into_iter().collect();
+        let mut threads: BTreeMap<_, _> = process.id.process_id.map(|id| (id, process.master)).into_iter().gather();
         for (location, definition) in &self.definitions.locations {
             let is_thread = definition.location_type == LocationType::CpuThread;
             if definition.group == process.group && is_thread && *location != process.master {

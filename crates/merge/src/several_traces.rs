@@ -39,7 +39,7 @@ pub(crate) fn order(inputs: &mut Inputs) {
         ranks[pair.scorep.archive] = ours.rank.or(ours.rank_in_communicator).unwrap_or(u32::MAX);
     }
     let mut order: Vec<_> = ranks.into_iter().zip(0..).zip(inputs.scoreps.drain(..)).collect();
-    order.sort_by_key(|(key, _)| *key);
+    small_sort::sort_by_key(&mut order, |(key, _)| *key);
     let mut places = BTreeMap::new();
     for (rank, ((_, before), mut scorep)) in (0..).zip(order) {
         places.insert(before, inputs.scoreps.len());

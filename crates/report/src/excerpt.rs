@@ -8,6 +8,7 @@ use analysis::report::{Messages, OperationClass, Report};
 use anyhow::{Context as _, Result};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use small_sort::Gather;
 
 /// A table is not cut to fewer rows; there are fewer anomalies than twice as many.
 const LEAST_ROWS: usize = 128;
@@ -40,11 +41,11 @@ pub(super) fn cut(report: &mut Report, most_bytes: usize) -> Result<LeftOut> {
 
 /// Keeps the classes that took longest, and those of the anomalies, which name them by their place.
 fn operations(report: &mut Report, rows: usize, left_out: &mut LeftOut) {
-    let named: BTreeSet<u32> = report.anomalies.iter().map(|it| it.class).collect();
+    let named: BTreeSet<u32> = report.anomalies.iter().map(|it| it.class).gather();
     let mut places: Vec<(u32, OperationClass)> = (0..).zip(mem::take(&mut report.operations)).collect();
     let key = |(place, it): &(u32, OperationClass)| (!named.contains(place), Reverse(it.budget.operations_ns));
     keep("operations", &mut places, rows, left_out, key);
-    let numbers: BTreeMap<u32, u32> = places.iter().map(|(place, _)| *place).zip(0..).collect();
+    let numbers: BTreeMap<u32, u32> = places.iter().map(|(place, _)| *place).zip(0..).gather();
     for anomaly in &mut report.anomalies {
         anomaly.class = numbers.get(&anomaly.class).copied().unwrap_or(0);
     }
@@ -57,7 +58,7 @@ fn keep<T, K: Ord>(name: &'static str, table: &mut Vec<T>, rows: usize, left_out
         return;
     }
     let mut order: Vec<usize> = (0..table.len()).collect();
-    order.sort_by_cached_key(|at| key(&table[*at]));
+    small_sort::sort_by_key(&mut order, |at| key(&table[*at]));
     let mut is_kept = vec![false; table.len()];
     order.into_iter().take(rows).for_each(|at| is_kept[at] = true);
     *left_out.entry(name).or_default() += table.len() - rows;

@@ -18,10 +18,9 @@ use std::path::{Path, PathBuf};
 
 use analysis::report::Comparison;
 use analysis::tables::{Kernels, Launches};
-use analysis::{Analysis, Filter, Trace};
+use analysis::{Analysis, Filter, Trace, try_in_parallel};
 use anyhow::{Context as _, Result};
 use nccl_events::Progress;
-use rayon::prelude::*;
 
 use html::{DiffModel, Model, Part};
 use timeline::{At, Chunks, Made};
@@ -107,7 +106,7 @@ fn put_into_page(
     data: &mut Vec<(String, String)>,
 ) -> Result<()> {
     for some in chunks.by_weight(moments).chunks(rayon::current_num_threads().max(1) * 4) {
-        let texts: Vec<String> = some.par_iter().map(|at| chunks.text(*at)).collect::<Result<_>>()?;
+        let texts: Vec<String> = try_in_parallel(some, |at| chunks.text(*at))?;
         for (at, text) in some.iter().zip(texts) {
             if text.len() <= room {
                 room -= text.len();
@@ -132,7 +131,7 @@ fn write_files(output: &Path, chunks: &mut Chunks) -> Result<Option<PathBuf>> {
     folder.push("-files");
     let folder = PathBuf::from(folder);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    rest.par_iter().try_for_each(|at| {
+    try_in_parallel(&rest, |at| {
         let script = format!("nccl_otf2_chunk({at},\"{}\")", chunks.text(*at)?);
         replace(&folder.join(format!("chunk-{at}.js")), script.as_bytes())
     })?;

@@ -7,6 +7,7 @@ use analysis::tables::{Operation, Tables};
 use analysis::{Filter, Trace, median};
 use nccl_events::collective::{Collective, Function};
 use nccl_events::index::index_u32;
+use small_sort::Gather;
 use topology::{Algorithm, Graph, GraphKind, Protocol};
 
 use crate::map::Map;
@@ -44,7 +45,7 @@ pub(crate) fn add(trace: &Trace, tables: &Tables, filter: &Filter, map: &Map, cl
         .iter()
         .enumerate()
         .map(|(number, class)| ((class.communicator, class.function.as_str(), size_bits(class.bytes_max)), number))
-        .collect();
+        .gather();
     let mut found: BTreeMap<usize, (Vec<f64>, BTreeSet<Algorithm>)> = BTreeMap::new();
     for operation in tables.operations.rows() {
         let member = tables.members.row(operation.member);
@@ -89,7 +90,7 @@ type Models = BTreeMap<u32, (Shape, BTreeMap<GraphKind, Lanes>)>;
 fn models(trace: &Trace, tables: &Tables, map: &Map) -> Models {
     let capability = map.capability();
     let mut models = Models::new();
-    let communicators: BTreeSet<u32> = map.graphs.keys().map(|(communicator, _)| *communicator).collect();
+    let communicators: BTreeSet<u32> = map.graphs.keys().map(|(communicator, _)| *communicator).gather();
     for communicator in communicators {
         let size = tables.members.size(communicator);
         if tables.members.recorded(communicator) < size {

@@ -15,6 +15,7 @@ use schema::definition::{
     GraphCollNetDirect, GraphNvls, GraphRing, GraphTree, Nic as NicProperty, NicDevice, NicGdr, NicPath, NicSpeed,
     PciAddress, PciPath,
 };
+use small_sort::Gather;
 use topology::Graph;
 
 /// A rank's end of a connection: row of members, peer, channel, whether it sends.
@@ -128,7 +129,7 @@ impl Map {
 
     fn add_connections(&mut self, trace: &Trace, tables: &Tables, hosts: &BTreeMap<SystemTreeNodeRef, u32>) {
         let numbers: BTreeMap<(u32, String), u32> =
-            (0..).zip(&self.nics).map(|(number, nic)| ((nic.host, nic.name.clone()), number)).collect();
+            (0..).zip(&self.nics).map(|(number, nic)| ((nic.host, nic.name.clone()), number)).gather();
         for location in trace.locations_of(&[LocationKind::Connection]) {
             let Some(name) = trace.of_location(location, NicProperty) else { continue };
             let member = trace.member_of(location).and_then(|member| tables.members.at(member));
@@ -160,7 +161,7 @@ impl Map {
     /// The hosts, and the graphs of the largest communicator.
     pub(crate) fn described(&self, communicators: &[Communicator]) -> Topology {
         let size = |number: u32| communicators.get(index(number)).map_or(0, |comm| comm.ranks);
-        let known: BTreeSet<u32> = self.graphs.keys().map(|(communicator, _)| *communicator).collect();
+        let known: BTreeSet<u32> = self.graphs.keys().map(|(communicator, _)| *communicator).gather();
         let with_graphs = index_u32(known.len());
         let largest = known.into_iter().rev().max_by_key(|number| size(*number)).unwrap_or(NONE);
         let of_largest = self.graphs.iter().filter(|((communicator, _), _)| *communicator == largest);

@@ -6,12 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use analysis::tables::Members;
+use analysis::try_in_parallel;
 use exports::{Error, Outcome, Result, Selection, Source};
 use nccl_events::archive::LocationKind;
 use nccl_events::collective::{Collective, Function, element_bytes};
 use nccl_events::index::index;
 use otf2::LocationGroupRef;
-use rayon::prelude::*;
 
 use crate::operations::{Calls, Operation, locations, read};
 
@@ -55,16 +55,15 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let shapes = shapes(source, &members);
     let wanted = locations(trace, &members, &selection);
     source.progress.begin("ranks", wanted.len() as u64);
-    let mixes = wanted.par_iter().map(|locations| {
+    let mixes: Result<Vec<Mix>> = try_in_parallel(&wanted, |locations| {
         let datatype = |slice: &analysis::Slice| trace.fields_of(&slice.attributes).datatype.unwrap_or("").to_owned();
         let operations = read(trace, &members, (&selection, &calls), locations, datatype)?;
         source.progress.step();
         Ok(Mix::of(&operations, &members, &shapes))
     });
-    let mixes: Vec<Mix> = mixes.collect::<Result<_>>()?;
     source.progress.end();
     let mut mix = Mix::default();
-    mixes.into_iter().for_each(|other| mix.append(other));
+    mixes?.into_iter().for_each(|other| mix.append(other));
     let commands = mix.commands();
     let text = script(&commands, &trace.anchor);
     fs::write(out, text).map_err(Error::io("write", out))?;
@@ -91,7 +90,7 @@ fn shapes(source: &Source<'_>, members: &Members) -> Vec<Shape> {
             *processes.entry(process).or_default() += 1;
         }
         let mut hosts: Vec<u32> = hosts.into_values().collect();
-        hosts.sort_unstable_by(|a, b| b.cmp(a));
+        small_sort::sort_by(&mut hosts, |a, b| b.cmp(a));
         let of_process = processes.values().next().copied().unwrap_or(1);
         let of_process = if processes.values().all(|ranks| *ranks == of_process) { of_process } else { 1 };
         let have_threads = |process| callers.get(process).is_some_and(|threads| *threads >= of_process);
@@ -187,7 +186,7 @@ impl Mix {
                 }
             }
         }
-        commands.sort_by_key(|command| std::cmp::Reverse((command.sum.ns, command.sum.count)));
+        small_sort::sort_by_key(&mut commands, |command| std::cmp::Reverse((command.sum.ns, command.sum.count)));
         commands
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use small_sort::Gather;
+
 use super::classes::Classes;
 use super::instances::{Instance, Instances};
 use super::lateness::Late;
@@ -66,7 +68,7 @@ impl Inputs<'_> {
             let waited = [waits.send_gpu_ns + waits.recv_gpu_ns, waits.send_peer_ns];
             (*class, waited.map(|ns| mean(*class, ns)))
         });
-        means.collect()
+        means.gather()
     }
 
     fn anomaly(&self, outlier: &Outlier, network: &OfInstance, usual: Option<&[f64; 2]>) -> Anomaly {
@@ -178,7 +180,7 @@ pub(super) fn outliers(tables: &Tables, instances: &Instances, classes: &Classes
             outliers.push(Outlier { instance, class, median_ns, longest_ns, lost_ns, waiting_ns });
         }
     }
-    outliers.sort_by_key(|it| (std::cmp::Reverse(it.lost_ns), it.instance));
+    small_sort::sort_by_key(&mut outliers, |it| (std::cmp::Reverse(it.lost_ns), it.instance));
     outliers.truncate(MOST);
     outliers
 }

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use nccl_events::collective::Function;
 use otf2::RegionRef;
 use rayon::prelude::*;
+use small_sort::Gather;
 
 use super::filter::Filter;
 use super::instances::{Instances, Split};
 use super::maths::sample::{quantiles, real};
 use crate::archive::Trace;
+use crate::parallel::in_parallel;
 use crate::report::{Budget, OperationClass};
 use crate::tables::{Operation, Tables, large, small};
 
@@ -41,9 +43,11 @@ impl Classes {
             .filter_map(|rows| Some((key_of(*rows.first()?), rows)))
             .collect();
         let name = |function| trace.function_name(function);
-        of_class.sort_by_cached_key(|((communicator, function, size), _)| (*communicator, name(*function), *size));
-        let all = of_class.par_iter().map(|(key, rows)| class(trace, tables, *key, name(key.1), rows)).collect();
-        Self { all, numbers: of_class.iter().map(|(key, _)| *key).zip(0..).collect() }
+        small_sort::sort_by_key(&mut of_class, |((communicator, function, size), _)| {
+            (*communicator, name(*function), *size)
+        });
+        let all = in_parallel(&of_class, |(key, rows)| class(trace, tables, *key, name(key.1), rows));
+        Self { all, numbers: of_class.iter().map(|(key, _)| *key).zip(0..).gather() }
     }
 
     pub(super) fn number(&self, tables: &Tables, row: u32) -> Option<u32> {

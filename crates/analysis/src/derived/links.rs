@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use rayon::prelude::*;
+use small_sort::Gather;
 
 use super::maths::change::change;
 use super::maths::fit::Regression;
 use super::maths::sample::{median, real, whole};
 use super::network::{Pair, Sent, Traffic};
+use crate::parallel::in_parallel;
 use crate::report::{Link, LinkKey, Waits};
 use crate::tables::Tables;
 
@@ -52,20 +54,19 @@ pub fn size_class(bytes: u64) -> u32 {
 /// The usual time of a step by what sends it and by size class: the median of the senders' medians, if there are
 /// [`LEAST_LINKS`].
 pub fn usual_times<K: Ord + Copy + Send + Sync>(sent: &[(K, &[Sent])]) -> BTreeMap<(K, u32), f64> {
-    let medians = sent.par_iter().flat_map_iter(|(of, sent)| {
+    let medians = in_parallel(sent, |(of, sent)| {
         let mut of_class: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for step in *sent {
             of_class.entry(size_class(step.bytes())).or_default().push(real(step.ns()));
         }
-        of_class.into_iter().map(|(class, mut times)| ((*of, class), median(&mut times)))
+        of_class.into_iter().map(|(class, mut times)| ((*of, class), median(&mut times))).collect::<Vec<_>>()
     });
-    let medians: Vec<((K, u32), f64)> = medians.collect();
     let mut of_class: BTreeMap<(K, u32), Vec<f64>> = BTreeMap::new();
-    for (key, time) in medians {
+    for (key, time) in medians.into_iter().flatten() {
         of_class.entry(key).or_default().push(time);
     }
     of_class.retain(|_, times| times.len() >= LEAST_LINKS);
-    of_class.into_iter().map(|(key, mut times)| (key, median(&mut times))).collect()
+    of_class.into_iter().map(|(key, mut times)| (key, median(&mut times))).gather()
 }
 
 impl Expected {
@@ -81,7 +82,7 @@ impl Expected {
 
 impl Links {
     pub(super) fn of(tables: &Tables, traffic: &mut Traffic<'_>) -> Self {
-        traffic.sent.par_iter_mut().for_each(|(_, sent)| sent.sort_unstable_by_key(|it| (it.at_ns, it.end_ns())));
+        in_parallel(traffic.sent.values_mut(), |sent| sent.sort_unstable_by_key(|it| (it.at_ns, it.end_ns())));
         let Traffic { sent, waits, channel_waits, .. } = &*traffic;
         let expected = Expected::of(sent);
         let mut of_pair: BTreeMap<Pair, Vec<&[Sent]>> = BTreeMap::new();
@@ -96,22 +97,18 @@ impl Links {
             rows.par_sort_unstable_by_key(|it| (it.at_ns, it.end_ns()));
             Link { waits: waits.copied().unwrap_or_default(), ..link(&expected, key, &rows, points) }
         };
-        let pairs: Vec<_> = of_pair.into_iter().collect();
-        let pairs = pairs.into_par_iter().map(|(pair, cells)| link(key(tables, pair), &cells, waits.get(&pair)));
-        let pairs = pairs.collect();
+        let pairs = in_parallel(of_pair, |(pair, cells)| link(key(tables, pair), &cells, waits.get(&pair)));
         // One after the other: a channel may have all steps of its communicator.
         let channels = of_channel.into_iter().map(|(of, cells)| {
             let key = LinkKey { communicator: of.0, channel: Some(of.1), ..LinkKey::default() };
             link(key, &cells, channel_waits.get(&of))
         });
         let channels = channels.collect();
-        let cells: Vec<(&(Pair, u32), &Vec<Sent>)> = sent.iter().collect();
-        let cells = cells.into_par_iter().map(|((pair, channel), steps)| {
+        let cells = in_parallel(sent, |((pair, channel), steps)| {
             let link = link(LinkKey { communicator: pair.0, ..LinkKey::default() }, &[steps], None);
             let slowdown = link.slowdown.unwrap_or(1.0).max(link.change.map(|change| change.after).unwrap_or(0.0));
             Cell { pair: *pair, channel: *channel, steps: link.steps, slowdown, excess_ns: link.excess_ns }
         });
-        let cells = cells.collect();
         Self { pairs, channels, cells, has_steps: traffic.steps > 0, expected }
     }
 

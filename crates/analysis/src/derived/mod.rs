@@ -38,6 +38,7 @@ use std::collections::BTreeMap;
 
 use nccl_events::Progress;
 use nccl_events::collective::Function;
+use small_sort::Gather;
 
 use crate::archive::Trace;
 use crate::report::Completeness;
@@ -100,7 +101,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &waiting, &late, length_ns);
     let outliers = anomalies::outliers(&tables, &instances, &classes, &waiting);
     let mut numbers: Vec<u32> = outliers.iter().map(|it| it.instance).collect();
-    numbers.sort_unstable();
+    small_sort::sort(&mut numbers);
     let known = Known { filter, instances: &instances, classes: &classes, outliers: &numbers };
     let also = also(&tables);
     let (mut traffic, also) = tables.network(trace, || (Traffic::of(known), also()), progress)?;
@@ -152,7 +153,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
 
 fn awaited(waiting: &Waiting, late: &[Late]) -> BTreeMap<u32, Vec<(u32, u64)>> {
     let late = (0..).zip(late).zip(&waiting.blame.ranks).filter(|((_, it), _)| it.is_certain());
-    late.map(|((rank, _), awaited)| (rank, awaited.operations.iter().map(|it| (it.row, it.ns)).collect())).collect()
+    late.map(|((rank, _), awaited)| (rank, awaited.operations.iter().map(|it| (it.row, it.ns)).collect())).gather()
 }
 
 fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {

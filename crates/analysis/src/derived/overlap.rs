@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use otf2::LocationGroupRef;
-use rayon::prelude::*;
 
 use super::filter::Filter;
 use super::maths::union::{length, overlap, union};
 use crate::archive::Trace;
+use crate::parallel::in_parallel;
 use crate::report::Overlap;
 use crate::tables::{Tables, small};
 
@@ -24,8 +24,7 @@ pub(super) fn overlaps(trace: &Trace, tables: &Tables, filter: &Filter) -> Optio
         let of_group = groups.entry(trace.group(kernel.location)).or_default();
         of_group[usize::from(!kernel.is_nccl)].push((kernel.start_ns, kernel.stop_ns));
     }
-    let ranks: Vec<_> = tables.members.job_ranks.iter().enumerate().collect();
-    let made = ranks.into_par_iter().filter_map(|(number, rank)| {
+    let made = in_parallel(tables.members.job_ranks.iter().enumerate(), |(number, rank)| {
         let [communication, computation] = groups.get(&rank.group)?.clone().map(union);
         let overlap_ns = overlap(&communication, &computation);
         let communication_ns = length(&communication);
@@ -37,5 +36,5 @@ pub(super) fn overlaps(trace: &Trace, tables: &Tables, filter: &Filter) -> Optio
             exposed_ns: communication_ns - overlap_ns,
         })
     });
-    Some(made.collect())
+    Some(made.into_iter().flatten().collect())
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use otf2::RegionRef;
+use small_sort::Gather;
 
 use super::instances::{Instance, Instances};
 use crate::archive::Trace;
@@ -29,9 +30,9 @@ struct Blocked<'a> {
 /// no share: shares refer to the time of operations that ended.
 pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks: &[Rank]) -> Option<Cause> {
     let open: Vec<(u32, Operation)> = open(tables).collect();
-    let waiting: BTreeSet<u32> = open.iter().map(|(_, it)| job_rank(tables, it.member)).collect();
+    let waiting: BTreeSet<u32> = open.iter().map(|(_, it)| job_rank(tables, it.member)).gather();
     let mut numbers: Vec<u32> = open.iter().filter_map(|(row, _)| instances.of_operation(*row)).collect();
-    numbers.sort_unstable();
+    small_sort::sort(&mut numbers);
     numbers.dedup();
     let blocked = numbers.iter().filter_map(|number| instances.all.get(large(*number)));
     let blocked = blocked.map(|instance| Blocked::of(tables, instances, instance));
@@ -79,7 +80,7 @@ enum Elsewhere {
 
 /// Whether one of the ranks that did not arrive waits, through a chain of waits, for one that arrived.
 fn is_cycle(tables: &Tables, blocked: &[Blocked<'_>], first: &Blocked<'_>) -> bool {
-    let numbers = |rows: &[u32]| -> BTreeSet<u32> { rows.iter().map(|row| job_rank(tables, *row)).collect() };
+    let numbers = |rows: &[u32]| -> BTreeSet<u32> { rows.iter().map(|row| job_rank(tables, *row)).gather() };
     let here = numbers(&first.inside);
     let waits: Vec<_> = blocked.iter().map(|it| (numbers(&it.inside), numbers(&it.absent))).collect();
     let mut reached = numbers(&first.absent);

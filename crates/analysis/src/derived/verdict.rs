@@ -1,5 +1,7 @@
 //! The verdict in one sentence, and what it is based on.
 
+use std::collections::BTreeSet;
+
 use super::anomalies::Inputs;
 use super::arrivals::Incomparable;
 use super::causes::{LEAST_OTHERS, LEAST_SHARE};
@@ -8,6 +10,7 @@ use super::lateness::IMPROBABLE;
 use super::maths::sample::real;
 use nccl_events::Kind;
 use schema::Statements;
+use small_sort::Gather;
 
 use crate::report::{Cause, CauseKind, Clocks, Finding, Rank, Run, Verdict};
 use crate::tables::{Tables, large, small};
@@ -152,7 +155,7 @@ fn late_ranks(inputs: &Inputs<'_>, causes: &[Cause]) -> String {
     }
     let ranks = || late.iter().filter_map(|it| inputs.ranks.get(large(it.rank?)));
     let mut hosts: Vec<&str> = ranks().map(|rank| rank.host.as_str()).collect();
-    hosts.sort_unstable();
+    small_sort::sort(&mut hosts);
     hosts.dedup();
     let of_host = |host: &str| inputs.ranks.iter().filter(|rank| rank.host == host).count();
     let which = match hosts.as_slice() {
@@ -247,7 +250,7 @@ fn worse(inputs: &Inputs<'_>, causes: &[Cause]) -> Option<String> {
 
 fn warm_up(inputs: &Inputs<'_>) -> Option<String> {
     let first: Vec<u32> = inputs.instances.all.iter().filter(|it| it.is_warm_up).map(|it| it.communicator).collect();
-    let communicators: std::collections::BTreeSet<u32> = first.iter().copied().collect();
+    let communicators: BTreeSet<u32> = first.iter().copied().gather();
     let time_ns = inputs.waiting.warm_up.operations_ns;
     (time_ns > 0).then(|| {
         format!(
@@ -285,11 +288,9 @@ pub(super) fn clocks(statements: &Statements, tables: &Tables, instances: &Insta
     errors.sort_unstable();
     let uncertainty_ns = errors.last().copied();
     let usual_ns = errors.get(errors.len() / 2).copied().unwrap_or(0);
-    let mut unknown: Vec<u32> = Vec::new();
+    let mut unknown: BTreeSet<u32> = BTreeSet::new();
     for instance in instances.all.iter().filter(|it| it.arrivals.error_ns == Err(Incomparable::ClockUnknown)) {
         unknown.extend(instances.operations(instance).iter().map(|row| tables.job_rank(*row)));
-        unknown.sort_unstable();
-        unknown.dedup();
         if small(unknown.len()) == small(ranks.len()) {
             break;
         }
@@ -316,7 +317,7 @@ pub(super) fn clocks(statements: &Statements, tables: &Tables, instances: &Insta
         (None, false) => "The errors of the clocks are not known: arrivals of ranks cannot be compared.".to_owned(),
         (None, true) => "No arrivals of ranks are compared.".to_owned(),
     };
-    Clocks { uncertainty_ns, unknown, sentence }
+    Clocks { uncertainty_ns, unknown: unknown.into_iter().collect(), sentence }
 }
 
 #[cfg(test)]

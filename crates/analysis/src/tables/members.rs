@@ -7,6 +7,7 @@ use nccl_events::index::{index as large, index_u32 as small};
 use nccl_events::ranks::{RankIdentity, number};
 use otf2::{CommRef, LocationGroupRef, LocationRef};
 use schema::definition::{ClockReference, ClockUncertainty, GpuClockResidual, LauncherRank};
+use small_sort::Gather;
 
 use crate::archive::Trace;
 use crate::system_tree::Boot;
@@ -70,7 +71,7 @@ pub struct Members {
 
 impl Members {
     pub fn has_process_of_several_ranks(&self) -> bool {
-        let processes: BTreeSet<_> = self.job_ranks.iter().map(|rank| rank.process).collect();
+        let processes: BTreeSet<_> = self.job_ranks.iter().map(|rank| rank.process).gather();
         processes.len() < self.job_ranks.len()
     }
 
@@ -148,7 +149,7 @@ impl Members {
             RankIdentity {
                 process: large(rank.process.get()),
                 launcher_rank: trace.of_group(rank.process, LauncherRank).and_then(|rank| u32::try_from(rank).ok()),
-                members: members.map(|it| (it.communicator, it.rank)).collect(),
+                members: members.map(|it| (it.communicator, it.rank)).gather(),
             }
         });
         let (_, numbers) = number(&identities.collect::<Vec<RankIdentity>>());

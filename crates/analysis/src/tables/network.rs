@@ -13,6 +13,7 @@ use super::columns::Near;
 use super::read::{Reading, Tables};
 use super::rows::{NONE, Step, Transfer, Transfers};
 use crate::archive::{Role, Trace};
+use crate::parallel::try_in_parallel;
 
 struct Ids<'a> {
     events: &'a Near,
@@ -104,8 +105,8 @@ impl Tables {
         let ids = Ids::of(&self.operations.event);
         let mut network = new();
         for processes in processes.chunks(rayon::current_num_threads().max(1)) {
-            let read = processes.par_iter().map(|locations| reading.network(self, locations, &ids, new()));
-            read.collect::<otf2::Result<Vec<N>>>()?.into_iter().for_each(|of_process| network.append(of_process));
+            let read = try_in_parallel(processes, |locations| reading.network(self, locations, &ids, new()));
+            read?.into_iter().for_each(|of_process| network.append(of_process));
         }
         progress.end();
         Ok(network)

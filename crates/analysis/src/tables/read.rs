@@ -8,7 +8,6 @@ use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::gpu::is_of_nccl;
 use nccl_events::index::{index as large, index_u32 as small};
 use otf2::{LocationRef, RegionRef};
-use rayon::prelude::*;
 use topology::{Algorithm, Protocol};
 
 use super::members::Members;
@@ -20,6 +19,7 @@ use crate::archive::{Role, Trace};
 use crate::clock::Clock;
 use crate::fields::Fields;
 use crate::instances::{Instances, Step as Read};
+use crate::parallel::try_in_parallel;
 
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
@@ -146,12 +146,12 @@ impl<'a> Reading<'a> {
         mut take: impl FnMut(T),
     ) -> otf2::Result<()> {
         for locations in locations.chunks(AT_ONCE * rayon::current_num_threads().max(1)) {
-            let read = locations.par_iter().map(|location| {
+            let read = try_in_parallel(locations, |location| {
                 let made = read(self, *location);
                 self.progress.step();
                 made
             });
-            read.collect::<otf2::Result<Vec<T>>>()?.into_iter().for_each(&mut take);
+            read?.into_iter().for_each(&mut take);
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use analysis::{Instance, Step, Trace};
 use nccl_events::archive::Timing;
 use otf2::{Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef, Message, SystemTreeNodeRef};
 use schema::Statements;
+use small_sort::Gather;
 
 use crate::findings::Findings;
 use crate::rules::Rule;
@@ -68,7 +69,7 @@ impl<'a> Causality<'a> {
         let statements = &trace.statements;
         let locations = trace.definitions.locations.iter();
         let hosts: BTreeMap<LocationRef, SystemTreeNodeRef> =
-            locations.filter_map(|(location, it)| Some((*location, trace.host(it.group)?))).collect();
+            locations.filter_map(|(location, it)| Some((*location, trace.host(it.group)?))).gather();
         let first = hosts.values().next();
         if hosts.values().all(|host| Some(host) == first) || statements.has_gaps() {
             return None;

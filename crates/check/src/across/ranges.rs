@@ -7,6 +7,7 @@ use analysis::{Trace, is_merged};
 use nccl_events::Kind;
 use nccl_events::archive::{OTHER_RANGES, PATH_SEPARATOR, RegionClass, path_of_ranges};
 use otf2::{Event, EventKind, LocationRef, RegionRef};
+use small_sort::Gather;
 
 use crate::findings::Findings;
 use crate::rules::Rule;
@@ -46,7 +47,7 @@ impl<'a> UserRanges<'a> {
             };
             Some((*reference, region))
         });
-        Self { trace, regions: regions.collect(), open: Vec::new(), has_ranges: false, found: 0 }
+        Self { trace, regions: regions.gather(), open: Vec::new(), has_ranges: false, found: 0 }
     }
 
     pub(super) fn next_location(&mut self) {

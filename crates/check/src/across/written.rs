@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use analysis::{Role, Step, Trace};
 use nccl_events::Kind;
 use schema::Statements;
+use small_sort::Gather;
 
 use crate::findings::Findings;
 use crate::rules::Rule;
@@ -24,7 +25,7 @@ impl Written {
             Role::Call(kind) => Some(kind),
             _ => None,
         });
-        Self { by_calls: by_calls.collect(), counts: BTreeMap::new(), unfinished: 0, last: BTreeMap::new() }
+        Self { by_calls: by_calls.gather(), counts: BTreeMap::new(), unfinished: 0, last: BTreeMap::new() }
     }
 
     pub(super) fn step(&mut self, step: &Step<'_>) {

@@ -13,6 +13,7 @@ use std::rc::Rc;
 
 use analysis::{Trace, is_merged, is_nccl};
 use otf2::{ClockOffset, LocationGroupRef, LocationRef};
+use small_sort::Gather;
 
 use crate::findings::Findings;
 use crate::rules::Rule;
@@ -64,7 +65,7 @@ impl<'a> ClockOffsets<'a> {
     pub(super) fn end(&mut self, findings: &mut Findings) {
         self.settle(findings);
         if self.is_ours {
-            let clocks: Clocks<'_> = self.processes.iter().map(|(process, (_, clock))| (*process, &**clock)).collect();
+            let clocks: Clocks<'_> = self.processes.iter().map(|(process, (_, clock))| (*process, &**clock)).gather();
             statements::check(self.trace, &clocks, findings);
         }
     }

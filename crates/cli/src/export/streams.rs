@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
+use analysis::{in_parallel, try_in_parallel};
 use anyhow::{Context as _, Result, bail};
 use exports::Outcome;
 use nccl_events::Progress as _;
-use rayon::prelude::*;
 
 use crate::exit::Exit;
 use crate::journals::process::{Process, present};
@@ -41,7 +41,7 @@ pub(super) fn write(path: &Path, filter: &Filter, schema: Schema, out: &Path, ba
         bar.step();
         Ok(Ok((file, count, process.summary())))
     };
-    let written: Result<Vec<Result<Written>>> = journals.par_iter().enumerate().map(write_one).collect();
+    let written: Result<Vec<Result<Written>>> = try_in_parallel(journals.iter().enumerate(), write_one);
     bar.end();
     let mut outcome = Outcome::default();
     let (mut lost, mut unknown, mut is_whole) = (0, 0, true);
@@ -95,7 +95,7 @@ fn read(journal: &Path) -> Result<Process> {
 /// The common start on the clock of each readable process. Fails if no process has anything that the filter selects.
 fn begins(journals: &[PathBuf], filter: &Filter) -> Result<Vec<u64>> {
     let summary = |journal: &PathBuf| read(journal).map(Process::summary).ok();
-    let read: Vec<Option<Process>> = journals.par_iter().map(summary).collect();
+    let read: Vec<Option<Process>> = in_parallel(journals, summary);
     let is_read: Vec<bool> = read.iter().map(Option::is_some).collect();
     let mut processes: Vec<Process> = read.into_iter().flatten().collect();
     share_beginning(&mut processes);

@@ -7,6 +7,7 @@ use nccl_events::archive::Timing;
 use otf2::{Event, RegionRef};
 use schemars::JsonSchema;
 use serde::Serialize;
+use small_sort::Gather;
 
 pub(crate) struct Operations<'a> {
     trace: &'a Trace,
@@ -65,7 +66,7 @@ impl<'a> Operations<'a> {
         let classes = self.classes.into_iter();
         let mut rows: Vec<Row> =
             classes.map(|((region, _), class)| class.row(self.trace.region_name(region))).collect();
-        rows.sort_by(|a, b| (&a.function, a.bytes_min).cmp(&(&b.function, b.bytes_min)));
+        small_sort::sort_by(&mut rows, |a, b| (&a.function, a.bytes_min).cmp(&(&b.function, b.bytes_min)));
         rows
     }
 }
@@ -107,7 +108,7 @@ impl Class {
             bytes_max,
             count: self.count,
             unfinished: self.unfinished,
-            timing: self.timing.into_iter().map(|(by, number)| (by.name().to_owned(), number)).collect(),
+            timing: self.timing.into_iter().map(|(by, number)| (by.name().to_owned(), number)).gather(),
             duration_ns: durations(self.durations_ns),
             algbw: bandwidths(self.algorithm_bandwidths),
             busbw: bandwidths(self.bus_bandwidths),

@@ -7,6 +7,7 @@ use otf2::LocationGroupRef;
 use schema::Statements;
 use schemars::JsonSchema;
 use serde::Serialize;
+use small_sort::Gather;
 
 use super::communicators::{self, Messages};
 use super::operations;
@@ -155,7 +156,7 @@ impl<'a> Report<'a> {
             events: trace.events(),
             blind_spots: statements.blind_spots.shown(),
             gpus: gpus(statements),
-            clock: clock.collect(),
+            clock: clock.gather(),
             recording: recording(statements),
             tables,
         }
@@ -172,7 +173,7 @@ fn gpus(statements: &Statements) -> Gpus {
     Gpus {
         backends: statements.gpu_backend.shown(),
         notices: statements.gpu_notices.shown(),
-        numbers: numbers.map(|(name, number)| (name.to_ascii_lowercase(), number)).collect(),
+        numbers: numbers.map(|(name, number)| (name.to_ascii_lowercase(), number)).gather(),
         clocks: statements.gpu_clocks_list.shown(),
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn journals_of(path: &Path) -> Result<Journals> {
             Err(error) => unread.push(error),
         }
     }
-    found.sort();
+    small_sort::sort(&mut found);
     if !found.is_empty() {
         return Ok(Journals { found, unread });
     }

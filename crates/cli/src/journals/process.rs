@@ -11,6 +11,7 @@ use journal::part::read_process;
 use journal::reader::{Journal, Outcome, Segments};
 use nccl_events::{Kind, Start, StateArgs};
 use rustc_hash::FxHashSet;
+use small_sort::Gather;
 
 use super::filter::Filter;
 use super::value::Moment;
@@ -80,7 +81,7 @@ impl Process {
         // A stable sort keeps the order of each thread's records.
         records.sort_by_key(|(_, record)| record.ticks);
         launches.sort_by_key(|(ticks, _)| *ticks);
-        pairs.sort_by_key(|pair| pair.ticks);
+        small_sort::sort_by_key(&mut pairs, |pair| pair.ticks);
         let clock = HostClock::new(tick_source, &pairs);
         let offset = |pair: &ClockPair| pair.realtime_ns.checked_signed_diff(pair.monotonic_ns);
         let process = path.parent().map(|part| read_process(part).0).unwrap_or_default();
@@ -241,8 +242,8 @@ pub(crate) fn present(processes: &[Process], filter: &Filter) -> Result<Present>
                 name if name.is_empty() => format!("{:#018x}", comm.comm_id),
                 name => name,
             })
-            .collect(),
-        ranks: ranks.map(i64::from).collect(),
+            .gather(),
+        ranks: ranks.map(i64::from).gather(),
         in_job: None,
         functions: BTreeSet::new(),
         begin_ns,

@@ -34,7 +34,7 @@ pub(super) fn up_to(phases: Vec<Phase>, levels: u32) -> Vec<Phase> {
         sum.budget += phase.budget;
     }
     let mut phases: Vec<Phase> = sums.into_values().collect();
-    phases.sort_by_key(|phase| std::cmp::Reverse((phase.budget.operations_ns, phase.ranges_ns)));
+    small_sort::sort_by_key(&mut phases, |phase| std::cmp::Reverse((phase.budget.operations_ns, phase.ranges_ns)));
     phases
 }
 

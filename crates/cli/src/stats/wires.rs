@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use analysis::report::{Nic, Report, Run};
 use nccl_events::index::index;
+use small_sort::Gather;
 
 use super::cells::{of, text, time};
 use crate::sheet::{Cell, Sheet};
@@ -70,7 +71,7 @@ fn host(report: &Report, nic: &Nic) -> String {
 /// As in `mlx5_0, mlx5_1`; empty if none is known.
 pub(super) fn names(report: &Report, nics: &[u32]) -> Cell {
     let names: BTreeSet<&str> =
-        nics.iter().filter_map(|number| report.nics.get(index(*number))).map(|nic| nic.name.as_str()).collect();
+        nics.iter().filter_map(|number| report.nics.get(index(*number))).map(|nic| nic.name.as_str()).gather();
     let shown: Vec<&str> = names.iter().copied().take(MOST_NAMES).collect();
     match (names.len(), shown.join(", ")) {
         (0, _) => Cell::None,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use live::{Operation, Process, ProcessState, Rank, Snapshot};
+use small_sort::Gather;
 
 use crate::sheet::{Cell, Sheet};
 use crate::units::time;
@@ -22,7 +23,7 @@ impl Before {
         let ranks = snapshot.ranks.iter().map(|it| ((it.communicator, it.rank), [it.last, it.caused_waiting_ns]));
         let proxies = snapshot.proxies.iter();
         let proxies = proxies.map(|it| ((it.communicator, it.rank), [it.gpu_wait_ns, it.peer_wait_ns, it.network_ns]));
-        Self { ranks: ranks.collect(), proxies: proxies.collect() }
+        Self { ranks: ranks.gather(), proxies: proxies.gather() }
     }
 }
 
@@ -128,7 +129,7 @@ impl<'a> View<'a> {
             operations.entry((operation.communicator, operation.rank)).or_default().push(operation);
         }
         let mut ranks: Vec<&Rank> = self.ranks().collect();
-        ranks.sort_by_key(|it| (it.communicator, it.rank));
+        small_sort::sort_by_key(&mut ranks, |it| (it.communicator, it.rank));
         let rows = ranks.into_iter().map(|rank| {
             let member = (rank.communicator, rank.rank);
             // A rank without a proxy has no waits.
@@ -262,7 +263,7 @@ fn difference<const N: usize>(now: [u64; N], before: [u64; N]) -> [u64; N] {
 
 fn rate<'a>(operations: impl Iterator<Item = &'a &'a Operation>, get: fn(&Operation) -> Option<f64>) -> Cell {
     let mut rates: Vec<f64> = operations.filter_map(|it| get(it)).collect();
-    rates.sort_by(f64::total_cmp);
+    small_sort::sort_by(&mut rates, f64::total_cmp);
     rates.get(rates.len() / 2).map_or(Cell::None, |rate| Cell::Rate(*rate))
 }
 

@@ -10,6 +10,7 @@ use analysis::{Analysis, Trace};
 use nccl_events::collective::Function;
 use nccl_events::index::index;
 use otf2::RegionRef;
+use small_sort::Gather;
 
 use super::walk::{Gap, Stay, Walk};
 use crate::hosts::Hosts;
@@ -76,7 +77,7 @@ pub(super) fn of(
         times,
     });
     let mut parts: Vec<PathPart> = parts.collect();
-    parts.sort_by_key(|part| Reverse(part.ns));
+    small_sort::sort_by_key(&mut parts, |part| Reverse(part.ns));
     parts
 }
 
@@ -91,8 +92,8 @@ pub(super) fn outside(analysis: &Analysis, walk: &Walk) -> BTreeSet<u32> {
         *sums.entry(analysis.tables.job_rank(gap.next)).or_default() += gap.to_ns - gap.from_ns;
     }
     let mut sums: Vec<(u64, u32)> = sums.into_iter().map(|(rank, ns)| (ns, rank)).collect();
-    sums.sort_unstable_by_key(|it| Reverse(*it));
-    sums.into_iter().take(MOST_RANKS).map(|(_, rank)| rank).collect()
+    small_sort::sort_by_key(&mut sums, |it| Reverse(*it));
+    sums.into_iter().take(MOST_RANKS).map(|(_, rank)| rank).gather()
 }
 
 /// The shortest time from a launch to the beginning of its operation.

@@ -10,6 +10,7 @@ use nccl_events::collective::Function;
 use nccl_events::index::index;
 use otf2::{LocationGroupRef, LocationRef, RegionRef};
 use schema::definition::{ProcessId, StreamId, ThreadId};
+use small_sort::Gather;
 
 use super::json::{Args, AttributeNames, Track};
 use super::kernels::Kernels;
@@ -82,7 +83,7 @@ impl<'a> Job<'a> {
         job.groups = (0..).zip(&job.tables.members.communicators).map(|(number, _)| job.group_ranks(number)).collect();
         job.elements = job.elements()?;
         let locations = trace.definitions.locations.keys();
-        job.owners = locations.filter_map(|location| Some((*location, job.owner(*location)?))).collect();
+        job.owners = locations.filter_map(|location| Some((*location, job.owner(*location)?))).gather();
         for (location, rank) in &job.owners {
             job.locations[index(*rank)].push(*location);
         }

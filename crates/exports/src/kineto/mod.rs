@@ -18,10 +18,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use analysis::try_in_parallel;
 use nccl_events::archive::LocationKind;
 use nccl_events::index::index;
 use otf2::LocationRef;
-use rayon::prelude::*;
+use small_sort::Gather;
 
 use crate::error::{Error, Result};
 use crate::outcome::Outcome;
@@ -74,12 +75,12 @@ pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outco
     let job = Job::of(source)?;
     fs::create_dir(out).map_err(Error::io("make", out))?;
     source.progress.begin("traces", traces.len() as u64);
-    let written = traces.par_iter().map(|path| {
+    let written = try_in_parallel(traces, |path| {
         let written = Foreign::read(path)?.write(&job, &out.join(path.file_name().unwrap_or_default()));
         source.progress.step();
         written
     });
-    let written: Vec<foreign::Written> = written.collect::<Result<_>>()?;
+    let written: Vec<foreign::Written> = written?;
     source.progress.end();
     let sum = |count: fn(&foreign::Written) -> u64| written.iter().map(count).sum::<u64>();
     let [kernels, matched, uncertain] = [sum(|it| it.kernels), sum(|it| it.matched), sum(|it| it.uncertain)];
@@ -95,7 +96,7 @@ pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outco
 /// The ranks with wanted locations, not counting threads, which ranks may share.
 fn wanted(job: &Job<'_>, selection: &Selection<'_>) -> BTreeSet<u32> {
     let locations = selection.locations().iter().copied().filter(|it| !job.source.trace.is_thread(*it));
-    locations.filter_map(|location| job.owners.get(&location).copied()).collect()
+    locations.filter_map(|location| job.owners.get(&location).copied()).gather()
 }
 
 /// The text before the events: readers look for the rank in the first lines.

@@ -88,7 +88,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
         }
     })?;
     written.extend(of_parts.into_iter().flatten());
-    written.sort();
+    small_sort::sort(&mut written);
     let mut outcome = Outcome { events: written.iter().map(|it| it.rows).sum(), described, ..Outcome::default() };
     outcome.leave_out(without_table(trace, selection.locations()), "of channels, proxy threads and network plugins");
     outcome.files = written.into_iter().map(|it| it.file).collect();

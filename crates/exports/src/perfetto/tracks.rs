@@ -10,6 +10,7 @@ use proto_messages::perfetto::{
     TracePacket, TrackDescriptor, UNIT_SIZE_BYTES, clock,
 };
 use schema::definition::{ProcessId, Sibling, ThreadId};
+use small_sort::Gather;
 
 use crate::selection::Selection;
 use crate::source::Source;
@@ -69,7 +70,7 @@ pub(super) struct Tracks<'a> {
 impl<'a> Tracks<'a> {
     pub(super) fn of(source: &Source<'a>, selection: &Selection<'a>) -> Self {
         let trace = source.trace;
-        let mut locations: BTreeSet<LocationRef> = selection.locations().iter().copied().collect();
+        let mut locations: BTreeSet<LocationRef> = selection.locations().iter().copied().gather();
         // Channels are below the track of their rank, which may have no events.
         locations.extend(selection.locations().iter().filter_map(|location| trace.member_of(*location)));
         Self {
@@ -136,11 +137,11 @@ impl<'a> Tracks<'a> {
 
     fn groups(&self) -> Vec<TrackDescriptor> {
         let of_locations = self.locations.iter().map(|location| self.trace.group(*location));
-        let groups: BTreeSet<LocationGroupRef> = of_locations.collect();
-        let processes: BTreeSet<LocationGroupRef> = groups.iter().map(|group| self.trace.process(*group)).collect();
+        let groups: BTreeSet<LocationGroupRef> = of_locations.gather();
+        let processes: BTreeSet<LocationGroupRef> = groups.iter().map(|group| self.trace.process(*group)).gather();
         let is_network = |it: &&LocationRef| self.trace.location_kind(**it) == Some(LocationKind::Connection);
         let networks = self.locations.iter().filter(is_network).map(|it| self.process_of(*it));
-        let networks: BTreeSet<LocationGroupRef> = networks.collect();
+        let networks: BTreeSet<LocationGroupRef> = networks.gather();
         let mut found: Vec<TrackDescriptor> = processes.iter().map(|process| self.process(*process)).collect();
         for group in groups.difference(&processes) {
             found.push(TrackDescriptor {
@@ -254,5 +255,5 @@ fn process_numbers(trace: &Trace) -> BTreeMap<LocationGroupRef, i32> {
         });
         (process, number)
     });
-    numbers.collect()
+    numbers.gather()
 }

@@ -23,6 +23,7 @@ use otf2::{
     ArchiveWriter, CommRef, GlobalDefinitions, GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationRef,
     LocationType, Paradigm, ParadigmClass, RegionRef, StringRef, SystemTreeDomain, SystemTreeNodeRef,
 };
+use small_sort::Gather;
 
 use events::{Numbers, Written};
 use rank::Rank;
@@ -120,7 +121,7 @@ impl Communicator<'_> {
     fn define_ranks(&self, definer: &mut Definer<'_>, events: &[u64]) -> otf2::Result<()> {
         definer.node(self.machine, "machine", SystemTreeDomain::Machine, None)?;
         let root = SystemTreeNodeRef::new(0);
-        let hosts: BTreeSet<&str> = self.places.iter().map(|(host, _)| *host).collect();
+        let hosts: BTreeSet<&str> = self.places.iter().map(|(host, _)| *host).gather();
         for host in &hosts {
             definer.node(host, "node", SystemTreeDomain::SharedMemory, Some(root))?;
         }

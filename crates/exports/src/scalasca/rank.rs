@@ -59,8 +59,9 @@ pub fn read(trace: &Trace, comm: CommRef, location: LocationRef) -> otf2::Result
     rank.receives.retain(|it| it.begin < ends_at);
     let kept = number(&rank);
     rank.left_out = (all.0 - kept.0, all.1 - kept.1);
-    rank.sends.sort_by_key(|it| it.begin);
-    rank.receives.sort_by_key(|it| it.begin);
+    for ends in [&mut rank.sends, &mut rank.receives] {
+        ends.sort_by_key(|it| it.begin);
+    }
     Ok(rank)
 }
 

@@ -7,6 +7,7 @@ use analysis::Trace;
 use nccl_events::archive::LocationKind;
 use otf2::{AttributeRef, CommRef, LocationGroupRef, LocationRef, RegionRef, StringRef};
 use proto_messages::xspace::{CUSTOM_DEVICE, XEventMetadata, XPlane, XStatMetadata, begin_plane, line_bytes};
+use small_sort::Gather;
 
 use super::lines::{Line, attribute_id, region_id, text_id};
 use crate::value::signed;
@@ -27,7 +28,9 @@ impl Plane {
         let mut groups: Vec<(Vec<u32>, LocationGroupRef, Vec<Line>)> =
             groups.into_iter().map(|(group, lines)| (ranks.numbers(trace, group), group, lines)).collect();
         // Ranks first, then threads that work for several.
-        groups.sort_by(|one, other| (one.0.len() > 1, &one.0, one.1).cmp(&(other.0.len() > 1, &other.0, other.1)));
+        small_sort::sort_by(&mut groups, |one, other| {
+            (one.0.len() > 1, &one.0, one.1).cmp(&(other.0.len() > 1, &other.0, other.1))
+        });
         let mut taken = BTreeSet::new();
         let planes = (1..).zip(groups).map(|(id, (numbers, group, mut lines))| {
             // The viewer stores a line's id in 32 bits, too few for a location's id.
@@ -49,9 +52,9 @@ impl Plane {
     }
 
     pub(super) fn begin(&self, trace: &Trace, space: &mut Vec<u8>) {
-        let regions: BTreeSet<RegionRef> = self.lines.iter().flat_map(|line| line.regions.iter().copied()).collect();
+        let regions: BTreeSet<RegionRef> = self.lines.iter().flat_map(|line| line.regions.iter().copied()).gather();
         let attributes: BTreeSet<AttributeRef> =
-            self.lines.iter().flat_map(|line| line.attributes.iter().copied()).collect();
+            self.lines.iter().flat_map(|line| line.attributes.iter().copied()).gather();
         let events = regions.into_iter().map(|region| {
             let id = region_id(region);
             (id, XEventMetadata { id, name: trace.region_name(region) })
@@ -62,7 +65,7 @@ impl Plane {
             let name = definition.and_then(|it| trace.definitions.string(it.name)).unwrap_or_default();
             (id, XStatMetadata { id, name: name.to_owned() })
         });
-        let texts: BTreeSet<StringRef> = self.lines.iter().flat_map(|line| line.texts.iter().copied()).collect();
+        let texts: BTreeSet<StringRef> = self.lines.iter().flat_map(|line| line.texts.iter().copied()).gather();
         let texts = texts.into_iter().map(|text| {
             let id = signed(text_id(text));
             (id, XStatMetadata { id, name: trace.definitions.string(text).unwrap_or_default().to_owned() })
@@ -70,8 +73,8 @@ impl Plane {
         let plane = XPlane {
             id: self.id,
             name: self.name.clone(),
-            event_metadata: events.collect(),
-            stat_metadata: stats.chain(texts).collect(),
+            event_metadata: events.gather(),
+            stat_metadata: stats.chain(texts).gather(),
             stats: Vec::new(),
         };
         begin_plane(&plane, self.lines.iter().map(|line| line_bytes(&line.head, line.bytes())).sum(), space);
@@ -119,7 +122,7 @@ impl Ranks {
         let one = [group];
         let gpus = self.of_process.get(&group).map_or(&one[..], Vec::as_slice);
         let mut numbers: Vec<u32> = gpus.iter().filter_map(|gpu| self.number(trace, *gpu)).collect();
-        numbers.sort_unstable();
+        small_sort::sort(&mut numbers);
         numbers
     }
 

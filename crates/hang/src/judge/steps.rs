@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use job::life::Life;
 use nccl_events::range::RangeField;
+use small_sort::Gather;
 
 use super::blockage::{Blockage, Cause, Operation, Reason, StepCall};
 use super::survivors::Survivors;
@@ -110,7 +111,7 @@ impl<'a> Calls<'a> {
     /// Whether all callers have this communicator, and what NCCL stated of their calls is true of it.
     fn may_be_of(&self, comm: &Comm) -> bool {
         let ranks: BTreeMap<Actor, (u32, &Rank)> =
-            comm.ranks.iter().map(|(number, rank)| (rank.actor, (*number, rank))).collect();
+            comm.ranks.iter().map(|(number, rank)| (rank.actor, (*number, rank))).gather();
         self.id.is_none_or(|id| id == comm.id)
             && self.callers.iter().all(|(actor, call)| {
                 let is_stated = |(number, rank): &(u32, &Rank)| {

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use job::life::Life;
+use small_sort::Gather;
 
 use super::blockage::{Blockage, Cause, Reason};
 use super::survivors::Survivors;
@@ -54,7 +55,7 @@ pub(crate) struct Suspects<'a> {
 
 fn waiters(job: &Job, blockage: &Blockage) -> BTreeSet<Actor> {
     let ranks = blockage.waiters.iter().filter_map(|(rank, _)| job.member((blockage.comm, *rank)));
-    ranks.map(|rank| rank.actor).collect()
+    ranks.map(|rank| rank.actor).gather()
 }
 
 struct Found {
@@ -89,7 +90,7 @@ impl<'a> Suspects<'a> {
             }
         }
         let mut starts: Vec<usize> = lasting.to_vec();
-        starts.sort_by_key(|index| Reverse(blockages.get(*index).map(Blockage::longest_ns)));
+        small_sort::sort_by_key(&mut starts, |index| Reverse(blockages.get(*index).map(Blockage::longest_ns)));
         for index in starts.into_iter().take(MOST_STARTS) {
             search.follow(index, &mut Chain::default());
         }
@@ -217,7 +218,7 @@ impl<'a> Suspects<'a> {
 /// The likeliest suspects first, without duplicates: a GPU, process or deadlock that blocks several communicators, and
 /// the ranks with missing records of one operation, are listed once.
 fn without_repetitions(job: &Job, mut suspects: Vec<Suspect>) -> Vec<Suspect> {
-    suspects.sort_by_key(|one| (one.reason, Reverse(one.blocked), one.member));
+    small_sort::sort_by_key(&mut suspects, |one| (one.reason, Reverse(one.blocked), one.member));
     let mut known: BTreeSet<(Reason, Actor)> = BTreeSet::new();
     let mut cycles: BTreeSet<BTreeSet<usize>> = BTreeSet::new();
     let mut unrecorded: BTreeSet<usize> = BTreeSet::new();
@@ -227,7 +228,7 @@ fn without_repetitions(job: &Job, mut suspects: Vec<Suspect>) -> Vec<Suspect> {
         let actor = job.member(suspect.member).map(|rank| rank.actor);
         let actor = actor.map(|actor| Actor { gpu: if is_process { 0 } else { actor.gpu }, ..actor });
         actor.is_none_or(|actor| known.insert((reason, actor)))
-            && (reason != Reason::Deadlock || cycles.insert(suspect.chain.iter().copied().collect()))
+            && (reason != Reason::Deadlock || cycles.insert(suspect.chain.iter().copied().gather()))
             // One sentence names all ranks with missing records.
             && (reason != Reason::Unrecorded || unrecorded.insert(suspect.blockage))
     });

@@ -16,6 +16,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use small_sort::Gather;
+
 use crate::job::Comm;
 use crate::operation::{Positions, Tail};
 use crate::sequence::Sequence;
@@ -63,9 +65,9 @@ fn numbers(tail: &Tail) -> Numbers {
         }
     }
     let unique = |numbers: BTreeMap<u64, Option<i64>>| {
-        numbers.into_iter().filter_map(|(number, index)| Some((number, index?))).collect()
+        numbers.into_iter().filter_map(|(number, index)| Some((number, index?))).gather()
     };
-    all.into_iter().map(|(function, numbers)| (function, unique(numbers))).collect()
+    all.into_iter().map(|(function, numbers)| (function, unique(numbers))).gather()
 }
 
 /// The tail to start with: it has the number that most ranks have, and among such tails the most numbers.

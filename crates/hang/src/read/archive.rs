@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::tables::{Member, Members};
-use analysis::{Clock, Instance, Role, Trace, is_nccl, stated};
+use analysis::{Clock, Instance, Role, Trace, is_nccl, stated, try_in_parallel};
 use job::life::Life;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::collective::{Function, ends_communicator};
 use nccl_events::id::{ContextId, EventId};
 use nccl_events::{Kind, Progress};
 use otf2::{CommRef, LocationGroupRef, LocationRef};
-use rayon::prelude::*;
 use schema::definition::{ClockAnchors, LauncherRank, ProcessId};
 
 use super::align::align;
@@ -27,12 +26,12 @@ pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> 
     let doubts = Doubts::of(trace);
     let reading = Reading { trace, clock: Clock::of(trace), start_ns: trace.start_ns().unwrap_or(0) };
     progress.begin("operations", members.all.len() as u64);
-    let ranks = members.all.par_iter().map(|member| {
+    let ranks = try_in_parallel(&members.all, |member| {
         let rank = reading.rank(member.location);
         progress.step();
         rank
     });
-    let ranks: Vec<Found> = ranks.collect::<otf2::Result<_>>()?;
+    let ranks: Vec<Found> = ranks?;
     progress.end();
     let mut processes = reading.processes(&doubts)?;
     for (member, found) in members.all.iter().zip(&ranks) {
@@ -225,7 +224,7 @@ impl<'a> Reading<'a> {
         let mut found = Processes::default();
         for group in self.trace.processes() {
             let mut calls = calls.remove(&group).unwrap_or_default();
-            calls.open.sort_by_key(|(_, call)| call.since_ns);
+            small_sort::sort_by_key(&mut calls.open, |(_, call)| call.since_ns);
             found.numbers.insert(group, found.all.len());
             found.all.push(self.process(group, &calls, doubts));
             found.open_calls.push(calls.open);

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::range::{NCCL_DOMAIN, Range, RangeCount, RangeField};
+use small_sort::Gather;
 use tables::communicators::Comms;
 use tables::index::index;
 use tables::ranges::{RangeAt, RangeKind};
@@ -173,7 +174,7 @@ impl<'a> Threads<'a> {
 
     /// What each GPU's ranks are in. A process without ranks counts as one GPU.
     pub(super) fn of_gpus(&'a self) -> BTreeMap<u32, Doing> {
-        let gpus: BTreeSet<u32> = self.gpus.iter().copied().collect();
+        let gpus: BTreeSet<u32> = self.gpus.iter().copied().gather();
         let doing = |gpu: Option<u32>| {
             let is_of = |context: &u32| gpu.is_none() || self.gpus.get(index(*context)).copied() == gpu;
             let serves = |thread: &&Thread<'_>| {
@@ -190,7 +191,7 @@ impl<'a> Threads<'a> {
         };
         match gpus.is_empty() {
             true => BTreeMap::from([(0, doing(None))]),
-            false => gpus.iter().map(|gpu| (*gpu, doing(Some(*gpu)))).collect(),
+            false => gpus.iter().map(|gpu| (*gpu, doing(Some(*gpu)))).gather(),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use nccl_events::Kind;
 use nccl_events::id::EventId;
+use small_sort::Gather;
 use tables::{Head, Tables};
 
 use crate::operation::Call;
@@ -37,7 +38,7 @@ pub(super) fn removed_call(tables: &Tables, operation: &Head) -> Option<RemovedC
 /// others. `others` are operations of the same rank that share the numbering.
 pub(crate) fn leave_out_before_holes(calls: &mut Vec<Call>, others: &[Call]) {
     let of = |call: &Call| Some((Arc::clone(&call.what.func), call.sequence.filter(|_| !call.by_copy_engine)?));
-    let all: BTreeSet<(Arc<str>, u64)> = calls.iter().chain(others).filter_map(of).collect();
+    let all: BTreeSet<(Arc<str>, u64)> = calls.iter().chain(others).filter_map(of).gather();
     let mut highest: BTreeMap<Arc<str>, u64> = BTreeMap::new();
     let mut from = 0;
     for (at, call) in calls.iter().enumerate() {

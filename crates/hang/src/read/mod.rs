@@ -14,9 +14,9 @@ mod proxy;
 
 use std::path::Path;
 
+use analysis::in_parallel;
 use job::communicators::{CommDefinition, Communicator, Communicators, Twice};
 use nccl_events::{MOST_RANKS, Progress};
-use rayon::prelude::*;
 use tables::communicators::CommIdentity;
 use trace::part_directories;
 
@@ -33,12 +33,11 @@ pub(crate) fn journals(directory: &Path, progress: &dyn Progress) -> Result<Job,
     }
     let moment = Moment::now();
     progress.begin("journals", directories.len() as u64);
-    let parts = directories.par_iter().enumerate().map(|(number, directory)| {
+    let parts = in_parallel(directories.iter().enumerate(), |(number, directory)| {
         let part = Part::read(number, directory, &moment);
         progress.step();
         part
     });
-    let parts: Vec<Part> = parts.collect();
     progress.end();
     let mut job = Job { now_ns: moment.pair.realtime_ns, ..Job::default() };
     let mut comms = Communicators::new(Twice::Newer);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use analysis::units::{plural, time};
 use job::life::Life;
+use small_sort::Gather;
 
 use super::doing::{call_text, may_take_part, ranges_text, waiter};
 use super::names;
@@ -74,7 +75,7 @@ pub(crate) fn waits(job: &Job, blockage: &Blockage) -> String {
 
 pub(crate) fn mismatch(job: &Job, comm: &Comm, mismatch: &Mismatch) -> String {
     let differ = |of: &dyn Fn(&Signature) -> String| {
-        mismatch.groups.iter().map(|(what, _)| of(what)).collect::<BTreeSet<String>>().len() > 1
+        mismatch.groups.iter().map(|(what, _)| of(what)).gather::<BTreeSet<String>>().len() > 1
     };
     let mut different = Vec::new();
     if differ(&|what| what.func.to_string()) {

@@ -6,6 +6,7 @@ use analysis::units::plural;
 use job::communicators::rank_list;
 use job::life::Life;
 use nccl_events::{Kind, MOST_RANKS};
+use small_sort::Gather;
 
 use super::doubts::doubts;
 use super::names;
@@ -126,7 +127,7 @@ fn never_seen(job: &Job) -> Option<String> {
              has in its place, set wrongly?): whether some recorded nothing is not known."
         ));
     }
-    let seen: BTreeSet<u32> = job.processes.iter().filter_map(|one| one.launcher_rank).collect();
+    let seen: BTreeSet<u32> = job.processes.iter().filter_map(|one| one.launcher_rank).gather();
     let missing: Vec<u32> = (0..size).filter(|rank| !seen.contains(rank)).collect();
     let recorded = format!("{} {}", names::noun(&missing), rank_list(&missing));
     (!missing.is_empty()).then(|| format!("The launcher started {size} processes; {recorded} recorded nothing here."))

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context as _, Result, bail};
 use otf2::verbatim::ReferenceKind;
 use otf2::{Definitions, LocationGroupRef, LocationRef, SystemTreeNodeRef};
+use small_sort::Gather;
 
 use super::numbers::{Numbers, Shared};
 use crate::inputs::Inputs;
@@ -47,7 +48,7 @@ impl Ids {
     /// The first trace keeps its numbers.
     pub(crate) fn of(first: &ScoreP) -> Self {
         Self {
-            locations: first.definitions.locations.keys().copied().collect(),
+            locations: first.definitions.locations.keys().copied().gather(),
             processes: vec![first.processes.iter().map(|it| (it.group, it.node, it.id.rank)).collect()],
             next: BTreeMap::new(),
             root: roots(&first.definitions).next().unwrap_or(SystemTreeNodeRef::UNDEFINED),
@@ -65,7 +66,7 @@ impl Ids {
             }
             shared.locations.insert(*location, id);
         }
-        shared.nodes = roots(&scorep.definitions).map(|node| (node, self.root)).collect();
+        shared.nodes = roots(&scorep.definitions).map(|node| (node, self.root)).gather();
         Ok(shared)
     }
 

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use anyhow::{Context as _, Result, bail};
 use otf2::verbatim::{Definition, ReferenceKind};
 use otf2::{GroupRef, GroupType, LocationGroupRef, LocationRef, StringRef, SystemTreeNodeRef};
+use small_sort::Gather;
 
 use numbers::{Numbers, Shared};
 
@@ -105,15 +106,15 @@ impl Merged {
     pub(crate) fn append(&mut self, others: &[Definition], shared: &Shared) -> Result<Numbers> {
         // The index at which the other archives' members start in each list.
         let indices: BTreeMap<u8, u64> =
-            self.lists.iter().map(|(paradigm, (place, _))| (*paradigm, members(&self.definitions[*place]))).collect();
+            self.lists.iter().map(|(paradigm, (place, _))| (*paradigm, members(&self.definitions[*place]))).gather();
         let paradigms = others.iter().filter_map(|definition| match definition {
             Definition::Paradigm { paradigm, .. } => Some(*paradigm),
             _ => None,
         });
         let existing = Existing {
-            nodes: shared.nodes.values().copied().collect(),
-            groups: shared.groups.values().copied().collect(),
-            new_paradigms: paradigms.filter(|paradigm| !self.paradigms.contains(paradigm)).collect(),
+            nodes: shared.nodes.values().copied().gather(),
+            groups: shared.groups.values().copied().gather(),
+            new_paradigms: paradigms.filter(|paradigm| !self.paradigms.contains(paradigm)).gather(),
             prefix: &shared.prefix,
         };
         let numbers = self.numbers(others, shared)?;

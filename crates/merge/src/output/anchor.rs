@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use otf2::ArchiveWriter;
 use schema::{Lines, Statements, within_anchor};
+use small_sort::Gather;
 
 use crate::inputs::Inputs;
 use crate::nccl::Nccl;
@@ -18,7 +19,7 @@ const COMPLETE: &str = "OTF2::MPI_COMMUNICATION_COMPLETE";
 pub(crate) fn begin(inputs: &Inputs, nccls: &[Nccl], directory: &Path) -> Result<ArchiveWriter> {
     let first = &inputs.first().archive;
     let mut writer = ArchiveWriter::create_with_chunks(directory, "traces", definitions_chunk_bytes(inputs.first())?)?;
-    let creators: BTreeSet<&str> = inputs.scoreps.iter().map(|it| it.archive.creator()).collect();
+    let creators: BTreeSet<&str> = inputs.scoreps.iter().map(|it| it.archive.creator()).gather();
     let creators: Vec<&str> = creators.into_iter().collect();
     let own = concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION"));
     writer.set_creator(&format!("{}, {own}", creators.join(", ")))?;

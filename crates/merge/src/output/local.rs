@@ -8,6 +8,7 @@ use otf2::{
     Archive, ArchiveWriter, ClockOffset, Definitions, LocalDefWriter, LocalDefinitions, LocationRef, MappingTable,
     MappingType,
 };
+use small_sort::Gather;
 
 use crate::calls::Thread;
 use crate::definitions::numbers::Numbers;
@@ -92,7 +93,7 @@ pub(super) fn write_appended(
         // A trace of a single process has few locations and groups.
         let new = |old: u64| archive.numbers.get(ReferenceKind::Location, old).unwrap_or(old);
         let mut pairs: BTreeMap<u64, u64> =
-            archive.definitions.locations.keys().map(|it| (it.get(), new(it.get()))).collect();
+            archive.definitions.locations.keys().map(|it| (it.get(), new(it.get()))).gather();
         if let Some(table) = before.mapping_tables.get(&MappingType::Location) {
             pairs.extend(table.pairs.iter().map(|(local, old)| (*local, new(*old))));
         }

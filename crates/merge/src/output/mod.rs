@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result, bail};
 use nccl_events::Progress;
 use otf2::verbatim::{Definition, ReferenceKind};
 use otf2::{ArchiveWriter, LocationRef};
+use small_sort::Gather;
 
 use crate::alignment;
 use crate::calls::Calls;
@@ -33,7 +34,7 @@ pub(crate) fn write(inputs: &Inputs, calls: &Calls, directory: &Path, progress: 
     let locations = appended.iter().map(|it| it.definitions.locations.len()).sum::<usize>();
     progress.begin("locations", (scorep.definitions.locations.len() + locations) as u64);
     let events = calls.events();
-    link_theirs(&writer, scorep, &events.keys().copied().collect(), progress)?;
+    link_theirs(&writer, scorep, &events.keys().copied().gather(), progress)?;
     for archive in &appended {
         link_appended(&mut writer, archive, progress)?;
         for thread in archive.threads {
@@ -65,7 +66,7 @@ fn append<'a>(
         appended.push(Appended { archive, definitions, is_scorep: true, numbers, locals, threads: &[] });
     }
     for (number, (nccl, threads)) in inputs.nccls.iter().zip(&calls.threads).enumerate() {
-        let theirs = threads.iter().map(|thread| (thread.ours, thread.theirs)).collect();
+        let theirs = threads.iter().map(|thread| (thread.ours, thread.theirs)).gather();
         let numbers = merged.append(&nccl.verbatim, &ids.of_nccl(inputs, number, &theirs)?)?;
         let (archive, definitions) = (&nccl.trace.archive, &nccl.trace.definitions);
         let locals = inputs.locals[number].values().flat_map(BTreeMap::values).collect();

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, Result};
 use otf2::verbatim::{EventRecords, RecordKind};
 use otf2::{MappingType, Paradigm, RegionRef};
+use small_sort::Gather;
 
 use crate::scorep::{Process, ScoreP};
 
@@ -41,7 +42,7 @@ impl<'a> Host<'a> {
             .iter()
             .filter(|(_, region)| region.paradigm == Paradigm::Mpi)
             .map(|(reference, _)| *reference)
-            .collect();
+            .gather();
         let is_mpi = |region: RegionRef| {
             let global = regions.and_then(|table| table.pairs.get(&region.get().into())).copied();
             // A number that does not fit is not a region.

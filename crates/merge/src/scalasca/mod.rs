@@ -19,6 +19,7 @@ use exports::scalasca::{complete, regions};
 use nccl_events::Progress;
 use otf2::verbatim::{Definition, EventRecords, ReferenceKind};
 use otf2::{CommRef, GroupRef, GroupType, LocationGroupType, LocationRef, LocationType, Paradigm, RegionRef};
+use small_sort::Gather;
 
 use crate::alignment::{self, OwnTicks};
 use crate::definitions::Merged;
@@ -126,7 +127,7 @@ fn communicator<'a>(
         return Ok(Err("a rank is of a process that MPI does not have"));
     };
     let mpi_ranks: Vec<u32> = pairs.iter().map(|pair| inputs.theirs(pair).id.rank).collect();
-    if mpi_ranks.iter().collect::<BTreeSet<_>>().len() < mpi_ranks.len() {
+    if mpi_ranks.iter().gather::<BTreeSet<&u32>>().len() < mpi_ranks.len() {
         return Ok(Err("several of its ranks are of one process, which is one rank of MPI's"));
     }
     let (mut ranks, _) = complete::read(trace, comm).context("cannot read the events of a rank")?;
@@ -212,7 +213,7 @@ fn write_archive(
     // NCCL's properties count events that are not in this archive.
     let mut writer = anchor::begin(inputs, &[], directory)?;
     progress.begin("locations", scorep.definitions.locations.len() as u64);
-    let masters: BTreeSet<LocationRef> = members.keys().map(|rank| hosts[rank].process.master).collect();
+    let masters: BTreeSet<LocationRef> = members.keys().map(|rank| hosts[rank].process.master).gather();
     output::link_theirs(&writer, scorep, &masters, progress)?;
     let mut events = BTreeMap::new();
     for (rank, operations) in &members {

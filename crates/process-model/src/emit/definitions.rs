@@ -159,7 +159,7 @@ fn symbols_in(tables: &Tables) -> BTreeSet<Symbol> {
     for call in &tables.events.p2p_apis {
         used.add(call.fields.datatype);
     }
-    (0..).zip(used.0).filter(|&(_, is_used)| is_used).map(|(symbol, _)| Symbol(symbol)).collect()
+    (0..).zip(used.0).filter(|&(_, is_used)| is_used).map(|(symbol, _)| Symbol(symbol)).gather()
 }
 
 /// Whether each symbol is used, by symbol number.

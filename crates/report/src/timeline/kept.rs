@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
-use analysis::{Analysis, Trace};
+use analysis::{Analysis, Trace, try_in_parallel};
 use anyhow::Result;
 use nccl_events::Progress;
 use otf2::RegionRef;
-use rayon::prelude::*;
 
 use super::events::{Event, NONE};
 use super::location::{OfLocation, Reading, UNDEFINED};
@@ -41,12 +40,12 @@ impl Events {
     ) -> Result<Self> {
         let reading = Reading::of(trace, analysis, plan, locations);
         progress.begin("timeline", locations.len() as u64);
-        let read = (0..locations.len()).into_par_iter().map(|at| {
+        let read = try_in_parallel(0..locations.len(), |at| {
             let made = reading.location(at);
             progress.step();
             made
         });
-        let parts: Vec<OfLocation> = read.collect::<Result<_>>()?;
+        let parts: Vec<OfLocation> = read?;
         progress.end();
         let fitting = reading.room.add(&mut vec![0; plan.windows.len()]);
         let complete = match plan.is_whole() {

@@ -10,6 +10,7 @@ use nccl_events::archive::RegionClass;
 use nccl_events::index::{index as large, index_u32 as small};
 use otf2::{AttributeRef, AttributeType, AttributeValue, EventKind, RegionRef, StringRef};
 use schema::AttributeId;
+use small_sort::Gather;
 
 use super::events::{Event, NONE};
 use super::places::{LEVELS, Location, Part};
@@ -124,16 +125,16 @@ impl<'a> Reading<'a> {
             room: Room::of(plan),
             all: (0..PARTS).map(|_| AtomicU64::new(0)).collect(),
             votes: Votes::of(&analysis.tables),
-            regions: definitions.regions.keys().copied().zip(0..).collect(),
+            regions: definitions.regions.keys().copied().zip(0..).gather(),
             ranges: (0..)
                 .zip(definitions.regions.keys())
                 .filter(|(_, it)| is_range(trace, **it))
                 .map(|(at, _)| at)
-                .collect(),
+                .gather(),
             names: definitions.regions.keys().map(|region| trace.region_name(*region)).collect(),
             shared: attributes
                 .filter_map(|(reference, it)| Some((*reference, definitions.string(it.name)?.to_owned())))
-                .collect(),
+                .gather(),
         }
     }
 

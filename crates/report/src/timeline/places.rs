@@ -7,6 +7,7 @@ use analysis::tables::Tables;
 use nccl_events::archive::LocationKind;
 use otf2::{LocationGroupRef, LocationRef};
 use serde::Serialize;
+use small_sort::Gather;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
@@ -81,7 +82,7 @@ impl Places {
             processes.entry(rank.process).or_insert(row);
         }
         let groups: BTreeMap<_, _> =
-            tables.members.job_ranks.iter().enumerate().map(|(row, rank)| (rank.group, row)).collect();
+            tables.members.job_ranks.iter().enumerate().map(|(row, rank)| (rank.group, row)).gather();
         for reference in trace.definitions.locations.keys().copied().filter(|it| trace.has_events(*it)) {
             let group = trace.group(reference);
             let process = trace.process(group);

@@ -24,6 +24,7 @@ use process_model::links::pxn;
 use process_model::timeline::location::{LocationKey, Owner};
 use process_model::timeline::model::ProcessModel;
 use schema::{AttributeId, Counts, Type};
+use small_sort::Gather;
 use tables::Tables;
 use tables::index::index;
 use tables::switches::SwitchAt;
@@ -153,7 +154,7 @@ fn parents(model: &ProcessModel<'_>) -> Vec<(u32, u32)> {
         let member = context.and_then(|context| comms.member(context));
         Some((member.map_or_else(|| with_id(id), |member| Some(member.comm))?, with_id(parent)?))
     });
-    let parents: BTreeSet<(u32, u32)> = parents.collect();
+    let parents: BTreeSet<(u32, u32)> = parents.gather();
     parents.into_iter().collect()
 }
 

@@ -18,13 +18,12 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use analysis::Filter;
+use analysis::{Filter, try_in_parallel};
 use exports::{Error, Outcome, Result, Source};
 use nccl_events::index::index;
 use otf2::LocationRef;
 use proto_messages::Message as _;
 use proto_messages::chakra::{Attribute, GlobalMetadata, VERSION, Value};
-use rayon::prelude::*;
 
 use crate::operations::{Operation, locations, read};
 
@@ -62,12 +61,12 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let wanted: Vec<(usize, Vec<LocationRef>)> =
         wanted.into_iter().enumerate().filter(|(_, locations)| !locations.is_empty()).collect();
     source.progress.begin("ranks", wanted.len() as u64);
-    let written = wanted.par_iter().map(|(rank, locations)| {
+    let written = try_in_parallel(&wanted, |(rank, locations)| {
         let written = job.write(*rank, locations, out);
         source.progress.step();
         written
     });
-    let written: Vec<Written> = written.collect::<Result<_>>()?;
+    let written: Vec<Written> = written?;
     source.progress.end();
     job.write_groups(&out.join(GROUPS))?;
     Ok(job.outcome(written))

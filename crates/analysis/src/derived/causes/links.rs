@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use small_sort::Gather;
+
 use super::{capital, of_all};
 use crate::derived::anomalies::Inputs;
 use crate::derived::links::{Cell, key};
@@ -44,8 +46,8 @@ impl Inputs<'_> {
         let rest = by_pair.iter().filter(|(pair, _)| !slow_pairs.contains(pair));
         let rest = rest.flat_map(|(_, cells)| cells.iter().copied());
         let rest: Vec<&Cell> = rest.filter(|it| !slow_channels.contains(&(it.pair.0, it.channel))).collect();
-        let singles = rest.iter().map(|cell| ((cell.pair, cell.channel), vec![*cell])).collect();
-        let mut slow: BTreeSet<(Pair, u32)> = outstanding(&singles, |(pair, _)| pair.0, 1).into_iter().collect();
+        let singles = rest.iter().map(|cell| ((cell.pair, cell.channel), vec![*cell])).gather();
+        let mut slow: BTreeSet<(Pair, u32)> = outstanding(&singles, |(pair, _)| pair.0, 1).into_iter().gather();
         // With few pairs none stands out as a pair: a pair is slow if all its channels are.
         for (pair, cells) in &by_pair {
             if cells.len() > 1 && cells.iter().all(|cell| slow.contains(&(*pair, cell.channel))) {

@@ -29,7 +29,7 @@ impl Inputs<'_> {
         causes.extend(self.slow_links());
         causes.extend(self.stalls(anomalies, &causes));
         causes.retain(|cause| cause.share.map_or(cause.lost_ns > 0, |share| share >= LEAST_SHARE));
-        causes.sort_by_key(|cause| (cause.is_stall, std::cmp::Reverse(cause.lost_ns), cause.kind));
+        small_sort::sort_by_key(&mut causes, |cause| (cause.is_stall, std::cmp::Reverse(cause.lost_ns), cause.kind));
         causes
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use small_sort::Gather;
+
 use super::{capital, of_all};
 use crate::derived::anomalies::Inputs;
 use crate::derived::links::key;
@@ -25,12 +27,12 @@ impl Inputs<'_> {
     /// Slow network interfaces, and the slow pairs they explain.
     pub(super) fn slow_nics(&self, slow: &[Pair], all: &[Pair]) -> (Vec<Cause>, BTreeSet<Pair>) {
         let ends = self.ends(all);
-        let mut left: BTreeSet<Pair> = slow.iter().copied().collect();
+        let mut left: BTreeSet<Pair> = slow.iter().copied().gather();
         let (mut causes, mut taken) = (Vec::new(), BTreeSet::new());
         loop {
             let explained = ends.iter().map(|(end, pairs)| (pairs.explained(&left), end));
             let mut explained: Vec<(Vec<Pair>, &End)> = explained.filter(|(pairs, _)| is_several(pairs)).collect();
-            explained.sort_by_key(|(pairs, _)| std::cmp::Reverse(pairs.len()));
+            small_sort::sort_by_key(&mut explained, |(pairs, _)| std::cmp::Reverse(pairs.len()));
             let Some((pairs, end)) = explained.first() else {
                 return (causes, taken);
             };
@@ -108,6 +110,6 @@ impl Pairs {
 
 /// Whether the pairs involve more than two ranks.
 fn is_several(pairs: &[Pair]) -> bool {
-    let ends: BTreeSet<u32> = pairs.iter().flat_map(|(_, from, to)| [*from, *to]).collect();
+    let ends: BTreeSet<u32> = pairs.iter().flat_map(|(_, from, to)| [*from, *to]).gather();
     pairs.len() > 1 && ends.len() > 2
 }

@@ -16,6 +16,8 @@ mod sentences;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use small_sort::Gather;
+
 use crate::archive::Trace;
 use crate::derived::filter::Filter;
 use crate::derived::instances::Instances;
@@ -68,7 +70,7 @@ pub fn compare(a: &Observed, b: &Observed) -> Comparison {
     let shapes = matching(a, b);
     let mut pairs: Vec<Pair<'_>> = Vec::new();
     let mut only_b: Vec<Kind> = Vec::new();
-    let mut left: BTreeSet<&(Shape, Class)> = a.samples.keys().collect();
+    let mut left: BTreeSet<&(Shape, Class)> = a.samples.keys().gather();
     for ((shape, class), sample) in &b.samples {
         let key = shapes.get(shape).map(|shape| ((*shape).clone(), class.clone()));
         match key.and_then(|key| a.samples.get_key_value(&key)) {
@@ -85,7 +87,7 @@ pub fn compare(a: &Observed, b: &Observed) -> Comparison {
     let intervals = pairs.iter().map(Pair::intervals).sum::<usize>() + ranges.len();
     let miss = (1.0 - CONFIDENCE) / real(intervals.max(1) as u64);
     let mut groups: Vec<Group> = pairs.iter().map(|pair| pair.group(miss)).collect();
-    groups.sort_by_cached_key(|group| {
+    small_sort::sort_by_key(&mut groups, |group| {
         let is_shown = matches!(group.outcome, Outcome::Slower | Outcome::Faster);
         // How much time the difference costs B, summed over ranks.
         let cost_ns = group.median.map_or(0.0, |it| it.difference_ns * real(group.b.operations));
@@ -113,9 +115,9 @@ pub fn compare(a: &Observed, b: &Observed) -> Comparison {
 
 /// For each shape of B the matching one of A: equal, or else compatible as far as both are known.
 fn matching<'a>(a: &'a Observed, b: &'a Observed) -> BTreeMap<&'a Shape, &'a Shape> {
-    let mut of_a: BTreeSet<&Shape> = a.samples.keys().map(|(shape, _)| shape).collect();
-    let of_b: BTreeSet<&Shape> = b.samples.keys().map(|(shape, _)| shape).collect();
-    let mut found: BTreeMap<&Shape, &Shape> = of_b.intersection(&of_a).map(|shape| (*shape, *shape)).collect();
+    let mut of_a: BTreeSet<&Shape> = a.samples.keys().map(|(shape, _)| shape).gather();
+    let of_b: BTreeSet<&Shape> = b.samples.keys().map(|(shape, _)| shape).gather();
+    let mut found: BTreeMap<&Shape, &Shape> = of_b.intersection(&of_a).map(|shape| (*shape, *shape)).gather();
     of_a.retain(|shape| !found.contains_key(shape));
     for shape in of_b {
         if !found.contains_key(shape)

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use otf2::LocationRef;
+use small_sort::Gather;
 
 use super::difference::{Estimate, LEAST};
 use crate::derived::filter::Filter;
@@ -32,7 +33,7 @@ pub(super) fn durations(tables: &Tables, filter: &Filter) -> Durations {
     }
     let texts = tables.paths.texts();
     let named = sums.into_iter().filter_map(|(path, sums)| Some((texts.get(large(path))?.clone(), sums)));
-    named.map(|(path, sums)| (path, sums.into_iter().map(|(ns, threads)| ns / real(threads)).collect())).collect()
+    named.map(|(path, sums)| (path, sums.into_iter().map(|(ns, threads)| ns / real(threads)).collect())).gather()
 }
 
 /// A range of both runs.
@@ -44,12 +45,12 @@ pub(super) struct Pair<'a> {
 
 /// The ranges of both runs that are frequent enough for an interval.
 pub(super) fn pairs<'a>(a: &'a Durations, b: &Durations) -> Vec<Pair<'a>> {
-    let both = a.iter().filter_map(|(path, of_a)| Some((path, of_a, b.get(path)?)));
-    let mut both: Vec<_> = both.filter(|(_, of_a, of_b)| of_a.len().min(of_b.len()) >= LEAST).collect();
-    both.sort_by_cached_key(|(_, of_a, _)| Reverse(whole(of_a.iter().sum())));
+    let both = a.iter().filter_map(|(path, of_a)| Some((whole(of_a.iter().sum()), path, of_a, b.get(path)?)));
+    let mut both: Vec<_> = both.filter(|(.., of_a, of_b)| of_a.len().min(of_b.len()) >= LEAST).collect();
+    small_sort::sort_by_key(&mut both, |(total_ns, ..)| Reverse(*total_ns));
     both.truncate(MOST);
     // A duration is the difference of two times of one clock, which has no error here.
-    let pairs = both.into_iter().filter_map(|(path, of_a, of_b)| {
+    let pairs = both.into_iter().filter_map(|(_, path, of_a, of_b)| {
         let counts = [of_a.len() as u64, of_b.len() as u64];
         Some(Pair { path, counts, estimate: Estimate::of(of_a, of_b, 0.5, Some(0))? })
     });
@@ -65,7 +66,7 @@ pub(super) fn changes(pairs: &[Pair<'_>], miss: f64) -> Vec<RangeChange> {
         median: pair.estimate.difference(miss),
     });
     let mut changes: Vec<RangeChange> = changes.collect();
-    changes.sort_by_cached_key(|it| {
+    small_sort::sort_by_key(&mut changes, |it| {
         let is_shown = matches!(it.median.outcome, Outcome::Slower | Outcome::Faster);
         Reverse((is_shown, whole((it.median.difference_ns * real(it.b)).abs())))
     });

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use small_sort::Gather;
+
 use crate::archive::Trace;
 use crate::derived::filter::Filter;
 use crate::derived::instances::{Instances, Split, own_error_ns};
@@ -67,7 +69,7 @@ impl Shape {
             *counts.entry((*rank)?.0).or_default() += 1;
         }
         let mut counts: Vec<u32> = counts.into_values().collect();
-        counts.sort_unstable_by(|a, b| b.cmp(a));
+        small_sort::sort_by(&mut counts, |a, b| b.cmp(a));
         Some(counts)
     }
 
@@ -124,7 +126,7 @@ pub(super) fn samples(
             }
         }
     }
-    samples.into_iter().map(|(key, (sample, values))| (key, sample.with(values))).collect()
+    samples.into_iter().map(|(key, (sample, values))| (key, sample.with(values))).gather()
 }
 
 fn kind((function, _, timing): Class) -> Kind {

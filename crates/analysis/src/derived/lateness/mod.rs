@@ -4,7 +4,6 @@ mod blame;
 mod outside;
 
 use nccl_events::collective::Flow;
-use rayon::prelude::*;
 
 use super::arrivals::is_awaited;
 use super::instances::{Instance, Instances, is_root};
@@ -12,6 +11,7 @@ use super::maths::change::{change, trend};
 use super::maths::sample::{median, real};
 use super::waiting::Waiting;
 use crate::archive::Trace;
+use crate::parallel::in_parallel;
 use crate::report::{Heat, Member, Rank};
 use crate::tables::{JobRank, Tables, large};
 
@@ -44,13 +44,14 @@ impl Lateness {
     ) -> Self {
         let rows = rows(tables, instances);
         let bin_ns = length_ns.div_ceil(BINS).max(1);
-        let made = tables.members.job_ranks.par_iter().zip(&rows).enumerate().map(|(number, (rank, rows))| {
+        let ranks = tables.members.job_ranks.iter().zip(&rows).enumerate();
+        let made = in_parallel(ranks, |(number, (rank, rows))| {
             let arrivals = arrivals(tables, instances, rows);
             let heat = heat(&arrivals, bin_ns);
             let counted = Counted::of(tables, instances, &arrivals, number);
             (self::rank(trace, tables, waiting, (number, rank), &arrivals, (counted, &late[number])), heat)
         });
-        let (ranks, heat) = made.unzip();
+        let (ranks, heat) = made.into_iter().unzip();
         Self { ranks, heat: Heat { from_ns: 0, bin_ns, ranks: heat } }
     }
 }

@@ -7,12 +7,11 @@
 //! are cut off, so that a single one neither hides a rank that is always late nor makes a rank look late; three cuts
 //! are tried. Ranks that are found are removed, and the others are tested again.
 
-use rayon::prelude::*;
-
 use crate::derived::filter::Filter;
 use crate::derived::instances::Instances;
 use crate::derived::maths::sample::{quantile, real};
 use crate::derived::messages::{Blame, Messages};
+use crate::parallel::in_parallel;
 use crate::tables::Tables;
 
 /// A rank is named only if the probability that chance names any rank of a job is lower than this.
@@ -46,19 +45,16 @@ impl Outside {
         let outside_ns =
             |rank: usize, from_ns: u64, to_ns: u64| (to_ns - from_ns) - messages.inside[rank].within(from_ns, to_ns);
         let boundaries = boundaries(tables, instances, messages, &spans);
-        let blocks: Vec<Vec<Option<f64>>> = boundaries
-            .par_windows(2)
-            .map(|block| {
-                let of_rank = spans.iter().enumerate().map(|(rank, span)| {
-                    let (first_ns, last_ns) = (*span)?;
-                    let (from_ns, to_ns) = (block[0].max(first_ns), block[1].min(last_ns));
-                    // A rank present for less than half of the block is not compared.
-                    (to_ns > from_ns && 2 * (to_ns - from_ns) >= block[1] - block[0])
-                        .then(|| real(outside_ns(rank, from_ns, to_ns)))
-                });
-                beyond_others(of_rank.collect())
-            })
-            .collect();
+        let blocks = in_parallel(boundaries.windows(2), |block| {
+            let of_rank = spans.iter().enumerate().map(|(rank, span)| {
+                let (first_ns, last_ns) = (*span)?;
+                let (from_ns, to_ns) = (block[0].max(first_ns), block[1].min(last_ns));
+                // A rank present for less than half of the block is not compared.
+                (to_ns > from_ns && 2 * (to_ns - from_ns) >= block[1] - block[0])
+                    .then(|| real(outside_ns(rank, from_ns, to_ns)))
+            });
+            beyond_others(of_rank.collect())
+        });
         let known = spans.iter().enumerate();
         Self {
             ns: known.map(|(rank, span)| span.map(|(from_ns, to_ns)| outside_ns(rank, from_ns, to_ns))).collect(),
@@ -72,7 +68,7 @@ impl Outside {
     /// ways that are not recorded are outside operations meanwhile.
     pub(in crate::derived) fn p_values_of(&self, blame: &Blame) -> Vec<f64> {
         let count = self.p_values.len();
-        let blocks = self.boundaries.par_windows(2).map(|block| {
+        let blocks = in_parallel(self.boundaries.windows(2), |block| {
             let of_rank = blame.ranks.iter().zip(&self.ns).map(|(awaited, outside)| {
                 let [from, to] = [0, 1].map(|at| awaited.operations.partition_point(|it| it.came_ns < block[at]));
                 let waited_ns: u64 = awaited.operations[from..to].iter().map(|it| it.ns).sum();
@@ -80,7 +76,7 @@ impl Outside {
             });
             of_rank.collect()
         });
-        let blamed = p_values(&blocks.collect::<Vec<Vec<Option<f64>>>>(), count);
+        let blamed = p_values(&blocks, count);
         let both = self.p_values.iter().zip(blamed);
         // Two tests, either of which can be improbable by chance.
         both.map(|(outside, blamed)| (2.0 * outside.min(blamed)).min(1.0)).collect()
@@ -174,7 +170,7 @@ fn has_spell(longest: &[Option<usize>], rank: usize) -> bool {
 fn inflation(longest: &[Option<usize>]) -> f64 {
     let all: Vec<usize> = longest.iter().copied().flatten().collect();
     let mut sorted = all.clone();
-    sorted.sort_unstable();
+    small_sort::sort(&mut sorted);
     let counts: Vec<f64> = sorted.chunk_by(|a, b| a == b).map(|same| real(same.len() as u64)).collect();
     if all.len() < 2 {
         return 1.0;
@@ -221,7 +217,7 @@ fn bounds(blocks: &[Vec<Option<f64>>], is_out: &[bool], cut: f64) -> Vec<f64> {
     }
     // The bound holds for any tilt; the best tilt tried is at most a little worse than the optimum.
     let tilts: Vec<f64> = (-8..=24).map(|step| 2_f64.powf(f64::from(step) / 2.0)).collect();
-    let cumulants = tilts.par_iter().map(|tilt| {
+    let cumulants = in_parallel(tilts, |tilt| {
         let of_block = |block: &Vec<Option<f64>>| {
             let values: Vec<f64> = kept(block).into_iter().map(scaled).collect();
             // Relative to the largest value, so that the exponentials neither overflow nor all become 0.
@@ -229,9 +225,8 @@ fn bounds(blocks: &[Vec<Option<f64>>], is_out: &[bool], cut: f64) -> Vec<f64> {
             let sum: f64 = values.iter().map(|value| (tilt * (value - most)).exp()).sum();
             if values.is_empty() { 0.0 } else { (sum / real(values.len() as u64)).ln() + tilt * most }
         };
-        (*tilt, blocks.iter().map(of_block).sum::<f64>())
+        (tilt, blocks.iter().map(of_block).sum::<f64>())
     });
-    let cumulants: Vec<(f64, f64)> = cumulants.collect();
     let bound = |own: &f64| cumulants.iter().map(|(tilt, cumulant)| cumulant - tilt * own).fold(0.0, f64::min);
     own.iter().map(bound).collect()
 }

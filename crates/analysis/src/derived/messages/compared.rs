@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::pairing::Pairing;
 use super::ranks::OfRank;
 use crate::archive::Trace;
 use crate::derived::filter::Filter;
 use crate::derived::maths::union::{Covered, union};
+use crate::parallel::in_parallel;
 use crate::tables::{Operations, Tables, large};
 
 #[derive(Debug, Default)]
@@ -53,14 +52,13 @@ impl Messages {
         found.met.values_mut().for_each(|times| times.sort_unstable());
         found.others.values_mut().for_each(|rows| rows.sort_by_key(|row| stop_ns[large(*row)]));
         let interval = |row: u32| (start_ns[large(row)], stop_ns[large(row)].max(start_ns[large(row)]));
-        let inside = rows.into_par_iter().map(|rows| Covered::of(&union(rows.into_iter().map(interval).collect())));
-        found.inside = inside.collect();
+        found.inside = in_parallel(rows, |rows| Covered::of(&union(rows.into_iter().map(interval).collect())));
         found
     }
 
     /// The waits of some ranks of the job in messages, which only these need at a time.
     pub(in crate::derived) fn waits(&self, tables: &Tables, ranks: Range<usize>) -> Vec<OfRank> {
-        self.rows[ranks].par_iter().map(|rows| OfRank::of(tables, &self.pairing, rows.clone())).collect()
+        in_parallel(&self.rows[ranks], |rows| OfRank::of(tables, &self.pairing, rows.clone()))
     }
 
     pub(in crate::derived) fn into_pairing(self) -> Pairing {

@@ -24,7 +24,7 @@ pub(super) fn is_one(trace: &Trace, region: RegionRef) -> bool {
 /// One row for each call that ranks make together: of one function and communicator, the k-th of each process.
 pub(in crate::derived) fn communicator_calls(trace: &Trace, tables: &Tables) -> Vec<CommunicatorCall> {
     let mut calls: Vec<Call> = tables.calls.rows().filter(|call| is_one(trace, call.function)).collect();
-    calls.sort_by_key(|call| call.start_ns);
+    small_sort::sort_by_key(&mut calls, |call| call.start_ns);
     let mut made: BTreeMap<(RegionRef, u32), OfRanks> = BTreeMap::new();
     for call in calls {
         let process = trace.process(trace.group(call.location));
@@ -54,6 +54,6 @@ pub(in crate::derived) fn communicator_calls(trace: &Trace, tables: &Tables) -> 
             });
         }
     }
-    found.sort_by_key(|call| call.start_ns);
+    small_sort::sort_by_key(&mut found, |call| call.start_ns);
     found
 }

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use nccl_events::Progress;
 use nccl_events::archive::PATH_SEPARATOR;
 use otf2::{LocationGroupRef, LocationRef};
+use small_sort::Gather;
 
 use crate::archive::Trace;
 use crate::tables::{Tables, large};
@@ -36,8 +37,8 @@ impl Threads {
         let ranks = &tables.members.job_ranks;
         let process = ranks.get(large(rank))?.process;
         let own = (0..).zip(tables.operations.event.iter()).filter(|(row, _)| tables.job_rank(*row) == rank);
-        let callers: BTreeSet<_> = own.filter_map(|(_, event)| Some(tables.enqueued.get(&event)?.by)).collect();
-        let with_ranges: BTreeSet<_> = tables.ranges.location.iter().copied().collect();
+        let callers: BTreeSet<_> = own.filter_map(|(_, event)| Some(tables.enqueued.get(&event)?.by)).gather();
+        let with_ranges: BTreeSet<_> = tables.ranges.location.iter().copied().gather();
         let of_process = with_ranges.iter().filter(|thread| trace.process(trace.group(**thread)) == process);
         let has_one_rank = ranks.iter().filter(|other| other.process == process).count() == 1;
         let is_alone = has_one_rank && callers.is_disjoint(&with_ranges) && of_process.count() == 1;

@@ -35,7 +35,7 @@ pub(in crate::derived) fn phases(trace: &Trace, tables: &Tables, filter: &Filter
     }
     // Names of communicators are numbered with the paths.
     phases.retain(|phase| phase.ranges + phase.operations > 0);
-    phases.sort_by(|a, b| {
+    small_sort::sort_by(&mut phases, |a, b| {
         let of = |it: &Phase| (it.budget.operations_ns, it.ranges_ns);
         of(b).cmp(&of(a)).then_with(|| a.path.cmp(&b.path))
     });

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nccl_events::archive::PATH_SEPARATOR;
 use otf2::{LocationGroupRef, LocationRef, RegionRef};
+use small_sort::Gather;
 
 use super::Threads;
 use crate::archive::Trace;
@@ -38,7 +39,7 @@ impl Steps {
     /// processes that have ranges, of the longest one if there are several.
     pub(in crate::derived) fn find(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
         let processes = |threads: &mut dyn Iterator<Item = &LocationRef>| -> BTreeSet<LocationGroupRef> {
-            threads.map(|thread| process(trace, *thread)).collect()
+            threads.map(|thread| process(trace, *thread)).gather()
         };
         let mut candidates: BTreeMap<RegionRef, OfThreads> = BTreeMap::new();
         let all = processes(&mut tables.ranges.location.iter());
@@ -50,11 +51,11 @@ impl Steps {
             .operations
             .path
             .iter()
-            .collect::<BTreeSet<_>>()
+            .gather::<BTreeSet<&u32>>()
             .into_iter()
             .filter_map(|path| texts.get(large(*path)))
             .flat_map(|text| text.split(PATH_SEPARATOR))
-            .collect();
+            .gather();
         let depth = |range: &Range| texts.get(large(range.path)).map_or(0, |text| text.matches(PATH_SEPARATOR).count());
         let rank = |(region, threads): &(RegionRef, OfThreads)| {
             let all_ranges = || threads.values().flatten();
@@ -73,7 +74,7 @@ impl Steps {
             return Self::default();
         };
         for ranges in threads.values_mut() {
-            ranges.sort_by_key(|range| range.start_ns);
+            small_sort::sort_by_key(ranges, |range| range.start_ns);
             // A range inside another one of its name belongs to that step.
             let mut end_ns = 0;
             ranges.retain(|range| {
@@ -108,7 +109,7 @@ impl Steps {
         // By place instead of by time: the slope is for 10⁹ steps.
         let places: Vec<(u64, f64)> = (0..).zip(durations.iter().copied()).collect();
         let trend_ns_per_step = certain_trend(&places).map(|slope| slope / 1e9);
-        let processes: BTreeSet<_> = self.threads.keys().map(|thread| process(trace, *thread)).collect();
+        let processes: BTreeSet<_> = self.threads.keys().map(|thread| process(trace, *thread)).gather();
         let processes = processes.len() as u64;
         Some(report::Steps { name, processes, duration_ns: quantiles(durations), trend_ns_per_step, steps })
     }

@@ -14,6 +14,7 @@ use schema::definition::{
     GraphRing, GraphTree, Nic as NicProperty, NicPath,
 };
 use schema::{Lines, Listed, Statements, Sum, property};
+use small_sort::Gather;
 use tables::index::index;
 use topology::{Gpu, Graph, GraphKind, Nic, System};
 
@@ -57,12 +58,12 @@ impl<'a> Topology<'a> {
         }
         let hosts = hosts_of_ranks(processes, communicators);
         let keys: BTreeMap<u64, Host<'_>> =
-            processes.iter().map(|process| (dumps::key(&process.manifest.part), process.host())).collect();
+            processes.iter().map(|process| (dumps::key(&process.manifest.part), process.host())).gather();
         for dumped in &dumps.all {
             let own = keys.get(&dumped.key).copied();
             let fitting: Vec<(u32, BTreeSet<Host<'_>>)> =
                 (0..).zip(&hosts).filter_map(|(comm, hosts)| Some((comm, fits(dumped, hosts, own)?))).collect();
-            let places: BTreeSet<&BTreeSet<Host<'_>>> = fitting.iter().map(|(_, hosts)| hosts).collect();
+            let places: BTreeSet<&BTreeSet<Host<'_>>> = fitting.iter().map(|(_, hosts)| hosts).gather();
             if places.len() > 1 || (places.is_empty() && own.is_none()) {
                 topology.unused.push(format!("{}: it is unknown which host it is of", dumped.file));
                 continue;
@@ -93,7 +94,7 @@ impl<'a> Topology<'a> {
     /// Adds the devices of a file, each to the host of the ranks that are on the same one of its hosts.
     fn add_devices(&mut self, system: &'a System, host: impl Fn(u32) -> Option<Host<'a>>) {
         let hosts: BTreeMap<u8, Host<'_>> =
-            system.gpus.iter().filter_map(|gpu| Some((gpu.place.host, host(gpu.rank)?))).collect();
+            system.gpus.iter().filter_map(|gpu| Some((gpu.place.host, host(gpu.rank)?))).gather();
         for (number, host) in hosts {
             let devices = self.hosts.entry(host).or_default();
             for gpu in system.gpus.iter().filter(|gpu| gpu.place.host == number && !gpu.pci.is_empty()) {
@@ -180,7 +181,7 @@ impl<'a> Topology<'a> {
         };
         let graphs = known.into_iter().flat_map(|known| &known.dumped.graphs);
         let of_graphs = graphs.filter(|graph| is_end(graph, rank.1, channel, send));
-        let devs: BTreeSet<u64> = of_graphs.filter_map(|graph| graph.nic(rank.1, channel)).collect();
+        let devs: BTreeSet<u64> = of_graphs.filter_map(|graph| graph.nic(rank.1, channel)).gather();
         let nic = match (devices.nics.len(), devs.first()) {
             (1, _) => devices.nics.values().next(),
             (_, Some(dev)) if devs.len() == 1 => devices.nics.get(dev),
@@ -234,7 +235,7 @@ fn is_foreign(dumped: &Dumped, processes: &[Process], hosts: &BTreeSet<Host<'_>>
 
 /// The ranks that a dump is about, ascending.
 fn ranks(dumped: &Dumped) -> Vec<u32> {
-    let of_system: BTreeSet<u32> = dumped.system.gpus.iter().map(|gpu| gpu.rank).collect();
+    let of_system: BTreeSet<u32> = dumped.system.gpus.iter().map(|gpu| gpu.rank).gather();
     match of_system.is_empty() {
         false => of_system.into_iter().collect(),
         true => dumped.graphs.first().map(Graph::ranks).unwrap_or_default(),
@@ -262,7 +263,7 @@ fn fits<'a>(dumped: &Dumped, hosts: &HostsOfRanks<'a>, own: Option<Host<'_>>) ->
     let is_split = dumped.graphs.first().is_some_and(|graph| graph.ranks() != ranks);
     let has_network = dumped.graphs.iter().any(Graph::has_network);
     let is_alike = dumped.graphs.is_empty() || is_split || has_network == has_more;
-    let in_file: BTreeSet<u8> = dumped.system.gpus.iter().map(|gpu| gpu.place.host).collect();
+    let in_file: BTreeSet<u8> = dumped.system.gpus.iter().map(|gpu| gpu.place.host).gather();
     let is_all = of_hosts == ranks.len() && on.len() == in_file.len().max(1);
     (is_all && is_alike).then_some(on)
 }

@@ -20,7 +20,7 @@ pub(super) fn of_archive(statements: &mut Statements, processes: &[Process]) {
             let host = process.host();
             devices.filter_map(move |device| Some((host.0, host.1, device.identity()?)))
         })
-        .collect();
+        .gather();
     statements.gpu_devices = Sum::some(devices.len() as u64);
     for (name, number) in of().flat_map(|gpu| &gpu.counts) {
         if let Some(sum) = statements.gpu_counts.get_mut(name) {
