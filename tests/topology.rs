@@ -90,18 +90,18 @@ fn what_is_off_or_unreadable_is_not_there() {
     let scratch = Scratch::new();
     let topology = scratch.out().join("topology");
     fs::create_dir_all(&topology).expect("made");
-    fs::write(topology.join("graphs-0000000000000001-00.xml"), "<graphs version=\"1\"><graph id=\"0\"")
+    fs::write(topology.join("system-0000000000000001-00.xml"), "<graphs version=\"1\"><graph id=\"0\"")
         .expect("written");
     fs::write(topology.join("notes.txt"), "not a dump").expect("written");
     let report = record(&scratch, "2.32.3", &[], "one", |_| {}).expect("the release");
     let unused = list(&report["topology"], "unused");
     assert_eq!(unused.len(), 1, "{unused:?}");
-    assert!(unused[0].as_str().is_some_and(|line| line.starts_with("graphs-0000000000000001-00.xml: ")), "{unused:?}");
+    assert!(unused[0].as_str().is_some_and(|line| line.starts_with("system-0000000000000001-00.xml: ")), "{unused:?}");
     assert_eq!(list(&report["topology"], "hosts").len(), 2, "the others count");
     for command in [&["info"][..], &["check"], &["stats", "--by", "nic"], &["finalize"]] {
         let shown = run(scratch.tool(command).arg(scratch.out())).stdout;
         let said =
-            if command == ["finalize"] { "1 unusable dump of the topology" } else { "graphs-0000000000000001-00" };
+            if command == ["finalize"] { "1 unusable dump of the topology" } else { "system-0000000000000001-00" };
         assert!(shown.contains(said), "{command:?}: {shown}");
     }
 }

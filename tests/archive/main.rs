@@ -3,6 +3,7 @@
 
 mod alignment;
 mod determinism;
+mod in_place;
 mod info;
 mod json_schema;
 mod merge;

@@ -145,5 +145,5 @@ rules! {
     ClockSums A14 Fault Nccl "What the archive says of the clocks of all hosts is what it says of those of its processes (not in merged archives).";
     OneJob A15 Remark Nccl "The archive is of one job, and its directory has no recordings of others.";
     RangesWritten A16 Fault Nccl "As many ranges and marks of the program are in the archive as it says (not in merged archives).";
-    TopologyUsed A17 Remark Nccl "All of NCCL's dumps of its topology could be used.";
+    TopologyUsed A17 Remark Nccl "All of NCCL's dumps of hosts' topology could be used.";
 }

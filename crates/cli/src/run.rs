@@ -10,11 +10,13 @@ mod settings;
 mod signals;
 mod topology;
 
+use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitStatus};
 
 use anyhow::{Context as _, Result, anyhow};
 use journal::part::environment::{JOB_VARIABLE, JobEnvironment};
+use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::exit::Exit;
@@ -34,7 +36,7 @@ pub(crate) fn run(request: &Request) -> Result<Exit> {
     let mut variables = request.settings.variables()?;
     variables.extend(places::variables(&plugin, request, job.rank.unwrap_or(0) == 0)?);
     let mut directory = Directory::choose(request.out.as_deref(), program, &mut job)?;
-    directory.prepare(request, &mut job)?;
+    directory.prepare(program, request, &mut job)?;
     variables.push(("NCCL_OTF2_DIR", directory.as_variable()?.into()));
     if let Some(id) = job.ids.get(JOB_VARIABLE) {
         variables.push((JOB_VARIABLE, id.into()));
@@ -49,7 +51,10 @@ pub(crate) fn run(request: &Request) -> Result<Exit> {
         Ok(ended) => ended,
         Err(error) => {
             directory.release_if_unused();
-            return Err(error.context(format!("cannot run {}", program.display())));
+            let code = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+            let is_script = code == Some(Errno::NOEXEC.raw_os_error());
+            let advice = if is_script { " (a script without `#!`? put `sh` before it)" } else { "" };
+            return Err(error.context(format!("cannot run {}{advice}", program.display())));
         }
     };
     remaining::wait(directory.path(), request, &job, interrupted);
@@ -73,7 +78,7 @@ fn supervise(command: &mut Command, watch: Watch) -> Result<(ExitStatus, Option<
     }
     // Until the exit status is collected, the process id is not reused, so a late signal cannot hit another process.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(process), options) {}
+    while let Err(Errno::INTR) = waitid(WaitId::Pid(process), options) {}
     let interrupted = forwarding.ok().map(Forwarding::end);
     Ok((child.wait()?, interrupted, watching.and_then(Watching::end)))
 }

@@ -46,7 +46,7 @@ impl Summary {
             unfinished: statements.unfinished(),
             lost: statements.counts.lost(),
             problems: statements.problems.number.get(),
-            topology_unused: statements.topology_unused.number.get(),
+            topology_unused: statements.unused_topologies().len() as u64,
             mismatches: matching.number(),
             ranks_behind: matching.ranks_behind.number,
             first_mismatch: matching.lines().next(),

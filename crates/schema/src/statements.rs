@@ -171,6 +171,11 @@ fn read<G: Grammar>(into: &mut G, value: &str) -> Read {
 }
 
 impl Statements {
+    /// The dumps of hosts' topology that could not be used. Of graphs, those of small communicators often cannot be.
+    pub fn unused_topologies(&self) -> Vec<String> {
+        self.topology_unused.lines.shown().into_iter().filter(|dump| !dump.starts_with("graphs-")).collect()
+    }
+
     /// Reads the properties of an archive; ignores those of other writers.
     pub fn read<'a>(properties: impl IntoIterator<Item = &'a Property>) -> Self {
         let mut found = Self::default();

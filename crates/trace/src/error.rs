@@ -45,6 +45,18 @@ pub enum Error {
     Shrunk { path: PathBuf, records: u64, written: u64 },
     #[error("{}: no part is written; a job that ran with the plugin leaves them in parts/", path.display())]
     NoParts { path: PathBuf },
+    #[error(
+        "{}: is not of an archive, so no archive was put in its place (move it away, then run `nccl-otf2 finalize`; or \
+         let the job record into another directory)",
+        path.display()
+    )]
+    Foreign { path: PathBuf },
+    #[error(
+        "{}: is an archive of other processes, whose parts are gone (first {part}), so it was not replaced (move it \
+         away with traces.def and traces/, then run `nccl-otf2 finalize`)",
+        path.display()
+    )]
+    PartsGone { path: PathBuf, part: String },
     #[error("{}: another process is putting the archive in place (remove this file if it is not running any more)", path.display())]
     Busy { path: PathBuf },
     #[error("{}: this process was not heard of for a minute, and another has taken over: nothing was put in place (run `nccl-otf2 finalize` again)", path.display())]

@@ -23,6 +23,7 @@ mod workers;
 
 pub use archive::blind_spots::of_release as blind_spots;
 pub use archive::finalize::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState, finalize};
+pub use archive::in_place::foreign_file;
 pub use archive::last_process::is_last_process;
 pub use archive::unify::{ANCHOR, ArchiveSummary, part_directories, unify};
 pub use error::Error;

@@ -66,6 +66,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     cache::remove(&out)?;
     cache::create(&out)?;
     let packing = Packing { time: time()?, out: &out };
+    let mut git = Command::new("git");
+    git.args(["status", "--porcelain", "--untracked-files=no"]).current_dir(cargo::root());
+    if !process::output(&mut git, "the state of the working tree")?.is_empty() {
+        println!("   note: the source tarball is of the last commit, without the changes that these binaries have");
+    }
     heading("pack");
     process::run(packing.pack("notices").args([&otf2, &prefix]))?;
     process::run(packing.pack("binaries").arg(&prefix).arg(out.join(format!("{name}-linux-{machine}.tar.xz"))))?;

@@ -11,7 +11,9 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use journal::part::dumps::DUMPS;
 use journal::part::environment::JobEnvironment;
 use journal::part::job::{self, CLAIM, JobDirectory, OTHER_JOBS};
+use journal::part::read_process;
 use journal::private;
+use regular_files::refuse_foreign;
 use rustix::system::uname;
 use settings::PathValues;
 
@@ -79,9 +81,10 @@ impl Directory {
 
     /// Creates the directory early, so that a bad name is reported before the job runs. With `--append` the run joins
     /// the job that recorded there; else it gets a directory of its own inside.
-    pub(crate) fn prepare(&mut self, request: &Request, job: &mut JobEnvironment) -> Result<()> {
+    pub(crate) fn prepare(&mut self, program: &OsStr, request: &Request, job: &mut JobEnvironment) -> Result<()> {
         ensure!(!self.path.is_file(), "{} is a file: --out names a directory for the job", self.path.display());
-        self.clear(request, job)?;
+        refuse_foreign(&self.path, "--out").map_err(|reason| anyhow!(reason))?;
+        self.clear(program, request, job)?;
         if let (true, Some(claim)) = (request.append, job::owner(&self.path)?) {
             job.belong_to(&claim.name);
         }
@@ -120,7 +123,7 @@ impl Directory {
         }
     }
 
-    fn clear(&self, request: &Request, job: &JobEnvironment) -> Result<()> {
+    fn clear(&self, program: &OsStr, request: &Request, job: &JobEnvironment) -> Result<()> {
         let path = self.path.display();
         if request.force {
             ensure!(
@@ -128,8 +131,14 @@ impl Directory {
                 "--force cannot be used by the processes of a job, they would remove each other's \
                  parts: remove {path} before the job starts"
             );
+            ensure!(is_found(program), "cannot run {}: no such program; nothing was removed", program.display());
             return self.remove_archive();
         }
+        ensure!(
+            !request.append || !self.path.join(ANCHOR).exists() || self.path.join(PARTS).exists(),
+            "{path} holds an archive without the parts that it was made of ({PARTS}/): nothing can be added to it; name \
+             another directory with --out, and combine the two with `nccl-otf2 merge`"
+        );
         // It may be the only archive of a long job.
         ensure!(
             request.append || !self.path.join(ANCHOR).exists(),
@@ -141,7 +150,30 @@ impl Directory {
 
     /// Removes the archive's files, its page and nothing else; the anchor first, because it makes the rest an archive.
     fn remove_archive(&self) -> Result<()> {
-        for name in [ANCHOR, "traces.def", "traces", PARTS, DUMPS, CLAIM, hang::FILE, PAGE] {
+        let directory = self.path.display();
+        let names = [ANCHOR, "traces.def", "traces", PARTS, DUMPS, CLAIM, hang::FILE, PAGE];
+        if let Some(file) = trace::foreign_file(&self.path) {
+            bail!(
+                "--force: {} is not of an archive: move it away, or name another directory with --out",
+                file.display()
+            );
+        }
+        if !self.path.join(ANCHOR).exists() && job::owner(&self.path)?.is_none() {
+            match names.iter().find(|name| self.path.join(name).exists()) {
+                Some(name) => {
+                    bail!("--force: {directory} has {name}, but no recording: name another directory with --out")
+                }
+                None => return Ok(()),
+            }
+        }
+        let mut parts = trace::part_directories(&self.path).unwrap_or_default().into_iter();
+        if let Some(part) = parts.find(|part| read_process(part).0.is_recording()) {
+            bail!(
+                "--force: a process records into {} now: end its job, or name another directory with --out",
+                part.display()
+            );
+        }
+        for name in names {
             let path = self.path.join(name);
             let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
             match removed {
@@ -176,6 +208,15 @@ impl Directory {
             let _not_empty = fs::remove_dir(around);
         }
     }
+}
+
+/// Whether the system finds a program, as far as that can be told without running it.
+fn is_found(program: &OsStr) -> bool {
+    let path = Path::new(program);
+    if path.components().count() > 1 {
+        return path.exists();
+    }
+    env::var_os("PATH").is_none_or(|folders| env::split_paths(&folders).any(|folder| folder.join(path).is_file()))
 }
 
 /// Whether a launcher started this tool once for each process of the job.

@@ -127,8 +127,13 @@ fn an_archive_that_is_there_stays_unless_it_is_to_be_replaced() {
     let mut ranked = scratch.run(&["-o", "trace", "--force"], "touch ran");
     Ended::of(ranked.env("PMI_RANK", "1").env("PMI_SIZE", "2")).with_code(2).says("--force cannot be used");
     assert_eq!(fs::read_to_string(scratch.join("trace/traces.otf2")).expect("still there"), "precious");
+    scratch.ran(&["-o", "trace", "--append"], "touch ran").with_code(2).says("nothing can be added to it");
+    fs::create_dir(scratch.join("trace/parts")).expect("made");
     scratch.ran(&["-o", "trace", "--append"], "touch ran").with_code(0);
     assert!(scratch.join("ran").exists() && scratch.join("trace/traces.otf2").exists());
+    let words = ["run", "--plugin", "plugin.so", "-o", "trace", "--force", "--", "no-such-program"];
+    scratch.ends(words).with_code(2).says("nothing was removed");
+    assert!(scratch.join("trace/traces.otf2").exists());
     scratch.ran(&["-o", "trace", "--force"], "true").with_code(0);
     assert!(!scratch.join("trace/traces.otf2").exists() && scratch.join("trace/notes.txt").exists());
 }

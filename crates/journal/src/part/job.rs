@@ -102,7 +102,7 @@ pub fn owner(out: &Path) -> io::Result<Option<Claim>> {
     match regular_files::read(&path, MOST_DESCRIPTION_BYTES) {
         Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| refused(&error)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(of_first_part(out)),
-        Err(error) => Err(refused(&error)),
+        Err(error) => Err(io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()))),
     }
 }
 

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::archive::constraints::align_clocks;
+use crate::archive::in_place::refuse_irreplaceable;
 use crate::archive::processes::{Parts, processes};
 use crate::archive::properties::{self, PartsThere, total};
 use crate::archive::write::{self, ArchiveSize};
@@ -213,13 +214,14 @@ fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>, progress: &dy
     // Another process saw more parts and was faster: its archive stays.
     let existing = otf2::Archive::open(&out.join(ANCHOR)).ok();
     let existing = existing.and_then(|archive| PartsThere::of(Statements::read(archive.properties())));
-    if existing.is_some_and(|existing| existing.has_more_than(parts)) {
+    if existing.as_ref().is_some_and(|existing| existing.has_more_than(parts)) {
         return Ok(());
     }
     // Another process made the same archive: its readers are not disturbed.
     if is_same_archive(staging.path(), out) {
         return Ok(());
     }
+    refuse_irreplaceable(out, existing.as_ref(), parts)?;
     still_ours(&out.join(LOCK))?;
     move_aside(staging, ANCHOR, out)?;
     put_in_place(staging, TRACES, out)?;

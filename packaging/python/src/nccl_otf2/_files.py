@@ -34,13 +34,15 @@ def tensorflow_plugin_path() -> Path:
 
 def tool_path() -> Path:
     """The command ``nccl-otf2`` of this package, which may not be on ``PATH``."""
+    # `pip install --target` puts it here, and lists the place from which it moved the file.
+    beside = Path(__file__).resolve().parent.parent / "bin" / "nccl-otf2"
+    if beside.is_file():
+        return beside
     # Installers choose its folder, and keep a list of what they installed.
     for file in importlib.metadata.files(_DISTRIBUTION) or []:
         if file.name == "nccl-otf2" and (path := Path(str(file.locate()))).is_file():
             return path.resolve()
-    # `pip install --target` lists the place from which it moved the file.
-    beside = Path(__file__).resolve().parent.parent / "bin" / "nccl-otf2"
-    return _existing(beside if beside.is_file() else Path(shutil.which("nccl-otf2") or "nccl-otf2"))
+    return _existing(Path(shutil.which("nccl-otf2") or "nccl-otf2"))
 
 
 def run_tool(*words: str | os.PathLike[str]) -> str:

@@ -190,9 +190,12 @@ def _number(payload: Any) -> int | float | None:
     if payload is None:
         return None
     try:
-        return operator.index(payload)
+        number = operator.index(payload)
     except TypeError:
         return float(payload)
+    if not -(2**63) <= number < 2**63:
+        raise OverflowError(f"payload {number} does not fit into 64 bits")
+    return number
 
 
 def _color(color: int | str | None) -> int | None:

@@ -24,6 +24,11 @@ impl PartsThere {
         })
     }
 
+    /// The parts that the archive lists, in order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+        self.names.iter()
+    }
+
     /// Whether the archive has all these parts; if it has too many to list them, whether it has exactly these.
     pub(crate) fn has_all(&self, parts: &BTreeSet<String>) -> bool {
         if self.names.len() as u64 == self.number {
