@@ -1,6 +1,7 @@
 //! Ends a session: stops recording, writes the part, and makes the archive if this process is the last. The only module
 //! of the recording half that uses the writing half.
 
+use regular_files::shell_word;
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -133,7 +134,7 @@ fn memory_of_archive(out: &Path) -> u64 {
 
 /// Writes the part, and the archive if this process is the last, unless this is left to the tool.
 fn write(config: &Config, out: &Path, part: &Path, bytes: u64, moment: Moment) {
-    let (mib, shown) = (bytes >> 20, out.display());
+    let (mib, word) = (bytes >> 20, shell_word(out));
     if let (Some(name), Some(begun)) = (config.steps.name(), named::begun_in_vain()) {
         let pushed = match begun {
             0 => format!("the program pushed no range \"{name}\" (nvtxRangePush)"),
@@ -143,18 +144,18 @@ fn write(config: &Config, out: &Path, part: &Path, bytes: u64, moment: Moment) {
         logger::warn(&format!("NCCL_OTF2_STEPS={}: {pushed}; no operation is recorded", config.steps));
     }
     if config.finalize == Finalize::Offline {
-        say(config, &format!("{mib} MiB of journal recorded; `nccl-otf2 finalize {shown}` makes the archive"));
+        say(config, &format!("{mib} MiB of journal recorded; `nccl-otf2 finalize {word}` makes the archive"));
         return;
     }
     if bytes > INLINE_LIMIT_BYTES {
         logger::warn(&format!(
-            "{mib} MiB of journal are too much to write inside the job; `nccl-otf2 finalize {shown}` makes the archive"
+            "{mib} MiB of journal are too much to write inside the job; `nccl-otf2 finalize {word}` makes the archive"
         ));
         return;
     }
     let is_kept = |why: &str| {
         logger::warn(&format!(
-            "no archive yet: {why}; the journal is kept, `nccl-otf2 finalize {shown}` makes the archive"
+            "no archive yet: {why}; the journal is kept, `nccl-otf2 finalize {word}` makes the archive"
         ));
     };
     if let Some(why) = lacks_memory(WRITING_BYTES + THREAD_BYTES + bytes.saturating_mul(FOR_JOURNAL_BYTE)) {
@@ -217,11 +218,11 @@ fn write_late(late: &LateCallbacks, part: &Path) -> io::Result<()> {
 }
 
 fn unify_if_last(config: &Config, out: &Path, done: &str) {
-    let (is_last, shown) = (is_last_process(out), out.display());
+    let (is_last, shown, word) = (is_last_process(out), out.display(), shell_word(out));
     if matches!(is_last, Ok(true))
         && let Some(why) = lacks_memory(memory_of_archive(out))
     {
-        logger::warn(&format!("no archive yet: {why}; `nccl-otf2 finalize {shown}` makes it"));
+        logger::warn(&format!("no archive yet: {why}; `nccl-otf2 finalize {word}` makes it"));
         return;
     }
     match is_last.and_then(|last| if last { unify(out, &()).map(Some) } else { Ok(None) }) {
@@ -235,13 +236,12 @@ fn unify_if_last(config: &Config, out: &Path, done: &str) {
         Ok(None) => report_unfinished(
             config,
             &format!(
-                "{done}; the process that finishes last makes the archive in {shown}, or `nccl-otf2 finalize {shown}`"
+                "{done}; the process that finishes last makes the archive in {shown}, or `nccl-otf2 finalize {word}`"
             ),
         ),
-        Err(error) => logger::warn(&format!(
-            "no archive: {}; `nccl-otf2 finalize {shown}` tries again",
-            file_size::explain(error)
-        )),
+        Err(error) => {
+            logger::warn(&format!("no archive: {}; `nccl-otf2 finalize {word}` tries again", file_size::explain(error)))
+        }
     }
 }
 

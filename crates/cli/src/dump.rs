@@ -1,5 +1,6 @@
 //! `nccl-otf2 dump`: an archive of a running job.
 
+use regular_files::shell_word;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -57,8 +58,9 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
                 bail!("{}: no process records here any more; the archive is {}", out.display(), anchor.display());
             }
             bail!(
-                "{out}: no process records here any more; `nccl-otf2 finalize {out}` makes the archive",
-                out = out.display()
+                "{}: no process records here any more; `nccl-otf2 finalize {}` makes the archive",
+                out.display(),
+                shell_word(out)
             );
         }
         bail!("{}: {}", out.display(), silent(&standing, request.wait));
@@ -80,7 +82,10 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
     }
     if !standing.over.is_empty() {
         let number = plural(standing.over.len() as u64, "process has", "processes have");
-        text.line(format_args!("{number} ended before: `nccl-otf2 finalize {}` has what they recorded", out.display()));
+        text.line(format_args!(
+            "{number} ended before: `nccl-otf2 finalize {}` has what they recorded",
+            shell_word(out)
+        ));
     }
     print::text(&text)?;
     Ok(if summary.complete && standing.awaited.is_empty() { Exit::Well } else { Exit::Problems })

@@ -1,5 +1,6 @@
 //! `nccl-otf2 finalize`: adds to the archive what processes recorded but could not write.
 
+use regular_files::shell_word;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -212,7 +213,7 @@ impl Report {
                     "{} of this shard written, {} before; no archive yet: `nccl-otf2 finalize {}` makes it when all shards are done",
                     plural(number("written"), "part", "parts"),
                     count(number("done")),
-                    directory.display()
+                    shell_word(directory)
                 ));
             }
             Some(summary) if !self.changed => {

@@ -1,5 +1,6 @@
 //! Finds the archive that a path refers to: a directory or its anchor file.
 
+use regular_files::shell_word;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
@@ -94,11 +95,11 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
         if anchor.symlink_metadata().is_ok() || is_there(&anchor)? {
             return Ok(anchor);
         }
-        let shown = path.display();
+        let (shown, word) = (path.display(), shell_word(path));
         if has_parts(path)? {
             bail!(
-                "{shown}: no archive yet, only what the processes recorded; `nccl-otf2 finalize {shown}` makes one of it. \
-                 While the job runs, `nccl-otf2 top {shown}` shows its operations, and `nccl-otf2 dump {shown}` makes an \
+                "{shown}: no archive yet, only what the processes recorded; `nccl-otf2 finalize {word}` makes one of it. \
+                 While the job runs, `nccl-otf2 top {word}` shows its operations, and `nccl-otf2 dump {word}` makes an \
                  archive of it so far"
             );
         }
@@ -125,7 +126,7 @@ pub(crate) fn remedy(error: &Error) -> Option<String> {
 pub(crate) fn remedy_of(file: &Path) -> Option<String> {
     let mut jobs = file.ancestors().skip(1).take(2).filter(|directory| directory.join(PARTS).is_dir());
     let job = jobs.next().map(|job| if job == Path::new("") { Path::new(".") } else { job })?;
-    Some(format!("the parts are there: `nccl-otf2 finalize {}` makes the archive again", job.display()))
+    Some(format!("the parts are there: `nccl-otf2 finalize {}` makes the archive again", shell_word(job)))
 }
 
 /// Whether the path is an archive: an anchor file, or a directory that contains one.

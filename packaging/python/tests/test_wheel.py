@@ -187,6 +187,26 @@ class Wheel(unittest.TestCase):
         """
         self.assertEqual(self.environment.python(program).split(), ["42"])
 
+    def test_what_cannot_be_recorded_is_an_error(self) -> None:
+        program = """
+            import nccl_otf2
+            async def numbers():
+                yield 1
+            class Caller:
+                async def __call__(self):
+                    pass
+            for wrong in (numbers, Caller()):
+                try:
+                    nccl_otf2.annotate("range")(wrong)
+                except TypeError:
+                    print("refused")
+            try:
+                nccl_otf2.annotate("range", payload=2**63)
+            except OverflowError:
+                print("refused")
+        """
+        self.assertEqual(self.environment.python(program).split(), ["refused"] * 3)
+
     def test_a_folder_of_packages_has_all(self) -> None:
         with tempfile.TemporaryDirectory(prefix="wheel-") as folder:
             self.environment.pip("install", "--no-deps", "--target", folder, str(WHEEL))

@@ -1,5 +1,6 @@
 //! Who has NCCL's single slot for a profiler plugin, and NVTX's for an injection.
 
+use regular_files::shell_word;
 use settings::NvtxChoice;
 
 use super::environment::Environment;
@@ -80,10 +81,10 @@ fn way_out(here: &Environment, release: u32) -> String {
         return "nccl-otf2 run --plugin FILE -- COMMAND, with this project's plugin".to_owned();
     };
     let by_name = if release == 22_703 { " --by-name" } else { "" };
-    let folder = plugin.parent().unwrap_or(plugin).display();
+    let folder = shell_word(plugin.parent().unwrap_or(plugin));
     let name = plugin.file_name().unwrap_or_default().display();
     let value = match release {
-        22_600.. if release != 22_703 => plugin.display().to_string(),
+        22_600.. if release != 22_703 => shell_word(plugin),
         _ => format!("{name} LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH"),
     };
     format!("nccl-otf2 run{by_name} -- COMMAND, or export {PLUGIN}={value}")
@@ -138,7 +139,7 @@ pub(super) fn ranges(here: &Environment, findings: &mut Findings) {
     if here.config.nvtx == NvtxChoice::Off {
         return findings.note("nvtx", "NCCL_OTF2_NVTX=off: NVTX ranges are not recorded", "");
     }
-    let plugin = here.plugin.as_ref().map_or_else(|_| "FILE".to_owned(), |file| file.display().to_string());
+    let plugin = here.plugin.as_ref().map_or_else(|_| "FILE".to_owned(), |file| shell_word(file));
     let export = format!("nccl-otf2 run -- COMMAND, or export {INJECTION}={plugin}");
     let unset = format!("unset {INJECTION}, then {export}");
     match injection(&here.variables, &here.loader) {

@@ -1,5 +1,6 @@
 //! Completes the archive after the command has ended. All messages go to stderr: stdout belongs to the command.
 
+use regular_files::shell_word;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -89,7 +90,7 @@ pub(super) fn complete(
     if let Some(Ending { text, .. }) = hang {
         let mut lines = Text::default();
         lines.line(text);
-        lines.line(format_args!("  who waits for whom:        nccl-otf2 hang {}", out.display()));
+        lines.line(format_args!("  who waits for whom:        nccl-otf2 hang {}", shell_word(out)));
         print::notes(&lines);
     }
     print_result(out, job, is_named);
@@ -105,7 +106,7 @@ fn complete_all(out: &Path, keep_journal: bool, progress: &dyn Progress) -> Resu
         let name = &part.name;
         match &part.state {
             PartState::Live => {
-                print::note(format_args!("{name} still runs: `nccl-otf2 finalize {}` adds it later", out.display()));
+                print::note(format_args!("{name} still runs: `nccl-otf2 finalize {}` adds it later", shell_word(out)));
             }
             PartState::Failed(reason) => print::note(format_args!("{name} is missing: {reason}")),
             _ => {}
@@ -151,7 +152,7 @@ fn is_left_by(directory: &Path, job: &JobEnvironment) -> bool {
 
 /// `is_named`: whether a mismatch has been reported.
 fn print_result(out: &Path, job: &JobEnvironment, is_named: bool) {
-    let directory = out.display();
+    let (directory, word) = (out.display(), shell_word(out));
     match Summary::read(out) {
         Ok(_) if is_one_of_many(job) && !claim_summary(out) => {}
         Ok(summary) => {
@@ -163,7 +164,7 @@ fn print_result(out: &Path, job: &JobEnvironment, is_named: bool) {
             if job.rank == Some(0) {
                 print::note(format_args!(
                     "the last process of the job makes the archive in {directory}; \
-                     if one was killed, `nccl-otf2 finalize {directory}` does"
+                     if one was killed, `nccl-otf2 finalize {word}` does"
                 ));
             }
         }
@@ -172,7 +173,7 @@ fn print_result(out: &Path, job: &JobEnvironment, is_named: bool) {
 }
 
 fn closing_lines(summary: &Summary, out: &Path) -> Text {
-    let (anchor, directory) = (&summary.anchor, out.display());
+    let (anchor, directory) = (shell_word(Path::new(&summary.anchor)), shell_word(out));
     let mut text = Text::default();
     summary.print(&mut text);
     text.line(format_args!("  what is slow, who is late: nccl-otf2 stats {directory}"));

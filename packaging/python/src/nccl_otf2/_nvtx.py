@@ -174,8 +174,8 @@ class annotate:
             _injection.pop(_injection.domain(self._domain))
 
     def __call__(self, function: _F) -> _F:
-        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
-            raise TypeError(f"{function.__qualname__} is left and entered again while it runs: use annotate inside it")
+        if any(is_left(it) for it in (function, type(function).__call__) for is_left in _LEFT):
+            raise TypeError(f"{function!r} is left and entered again while it runs: use annotate inside it")
 
         @functools.wraps(function)
         def annotated(*arguments: Any, **named: Any) -> Any:
@@ -183,6 +183,10 @@ class annotate:
                 return function(*arguments, **named)
 
         return annotated  # type: ignore[return-value]
+
+
+#: Functions that are left before they end.
+_LEFT = inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction
 
 
 def _number(payload: Any) -> int | float | None:
