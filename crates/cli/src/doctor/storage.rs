@@ -11,7 +11,7 @@ use settings::PathValues;
 
 use super::environment::Environment;
 use super::report::Findings;
-use crate::place::ANCHOR;
+use crate::place::{ANCHOR, PARTS};
 use crate::units;
 
 /// If `/dev/shm` is smaller than this, it has Docker's default size or is nearly full.
@@ -53,10 +53,22 @@ pub(super) fn directories(here: &Environment, findings: &mut Findings) -> PathBu
         let path = PathBuf::from(settings::expand(template, &values));
         std::path::absolute(&path).unwrap_or(path)
     };
-    let out = here.config.directory.as_deref().map_or_else(|| env::current_dir().unwrap_or_default(), absolute);
+    let current = env::current_dir().unwrap_or_else(|error| {
+        let text = format!("the current directory cannot be used: {error}");
+        findings.problem("directory", text, "change to another one, or set NCCL_OTF2_DIR");
+        PathBuf::new()
+    });
+    let out = here.config.directory.as_deref().map_or(current, absolute);
     if out.join(ANCHOR).exists() {
-        let text = format!("{} holds an archive: this job's processes become part of it", out.display());
-        findings.note("directory", text, "name another directory, or nccl-otf2 run --force");
+        let (what, way_out) = if out.join(PARTS).exists() {
+            (
+                "a job of the same id adds to it, others record into jobs/ there",
+                "name another directory, or nccl-otf2 run --force",
+            )
+        } else {
+            ("its parts are gone, so a job that records there makes no archive", "name another directory")
+        };
+        findings.note("directory", format!("{} holds an archive: {what}", out.display()), way_out);
     }
     let journal = here.config.journal_directory.as_deref().map(absolute);
     directory(here, &out, "NCCL_OTF2_DIR", journal.is_none(), findings);

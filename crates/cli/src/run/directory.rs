@@ -64,8 +64,8 @@ impl Directory {
             (None, Ok(template)) if !template.is_empty() => expand("NCCL_OTF2_DIR", &template, job)?.into(),
             _ => by_default?.into(),
         };
-        let path =
-            std::path::absolute(&path).with_context(|| format!("cannot understand the path {}", path.display()))?;
+        let path = std::path::absolute(&path)
+            .with_context(|| format!("{}: the current directory cannot be used", path.display()))?;
         Ok(Self { path, made: false, parts: None })
     }
 

@@ -14,6 +14,9 @@ use crate::slot::{
     search,
 };
 
+/// What recipes set for this plugin.
+const BY_NAME: &str = "otf2";
+
 struct Places {
     set: crate::slot::Variables,
     loader: Loader,
@@ -100,7 +103,8 @@ impl Places {
         let (file, profiler) = match found {
             Behind::Plugin(file, profiler) => (file, profiler),
             Behind::Ours => return None,
-            Behind::Missing(_) if setting.is_none() => return None,
+            // By its name this plugin need not be where the loader looks.
+            Behind::Missing(_) if setting.is_none() || name == BY_NAME => return None,
             Behind::Missing(reason) | Behind::Unusable(reason) => {
                 self.say(format_args!("{replaced}: {only}, and that one cannot be called behind it: {reason}"));
                 return None;

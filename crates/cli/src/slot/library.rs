@@ -74,7 +74,9 @@ impl Library {
         let file =
             regular_files::open_named(path, u64::MAX).with_context(|| format!("cannot read {}", path.display()))?;
         let cache = ReadCache::new(file);
-        let no_library = || format!("{} is not a 64-bit library or program", path.display());
+        let is_script = cache.read_bytes_at(0, 2) == Ok(b"#!");
+        let advice = if is_script { ": it is a script; name the program or library that it uses" } else { "" };
+        let no_library = || format!("{} is not a 64-bit library or program{advice}", path.display());
         // Without its end a library has no section table, and cannot be parsed.
         let (loaded, described) = described(&cache).with_context(no_library)?;
         let length = (&cache).len().unwrap_or(0);
