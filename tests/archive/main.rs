@@ -3,7 +3,6 @@
 
 mod alignment;
 mod determinism;
-mod in_place;
 mod info;
 mod json_schema;
 mod merge;

@@ -32,5 +32,6 @@ mod callbacks;
 mod drive;
 mod ends;
 mod graphs;
+mod in_place;
 mod interleavings;
 mod version_7;

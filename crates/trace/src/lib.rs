@@ -23,11 +23,11 @@ mod workers;
 
 pub use archive::blind_spots::of_release as blind_spots;
 pub use archive::finalize::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState, finalize};
-pub use archive::in_place::foreign_file;
 pub use archive::last_process::is_last_process;
 pub use archive::unify::{ANCHOR, ArchiveSummary, part_directories, unify};
 pub use error::Error;
 pub use nccl_events::Progress;
 pub use part::files::is_done;
 pub use part::manifest::WrittenPart;
+pub use part::staging::foreign_file;
 pub use part::write::{PartSummary, WriteOptions, write_part};

@@ -6,7 +6,6 @@ mod communicators;
 pub(crate) mod constraints;
 mod definitions;
 pub(crate) mod finalize;
-pub(crate) mod in_place;
 pub(crate) mod last_process;
 mod location_names;
 pub(crate) mod location_properties;

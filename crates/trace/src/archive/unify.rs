@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::archive::constraints::align_clocks;
-use crate::archive::in_place::refuse_irreplaceable;
 use crate::archive::processes::{Parts, processes};
 use crate::archive::properties::{self, PartsThere, total};
 use crate::archive::write::{self, ArchiveSize};
@@ -23,7 +22,7 @@ use crate::dumps::Dumps;
 use crate::error::{Error, io_error};
 use crate::part::files::{TRACES, is_done};
 use crate::part::lock_file::{LockFile, still_ours};
-use crate::part::staging::{Staging, move_aside, put_in_place};
+use crate::part::staging::{Staging, foreign_file, move_aside, put_in_place};
 use crate::workers::Workers;
 use journal::part::PARTS;
 use journal::part::options::ArchiveOptions;
@@ -221,7 +220,12 @@ fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>, progress: &dy
     if is_same_archive(staging.path(), out) {
         return Ok(());
     }
-    refuse_irreplaceable(out, existing.as_ref(), parts)?;
+    if let Some(path) = foreign_file(out) {
+        return Err(Error::Foreign { path });
+    }
+    if let Some(part) = existing.as_ref().and_then(|existing| existing.gone(parts, &out.join(PARTS))) {
+        return Err(Error::PartsGone { path: out.join(ANCHOR), part: part.clone() });
+    }
     still_ours(&out.join(LOCK))?;
     move_aside(staging, ANCHOR, out)?;
     put_in_place(staging, TRACES, out)?;

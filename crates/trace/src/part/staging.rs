@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::files::TRACES;
 use crate::error::{Error, io_error};
 use journal::host::{self, Life};
 use journal::private;
@@ -14,6 +15,9 @@ use journal::private;
 pub(crate) struct Staging {
     path: PathBuf,
 }
+
+/// The extensions of the files in an archive's directory of events.
+const EVENT_FILES: [&str; 4] = ["evt", "def", "snap", "marker"];
 
 /// Distinguishes the staging directories of one process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -62,6 +66,17 @@ impl Drop for Staging {
     fn drop(&mut self) {
         let _left_for_the_next = fs::remove_dir_all(&self.path);
     }
+}
+
+/// A file in the place of an archive's events that is none: it must not be replaced.
+pub fn foreign_file(out: &Path) -> Option<PathBuf> {
+    let place = out.join(TRACES);
+    if place.is_file() {
+        return Some(place);
+    }
+    let files = fs::read_dir(place).into_iter().flatten().flatten().map(|file| file.path());
+    let has_name = |file: &PathBuf| file.extension().is_some_and(|it| EVENT_FILES.iter().any(|name| it == *name));
+    files.filter(|file| !has_name(file)).min()
 }
 
 /// Renames `name` from the staging directory to `directory`, private to the user. Moves the old entry into staging

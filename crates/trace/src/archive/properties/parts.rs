@@ -1,6 +1,7 @@
 //! The parts that an archive was made from.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use regular_files::{FNV_SEED, fnv};
 use schema::{Listed, Statements};
@@ -24,9 +25,9 @@ impl PartsThere {
         })
     }
 
-    /// The parts that the archive lists, in order.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
-        self.names.iter()
+    /// The first part of the archive that neither another archive has nor `directory`: it would be lost.
+    pub(crate) fn gone(&self, parts: &BTreeSet<String>, directory: &Path) -> Option<&String> {
+        self.names.iter().find(|part| !parts.contains(*part) && !directory.join(part.as_str()).is_dir())
     }
 
     /// Whether the archive has all these parts; if it has too many to list them, whether it has exactly these.
