@@ -1,7 +1,6 @@
 //! Ends a session: stops recording, writes the part, and makes the archive if this process is the last. The only module
 //! of the recording half that uses the writing half.
 
-use regular_files::shell_word;
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -9,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use settings::shell_word;
 
 use super::state::{Session, describe, say};
 use crate::control::named;

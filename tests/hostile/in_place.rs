@@ -33,7 +33,7 @@ fn an_archive_whose_parts_are_gone_stays() {
     let ended = run(&mut scratch.script(JOB)).with_code(0);
     assert!(ended.stderr.contains("parts are gone"), "{ended}");
     assert_eq!(fs::read(&anchor).expect("still there"), before);
-    let appended = run(scratch.tool(&["report", "-o"]).arg(&anchor).arg(scratch.out())).with_code(2);
-    assert!(appended.stderr.contains("is a file of an archive"), "{appended}");
+    let shown = run(scratch.tool(&["report", "-o"]).arg(&anchor).arg(scratch.out())).with_code(2);
+    assert!(shown.stderr.contains("is a file of an archive"), "{shown}");
     assert_eq!(fs::read(&anchor).expect("still there"), before);
 }

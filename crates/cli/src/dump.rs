@@ -1,11 +1,11 @@
 //! `nccl-otf2 dump`: an archive of a running job.
 
-use regular_files::shell_word;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use settings::shell_word;
 use snapshots::{Request as Snapshot, Standing};
 use trace::FinalizeOptions;
 

@@ -1,6 +1,5 @@
 //! `nccl-otf2 finalize`: adds to the archive what processes recorded but could not write.
 
-use regular_files::shell_word;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +10,7 @@ use journal::part::metrics::MetricSet;
 use journal::part::options::{ArchiveWishes, CollectiveRecords, CommLocations, Level};
 use schemars::JsonSchema;
 use serde::Serialize;
+use settings::shell_word;
 use trace::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState};
 
 use crate::exit::Exit;

@@ -1,6 +1,5 @@
 //! Finds the archive that a path refers to: a directory or its anchor file.
 
-use regular_files::shell_word;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
@@ -9,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Error, Result, bail, ensure};
 use journal::part::job::other_jobs;
 use parking_lot::Mutex;
+use settings::shell_word;
 
 use crate::print;
 

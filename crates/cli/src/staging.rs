@@ -63,7 +63,7 @@ impl Drop for Staging {
 /// Only a regular file may be replaced: no device, and no target of a link.
 pub(crate) fn refuse_irreplaceable(wanted: &Path) -> Result<()> {
     refuse_dash(wanted)?;
-    let is_of_archive = wanted.extension().is_some_and(|it| ["otf2", "def", "evt"].iter().any(|own| it == *own));
+    let is_of_archive = wanted.extension().is_some_and(|it| otf2::FILE_EXTENSIONS.iter().any(|own| it == *own));
     ensure!(
         !is_of_archive || !wanted.exists(),
         "{} is a file of an archive; name another one with -o",

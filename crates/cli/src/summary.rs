@@ -22,7 +22,8 @@ pub(crate) struct Summary {
     pub(crate) unfinished: u64,
     pub(crate) lost: u64,
     pub(crate) problems: u64,
-    /// NCCL's dumps of its topology that could not be used.
+    /// NCCL's dumps of hosts' topology that could not be used. Graphs do not count: those of small communicators often
+    /// cannot be used.
     pub(crate) topology_unused: u64,
     /// Places where ranks of a communicator call something other than the rest.
     pub(crate) mismatches: u64,
@@ -46,7 +47,7 @@ impl Summary {
             unfinished: statements.unfinished(),
             lost: statements.counts.lost(),
             problems: statements.problems.number.get(),
-            topology_unused: statements.unused_topologies().len() as u64,
+            topology_unused: statements.topology_unused.number.get(),
             mismatches: matching.number(),
             ranks_behind: matching.ranks_behind.number,
             first_mismatch: matching.lines().next(),

@@ -14,7 +14,6 @@ mod why;
 
 use std::collections::BTreeSet;
 
-use analysis::report::CriticalPath;
 use analysis::{Analysis, Filter, Trace};
 
 use path::Planned;
@@ -25,16 +24,8 @@ pub fn add_reasons(trace: &Trace, analysis: &mut Analysis) -> otf2::Result<()> {
     add(trace, analysis, None)
 }
 
-/// The critical path of what the filter selects; `None` if that lacks operations that others waited for.
-pub fn critical_path(trace: &Trace, analysis: &Analysis, filter: &Filter) -> otf2::Result<Option<CriticalPath>> {
-    let Some(planned) = Planned::of(analysis, filter) else {
-        return Ok(None);
-    };
-    let hosts = hosts::read(trace, &analysis.tables, &planned.rows)?;
-    Ok(Some(planned.path(trace, analysis, &hosts)))
-}
-
-/// Both, with the calls and launches read once.
+/// [`add_reasons`], and the critical path of what the filter selects, if that has all operations that others waited
+/// for. Calls and launches are read once.
 pub fn add_reasons_and_path(trace: &Trace, analysis: &mut Analysis, filter: &Filter) -> otf2::Result<()> {
     add(trace, analysis, Planned::of(analysis, filter))
 }

@@ -3,7 +3,7 @@
 
 use analysis::report::{CauseKind, CriticalPath, Delay, PathKind, Report, Why};
 use analysis::{Filter, Trace, analyse};
-use explain::{add_reasons, critical_path};
+use explain::add_reasons_and_path;
 use otf2::Archive;
 use whole_plugin::synthetic::{self, CALL_NS, Delayed, Job, Operation, Wrong, play};
 
@@ -20,8 +20,7 @@ fn see_some(job: &Job, ranks: &[Vec<Operation>], filter: &Filter) -> Report {
     let archive = Archive::open(&anchor).expect("an archive");
     let trace = Trace::read(anchor, archive).expect("definitions");
     let mut analysis = analyse(&trace, filter, &()).expect("events");
-    add_reasons(&trace, &mut analysis).expect("events");
-    analysis.report.critical_path = critical_path(&trace, &analysis, filter).expect("events");
+    add_reasons_and_path(&trace, &mut analysis, filter).expect("events");
     analysis.report
 }
 

@@ -27,7 +27,9 @@ mod write;
 
 pub use error::{Error, Result};
 pub use event::{Collective, Event, EventKind, Message, RmaAccess};
-pub use read::{Archive, ClockOffset, LocalDefinitions, MappingTable, check_definition_file, check_event_file};
+pub use read::{
+    Archive, ClockOffset, FILE_EXTENSIONS, LocalDefinitions, MappingTable, check_definition_file, check_event_file,
+};
 pub use records::Definitions;
 pub use refs::{
     AttributeRef, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef, CommRef, GroupRef,

@@ -7,10 +7,8 @@ use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 mod foreign;
-mod shell;
 
 pub use foreign::refuse_foreign;
-pub use shell::shell_word;
 
 /// The size limit of a description: `process.json` and a part's other JSON files about its process.
 pub const MOST_DESCRIPTION_BYTES: u64 = 16 << 20;

@@ -53,7 +53,7 @@ impl Completeness {
             problem_count: statements.problems.number.get(),
             switches: statements.measurement_list.len(),
             parts_left_out: statements.parts_left_out.shown(),
-            topology_unused: statements.topology_unused.lines.shown(),
+            topology_unused: statements.unused_dumps(),
             ranks_missing: statements.ranks_missing.get(),
             collectives_unmatched: statements.collectives_unmatched.get(),
             matching: Matching::of(statements),

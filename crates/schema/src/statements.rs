@@ -141,6 +141,7 @@ properties! {
         hosts "NCCL::CLOCK::ALIGNMENT::HOSTS" "NCCL::CLOCK::ALIGNMENT::LIST";
         problems "NCCL::PROBLEMS" "NCCL::PROBLEM_LIST";
         topology_unused "NCCL::TOPOLOGY::UNUSED" "NCCL::TOPOLOGY::UNUSED::LIST";
+        graphs_unused "NCCL::TOPOLOGY::GRAPHS_UNUSED" "NCCL::TOPOLOGY::GRAPHS_UNUSED::LIST";
         mismatch_function "NCCL::MISMATCH::FUNCTION" "NCCL::MISMATCH::FUNCTION::LIST";
         mismatch_count "NCCL::MISMATCH::COUNT" "NCCL::MISMATCH::COUNT::LIST";
         mismatch_datatype "NCCL::MISMATCH::DATATYPE" "NCCL::MISMATCH::DATATYPE::LIST";
@@ -171,9 +172,9 @@ fn read<G: Grammar>(into: &mut G, value: &str) -> Read {
 }
 
 impl Statements {
-    /// The dumps of hosts' topology that could not be used. Of graphs, those of small communicators often cannot be.
-    pub fn unused_topologies(&self) -> Vec<String> {
-        self.topology_unused.lines.shown().into_iter().filter(|dump| !dump.starts_with("graphs-")).collect()
+    /// NCCL's dumps that could not be used: of hosts, then of graphs.
+    pub fn unused_dumps(&self) -> Vec<String> {
+        [&self.topology_unused, &self.graphs_unused].into_iter().flat_map(|it| it.lines.shown()).collect()
     }
 
     /// Reads the properties of an archive; ignores those of other writers.

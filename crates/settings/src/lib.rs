@@ -12,6 +12,7 @@ mod config;
 mod events;
 pub mod gpu;
 mod nccl_files;
+mod shell;
 pub mod steps;
 mod template;
 #[cfg(test)]
@@ -24,6 +25,7 @@ pub use calendar::date_and_time;
 pub use config::{Config, Finalize, MOST_CHAINED, NvtxChoice, ScorepMode, TopologyChoice, Verbosity};
 pub use events::{FULL, LIGHT, STANDARD, event_kinds, event_mask, event_names, event_set};
 pub use nccl_files::{ENV_PLUGIN, PLUGIN, are_settings_awaited, nccl_file_entries, nccl_files};
+pub use shell::shell_word;
 pub use template::{PathValues, expand};
 use values::{nearest, number};
 pub use variables::{VARIABLES, Variable};

@@ -25,7 +25,7 @@ pub(crate) struct Dumped {
 pub(crate) struct Dumps {
     pub(crate) all: Vec<Dumped>,
     /// A line for each file that cannot be used.
-    pub(crate) unused: Vec<String>,
+    pub(crate) unused: Vec<(Dump, String)>,
 }
 
 /// NCCL may dump so long before it calls the first init.
@@ -57,18 +57,19 @@ impl Dumps {
             began_ns = began_ns.min(info.session_start_realtime_ns);
         }
         for paths in of_user {
-            let pair = paths.map(|path| dumps.of_job(Path::new(path), began_ns));
+            let [system, graphs] = paths.map(Path::new);
+            let pair = [(Dump::System, system), (Dump::Graphs, graphs)].map(|it| dumps.of_job(it, began_ns));
             dumps.add(0, &pair);
         }
         dumps
     }
 
     /// The user's file, unless it is from before the job.
-    fn of_job(&mut self, path: &Path, began_ns: u64) -> Option<PathBuf> {
+    fn of_job(&mut self, (dump, path): (Dump, &Path), began_ns: u64) -> Option<PathBuf> {
         let written = path.metadata().ok().filter(Metadata::is_file)?.modified().ok()?;
         let written_ns = written.duration_since(UNIX_EPOCH).map_or(0, |it| it.as_nanos());
         if written_ns + BEFORE_INIT.as_nanos() < u128::from(began_ns) {
-            self.unused.push(format!("{}: older than the job", path.display()));
+            self.unused.push((dump, format!("{}: older than the job", path.display())));
             return None;
         }
         Some(path.to_owned())
@@ -77,11 +78,12 @@ impl Dumps {
     fn add(&mut self, key: u64, pair: &Pair) {
         let [system, graphs] = pair;
         let mut dumped = Dumped { key, ..Dumped::default() };
-        if let Some(system) = self.parse(&mut dumped, system.as_deref(), |text, _| System::parse(text)) {
+        let system = (Dump::System, system.as_deref());
+        if let Some(system) = self.parse(&mut dumped, system, |text, _| System::parse(text)) {
             dumped.system = system;
         }
         let parse = |text: &str, dumped: &Dumped| Graph::parse_all(text, &dumped.system);
-        if let Some(graphs) = self.parse(&mut dumped, graphs.as_deref(), parse) {
+        if let Some(graphs) = self.parse(&mut dumped, (Dump::Graphs, graphs.as_deref()), parse) {
             dumped.graphs = graphs;
         }
         if !dumped.system.gpus.is_empty() || !dumped.graphs.is_empty() {
@@ -92,7 +94,7 @@ impl Dumps {
     fn parse<T>(
         &mut self,
         dumped: &mut Dumped,
-        path: Option<&Path>,
+        (dump, path): (Dump, Option<&Path>),
         parse: impl FnOnce(&str, &Dumped) -> Result<T, topology::Error>,
     ) -> Option<T> {
         let path = path?;
@@ -101,7 +103,7 @@ impl Dumps {
         match text.and_then(|text| parse(&text, dumped).map_err(|error| error.to_string())) {
             Ok(parsed) => Some(parsed),
             Err(reason) => {
-                self.unused.push(format!("{}: {reason}", dumped.file));
+                self.unused.push((dump, format!("{}: {reason}", dumped.file)));
                 None
             }
         }

@@ -53,10 +53,11 @@ impl Map {
     /// `None` for an archive without topology.
     pub(crate) fn of(trace: &Trace, tables: &Tables) -> Option<Self> {
         let statements = &trace.statements;
-        if statements.topology_hosts.get() == 0 && statements.topology_unused.number.get() == 0 {
+        let unused = statements.unused_dumps();
+        if statements.topology_hosts.get() == 0 && unused.is_empty() {
             return None;
         }
-        let mut map = Self { unused: statements.topology_unused.lines.shown(), ..Self::default() };
+        let mut map = Self { unused, ..Self::default() };
         let mut hosts: BTreeMap<SystemTreeNodeRef, u32> = BTreeMap::new();
         for node in trace.definitions.system_tree_nodes.values() {
             map.add_node(trace, node, &mut hosts);

@@ -144,7 +144,7 @@ pub(crate) fn name(links: &mut [Link], tables: &Tables, map: &Map) {
 
 /// A pair that is slower than others by this much shows which interface is meant.
 const SLOW: f64 = 1.3;
-/// So many names are read in a sentence.
+/// A sentence names at most this many interfaces.
 const MOST_NAMES: usize = 4;
 
 /// Names the interfaces of slow ranks and hosts, of which the analysis knows their pairs only.

@@ -157,7 +157,7 @@ impl Default for Narrow {
 }
 
 impl Narrow {
-    /// One of so many values may need more than four bytes.
+    /// At most one value in this many may need more than four bytes.
     const RARE: usize = 16;
 
     pub const fn len(&self) -> usize {

@@ -22,7 +22,7 @@ pub(super) fn check(trace: &Trace, other_jobs: &[String], findings: &mut Finding
     for problem in statements.problems.lines.shown() {
         findings.general(Rule::Problem, problem);
     }
-    for dump in statements.unused_topologies() {
+    for dump in statements.topology_unused.lines.shown() {
         findings.general(Rule::TopologyUsed, dump);
     }
     for part in statements.parts_left_out.shown() {

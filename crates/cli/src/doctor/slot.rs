@@ -1,7 +1,6 @@
 //! Who has NCCL's single slot for a profiler plugin, and NVTX's for an injection.
 
-use regular_files::shell_word;
-use settings::NvtxChoice;
+use settings::{NvtxChoice, shell_word};
 
 use super::environment::Environment;
 use super::report::{Findings, NcclRow};

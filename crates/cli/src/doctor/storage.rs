@@ -53,12 +53,14 @@ pub(super) fn directories(here: &Environment, findings: &mut Findings) -> PathBu
         let path = PathBuf::from(settings::expand(template, &values));
         std::path::absolute(&path).unwrap_or(path)
     };
-    let current = env::current_dir().unwrap_or_else(|error| {
-        let text = format!("the current directory cannot be used: {error}");
-        findings.problem("directory", text, "change to another one, or set NCCL_OTF2_DIR");
-        PathBuf::new()
-    });
-    let out = here.config.directory.as_deref().map_or(current, absolute);
+    let mut current = || {
+        env::current_dir().unwrap_or_else(|error| {
+            let text = format!("the current directory cannot be used: {error}");
+            findings.problem("directory", text, "change to another one, or set NCCL_OTF2_DIR");
+            PathBuf::new()
+        })
+    };
+    let out = here.config.directory.as_deref().map_or_else(&mut current, absolute);
     if out.join(ANCHOR).exists() {
         let (what, way_out) = if out.join(PARTS).exists() {
             (

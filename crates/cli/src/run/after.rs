@@ -1,6 +1,5 @@
 //! Completes the archive after the command has ended. All messages go to stderr: stdout belongs to the command.
 
-use regular_files::shell_word;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +8,7 @@ use journal::part::environment::JobEnvironment;
 use journal::part::{JOURNAL, read_process};
 use journal::private;
 use nccl_events::visible;
+use settings::shell_word;
 use trace::Progress;
 use trace::{
     FinalizeOptions, PartState, WriteOptions, finalize, is_done, is_last_process, part_directories, unify, write_part,

@@ -45,7 +45,8 @@ pub struct SlotWriter {
     own_id: EventId,
     segment: Segment,
     held: HeldControl,
-    /// The record of the thread that writes to the slot.
+    /// The record of the thread that writes to the slot. Here, because its tag also says whether a thread has a slot
+    /// writer.
     thread: Option<ThreadBegin>,
     names: NameCache,
     waits: Waits,

@@ -12,6 +12,9 @@ use crate::error::{Result, check};
 use crate::records::Definitions;
 use crate::refs::LocationRef;
 
+/// The extensions of the files of an archive, as libotf2 names them.
+pub const FILE_EXTENSIONS: [&str; 5] = ["otf2", "def", "evt", "snap", "marker"];
+
 /// An archive to read.
 #[derive(Debug, Clone)]
 pub struct Archive {

@@ -11,7 +11,7 @@ mod local;
 mod reader;
 mod records;
 
-pub use archive::Archive;
+pub use archive::{Archive, FILE_EXTENSIONS};
 pub use definition_file::check_definition_file;
 pub use event_file::check_event_file;
 pub use local::{ClockOffset, LocalDefinitions, MappingTable};

@@ -16,9 +16,6 @@ pub(crate) struct Staging {
     path: PathBuf,
 }
 
-/// The extensions of the files in an archive's directory of events.
-const EVENT_FILES: [&str; 4] = ["evt", "def", "snap", "marker"];
-
 /// Distinguishes the staging directories of one process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -75,7 +72,8 @@ pub fn foreign_file(out: &Path) -> Option<PathBuf> {
         return Some(place);
     }
     let files = fs::read_dir(place).into_iter().flatten().flatten().map(|file| file.path());
-    let has_name = |file: &PathBuf| file.extension().is_some_and(|it| EVENT_FILES.iter().any(|name| it == *name));
+    let has_name =
+        |file: &PathBuf| file.extension().is_some_and(|it| otf2::FILE_EXTENSIONS.iter().any(|name| it == *name));
     files.filter(|file| !has_name(file)).min()
 }
 

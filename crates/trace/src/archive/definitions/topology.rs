@@ -8,7 +8,7 @@ use crate::archive::origins::Origin;
 use crate::archive::processes::Process;
 use crate::dumps::{Dumped, Dumps};
 use crate::part::manifest::{Connection, LocationDefinition, LocationKind, LocationOwner};
-use journal::part::dumps;
+use journal::part::dumps::{self, Dump};
 use schema::definition::{
     ConnectionChannel, ConnectionIsSend, ConnectionPeer, GpuPci, GraphCollNetChain, GraphCollNetDirect, GraphNvls,
     GraphRing, GraphTree, Nic as NicProperty, NicPath,
@@ -35,7 +35,7 @@ pub(crate) struct Topology<'a> {
     pub(crate) hosts: BTreeMap<Host<'a>, Devices<'a>>,
     /// By the archive's number of the communicator and by rank.
     ranks: BTreeMap<(u32, u32), RankTopology<'a>>,
-    unused: Vec<String>,
+    unused: Vec<(Dump, String)>,
 }
 
 /// What is known of a rank.
@@ -65,12 +65,13 @@ impl<'a> Topology<'a> {
                 (0..).zip(&hosts).filter_map(|(comm, hosts)| Some((comm, fits(dumped, hosts, own)?))).collect();
             let places: BTreeSet<&BTreeSet<Host<'_>>> = fitting.iter().map(|(_, hosts)| hosts).gather();
             if places.len() > 1 || (places.is_empty() && own.is_none()) {
-                topology.unused.push(format!("{}: it is unknown which host it is of", dumped.file));
+                topology.unused.push((Dump::System, format!("{}: it is unknown which host it is of", dumped.file)));
                 continue;
             }
             let hosts_of_dump: BTreeSet<Host<'_>> = places.into_iter().flatten().copied().chain(own).collect();
             if is_foreign(dumped, processes, &hosts_of_dump) {
-                topology.unused.push(format!("{}: CUDA knows none of its GPUs on this host", dumped.file));
+                let reason = format!("{}: CUDA knows none of its GPUs on this host", dumped.file);
+                topology.unused.push((Dump::System, reason));
                 continue;
             }
             if let (true, Some(own)) = (fitting.is_empty(), own) {
@@ -79,7 +80,7 @@ impl<'a> Topology<'a> {
                 if dumped.graphs.iter().any(|graph| graph.has_network() || graph.ranks().len() > 1) {
                     let reason =
                         "no communicator of the archive has its ranks on this host, so its graphs are not used";
-                    topology.unused.push(format!("{}: {reason}", dumped.file));
+                    topology.unused.push((Dump::Graphs, format!("{}: {reason}", dumped.file)));
                 }
             }
             for (comm, _) in &fitting {
@@ -201,8 +202,13 @@ impl<'a> Topology<'a> {
 
     pub(crate) fn add_to(&self, statements: &mut Statements) {
         statements.topology_hosts = Sum::some(self.hosts.len() as u64);
-        let unused = Lines::of(&self.unused);
-        statements.topology_unused = Listed { number: Sum::some(self.unused.len() as u64), lines: unused };
+        let unused = |dump: Dump| {
+            let of_kind = self.unused.iter().filter(|(kind, _)| *kind == dump).map(|(_, line)| line);
+            let all: Vec<&String> = of_kind.collect();
+            Listed { number: Sum::some(all.len() as u64), lines: Lines::of(&all) }
+        };
+        statements.topology_unused = unused(Dump::System);
+        statements.graphs_unused = unused(Dump::Graphs);
     }
 }
 

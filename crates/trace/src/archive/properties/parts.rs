@@ -25,7 +25,8 @@ impl PartsThere {
         })
     }
 
-    /// The first part of the archive that neither another archive has nor `directory`: it would be lost.
+    /// The first part of this archive that is neither among `parts` nor in `directory`: an archive of `parts` would
+    /// lose it.
     pub(crate) fn gone(&self, parts: &BTreeSet<String>, directory: &Path) -> Option<&String> {
         self.names.iter().find(|part| !parts.contains(*part) && !directory.join(part.as_str()).is_dir())
     }

@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
 
-    /// Between timed operations, work for so many microseconds on memory that is larger than the caches.
+    /// Work this long between timed operations, on memory that is larger than the caches.
     #[arg(long, default_value_t = 0, value_name = "MICROSECONDS")]
     pace: u64,
 
