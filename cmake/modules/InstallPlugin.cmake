@@ -48,14 +48,14 @@ install(DIRECTORY "${pages}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}" COMPONEN
 install(DIRECTORY "${pages}/" DESTINATION "${CMAKE_INSTALL_DATADIR}" COMPONENT nccl-otf2
   PATTERN "man" EXCLUDE)
 
-install(FILES "${source}/README.md" "${source}/CHANGELOG.md" "${source}/LICENSE-APACHE" "${source}/LICENSE-MIT"
+install(FILES "${source}/README.md" "${source}/CHANGELOG.md" "${source}/CONTRIBUTING.md" "${source}/SECURITY.md"
   DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT nccl-otf2)
 install(DIRECTORY "${source}/docs/" DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs" COMPONENT nccl-otf2
-  FILES_MATCHING PATTERN "*.md" PATTERN "nccl.json" PATTERN "images" EXCLUDE)
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "*.svg" PATTERN "nccl.json")
 
 foreach(component IN ITEMS libnccl-profiler-otf2 nccl-otf2)
-  install(FILES "${CMAKE_CURRENT_SOURCE_DIR}/files/copyright" COMPONENT ${component}
-    DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/${component}")
+  install(FILES "${CMAKE_CURRENT_SOURCE_DIR}/files/copyright" "${source}/LICENSE-APACHE" "${source}/LICENSE-MIT"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/${component}" COMPONENT ${component})
   # `cargo xtask dist` puts the licences of what is linked in beside the binaries.
   if(NCCL_OTF2_PREBUILT_DIR)
     install(FILES "${NCCL_OTF2_PREBUILT_DIR}/share/doc/nccl-otf2/third-party-licenses.txt" OPTIONAL

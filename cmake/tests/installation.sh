@@ -110,6 +110,16 @@ case_man() {
   MANPATH=$PREFIX/share/man man nccl-otf2-run | grep -q -- '--no-chain'
 }
 
+# Links between the pages lead to files that are installed.
+case_pages() {
+  local page link
+  while read -r page; do
+    while read -r link; do
+      [ -e "$(dirname "$page")/$link" ] || fail "$page has a link to $link"
+    done < <(grep -o ']([^)#]\+' "$page" | sed 's/^](//' | grep -v '^[a-z]\+:')
+  done < <(find "$PREFIX/share/doc/nccl-otf2" -name '*.md' ! -name SUMMARY.md)
+}
+
 # Each shell offers `stats` and `--by`, and no hidden verb.
 completes() {
   grep -q -x -e "stats.*" <<<"$1" || fail "no stats among: $1"
@@ -138,6 +148,7 @@ case_fish() {
   }
   mkdir -p "$WORK"
   completes "$(offered 'nccl-otf2 ')" "$(offered 'nccl-otf2 stats --')"
+  [ -z "$(offered 'nccl-otf2 run --level ')" ] || fail "files are offered for a level"
 }
 
 # zsh completes in its line editor only: here it must find and load the function.
