@@ -133,7 +133,8 @@ class Wheel(unittest.TestCase):
     def test_a_report_is_a_page_and_a_frame(self) -> None:
         program = f"""
             import base64, nccl_otf2, re
-            report = nccl_otf2.report({str(self.trace)!r}, title="Of the wheel")
+            report = nccl_otf2.report({str(self.trace)!r}, title="--später")
+            assert "--später" in report.html
             shown = re.search('<iframe src="data:text/html;base64,([^"]+)"', report._repr_html_())
             assert base64.b64decode(shown[1]).decode() == report.html
             print(report.save({str(self.scratch / "page.html")!r}))
@@ -147,7 +148,7 @@ class Wheel(unittest.TestCase):
         folder.mkdir()
         program = f"""
             import json, nccl_otf2
-            print(json.dumps(nccl_otf2.env({str(folder / "trace")!r}, events="standard")))
+            print(json.dumps(nccl_otf2.env({str(folder / "trace")!r}, events="standard", steps=None)))
         """
         variables = json.loads(self.environment.python(program))
         self.assertEqual(variables["NCCL_OTF2_EVENTS"], "standard")

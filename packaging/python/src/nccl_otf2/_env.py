@@ -15,7 +15,7 @@ def env(directory: str | os.PathLike[str] | None = None, **settings: object) -> 
 
     ``directory`` is where the job's recording goes: the same for all its processes, on a file system that they share.
     ``%j`` in it is the job's id. Without it, ``NCCL_OTF2_DIR`` or the plugin's default holds. ``settings`` are the
-    plugin's other variables, without ``NCCL_OTF2_`` and in small letters::
+    plugin's other variables, without ``NCCL_OTF2_`` and in small letters; ``None`` leaves one as it is::
 
         subprocess.run(command, env={**os.environ, **nccl_otf2.env("trace", events="full")})
         ray.init(runtime_env={"env_vars": nccl_otf2.env("/shared/trace-%j")})
@@ -29,8 +29,9 @@ def env(directory: str | os.PathLike[str] | None = None, **settings: object) -> 
     if not os.environ.get(_INJECTION):
         variables[_INJECTION] = plugin
     if directory is not None:
-        variables["NCCL_OTF2_DIR"] = os.path.abspath(directory)
-    variables.update((f"NCCL_OTF2_{name.upper()}", _text(value)) for name, value in settings.items())
+        variables["NCCL_OTF2_DIR"] = os.path.abspath(os.fsdecode(directory))
+    given = {name: value for name, value in settings.items() if value is not None}
+    variables.update((f"NCCL_OTF2_{name.upper()}", _text(value)) for name, value in given.items())
     return variables
 
 

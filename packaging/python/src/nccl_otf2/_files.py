@@ -47,11 +47,19 @@ def tool_path() -> Path:
 
 def run_tool(*words: str | os.PathLike[str]) -> str:
     """Runs the command and returns what it printed."""
-    line = [str(tool_path()), *map(str, words)]
-    done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    line = [tool_path(), *words]
+    done = subprocess.run(
+        line, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
     if done.returncode == 2:
         raise ToolError(done.stderr.strip())
     return done.stdout
+
+
+def file_word(path: str | os.PathLike[str]) -> str:
+    """A path as a word of the command, which could take one that begins with a hyphen for an option."""
+    word = os.fsdecode(path)
+    return os.path.join(os.curdir, word) if word.startswith("-") else word
 
 
 def _library(name: str) -> Path:

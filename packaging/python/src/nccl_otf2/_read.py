@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ._files import run_tool
+from ._files import file_word, run_tool
 
 if TYPE_CHECKING:
     import pyarrow
@@ -33,7 +33,7 @@ def read(archive: str | os.PathLike[str], tables: Iterable[str] | str | None = N
 
     with tempfile.TemporaryDirectory(prefix="nccl-otf2-") as scratch:
         folder = Path(scratch, "tables")
-        run_tool("export", "--format", "parquet", archive, "--out", folder)
+        run_tool("export", "--format", "parquet", file_word(archive), "--out", folder)
         found = {entry.name.removeprefix("table="): entry for entry in sorted(folder.glob("table=*"))}
         wanted = found.keys() if tables is None else [tables] if isinstance(tables, str) else list(tables)
         if missing := [name for name in wanted if name not in found]:

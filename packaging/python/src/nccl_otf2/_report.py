@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from ._files import run_tool
+from ._files import file_word, run_tool
 
 
 class Report:
@@ -47,8 +47,8 @@ def report(
     """
     with tempfile.TemporaryDirectory(prefix="nccl-otf2-") as scratch:
         page = Path(scratch, "report.html")
-        words: list[str | os.PathLike[str]] = ["report", archive, "--output", page]
-        words += ["--diff", diff] if diff is not None else ["--size", str(size_mb)]
-        words += ["--title", title] if title is not None else []
+        words = ["report", file_word(archive), f"--output={page}"]
+        words += [f"--diff={os.fsdecode(diff)}"] if diff is not None else [f"--size={size_mb}"]
+        words += [f"--title={title}"] if title is not None else []
         run_tool(*words)
         return Report(page.read_text(encoding="utf-8"))
