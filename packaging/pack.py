@@ -15,6 +15,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -114,6 +115,31 @@ def tarball(folder, file):
         raise SystemExit(f"xz ended with {xz.returncode}")
 
 
+TARGETS = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"]
+NOT_BUILT = ["benches", "examples/data", "testdata", "tests"]
+
+
+def slim(vendor):
+    """Removes what no build for TARGETS reads, and leaves empty crates: the list of packages names all."""
+    filters = [word for target in TARGETS for word in ("--filter-platform", target)]
+    metadata = json.loads(output("cargo", "metadata", "--locked", "--format-version=1", *filters))
+    needed = {node["id"] for node in metadata["resolve"]["nodes"]}
+    needed = {f"{it['name']}-{it['version']}" for it in metadata["packages"] if it["id"] in needed}
+    for crate in vendor.iterdir():
+        for folder in [crate / name for name in (NOT_BUILT if crate.name in needed else [*NOT_BUILT, "src"])]:
+            shutil.rmtree(folder, ignore_errors=True)
+        if crate.name not in needed:
+            (crate / "src").mkdir()
+            (crate / "src/lib.rs").touch()
+        # Cargo compares each file that is listed.
+        sums = crate / ".cargo-checksum.json"
+        known = json.loads(sums.read_text())
+        known["files"] = {file: sum for file, sum in known["files"].items() if (crate / file).is_file()}
+        if crate.name not in needed:
+            known["files"].pop("src/lib.rs", None)
+        sums.write_text(json.dumps(known))
+
+
 def source(name, out):
     with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
         folder = Path(scratch, name)
@@ -122,6 +148,7 @@ def source(name, out):
         with tarfile.open(fileobj=io.BytesIO(archived.stdout)) as tar:
             tar.extractall(scratch)
         output("cargo", "vendor", "--locked", "--quiet", "--versioned-dirs", str(folder / "vendor"))
+        slim(folder / "vendor")
         with (folder / ".cargo/config.toml").open("a") as config:
             config.write('\n[source.crates-io]\nreplace-with = "vendor"\n[source.vendor]\ndirectory = "vendor"\n')
         tarball(folder, out)

@@ -10,6 +10,9 @@ fail() {
   exit 1
 }
 
+large=$(find "$packages" -maxdepth 1 -type f -size +12000000c)
+[ -z "$large" ] || fail "over 12 MB: $large"
+
 lintian --allow-root --fail-on error "$packages"/*.deb
 
 for package in libnccl-profiler-otf2 nccl-otf2; do
@@ -31,6 +34,9 @@ done
 for licences in deb/usr/share/doc/{nccl-otf2,libnccl-profiler-otf2}/third-party-licenses.txt.gz \
     rpm/usr/share/doc/{nccl-otf2,libnccl-profiler-otf2}/third-party-licenses.txt; do
   zgrep -q '^libc 0' "$work/$licences" || fail "$licences does not have the licence of the crate libc"
+done
+for licence in APACHE MIT; do
+  [ -e "$work/rpm/usr/share/doc/libnccl-profiler-otf2/LICENSE-$licence" ] || fail "the rpm lacks LICENSE-$licence"
 done
 for root in deb rpm; do
   "$work/$root/usr/bin/nccl-otf2" run -o "$work/$root-trace" -- true 2>"$work/said" || true
