@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::settings::{self, Settings};
 
@@ -12,7 +12,7 @@ use super::settings::{self, Settings};
 pub(crate) struct Request {
     /// Directory of the archive, with %j for the job id [default: NCCL_OTF2_DIR, else nccl-otf2-COMMAND-JOB, without a
     /// job id with date and time]
-    #[arg(short, long, visible_alias = "output", value_name = "DIR")]
+    #[arg(short, long, visible_alias = "output", value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(super) out: Option<PathBuf>,
 
     /// Replace the archive that is in DIR
@@ -43,6 +43,6 @@ pub(crate) struct Request {
     pub(super) no_finalize: bool,
 
     /// The command with its arguments; options after it are the command's
-    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     pub(super) command: Vec<OsString>,
 }

@@ -4,23 +4,23 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, ValueHint};
 use settings::{Config, NvtxChoice, TopologyChoice, VARIABLES};
 
 #[derive(Debug, Args)]
 pub(crate) struct Settings {
     /// What to record: light, standard or full, kinds of events, or NCCL's mask as a number
-    #[arg(long, value_name = "SET")]
+    #[arg(long, value_name = "SET", value_hint = ValueHint::Other)]
     events: Option<String>,
 
     /// Record only these steps: from one collective of the largest communicator to another, such as 100-200 or
     /// 1-3,1000-; or the program's NVTX ranges with this name, such as step:100-200 or backward
-    #[arg(long, value_name = "[NAME:]FIRST-LAST|NAME")]
+    #[arg(long, value_name = "[NAME:]FIRST-LAST|NAME", value_hint = ValueHint::Other)]
     steps: Option<String>,
 
     /// Keep only the end of the recording, of each process: the last 64M, the last 256M (=256M), the last two minutes
     /// (=120s), or both limits (=1G,120s)
-    #[arg(long, value_name = "SIZE|SECONDSs", num_args = 0..=1, require_equals = true)]
+    #[arg(long, value_name = "SIZE|SECONDSs", num_args = 0..=1, require_equals = true, value_hint = ValueHint::Other)]
     #[expect(clippy::option_option, reason = "clap's form of an option whose value may be left out")]
     flight: Option<Option<String>>,
 
@@ -33,35 +33,35 @@ pub(crate) struct Settings {
     keep_journal: bool,
 
     /// Most disk space for the recording of one process, such as 512M or 8G
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_hint = ValueHint::Other)]
     max_size: Option<String>,
 
     /// What of the recorded goes into the archive: light, standard or full
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL", value_hint = ValueHint::Other)]
     level: Option<String>,
 
     /// Metrics to write: bytes-in-flight, bandwidth, network-bandwidth (a list), all or none
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", value_hint = ValueHint::Other)]
     metrics: Option<String>,
 
     /// What the rows of communicators are: stream (of the GPU) or cpu (a thread)
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", value_hint = ValueHint::Other)]
     comm_locations: Option<String>,
 
     /// Which communication records collectives have: blocking, nonblocking or none
-    #[arg(long, value_name = "WHICH")]
+    #[arg(long, value_name = "WHICH", value_hint = ValueHint::Other)]
     collectives: Option<String>,
 
     /// Which NVTX ranges to record: auto (NCCL's and the program's), nccl, all (those of libraries too) or off
-    #[arg(long, value_name = "WHICH")]
+    #[arg(long, value_name = "WHICH", value_hint = ValueHint::Other)]
     nvtx: Option<String>,
 
     /// Whether NCCL writes its topology and channels for the archive: auto (not where NVLink connects hosts), on or off
-    #[arg(long, value_name = "WHETHER")]
+    #[arg(long, value_name = "WHETHER", value_hint = ValueHint::Other)]
     topology: Option<String>,
 
     /// Directory for recordings while the job runs, such as a local disk's
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     journal_dir: Option<String>,
 }
 
