@@ -225,6 +225,11 @@ fn who_gets_nvtx_ranges_is_said() {
     let injection = "NVTX_INJECTION64_PATH";
     assert_eq!(level(&of(injection, ""), "nvtx", "are not recorded without nccl-otf2 run"), "note");
     assert_eq!(level(&of(injection, text(&built::plugin())), "nvtx", "this project's plugin gets"), "ok");
+    let copy = scratch.path().join("copy.so");
+    std::fs::copy(built::plugin(), &copy).expect("copied");
+    let plugin = built::plugin();
+    let both = [("NCCL_PROFILER_PLUGIN", text(&plugin)), (injection, text(&copy))];
+    assert_eq!(level(&report(&scratch, &both, &[]), "nvtx", "is another copy"), "warning");
     assert_eq!(level(&of(injection, text(&other)), "nvtx", "Nsight Systems gets"), "note");
     assert_eq!(level(&of(injection, "/nowhere/lib.so"), "nvtx", "nobody gets"), "warning");
     assert_eq!(level(&of("NCCL_OTF2_NVTX", "off"), "nvtx", "are not recorded"), "note");

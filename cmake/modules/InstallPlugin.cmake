@@ -14,6 +14,7 @@ function(install_atomically component destination file name)
   foreach(link IN LISTS ARGN)
     string(APPEND code "\nplace_link(\"${name}\" \"${destination}\" \"${link}\")")
   endforeach()
+  install(DIRECTORY DESTINATION "${destination}" COMPONENT ${component})
   install(CODE "${code}" COMPONENT ${component})
 endfunction()
 

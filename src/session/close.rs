@@ -71,7 +71,8 @@ fn end(session: Session, moment: Moment) {
     }
     if is_removed(&part) {
         logger::warn(&format!(
-            "{} was removed while the job ran: what this process recorded is lost",
+            "{} was removed or moved while the job ran: what this process recorded is lost, unless `nccl-otf2 finalize \
+             DIR` finds it in a new place",
             part.join(JOURNAL).display()
         ));
         return;

@@ -221,7 +221,7 @@ fn a_directory_that_is_removed_while_the_job_runs() {
         // The process may be making a file in it.
         wait_for("removal", || std::fs::remove_dir_all(&path).is_ok().then_some(()));
         std::fs::write(scratch.path().join("removed.handle"), "0").expect("write");
-        let ended = running.wait(LIMIT).undisturbed(&["was removed while the job ran"]);
+        let ended = running.wait(LIMIT).undisturbed(&["was removed or moved while the job ran"]);
         assert!(!ended.stderr.contains("is kept") && !ended.stderr.contains("makes the archive"), "{ended}");
     }
 }

@@ -52,7 +52,7 @@ fn who_holds_up_a_job_is_named_however_it_ends() {
         let watched = run(tool(&scratch, "watch").arg(&out).arg("--once")).with_code(1);
         assert!(watched.stdout.contains("HANG: "), "{name}: {watched}");
         let text = run(tool(&scratch, "hang").arg(&out).args(["--after", "600"])).with_code(1);
-        assert!(text.stdout.contains("before its recordings were removed"), "{name}: {text}");
+        assert!(text.stdout.contains("before its journals became the archive"), "{name}: {text}");
         assert!(!text.stdout.contains("under way"), "{name}: of what is over nothing is: {text}");
         assert!(text.stderr.contains("with --after 10.000 s when the job was over"), "{name}: {text}");
 

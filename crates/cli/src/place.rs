@@ -98,9 +98,9 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
         let (shown, word) = (path.display(), shell_word(path));
         if has_parts(path)? {
             bail!(
-                "{shown}: no archive yet, only what the processes recorded; `nccl-otf2 finalize {word}` makes one of it. \
-                 While the job runs, `nccl-otf2 top {word}` shows its operations, and `nccl-otf2 dump {word}` makes an \
-                 archive of it so far"
+                "{shown}: no archive yet, only what the processes recorded. While the job runs, `nccl-otf2 top {word}` shows \
+                 its operations, and `nccl-otf2 dump {word}` makes an archive of it so far; once it has ended, \
+                 `nccl-otf2 finalize {word}` makes the archive"
             );
         }
         bail!("{shown}: no archive here: neither {ANCHOR} nor {PARTS}/; {NAMES}");

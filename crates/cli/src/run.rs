@@ -60,7 +60,7 @@ pub(crate) fn run(request: &Request) -> Result<Exit> {
     remaining::wait(directory.path(), request, &job, interrupted);
     topology::tidy(directory.path());
     // Problems with the archive never change the command's exit status.
-    if let Err(error) = after::complete(&directory, request, &job, &plugin, strayed.as_ref()) {
+    if let Err(error) = after::complete(&directory, request, &job, &plugin, strayed.as_ref(), status) {
         print::error(&error);
     }
     Ok(Exit::Command(exit_code(status)))

@@ -148,5 +148,6 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let part = PathBuf::from(part);
     fs::write(&part, bytes)
         .and_then(|()| fs::rename(&part, path))
+        .inspect_err(|_| drop(fs::remove_file(&part)))
         .with_context(|| format!("cannot write {}; -o names another file", path.display()))
 }

@@ -6,7 +6,14 @@ use std::path::Path;
 pub fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |it: char| it.is_alphanumeric() || "/._-+=:,@%".contains(it);
-    if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text
+    } else if text.contains('\n') {
+        // A message shows a line break as `\n`, which bash reads as one only here.
+        format!("$'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
 }
 
 #[cfg(test)]

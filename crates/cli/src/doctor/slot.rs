@@ -1,5 +1,7 @@
 //! Who has NCCL's single slot for a profiler plugin, and NVTX's for an injection.
 
+use std::path::{Path, PathBuf};
+
 use settings::{NvtxChoice, shell_word};
 
 use super::environment::Environment;
@@ -146,8 +148,19 @@ pub(super) fn ranges(here: &Environment, findings: &mut Findings) {
             let text = format!("{INJECTION} is not set: NVTX ranges are not recorded without nccl-otf2 run");
             findings.note("nvtx", text, &export);
         }
-        (Injection::Ours, value) => {
-            findings.ok("nvtx", format!("{INJECTION}={value}: this project's plugin gets NVTX ranges"));
+        (Injection::Ours(file), value) => {
+            let real = |file: &Path| file.canonicalize().ok();
+            let loaded = profiler(here);
+            if loaded.as_deref().is_none_or(|loaded| real(loaded) == real(&file)) {
+                return findings.ok("nvtx", format!("{INJECTION}={value}: this project's plugin gets NVTX ranges"));
+            }
+            let other = loaded.unwrap_or_default();
+            let shown = other.display();
+            let text = format!(
+                "{INJECTION}={value} is another copy than {PLUGIN} has ({shown}): NVTX ranges are not recorded"
+            );
+            let same = format!("nccl-otf2 run -- COMMAND, or export {INJECTION}={}", shell_word(&other));
+            findings.warning("nvtx", text, &same);
         }
         (Injection::Of(who), value) => {
             let text = format!("{INJECTION}={value}: {who} gets NVTX ranges, and they are not recorded");
@@ -157,6 +170,19 @@ pub(super) fn ranges(here: &Environment, findings: &mut Findings) {
             findings.warning("nvtx", format!("{INJECTION}: {reason}; nobody gets NVTX ranges"), &unset);
         }
     }
+}
+
+/// The copy of this project's plugin that a job would load by its variable.
+fn profiler(here: &Environment) -> Option<PathBuf> {
+    let setting = here.variables.get(PLUGIN)?;
+    match search("profiler", FIRST_WITH_ENV_PLUGIN, Some(&setting.value)) {
+        Search::Names(names) => names.iter().find_map(|name| here.loader.find(name)).filter(|file| is_ours(file)),
+        Search::Nothing | Search::Program => None,
+    }
+}
+
+fn is_ours(file: &Path) -> bool {
+    Library::read(file).is_ok_and(|library| library.profiler == Some(OURS))
 }
 
 fn missing(here: &Environment, library: &Library, findings: &mut Findings) {

@@ -47,7 +47,7 @@ pub(crate) fn text(report: &Report, all: bool) -> Text {
 fn origin(report: &Report, text: &mut Text) {
     if report.archive_events.is_some() {
         let at = calendar::moment(i64::try_from(report.time_ns).unwrap_or(i64::MAX));
-        text.line(format_args!("  (as it was on {at}, before its recordings were removed; kept in {FILE})"));
+        text.line(format_args!("  (as it was on {at}, before its journals became the archive; kept in {FILE})"));
     } else if report.is_of_archive() {
         text.line("  (from the archive: the recordings that it was made of are removed)");
     }

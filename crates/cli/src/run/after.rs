@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 
 use anyhow::{Context as _, Result};
 use journal::part::environment::JobEnvironment;
@@ -30,6 +31,7 @@ pub(super) fn complete(
     job: &JobEnvironment,
     plugin: &Path,
     strayed: Option<&Strayed>,
+    ended: ExitStatus,
 ) -> Result<()> {
     let out = directory.path();
     let mut hang = None;
@@ -37,7 +39,7 @@ pub(super) fn complete(
     let cleared = directory.was_cleared(parts.is_empty());
     if cleared == Cleared::Removed && !parts.is_empty() {
         print::note(format_args!(
-            "{} was removed while the command ran: what was recorded before is lost, and not in what follows",
+            "{} was removed or moved while the command ran: what was recorded before is lost, and not in what follows",
             out.join(PARTS).display()
         ));
     }
@@ -45,7 +47,8 @@ pub(super) fn complete(
         match cleared {
             Cleared::Removed => {
                 print::note(format_args!(
-                    "nothing is left of what was recorded into {}: it was removed while the command ran",
+                    "nothing is left of what was recorded into {}: it was removed or moved while the command ran \
+                     (`nccl-otf2 finalize DIR` makes an archive in its new place)",
                     out.display()
                 ));
                 return Ok(());
@@ -69,9 +72,13 @@ pub(super) fn complete(
                 print::notes(&why_strayed(strayed, out));
             }
             if strayed.is_none_or(|strayed| !strayed.used_nccl()) {
-                print::notes(&why_nothing(plugin, out));
+                print::notes(&why_nothing(plugin, out, ended));
             }
         }
+        return Ok(());
+    }
+    if request.append && directory.is_unchanged() {
+        print::notes(&why_nothing(plugin, out, ended));
         return Ok(());
     }
     if !request.no_finalize {
@@ -206,10 +213,11 @@ fn why_strayed(strayed: &Strayed, directory: &Path) -> Text {
 }
 
 /// Why a run may have recorded nothing, the likely reasons first.
-fn why_nothing(plugin: &Path, directory: &Path) -> Text {
+fn why_nothing(plugin: &Path, directory: &Path, ended: ExitStatus) -> Text {
+    let failed = if ended.success() { String::new() } else { format!("\n  - The command failed: {ended}.") };
     let reasons = format!(
         "nothing was recorded into {directory}. `nccl-otf2 doctor`, run in the place of the command, finds most of the usual
-reasons:
+reasons:{failed}
   - The command did not use NCCL, or made no communicator.
   - NCCL did not load the plugin. Run it again with NCCL_DEBUG=INFO and look for lines with `PROFILER`:
     they must name {plugin}, and after them (but in 2.23) comes `Loaded OTF2`.

@@ -83,6 +83,7 @@ impl Directory {
     /// the job that recorded there; else it gets a directory of its own inside.
     pub(crate) fn prepare(&mut self, program: &OsStr, request: &Request, job: &mut JobEnvironment) -> Result<()> {
         ensure!(!self.path.is_file(), "{} is a file: --out names a directory for the job", self.path.display());
+        self.as_variable()?;
         refuse_foreign(&self.path, "--out").map_err(|reason| anyhow!(reason))?;
         self.clear(program, request, job)?;
         if let (true, Some(claim)) = (request.append, job::owner(&self.path)?) {
@@ -121,6 +122,11 @@ impl Directory {
             (None, Some(_)) if is_empty => Cleared::Emptied,
             _ => Cleared::No,
         }
+    }
+
+    /// Whether no part was added while the command ran; unknown, hence false, among the processes of a job.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        self.parts.is_some() && self.parts == stamps(&self.path.join(PARTS))
     }
 
     fn clear(&self, program: &OsStr, request: &Request, job: &JobEnvironment) -> Result<()> {

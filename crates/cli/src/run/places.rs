@@ -154,7 +154,16 @@ impl Places {
         }
         match injection(&self.set, &self.loader) {
             (Injection::Unset, _) => variables.push((INJECTION, plugin.into())),
-            (Injection::Ours, _) => {}
+            (Injection::Ours(file), _) if file.canonicalize().ok() == plugin.canonicalize().ok() => {}
+            // A process has two recorders then, of which only one sees NCCL.
+            (Injection::Ours(file), _) => {
+                self.say(format_args!(
+                    "{INJECTION} is {}, not another copy of it ({})",
+                    plugin.display(),
+                    file.display()
+                ));
+                variables.push((INJECTION, plugin.into()));
+            }
             (Injection::Of(who), value) => {
                 self.say(format_args!("{INJECTION}={value} stays: {who} gets NVTX ranges, and they are not recorded"));
             }

@@ -1,5 +1,7 @@
 //! NVTX's injection: the one library to which a process hands its ranges.
 
+use std::path::PathBuf;
+
 use super::library::{Library, OURS};
 use super::loader::Loader;
 use super::variables::Variables;
@@ -19,7 +21,8 @@ const TOOLS: [(&str, &str); 5] = [
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Injection {
     Unset,
-    Ours,
+    /// A copy of this project's plugin. Ranges are recorded if NCCL loads the same file.
+    Ours(PathBuf),
     /// Another tool, by its name where it is known.
     Of(&'static str),
     /// No library that can be loaded, with the reason.
@@ -35,7 +38,7 @@ pub(crate) fn injection<'a>(variables: &'a Variables, loader: &Loader) -> (Injec
     let who = match loader.find(value).map(|file| Library::read(&file)) {
         None => Injection::Nobody(format!("the loader does not find {value}")),
         Some(Err(error)) => Injection::Nobody(error.to_string()),
-        Some(Ok(library)) if library.profiler == Some(OURS) => Injection::Ours,
+        Some(Ok(library)) if library.profiler == Some(OURS) => Injection::Ours(library.path),
         Some(Ok(_)) => {
             let known = TOOLS.iter().find(|(part, _)| value.contains(part));
             Injection::Of(known.map_or("another tool", |(_, name)| name))

@@ -84,6 +84,11 @@ fn nvtx_is_given_to_the_plugin_unless_another_tool_has_it() {
     let theirs = given(&[], &[(injection, &other)]);
     assert_eq!(theirs.stdout.trim_end(), format!("{other},"));
     theirs.says(&format!("{injection}={other} stays: Nsight Systems gets NVTX ranges, and they are not recorded"));
+    let copy = here.join("copy.so").display().to_string();
+    fs::copy(&ours, &copy).expect("copied");
+    let copied = given(&[], &[(injection, &copy)]);
+    assert_eq!(copied.stdout.trim_end(), format!("{ours},"));
+    copied.says(&format!("not another copy of it ({copy})"));
     let missing = given(&[], &[(injection, "/nowhere/lib.so")]);
     assert_eq!(missing.stdout, "/nowhere/lib.so,\n");
     missing.says("does not find /nowhere/lib.so: nobody gets NVTX ranges");
@@ -97,6 +102,7 @@ fn nothing_recorded_is_explained_and_leaves_nothing_behind() {
     let ended = scratch.ran(&["-o", "trace"], "true");
     ["nothing was recorded", "NCCL_DEBUG=INFO", "one rank", "2.23"].iter().for_each(|word| ended.says(word));
     assert!(!scratch.join("trace").exists());
+    scratch.ran(&["-o", "trace"], "kill -SEGV $$").with_code(139).says("The command failed: signal: 11");
     // Created directories are private.
     let modes = scratch.ran(&["-o", "outer/trace"], "stat -c %a outer outer/trace");
     assert_eq!(modes.stdout, "700\n700\n");
@@ -104,7 +110,7 @@ fn nothing_recorded_is_explained_and_leaves_nothing_behind() {
     for command in ["rm -r trace", "rmdir trace/parts", "mkdir trace/parts/x; rmdir trace/parts/x"] {
         let scratch = Scratch::new();
         let ended = scratch.ran(&["-o", "trace"], command);
-        ended.says("it was removed while the command ran");
+        ended.says("while the command ran");
         assert_eq!(ended.stderr.lines().count(), 1, "{command}: {ended:?}");
     }
     // A plugin that finds no room for its journal does the same.
