@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -128,19 +129,90 @@ class Wheel(unittest.TestCase):
         first, second, third = self.environment.python(program).splitlines()[-3:]
         self.assertIn("/no/such/trace", first)
         self.assertIn("/no/such/trace", second)
-        self.assertIn("operatoins", third)
+        self.assertIn("operatoins, or no such table", third)
+
+    def test_wrong_arguments_are_refused_at_once(self) -> None:
+        program = """
+            import nccl_otf2
+            from nccl_otf2 import annotate, env, read, report
+            def call():
+                pass
+            for attempt in (
+                lambda: annotate("a", color="00ff00"),
+                lambda: annotate("a", color="#0f0"),
+                lambda: annotate("a", color=0x1000000),
+                lambda: annotate("a", color=-1),
+                lambda: env(""),
+                lambda: report("trace", diff="other", size_mb=4),
+                lambda: report("trace", size_mb=0),
+                lambda: annotate("a", payload="1"),
+                lambda: annotate(1),
+                lambda: annotate(call),
+                lambda: annotate("a")(None),
+                lambda: annotate("a")(int),
+                lambda: annotate("a")(staticmethod(call)),
+                lambda: annotate("a")(classmethod(call)),
+                lambda: annotate("a")(property(call)),
+                lambda: env("trace", dir="other"),
+                lambda: env("trace", steps=0.5),
+                lambda: env("trace", steps={}),
+                lambda: env("trace", steps=[1]),
+                lambda: read("trace", [5]),
+                lambda: read("trace", 5),
+            ):
+                try:
+                    attempt()
+                except (TypeError, ValueError) as error:
+                    print(type(error).__name__, error)
+        """
+        told = self.environment.python(program).splitlines()
+        self.assertEqual([line.split()[0] for line in told], ["ValueError"] * 7 + ["TypeError"] * 14)
+        self.assertIn("write @annotate(NAME)", told[9])
+        self.assertIn("put it under @staticmethod", told[12])
+
+    def test_settings_are_written_as_the_plugin_reads_them(self) -> None:
+        program = """
+            import json, nccl_otf2
+            print(json.dumps(nccl_otf2.env(events=["standard", "ProxyStep"], level=2.0, keep_journal=True, steps=3)))
+        """
+        told = json.loads(self.environment.python(program))
+        names = ("EVENTS", "LEVEL", "KEEP_JOURNAL", "STEPS")
+        self.assertEqual([told[f"NCCL_OTF2_{name}"] for name in names], ["standard,ProxyStep", "2", "1", "3"])
+
+    def test_the_command_is_the_program(self) -> None:
+        program = "import nccl_otf2; print(nccl_otf2.tool_path())"
+        command = self.environment.bin / "nccl-otf2"
+        self.assertEqual(self.environment.python(program).strip(), str(command))
+        away = command.with_name("away")
+        command.rename(away)
+        self.addCleanup(away.rename, command)
+        # The completion for bash has the command's name.
+        program = """
+            import nccl_otf2
+            try:
+                print(nccl_otf2.tool_path())
+            except FileNotFoundError as error:
+                print("missing:", error)
+        """
+        self.assertIn("missing: ", self.environment.python(program, PATH="/nowhere"))
 
     def test_a_report_is_a_page_and_a_frame(self) -> None:
         program = f"""
-            import base64, nccl_otf2, re
+            import base64, nccl_otf2, re, zlib
             report = nccl_otf2.report({str(self.trace)!r}, title="--später")
-            assert "--später" in report.html
+            model = re.search('id="data-model">([^<]+)', report.html)[1]
+            assert "--später" in zlib.decompress(base64.b64decode(model)).decode()
             shown = re.search('<iframe src="data:text/html;base64,([^"]+)"', report._repr_html_())
             assert base64.b64decode(shown[1]).decode() == report.html
             print(report.save({str(self.scratch / "page.html")!r}))
         """
-        page = Path(self.environment.python(program).strip()).read_text()
-        self.assertTrue(page.startswith("<!doctype html>"))
+        (self.scratch / "other").write_text("other")
+        (self.scratch / "page.html").symlink_to("other")
+        page = Path(self.environment.python(program).strip())
+        self.assertTrue(page.read_text().startswith("<!doctype html>"))
+        self.assertEqual(page.lstat().st_mode & 0o177777, 0o100600)
+        self.assertEqual((self.scratch / "other").read_text(), "other")
+        self.assertEqual(list(self.scratch.glob(".nccl-otf2-*")), [])
 
     def test_ranges_of_a_program_are_recorded_by_env(self) -> None:
         """A job in Python, as a launcher with a dictionary of variables starts it."""
@@ -214,6 +286,25 @@ class Wheel(unittest.TestCase):
             # `pip install --target`, as containers and shared folders have it.
             text = self.environment.run(f"{folder}/bin/nccl-otf2", "doctor", NCCL)
             self.assertIn(f"{folder}/nccl_otf2/lib", text)
+
+    def test_a_copy_without_an_installers_notes_works(self) -> None:
+        site = self.environment.python("import nccl_otf2; print(nccl_otf2.__path__[0])").strip()
+        program = """
+            import nccl_otf2
+            print(nccl_otf2.plugin_path())
+            print(hasattr(nccl_otf2, "__version__"))
+            try:
+                nccl_otf2.tool_path()
+            except FileNotFoundError as error:
+                print(error)
+        """
+        with tempfile.TemporaryDirectory(prefix="wheel-") as folder:
+            shutil.copytree(site, f"{folder}/nccl_otf2")
+            words = ["python", "-S", "-c", textwrap.dedent(program)]
+            told = self.environment.run(*words, PYTHONPATH=folder, PATH="/nowhere").splitlines()
+        self.assertTrue(told[0].startswith(f"{folder}/nccl_otf2/lib/"))
+        self.assertEqual(told[1], "False")
+        self.assertIn("the package's files are not all here", told[2])
 
 
 if __name__ == "__main__":

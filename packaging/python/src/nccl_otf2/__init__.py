@@ -10,7 +10,8 @@ The package has a command, ``nccl-otf2``, which does everything; this module is 
 """
 
 from ._env import env
-from ._files import ToolError, plugin_path, tensorflow_plugin_path, tool_path, version
+from ._files import ToolError, plugin_path, tensorflow_plugin_path, tool_path
+from ._files import version as _version
 from ._nvtx import annotate
 from ._read import read
 from ._report import Report, report
@@ -26,4 +27,14 @@ __all__ = [
     "tensorflow_plugin_path",
     "tool_path",
 ]
-__version__ = version()
+__version__: str
+
+
+def __getattr__(name: str) -> str:
+    """``__version__`` when it is asked for: copies of the package without an installer's notes work without it."""
+    if name == "__version__":
+        try:
+            return _version()
+        except ModuleNotFoundError as error:
+            raise AttributeError(f"the version is not known: {error}") from error
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

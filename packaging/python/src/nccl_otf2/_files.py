@@ -36,11 +36,15 @@ def tool_path() -> Path:
     """The command ``nccl-otf2`` of this package, which may not be on ``PATH``."""
     # `pip install --target` puts it here, and lists the place from which it moved the file.
     beside = Path(__file__).resolve().parent.parent / "bin" / "nccl-otf2"
-    if beside.is_file():
+    if _is_program(beside):
         return beside
-    # Installers choose its folder, and keep a list of what they installed.
-    for file in importlib.metadata.files(_DISTRIBUTION) or []:
-        if file.name == "nccl-otf2" and (path := Path(str(file.locate()))).is_file():
+    # Installers choose its folder, and keep a list of what they installed: of completions for shells, too.
+    try:
+        files = importlib.metadata.files(_DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        if file.name == "nccl-otf2" and _is_program(path := Path(str(file.locate()))):
             return path.resolve()
     return _existing(Path(shutil.which("nccl-otf2") or "nccl-otf2"))
 
@@ -66,7 +70,14 @@ def _library(name: str) -> Path:
     return _existing(Path(__file__).resolve().parent / "lib" / name)
 
 
+def _is_program(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
 def _existing(path: Path) -> Path:
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing: pip install --force-reinstall {_DISTRIBUTION}")
+        raise FileNotFoundError(
+            f"{path} is missing: the package's files are not all here. If pip installed it: "
+            f"pip install --force-reinstall {_DISTRIBUTION}"
+        )
     return path

@@ -11,6 +11,7 @@ import functools
 import inspect
 import operator
 import os
+import re
 import threading
 import warnings
 from typing import Any, Callable, SupportsFloat, SupportsIndex, TypeVar
@@ -157,6 +158,9 @@ class annotate:
         payload: SupportsIndex | SupportsFloat | None = None,
         color: int | str | None = None,
     ) -> None:
+        if not isinstance(name, str):
+            hint = ": write @annotate(NAME) above a function" if callable(name) else ""
+            raise TypeError(f"the name of a range is a text, not {name!r}{hint}")
         self._given = str(name), _number(payload), _color(color)
         self._domain = None if domain is None else str(domain)
         self._attributes: _Attributes | None = None
@@ -174,6 +178,11 @@ class annotate:
             _injection.pop(_injection.domain(self._domain))
 
     def __call__(self, function: _F) -> _F:
+        if isinstance(function, (type, staticmethod)) or not callable(function):
+            raise TypeError(
+                f"annotate names the calls of a function, not {function!r}: "
+                "put it under @staticmethod, @classmethod or @property, and on the methods of a class"
+            )
         if any(is_left(it) for it in (function, type(function).__call__) for is_left in _LEFT):
             raise TypeError(f"{function!r} is left and entered again while it runs: use annotate inside it")
 
@@ -193,6 +202,8 @@ def _number(payload: Any) -> int | float | None:
     """Numbers of other libraries become Python's, so that no range fails only where it is recorded."""
     if payload is None:
         return None
+    if isinstance(payload, (str, bytes, bytearray)):
+        raise TypeError(f"payload is a number, not {payload!r}")
     try:
         number = operator.index(payload)
     except TypeError:
@@ -203,9 +214,15 @@ def _number(payload: Any) -> int | float | None:
 
 
 def _color(color: int | str | None) -> int | None:
+    if color is None:
+        return None
     if isinstance(color, str):
-        return int(color.removeprefix("#"), 16)
-    return None if color is None else operator.index(color)
+        number = int(color[1:], 16) if re.fullmatch("#[0-9a-fA-F]{6}", color) else -1
+    else:
+        number = operator.index(color)
+    if not 0 <= number <= 0xFFFFFF:
+        raise ValueError(f"color is 0xRRGGBB or '#rrggbb', not {color!r}")
+    return number
 
 
 def _attributes(name: str, payload: int | float | None, color: int | None) -> _Attributes:
@@ -215,5 +232,5 @@ def _attributes(name: str, payload: int | float | None, color: int | None) -> _A
     elif payload is not None:
         it.payload_type, it.payload.integer = _INT64, payload
     if color is not None:
-        it.color_type, it.color = _ARGB, 0xFF000000 | color & 0xFFFFFF
+        it.color_type, it.color = _ARGB, 0xFF000000 | color
     return it

@@ -18,9 +18,20 @@ class Report:
         self.html = page
 
     def save(self, file: str | os.PathLike[str]) -> Path:
-        """Writes the page."""
+        """Writes the page, which only its user may read, as a whole: in place of a file or link that is there."""
         path = Path(file)
-        path.write_text(self.html, encoding="utf-8")
+        if path.exists() and not path.is_file():
+            # A device or a pipe is written to, and a directory is an error.
+            path.write_text(self.html, encoding="utf-8")
+            return path
+        handle, scratch = tempfile.mkstemp(prefix=".nccl-otf2-", dir=path.parent)
+        try:
+            with open(handle, "w", encoding="utf-8") as page:
+                page.write(self.html)
+            os.replace(scratch, path)
+        except BaseException:
+            os.unlink(scratch)
+            raise
         return path
 
     def _repr_html_(self) -> str:
@@ -38,17 +49,22 @@ def report(
     *,
     diff: str | os.PathLike[str] | None = None,
     title: str | None = None,
-    size_mb: int = 4,
+    size_mb: int | None = None,
 ) -> Report:
     """The page of ``nccl-otf2 report`` about a job's directory or its ``traces.otf2``.
 
-    ``diff`` is another recording to compare with. ``size_mb`` is the size of the page at most: a notebook keeps the
-    page in its file.
+    ``diff`` is another recording to compare with. ``size_mb`` is the size of the page at most, 4 without it: a
+    notebook keeps the page in its file. A comparison has no such limit.
     """
+    if size_mb is not None and diff is not None:
+        raise ValueError("size_mb does not go with diff: the page of a comparison has no limit")
+    if size_mb is not None and size_mb < 1:
+        raise ValueError(f"size_mb is at least 1, not {size_mb}")
     with tempfile.TemporaryDirectory(prefix="nccl-otf2-") as scratch:
         page = Path(scratch, "report.html")
         words = ["report", file_word(archive), f"--output={page}"]
-        words += [f"--diff={os.fsdecode(diff)}"] if diff is not None else [f"--size={size_mb}"]
+        most = 4 if size_mb is None else size_mb
+        words += [f"--diff={os.fsdecode(diff)}"] if diff is not None else [f"--size={most}"]
         words += [f"--title={title}"] if title is not None else []
         run_tool(*words)
         return Report(page.read_text(encoding="utf-8"))
