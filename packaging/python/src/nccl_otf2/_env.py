@@ -6,7 +6,7 @@ import operator
 import os
 from typing import Any
 
-from ._files import plugin_path
+from ._files import PLUGIN, plugin_path
 
 _PLUGIN = "NCCL_PROFILER_PLUGIN"
 _INJECTION = "NVTX_INJECTION64_PATH"
@@ -33,7 +33,9 @@ def env(directory: str | os.PathLike[str] | None = None, **settings: object) -> 
     values = {f"NCCL_OTF2_{name}": _text(name, value) for name, value in given.items()}
     plugin = str(plugin_path())
     variables = {_PLUGIN: plugin}
-    if not os.environ.get(_INJECTION):
+    taken = os.environ.get(_INJECTION, "")
+    # Another copy of the plugin would not see NCCL, and its ranges would be lost.
+    if not taken or os.path.basename(taken).startswith(PLUGIN):
         variables[_INJECTION] = plugin
     if directory is not None:
         if not (folder := os.fsdecode(directory)):

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 _DISTRIBUTION = "nccl-otf2"
+PLUGIN = "libnccl-profiler-otf2.so"
 
 
 class ToolError(RuntimeError):
@@ -21,7 +22,7 @@ def version() -> str:
 
 def plugin_path() -> Path:
     """The plugin that NCCL loads: a value for ``NCCL_PROFILER_PLUGIN`` and ``NVTX_INJECTION64_PATH``."""
-    return _library("libnccl-profiler-otf2.so")
+    return _library(PLUGIN)
 
 
 def tensorflow_plugin_path() -> Path:
