@@ -12,7 +12,7 @@ use super::maths::sample::{median, real};
 use super::waiting::Waiting;
 use crate::archive::Trace;
 use crate::parallel::in_parallel;
-use crate::report::{Heat, Member, Rank};
+use crate::report::{Change, Heat, Member, Rank};
 use crate::tables::{JobRank, Tables, large};
 
 pub(super) use blame::{Late, late};
@@ -131,6 +131,7 @@ fn rank(
     let (caused_ns, caused_alone_ns) = waiting.caused[number];
     let series: Vec<(u64, f64)> = arrivals.iter().map(|it| (it.time_ns, it.late_ns)).collect();
     let errors = rank.members.iter().map(|row| tables.members.own_error_ns(*row, false, false));
+    let uncertainty_ns = errors.max().flatten();
     Rank {
         name: name(trace, rank),
         number: rank.number,
@@ -139,7 +140,7 @@ fn rank(
         members: members()
             .map(|it| Member { communicator: it.communicator, rank: it.rank, location: it.location.get() })
             .collect(),
-        uncertainty_ns: errors.max().flatten(),
+        uncertainty_ns,
         budget: waiting.ranks[number],
         instances: arrivals.len() as u64,
         last: counted.last,
@@ -154,9 +155,14 @@ fn rank(
         lost_ns: late.lost_ns,
         lateness_ns: median(&mut arrivals.iter().map(|it| it.late_ns).collect::<Vec<f64>>()),
         trend_ns_per_s: trend(&series),
-        change: change(&series),
+        change: change(&series).filter(|change| is_measurable(change, uncertainty_ns)),
         why: None,
     }
+}
+
+/// Whether the clocks, which count whole ns, can show such a change.
+fn is_measurable(change: &Change, uncertainty_ns: Option<u64>) -> bool {
+    (change.after - change.before).abs() >= real(uncertainty_ns.unwrap_or(0).max(1))
 }
 
 fn name(trace: &Trace, rank: &JobRank) -> String {
@@ -176,4 +182,16 @@ fn heat(arrivals: &[Arrival], bin_ns: u64) -> Vec<Option<f64>> {
         sum.1 += 1;
     }
     sums.into_iter().map(|(sum, count)| (count > 0).then(|| sum / real(count))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Change, is_measurable};
+
+    #[test]
+    fn a_change_from_0_ns_to_0_ns_is_none() {
+        let to = |after| Change { at_ns: 5, before: 0.1, after };
+        assert!(!is_measurable(&to(0.4), None) && is_measurable(&to(2.0), Some(0)));
+        assert!(!is_measurable(&to(900.0), Some(1_000)) && is_measurable(&to(-2_000.0), Some(1_000)));
+    }
 }
