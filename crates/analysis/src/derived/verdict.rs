@@ -229,10 +229,15 @@ fn by_chance(inputs: &Inputs<'_>, number: u32, rank: &Rank) -> String {
         }
         // The rank is late, but by too little.
         ..IMPROBABLE => "as they wait for others".to_owned(),
-        p_value @ ..UNLIKELY => format!("which may be chance (p = {p_value:.3})"),
+        p_value @ ..UNLIKELY => format!("which may be chance (p = {})", probability(p_value)),
         p_value @ ..LIKELY => format!("which chance explains (p = {p_value:.2})"),
         _ => "as expected by chance".to_owned(),
     }
+}
+
+/// Three digits would round a value just above [`IMPROBABLE`] to it.
+fn probability(p_value: f64) -> String {
+    format!("{p_value:.*}", if p_value < 0.01 { 4 } else { 3 })
 }
 
 /// Whether a rank that is last in all of these collectives could still be so by chance.
@@ -323,6 +328,11 @@ pub(super) fn clocks(statements: &Statements, tables: &Tables, instances: &Insta
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_probability_above_the_limit_is_told_from_it() {
+        assert_eq!([0.001_34, 0.034].map(probability), ["0.0013", "0.034"]);
+    }
 
     #[test]
     fn calls_below_which_nccl_reports_nothing_are_named() {
