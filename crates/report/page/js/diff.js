@@ -14,8 +14,11 @@ import { budgetBar, micros } from '#page/operations';
 
 const OUTCOMES = { slower: 'slower', faster: 'faster', 'no-difference': 'no difference', unclear: 'unclear' };
 
+/** What would not show unless it was large. */
+const NOT_SHOWN = 'not shown';
+
 /** @param {Group} group */
-const said = ({ outcome, is_coarse: isCoarse }) => (isCoarse ? 'not shown' : OUTCOMES[outcome]);
+const said = ({ outcome, is_coarse: isCoarse }) => (isCoarse ? NOT_SHOWN : OUTCOMES[outcome]);
 
 /** With its sign. @param {number | null | undefined} value @param {(value: number) => string} text */
 const signed = (value, text) => (value === null || value === undefined ? NONE : (value > 0 ? '+' : '') + text(value));
@@ -42,7 +45,10 @@ export function diff({ comparison, title, tool }) {
   sideBySide(comparison);
   howTo(comparison, tool);
   const count = (/** @type {unknown} */ text) => html`<i>${text}</i>`;
-  const outcome = OUTCOMES[comparison.outcome];
+  const alike = groups.filter(({ outcome: of }) => of === 'no-difference');
+  const isHidden = comparison.outcome === 'no-difference' && alike.length > 0 &&
+    alike.every(({ is_coarse: isCoarse }) => isCoarse);
+  const outcome = isHidden ? NOT_SHOWN : OUTCOMES[comparison.outcome];
   contents([['verdict', 'Verdict', outcome === 'slower' ? html`<i class="hot">${outcome}</i>` : count(outcome)],
     ['operations', 'Operations', count(groups.filter(isCompared).length)],
     ...(comparison.ranges.length > 0 ?
@@ -56,10 +62,12 @@ export function diff({ comparison, title, tool }) {
 function operations({ groups, runs, confidence }) {
   const [a, b] = runs.map(({ run }) => run.anchor);
   const compared = groups.filter(isCompared);
-  const howMany = (/** @type {string} */ wanted) => compared.filter(({ outcome }) => outcome === wanted).length;
+  const howMany = (/** @type {string} */ wanted) => compared.filter((group) => said(group) === wanted).length;
+  const hidden = howMany(NOT_SHOWN);
   const element = section('operations', 'Operations, B against A', `nccl-otf2 diff ${a} ${b}`, compared.length === 0 ?
     html`<b>No operation could be compared.</b>` : html`<b>${howMany('slower')} slower, ${howMany('faster')} faster,
-      ${howMany('no-difference')} without a difference that the data shows.</b> A collective counts once, with the
+      ${howMany('no difference')} without a difference that the data shows${
+      hidden > 0 && `, ${number(hidden)} that cannot show one`}.</b> A collective counts once, with the
       mean of its ranks. Those come first that cost B most time, or save it most.`);
   if (compared.length === 0) return;
   const bounds = compared.flatMap(({ median }) => (median ? interval(median) ?? [] : []));
