@@ -27,6 +27,8 @@ pub(crate) struct Job {
     pub(crate) missing: Vec<String>,
     /// The archive's statements about operations that do not end, or differ between ranks.
     pub(crate) signs: Vec<String>,
+    /// The archive's statement about network events that do not end. It is a sign where their operations may not have.
+    pub(crate) open_below: Option<String>,
 }
 
 /// A member of a communicator: index of [`Job::comm`], and rank.

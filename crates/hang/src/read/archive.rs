@@ -61,7 +61,7 @@ pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> 
     job.processes = processes.all;
     job.number();
     job.now_ns = job.processes.iter().map(|process| process.until_ns).max().unwrap_or(reading.start_ns);
-    (job.missing, job.signs) = (doubts.missing, doubts.signs);
+    (job.missing, job.signs, job.open_below) = (doubts.missing, doubts.signs, doubts.open_below);
     Ok(job)
 }
 

@@ -5,6 +5,9 @@ use analysis::units::plural;
 use nccl_events::Kind;
 use schema::Lack;
 
+/// What NCCL's proxy and network plugin do for operations. They may report its end after that of the operation, or never.
+const BELOW: [Kind; 4] = [Kind::ProxyOp, Kind::ProxyStep, Kind::ProxyCtrl, Kind::NetPlugin];
+
 /// The archive's statements about missing data.
 pub(super) struct Doubts {
     /// The recorded kinds of events, as NCCL's mask.
@@ -15,6 +18,8 @@ pub(super) struct Doubts {
     pub(super) missing: Vec<String>,
     /// Operations that do not end or differ, one per line.
     pub(super) signs: Vec<String>,
+    /// Network events that do not end, if nothing else does not.
+    pub(super) open_below: Option<String>,
 }
 
 impl Doubts {
@@ -35,8 +40,11 @@ impl Doubts {
         missing.extend(statements.matching_unknown.lines.shown());
         let mut signs = statements.ranks_behind.lines.shown();
         let unfinished = statements.unfinished();
-        if unfinished > 0 {
-            signs.push(format!("{} had not ended when recording did", plural(unfinished, "event", "events")));
+        let below = BELOW.map(|kind| statements.counts.kinds.get(kind).unfinished).iter().sum::<u64>();
+        let open = || format!("{} had not ended when recording did", plural(unfinished, "event", "events"));
+        let open_below = (unfinished > 0 && unfinished == below).then(open);
+        if unfinished > below {
+            signs.push(open());
         }
         Self {
             event_mask: event_mask(&statements.events.all),
@@ -44,6 +52,7 @@ impl Doubts {
             is_flight: statements.flight_processes.get() > 0,
             missing,
             signs,
+            open_below,
         }
     }
 }

@@ -19,6 +19,9 @@ pub(super) fn doubts(job: &Job) -> Vec<String> {
     }
     doubts.extend(job.comms.iter().flat_map(|comm| of_comm(job, comm)));
     doubts.extend(job.missing.iter().chain(&job.signs).cloned());
+    // Operations that ended, as the GPU's times show, need nothing more of the network.
+    let has_open = job.comms.iter().any(|comm| open_ended(job, comm).next().is_some());
+    doubts.extend(job.open_below.iter().filter(|_| has_open).cloned());
     doubts
 }
 
@@ -42,9 +45,7 @@ fn of_comm(job: &Job, comm: &Comm) -> Vec<String> {
     if !missing.is_empty() {
         doubts.push(format!("of {} of communicator {} there is no record", names::ranks(comm, &missing), comm.name));
     }
-    // A rank that ended the communicator had completed its last operation.
-    let open_ended = comm.ranks.iter().filter(|(_, rank)| !rank.finalized && may_be_in_its_last(job, rank));
-    let open_ended: Vec<u32> = open_ended.map(|(number, _)| *number).collect();
+    let open_ended: Vec<u32> = open_ended(job, comm).collect();
     if !open_ended.is_empty() {
         doubts.push(format!(
             "whether the last operation of {} in communicator {} ended is not recorded (NCCL_OTF2_EVENTS=full shows the end on the GPU)",
@@ -53,6 +54,12 @@ fn of_comm(job: &Job, comm: &Comm) -> Vec<String> {
         ));
     }
     doubts
+}
+
+/// The ranks that may be in their last operation. One that ended the communicator had completed it.
+fn open_ended(job: &Job, comm: &Comm) -> impl Iterator<Item = u32> {
+    let ranks = comm.ranks.iter().filter(|(_, rank)| !rank.finalized && may_be_in_its_last(job, rank));
+    ranks.map(|(number, _)| *number)
 }
 
 /// Whether a rank's last operation is not known to have ended.

@@ -67,3 +67,16 @@ fn a_job_that_was_killed_while_quiet_is_no_all_clear() {
     assert_eq!((archive.found, archive.kind), (false, Kind::Unknown));
     assert!(archive.text.starts_with("CANNOT TELL: when the recording ended, NCCL had reported nothing for 30.000 s"));
 }
+
+#[test]
+fn transfers_that_report_no_end_do_not_make_ended_operations_doubtful() {
+    let archive = |stage| {
+        let mut job = calls([vec![call("AllReduce", 8, 1, stage)], vec![done(1)]]);
+        job.is_archive = true;
+        job.processes.iter_mut().for_each(|process| process.state = Life::Unknown);
+        job.open_below = Some("2 events had not ended when recording did".to_owned());
+        judge(&job).verdict
+    };
+    assert_eq!(archive(Stage::Done).kind, Kind::Nothing);
+    assert_eq!(archive(Stage::Launched).kind, Kind::Unknown);
+}
