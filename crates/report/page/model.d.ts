@@ -128,7 +128,7 @@ export interface Step {
   duration_ns: number;
   shortest_ns: number;
   slowest: number | null;
-  threads_ns: number;
+  ranks_ns: number;
   budget: Budget;
 }
 

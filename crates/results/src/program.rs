@@ -46,8 +46,8 @@ pub struct Step {
     pub shortest_ns: u64,
     /// The rank of the slowest thread: index in [`super::Report::ranks`]; null if unknown.
     pub slowest: Option<u32>,
-    /// The time of all threads in the step.
-    pub threads_ns: u64,
+    /// The step's time, summed over the ranks whose thread is known.
+    pub ranks_ns: u64,
     /// How ranks spent their time in operations that were enqueued in the step.
     pub budget: Budget,
 }

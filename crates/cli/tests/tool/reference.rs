@@ -196,7 +196,7 @@ fn of_archives() {
                 "last_process",
                 "last_rank",
                 "path",
-                "threads_ns",
+                "ranks_ns",
                 "ranges_ns",
                 "shortest_ns",
                 "trend_ns_per_step",

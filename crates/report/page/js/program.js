@@ -55,9 +55,9 @@ const rate = ({ bytes: moved, budget: { operations_ns: ns } }) => (ns > 0 ? (mov
 export function steps({ report }, goTo) {
   const found = report.steps;
   if (!found) return;
-  const share = (/** @type {number} */ part, /** @type {Step} */ step) => part / Math.max(1, step.threads_ns);
+  const share = (/** @type {number} */ part, /** @type {Step} */ step) => part / Math.max(1, step.ranks_ns);
   const sum = (/** @type {(step: Step) => number} */ of) => found.steps.reduce((all, step) => all + of(step), 0);
-  const whole = Math.max(1, sum((step) => step.threads_ns));
+  const whole = Math.max(1, sum((step) => step.ranks_ns));
   const trend = found.trend_ns_per_step;
   const element = section('steps', 'Steps of the program', 'nccl-otf2 stats --by step', html`A step is the range
     <b>${found.name}</b>, on ${number(found.processes)} process${found.processes !== 1 && 'es'}.

@@ -255,7 +255,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
       steps: steps_.map((/** @type {any} */ { arrivals, end }, /** @type {number} */ number) => ({ number,
         start_ns: arrivals[0] - 900_000,
         duration_ns: end - Math.min(...arrivals) + 900_000, shortest_ns: end - Math.max(...arrivals) + 900_000,
-        slowest: 0, threads_ns: 5e6 * ranks, budget: { ...budget, operations_ns: 2e6 * ranks, waiting_ns: 1e6 } })) },
+        slowest: 0, ranks_ns: 5e6 * ranks, budget: { ...budget, operations_ns: 2e6 * ranks, waiting_ns: 1e6 } })) },
     communicator_calls: ['ncclCommInitRankConfig', 'ncclCommDestroy'].map((name, at) => ({ function: name,
       communicator: 'world', ranks, start_ns: at * time, unfinished: at, duration_ns: 7e8 >> at, skew_ns: 3e8,
       last_rank: ranks - 1, last_process: `rank ${ranks - 1} [node:1]` })),

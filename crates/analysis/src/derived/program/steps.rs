@@ -119,6 +119,8 @@ impl Steps {
         let of_threads = || self.threads.iter().filter_map(|(thread, ranges)| Some((*thread, *ranges.get(at)?)));
         let slowest = of_threads().max_by_key(|(_, range)| length(range));
         let number = slowest.map(|(_, range)| range.number).filter(|number| *number != NO_SEQUENCE);
+        // As budgets count: a thread counts for each of its ranks, and not if it has none.
+        let of_rank = |thread: &Option<LocationRef>| self.threads.get(thread.as_ref()?)?.get(at);
         let of_thread = |thread| self.of_rank.iter().position(|own| *own == Some(thread));
         report::Step {
             number: number.unwrap_or(at as u64),
@@ -126,8 +128,26 @@ impl Steps {
             duration_ns: slowest.map_or(0, |(_, range)| length(&range)),
             shortest_ns: of_threads().map(|(_, range)| length(&range)).min().unwrap_or(0),
             slowest: slowest.and_then(|(thread, _)| Some(small(of_thread(thread)?))),
-            threads_ns: of_threads().map(|(_, range)| length(&range)).sum(),
+            ranks_ns: self.of_rank.iter().filter_map(of_rank).map(length).sum(),
             budget: budgets.get(at).copied().unwrap_or_default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_counts_for_each_of_its_ranks() {
+        let [of_two, loader] = [1, 2].map(LocationRef::new);
+        let range = |location, stop_ns| {
+            let region = RegionRef::new(0);
+            Range { location, region, start_ns: 10, stop_ns, number: NO_SEQUENCE, path: 0, is_unfinished: false }
+        };
+        let threads = [(of_two, vec![range(of_two, 110)]), (loader, vec![range(loader, 60)])];
+        let steps = Steps { region: None, threads: threads.into(), of_rank: vec![Some(of_two), Some(of_two), None] };
+        let step = steps.step(0, &[]);
+        assert_eq!((step.ranks_ns, step.duration_ns, step.slowest), (200, 100, Some(0)));
     }
 }
