@@ -5,7 +5,7 @@ use analysis::units::plural;
 use nccl_events::Kind;
 use schema::Lack;
 
-/// What NCCL's proxy and network plugin do for operations. They may report its end after that of the operation, or never.
+/// What NCCL does for operations in its proxy and network plugin, whose ends it may report late or never.
 const BELOW: [Kind; 4] = [Kind::ProxyOp, Kind::ProxyStep, Kind::ProxyCtrl, Kind::NetPlugin];
 
 /// The archive's statements about missing data.
