@@ -15,7 +15,7 @@ use super::sentences::NO_NUMBERS;
 use crate::job::{Comm, Job, Rank};
 use crate::judge::Judgement;
 use crate::judge::blockage::Cause;
-use crate::operation::Positions;
+use crate::operation::{Positions, Stage};
 use crate::sequence::Sequence;
 
 /// Whether all processes record such events. If that is unknown for a process, its problems say so.
@@ -23,6 +23,14 @@ pub(super) fn records(job: &Job, kind: Kind) -> bool {
     let is_archive = job.is_archive;
     let mut processes = job.processes.iter().filter(|process| process.has_journal || is_archive);
     processes.all(|process| process.event_mask.is_none_or(|mask| mask & kind.mask() != 0))
+}
+
+/// Whether the archive says of each rank's last operation that it ended on the GPU, which CUPTI or CUDA events timed.
+fn has_ends(job: &Job) -> bool {
+    let last = |rank: &Rank| {
+        Sequence::ALL.into_iter().filter_map(|it| it.of(rank).list.last()).all(|it| it.progress.stage == Stage::Done)
+    };
+    job.is_archive && job.comms.iter().flat_map(|comm| comm.ranks.values()).all(last)
 }
 
 pub(crate) fn unknown(job: &Job, judgement: &Judgement, kind: VerdictKind) -> Vec<String> {
@@ -35,7 +43,7 @@ pub(crate) fn unknown(job: &Job, judgement: &Judgement, kind: VerdictKind) -> Ve
     let all_entered = lasting.any(|blockage| matches!(blockage.cause, Cause::AllEntered(_)));
     if !records(job, Kind::ProxyOp) {
         unknown.push("Network transfers were not recorded (NCCL_OTF2_EVENTS=standard): that a collective was called is known, whether it ended is not.".to_owned());
-    } else if !records(job, Kind::KernelCh) {
+    } else if !records(job, Kind::KernelCh) && !has_ends(job) {
         unknown.push("What the GPU does was not recorded (NCCL_OTF2_EVENTS=full, which costs the job more): a collective counts as ended with its network transfers, and on a rank without any only its launch is known.".to_owned());
     }
     if all_entered && !records(job, Kind::ProxyStep) {
