@@ -226,7 +226,7 @@ fn who_gets_nvtx_ranges_is_said() {
     assert_eq!(level(&of(injection, ""), "nvtx", "are not recorded without nccl-otf2 run"), "note");
     assert_eq!(level(&of(injection, text(&built::plugin())), "nvtx", "this project's plugin gets"), "ok");
     let copy = scratch.path().join("copy.so");
-    std::fs::copy(built::plugin(), &copy).expect("copied");
+    fs::copy(built::plugin(), &copy).expect("copied");
     let plugin = built::plugin();
     let both = [("NCCL_PROFILER_PLUGIN", text(&plugin)), (injection, text(&copy))];
     assert_eq!(level(&report(&scratch, &both, &[]), "nvtx", "is another copy"), "warning");
