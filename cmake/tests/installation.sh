@@ -113,6 +113,7 @@ case_man() {
 # Links between the pages lead to files that are installed.
 case_pages() {
   local page link
+  [ -f "$PREFIX/share/doc/nccl-otf2/docs/GUIDE.md" ] || fail "there are no pages"
   while read -r page; do
     while read -r link; do
       [ -e "$(dirname "$page")/$link" ] || fail "$page has a link to $link"

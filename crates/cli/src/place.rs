@@ -98,8 +98,8 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
         let (shown, word) = (path.display(), shell_word(path));
         if has_parts(path)? {
             bail!(
-                "{shown}: no archive yet, only what the processes recorded. While the job runs, `nccl-otf2 top {word}` shows \
-                 its operations, and `nccl-otf2 dump {word}` makes an archive of it so far; once it has ended, \
+                "{shown}: no archive yet, only what the processes recorded. While the job runs, `nccl-otf2 top {word}` \
+                 shows its operations, and `nccl-otf2 dump {word}` makes an archive of it so far; once it has ended, \
                  `nccl-otf2 finalize {word}` makes the archive"
             );
         }

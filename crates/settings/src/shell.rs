@@ -9,7 +9,7 @@ pub fn shell_word(path: &Path) -> String {
     if !text.is_empty() && text.chars().all(is_plain) {
         text
     } else if text.contains('\n') {
-        // A message shows a line break as `\n`, which bash reads as one only here.
+        // A message shows a line break as `\n`, which bash reads as one only between `$'` and `'`.
         format!("$'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
     } else {
         format!("'{}'", text.replace('\'', r"'\''"))

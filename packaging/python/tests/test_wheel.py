@@ -179,6 +179,13 @@ class Wheel(unittest.TestCase):
         names = ("EVENTS", "LEVEL", "KEEP_JOURNAL", "STEPS")
         self.assertEqual([told[f"NCCL_OTF2_{name}"] for name in names], ["standard,ProxyStep", "2", "1", "3"])
 
+    def test_another_copy_of_the_plugin_gets_no_ranges(self) -> None:
+        program = "import json, nccl_otf2; print(json.dumps(nccl_otf2.env()))"
+        copy, other = "/opt/lib/libnccl-profiler-otf2.so.0", "/opt/lib/libToolsInjection64.so"
+        for taken, is_ours in ((copy, True), (other, False)):
+            told = json.loads(self.environment.python(program, NVTX_INJECTION64_PATH=taken))
+            self.assertEqual(told.get("NVTX_INJECTION64_PATH") == told["NCCL_PROFILER_PLUGIN"], is_ours, taken)
+
     def test_the_command_is_the_program(self) -> None:
         program = "import nccl_otf2; print(nccl_otf2.tool_path())"
         command = self.environment.bin / "nccl-otf2"

@@ -175,14 +175,12 @@ pub(super) fn ranges(here: &Environment, findings: &mut Findings) {
 /// The copy of this project's plugin that a job would load by its variable.
 fn profiler(here: &Environment) -> Option<PathBuf> {
     let setting = here.variables.get(PLUGIN)?;
+    let is_ours = |file: &PathBuf| Library::read(file).is_ok_and(|library| library.profiler == Some(OURS));
+    // Any release will do: where they differ in how they read the value, `slot` says so.
     match search("profiler", FIRST_WITH_ENV_PLUGIN, Some(&setting.value)) {
-        Search::Names(names) => names.iter().find_map(|name| here.loader.find(name)).filter(|file| is_ours(file)),
+        Search::Names(names) => names.iter().find_map(|name| here.loader.find(name)).filter(is_ours),
         Search::Nothing | Search::Program => None,
     }
-}
-
-fn is_ours(file: &Path) -> bool {
-    Library::read(file).is_ok_and(|library| library.profiler == Some(OURS))
 }
 
 fn missing(here: &Environment, library: &Library, findings: &mut Findings) {

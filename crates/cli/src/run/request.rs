@@ -43,6 +43,7 @@ pub(crate) struct Request {
     pub(super) no_finalize: bool,
 
     /// The command with its arguments; options after it are the command's
-    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    #[arg(value_hint = ValueHint::CommandWithArguments)]
     pub(super) command: Vec<OsString>,
 }

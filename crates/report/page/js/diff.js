@@ -14,7 +14,7 @@ import { budgetBar, micros } from '#page/operations';
 
 const OUTCOMES = { slower: 'slower', faster: 'faster', 'no-difference': 'no difference', unclear: 'unclear' };
 
-/** What would not show unless it was large. */
+/** No difference, where only a change by half and more would show. */
 const NOT_SHOWN = 'not shown';
 
 /** @param {Group} group */
