@@ -16,7 +16,6 @@ pub(crate) use nccl_events::index::{index as large, index_u32 as small};
 pub use network::Network;
 pub use read::Tables;
 pub use rows::{
-    Call, Calls, Kernel, Kernels, Launch, Launches, NO_SEQUENCE, NONE, Operation, Operations, Step, Steps, Transfer,
-    Transfers,
+    Call, Calls, Kernel, Kernels, Launch, Launches, NO_SEQUENCE, NONE, Operation, Operations, Step, Transfer, Transfers,
 };
 pub use rows::{Range, Ranges};

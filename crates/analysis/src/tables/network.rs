@@ -172,7 +172,7 @@ impl Reading<'_> {
                 let transfer = ids.row(it.fields.parent);
                 let step = Step { transfer, start_ns, first_ns: 0, second_ns: 0, third_ns: 0, bytes: 0 };
                 if let Some((_, step)) = open.replace((event, step)) {
-                    each(&step.rounded());
+                    each(&step);
                 }
             }
             if let Some((_, step)) = &mut open {
@@ -187,7 +187,7 @@ impl Reading<'_> {
             }
         })?;
         if let Some((_, step)) = open {
-            each(&step.rounded());
+            each(&step);
         }
         Ok(())
     }
