@@ -74,7 +74,8 @@ function findings({ report }) {
     <td class="go n"><a href="#${section}">${label} ↓</a></td></tr>`;
   const causes = report.causes.slice(1, 5);
   const { rest } = report.verdict;
-  if (rest === null && exposed === null && causes.length === 0) return '';
+  const others = rest !== null && report.causes.length < 6 && html`<p class="because">${unit(rest)}</p>`;
+  if (exposed === null && causes.length === 0) return others;
   return html`<table class="finds"><caption class="sr">Findings, by the time that all ranks lost</caption>
     <thead><tr><th class="n" scope="col" style="width:60px">lost, s</th>
     <th class="n" scope="col" style="width:88px">of time in operations, %</th>
@@ -88,8 +89,7 @@ function findings({ report }) {
     })}
     ${exposed !== null && row(null, NONE, html`<b>${percent(exposed)} of communication time is exposed:</b> no other
       kernel runs on the GPU meanwhile.`, 'overlap', 'overlap')}
-    ${rest !== null && report.causes.length < 6 && row(0, 0, unit(rest), 'completeness', 'completeness')}
-    </tbody></table>`;
+    </tbody></table>${others}`;
 }
 
 /** Sections for the contents beside the page. @param {Model} model @returns {[string, string, unknown][]} */
