@@ -61,6 +61,7 @@ pub struct Written {
 pub fn write(trace: &Trace, mut analysis: Analysis, options: Options<'_>, progress: &dyn Progress) -> Result<Written> {
     let tables = &mut analysis.tables;
     (tables.kernels, tables.launches) = (Kernels::default(), Launches::default());
+    analysis.awaited.clear();
     let left_out = excerpt::cut(&mut analysis.report, options.most_bytes / 4)?;
     let fixed = FIXED_BYTES + excerpt::packed_bytes(&analysis.report)?;
     let room = options.most_bytes.saturating_sub(fixed);

@@ -14,7 +14,7 @@ use small_sort::Gather;
 
 use super::events::{Event, NONE};
 use super::places::{LEVELS, Location, Part};
-use super::plan::Plan;
+use super::plan::{Plan, With};
 use super::room::{Kept, Room, Why};
 use super::sets::{Key, MOST_SETS, Set, Value, bits};
 use super::votes::Votes;
@@ -107,8 +107,8 @@ struct State {
     asked: usize,
     /// For each row of the location and part of the time, the longest event.
     longest: Vec<Vec<Option<Kept>>>,
-    /// The parents of calls that are kept.
-    parents: BTreeSet<u64>,
+    /// The parents of calls that are kept, and what these are kept with.
+    parents: BTreeMap<u64, With>,
 }
 
 impl<'a> Reading<'a> {
@@ -156,7 +156,7 @@ impl<'a> Reading<'a> {
             fitting: small(self.plan.windows.len()),
             asked: 0,
             longest: vec![Vec::new(); 1 + if has_levels { large(LEVELS) } else { 0 }],
-            parents: BTreeSet::new(),
+            parents: BTreeMap::new(),
         };
         let mut rows = self.analysis.tables.rows_of(location.reference);
         let mut open: Vec<(RegionRef, u64, Attributes)> = Vec::new();
@@ -183,10 +183,11 @@ impl<'a> Reading<'a> {
             ControlFlow::Continue(())
         });
         read.context("the archive is damaged, `nccl-otf2 check` says more")?;
-        self.room.add(&mut state.in_windows);
+        let fitting = self.room.add(&mut state.in_windows);
         self.all.iter().zip(state.all).for_each(|(sum, own)| _ = sum.fetch_add(own, Ordering::Relaxed));
-        let sampled = state.longest.into_iter().flatten().flatten();
-        state.found.kept.extend(sampled);
+        state.found.kept.retain(|it| it.stays(fitting));
+        state.found.kept.extend(state.longest.into_iter().flatten().flatten());
+        state.found.kept.shrink_to_fit();
         state.found.rank = votes.into_iter().max_by_key(|(_, calls)| *calls).map(|(rank, _)| rank);
         Ok(state.found)
     }
@@ -198,11 +199,13 @@ impl<'a> Reading<'a> {
         }
         state.all[self.plan.part(ended.begin_ns, PARTS as u64)] += 1;
         let window = self.plan.window(ended.begin_ns, ended.end_ns);
-        let place = window.map_or(u32::MAX, |it| it.place);
-        if let Some(events) = state.in_windows.get_mut(large(place)) {
+        let own = window.map_or(u32::MAX, |it| it.place);
+        if let Some(events) = state.in_windows.get_mut(large(own)) {
             *events += 1;
         }
-        if self.is_chosen(state, ended) {
+        let with = self.kept_with(state, ended);
+        let place = if let Some(With::Window(place)) = with { place.min(own) } else { own };
+        if with == Some(With::Chosen) {
             let event = self.event(state, ended);
             state.found.kept.push(Kept { event, why: Why::Chosen, place });
         } else {
@@ -224,22 +227,23 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Whether an event is kept outside of windows, too: an operation, its call, and what is called with that.
-    fn is_chosen(&self, state: &mut State, ended: &Ended) -> bool {
+    /// For what an event is kept outside of windows, too: an operation, its call, and what is called with that.
+    fn kept_with(&self, state: &mut State, ended: &Ended) -> Option<With> {
         if state.is_small {
-            return true;
+            return Some(With::Chosen);
         }
         if let Some(row) = ended.row {
-            return self.plan.is_chosen(row);
+            return self.plan.is_chosen(row).then_some(With::Chosen);
         }
         if !state.is_thread {
-            return false;
+            return None;
         }
         let own: Own<'_> = self.trace.read_fields(&ended.attributes);
-        let mut ids = [own.event, own.parent].into_iter().flatten();
-        let is_chosen = ids.any(|id| self.plan.is_call(id) || state.parents.contains(&id));
-        state.parents.extend(own.parent.filter(|_| is_chosen));
-        is_chosen
+        let ids = [own.event, own.parent].into_iter().flatten();
+        let all = ids.flat_map(|id| [self.plan.call(id), state.parents.get(&id).copied()]);
+        let with = all.flatten().min()?;
+        own.parent.map(|parent| state.parents.entry(parent).and_modify(|it| *it = with.min(*it)).or_insert(with));
+        Some(with)
     }
 
     /// Keeps an event if none in its part of the time is longer.

@@ -24,6 +24,14 @@ pub(super) struct Window {
     pub(super) place: u32,
 }
 
+/// What a call is kept with: its operation. The first is the best reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum With {
+    Chosen,
+    /// The operation is in the window of this importance, if that fits.
+    Window(u32),
+}
+
 #[derive(Debug)]
 pub(super) struct Plan {
     /// The time that the page is about.
@@ -38,8 +46,8 @@ pub(super) struct Plan {
     pub(super) samples: u64,
     /// Whether an operation, by its row, is kept outside of windows, too.
     chosen: Vec<bool>,
-    /// The ids of calls of these operations and of those in windows, sorted.
-    calls: Vec<u64>,
+    /// The ids of calls of these operations and of those in windows, sorted, and what they are kept with.
+    calls: Vec<(u64, With)>,
 }
 
 impl Plan {
@@ -57,12 +65,14 @@ impl Plan {
         let windows = windows(&moments(analysis, span, length_ns), span, length_ns);
         let chosen = chosen(analysis, span, most / 4);
         let tables = &analysis.tables;
-        let kept = (0..)
-            .zip(tables.operations.rows())
-            .filter(|(row, it)| chosen[large(*row)] || window_of(&windows, it.start_ns, it.stop_ns).is_some());
-        let mut calls: Vec<u64> = kept.map(|(_, it)| it.parent).filter(|parent| *parent != 0).collect();
+        let with = |row: u32, it: &Operation| match chosen[large(row)] {
+            true => Some(With::Chosen),
+            false => window_of(&windows, it.start_ns, it.stop_ns).map(|window| With::Window(window.place)),
+        };
+        let called = (0..).zip(tables.operations.rows()).filter(|(_, it)| it.parent != 0);
+        let mut calls: Vec<_> = called.filter_map(|(row, it)| Some((it.parent, with(row, &it)?))).collect();
         calls.par_sort_unstable();
-        calls.dedup();
+        calls.dedup_by_key(|(id, _)| *id);
         let samples = fitting(most / 4, events.iter().map(|events| (*events, 1)));
         Self { span, until_ns, windows, most_in_windows, samples, chosen, calls }
     }
@@ -84,8 +94,10 @@ impl Plan {
         self.chosen.get(large(row)) == Some(&true)
     }
 
-    pub(super) fn is_call(&self, id: u64) -> bool {
-        self.calls.binary_search(&id).is_ok()
+    /// What the call of this id is kept with, if its operation is kept.
+    pub(super) fn call(&self, id: u64) -> Option<With> {
+        let at = self.calls.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        Some(self.calls[at].1)
     }
 
     /// The part of the span, of `parts` equal ones, that a time is in.
