@@ -44,6 +44,7 @@ mod verdict;
 mod version;
 mod watch;
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -57,6 +58,7 @@ use exit::Exit;
 fn main() -> ExitCode {
     // With a file size limit (`ulimit -f`), writing beyond it then fails with an error that says so.
     journal::file_size::fail_in_this_process();
+    journal::memory::give_back_in_this_process();
     let matches = match json_schema::with_option(Arguments::command()).try_get_matches() {
         Ok(matches) => matches,
         Err(error) => return refuse(&error),
@@ -78,9 +80,14 @@ fn main() -> ExitCode {
     }
 }
 
+/// Also prints what `--help` and `--version` ask for, which clap passes as an error.
 fn refuse(error: &clap::Error) -> ExitCode {
-    let _stdio_is_closed = error.print();
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    match error.print() {
+        Err(source) if !error.use_stderr() && source.kind() != ErrorKind::BrokenPipe => {
+            end(anyhow::Error::new(source).context("cannot write to stdout"))
+        }
+        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+    }
 }
 
 fn end(error: anyhow::Error) -> ExitCode {

@@ -21,6 +21,7 @@ pub mod follow;
 pub mod format;
 pub mod host;
 pub mod lock;
+pub mod memory;
 pub mod part;
 pub mod private;
 pub mod reader;

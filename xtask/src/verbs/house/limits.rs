@@ -68,7 +68,7 @@ pub(super) const EXCEPTIONS: &[Exception] = &[
     category("tests", 42_500),
     category("doubles", 13_900),
     category("xtask", 6_100),
-    Exception { rule: Rule::RoomLines, what: "crates/journal", most: 6_350, reason: "a format and its two sides" },
+    Exception { rule: Rule::RoomLines, what: "crates/journal", most: 6_360, reason: "a format and its two sides" },
     Exception { rule: Rule::PublicItems, what: "trace", most: 20, reason: "no module outside of it knows its insides" },
     Exception {
         rule: Rule::RoomLines,
