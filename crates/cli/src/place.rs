@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -97,6 +98,11 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
         }
         let (shown, word) = (path.display(), shell_word(path));
         if has_parts(path)? {
+            let is_empty = fs::read_dir(path.join(PARTS)).is_ok_and(|mut entries| entries.next().is_none());
+            ensure!(
+                !is_empty,
+                "{shown}: no process recorded anything; `nccl-otf2 doctor` finds most of the usual reasons"
+            );
             bail!(
                 "{shown}: no archive yet, only what the processes recorded. While the job runs, `nccl-otf2 top {word}` \
                  shows its operations, and `nccl-otf2 dump {word}` makes an archive of it so far; once it has ended, \
@@ -142,7 +148,7 @@ mod tests {
     #[test]
     fn who_may_not_read_an_archive_is_not_told_to_make_it_again() {
         let job = tempfile::tempdir().expect("a directory");
-        std::fs::create_dir(job.path().join(PARTS)).expect("made");
+        fs::create_dir(job.path().join(PARTS)).expect("made");
         let remedy_for = |kind: io::ErrorKind| {
             let error = otf2::Error::Io { operation: "read", path: job.path().join("traces.def"), source: kind.into() };
             remedy(&Error::new(error)).expect("a remedy")

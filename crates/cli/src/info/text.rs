@@ -184,7 +184,7 @@ fn communicators(tables: &Tables, text: &mut Text) {
             ("recorded", Right, |it| count(it.ranks_recorded)),
             ("collectives", Right, |it| count(it.collectives.values().sum())),
             ("messages", Right, |it| count(it.sends)),
-            ("bytes", Right, |it| bytes(it.bytes_sent)),
+            ("of messages", Right, |it| bytes(it.bytes_sent)),
         ],
     );
 }

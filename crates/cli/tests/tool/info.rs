@@ -94,13 +94,15 @@ fn nobody_reading_on_is_no_failure() {
 fn what_is_no_archive_is_an_error() {
     let scratch = Scratch::new();
     fs::create_dir_all(scratch.join("empty")).expect("made");
-    fs::create_dir_all(scratch.join("recorded/parts")).expect("made");
+    fs::create_dir_all(scratch.join("recorded/parts/host-1-2")).expect("made");
+    fs::create_dir_all(scratch.join("nothing/parts")).expect("made");
     fs::write(scratch.join("notes.txt"), "").expect("written");
     fs::write(scratch.join("wrong.otf2"), "not an anchor").expect("written");
     for (path, word) in [
         ("missing", "no such file"),
         ("empty", "no archive here"),
         ("recorded", "nccl-otf2 finalize recorded"),
+        ("nothing", "no process recorded anything"),
         ("notes.txt", ".otf2"),
         ("wrong.otf2", "wrong.otf2"),
     ] {
@@ -114,4 +116,14 @@ fn what_is_no_archive_is_an_error() {
 fn the_version_names_all_that_shapes_archives() {
     let ended = Scratch::new().ends(["--version"]);
     ["nccl-otf2 0.", "OTF2 3.", "journal format "].iter().for_each(|word| ended.says(word));
+}
+
+#[test]
+fn a_version_that_cannot_be_printed_is_an_error() {
+    let full = fs::File::options().write(true).open("/dev/full").expect("opened");
+    let mut tool = std::process::Command::new(Scratch::new().tool().get_program());
+    let ended = tool.arg("--version").stdout(full).output().expect("the tool runs");
+    assert_eq!(ended.status.code(), Some(2));
+    let said = text(&ended.stderr);
+    assert!(said.contains("cannot write to stdout: No space left on device"), "{said}");
 }
