@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::report::{Cause, CausePhase, Delay, Why};
 use analysis::tables::Operation;
-use analysis::units::{real, time, whole};
-use analysis::{Analysis, Awaits, Trace, median};
+use analysis::units::time;
+use analysis::{Analysis, Awaits, Trace};
 use nccl_events::archive::path_of_ranges;
 use nccl_events::index::{index, index_u32};
 use small_sort::Gather;
@@ -230,7 +230,7 @@ impl Parts {
 /// Sums up the parts of operations, each with the weight of what others waited for it.
 fn why(trace: &Trace, analysis: &Analysis, rank: u32, late: &[Late], parts: impl Fn(&Late) -> Parts) -> Why {
     let (mut sums, mut all_ns) = ([0; 4], 0);
-    let mut samples: [Vec<f64>; 4] = Default::default();
+    let mut samples: [Vec<(u64, u64)>; 4] = Default::default();
     let mut lacks: BTreeMap<&str, u64> = BTreeMap::new();
     let mut windows = Vec::new();
     for it in late {
@@ -246,7 +246,7 @@ fn why(trace: &Trace, analysis: &Analysis, rank: u32, late: &[Late], parts: impl
             *lacking = weighted.into_iter().fold(lacking.saturating_add(it.waited_ns), u64::saturating_sub);
         }
         for (ns, samples) in parts.ns.into_iter().zip(&mut samples).filter(|(ns, _)| u128::from(*ns) * 2 >= whole_ns) {
-            samples.push(real(ns));
+            samples.push((ns, it.waited_ns));
         }
         windows.extend((parts.ns[0] > 0).then_some(parts.until_call));
     }
@@ -257,7 +257,7 @@ fn why(trace: &Trace, analysis: &Analysis, rank: u32, late: &[Late], parts: impl
     let lack = lacks.into_iter().find(|(_, ns)| *ns >= all_ns.div_ceil(2)).map_or(MIXED, |(lack, _)| lack);
     Why {
         reason,
-        later_ns: most.filter(|at| !samples[*at].is_empty()).map(|at| whole(median(&mut samples[at]))),
+        later_ns: most.and_then(|at| weighted_median(&mut samples[at])),
         phase: phase.flatten(),
         call_ns,
         launch_ns,
@@ -266,6 +266,19 @@ fn why(trace: &Trace, analysis: &Analysis, rank: u32, late: &[Late], parts: impl
         unknown_ns: sums.into_iter().fold(all_ns, u64::saturating_sub),
         missing: reason.is_none().then(|| lack.to_owned()),
     }
+}
+
+/// Of delays and what others waited for them, the delay that half of the waiting is of at least: many short ones count
+/// less than the few that took the time.
+fn weighted_median(samples: &mut [(u64, u64)]) -> Option<u64> {
+    samples.sort_unstable();
+    let all_ns = samples.iter().map(|(_, waited_ns)| *waited_ns).fold(0, u64::saturating_add);
+    let mut sum_ns = 0;
+    let reaches_half = |(_, waited_ns): &&(u64, u64)| {
+        sum_ns = u64::saturating_add(sum_ns, *waited_ns);
+        sum_ns >= all_ns / 2
+    };
+    samples.iter().find(reaches_half).map(|(ns, _)| *ns)
 }
 
 /// Puts a reason into a cause, its sentence, and the verdict if that is about it.
@@ -299,4 +312,16 @@ fn sentence(why: &Why) -> Option<String> {
         }
         Delay::Operation => format!(" Its operation before ends {later} after the others have come."),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::weighted_median;
+
+    #[test]
+    fn the_few_delays_that_took_the_time_count_more_than_many_short_ones() {
+        let mut samples = [(5, 5); 28].to_vec();
+        samples.extend([(300, 300); 13]);
+        assert_eq!((weighted_median(&mut samples), weighted_median(&mut [])), (Some(300), None));
+    }
 }

@@ -30,7 +30,7 @@ pub enum Delay {
 pub struct Why {
     /// What delayed it for at least half of the time; null if nothing did, or if it is not known.
     pub reason: Option<Delay>,
-    /// By how much, beyond the others: the median over the operations that this delayed.
+    /// By how much, beyond the others: the median of the operations that this delayed, by what others waited for them.
     pub later_ns: Option<u64>,
     /// If its calls came late: the range of the program that it was in before them.
     pub phase: Option<CausePhase>,
