@@ -344,4 +344,12 @@ mod tests {
             assert_eq!((0..narrow.len()).map(|at| narrow.get(at)).collect::<Vec<u64>>(), wanted);
         }
     }
+
+    #[test]
+    fn a_short_number_is_exact_for_two_seconds_and_then_to_66_microseconds() {
+        let kept = |ns: u64| u64::from(Short::from(ns));
+        assert_eq!([kept((1 << 31) - 1), kept(u64::MAX)], [(1 << 31) - 1, ((1 << 31) - 1) << 16]);
+        let long_ns = (1 << 31) + 65_535;
+        assert!((long_ns - 65_535..=long_ns).contains(&kept(long_ns)));
+    }
 }

@@ -184,7 +184,7 @@ fn communicators(tables: &Tables, text: &mut Text) {
             ("recorded", Right, |it| count(it.ranks_recorded)),
             ("collectives", Right, |it| count(it.collectives.values().sum())),
             ("messages", Right, |it| count(it.sends)),
-            ("of messages", Right, |it| bytes(it.bytes_sent)),
+            ("message bytes", Right, |it| bytes(it.bytes_sent)),
         ],
     );
 }
