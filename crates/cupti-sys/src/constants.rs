@@ -50,13 +50,22 @@ constants! {
 /// Driver functions that launch kernels.
 pub const CBIDS_OF_LAUNCHES: [u32; 4] =
     [CBID_LAUNCH_KERNEL, CBID_LAUNCH_KERNEL_PTSZ, CBID_LAUNCH_KERNEL_EX, CBID_LAUNCH_KERNEL_EX_PTSZ];
-/// Runtime functions that copy, in all releases.
-pub const CBIDS_OF_COPIES: [u32; 2] = [CBID_MEMCPY_ASYNC, CBID_MEMCPY_ASYNC_PTSZ];
-/// Runtime functions that copy in batches; early releases lack them.
-pub const CBIDS_OF_BATCHES: [u32; 4] =
-    [CBID_MEMCPY_BATCH_12, CBID_MEMCPY_BATCH_12_PTSZ, CBID_MEMCPY_BATCH_13, CBID_MEMCPY_BATCH_13_PTSZ];
+/// Runtime functions that copy. Early releases lack those that copy in batches.
+pub const CBIDS_OF_COPIES: [u32; 6] = [
+    CBID_MEMCPY_ASYNC,
+    CBID_MEMCPY_ASYNC_PTSZ,
+    CBID_MEMCPY_BATCH_12,
+    CBID_MEMCPY_BATCH_12_PTSZ,
+    CBID_MEMCPY_BATCH_13,
+    CBID_MEMCPY_BATCH_13_PTSZ,
+];
 
 /// Since this version (CUDA 13.3) the functions for subscribers (`…_v2`) are complete and exclude the global ones.
 pub const VERSION_SUBSCRIBER_FUNCTIONS: u32 = 130_300;
+/// Since this version (CUDA 13.3) a single function can be enabled in a process that has a context. Earlier releases
+/// accept that and record nothing, unless all functions of the kind are enabled.
+pub const VERSION_SINGLE_FUNCTIONS: u32 = 130_300;
+/// No release has a function with this number.
+pub const CBIDS_END: u32 = 4096;
 /// Since this version (CUDA 12.9) a tool may refuse to provide a buffer; earlier releases can crash on that.
 pub const VERSION_BUFFER_MAY_BE_REFUSED: u32 = 27;

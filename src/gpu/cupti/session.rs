@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cupti_sys::constants::{
-    ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER, CBIDS_OF_BATCHES, CBIDS_OF_COPIES, CBIDS_OF_LAUNCHES, KIND_CONCURRENT_KERNEL,
+    ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER, CBIDS_END, CBIDS_OF_COPIES, CBIDS_OF_LAUNCHES, KIND_CONCURRENT_KERNEL,
     KIND_DRIVER, KIND_EXTERNAL_CORRELATION, KIND_MEMCPY, KIND_RUNTIME, VERSION_BUFFER_MAY_BE_REFUSED,
-    VERSION_SUBSCRIBER_FUNCTIONS,
+    VERSION_SINGLE_FUNCTIONS, VERSION_SUBSCRIBER_FUNCTIONS,
 };
 use cupti_sys::{Code, Functions, LoadError, Search};
 
@@ -112,6 +112,23 @@ impl Enabled {
         is_on
     }
 
+    /// Records the calls of these functions, and of no others if this CUPTI can choose. Returns whether it can.
+    fn only(&mut self, calls: &Calls, version: u32, api: Api, wanted: &[u32]) -> Result<bool, (&'static str, Code)> {
+        if version >= VERSION_SINGLE_FUNCTIONS {
+            let single = wanted.iter().filter(|cbid| self.function(calls, api, **cbid)).count();
+            if single > 0 {
+                return Ok(true);
+            }
+        }
+        match api {
+            Api::Driver => self.kind(calls, "driver functions", KIND_DRIVER)?,
+            Api::Runtime => self.kind(calls, "runtime functions", KIND_RUNTIME)?,
+        }
+        // The first number that CUPTI refuses is behind the last function.
+        let others = (1..CBIDS_END).filter(|cbid| !wanted.contains(cbid));
+        Ok(others.take_while(|cbid| calls.function(api, *cbid, false).is_success()).count() > 0)
+    }
+
     /// Disables everything in reverse order.
     pub(super) fn turn_off(&self, calls: &Calls) {
         for kind in self.kinds.iter().rev() {
@@ -143,7 +160,7 @@ impl Session {
         })?;
         buffers::pool().open(version >= VERSION_BUFFER_MAY_BE_REFUSED);
         let mut enabled = Enabled::default();
-        match turn_on(&calls, settings.copies, &mut enabled) {
+        match turn_on(&calls, version, settings.copies, &mut enabled) {
             Ok(has_all_driver_calls) => Ok(Self { calls, version, path, has_all_driver_calls, enabled }),
             Err((what, code)) => {
                 enabled.turn_off(&calls);
@@ -194,28 +211,19 @@ fn subscribe(functions: Functions, version: u32) -> Result<Calls, (Code, String)
 }
 
 /// Enables the needed kinds, in the order of CUPTI's documentation. Returns whether all driver calls are recorded.
-fn turn_on(calls: &Calls, copies: bool, enabled: &mut Enabled) -> Result<bool, (&'static str, Code)> {
+fn turn_on(calls: &Calls, version: u32, copies: bool, enabled: &mut Enabled) -> Result<bool, (&'static str, Code)> {
     // Optional: otherwise CUPTI clears the buffers itself, on the launching thread.
     calls.set_attribute_u8(ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER, 1);
     succeeded("registering buffers", calls.register_buffers())?;
     enabled.kind(calls, "external correlation", KIND_EXTERNAL_CORRELATION)?;
     // External ids come with the records of calls, so launch calls must be recorded.
-    let has_single = CBIDS_OF_LAUNCHES.iter().all(|cbid| enabled.function(calls, Api::Driver, *cbid));
-    if !has_single {
-        enabled.kind(calls, "driver functions", KIND_DRIVER)?;
-    }
+    let are_chosen = enabled.only(calls, version, Api::Driver, &CBIDS_OF_LAUNCHES)?;
     if copies {
-        if CBIDS_OF_COPIES.iter().all(|cbid| enabled.function(calls, Api::Runtime, *cbid)) {
-            for cbid in CBIDS_OF_BATCHES {
-                let _has_it = enabled.function(calls, Api::Runtime, cbid);
-            }
-        } else {
-            enabled.kind(calls, "runtime functions", KIND_RUNTIME)?;
-        }
+        enabled.only(calls, version, Api::Runtime, &CBIDS_OF_COPIES)?;
         enabled.kind(calls, "copies", KIND_MEMCPY)?;
     }
     enabled.kind(calls, "kernels", KIND_CONCURRENT_KERNEL)?;
-    Ok(!has_single)
+    Ok(!are_chosen)
 }
 
 const fn succeeded(what: &'static str, code: Code) -> Result<(), (&'static str, Code)> {

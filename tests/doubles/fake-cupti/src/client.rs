@@ -35,8 +35,8 @@ type Key = (i32, bool);
 pub(crate) struct State {
     pub(crate) callbacks: Option<Callbacks>,
     pub(crate) kinds: BTreeSet<u32>,
-    /// kind and number of functions whose calls are recorded
-    pub(crate) functions: BTreeSet<(u32, u32)>,
+    /// Kind and number of functions, and whether their calls are recorded, against what the kind says.
+    pub(crate) functions: BTreeMap<(u32, u32), bool>,
     /// external ids, by thread and kind
     stacks: HashMap<(i32, u32), Vec<u64>>,
     current: BTreeMap<Key, Buffer>,
@@ -96,7 +96,8 @@ impl Client {
         let mut records = Vec::new();
         let (key, wants_buffer) = {
             let state = self.state.lock();
-            if state.kinds.contains(&call.kind) || state.functions.contains(&(call.kind, call.cbid)) {
+            let by_kind = state.kinds.contains(&call.kind);
+            if state.functions.get(&(call.kind, call.cbid)).copied().unwrap_or(by_kind) {
                 if state.kinds.contains(&kind::EXTERNAL_CORRELATION) {
                     let top = |kind| Some((kind, *state.stacks.get(&(thread, kind))?.last()?));
                     let tops = (1..6).filter_map(top);

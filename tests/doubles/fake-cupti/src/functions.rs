@@ -73,21 +73,27 @@ fn switch_kind(client: &Client, kind: u32, on: bool) -> Outcome {
     if kind == kind::KERNEL {
         misuse("kind 3 (KERNEL) runs the kernels of the job one after the other");
     }
-    let kinds = &mut client.state.lock().kinds;
+    let state = &mut *client.state.lock();
     if on {
-        kinds.insert(kind);
+        state.kinds.insert(kind);
+        state.functions.retain(|(of_kind, _), _| *of_kind != kind);
     } else {
-        kinds.remove(&kind);
+        state.kinds.remove(&kind);
     }
     Ok(())
 }
 
+/// More than any release has.
+const FUNCTIONS: u32 = 900;
+
+/// Seen on GPUs: before CUDA 13.3 a function that is enabled alone, where a context exists, records nothing.
 fn switch_function(client: &Client, kind: u32, cbid: u32, on: u8) -> Outcome {
-    let functions = &mut client.state.lock().functions;
-    if on != 0 {
-        functions.insert((kind, cbid));
-    } else {
-        functions.remove(&(kind, cbid));
+    if cbid == 0 || cbid >= FUNCTIONS {
+        return Err(INVALID_PARAMETER);
+    }
+    let state = &mut *client.state.lock();
+    if state.kinds.contains(&kind) || variables::get().level >= level::V2_COMPLETE {
+        state.functions.insert((kind, cbid), on != 0);
     }
     Ok(())
 }

@@ -198,7 +198,7 @@ impl Process {
             "rank {rank}: {} calls, {} results checked, {} wrong",
             tally.calls, tally.results_checked, tally.results_wrong
         );
-        if !matches!(self.options.end, End::Stuck | End::Exit) {
+        if self.options.end != End::Stuck {
             self.wait_for_results()?;
         }
         match self.options.end {

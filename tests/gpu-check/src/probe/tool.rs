@@ -4,7 +4,9 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-use cupti_sys::constants::{CBIDS_OF_LAUNCHES, EXTERNAL_CUSTOM2, KIND_CONCURRENT_KERNEL, KIND_DRIVER};
+use cupti_sys::constants::{
+    CBIDS_END, CBIDS_OF_LAUNCHES, EXTERNAL_CUSTOM2, KIND_CONCURRENT_KERNEL, KIND_DRIVER, VERSION_SINGLE_FUNCTIONS,
+};
 use cupti_sys::functions::{OLD_SUBSCRIBER_NAME_BYTES, Subscriber, SubscriberParams};
 use cupti_sys::record::KIND;
 use cupti_sys::{Code, Functions, Library, Search};
@@ -75,7 +77,7 @@ impl Cupti {
             }
         };
         if code.is_success() {
-            return Ok(Tool { functions: self.functions, family, subscriber });
+            return Ok(Tool { functions: self.functions, version: self.version, family, subscriber });
         }
         let holder = CStr::from_bytes_until_nul(&holder).unwrap_or_default();
         Err((code, holder.to_string_lossy().into_owned()))
@@ -92,6 +94,7 @@ fn succeeded(what: &str, code: Code) -> Result<(), Outcome> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tool {
     functions: Functions,
+    version: u32,
     family: Family,
     subscriber: Subscriber,
 }
@@ -117,14 +120,16 @@ impl Tool {
         for kind in kinds {
             self.enable(*kind)?;
         }
-        for cbid in CBIDS_OF_LAUNCHES {
-            let code = by_family!(self, enable_driver_api(cbid, 1), enable_driver_api_v2(cbid, 1));
-            if !code.is_success() {
-                self.enable(KIND_DRIVER)?;
-                return Ok(false);
-            }
+        if self.version >= VERSION_SINGLE_FUNCTIONS {
+            return Ok(CBIDS_OF_LAUNCHES.iter().all(|cbid| self.choose(*cbid, 1)));
         }
-        Ok(true)
+        self.enable(KIND_DRIVER)?;
+        let others = (1..CBIDS_END).filter(|cbid| !CBIDS_OF_LAUNCHES.contains(cbid));
+        Ok(others.take_while(|cbid| self.choose(*cbid, 0)).count() > 0)
+    }
+
+    fn choose(&self, cbid: u32, on: u8) -> bool {
+        by_family!(self, enable_driver_api(cbid, on), enable_driver_api_v2(cbid, on)).is_success()
     }
 
     fn enable(&self, kind: u32) -> Result<(), Outcome> {
