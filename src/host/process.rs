@@ -42,14 +42,31 @@ pub(crate) fn spawn(
     journal::host::without_signals(|| builder.spawn(body))
 }
 
+static AT_EXIT: OnceLock<extern "C" fn()> = OnceLock::new();
+
 /// Calls `action` when the process exits normally. Only the first call has an effect.
 pub(crate) fn at_exit(action: extern "C" fn()) {
+    AT_EXIT.get_or_init(|| {
+        register_at_exit(action);
+        action
+    });
+}
+
+/// Registers the action of [`at_exit`] again, so that it runs before the exit handlers that were registered since. Only
+/// the first call has an effect. The action does nothing when it runs for the second time.
+pub(crate) fn at_exit_again() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the handler is a function of this library, which stays mapped (`-z nodelete`), and catches its own
-        // panics.
-        let _failed = unsafe { libc::atexit(action) };
+        if let Some(action) = AT_EXIT.get() {
+            register_at_exit(*action);
+        }
     });
+}
+
+fn register_at_exit(action: extern "C" fn()) {
+    // SAFETY: the handler is a function of this library, which stays mapped (`-z nodelete`), and catches its own
+    // panics.
+    let _failed = unsafe { libc::atexit(action) };
 }
 
 /// The calling thread's name as the system knows it (at most 15 bytes).

@@ -91,6 +91,23 @@ fn kernels_of_nccl_are_joined() {
 }
 
 /// It is done by events, and one line says why and what to do. What CUPTI may answer is for `src/gpu/cupti/tests`.
+/// The plugin's exit handler runs before CUPTI's own, behind which every call of CUPTI crashes.
+#[test]
+fn a_process_that_does_not_end_its_communicators_has_its_kernels() {
+    let scratch = Scratch::new();
+    libcupti(&scratch);
+    let Some(mut job) = scratch.run_nccl("2.28.9", &[], &["--threads", "2", "--ops", "allreduce", "--end", "exit"])
+    else {
+        return;
+    };
+    job.env("LD_LIBRARY_PATH", scratch.path().join("cupti")).env("NCCL_OTF2_GPU", "cupti");
+    run(&mut job).with_code(0);
+    let archive = scratch.sound_archive();
+    let launches = archive.gpu_count("LAUNCHES");
+    assert!(launches > 0);
+    assert_eq!(archive.gpu_count("KERNELS_JOINED"), launches);
+}
+
 #[test]
 fn cupti_that_cannot_be_used_is_replaced_by_events() {
     let scratch = Scratch::new();

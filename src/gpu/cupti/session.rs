@@ -13,6 +13,7 @@ use cupti_sys::{Code, Functions, LoadError, Search};
 
 use super::buffers;
 use super::calls::{self, Api, Calls};
+use crate::host::process;
 
 /// Whether the plugin loaded CUPTI into this process.
 static IS_OURS: AtomicBool = AtomicBool::new(false);
@@ -159,6 +160,8 @@ impl Session {
             holder,
         })?;
         buffers::pool().open(version >= VERSION_BUFFER_MAY_BE_REFUSED);
+        // CUPTI has registered an exit handler now, behind which every call of it crashes.
+        process::at_exit_again();
         let mut enabled = Enabled::default();
         match turn_on(&calls, version, settings.copies, &mut enabled) {
             Ok(has_all_driver_calls) => Ok(Self { calls, version, path, has_all_driver_calls, enabled }),

@@ -4,8 +4,8 @@
 use crate::variables::{self, fatal};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Once, OnceLock};
 
 /// `CUptiResult`
 pub(crate) type Code = i32;
@@ -71,11 +71,30 @@ pub(crate) fn start() {
     let _ = own_process();
 }
 
+static IS_GONE: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn gone() {
+    IS_GONE.store(true, Ordering::Relaxed);
+}
+
+/// Seen on a GPU: CUPTI ends in an exit handler of its own, which it registers when a tool begins with it. A call
+/// behind that crashes.
+pub(crate) fn watch_exit() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handler is a function of this library, which stores one atomic.
+        let _failed = unsafe { libc::atexit(gone) };
+    });
+}
+
 /// For functions that only ask: they work in a buffer callback too, and whatever `FAKECUPTI_INIT` says.
 #[expect(clippy::unnecessary_wraps, reason = "of the type of the other two")]
 pub(crate) fn ask(function: &str) -> Outcome {
     if std::process::id() != own_process() {
         misuse(&format!("{function} in a forked child"));
+    }
+    if IS_GONE.load(Ordering::Relaxed) {
+        misuse(&format!("{function} behind CUPTI's own exit handler"));
     }
     if in_host_callback() {
         misuse(&format!("{function} from within a host callback of CUDA"));

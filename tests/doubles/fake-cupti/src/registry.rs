@@ -1,7 +1,7 @@
 //! Who uses the library: the families of functions and what they forbid each other, and the subscribers.
 
 use crate::client::Client;
-use crate::guard::{Code, INVALID_PARAMETER, MULTIPLE_SUBSCRIBERS, NOT_COMPATIBLE, Outcome};
+use crate::guard::{Code, INVALID_PARAMETER, MULTIPLE_SUBSCRIBERS, NOT_COMPATIBLE, Outcome, watch_exit};
 use crate::level;
 use crate::variables::{self, Holder};
 use c_double::count;
@@ -107,6 +107,7 @@ pub(crate) fn subscribe_v1() -> Result<Handle, Code> {
         registry.family.get_or_insert(Family::V1);
         registry.v1 = Some("CUPTI".to_owned());
         count("subscribed", 1);
+        watch_exit();
         Ok(V1_HANDLE)
     })
 }
@@ -126,6 +127,7 @@ pub(crate) fn subscribe_v2(name: &str, share: bool) -> Result<Handle, (Code, Opt
             return Err((MULTIPLE_SUBSCRIBERS, holder));
         }
         count("subscribed", 1);
+        watch_exit();
         if is_of_v1 {
             registry.v1 = Some(name);
             return Ok(V1_HANDLE);
