@@ -33,7 +33,7 @@ checks! {
     "several-ranks" 0, 90 s, DOUBLES, checks::several_ranks,
         "how NCCL lets several ranks use this machine's GPUs, and that all operations are right under the plugin";
     "function-ids" 1, 30 s, DOUBLES, checks::function_ids,
-        "external ids come with the records of the four launch functions alone (CUDA 12.5 on), in both families";
+        "external ids come with the records of launches, in both families";
     "nccl-kernels" 2, 60 s, DOUBLES, checks::nccl_kernels,
         "each launch of NCCL's has one kernel record and one external id; names of its kernels";
     "kernel-channels" 7, 60 s, DOUBLES, checks::kernel_channels,
