@@ -19,7 +19,6 @@ pub(crate) enum Events {
 }
 
 pub(crate) struct Settings {
-    pub(crate) debug: u8,
     pub(crate) stores_wrong_results: bool,
     pub(crate) clock_ppm: i64,
     pub(crate) clock_offset_ns: i64,
@@ -44,7 +43,6 @@ pub(crate) fn get() -> &'static Settings {
             ("never-done", Events::NeverDone),
         ];
         let settings = Settings {
-            debug: given.number("DEBUG", 0),
             stores_wrong_results: given.is_on("FAULT"),
             clock_ppm: given.number("CLOCK_PPM", 0),
             clock_offset_ns: given.number("CLOCK_OFFSET_NS", 0),

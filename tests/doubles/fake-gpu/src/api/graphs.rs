@@ -2,7 +2,6 @@
 
 use super::call::{Handle, Outcome, code, event_of, give, handle, known, run_host_function, runtime, stream_of};
 use crate::cupti::{self, cbid};
-use crate::log::debug;
 use crate::stream::{GRAPHS, Graph, Handles, Keep, Op};
 use c_double::args::{In, Out};
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
@@ -51,7 +50,6 @@ runtime! {
     }
     fn cudaGraphLaunch(exec: Handle, stream: Handle) {
         let (graph, stream) = (graph_of(exec)?, stream_of(stream)?);
-        debug!(1, "launch of graph {} on stream {}", graph.id, stream.id);
         stream.replay(&graph, cupti::api_call(cupti::DRIVER, cbid::GRAPH_LAUNCH));
         Ok(())
     }

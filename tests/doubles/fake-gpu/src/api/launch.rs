@@ -4,7 +4,7 @@ use super::call::{Handle, Outcome, code, driver, event_of, give, runtime, stream
 use crate::cupti::{self, What, cbid};
 use crate::device_memory::Addr;
 use crate::kernel::{Launch, Library};
-use crate::log::{break_device, debug, is_broken, warning};
+use crate::log::{break_device, is_broken, warning};
 use crate::stream::Op;
 use c_double::args::{In, Out};
 use std::ffi::{CString, c_int, c_uint, c_ulonglong};
@@ -23,7 +23,6 @@ fn launch(function: Handle, stream: Handle, block: Option<(usize, usize)>, cbid:
     let stream = stream_of(stream)?;
     let library = Library::current().ok_or(code::INVALID)?;
     let name = library.kernels.get(&function.addr()).map_or("", String::as_str);
-    debug!(1, "launch {name} on stream {}", stream.id);
     let block = block.filter(|(address, len)| *address != 0 && *len >= SHORTEST);
     let Some((address, len)) = block.filter(|_| name.contains("ncclDevKernel_")) else {
         warning!("kernel {name:?} at {function:?} is not emulated");

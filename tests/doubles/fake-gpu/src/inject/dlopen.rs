@@ -1,7 +1,7 @@
 //! Stands before the C library's `dlopen`: answers for the NVIDIA libraries itself, and patches NCCL as soon as
 //! it is mapped.
 
-use crate::log::{debug, warning};
+use crate::log::warning;
 use crate::mapped::real;
 use crate::settings::{self, Driver};
 use c_double::args::Text;
@@ -33,14 +33,12 @@ extern "C" fn dlopen(path: Text, flags: c_int) -> *mut c_void {
     let file = text.rsplit('/').next().unwrap_or("");
     let is_driver = file.starts_with("libcuda.so");
     if is_driver && settings::get().driver == Driver::Absent {
-        debug!(1, "dlopen {text}: there is to be no driver");
         // SAFETY: the C library's function, with a constant path: it has its own text for `dlerror` then.
         return unsafe { real(c"/nonexistent/libcuda.so.1".as_ptr(), flags) };
     }
     if (is_driver || file.starts_with("libnvidia-ml.so"))
         && let Some(own) = own_path()
     {
-        debug!(1, "dlopen {text}: answered by the stand-in");
         // SAFETY: the C library's function, with the path of this library, which is mapped already.
         return unsafe { real(own.as_ptr(), flags) };
     }

@@ -8,7 +8,7 @@
 mod dlopen;
 
 use crate::kernel::{Library, decode_table};
-use crate::log::{debug, warning};
+use crate::log::warning;
 use crate::mapped::{Mapped, mapped};
 use crate::{api, code, layout};
 use object::read::elf::ElfFile64;
@@ -71,14 +71,13 @@ fn patch(base: usize, path: &str) -> Option<Library> {
     let bytes = unsafe { memmap2::Mmap::map(&file) }.ok()?;
     let image = ElfFile64::parse(&*bytes).ok()?;
     let (version, cuda) = version_of(&image)?;
-    let (mut kernels, mut table, mut replaced) = (HashMap::new(), None, 0);
+    let (mut kernels, mut table) = (HashMap::new(), None);
     for symbol in image.symbols().filter(|symbol| symbol.is_definition()) {
         let Ok(name) = symbol.name() else { continue };
         let at = base + symbol.address() as usize;
         let is_function = symbol.kind() == SymbolKind::Text;
         if is_function && is_runtime_name(name) {
             let own = api::of_runtime(name);
-            replaced += usize::from(own.is_some());
             // SAFETY: the symbol table says that a function of the runtime starts there, and nobody is in it: this
             // runs before NCCL's first call (see the head of this module).
             unsafe { code::redirect(at, own.unwrap_or_else(|| code::missing(name))) };
@@ -91,7 +90,6 @@ fn patch(base: usize, path: &str) -> Option<Library> {
     let (at, rows) = table?;
     // SAFETY: the symbol table says that the mapped library has a constant array of that many ints there.
     let rows = unsafe { std::slice::from_raw_parts(with_exposed_provenance::<i32>(at), rows) };
-    debug!(1, "{path}: NCCL {version}, CUDA {cuda}, {replaced} functions replaced");
     let (layout, funcs) = (layout::for_version(version), decode_table(rows));
     Some(Library { cuda, layout, funcs, kernels })
 }

@@ -16,8 +16,8 @@ mod tree;
 pub(crate) use function_table::{Coll, Func, decode_table};
 
 use crate::device_memory::{Addr, Record};
-use crate::layout::{Layout, comm};
-use crate::log::{break_device, debug, warning};
+use crate::layout::Layout;
+use crate::log::{break_device, warning};
 use crate::prims::Env;
 use crate::reduce::is_emulated;
 use crate::tasks::{self, Task};
@@ -76,12 +76,6 @@ impl Launch {
     pub(crate) fn run(&self, library: &Library) {
         let comm = self.args.addr(args::COMM);
         let mask: u64 = self.args.get(args::CHANNEL_MASK);
-        debug!(
-            1,
-            "kernel {comm:?} rank={} channels={mask:#x} storage={}",
-            comm.field(comm::RANK).read::<i32>(),
-            self.args.get::<u8>(args::STORAGE)
-        );
         let tasks = (0..64)
             .filter(|channel| mask >> channel & 1 == 1)
             .enumerate()
@@ -124,14 +118,6 @@ fn not_emulated(func: Func) {
 }
 
 async fn run_batch(env: &Env<'_>, batch: &Batch, func: Func) {
-    debug!(
-        1,
-        "  rank {} channel {}: {func:?}, {} works of kind {:?}",
-        env.rank(),
-        env.channel_id,
-        batch.works.len(),
-        batch.kind
-    );
     match func.coll {
         Coll::SendRecv => messages::run(env, batch).await,
         Coll::AllGatherV => all_gather_v::run(env, batch, func).await,

@@ -17,7 +17,6 @@ macro_rules! exported {
         $(
             #[unsafe(no_mangle)]
             extern "C" fn $name($($arg: $ty),*) -> $ret {
-                $crate::log::debug!(2, "{}", stringify!($name));
                 $body
             }
         )*
@@ -59,7 +58,6 @@ macro_rules! driver {
     ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {
         $(
             extern "C" fn $name($($arg: $ty),*) -> std::ffi::c_int {
-                $crate::log::debug!(2, "{}", stringify!($name));
                 let run = || -> $crate::api::call::Outcome { $body };
                 run().err().unwrap_or(0)
             }
