@@ -1,8 +1,8 @@
 //! The process and its threads: exit, fork, user, names, random bits.
 
 use std::io;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Once, OnceLock};
 use std::thread::{Builder, JoinHandle};
 
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
@@ -46,27 +46,21 @@ static AT_EXIT: OnceLock<extern "C" fn()> = OnceLock::new();
 
 /// Calls `action` when the process exits normally. Only the first call has an effect.
 pub(crate) fn at_exit(action: extern "C" fn()) {
-    AT_EXIT.get_or_init(|| {
-        register_at_exit(action);
-        action
-    });
+    AT_EXIT.get_or_init(|| register_at_exit(action));
 }
 
 /// Registers the action of [`at_exit`] again, so that it runs before the exit handlers that were registered since. Only
 /// the first call has an effect. The action does nothing when it runs for the second time.
 pub(crate) fn at_exit_again() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        if let Some(action) = AT_EXIT.get() {
-            register_at_exit(*action);
-        }
-    });
+    static AGAIN: OnceLock<Option<extern "C" fn()>> = OnceLock::new();
+    AGAIN.get_or_init(|| AT_EXIT.get().copied().map(register_at_exit));
 }
 
-fn register_at_exit(action: extern "C" fn()) {
+fn register_at_exit(action: extern "C" fn()) -> extern "C" fn() {
     // SAFETY: the handler is a function of this library, which stays mapped (`-z nodelete`), and catches its own
     // panics.
     let _failed = unsafe { libc::atexit(action) };
+    action
 }
 
 /// The calling thread's name as the system knows it (at most 15 bytes).

@@ -114,19 +114,17 @@ impl Enabled {
     }
 
     /// Records the calls of these functions, and of no others if this CUPTI can choose. Returns whether it can.
-    fn only(&mut self, calls: &Calls, version: u32, api: Api, wanted: &[u32]) -> Result<bool, (&'static str, Code)> {
-        if version >= VERSION_SINGLE_FUNCTIONS {
-            let single = wanted.iter().filter(|cbid| self.function(calls, api, **cbid)).count();
-            if single > 0 {
-                return Ok(true);
-            }
+    fn only(&mut self, calls: &Calls, version: u32, api: Api, these: &[u32]) -> Result<bool, (&'static str, Code)> {
+        let is_chosen = |cbid: &&u32| version >= VERSION_SINGLE_FUNCTIONS && self.function(calls, api, **cbid);
+        if these.iter().filter(is_chosen).count() > 0 {
+            return Ok(true);
         }
         match api {
             Api::Driver => self.kind(calls, "driver functions", KIND_DRIVER)?,
             Api::Runtime => self.kind(calls, "runtime functions", KIND_RUNTIME)?,
         }
         // The first number that CUPTI refuses is behind the last function.
-        let others = (1..CBIDS_END).filter(|cbid| !wanted.contains(cbid));
+        let others = (1..CBIDS_END).filter(|cbid| !these.contains(cbid));
         Ok(others.take_while(|cbid| calls.function(api, *cbid, false).is_success()).count() > 0)
     }
 
