@@ -6,7 +6,6 @@ use prost::Message;
 
 pub mod clock {
     pub const REALTIME: u32 = 1;
-    pub const MONOTONIC: u32 = 3;
 }
 
 /// [`TracePacket::sequence_flags`]: interned names and defaults of the sequence are reset here.

@@ -12,6 +12,9 @@ use nccl_events::index::index;
 
 use crate::map::{End, Map};
 
+/// Above it the speed is wrong: NCCL takes 10 Gbit/s for an interface whose speed the system does not state.
+const MOST_SHARE: f64 = 1.25;
+
 /// What the interfaces moved.
 pub(crate) struct Traffic<'a> {
     trace: &'a Trace,
@@ -57,7 +60,7 @@ impl<'a> Traffic<'a> {
             let busy_ns = length(&union(steps.iter().map(|step| (step.at_ns, step.end_ns())).collect()));
             (nic.sent_bytes, nic.received_bytes, nic.busy_ns) = (Some(sent), Some(received), Some(busy_ns));
             nic.rate = (busy_ns > 0).then(|| real(sent) / real(busy_ns) * 1e9);
-            nic.share = nic.rate.zip(nic.speed).map(|(rate, speed)| rate / speed);
+            nic.share = nic.rate.zip(nic.speed).map(|(rate, speed)| rate / speed).filter(|share| *share <= MOST_SHARE);
             let ratio = |step: &Sent| {
                 Some(real(step.ns()) / usual.get(&((), size_class(step.bytes()))).filter(|usual| **usual > 0.0)?)
             };

@@ -213,10 +213,6 @@ impl Instance {
         self.arrivals.last_ns.saturating_sub(self.arrivals.first_ns)
     }
 
-    pub const fn elapsed_ns(&self) -> u64 {
-        self.arrivals.end_ns.saturating_sub(self.arrivals.first_ns)
-    }
-
     /// From the last arrival that others wait for to the last end.
     pub const fn transfer_ns(&self) -> u64 {
         self.arrivals.end_ns.saturating_sub(self.arrivals.last_ns)

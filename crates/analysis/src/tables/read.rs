@@ -78,10 +78,6 @@ impl Tables {
         self.rows.get(&location).cloned().unwrap_or_default()
     }
 
-    pub fn add_calls(&mut self, trace: &Trace, progress: &dyn Progress) -> otf2::Result<()> {
-        self.add_threads(trace, |_| true, progress)
-    }
-
     /// Adds ranges of the program, and of the calls those whose region is wanted.
     pub(crate) fn add_threads(
         &mut self,

@@ -94,7 +94,7 @@ fn verdict(
                 ns if ns > after_ns => format!("NCCL may take {} to make a communicator of many ranks", time(ns)),
                 _ => format!("that is less than {after} (--after)"),
             };
-            (Kind::Waiting, format!("No hang: {waits}; {why}"))
+            (Kind::Waiting, format!("Not yet a hang: {waits}; {why}"))
         }
         // The missing records may show which rank holds up the job.
         (None, Some(_)) if job.is_over() && doubts::has_lost(job) => nobody_waits(job),

@@ -51,9 +51,10 @@ impl Inputs<'_> {
         let since = since_ns.map(|at_ns| format!(" from {} on", time(at_ns))).unwrap_or_default();
         let often = match kind {
             CauseKind::LateRank if real(rank.last) > rank.last_expected => format!(
-                " It came last in {} of {} collectives (about {} expected by chance).",
+                " It came last in {} of {} collectives{} (about {} expected by chance).",
                 count(rank.last),
                 count(rank.instances),
+                if self.waiting.warm_up.operations_ns > 0 { " after the warm-up" } else { "" },
                 count(whole(rank.last_expected)),
             ),
             _ => format!(" They waited for {} of its operations.", count(late.times)),
