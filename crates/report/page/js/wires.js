@@ -112,6 +112,7 @@ class Drawing {
     const graphs = this.graphs();
     const count = Math.max(0, ...graphs.map(({ channels }) => channels.length));
     this.channel = count > 0 ? this.channel % count : 0;
+    /** @type {HTMLElement} */ (select.parentElement).hidden = count === 0;
     fill(select, html`${Array.from({ length: count }, (_, at) => html`<option${at === this.channel ?
       html` selected` : ''}>${at}</option>`)}`);
     const shown = this.hosts();
@@ -129,7 +130,7 @@ class Drawing {
     fill(byId('wires-say'), html`<span>${graph ? `${this.report.communicators[graph.communicator]?.name}${largest}: ` +
       `${channels}, ${gigabytes(graph.speed_intra)} GB/s each over ${graph.type_intra ?? NONE} between GPUs, ` +
       `${gigabytes(graph.speed_inter)} GB/s over ${graph.type_inter ?? NONE} to the network` :
-      'NCCL dumped no graph'}${left > 0 && `; ${left} more hosts`}</span>
+      'No graph of NCCL is known'}${left > 0 && `; ${left} more hosts`}</span>
       <span>marked: what was found late or slow</span>`);
   }
 
