@@ -49,16 +49,14 @@ pub(crate) fn at_exit(action: extern "C" fn()) {
     AT_EXIT.get_or_init(|| register_at_exit(action));
 }
 
-/// Registers the action of [`at_exit`] again, so that it runs before the exit handlers that were registered since. Only
-/// the first call has an effect. The action does nothing when it runs for the second time.
+/// Registers the action of [`at_exit`] again, so that it runs before the exit handlers that were registered since. The
+/// action does nothing when it runs for the second time.
 pub(crate) fn at_exit_again() {
-    static AGAIN: OnceLock<Option<extern "C" fn()>> = OnceLock::new();
-    AGAIN.get_or_init(|| AT_EXIT.get().copied().map(register_at_exit));
+    let _registered = AT_EXIT.get().copied().map(register_at_exit);
 }
 
 fn register_at_exit(action: extern "C" fn()) -> extern "C" fn() {
-    // SAFETY: the handler is a function of this library, which stays mapped (`-z nodelete`), and catches its own
-    // panics.
+    // SAFETY: the handler is a function of this library, which stays mapped (`-z nodelete`), and catches panics.
     let _failed = unsafe { libc::atexit(action) };
     action
 }

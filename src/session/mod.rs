@@ -9,7 +9,7 @@
 //! No function here reports failure to NCCL: in most releases a failing `init` crashes or corrupts NCCL later. A
 //! process that cannot record logs the reason once, and asks for no events.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -200,6 +200,10 @@ fn in_forked_child() {
 
 /// The process exits. If NCCL has not finalized its communicators, this writes what was recorded.
 extern "C" fn at_exit() {
+    static HAS_RUN: AtomicBool = AtomicBool::new(false);
+    if HAS_RUN.swap(true, Ordering::Relaxed) {
+        return;
+    }
     let _caught = panics::catch(scorep::at_exit);
     end_of_program();
 }

@@ -90,7 +90,6 @@ fn kernels_of_nccl_are_joined() {
     all_are_joined("2.32.3", "130500");
 }
 
-/// It is done by events, and one line says why and what to do. What CUPTI may answer is for `src/gpu/cupti/tests`.
 /// The plugin's exit handler runs before CUPTI's own, behind which every call of CUPTI crashes.
 #[test]
 fn a_process_that_does_not_end_its_communicators_has_its_kernels() {
@@ -108,6 +107,7 @@ fn a_process_that_does_not_end_its_communicators_has_its_kernels() {
     assert_eq!(archive.gpu_count("KERNELS_JOINED"), launches);
 }
 
+/// It is done by events, and one line says why and what to do. What CUPTI may answer is for `src/gpu/cupti/tests`.
 #[test]
 fn cupti_that_cannot_be_used_is_replaced_by_events() {
     let scratch = Scratch::new();

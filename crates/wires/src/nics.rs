@@ -12,7 +12,7 @@ use nccl_events::index::index;
 
 use crate::map::{End, Map};
 
-/// Above it the speed is wrong: NCCL takes 10 Gbit/s for an interface whose speed the system does not state.
+/// Above it the speed is wrong: NCCL takes 10 Gbit/s for a socket whose speed the system does not state.
 const MOST_SHARE: f64 = 1.25;
 
 /// What the interfaces moved.

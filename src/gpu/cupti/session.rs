@@ -115,8 +115,7 @@ impl Enabled {
 
     /// Records the calls of these functions, and of no others if this CUPTI can choose. Returns whether it can.
     fn only(&mut self, calls: &Calls, version: u32, api: Api, these: &[u32]) -> Result<bool, (&'static str, Code)> {
-        let is_chosen = |cbid: &&u32| version >= VERSION_SINGLE_FUNCTIONS && self.function(calls, api, **cbid);
-        if these.iter().filter(is_chosen).count() > 0 {
+        if version >= VERSION_SINGLE_FUNCTIONS && these.iter().all(|cbid| self.function(calls, api, *cbid)) {
             return Ok(true);
         }
         match api {

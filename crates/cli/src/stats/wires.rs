@@ -50,7 +50,7 @@ pub(super) fn nics(report: &Report) -> Sheet {
     let remarks = [
         is_unknown.then(|| sizes.to_owned()),
         report.nics.iter().any(|nic| nic.rate.is_some_and(|_| nic.share.is_none() && nic.speed.is_some())).then(|| {
-            "NCCL takes 10 Gbit/s for an interface whose speed the system does not state: no share".to_owned()
+            "a rate above the speed has no share: NCCL guesses a speed that the system does not state".to_owned()
         }),
         (elsewhere > 0).then(|| format!("{bytes} more were sent over interfaces that NCCL's graphs do not tell")),
         unused.first().map(|first| {

@@ -160,7 +160,7 @@ class Drawing {
       ${gpus.map(({ rank, pci }, at) => box(gpuAt[at], rankName(rank), rank !== null && this.late.has(rank),
         `${pci}${rank !== null && this.late.has(rank) ? ', comes late' : ''}`))}
       ${nics.map(({ nic, at }) => box(/** @type {Point} */ (nicAt.get(at)), nic.name, isSlow(nic),
-        `${nic.pci} ${gigabytes(nic.rate)} GB/s, ${percent(nic.share)} of its speed`))}`;
+        `${nic.pci} ${gigabytes(nic.rate)} GB/s${nic.share === null ? '' : `, ${percent(nic.share)} of its speed`}`))}`;
     const rankAt = new Map(gpus.map(({ rank }, at) => [rank, gpuAt[at]]));
     return { width, picture, nicAt, rankAt };
   }
