@@ -91,7 +91,8 @@ impl Part {
                 Ok(Recording { polled: Polled { is_removed: true, .. }, .. }) | Err(_) if is_done(directory) => {}
                 Ok(recording) => {
                     let mut part = Self::of_journal(number, process, &info, recording, moment);
-                    let empty = empty_files(&journal);
+                    // A running process may be about to give a new file its size.
+                    let empty = empty_files(&journal).filter(|_| !part.process.state.is_alive());
                     part.process.is_whole &= empty.is_none();
                     part.process.problems.extend(empty);
                     return part;

@@ -94,7 +94,8 @@ fn verdict(
                 ns if ns > after_ns => format!("NCCL may take {} to make a communicator of many ranks", time(ns)),
                 _ => format!("that is less than {after} (--after)"),
             };
-            (Kind::Waiting, format!("Not yet a hang: {waits}; {why}"))
+            let word = if job.is_over() { "No hang" } else { "Not yet a hang" };
+            (Kind::Waiting, format!("{word}: {waits}; {why}"))
         }
         // The missing records may show which rank holds up the job.
         (None, Some(_)) if job.is_over() && doubts::has_lost(job) => nobody_waits(job),
