@@ -140,10 +140,10 @@ function unrecorded(report) {
     report.operations.length === 0 && html`<b>operations</b> (none was recorded)`,
     report.operations.length > 0 && !isComparable(report) && html`<b>who is late</b> (no collective has arrivals on
       several ranks that can be compared)`,
-    !hasPairs(report) && html`<b>pairs of ranks</b> (${run.has_transfers ? 'no message or transfer has both ends here' :
-      html`${events('standard')} records transfers; there are none where ${network}`})`,
+    !hasPairs(report) && html`<b>pairs of ranks</b> (${run.has_steps ? 'no message or transfer has both ends here' :
+      html`${events('standard,ProxyStep')} records them; there are none where ${network}`})`,
     ofChannels.length === 0 && html`<b>channels</b> (${run.has_steps ? network :
-      html`${events('full')} records the steps of transfers`})`,
+      html`${events('standard,ProxyStep')} records them`})`,
     !report.topology && html`<b>hosts and wires</b> (NCCL did not write its topology: <code>nccl-otf2 run</code> has it
       do so)`,
     report.phases.length === 0 && html`<b>phases and steps</b> (no range of the program was recorded: <code>nccl-otf2
