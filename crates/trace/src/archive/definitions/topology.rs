@@ -79,7 +79,7 @@ impl<'a> Topology<'a> {
                 // NCCL reports next to nothing of a communicator of one rank.
                 if dumped.graphs.iter().any(|graph| graph.has_network() || graph.ranks().len() > 1) {
                     let reason =
-                        "no communicator of the archive has its ranks on this host, so its graphs are not used";
+                        "no communicator of the archive has just its ranks on this host: its graphs are not used";
                     topology.unused.push((Dump::Graphs, format!("{}: {reason}", dumped.file)));
                 }
             }
