@@ -1,7 +1,6 @@
 //! `nccl-otf2 report`: shows an archive as a single page for browsers.
 
 use std::fs;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use analysis::report::Outcome;
@@ -71,9 +70,9 @@ pub(crate) struct Request {
     #[arg(long)]
     full: bool,
 
-    /// Size of the page at most, in MB; small archives make small pages
-    #[arg(long, value_name = "MB", default_value = "10")]
-    size: NonZeroUsize,
+    /// Size of the page at most, in MB; small archives make small pages. 0: a page without events
+    #[arg(long, value_name = "MB", default_value_t = 10)]
+    size: usize,
 
     /// What the page is called [default: the name of the archive's directory]
     #[arg(long, value_name = "TEXT")]
@@ -131,7 +130,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     }
     let verdict = analysis.report.verdict.sentence.clone();
     let title = request.title.clone().unwrap_or_else(|| title_of(&trace.anchor));
-    let most_bytes = request.size.get().saturating_mul(1_000_000);
+    let most_bytes = request.size.saturating_mul(1_000_000);
     let options =
         Options { output: &output, title: &title, tool: &tool, most_bytes, filter: &filter, keeps_all: request.full };
     let Written { bytes, events, events_in_page, folder, files } = report_page::write(&trace, analysis, options, &bar)?;

@@ -85,8 +85,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
         basis.push(format!("{} causes are named in all. Lost times overlap: they do not add up.", causes.len()));
     }
     if main.is_some_and(|cause| cause.kind == CauseKind::Unfinished) {
-        let hang =
-            "`nccl-otf2 hang` says who waited for whom, and why; operations that had not ended are in no table.";
+        let hang = "`nccl-otf2 hang` says who waited for whom, and why; operations that had not ended are in no table.";
         basis.push(hang.to_owned());
     }
     basis.extend(limits(statements));
