@@ -59,7 +59,7 @@ pub struct Nic {
     pub busy_ns: Option<u64>,
     /// `sent_bytes` ÷ `busy_ns`, in bytes per second.
     pub rate: Option<f64>,
-    /// `rate` ÷ `speed`; null if `rate` is far above `speed`, which NCCL guesses where the system does not state it.
+    /// `rate` ÷ `speed`; null if `rate` is far above `speed`, which NCCL assumes where the system states none.
     pub share: Option<f64>,
     /// Median of the time of its steps relative to that of other interfaces for the same size; null if fewer than
     /// three sent such sizes.

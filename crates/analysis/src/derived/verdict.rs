@@ -85,8 +85,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
         basis.push(format!("{} causes are named in all. Lost times overlap: they do not add up.", causes.len()));
     }
     if main.is_some_and(|cause| cause.kind == CauseKind::Unfinished) {
-        let hang = "`nccl-otf2 hang` says who waited for whom, and why; operations that had not ended are in no table.";
-        basis.push(hang.to_owned());
+        basis.push("`nccl-otf2 hang` says who waited for whom, and why. No table has what did not end.".to_owned());
     }
     basis.extend(limits(statements));
     if statements.is_cut() {
@@ -170,8 +169,6 @@ fn late_ranks(inputs: &Inputs<'_>, causes: &[Cause]) -> String {
     format!("{} of {} ranks are late ({which}). ", late.len(), inputs.ranks.len())
 }
 
-const TOO_FEW: &str = " to tell chance from a cause";
-
 struct Awaited<'a> {
     rank: &'a Rank,
     /// Share of all ranks' time in operations.
@@ -203,7 +200,10 @@ fn nothing(inputs: &Inputs<'_>, statements: &Statements) -> String {
         Some(Awaited { rank, share, by_chance }) => format!(
             "{}{among}: the others waited longest for {}, {:.1} % of the time of all ranks in operations, {by_chance}; \
              {links}.",
-            if by_chance.ends_with(TOO_FEW) { "Too little was recorded" } else { "Nothing stands out beyond chance" },
+            match are_too_few(rank.instances, inputs.ranks.len() as u64) {
+                true => "Too little was recorded",
+                false => "Nothing stands out beyond chance",
+            },
             rank.name,
             share * 100.0,
         ),
@@ -224,7 +224,7 @@ fn by_chance(inputs: &Inputs<'_>, number: u32, rank: &Rank) -> String {
         }
         _ if are_too_few(rank.instances, inputs.ranks.len() as u64) => {
             format!(
-                "but {}{TOO_FEW}",
+                "but {} to tell chance from a cause",
                 match rank.instances {
                     1 => "one collective is too few".to_owned(),
                     few => format!("{few} collectives are too few"),

@@ -49,8 +49,8 @@ pub(super) fn nics(report: &Report) -> Sheet {
     let bytes = units::bytes(elsewhere);
     let remarks = [
         is_unknown.then(|| sizes.to_owned()),
-        report.nics.iter().any(|nic| nic.rate.is_some_and(|_| nic.share.is_none() && nic.speed.is_some())).then(|| {
-            "a rate above the speed has no share: NCCL guesses a speed that the system does not state".to_owned()
+        report.nics.iter().any(|nic| nic.rate.is_some() && nic.speed.is_some() && nic.share.is_none()).then(|| {
+            "no share is shown of a speed below the rate: NCCL assumes a speed where the system states none".to_owned()
         }),
         (elsewhere > 0).then(|| format!("{bytes} more were sent over interfaces that NCCL's graphs do not tell")),
         unused.first().map(|first| {

@@ -6,6 +6,7 @@ use super::*;
 fn a_short_wait_and_what_began_after_the_moment_of_looking_are_no_hang() {
     let verdict = judge(&calls([vec![open(3)], Vec::new()])).verdict;
     assert_eq!((verdict.found, verdict.kind), (false, Kind::Waiting));
+    assert!(verdict.text.starts_with("Not yet a hang: "), "{}", verdict.text);
     let later = Call { entered_ns: NOW_NS + SECOND_NS, ..open(0) };
     assert_eq!(report("dir", &calls([vec![later], Vec::new()]), 0).verdict.kind, Kind::Nothing);
 }

@@ -130,7 +130,7 @@ class Drawing {
     fill(byId('wires-say'), html`<span>${graph ? `${this.report.communicators[graph.communicator]?.name}${largest}: ` +
       `${channels}, ${gigabytes(graph.speed_intra)} GB/s each over ${graph.type_intra ?? NONE} between GPUs, ` +
       `${gigabytes(graph.speed_inter)} GB/s over ${graph.type_inter ?? NONE} to the network` :
-      'No graph of NCCL is known'}${left > 0 && `; ${left} more hosts`}</span>
+      'NCCL’s graphs are not known'}${left > 0 && `; ${left} more hosts`}</span>
       <span>marked: what was found late or slow</span>`);
   }
 
