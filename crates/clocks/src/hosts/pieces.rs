@@ -10,7 +10,7 @@ pub(super) const NEGLIGIBLE: f64 = 64.0;
 
 /// Largest drift between two hosts' clocks: quartzes are accurate to some 50 ppm each, and NTP slews by up to 500 ppm
 /// while correcting a clock.
-const MOST_DRIFT: f64 = 600e-6;
+pub(super) const MOST_DRIFT: f64 = 600e-6;
 
 /// The range of the drift of one clock against another.
 const ANY_DRIFT: Range = (-MOST_DRIFT, MOST_DRIFT);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::constraint::Constraint;
 use super::correction::{Correction, Relation};
 use super::paths::{Difference, Extent, extent};
-use super::pieces::{Curves, NEGLIGIBLE, PairBounds, count};
+use super::pieces::{Curves, MOST_DRIFT, NEGLIGIBLE, PairBounds, count};
 use super::repair::{Need, repair};
 use super::rough;
 use crate::fit::{Bounds, Point};
@@ -33,9 +33,7 @@ pub(super) fn solve(hosts: &[usize], spans: &[(u64, u64)], constraints: &[Constr
     let mut ahead = rough::ahead(hosts, constraints);
     let reference = rough::middle(&ahead);
     let zero = ahead.get(reference).copied().unwrap_or(0);
-    for ahead in &mut ahead {
-        *ahead = ahead.saturating_sub(zero);
-    }
+    ahead.iter_mut().for_each(|ahead| *ahead = ahead.saturating_sub(zero));
     let problem = Problem::of(hosts, ahead, reference, constraints);
     let best = problem.best();
     let corrected = hosts.iter().enumerate().map(|(at, &host)| {
@@ -64,7 +62,7 @@ impl Observed {
 
 struct Problem {
     reference: usize,
-    /// The first reading in the constraints, on the reference's clock.
+    /// Before the first reading in the constraints, on the reference's clock.
     origin: i128,
     length: f64,
     /// Sorted by pair.
@@ -86,8 +84,11 @@ impl Problem {
             })
         };
         let times = || inside().flat_map(|(_, _, readings)| [readings.0, readings.1]);
-        let origin = times().min().unwrap_or(0);
-        let length = times().max().unwrap_or(0) - origin;
+        let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
+        // Drift moves the times of constraints: none may end up beyond the pieces.
+        let margin = whole(MOST_DRIFT * approximate(last - first));
+        let origin = first - i128::from(margin);
+        let length = last - origin + i128::from(margin);
         let mut observed: Vec<Observed> = inside()
             .map(|(earlier, later, readings)| Observed {
                 earlier,
@@ -188,8 +189,7 @@ impl Problem {
         }
         let extents: Vec<Extent> =
             differences.iter().map(|differences| extent(self.ahead.len(), self.reference, differences)).collect();
-        let slacks = extents.iter().map(|extent| extent.slack);
-        slack = slacks.fold(slack, f64::max);
+        slack = extents.iter().map(|extent| extent.slack).fold(slack, f64::max);
         (extents, slack)
     }
 
