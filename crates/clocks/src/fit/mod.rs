@@ -221,6 +221,23 @@ fn hull(points: &mut Vec<Point>, side: f64) {
     *points = corners;
 }
 
+/// Differences of times as they are computed with.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "differences of times: exact up to 104 days, and stated uncertainties allow for rounding"
+)]
+pub(crate) fn approximate(ns: i128) -> f64 {
+    ns as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "rounds to whole ns on purpose; a cast keeps to the limits of the type"
+)]
+pub(crate) fn whole(ns: f64) -> i128 {
+    ns.round() as i128
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

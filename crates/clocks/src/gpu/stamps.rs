@@ -11,7 +11,7 @@
 //! else the upper bound alone. The stated residual is a bound of the error, not an estimate.
 
 use super::{GpuCalibration, GpuClock};
-use crate::fit::{Bounds, Point};
+use crate::fit::{Bounds, Point, approximate, whole};
 use crate::piecewise::{Beyond, Piecewise};
 
 /// Largest drift of a GPU's timer against CLOCK_MONOTONIC: quartzes are accurate to some 50 ppm, and NTP slews the
@@ -168,22 +168,6 @@ fn common_divisor(mut a: u64, mut b: u64) -> u64 {
         (a, b) = (b, rest);
     }
     a
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "differences of times: exact up to 104 days, and the residual allows for rounding"
-)]
-fn approximate(ns: i128) -> f64 {
-    ns as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "rounds to whole ns on purpose; a cast keeps to the limits of the type"
-)]
-fn whole(ns: f64) -> i128 {
-    ns.round() as i128
 }
 
 #[cfg(test)]

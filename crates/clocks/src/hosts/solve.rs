@@ -9,7 +9,7 @@ use super::paths::{Difference, Extent, extent};
 use super::pieces::{Curves, MOST_DRIFT, NEGLIGIBLE, PairBounds, count};
 use super::repair::{Need, repair};
 use super::rough;
-use crate::fit::{Bounds, Point};
+use crate::fit::{Bounds, Point, approximate, whole};
 use crate::piecewise::{Beyond, Knot, Piecewise};
 use small_sort::Gather;
 
@@ -87,8 +87,8 @@ impl Problem {
         let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
         // Drift moves the times of constraints: none may end up beyond the pieces.
         let margin = whole(MOST_DRIFT * approximate(last - first));
-        let origin = first - i128::from(margin);
-        let length = last - origin + i128::from(margin);
+        let origin = first - margin;
+        let length = last - origin + margin;
         let mut observed: Vec<Observed> = inside()
             .map(|(earlier, later, readings)| Observed {
                 earlier,
@@ -209,8 +209,8 @@ impl Problem {
             .zip(clock)
             .map(|(at, &more)| {
                 let reading = self.origin + i128::from(ahead);
-                let reading = reading + i128::from(whole(curves.time(at) + more));
-                (reading, whole(-approximate(ahead.into()) - more).into())
+                let reading = reading + whole(curves.time(at) + more);
+                (reading, whole(-approximate(ahead.into()) - more))
             })
             .collect();
         knots.dedup_by_key(|knot| knot.0);
@@ -236,7 +236,7 @@ impl Problem {
         Correction {
             relation: if is_bounded { Relation::Bounded } else { Relation::System },
             map,
-            drift_ppb: whole(-drift * 1e9),
+            drift_ppb: i64::try_from(whole(-drift * 1e9)).unwrap_or_default(),
             ..Correction::default()
         }
     }
@@ -250,7 +250,7 @@ fn extend(knots: &mut Vec<Knot>, is_shown: [bool; 2], span: (u64, u64)) {
         }
         let run = approximate(to.0 - from.0);
         let rise = approximate(to.1 - from.1);
-        from.1 + i128::from(whole(approximate(ns - from.0) * rise / run))
+        from.1 + whole(approximate(ns - from.0) * rise / run)
     };
     let begin = i128::from(span.0.saturating_sub(1));
     let end = i128::from(span.1.saturating_add(1));
@@ -264,21 +264,4 @@ fn extend(knots: &mut Vec<Knot>, is_shown: [bool; 2], span: (u64, u64)) {
     {
         knots.push((end, along(last, before, end, is_shown[1])));
     }
-}
-
-/// Differences of times as they are computed with.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "differences of times: exact up to 104 days, and stated uncertainties allow for rounding"
-)]
-fn approximate(ns: i128) -> f64 {
-    ns as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "rounds to whole ns on purpose; a cast keeps to the limits of the type"
-)]
-fn whole(ns: f64) -> i64 {
-    ns.round() as i64
 }
