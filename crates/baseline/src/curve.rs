@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use analysis::units::real;
+
 /// How far outside of the measured sizes the nearest one stands for a size.
 const OUTSIDE: u64 = 2;
 
@@ -20,13 +22,12 @@ impl Curve {
     }
 
     /// The bandwidth at a size: a straight line between the two nearest sizes, of the logarithms of both.
-    #[expect(clippy::cast_precision_loss, reason = "sizes and rates are read with few digits")]
     pub(crate) fn at(&self, bytes: u64) -> Option<f64> {
         let below = self.0.range(..=bytes).next_back();
         let above = self.0.range(bytes..).next();
         match (below, above) {
             (Some((least, low)), Some((most, high))) if least < most => {
-                let place = (bytes as f64 / *least as f64).ln() / (*most as f64 / *least as f64).ln();
+                let place = (real(bytes) / real(*least)).ln() / (real(*most) / real(*least)).ln();
                 Some(low * (high / low).powf(place))
             }
             (Some((nearest, rate)), None) => (bytes <= nearest.saturating_mul(OUTSIDE)).then_some(*rate),

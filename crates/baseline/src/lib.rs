@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::Shape;
 use analysis::report::{self, Communicator, OperationClass, Report};
-use analysis::units::{bandwidth, bytes};
+use analysis::units::{bandwidth, bytes, real, whole};
 use nccl_events::collective::{Collective, Function};
 use nccl_events::index::index;
 
@@ -114,10 +114,9 @@ fn shape(report: &Report, class: &OperationClass) -> Option<Shape> {
 }
 
 /// The size of a class's larger buffer: the geometric mean of its smallest and its largest.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size")]
 fn size(report: &Report, class: &OperationClass) -> Option<u64> {
     let ranks = report.communicators.get(index(class.communicator))?.ranks;
-    let middle = (class.bytes_min as f64 * class.bytes_max as f64).sqrt() as u64;
+    let middle = whole((real(class.bytes_min) * real(class.bytes_max)).sqrt());
     Some(collective(class)?.buffer_bytes(middle.clamp(class.bytes_min, class.bytes_max), ranks.into()))
 }
 
@@ -134,7 +133,6 @@ struct Sum {
 }
 
 /// A sentence on the collectives that lose most time against the baseline, if they lose much.
-#[expect(clippy::cast_precision_loss, reason = "shares of times")]
 fn low(classes: &[OperationClass], communicators: &[Communicator], operations_ns: u64) -> Option<String> {
     let mut sums: BTreeMap<(&str, u32, u32), Sum> = BTreeMap::new();
     for class in classes {
@@ -143,7 +141,7 @@ fn low(classes: &[OperationClass], communicators: &[Communicator], operations_ns
             continue;
         };
         let whole_ns = class.duration_ns.map_or(0.0, |it| it.total);
-        let spent_ns = if baseline.is_transfer { class.budget.transfer_ns as f64 } else { whole_ns };
+        let spent_ns = if baseline.is_transfer { real(class.budget.transfer_ns) } else { whole_ns };
         let key = (class.function.as_str(), class.bytes_max.max(1).ilog2(), communicator.ranks);
         let sum = sums.entry(key).or_default();
         sum.spent_ns += spent_ns;
@@ -153,7 +151,7 @@ fn low(classes: &[OperationClass], communicators: &[Communicator], operations_ns
         sum.is_transfer |= baseline.is_transfer;
     }
     let lost_ns = |sum: &Sum| sum.spent_ns - sum.baseline_ns;
-    let is_low = |sum: &Sum| sum.baseline_ns < LOW * sum.spent_ns && lost_ns(sum) >= LEAST_TIME * operations_ns as f64;
+    let is_low = |sum: &Sum| sum.baseline_ns < LOW * sum.spent_ns && lost_ns(sum) >= LEAST_TIME * real(operations_ns);
     let low = sums.iter().filter(|(_, sum)| is_low(sum));
     let ((function, _, ranks), sum) = low.max_by(|(_, a), (_, b)| lost_ns(a).total_cmp(&lost_ns(b)))?;
     let (share, busbw) = (sum.baseline_ns / sum.spent_ns, sum.busbw_ns / sum.spent_ns);

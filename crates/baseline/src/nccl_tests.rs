@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use analysis::units::real;
 use nccl_events::collective::Collective;
 use serde::Deserialize;
 
@@ -124,9 +125,8 @@ fn counted<'a>(ranks: impl Iterator<Item = (&'a str, u32)>) -> Vec<u32> {
 }
 
 /// The printed bandwidths have two decimals, the time more digits.
-#[expect(clippy::cast_precision_loss, reason = "a rate is shown with few digits")]
 fn measured(collective: Collective, hosts: Vec<u32>, bytes: u64, time_us: f64) -> Option<Measured> {
-    let busbw = bytes as f64 / time_us * 1e6 * collective.bus_factor(hosts.iter().sum());
+    let busbw = real(bytes) / time_us * 1e6 * collective.bus_factor(hosts.iter().sum());
     let is_measured = time_us > 0.0 && busbw.is_finite();
     is_measured.then_some(Measured { collective, place: Place::Hosts(hosts), bytes, busbw, transfer: Some(busbw) })
 }

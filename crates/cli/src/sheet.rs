@@ -6,6 +6,7 @@ use console::Term;
 use crate::print::Text;
 use crate::table::{Side, Table};
 use crate::units::{bandwidth, bytes, count, plural, time};
+use analysis::units::{real, whole};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell {
@@ -142,23 +143,21 @@ impl Sheet {
 }
 
 /// The sort key of a cell. Empty cells come last.
-#[expect(clippy::cast_precision_loss, reason = "the order of numbers above 2⁵³ does not matter to people")]
 fn value(cell: Option<&Cell>) -> f64 {
     match cell {
-        Some(Cell::Count(number) | Cell::Bytes(number)) => *number as f64,
+        Some(Cell::Count(number) | Cell::Bytes(number)) => real(*number),
         Some(Cell::Time(number) | Cell::Rate(number) | Cell::Number(number) | Cell::Share(number)) => *number,
         Some(Cell::Text(_) | Cell::None) | None => f64::NEG_INFINITY,
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times are shown with few digits")]
 pub(crate) fn text(cell: &Cell) -> String {
     match cell {
         Cell::Text(text) => text.clone(),
         Cell::Count(number) => count(*number),
         Cell::Bytes(number) => bytes(*number),
-        Cell::Time(ns) if *ns < 0.0 => format!("−{}", time(-ns.round() as u64)),
-        Cell::Time(ns) => time(ns.round() as u64),
+        Cell::Time(ns) if *ns < 0.0 => format!("−{}", time(whole(-ns))),
+        Cell::Time(ns) => time(whole(*ns)),
         Cell::Rate(rate) => bandwidth(*rate),
         Cell::Number(number) => format!("{number:.2}"),
         Cell::Share(share) => format!("{:.1} %", share * 100.0).replace('-', "−"),

@@ -3,6 +3,7 @@
 //! Sums and histograms cover everything since each process began. [`Window`]s cover the last interval only. Times are
 //! nanoseconds, moments are CLOCK_REALTIME nanoseconds, sizes are bytes, rates are bytes per second.
 
+pub(crate) use nccl_events::real::real;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -162,11 +163,6 @@ impl Histogram {
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "sums below 2⁵³ are exact, above it nobody counts")]
-pub(crate) const fn real(number: u64) -> f64 {
-    number as f64
 }
 
 pub(crate) const fn seconds(ns: u64) -> f64 {

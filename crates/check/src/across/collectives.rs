@@ -28,13 +28,8 @@ struct Part {
 
 impl Collectives {
     pub(super) fn add(&mut self, trace: &Trace, rank: u32, collective: &Collective, findings: &mut Findings) {
-        let comm = collective.comm;
-        let part = Part {
-            op: collective.op,
-            root: collective.root,
-            sent: collective.bytes_sent,
-            received: collective.bytes_received,
-        };
+        let Collective { op, comm, root, bytes_sent: sent, bytes_received: received } = *collective;
+        let part = Part { op, root, sent, received };
         let other = self.sequences.entry(comm).or_default().add(rank, part);
         let Some(other) = other.filter(|_| !self.lost.contains(&(comm, rank))) else {
             return;

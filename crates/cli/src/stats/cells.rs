@@ -1,6 +1,7 @@
 //! Cells of all sheets.
 
 use analysis::report::{Budget, LinkKey, Report};
+use analysis::units::real;
 use nccl_events::index::index;
 use serde::Serialize;
 
@@ -10,18 +11,16 @@ pub(super) fn text(text: impl Into<String>) -> Cell {
     Cell::Text(text.into())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "times of days are below 2⁵³ ns")]
 pub(super) fn time(ns: u64) -> Cell {
-    Cell::Time(ns as f64)
+    Cell::Time(real(ns))
 }
 
 pub(super) fn of<T>(value: Option<T>, cell: impl Fn(T) -> Cell) -> Cell {
     value.map_or(Cell::None, cell)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a share is shown with few digits")]
 pub(super) fn share(part: u64, whole: u64) -> Cell {
-    if whole == 0 { Cell::None } else { Cell::Share(part as f64 / whole as f64) }
+    if whole == 0 { Cell::None } else { Cell::Share(real(part) / real(whole)) }
 }
 
 pub(super) fn rank(report: &Report, number: u32) -> String {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use analysis::report::{Phase, Report};
+use analysis::units::real;
 use nccl_events::archive::path_of_ranges;
 
 use super::cells::{compared, of, rank, share, text, time};
@@ -57,9 +58,8 @@ pub(super) fn phases(report: &Report) -> Sheet {
     )
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a rate is shown with few digits")]
 fn rate(bytes: u64, ns: u64) -> Cell {
-    if ns == 0 { Cell::None } else { Cell::Rate(bytes as f64 * 1e9 / ns as f64) }
+    if ns == 0 { Cell::None } else { Cell::Rate(real(bytes) * 1e9 / real(ns)) }
 }
 
 pub(super) fn steps(report: &Report) -> Sheet {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use analysis::units::real;
 use live::{Operation, Process, ProcessState, Rank, Snapshot};
 use small_sort::Gather;
 
@@ -44,7 +45,7 @@ impl<T> Of<'_, T> {
     fn per_second(&self) -> Cell {
         match self.view.now.interval_ns {
             0 => Cell::None,
-            interval_ns => Cell::Number(float(self.ended()) * 1e9 / float(interval_ns)),
+            interval_ns => Cell::Number(real(self.ended()) * 1e9 / real(interval_ns)),
         }
     }
 
@@ -77,12 +78,12 @@ impl Of<'_, RankLine<'_>> {
     fn share(&self, at: usize) -> Cell {
         match (self.it.waits.get(at), self.it.waits.iter().sum()) {
             (None, _) | (_, 0) => Cell::None,
-            (Some(part), whole) => Cell::Share(float(*part) / float(whole)),
+            (Some(part), whole) => Cell::Share(real(*part) / real(whole)),
         }
     }
 
     fn since(&self, since_ns: u64) -> Cell {
-        Cell::Time(float(self.view.until_ns(self.it.rank).saturating_sub(since_ns)))
+        Cell::Time(real(self.view.until_ns(self.it.rank).saturating_sub(since_ns)))
     }
 }
 
@@ -183,7 +184,7 @@ impl<'a> View<'a> {
                 ("bytes", |of| Cell::Bytes(of.sum(|it| it.bytes))),
                 ("mean", |of| match of.ended() {
                     0 => Cell::None,
-                    ended => Cell::Time(float(of.sum(|it| it.window.duration_ns)) / float(ended)),
+                    ended => Cell::Time(real(of.sum(|it| it.window.duration_ns)) / real(ended)),
                 }),
                 ("busbw", |of| rate(of.operations.iter(), |it| it.window.busbw)),
                 ("ops_per_s", Of::per_second),
@@ -268,7 +269,7 @@ fn rate<'a>(operations: impl Iterator<Item = &'a &'a Operation>, get: fn(&Operat
 }
 
 fn some_time(ns: u64) -> Cell {
-    if ns > 0 { Cell::Time(float(ns)) } else { Cell::None }
+    if ns > 0 { Cell::Time(real(ns)) } else { Cell::None }
 }
 
 pub(super) fn state(process: &Process) -> &'static str {
@@ -283,9 +284,4 @@ pub(super) fn state(process: &Process) -> &'static str {
 
 fn text(text: impl Into<String>) -> Cell {
     Cell::Text(text.into())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "people read few digits")]
-fn float(number: u64) -> f64 {
-    number as f64
 }

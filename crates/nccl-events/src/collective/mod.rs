@@ -2,6 +2,8 @@
 
 use std::ffi::CStr;
 
+use crate::real::real;
+
 mod communicators;
 mod pattern;
 
@@ -194,7 +196,7 @@ impl Collective {
     /// Algorithm and bus bandwidth, in bytes per second, of a collective that took `seconds`. `bytes` is count × type
     /// size.
     pub fn bandwidths(self, bytes: u64, ranks: u32, seconds: f64) -> (f64, f64) {
-        let algorithm = approximate(self.buffer_bytes(bytes, ranks.into())) / seconds;
+        let algorithm = real(self.buffer_bytes(bytes, ranks.into())) / seconds;
         (algorithm, algorithm * self.bus_factor(ranks))
     }
 
@@ -208,11 +210,6 @@ impl Collective {
         };
         pieces / ranks
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a bandwidth does not need 64 bits of its bytes")]
-fn approximate(bytes: u64) -> f64 {
-    bytes as f64
 }
 
 /// Bytes per element of a datatype with this name in NCCL; 0 if this version does not know it.

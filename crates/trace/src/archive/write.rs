@@ -20,6 +20,7 @@ use crate::part::files::{TRACES, event_file};
 use crate::part::manifest::Manifest;
 use crate::workers::beside;
 use nccl_events::Progress;
+use nccl_events::real::real;
 use schema::{Statements, within_anchor};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -188,7 +189,8 @@ fn one_of_process(
         local.clock_offset(last_ns.saturating_add(1), process.offset_ns, 0.0)?;
     }
     for (ns, offset) in process.clock_offsets() {
-        local.clock_offset(ns, offset, deviation(uncertainty))?;
+        // OTF2 stores a standard deviation: here, of a uniform distribution within the bounds.
+        local.clock_offset(ns, offset, real(uncertainty) / 3.0_f64.sqrt())?;
     }
     local.close()
 }
@@ -212,12 +214,6 @@ fn link(from: &Path, to: &Path) -> Result<(), Error> {
         std::fs::copy(from, to).map_err(io_error("copy", from))?;
     }
     Ok(())
-}
-
-/// OTF2 stores a standard deviation with each offset: here, of a uniform distribution within the bounds.
-#[expect(clippy::cast_precision_loss, reason = "a deviation does not need 64 bits of its ns")]
-fn deviation(uncertainty_ns: u64) -> f64 {
-    uncertainty_ns as f64 / 3.0_f64.sqrt()
 }
 
 fn define(definitions: &mut GlobalDefinitions<'_>, merged: &Definitions) -> otf2::Result<()> {
