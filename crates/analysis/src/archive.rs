@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, parse_canonical_name, path_of_ranges};
 use nccl_events::collective::Function;
-use otf2::{Archive, AttributeRef, AttributeValue, CommRef, Definitions, Event, LocationRef, RegionRef, StringRef};
+use otf2::{Archive, AttributeRef, AttributeValue, CommRef, Definitions, LocationRef, RegionRef, StringRef};
 use schema::{AttributeId, Statements};
 use small_sort::Gather;
 
@@ -66,6 +66,7 @@ struct Known {
     role: Role,
     function: Option<Function>,
     phase: Option<usize>,
+    is_net_send: bool,
 }
 
 #[derive(Debug)]
@@ -77,7 +78,7 @@ pub struct Trace {
     communicators: Communicators,
     locations: Locations,
     regions: BTreeMap<RegionRef, Known>,
-    attributes: Attributes,
+    pub(crate) attributes: Attributes,
 }
 
 impl Trace {
@@ -95,7 +96,9 @@ impl Trace {
         let regions = definitions.regions.iter().filter_map(|(reference, region)| {
             let info = RegionInfo::of(definitions.string(region.canonical_name)?)?;
             let role = Role::of(&info)?;
-            Some((*reference, Known { role, function: Function::of_region(info.name), phase: info.phase() }))
+            let is_net_send = info.kind == Some(Kind::ProxyOp) && info.name == "netSend";
+            let function = Function::of_region(info.name);
+            Some((*reference, Known { role, function, phase: info.phase(), is_net_send }))
         });
         Ok(Self {
             anchor,
@@ -146,11 +149,7 @@ impl Trace {
         }
     }
 
-    pub fn fields(&self, event: &Event) -> Fields<'_> {
-        self.fields_of(&event.attributes)
-    }
-
-    /// Reads the attributes of an event, or of the ENTER and LEAVE of a [`crate::Slice`].
+    /// Reads the attributes of an [`otf2::Event`], or of the ENTER and LEAVE of a [`crate::Slice`].
     pub fn fields_of(&self, attributes: &[(AttributeRef, AttributeValue)]) -> Fields<'_> {
         self.read_fields(attributes)
     }
@@ -163,10 +162,6 @@ impl Trace {
 
     pub fn attribute(&self, attribute: AttributeRef) -> Option<AttributeId> {
         self.attributes.get(attribute)
-    }
-
-    pub(crate) fn add_fields<'a>(&'a self, event: &Event, fields: &mut Fields<'a>) {
-        self.attributes.add(&self.definitions, &event.attributes, fields);
     }
 
     /// The locations of a communicator in the order of its ranks.
@@ -221,6 +216,10 @@ impl Trace {
     /// The phase of a transfer step that a region shows: 0 to 2 for sends, 3 to 5 for receives, in time order.
     pub fn phase(&self, region: RegionRef) -> Option<usize> {
         self.regions.get(&region)?.phase
+    }
+
+    pub(crate) fn is_net_send(&self, region: RegionRef) -> bool {
+        self.regions.get(&region).is_some_and(|known| known.is_net_send)
     }
 
     /// Class, kind and name of a region; `None` for kernels and regions of other writers.

@@ -10,29 +10,33 @@ use crate::clock::Clock;
 use crate::fields::Fields;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Instance<'a> {
+pub struct InstanceOf<F> {
     pub region: RegionRef,
     pub role: Option<Role>,
     pub start: u64,
     pub end: u64,
-    pub fields: Fields<'a>,
+    pub fields: F,
 }
 
+pub type Instance<'a> = InstanceOf<Fields<'a>>;
+
 #[derive(Clone, Copy, Debug)]
-pub enum Step<'a> {
-    Entered(Instance<'a>),
-    Left(Instance<'a>),
+pub enum StepOf<F> {
+    Entered(InstanceOf<F>),
+    Left(InstanceOf<F>),
     Inside,
 }
 
+pub type Step<'a> = StepOf<Fields<'a>>;
+
 /// The region instances of locations that are read one after another.
 #[derive(Debug)]
-pub struct Instances<'a> {
+pub struct Instances<'a, F = Fields<'a>> {
     trace: &'a Trace,
-    open: Vec<Instance<'a>>,
+    open: Vec<InstanceOf<F>>,
 }
 
-impl<'a> Instances<'a> {
+impl<'a, F: schema::Fields<'a> + Copy> Instances<'a, F> {
     pub const fn of(trace: &'a Trace) -> Self {
         Self { trace, open: Vec::new() }
     }
@@ -42,28 +46,29 @@ impl<'a> Instances<'a> {
     }
 
     /// The regions entered but not left, innermost last.
-    pub fn open(&self) -> &[Instance<'a>] {
+    pub fn open(&self) -> &[InstanceOf<F>] {
         &self.open
     }
 
     /// Processes an event. A LEAVE without a matching ENTER is ignored.
-    pub fn step(&mut self, event: &Event) -> Step<'a> {
+    pub fn step(&mut self, event: &Event) -> StepOf<F> {
         match event.kind {
             EventKind::Enter(region) => {
-                let (role, start, fields) = (self.trace.role(region), event.time, self.trace.fields(event));
-                let entered = Instance { region, role, start, end: start, fields };
+                let (role, start) = (self.trace.role(region), event.time);
+                let fields = self.trace.read_fields(&event.attributes);
+                let entered = InstanceOf { region, role, start, end: start, fields };
                 self.open.push(entered);
-                Step::Entered(entered)
+                StepOf::Entered(entered)
             }
             EventKind::Leave(_) => {
                 let Some(mut left) = self.open.pop() else {
-                    return Step::Inside;
+                    return StepOf::Inside;
                 };
-                self.trace.add_fields(event, &mut left.fields);
+                self.trace.attributes.add(&self.trace.definitions, &event.attributes, &mut left.fields);
                 left.end = event.time;
-                Step::Left(left)
+                StepOf::Left(left)
             }
-            _ => Step::Inside,
+            _ => StepOf::Inside,
         }
     }
 }
@@ -126,10 +131,19 @@ impl<'a> Slices<'a> {
 
 impl Trace {
     /// Visits the region instances of a location in the order of their ends.
-    pub fn instances<'a>(&'a self, location: LocationRef, mut each: impl FnMut(&Instance<'a>)) -> otf2::Result<()> {
+    pub fn instances<'a>(&'a self, location: LocationRef, each: impl FnMut(&Instance<'a>)) -> otf2::Result<()> {
+        self.instances_with(location, each)
+    }
+
+    /// The same with other attributes: the fewer, the faster.
+    pub(crate) fn instances_with<'a, F: schema::Fields<'a> + Copy>(
+        &'a self,
+        location: LocationRef,
+        mut each: impl FnMut(&InstanceOf<F>),
+    ) -> otf2::Result<()> {
         let mut instances = Instances::of(self);
         self.archive.for_each_event(&[location], |_, event| {
-            if let Step::Left(instance) = instances.step(&event) {
+            if let StepOf::Left(instance) = instances.step(event) {
                 each(&instance);
             }
             ControlFlow::Continue(())
@@ -141,7 +155,7 @@ impl Trace {
     pub fn slices(&self, location: LocationRef, mut each: impl FnMut(&Slice) -> ControlFlow<()>) -> otf2::Result<()> {
         let clock = Clock::of(self);
         let mut slices = Slices::of(self, location);
-        self.archive.for_each_event(&[location], |_, event| match slices.step(clock.ns(event.time), &event) {
+        self.archive.for_each_event(&[location], |_, event| match slices.step(clock.ns(event.time), event) {
             Some(slice) => each(&slice),
             None => ControlFlow::Continue(()),
         })?;

@@ -127,8 +127,8 @@ fn examine(trace: &Trace, other_jobs: &[String], progress: &dyn Progress, findin
         across.next_location(location, findings);
         let mut own = Location::new(trace, location, findings);
         let read = trace.archive.for_each_event(&[location], |_, event| {
-            own.event(&event);
-            across.event(location, &event, own.findings);
+            own.event(event);
+            across.event(location, event, own.findings);
             ControlFlow::Continue(())
         });
         match read {

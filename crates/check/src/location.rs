@@ -273,7 +273,7 @@ impl<'a> Location<'a> {
     /// An access cut off by the end of recording is marked as unfinished and does not complete.
     fn access_may_stay_open(&mut self, left: &Event) {
         if let Some((win, matching)) = self.last_access.take()
-            && self.trace.fields(left).is_unfinished == Some(true)
+            && self.trace.fields_of(&left.attributes).is_unfinished == Some(true)
         {
             let _under_way = self.accesses(win).complete(matching);
         }

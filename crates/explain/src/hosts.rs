@@ -70,8 +70,7 @@ fn of_thread(
     calls: &BTreeSet<u64>,
     events: &BTreeSet<u64>,
 ) -> otf2::Result<Found> {
-    // The last launch is read only if a wanted operation is enqueued after it.
-    let (mut found, mut launch): (Found, Option<Event>) = Default::default();
+    let (mut found, mut launch) = (Found::default(), None);
     let is_by_callback = trace.location_kind(thread) == Some(LocationKind::CallbackThread);
     let clock = Clock::of(trace);
     // When each call began that is open; `None` for other regions.
@@ -87,17 +86,16 @@ fn of_thread(
         open.push(Some(start_ns).filter(|_| class == Some(&RegionClass::Api)));
         let ids = |event: &Event| trace.read_fields::<Ids<'_>>(&event.attributes);
         match class {
-            Some(RegionClass::Launch) => launch = Some(event),
+            Some(RegionClass::Launch) => launch = Some((start_ns, ids(event).parent.unwrap_or(0))),
             Some(RegionClass::Api) => {
-                let Ids { event: id, parent } = ids(&event);
+                let Ids { event: id, parent } = ids(event);
                 if let Some(id) = id.filter(|id| calls.contains(id)) {
                     found.calls.insert(id, (start_ns, parent.unwrap_or(0)));
                 }
             }
             Some(RegionClass::Enqueue) => {
-                if let Some(id) = ids(&event).event.filter(|id| events.contains(id)) {
+                if let Some(id) = ids(event).event.filter(|id| events.contains(id)) {
                     let around_ns = open.iter().flatten().next().copied();
-                    let launch = launch.as_ref().map(|it| (clock.ns(it.time), ids(it).parent.unwrap_or(0)));
                     found.enqueued.insert(id, Enqueued { at_ns: start_ns, around_ns, launch, is_by_callback });
                 }
             }

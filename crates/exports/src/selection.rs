@@ -64,20 +64,20 @@ impl<'a> Selection<'a> {
             match event.kind {
                 EventKind::Enter(region) => {
                     let around = open.last().is_none_or(|around| around.is_wanted);
-                    let is_wanted = !is_after && self.wants(region, &event, around);
+                    let is_wanted = !is_after && self.wants(region, event, around);
                     let is_held = is_wanted && is_before;
                     if is_wanted && !is_held {
-                        each(time_ns, &event);
+                        each(time_ns, event);
                     }
-                    open.push(Open { is_wanted, held: is_held.then_some(event) });
+                    open.push(Open { is_wanted, held: is_held.then(|| event.clone()) });
                 }
                 EventKind::Leave(_) => {
                     if open.pop().is_some_and(|it| it.is_wanted && it.held.is_none()) {
-                        each(time_ns, &event);
+                        each(time_ns, event);
                     }
                 }
                 _ if is_before || is_after || self.ids.is_some() => {}
-                _ => each(time_ns, &event),
+                _ => each(time_ns, event),
             }
             let is_over = is_after && !open.iter().any(|it| it.is_wanted);
             if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -105,7 +105,7 @@ impl<'a> Selection<'a> {
         let Some(ids) = &self.ids else {
             return true;
         };
-        let fields = self.source.trace.fields(enter);
+        let fields = self.source.trace.fields_of(&enter.attributes);
         let has = |id: Option<u64>| id.is_some_and(|id| ids.binary_search(&id).is_ok());
         match (fields.event, fields.parent) {
             // A call that only NVTX shows has no id.

@@ -60,7 +60,7 @@ impl Archive {
         let text = |string| definitions.string(string).expect("defined").to_owned();
         let mut open: BTreeMap<LocationRef, Vec<Entered>> = BTreeMap::new();
         let mut regions = Vec::new();
-        let take = |location, event: otf2::Event| {
+        let take = |location, event: &otf2::Event| {
             let said = attributes(&definitions, &event.attributes);
             match event.kind {
                 EventKind::Enter(_) => open.entry(location).or_default().push((event.time, said)),

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use nccl_events::collective::Function;
 use otf2::RegionRef;
-use rayon::prelude::*;
 use small_sort::Gather;
 
 use super::filter::Filter;
@@ -30,18 +29,13 @@ fn key(tables: &Tables, operation: &Operation) -> Key {
 
 impl Classes {
     pub(super) fn of(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
-        let operations = &tables.operations;
-        let key_of = |row: u32| key(tables, &operations.row(large(row)));
-        let wants = |row: &u32| {
-            let operation = operations.row(large(*row));
-            filter.wants(trace, &tables.members, &operation) && filter.wants_rank(&tables.members, operation.member)
-        };
-        let mut rows: Vec<u32> = (0..small(operations.len())).into_par_iter().filter(wants).collect();
-        rows.par_sort_unstable_by_key(|row| (key_of(*row), *row));
-        let mut of_class: Vec<(Key, &[u32])> = rows
-            .chunk_by(|a, b| key_of(*a) == key_of(*b))
-            .filter_map(|rows| Some((key_of(*rows.first()?), rows)))
-            .collect();
+        let mut of_class: BTreeMap<Key, Vec<u32>> = BTreeMap::new();
+        for (row, it) in (0..).zip(tables.operations.rows()) {
+            if filter.wants(trace, &tables.members, &it) && filter.wants_rank(&tables.members, it.member) {
+                of_class.entry(key(tables, &it)).or_default().push(row);
+            }
+        }
+        let mut of_class: Vec<(Key, Vec<u32>)> = of_class.into_iter().gather();
         let name = |function| trace.function_name(function);
         small_sort::sort_by_key(&mut of_class, |((communicator, function, size), _)| {
             (*communicator, name(*function), *size)

@@ -78,7 +78,7 @@ impl Instances {
             let what = (member.communicator, operations.function[at], operations.sequence.get(at));
             (what, repeats[at], member.rank)
         };
-        rows.par_sort_unstable_by(|a, b| key(*a).cmp(&key(*b)));
+        rows.par_sort_by(|a, b| key(*a).cmp(&key(*b)));
         let of_operation = vec![NONE; operations.len()];
         let mut found = Self { of_operation, rows: Vec::with_capacity(rows.len()), all: Vec::new() };
         for rows in rows.chunk_by(|a, b| key(*a).0 == key(*b).0) {
@@ -149,7 +149,7 @@ fn repeats(operations: &Operations, rows: &mut [u32]) -> Vec<u32> {
         let at = large(*row);
         (operations.member[at], operations.function[at], operations.sequence.get(at), operations.start_ns[at])
     };
-    rows.par_sort_unstable_by(|a, b| key(a).cmp(&key(b)));
+    rows.par_sort_by(|a, b| key(a).cmp(&key(b)));
     let mut repeats = vec![0; operations.len()];
     let same = |a: &u32, b: &u32| {
         let ((member, function, sequence, _), (member_b, function_b, sequence_b, _)) = (key(a), key(b));

@@ -82,7 +82,7 @@ impl Expected {
 
 impl Links {
     pub(super) fn of(tables: &Tables, traffic: &mut Traffic<'_>) -> Self {
-        in_parallel(traffic.sent.values_mut(), |sent| sent.sort_unstable_by_key(|it| (it.at_ns, it.end_ns())));
+        in_parallel(traffic.sent.values_mut(), |sent| sent.sort_by_key(|it| (it.at_ns, it.end_ns())));
         let Traffic { sent, waits, channel_waits, .. } = &*traffic;
         let expected = Expected::of(sent);
         let mut of_pair: BTreeMap<Pair, Vec<&[Sent]>> = BTreeMap::new();
@@ -94,7 +94,7 @@ impl Links {
         let points = (ALL_POINTS / (of_pair.len() + of_channel.len()).max(1)).clamp(10, POINTS);
         let link = |key: LinkKey, cells: &[&[Sent]], waits: Option<&Waits>| {
             let mut rows: Vec<&Sent> = cells.iter().copied().flatten().collect();
-            rows.par_sort_unstable_by_key(|it| (it.at_ns, it.end_ns()));
+            rows.par_sort_by_key(|it| (it.at_ns, it.end_ns()));
             Link { waits: waits.copied().unwrap_or_default(), ..link(&expected, key, &rows, points) }
         };
         let pairs = in_parallel(of_pair, |(pair, cells)| link(key(tables, pair), &cells, waits.get(&pair)));

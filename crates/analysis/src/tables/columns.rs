@@ -103,10 +103,6 @@ impl<T: Copy + PartialEq> Same<T> {
         self.len
     }
 
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.len).map(|at| &self[at])
     }
@@ -165,10 +161,6 @@ impl Narrow {
             Self::Short(all, _) => all.len(),
             Self::Long(all) => all.len(),
         }
-    }
-
-    pub const fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The value of a row.
@@ -233,10 +225,6 @@ impl Near {
 
     pub const fn len(&self) -> usize {
         self.offsets.len()
-    }
-
-    pub const fn is_empty(&self) -> bool {
-        self.offsets.is_empty()
     }
 
     /// The value of a row.

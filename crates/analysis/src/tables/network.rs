@@ -13,6 +13,7 @@ use super::columns::Near;
 use super::read::{Reading, Tables};
 use super::rows::{NONE, Step, Transfer, Transfers};
 use crate::archive::{Role, Trace};
+use crate::instances::InstanceOf;
 use crate::parallel::try_in_parallel;
 
 struct Ids<'a> {
@@ -24,14 +25,33 @@ struct Ids<'a> {
 impl<'a> Ids<'a> {
     fn of(events: &'a Near) -> Self {
         let mut rows: Vec<u32> = (0..small(events.len())).collect();
-        rows.par_sort_unstable_by_key(|row| events.get(large(*row)));
+        // Those of a location ascend, mostly.
+        rows.par_sort_by_key(|row| events.get(large(*row)));
         Self { events, rows }
     }
 
-    fn row(&self, event: Option<u64>) -> u32 {
-        let at =
-            event.and_then(|event| self.rows.binary_search_by_key(&event, |row| self.events.get(large(*row))).ok());
+    /// The row of an event; mostly it is soon behind the one found before, at `near`.
+    fn row(&self, event: Option<u64>, near: &mut usize) -> u32 {
+        let event_of = |row: &u32| self.events.get(large(*row));
+        let at = event.and_then(|event| {
+            let soon = &self.rows[*near..self.rows.len().min(*near + 32)];
+            let is_soon = matches!(soon, [first, .., last] if event_of(first) <= event && event <= event_of(last));
+            let (from, rows) = if is_soon { (*near, soon) } else { (0, &self.rows[..]) };
+            Some(from + rows.binary_search_by_key(&event, event_of).ok()?)
+        });
+        *near = at.unwrap_or(*near);
         at.map_or(NONE, |at| self.rows[at])
+    }
+}
+
+schema::fields! {
+    /// Of transfers and steps: quicker to read than all.
+    struct Few {
+        event: Event,
+        parent: Parent,
+        peer: Peer,
+        channel: Channel,
+        bytes: Bytes,
     }
 }
 
@@ -141,18 +161,18 @@ impl Reading<'_> {
 
     fn transfers(&self, location: LocationRef, ids: &Ids<'_>) -> otf2::Result<Transfers> {
         let mut rows = Transfers::default();
-        let member = self.member(location);
-        self.trace.instances(location, |it| {
+        let (member, mut near) = (self.member(location), 0);
+        self.trace.instances_with(location, |it: &InstanceOf<Few<'_>>| {
             if it.role != Some(Role::Work(Kind::ProxyOp)) {
                 return;
             }
             let fields = &it.fields;
             rows.push(Transfer {
                 member,
-                operation: ids.row(fields.parent),
+                operation: ids.row(fields.parent, &mut near),
                 peer: fields.peer.unwrap_or(NONE),
                 channel: fields.channel.unwrap_or(NONE),
-                is_send: self.trace.region(it.region).is_some_and(|region| region.name == "netSend"),
+                is_send: self.trace.is_net_send(it.region),
                 event: fields.event.unwrap_or(0),
             });
         })?;
@@ -162,14 +182,15 @@ impl Reading<'_> {
     fn steps(&self, location: LocationRef, ids: &Ids<'_>, mut each: impl FnMut(&Step)) -> otf2::Result<()> {
         // The phases of a step follow each other and share its id.
         let mut open: Option<(Option<u64>, Step)> = None;
-        self.trace.instances(location, |it| {
+        let mut near = 0;
+        self.trace.instances_with(location, |it: &InstanceOf<Few<'_>>| {
             let Some(phase) = self.trace.phase(it.region) else {
                 return;
             };
             let event = it.fields.event;
             if open.as_ref().is_none_or(|(id, _)| *id != event) {
                 let start_ns = self.clock.ns(it.start);
-                let transfer = ids.row(it.fields.parent);
+                let transfer = ids.row(it.fields.parent, &mut near);
                 let step = Step { transfer, start_ns, first_ns: 0, second_ns: 0, third_ns: 0, bytes: 0 };
                 if let Some((_, step)) = open.replace((event, step)) {
                     each(&step);

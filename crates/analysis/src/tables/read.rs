@@ -198,9 +198,9 @@ impl<'a> Reading<'a> {
     fn thread(&self, location: LocationRef, wants: &impl Fn(RegionRef) -> bool) -> otf2::Result<OfThread> {
         let mut rows = OfThread::default();
         let mut paths = self.paths.reader();
-        let mut instances = Instances::of(self.trace);
+        let mut instances: Instances<'_> = Instances::of(self.trace);
         self.trace.archive.for_each_event(&[location], |_, event| {
-            let Read::Left(it) = instances.step(&event) else {
+            let Read::Left(it) = instances.step(event) else {
                 return ControlFlow::Continue(());
             };
             let (start_ns, stop_ns) = (self.clock.ns(it.start), self.clock.ns(it.end));

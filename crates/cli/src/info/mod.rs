@@ -103,9 +103,9 @@ pub(crate) fn info(request: &Request) -> Result<Exit> {
         trace
             .archive
             .for_each_event(&[location], |_, event| {
-                communicators.event(&trace, location, &event);
+                communicators.event(&trace, location, event);
                 if !is_scorep {
-                    operations.event(&event);
+                    operations.event(event);
                 }
                 ControlFlow::Continue(())
             })

@@ -98,7 +98,7 @@ fn what_the_analyser_demands_of_events_is_met() {
     let definitions = archive.definitions().expect("definitions");
     let mut events: [Vec<Event>; 3] = Default::default();
     let read = archive.for_each_event(&[0, 1, 2].map(LocationRef::new), |location, event| {
-        events[usize::try_from(location.get()).expect("few")].push(event);
+        events[usize::try_from(location.get()).expect("few")].push(event.clone());
         ControlFlow::Continue(())
     });
     read.expect("events");

@@ -66,7 +66,7 @@ fn unfinished(source: &Source<'_>, selection: &Selection<'_>, location: Location
             begun += 1;
         }
         EventKind::Leave(_) => {
-            found.extend(open.pop().filter(|_| source.trace.fields(event).is_unfinished == Some(true)));
+            found.extend(open.pop().filter(|_| source.trace.fields_of(&event.attributes).is_unfinished == Some(true)));
         }
         _ => {}
     })?;

@@ -38,15 +38,15 @@ pub fn read(trace: &Trace, comm: CommRef, location: LocationRef) -> otf2::Result
     // Operations that overlap others are on siblings.
     let siblings = trace.siblings(location).iter().copied().filter(|sibling| trace.has_events(*sibling));
     for of in [location].into_iter().chain(siblings) {
-        let mut instances = Instances::of(trace);
+        let mut instances: Instances<'_> = Instances::of(trace);
         trace.archive.for_each_event(&[of], |_, event| {
-            if let Step::Left(it) = instances.step(&event)
+            if let Step::Left(it) = instances.step(event)
                 && it.fields.is_unfinished == Some(true)
             {
                 ends_at = ends_at.min(it.start);
             }
             if of == location {
-                reading.event(comm, &event);
+                reading.event(comm, event);
             }
             ControlFlow::Continue(())
         })?;

@@ -68,8 +68,8 @@ fn some_locations(
         .for_each_event(locations, |location, event| {
             let state = states.entry(location).or_default();
             let found = state
-                .event(&event, has_ours(location), definitions)
-                .or_else(|| outside(&event, before, is_ours(location), span));
+                .event(event, has_ours(location), definitions)
+                .or_else(|| outside(event, before, is_ours(location), span));
             before = event.time;
             match found {
                 None => ControlFlow::Continue(()),

@@ -15,9 +15,11 @@ use crate::value::{AttributeValue, MetricValue};
 use crate::vocabulary::{CollectiveOp, MeasurementMode};
 
 /// The event that libotf2 delivered last. The callbacks' user data is its address.
-#[derive(Default)]
 pub(super) struct Inbox {
-    pub(super) event: Option<(LocationRef, Event)>,
+    /// `None` until it is delivered.
+    pub(super) location: Option<LocationRef>,
+    /// The memory of its attributes serves all events.
+    pub(super) event: Event,
 }
 
 callback_table!(EventCallbacks of OTF2_GlobalEvtReaderCallbacks:
@@ -38,9 +40,9 @@ unsafe fn deliver(
     // SAFETY: `event_loop` registers its inbox, keeps it alive as long as the reader, and does not use it while
     // libotf2 runs.
     let inbox = unsafe { &mut *user_data.cast::<Inbox>() };
+    (inbox.location, inbox.event.time, inbox.event.kind) = (Some(LocationRef::new(location)), time, kind);
     // SAFETY: the list is alive during the callback.
-    let attributes = unsafe { attributes(list) };
-    inbox.event = Some((LocationRef::new(location), Event { time, kind, attributes }));
+    unsafe { copy(list, &mut inbox.event.attributes) };
 }
 
 /// Copies an attribute list.
@@ -48,23 +50,22 @@ unsafe fn deliver(
 /// # Safety
 ///
 /// libotf2 passed the list to the callback that is running.
-unsafe fn attributes(list: *mut sys::OTF2_AttributeList) -> Vec<(AttributeRef, AttributeValue)> {
+unsafe fn copy(list: *mut sys::OTF2_AttributeList, to: &mut Vec<(AttributeRef, AttributeValue)>) {
     // SAFETY: the caller passes a live list; NULL counts as empty.
     let count = unsafe { sys::OTF2_AttributeList_GetNumberOfElements(list) };
-    let mut entries = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
+    to.clear();
     for index in 0..count {
         let (mut attribute, mut value_type) = (0, 0);
         let mut value = sys::OTF2_AttributeValue { uint64: 0 };
         // SAFETY: the list is alive, the index is below its length, and the pointers refer to local variables.
         let code = unsafe {
-            let (to, its_type, its_value) = (&raw mut attribute, &raw mut value_type, &raw mut value);
-            sys::OTF2_AttributeList_GetAttributeByIndex(list, index, to, its_type, its_value)
+            let (id, its_type, its_value) = (&raw mut attribute, &raw mut value_type, &raw mut value);
+            sys::OTF2_AttributeList_GetAttributeByIndex(list, index, id, its_type, its_value)
         };
         if code == sys::OTF2_SUCCESS {
-            entries.push((AttributeRef::new(attribute), AttributeValue::from_raw(value_type, value)));
+            to.push((AttributeRef::new(attribute), AttributeValue::from_raw(value_type, value)));
         }
     }
-    entries
 }
 
 /// Registers callbacks, given their arguments and the resulting events.

@@ -1,6 +1,6 @@
 //! Reads local definitions first, then all events in chronological order.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use otf2_sys as sys;
@@ -10,7 +10,7 @@ use super::event_callbacks::{EventCallbacks, Inbox};
 use super::event_file::check_event_file;
 use super::reader::Reader;
 use crate::error::{self, Error, Result, check, refused};
-use crate::event::Event;
+use crate::event::{Event, EventKind};
 use crate::refs::LocationRef;
 
 /// Expectations for the events of a location, so that a damaged file results in an error, not an endless loop.
@@ -30,7 +30,7 @@ impl Archive {
     pub fn for_each_event(
         &self,
         locations: &[LocationRef],
-        mut each: impl FnMut(LocationRef, Event) -> ControlFlow<()>,
+        mut each: impl FnMut(LocationRef, &Event) -> ControlFlow<()>,
     ) -> Result<u64> {
         let mut expected = self.expected(locations)?;
         // libotf2 returns no global reader if there are no locations.
@@ -39,7 +39,7 @@ impl Archive {
         }
         let mut reader = Reader::open(self.anchor_file())?;
         select(&mut reader, self, locations)?;
-        let events = Events::open(&mut reader, locations)?;
+        let mut events = Events::open(&mut reader, locations)?;
         let mut total = 0;
         while let Some((location, event)) = events.next()? {
             let path = || self.event_file(location);
@@ -68,8 +68,8 @@ impl Archive {
         Ok(total)
     }
 
-    fn expected(&self, locations: &[LocationRef]) -> Result<HashMap<LocationRef, Expected>> {
-        let mut expected = HashMap::with_capacity(locations.len());
+    fn expected(&self, locations: &[LocationRef]) -> Result<BTreeMap<LocationRef, Expected>> {
+        let mut expected = BTreeMap::new();
         for location in locations {
             let events = check_event_file(&self.event_file(*location), self.event_chunk_bytes())?;
             let of = Expected { events, seen: 0, time: 0 };
@@ -125,7 +125,9 @@ impl<'a> Events<'a> {
             return Err(error::null("read the first events".to_owned()));
         }
         let callbacks = EventCallbacks::new()?;
-        let opened = Self { _reader: reader, events, inbox: Box::into_raw(Box::default()) };
+        let event = Event { time: 0, kind: EventKind::MpiCollectiveBegin, attributes: Vec::new() };
+        let inbox = Inbox { location: None, event };
+        let opened = Self { _reader: reader, events, inbox: Box::into_raw(Box::new(inbox)) };
         // SAFETY: both readers are open, libotf2 copies the table, and the inbox outlives the event reader's use.
         let code = unsafe {
             sys::OTF2_Reader_RegisterGlobalEvtCallbacks(pointer, events, callbacks.as_ptr(), opened.inbox.cast())
@@ -134,7 +136,8 @@ impl<'a> Events<'a> {
         Ok(opened)
     }
 
-    fn next(&self) -> Result<Option<(LocationRef, Event)>> {
+    /// The event is valid until the next call.
+    fn next(&mut self) -> Result<Option<(LocationRef, &Event)>> {
         loop {
             let mut more = 0;
             // SAFETY: the event reader is open.
@@ -150,8 +153,8 @@ impl<'a> Events<'a> {
             // SAFETY: libotf2 has returned, so nothing else refers to the inbox.
             let inbox = unsafe { &mut *self.inbox };
             // A newer libotf2 may know kinds of events that have no callback here; they are skipped.
-            if let Some(event) = inbox.event.take() {
-                return Ok(Some(event));
+            if let Some(location) = inbox.location.take() {
+                return Ok(Some((location, &inbox.event)));
             }
         }
     }

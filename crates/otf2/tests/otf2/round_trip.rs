@@ -104,7 +104,7 @@ fn many_chunks_come_back() {
     assert!(size > 5 * EVENT_CHUNK_BYTES, "more than libotf2's file buffer of 4 MiB: {size}");
     let mut next = events.iter();
     let total = archive.for_each_event(&[GPU_STREAM], |_, event| {
-        assert_eq!(Some(&event), next.next());
+        assert_eq!(Some(event), next.next());
         ControlFlow::Continue(())
     });
     assert_eq!(total.expect("it is read"), count);

@@ -163,12 +163,12 @@ impl<'a> Reading<'a> {
         let mut votes: BTreeMap<u32, u64> = BTreeMap::new();
         let read = self.trace.archive.for_each_event(&[location.reference], |_, event| {
             match event.kind {
-                EventKind::Enter(region) => open.push((region, self.clock.ns(event.time), event.attributes)),
+                EventKind::Enter(region) => open.push((region, self.clock.ns(event.time), event.attributes.clone())),
                 EventKind::Leave(_) => {
                     let Some((region, begin_ns, mut attributes)) = open.pop() else {
                         return ControlFlow::Continue(());
                     };
-                    attributes.extend(event.attributes);
+                    attributes.extend(&event.attributes);
                     let is_operation = matches!(self.trace.role(region), Some(Role::Operation(_)));
                     let row = if is_operation { rows.next() } else { None };
                     let (depth, end_ns) = (small(open.len()), self.clock.ns(event.time));

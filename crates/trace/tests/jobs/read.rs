@@ -14,7 +14,7 @@ pub(crate) fn events(archive: &Archive) -> BTreeMap<LocationRef, Vec<Event>> {
     let mut events: BTreeMap<LocationRef, Vec<Event>> = BTreeMap::new();
     archive
         .for_each_event(&locations, |location, event| {
-            events.entry(location).or_default().push(event);
+            events.entry(location).or_default().push(event.clone());
             ControlFlow::Continue(())
         })
         .expect("events");

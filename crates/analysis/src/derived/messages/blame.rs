@@ -11,10 +11,13 @@ use nccl_events::collective::Flow;
 use super::compared::Messages;
 use super::ranks::{Wait, Waits, WaitsIn};
 use crate::derived::instances::Instances;
+use crate::parallel::in_parallel;
 use crate::tables::{NONE, Tables, large, small};
 
 /// For one wait, at most this many of the awaited rank's most recent waits are examined. Earlier ones are ignored.
 const MOST: usize = 64;
+/// So many waits are looked at together, by all cores.
+const BATCH: usize = 1 << 13;
 /// A wait is shared among at most this many late ranks, the last to arrive.
 const MOST_MISSING: usize = 4;
 
@@ -106,7 +109,6 @@ impl Blame {
     ) -> Self {
         let mut found = Self { ranks: vec![Awaited::default(); waits.len()], ..Self::default() };
         let times = Times { tables, instances, messages, waits };
-        let mut missing = Missing { tables, instances, late, of_communicator: BTreeMap::new() };
         // By a rank and the index of its wait: the ranks whose waits were passed on to it, with the kind of wait and
         // the time.
         let mut passed_on: BTreeMap<(usize, usize), BTreeMap<(u32, WaitsIn), u64>> = BTreeMap::new();
@@ -116,36 +118,49 @@ impl Blame {
         };
         // Latest wait first, because a wait passes its blame on to earlier ones.
         let mut next: BinaryHeap<_> = (0..waits.len()).filter_map(|rank| last(rank, waits[rank].times.len())).collect();
-        while let Some((_, rank, at)) = next.pop() {
-            next.extend(last(rank, at));
-            let wait = &times.wait(rank, at);
-            found.add_pair(tables, wait);
-            let mut ranks = passed_on.remove(&(rank, at)).unwrap_or_default();
-            let waits_in = match wait.waits_in {
-                WaitsIn::Collective(_) => WaitsIn::Collective(NONE),
-                waits_in => waits_in,
-            };
-            let wait_ns = wait.stop_ns - wait.start_ns;
-            *ranks.entry((small(rank), waits_in)).or_default() += wait_ns;
-            for (wait, part_ns) in missing.shares(wait) {
-                let awaited = tables.job_rank(wait.other);
-                let parts = times.parts(rank, large(awaited), &wait);
-                let came_ns = tables.operations.start_ns[large(wait.other)];
-                for ((waits, waits_in), ns) in &ranks {
-                    let ns = share(*ns, part_ns, wait_ns);
-                    let own_ns = parts.of(ns, parts.own_ns);
-                    if own_ns > 0 && *waits != awaited {
-                        let blamed = &mut found.ranks[large(awaited)];
-                        blamed.sum.add(*waits_in, own_ns);
-                        *blamed.by.entry(*waits).or_default() += own_ns;
-                        let since_ns = wait.start_ns;
-                        blamed.add(AwaitedOperation { came_ns, row: wait.other, ns: own_ns, since_ns });
-                    }
-                    for (earlier, part_ns) in &parts.waits {
-                        let part_ns = parts.of(ns, *part_ns);
-                        if part_ns > 0 {
-                            let to = passed_on.entry((large(awaited), *earlier)).or_default();
-                            *to.entry((*waits, *waits_in)).or_default() += part_ns;
+        let shared = |waits: &[(u64, usize, usize)]| {
+            let mut missing = Missing { tables, instances, late, of_communicator: BTreeMap::new() };
+            let shared = waits.iter().map(|(_, rank, at)| {
+                let wait = times.wait(*rank, *at);
+                let shares = missing.shares(&wait).into_iter().map(|(wait, ns)| (wait, ns, times.parts(*rank, &wait)));
+                (*rank, *at, wait, shares.collect::<Vec<(Wait, u64, Parts)>>())
+            });
+            shared.collect::<Vec<_>>()
+        };
+        loop {
+            let one = |_| next.pop().inspect(|(_, rank, at)| next.extend(last(*rank, *at)));
+            let batch: Vec<_> = (0..BATCH).map_while(one).collect();
+            if batch.is_empty() {
+                break;
+            }
+            for (rank, at, wait, shares) in in_parallel(batch.chunks(BATCH / 64), shared).into_iter().flatten() {
+                found.add_pair(tables, &wait);
+                let mut ranks = passed_on.remove(&(rank, at)).unwrap_or_default();
+                let waits_in = match wait.waits_in {
+                    WaitsIn::Collective(_) => WaitsIn::Collective(NONE),
+                    waits_in => waits_in,
+                };
+                let wait_ns = wait.stop_ns - wait.start_ns;
+                *ranks.entry((small(rank), waits_in)).or_default() += wait_ns;
+                for (wait, part_ns, parts) in shares {
+                    let awaited = tables.job_rank(wait.other);
+                    let came_ns = tables.operations.start_ns[large(wait.other)];
+                    for ((waits, waits_in), ns) in &ranks {
+                        let ns = share(*ns, part_ns, wait_ns);
+                        let own_ns = parts.of(ns, parts.own_ns);
+                        if own_ns > 0 && *waits != awaited {
+                            let blamed = &mut found.ranks[large(awaited)];
+                            blamed.sum.add(*waits_in, own_ns);
+                            *blamed.by.entry(*waits).or_default() += own_ns;
+                            let since_ns = wait.start_ns;
+                            blamed.add(AwaitedOperation { came_ns, row: wait.other, ns: own_ns, since_ns });
+                        }
+                        for (earlier, part_ns) in &parts.waits {
+                            let part_ns = parts.of(ns, *part_ns);
+                            if part_ns > 0 {
+                                let to = passed_on.entry((large(awaited), *earlier)).or_default();
+                                *to.entry((*waits, *waits_in)).or_default() += part_ns;
+                            }
                         }
                     }
                 }
@@ -246,7 +261,8 @@ impl Times<'_> {
         self.waits[rank].at(self.instances, &self.messages.pairing, at)
     }
 
-    fn parts(&self, rank: usize, awaited: usize, wait: &Wait) -> Parts {
+    fn parts(&self, rank: usize, wait: &Wait) -> Parts {
+        let awaited = large(self.tables.job_rank(wait.other));
         let ranks = (small(rank), small(awaited));
         if !matches!(wait.waits_in, WaitsIn::Collective(_)) && self.messages.is_first(ranks, wait.start_ns) {
             return Parts::default();

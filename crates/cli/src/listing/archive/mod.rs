@@ -146,7 +146,7 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// Returns `false` when no more events are wanted.
-    fn event(&mut self, location: LocationRef, event: Event, output: &mut Output) -> Result<bool> {
+    fn event(&mut self, location: LocationRef, event: &Event, output: &mut Output) -> Result<bool> {
         let ns = self.clock.ns(event.time);
         let begin_ns = self.clock.begin_ns;
         if !self.filter.wants_time(begin_ns, ns, None) {
@@ -180,7 +180,7 @@ impl Reading<'_> {
         if is_early || !is_wanted {
             return Ok(true);
         }
-        let shown = Shown { location, event: &event, after_ns: ns.saturating_sub(begin_ns), depth, duration_ns };
+        let shown = Shown { location, event, after_ns: ns.saturating_sub(begin_ns), depth, duration_ns };
         self.printer.line(&shown, output)
     }
 

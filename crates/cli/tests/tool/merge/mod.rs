@@ -31,7 +31,7 @@ fn events(archive: &Archive) -> BTreeMap<LocationRef, Vec<Event>> {
         .for_each_event(&locations, |location, event| {
             assert!(before <= event.time, "the order of time over all locations");
             before = event.time;
-            events.entry(location).or_default().push(event);
+            events.entry(location).or_default().push(event.clone());
             ControlFlow::Continue(())
         })
         .expect("events");

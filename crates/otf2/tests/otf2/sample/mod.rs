@@ -88,7 +88,7 @@ pub(crate) fn write_records(to: &mut GlobalDefinitions<'_>, from: &Definitions) 
 pub(crate) fn read_events(archive: &Archive, locations: &[LocationRef]) -> Result<Vec<(LocationRef, Event)>> {
     let mut events = Vec::new();
     archive.for_each_event(locations, |location, event| {
-        events.push((location, event));
+        events.push((location, event.clone()));
         ControlFlow::Continue(())
     })?;
     Ok(events)
