@@ -217,10 +217,29 @@ fn begins(chunk: &Value, bytes: &[u8]) -> Vec<u64> {
 fn all_begins(page: &str) -> Vec<u64> {
     let model = model(page);
     let chunks = (0..).zip(model["timeline"]["chunks"].as_array().expect("chunks"));
+    let chunks = chunks.filter(|(_, chunk)| chunk["at"] == "page");
     let of_chunk = |(at, chunk): (i32, &Value)| begins(chunk, &data(page, &format!("chunk-{at}")).expect("a chunk"));
     let mut all: Vec<u64> = chunks.flat_map(of_chunk).collect();
     all.sort_unstable();
     all
+}
+
+/// Asserts that a page has all events of the times that it calls complete, but for chunks that it has not. Returns these
+/// times.
+fn assert_windows_are_whole(page: &str, all: &[u64]) -> Vec<[u64; 2]> {
+    let (kept, timeline) = (all_begins(page), model(page)["timeline"].take());
+    let mut complete: Vec<[u64; 2]> = serde_json::from_value(timeline["complete"].clone()).expect("times");
+    for chunk in timeline["chunks"].as_array().expect("chunks").iter().filter(|chunk| chunk["at"] == "none") {
+        // A chunk has events of one such time, or of none.
+        let begin_ns = chunk["begin_ns"].as_u64().expect("a time");
+        complete.retain(|[begin, end]| !(begin..=end).contains(&&begin_ns));
+    }
+    assert!(complete.len() > 4, "{complete:?}");
+    for [begin, end] in &complete {
+        let of = |all: &[u64]| all.iter().copied().filter(|ns| (begin..=end).contains(&ns)).collect::<Vec<u64>>();
+        assert_eq!(of(&kept), of(all), "{begin} to {end}");
+    }
+    complete
 }
 
 #[test]
@@ -249,18 +268,19 @@ fn the_page_of_a_large_job_has_what_is_worst_and_says_what_it_lacks() {
     let timeline = &made["timeline"];
     let sum: u64 = timeline["all"].as_array().expect("counts").iter().map(|it| it.as_u64().expect("a number")).sum();
     assert_eq!(sum, all.len() as u64);
-    let complete: Vec<[u64; 2]> = serde_json::from_value(timeline["complete"].clone()).expect("times");
+    let complete = assert_windows_are_whole(&part, &all);
     let anomaly = made["report"]["anomalies"][0]["start_ns"].as_u64().expect("the delay");
     assert!(complete.iter().any(|[begin, end]| (begin..=end).contains(&&anomaly)), "{complete:?} and {anomaly}");
-    for [begin, end] in &complete {
-        let of = |all: &[u64]| all.iter().copied().filter(|ns| (begin..=end).contains(&ns)).collect::<Vec<u64>>();
-        assert_eq!(of(&kept), of(&all), "{begin} to {end}");
-    }
     // Every fortieth part of the run has some.
     let run = timeline["duration_ns"].as_u64().expect("a length");
     let parts: BTreeSet<u64> = kept.iter().map(|ns| ns * 40 / run).collect();
     assert!(parts.len() >= 40, "{parts:?}");
     keep(&scratch.join("page.html"), "large");
+
+    let (summary, of_time) = page(&["--size", "1", "--from", "100ms", "--to", "300ms"]);
+    assert_ne!(summary["events"], summary["events_in_page"]);
+    let complete = assert_windows_are_whole(&of_time, &all);
+    assert!(complete.iter().flatten().all(|ns| (100_000_000..=300_000_000).contains(ns)), "{complete:?}");
 
     let (of_part, page) = page(&["--from", "10ms", "--to", "20ms", "--rank", "0,3"]);
     assert_eq!(of_part["events"], of_part["events_in_page"]);
