@@ -174,6 +174,12 @@ fn the_parent_of_a_split_communicator_is_known() {
         assert!(new != parent && !all_reduce.is_empty(), "{split:?}");
         assert_eq!((split.number("nccl.ranks"), split.number("nccl.split_color")), (Some(2), Some(0)));
     }
+    // Nor does a job without splits lack what NVTX would have shown.
+    let job = Job::new("2.32.3");
+    for archive in [archive, job.archive(&["steps"]).expect("as above")] {
+        let blind_spots = &archive.properties()["NCCL::BLIND_SPOTS"];
+        assert!(!blind_spots.contains("which communicator another was split from"), "{blind_spots}");
+    }
 }
 
 /// What its NVTX said stays, though its tables and strings are gone; NVTX's domain is the same when it comes back.

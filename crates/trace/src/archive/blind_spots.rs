@@ -27,10 +27,9 @@ pub(crate) enum When {
 
 impl When {
     fn holds(self, manifest: &Manifest) -> bool {
-        let info = &manifest.process;
         match self {
             Self::Unless(reporter) => !reporter.reports(manifest),
-            _ => info.table == 0 || self.holds_with(info.event_mask),
+            _ => manifest.process.table == 0 || self.holds_with(manifest.process.event_mask),
         }
     }
 
@@ -68,7 +67,7 @@ pub(crate) enum Reporter {
     Unfused,
     /// NCCL's ranges.
     Nvtx,
-    /// NCCL's ranges of splits, with the communicator that was split: from 2.30 on.
+    /// NCCL's ranges of splits, with the communicator that was split: seen in 2.30.7, not in 2.28.9.
     NvtxOfSplits,
 }
 
@@ -86,7 +85,10 @@ impl Reporter {
             Self::Cupti => manifest.gpu_work.counts.contains_key(COPIES_JOINED),
             Self::Unfused => manifest.process.allgatherv_off,
             Self::Nvtx => manifest.counts.ranges_nccl > 0 || manifest.counts.ranges_reported > 0,
-            Self::NvtxOfSplits => !manifest.parents.is_empty(),
+            Self::NvtxOfSplits => {
+                let are_shown = version_number(&manifest.process.nccl_version) >= Some(release(30, 7));
+                !manifest.parents.is_empty() || are_shown && Self::Nvtx.reports(manifest)
+            }
         }
     }
 }
@@ -174,9 +176,8 @@ fn version_number(text: &str) -> Option<u32> {
 /// Whether a blind spot applies to a recording. If the release is unknown, all releases that call the same table count;
 /// if the table is unknown, too, all releases.
 fn applies(spot: &BlindSpot, manifest: &Manifest) -> bool {
-    let info = &manifest.process;
-    let by_table = || Table::of_number(info.table).map(|table| (table.facts().first, table.last()));
-    let known = version_number(&info.nccl_version).map(|version| (version, version));
+    let by_table = || Table::of_number(manifest.process.table).map(|table| (table.facts().first, table.last()));
+    let known = version_number(&manifest.process.nccl_version).map(|version| (version, version));
     let (first, last) = known.or_else(by_table).unwrap_or((0, NOW));
     spot.is_in(first, last) && spot.when.holds(manifest)
 }
