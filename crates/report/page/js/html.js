@@ -17,11 +17,11 @@ const ESCAPES = /** @type {Record<string, string>} */ ({ '&': '&amp;', '<': '&lt
 /** @param {string} text */
 export const escape = (text) => text.replace(/[&<>"]/g, (c) => ESCAPES[c]);
 
-/** @param {unknown} value @returns {string} */
+/** Text between backticks is code. @param {unknown} value @returns {string} */
 function piece(value) {
   if (value instanceof Html) return value.text;
   if (Array.isArray(value)) return value.map(piece).join('');
-  return value === null || value === undefined || value === false ? '' : escape(String(value));
+  return value === false ? '' : escape(String(value ?? '')).replace(/`([^`]+)`/g, '<code>$1</code>');
 }
 
 /**

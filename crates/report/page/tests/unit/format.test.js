@@ -41,4 +41,5 @@ test('what comes from a trace is escaped', () => {
   const name = '<script>alert("x")</script>';
   assert.equal(html`<b title="${name}">${[name]}</b>`.text.includes('<script>'), false);
   assert.equal(html`<b>${html`<i>${'a & b'}</i>`}${null}${false}${0}</b>`.text, '<b><i>a &amp; b</i>0</b>');
+  assert.equal(html`<p>${'`a <b>` says it'}</p>`.text, '<p><code>a &lt;b&gt;</code> says it</p>');
 });
