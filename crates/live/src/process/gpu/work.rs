@@ -22,8 +22,8 @@ type ClockKey = (GpuClock, u32);
 #[derive(Clone, Copy, Debug)]
 struct Span {
     clock: ClockKey,
-    /// How many samples of the clock were read before the span.
-    samples: u64,
+    /// When it was recorded: samples of its clock may be in another file, read earlier or later.
+    ticks: u64,
     start_ns: u64,
     end_ns: u64,
     uncertainty_ns: u64,
@@ -60,9 +60,9 @@ impl Clock {
 
     /// Places a span with samples up to the first one after it, so that times do not depend on when they are queried.
     fn place(&mut self, span: &Span, host: &ProcessClock) -> Option<(Placed, Placed)> {
-        let until = self.all.min(span.samples + 1);
+        let later = self.samples.iter().rev().take_while(|(ticks, _)| *ticks > span.ticks).count().saturating_sub(1);
+        let until = self.all - later as u64;
         if self.fitted.0 != until {
-            let later = usize::try_from(self.all - until).ok()?;
             let samples = self.samples.iter().rev().skip(later).take(SAMPLES).map(|(ticks, sample)| {
                 let host_ns = host.ns(*ticks);
                 let until_ns = host.ns(ticks.saturating_add(sample.uncertainty_ticks));
@@ -98,8 +98,7 @@ impl GpuWork {
         };
         // A running kernel has no end.
         if launch != 0 && start_ns != 0 && end_ns != 0 {
-            let samples = self.clocks.get(&clock).map_or(0, |clock| clock.all);
-            let span = Span { clock, samples, start_ns, end_ns, uncertainty_ns };
+            let span = Span { clock, ticks, start_ns, end_ns, uncertainty_ns };
             let ran = self.launches.get_or(launch, ticks, Ran::default);
             let by = if clock.0 == GpuClock::Cupti { &mut ran.by_cupti } else { &mut ran.by_events };
             *by = Some(by.map_or(span, |known| known.widen(span)));
@@ -125,7 +124,8 @@ impl GpuWork {
             return !self.clocks.is_empty();
         };
         let mut spans = ran.by_cupti.iter().chain(&ran.by_events);
-        spans.any(|span| self.clocks.get(&span.clock).is_some_and(|clock| clock.all <= span.samples))
+        let last = |span: &Span| Some(self.clocks.get(&span.clock)?.samples.back()?.0);
+        spans.any(|span| last(span).is_some_and(|ticks| ticks <= span.ticks))
     }
 
     /// When a launch ran, with the error. `is_shared`: whether the launch ran several operations.
