@@ -1,7 +1,5 @@
 //! Formats numbers for people.
 
-pub use nccl_events::real::real;
-
 pub fn bytes(bytes: u64) -> String {
     let mut unit = 0;
     let mut rest = bytes;
@@ -55,6 +53,12 @@ pub fn plural(number: u64, one: &str, many: &str) -> String {
 pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// The nearest `f64`: durations of days are below 2⁵³ ns, and people read fewer digits.
+#[expect(clippy::cast_precision_loss, reason = "see above")]
+pub const fn real(number: u64) -> f64 {
+    number as f64
 }
 
 /// The nearest integer; 0 for negative numbers.

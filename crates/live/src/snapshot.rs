@@ -3,7 +3,7 @@
 //! Sums and histograms cover everything since each process began. [`Window`]s cover the last interval only. Times are
 //! nanoseconds, moments are CLOCK_REALTIME nanoseconds, sizes are bytes, rates are bytes per second.
 
-pub(crate) use nccl_events::real::real;
+pub(crate) use analysis::units::real;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -21,7 +21,6 @@ mod presets;
 mod progress;
 pub mod range;
 pub mod ranks;
-pub mod real;
 mod states;
 pub mod table;
 mod visible;

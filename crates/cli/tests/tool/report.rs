@@ -224,8 +224,8 @@ fn all_begins(page: &str) -> Vec<u64> {
     all
 }
 
-/// Asserts that a page has all events of the times that it calls complete, but for chunks that it has not. Returns these
-/// times.
+/// Asserts that a page has all events of the times that it calls complete, but for chunks that it has not. Returns
+/// these times.
 fn assert_windows_are_whole(page: &str, all: &[u64]) -> Vec<[u64; 2]> {
     let (kept, timeline) = (all_begins(page), model(page)["timeline"].take());
     let mut complete: Vec<[u64; 2]> = serde_json::from_value(timeline["complete"].clone()).expect("times");

@@ -226,7 +226,7 @@ fn hull(points: &mut Vec<Point>, side: f64) {
     clippy::cast_precision_loss,
     reason = "differences of times: exact up to 104 days, and stated uncertainties allow for rounding"
 )]
-pub(crate) fn approximate(ns: i128) -> f64 {
+pub fn approximate(ns: i128) -> f64 {
     ns as f64
 }
 

@@ -19,8 +19,8 @@ use crate::error::{Error, io_error, otf2_error};
 use crate::part::files::{TRACES, event_file};
 use crate::part::manifest::Manifest;
 use crate::workers::beside;
+use clocks::fit::approximate;
 use nccl_events::Progress;
-use nccl_events::real::real;
 use schema::{Statements, within_anchor};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -190,7 +190,7 @@ fn one_of_process(
     }
     for (ns, offset) in process.clock_offsets() {
         // OTF2 stores a standard deviation: here, of a uniform distribution within the bounds.
-        local.clock_offset(ns, offset, real(uncertainty) / 3.0_f64.sqrt())?;
+        local.clock_offset(ns, offset, approximate(uncertainty.into()) / 3.0_f64.sqrt())?;
     }
     local.close()
 }
