@@ -1,12 +1,12 @@
 //! A table of numbers with units: sorted, cut to the width of the terminal, or as CSV.
 
+use analysis::units::{real, whole};
 use anyhow::{Context as _, Result, bail};
 use console::Term;
 
 use crate::print::Text;
 use crate::table::{Side, Table};
 use crate::units::{bandwidth, bytes, count, plural, time};
-use analysis::units::{real, whole};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell {

@@ -5,6 +5,7 @@
 //! waited instead: then the larger part is charged with everything.
 
 use std::collections::{BTreeMap, BinaryHeap};
+use std::iter;
 
 use nccl_events::collective::Flow;
 
@@ -16,7 +17,7 @@ use crate::tables::{NONE, Tables, large, small};
 
 /// For one wait, at most this many of the awaited rank's most recent waits are examined. Earlier ones are ignored.
 const MOST: usize = 64;
-/// So many waits are looked at together, by all cores.
+/// Number of waits whose shares all cores compute at a time.
 const BATCH: usize = 1 << 13;
 /// A wait is shared among at most this many late ranks, the last to arrive.
 const MOST_MISSING: usize = 4;
@@ -127,40 +128,38 @@ impl Blame {
             });
             shared.collect::<Vec<_>>()
         };
-        loop {
+        let batches = iter::from_fn(|| {
             let one = |_| next.pop().inspect(|(_, rank, at)| next.extend(last(*rank, *at)));
             let batch: Vec<_> = (0..BATCH).map_while(one).collect();
-            if batch.is_empty() {
-                break;
-            }
-            for (rank, at, wait, shares) in in_parallel(batch.chunks(BATCH / 64), shared).into_iter().flatten() {
-                found.add_pair(tables, &wait);
-                let mut ranks = passed_on.remove(&(rank, at)).unwrap_or_default();
-                let waits_in = match wait.waits_in {
-                    WaitsIn::Collective(_) => WaitsIn::Collective(NONE),
-                    waits_in => waits_in,
-                };
-                let wait_ns = wait.stop_ns - wait.start_ns;
-                *ranks.entry((small(rank), waits_in)).or_default() += wait_ns;
-                for (wait, part_ns, parts) in shares {
-                    let awaited = tables.job_rank(wait.other);
-                    let came_ns = tables.operations.start_ns[large(wait.other)];
-                    for ((waits, waits_in), ns) in &ranks {
-                        let ns = share(*ns, part_ns, wait_ns);
-                        let own_ns = parts.of(ns, parts.own_ns);
-                        if own_ns > 0 && *waits != awaited {
-                            let blamed = &mut found.ranks[large(awaited)];
-                            blamed.sum.add(*waits_in, own_ns);
-                            *blamed.by.entry(*waits).or_default() += own_ns;
-                            let since_ns = wait.start_ns;
-                            blamed.add(AwaitedOperation { came_ns, row: wait.other, ns: own_ns, since_ns });
-                        }
-                        for (earlier, part_ns) in &parts.waits {
-                            let part_ns = parts.of(ns, *part_ns);
-                            if part_ns > 0 {
-                                let to = passed_on.entry((large(awaited), *earlier)).or_default();
-                                *to.entry((*waits, *waits_in)).or_default() += part_ns;
-                            }
+            (!batch.is_empty()).then(|| in_parallel(batch.chunks(BATCH / 64), shared).into_iter().flatten())
+        });
+        for (rank, at, wait, shares) in batches.flatten() {
+            found.add_pair(tables, &wait);
+            let mut ranks = passed_on.remove(&(rank, at)).unwrap_or_default();
+            let waits_in = match wait.waits_in {
+                WaitsIn::Collective(_) => WaitsIn::Collective(NONE),
+                waits_in => waits_in,
+            };
+            let wait_ns = wait.stop_ns - wait.start_ns;
+            *ranks.entry((small(rank), waits_in)).or_default() += wait_ns;
+            for (wait, part_ns, parts) in shares {
+                let awaited = tables.job_rank(wait.other);
+                let came_ns = tables.operations.start_ns[large(wait.other)];
+                for ((waits, waits_in), ns) in &ranks {
+                    let ns = share(*ns, part_ns, wait_ns);
+                    let own_ns = parts.of(ns, parts.own_ns);
+                    if own_ns > 0 && *waits != awaited {
+                        let blamed = &mut found.ranks[large(awaited)];
+                        blamed.sum.add(*waits_in, own_ns);
+                        *blamed.by.entry(*waits).or_default() += own_ns;
+                        let since_ns = wait.start_ns;
+                        blamed.add(AwaitedOperation { came_ns, row: wait.other, ns: own_ns, since_ns });
+                    }
+                    for (earlier, part_ns) in &parts.waits {
+                        let part_ns = parts.of(ns, *part_ns);
+                        if part_ns > 0 {
+                            let to = passed_on.entry((large(awaited), *earlier)).or_default();
+                            *to.entry((*waits, *waits_in)).or_default() += part_ns;
                         }
                     }
                 }
