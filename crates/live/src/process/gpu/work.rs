@@ -143,3 +143,39 @@ impl GpuWork {
         Some((Interval { start, end, timing, unfinished: false, moved_ns: 0, is_shared }, error_ns))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use journal::clock::TickSource;
+    use nccl_events::gpu::LaunchTime;
+
+    use super::*;
+
+    /// Samples of a clock and times of launches are in different files. This clock's pace changes with each sample.
+    #[test]
+    fn times_do_not_depend_on_the_order_of_reading() {
+        let sample = |at: u64| {
+            let gpu_ns = at + at * at / 1_000_000;
+            let sample = ClockSample { clock: GpuClock::Events, ordinal: 0, gpu_ns, uncertainty_ticks: 1 };
+            (at, 0, GpuRecord::Clock(sample))
+        };
+        let time = |at: u64| {
+            let [start_ns, end_ns] = [at - 400_000, at - 300_000].map(|ns| ns + ns * ns / 1_000_000);
+            let time = LaunchTime { ordinal: 0, stream: 0, start_ns, end_ns, uncertainty_ns: 0 };
+            (at, 7, GpuRecord::LaunchTime(time))
+        };
+        let samples = [1, 2, 3, 4, 5].map(|at| sample(1_000_000 * at));
+        let host = ProcessClock::new(TickSource::Monotonic, None);
+        let ran = |read_before: usize| {
+            let mut work = GpuWork::default();
+            let (before, after) = samples.split_at(read_before);
+            for (ticks, launch, record) in before.iter().chain([&time(2_500_000)]).chain(after) {
+                work.add(*ticks, *launch, record);
+            }
+            assert!(!work.awaits(7));
+            work.ran(7, false, &host).map(|(interval, error_ns)| (interval.start, interval.end, error_ns))
+        };
+        assert!(ran(2).is_some());
+        assert_eq!([0, 1, 3, 5].map(ran), [ran(2); 4]);
+    }
+}
