@@ -150,8 +150,8 @@ impl<'a> Events<'a> {
             // SAFETY: the event reader is open.
             let code = unsafe { sys::OTF2_GlobalEvtReader_ReadEvent(self.events) };
             check(code, || "read the next event".to_owned())?;
-            // SAFETY: libotf2 has returned, so nothing else refers to the inbox; the borrow of `self` keeps libotf2 from
-            // running again while the event is used.
+            // SAFETY: libotf2 has returned, so nothing else refers to the inbox; the borrow of `self` keeps libotf2
+            // from running again while the event is used.
             let inbox = unsafe { &mut *self.inbox };
             // A newer libotf2 may know kinds of events that have no callback here; they are skipped.
             if let Some(location) = inbox.location.take() {
