@@ -75,6 +75,17 @@ def evaluated_steps(comm, buffer):
         cuda.cudaStreamSynchronize(None)
 
 
+def launches(comm, buffer):
+    """The ranges end before what is launched in them does, and the numbers in their names are ids, as XLA's are."""
+    ranks = ctypes.c_int()
+    for module in [70, 30, 90, 50]:
+        time.sleep(0.02 * rank)
+        with nvtx.annotate(f"module {module}", domain="app"):
+            call("ncclCommCount", comm, ctypes.byref(ranks))
+            all_reduce(comm, buffer)
+        cuda.cudaStreamSynchronize(None)
+
+
 def load():
     loaded = ctypes.CDLL(os.path.join(folder, "library.so"))
     assert loaded.begin() == 1
@@ -173,6 +184,8 @@ def main():
             steps(comm, buffer)
         elif name == "evaluated_steps":
             evaluated_steps(comm, buffer)
+        elif name == "launches":
+            launches(comm, buffer)
         elif name == "names":
             names(int(number))
         elif name == "nested":

@@ -40,6 +40,12 @@ impl Job {
         })
     }
 
+    fn stats(&self, words: &[&str]) -> serde_json::Value {
+        let mut command = self.scratch.tool(&["stats", "out", "--json"]);
+        let ended = run(command.args(words)).with_code(0);
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
+    }
+
     /// The archive of a job that ends well.
     fn archive(&self, parts: &[&str]) -> Option<Archive> {
         for running in self.start(parts)? {
@@ -130,11 +136,7 @@ fn stats_tells_phases_steps_and_communicators() {
     if job.archive(&["steps", "split"]).is_none() {
         return;
     }
-    let stats = |words: &[&str]| {
-        let mut command = job.scratch.tool(&["stats", "out", "--json"]);
-        let ended = run(command.args(words)).with_code(0);
-        serde_json::from_str::<serde_json::Value>(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
-    };
+    let stats = |words: &[&str]| job.stats(words);
     let report = stats(&[]);
     let phases = report["phases"].as_array().expect("phases");
     let phase = |path: &[&str]| phases.iter().find(|phase| phase["path"] == serde_json::json!(path)).expect("a phase");
@@ -158,6 +160,23 @@ fn stats_tells_phases_steps_and_communicators() {
     let functions: Vec<_> = calls.iter().map(|call| (call["function"].as_str(), call["ranks"].as_u64())).collect();
     let expected = ["ncclCommInitRank", "ncclCommSplit", "ncclCommDestroy", "ncclCommDestroy"];
     assert_eq!(functions, expected.map(|name| (Some(name), Some(2))));
+}
+
+#[test]
+fn ranges_that_only_launch_are_not_steps() {
+    let job = Job::new("2.28.9");
+    if job.archive(&["launches"]).is_none() {
+        return;
+    }
+    let report = job.stats(&[]);
+    assert_eq!(report["steps"], serde_json::Value::Null);
+    let functions: Vec<_> =
+        report["communicator_calls"].as_array().expect("calls").iter().map(|call| call["function"].as_str()).collect();
+    assert_eq!(functions, [Some("ncclCommInitRank"), Some("ncclCommDestroy")], "ncclCommCount neither makes nor ends");
+    let named = job.stats(&["--step", "module #"]);
+    let steps = named["steps"]["steps"].as_array().expect("the steps that were asked for");
+    let numbers: Vec<_> = steps.iter().map(|step| step["number"].as_u64()).collect();
+    assert_eq!(numbers, [0, 1, 2, 3].map(Some), "ids do not count");
 }
 
 #[test]

@@ -11,7 +11,8 @@ use crate::sheet::{self, Cell, Sheet};
 
 pub(super) const NO_PHASES: &str = "no ranges of the program were recorded: that takes a program that names ranges through \
     NVTX, and NVTX_INJECTION64_PATH, which nccl-otf2 run sets unless another tool has it";
-pub(super) const NO_STEPS: &str = "no range around operations repeats three times or more on all processes";
+pub(super) const NO_STEPS: &str = "no range around operations repeats three times or more on all processes and lasts \
+    as long as its operations: name one around a whole step, or choose one with --step";
 pub(super) const NO_COMMUNICATORS: &str =
     "no calls of NCCL were recorded through NVTX: that takes NVTX_INJECTION64_PATH, which nccl-otf2 run sets";
 /// The path of operations that were called outside of ranges.

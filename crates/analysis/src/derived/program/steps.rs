@@ -29,6 +29,10 @@ type OfThreads = BTreeMap<LocationRef, Vec<Range>>;
 #[derive(Debug, Default)]
 pub(in crate::derived) struct Steps {
     region: Option<RegionRef>,
+    /// The filter names the range.
+    is_named: bool,
+    /// The numbers in the names count the steps. Others are ids.
+    is_numbered: bool,
     threads: OfThreads,
     /// The thread of each rank of the job.
     of_rank: Vec<Option<LocationRef>>,
@@ -88,7 +92,10 @@ impl Steps {
             threads.keys().copied().find(|thread| own.has(trace, *thread))
         };
         let of_rank = (0..small(tables.members.job_ranks.len())).map(own).collect();
-        Self { region: Some(region), threads, of_rank }
+        let ascends = |ranges: &Vec<Range>| ranges.is_sorted_by(|a, b| a.number < b.number);
+        let has_numbers = |ranges: &Vec<Range>| ranges.iter().all(|range| range.number != NO_SEQUENCE);
+        let is_numbered = threads.values().all(|ranges| ascends(ranges) && has_numbers(ranges));
+        Self { region: Some(region), is_named: filter.step.is_some(), is_numbered, threads, of_rank }
     }
 
     pub(in crate::derived) fn count(&self) -> usize {
@@ -105,6 +112,11 @@ impl Steps {
     pub(in crate::derived) fn report(&self, trace: &Trace, budgets: &[Budget]) -> Option<report::Steps> {
         let name = trace.region_name(self.region?);
         let steps: Vec<report::Step> = (0..self.count()).map(|at| self.step(at, budgets)).collect();
+        // A range that ends before most of its operations do only launches them: its length is not a step's.
+        let launches = steps.iter().filter(|step| step.budget.operations_ns > step.ranks_ns).count();
+        if !self.is_named && launches > steps.len() / 2 {
+            return None;
+        }
         let durations: Vec<f64> = steps.iter().map(|step| real(step.duration_ns)).collect();
         // By place instead of by time: the slope is for 10⁹ steps.
         let places: Vec<(u64, f64)> = (0..).zip(durations.iter().copied()).collect();
@@ -118,7 +130,7 @@ impl Steps {
         let length = |range: &Range| range.stop_ns.saturating_sub(range.start_ns);
         let of_threads = || self.threads.iter().filter_map(|(thread, ranges)| Some((*thread, *ranges.get(at)?)));
         let slowest = of_threads().max_by_key(|(_, range)| length(range));
-        let number = slowest.map(|(_, range)| range.number).filter(|number| *number != NO_SEQUENCE);
+        let number = slowest.map(|(_, range)| range.number).filter(|_| self.is_numbered);
         // As budgets count: a thread counts for each of its ranks, and not if it has none.
         let of_rank = |thread: &Option<LocationRef>| self.threads.get(thread.as_ref()?)?.get(at);
         let of_thread = |thread| self.of_rank.iter().position(|own| *own == Some(thread));
@@ -146,7 +158,8 @@ mod tests {
             Range { location, region, start_ns: 10, stop_ns, number: NO_SEQUENCE, path: 0, is_unfinished: false }
         };
         let threads = [(of_two, vec![range(of_two, 110)]), (loader, vec![range(loader, 60)])];
-        let steps = Steps { region: None, threads: threads.into(), of_rank: vec![Some(of_two), Some(of_two), None] };
+        let of_rank = vec![Some(of_two), Some(of_two), None];
+        let steps = Steps { region: None, is_named: false, is_numbered: false, threads: threads.into(), of_rank };
         let step = steps.step(0, &[]);
         assert_eq!((step.ranks_ns, step.duration_ns, step.slowest), (200, 100, Some(0)));
     }
