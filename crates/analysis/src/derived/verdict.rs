@@ -214,13 +214,14 @@ fn nothing(inputs: &Inputs<'_>, statements: &Statements) -> String {
 }
 
 fn by_chance(inputs: &Inputs<'_>, number: u32, rank: &Rank) -> String {
-    let more_ns = inputs.late.get(large(number)).map_or(0, |late| late.more_ns.saturating_mul(late.ranks));
+    let (more_ns, others) = inputs.late.get(large(number)).map_or((0, 0), |late| (late.more_ns, late.ranks));
     match rank.p_value {
         _ if rank.inherited_ns > rank.awaited_ns => {
             "because it had itself waited or transferred for longer before".to_owned()
         }
-        _ if more_ns < rank.awaited_ns / 2 => {
-            "though it was outside of operations about as long as they were".to_owned()
+        _ if more_ns == 0 => "though it was outside of operations no longer than they were".to_owned(),
+        _ if more_ns.saturating_mul(others) < rank.awaited_ns / 2 => {
+            format!("though it was outside of operations only {} longer than they were", time(more_ns))
         }
         _ if are_too_few(rank.instances, inputs.ranks.len() as u64) => {
             format!(
