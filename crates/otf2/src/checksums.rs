@@ -1,5 +1,4 @@
-//! Checksums of the definitions. A wrong byte in a name or a mapping table changes values, and nothing in OTF2 itself
-//! detects it.
+//! Checksums of the definitions. A wrong byte in a name or a mapping table changes values, and OTF2 does not detect it.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -80,8 +80,7 @@ struct Report {
     message: String,
 }
 
-/// Redirects libotf2's messages from stderr to this module. Every constructor of this crate calls this before it
-/// uses libotf2.
+/// Redirects libotf2's messages from stderr to this module. Every constructor calls this before it uses libotf2.
 pub(crate) fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

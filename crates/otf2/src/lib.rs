@@ -44,7 +44,7 @@ pub use vocabulary::{
 };
 pub use write::{
     ArchiveWriter, Attributes, DEFINITIONS_CHUNK_BYTES, EVENT_CHUNK_BYTES, EventWriter, GlobalDefinitions,
-    LocalDefWriter, NextAttributes, PartWriter, write_stub_events,
+    LEAST_CHUNK_BYTES, LocalDefWriter, NextAttributes, PartWriter, definitions_chunk_bytes, write_stub_events,
 };
 
 /// Archives without interpretation, to copy one into another without loss: all global definitions in file order with

@@ -255,8 +255,7 @@ pub struct Definitions {
     pub paradigms: BTreeMap<Paradigm, ParadigmRecord>,
     /// Number of definitions of all kinds.
     pub records: u64,
-    /// Numbers of definitions of all other kinds, by OTF2's name; "Unknown" counts kinds that this libotf2 does not
-    /// know.
+    /// Numbers of definitions of all other kinds, by OTF2's name; "Unknown" counts those that this libotf2 lacks.
     pub others: BTreeMap<&'static str, u64>,
 }
 

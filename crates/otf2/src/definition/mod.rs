@@ -93,8 +93,7 @@ pub(crate) use plain_definitions;
 macro_rules! declare {
     ($($kind:ident $(($this:ident: $own:ty))? by $set:ident, $write:ident
         { $($field:ident: $type:ty),* $(; $value:ident)? })*) => {
-        /// A global definition with all its fields. Enumerations are numbers, so that values of a newer OTF2 are
-        /// preserved.
+        /// A global definition with all its fields. Enumerations are numbers, which keep values of a newer OTF2.
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         #[expect(missing_docs, reason = "kinds and fields have the names of OTF2's definitions")]

@@ -14,8 +14,7 @@ const BIG_ENDIAN: u8 = 0x23;
 const END: [u8; 2] = [2, 1];
 const END_BYTES: u64 = 2;
 
-/// Checks an event file's chunks and its end, and returns its number of events. Reads a few bytes per chunk, not the
-/// events.
+/// Checks an event file's chunks and its end, and returns its number of events. Reads a few bytes of each chunk.
 pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
     let damaged = |reason: String| Error::Damaged { path: path.to_owned(), reason };
     let read = |source| io("read the event file", path, source);

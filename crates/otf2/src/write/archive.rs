@@ -46,7 +46,7 @@ impl ArchiveWriter {
     }
 
     /// Like [`Self::create`], with another size of definitions chunks, to match local definition files of another
-    /// program. From 256 KiB to 16 MiB.
+    /// program, or to hold large groups. From 256 KiB to 16 MiB.
     pub fn create_with_chunks(directory: &Path, name: &str, definitions_chunk_bytes: u64) -> Result<Self> {
         if !(sys::OTF2_CHUNK_SIZE_MIN..=sys::OTF2_CHUNK_SIZE_MAX).contains(&definitions_chunk_bytes) {
             let reason = format!("definitions chunks of {definitions_chunk_bytes} bytes");
@@ -140,7 +140,7 @@ impl Drop for ArchiveWriter {
     }
 }
 
-/// Writes only event files, for a process that shares an archive with processes it does not know.
+/// Writes only the files of locations, for a process that shares an archive with processes it does not know.
 ///
 /// Writes no anchor and no global definitions, and never waits for another process. An [`ArchiveWriter`]
 /// creates an archive from the event files of many parts, with mapping tables from each part's own references
@@ -150,11 +150,26 @@ pub struct PartWriter {
 }
 
 impl PartWriter {
-    /// Event files go to `directory/name/<location>.evt`. Creates missing directories.
+    /// Files go to `directory/name/<location>.evt` and `.def`. Creates missing directories.
     pub fn create(directory: &Path, name: &str) -> Result<Self> {
-        let role = &Role::NeverPrimary;
-        let handle = Handle::open(directory, name, role, DEFINITIONS_CHUNK_BYTES)?;
+        Self::create_with_chunks(directory, name, DEFINITIONS_CHUNK_BYTES)
+    }
+
+    /// Like [`Self::create`], with another size of definitions chunks, which libotf2 clears for each file. A file that
+    /// is smaller than a chunk is the same with all sizes.
+    pub fn create_with_chunks(directory: &Path, name: &str, definitions_chunk_bytes: u64) -> Result<Self> {
+        let handle = Handle::open(directory, name, &Role::NeverPrimary, definitions_chunk_bytes)?;
         Ok(Self { handle })
+    }
+
+    /// The writer of one location's local definitions.
+    pub fn local_definitions(&mut self, location: LocationRef) -> Result<LocalDefWriter<'_>> {
+        LocalDefWriter::new(&mut self.handle, location)
+    }
+
+    /// The path of a location's local definitions.
+    pub fn definition_file(&self, location: LocationRef) -> PathBuf {
+        self.handle.definition_file(location)
     }
 
     /// The writer of one location's event file; replaces an existing file. Only one exists at a time, so that one

@@ -96,8 +96,7 @@ struct Buffer {
     flushed: bool,
 }
 
-/// libotf2 requests a chunk for a buffer. The first request succeeds; later ones succeed only after the buffer was
-/// flushed.
+/// libotf2 requests a chunk for a buffer. The first request succeeds; later ones only after the buffer was flushed.
 unsafe extern "C" fn allocate(
     user_data: *mut c_void,
     file_type: sys::OTF2_FileType,

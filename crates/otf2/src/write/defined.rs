@@ -10,8 +10,7 @@ use crate::records::Property;
 use crate::value::AttributeValue;
 use crate::vocabulary::{AttributeType, GroupType};
 
-/// The definitions written so far. References of a kind are dense (0, 1, 2 and so on), except those of
-/// locations.
+/// The definitions written so far. References of a kind are dense (0, 1, 2 and so on), except for locations.
 #[derive(Default)]
 pub(super) struct Defined {
     next: BTreeMap<ReferenceKind, u64>,

@@ -6,7 +6,7 @@ use otf2_sys as sys;
 
 use super::calls::write;
 use super::defined::{Defined, operation};
-use super::handle::Handle;
+use super::handle::{DEFINITIONS_CHUNK_BYTES, Handle};
 use crate::definition::Definition;
 use crate::error::{self, Result, check, check_all, refused};
 use crate::records::{
@@ -188,7 +188,7 @@ impl<'a> GlobalDefinitions<'a> {
                 return refuse("a NUL byte cannot be in a name or text".to_owned());
             }
             Definition::String { text, .. } => (text.len(), 0),
-            Definition::Group { members, .. } => (members.iter().map(|member| compressed_size(*member)).sum(), 0),
+            Definition::Group { members, .. } => (compressed_sizes(members), 0),
             Definition::MetricClass { members, .. } => (0, members.len()),
             Definition::CartTopology { dimensions, .. } => (0, dimensions.len()),
             Definition::CartCoordinate { coordinates, .. } => (0, coordinates.len()),
@@ -220,6 +220,16 @@ impl<'a> GlobalDefinitions<'a> {
 /// Upper bound of a definition's size without text and group members. Up to 255 elements of at most 11 bytes come on
 /// top, but these fit into the smallest chunk.
 const REST_BYTES: usize = 256;
+
+/// The size of definitions chunks that can hold groups with these members: [`DEFINITIONS_CHUNK_BYTES`] or more.
+pub fn definitions_chunk_bytes<'a>(groups: impl Iterator<Item = &'a [u64]>) -> u64 {
+    let largest = groups.map(compressed_sizes).max().unwrap_or(0) + REST_BYTES;
+    (largest as u64).next_power_of_two().clamp(DEFINITIONS_CHUNK_BYTES, sys::OTF2_CHUNK_SIZE_MAX)
+}
+
+fn compressed_sizes(members: &[u64]) -> usize {
+    members.iter().map(|member| compressed_size(*member)).sum()
+}
 
 /// libotf2 writes a number as one byte with its length, followed by its bytes without leading zeros.
 fn compressed_size(number: u64) -> usize {

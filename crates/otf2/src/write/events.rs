@@ -52,8 +52,7 @@ impl<'a> EventWriter<'a> {
         self.location
     }
 
-    /// Attributes for the next event, in addition to those passed with it. The event consumes them, even if it is
-    /// refused.
+    /// More attributes for the next event than those passed with it. The event consumes them, even if it is refused.
     #[inline]
     pub fn next_attributes(&mut self) -> &mut NextAttributes {
         &mut self.next
@@ -160,8 +159,7 @@ fn name_of(function: &str) -> &str {
     function.trim_start_matches("OTF2_EvtWriter_")
 }
 
-/// Defines one function per kind of event: its arguments, which of these are references, and the arguments for
-/// libotf2.
+/// Defines one function per kind of event: its arguments, which of these are references, and libotf2's arguments.
 macro_rules! events {
     ($($(#[$doc:meta])* $method:ident($($argument:ident: $type:ty),*)
         $(refers to $(($what:literal: $reference:expr))+)? = $function:ident($($raw:expr),*);)*) => {

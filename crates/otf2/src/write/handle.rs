@@ -19,6 +19,9 @@ pub const EVENT_CHUNK_BYTES: u64 = 1024 * 1024;
 /// The size of a definitions chunk, in bytes: the limit on the size of a single definition.
 pub const DEFINITIONS_CHUNK_BYTES: u64 = 4 * 1024 * 1024;
 
+/// The smallest chunk.
+pub const LEAST_CHUNK_BYTES: u64 = sys::OTF2_CHUNK_SIZE_MIN;
+
 /// The header declares libotf2's constants as `int`; its functions take bytes.
 const WRITE: u8 = 0;
 const POSIX: u8 = 1;

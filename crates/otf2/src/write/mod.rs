@@ -14,8 +14,8 @@ mod local;
 
 pub use archive::{ArchiveWriter, PartWriter};
 pub use attributes::{Attributes, NextAttributes};
-pub use definitions::GlobalDefinitions;
+pub use definitions::{GlobalDefinitions, definitions_chunk_bytes};
 pub use events::EventWriter;
-pub use handle::{DEFINITIONS_CHUNK_BYTES, EVENT_CHUNK_BYTES};
+pub use handle::{DEFINITIONS_CHUNK_BYTES, EVENT_CHUNK_BYTES, LEAST_CHUNK_BYTES};
 pub use last_chunk::write_stub_events;
 pub use local::LocalDefWriter;

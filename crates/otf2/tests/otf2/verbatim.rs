@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::sample::{self, GPU_STREAM, HOST_THREAD, QUIET, every_kind, text};
 use otf2::verbatim::{Definition, ReferenceKind};
 use otf2::{
-    Archive, ArchiveWriter, AttributeValue, CallpathRef, ClockOffset, LocationRef, MappingType, RegionRef,
-    write_stub_events,
+    Archive, ArchiveWriter, AttributeValue, CallpathRef, ClockOffset, DEFINITIONS_CHUNK_BYTES, LocationRef,
+    MappingType, RegionRef, definitions_chunk_bytes, write_stub_events,
 };
 
 fn archive(directory: &Path, definitions: &[Definition], chunk_bytes: u64) -> Archive {
@@ -112,4 +112,23 @@ fn a_definition_larger_than_a_chunk_is_refused() {
     drop(writer);
     let small = ArchiveWriter::create_with_chunks(&scratch.path().join("small"), "traces", 1000);
     assert!(small.is_err());
+}
+
+/// The locations of all communicators of 100 000 ranks are one group.
+#[test]
+fn chunks_can_hold_a_group_of_two_million_members() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let all = [GPU_STREAM, QUIET].map(LocationRef::get).repeat(1_000_000);
+    let mut large = every_kind([0, 0]);
+    for definition in &mut large {
+        if let Definition::Group { this, members, .. } = definition
+            && this.get() == 0
+        {
+            members.clone_from(&all);
+        }
+    }
+    assert_eq!(definitions_chunk_bytes([&all[..10]].into_iter()), DEFINITIONS_CHUNK_BYTES);
+    let archive = archive(scratch.path(), &large, definitions_chunk_bytes([&all[..10], &all].into_iter()));
+    let definitions = archive.definitions().expect("readable");
+    assert!(definitions.groups.values().any(|group| group.members == all));
 }
