@@ -42,19 +42,28 @@ pub fn seal(path: &Path) {
     set_modes(path, DIRECTORY_MODE, FILE_MODE);
 }
 
+/// Like [`seal`], but not what is in a directory.
+pub fn seal_alone(path: &Path) {
+    set_mode(path, DIRECTORY_MODE, FILE_MODE);
+}
+
 fn set_modes(path: &Path, directory_mode: u32, file_mode: u32) {
-    let Ok(data) = fs::symlink_metadata(path) else {
-        return;
-    };
-    let mode = if data.is_dir() {
+    if fs::symlink_metadata(path).is_ok_and(|data| data.is_dir()) {
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
             set_modes(&entry.path(), directory_mode, file_mode);
         }
-        directory_mode
-    } else if data.is_file() {
-        file_mode
-    } else {
+    }
+    set_mode(path, directory_mode, file_mode);
+}
+
+fn set_mode(path: &Path, directory_mode: u32, file_mode: u32) {
+    let Ok(data) = fs::symlink_metadata(path) else {
         return;
+    };
+    let mode = match () {
+        () if data.is_dir() => directory_mode,
+        () if data.is_file() => file_mode,
+        () => return,
     };
     // Most files were sealed under another name and have the mode already. A file system without modes refuses.
     if data.permissions().mode() & 0o7777 != mode {

@@ -74,21 +74,6 @@ impl Workers {
     }
 }
 
-/// Runs one function in a new thread and another here; one after the other if the system refuses a thread.
-pub(crate) fn beside<A: Send, B>(other: impl Fn() -> A + Sync, own: impl FnOnce() -> B) -> (A, B) {
-    std::thread::scope(|scope| {
-        let name = "nccl-otf2-links".to_owned();
-        let thread = std::thread::Builder::new().name(name);
-        let thread = thread.spawn_scoped(scope, || journal::host::without_signals(&other));
-        let own = own();
-        let other = match thread {
-            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            Err(_) => other(),
-        };
-        (other, own)
-    })
-}
-
 struct Budget {
     bytes: u64,
     used: Mutex<u64>,

@@ -1,8 +1,10 @@
 //! Strings, attributes and regions of the whole archive, and the maps from each part's numbers to the archive's.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::part::manifest::{AttributeDefinition, Manifest, RegionDefinition};
+use rustc_hash::FxHashMap;
 use small_sort::Gather;
 use tables::index::index_u32;
 
@@ -10,19 +12,19 @@ use tables::index::index_u32;
 #[derive(Debug, Default)]
 pub(crate) struct Strings {
     texts: Vec<String>,
-    numbers: BTreeMap<String, u32>,
+    numbers: FxHashMap<String, u32>,
 }
 
 impl Strings {
     /// The number of a text. OTF2 strings end at a NUL, so NULs are removed.
     pub(crate) fn number(&mut self, text: &str) -> u32 {
-        let text = text.replace('\0', "");
-        if let Some(&number) = self.numbers.get(&text) {
+        let text = if text.contains('\0') { Cow::Owned(text.replace('\0', "")) } else { Cow::Borrowed(text) };
+        if let Some(&number) = self.numbers.get(text.as_ref()) {
             return number;
         }
         let number = index_u32(self.texts.len());
-        self.texts.push(text.clone());
-        self.numbers.insert(text, number);
+        self.texts.push(text.clone().into_owned());
+        self.numbers.insert(text.into_owned(), number);
         number
     }
 

@@ -22,7 +22,7 @@ use crate::dumps::Dumps;
 use crate::error::{Error, io_error};
 use crate::part::files::{TRACES, is_done};
 use crate::part::lock_file::{LockFile, still_ours};
-use crate::part::staging::{Staging, foreign_file, move_aside, put_in_place};
+use crate::part::staging::{Staging, foreign_file, move_aside, put_in_place, put_sealed_in_place};
 use crate::workers::Workers;
 use journal::part::PARTS;
 use journal::part::options::ArchiveOptions;
@@ -49,9 +49,14 @@ pub fn part_directories(out: &Path) -> Result<Vec<PathBuf>, Error> {
     let entries = fs::read_dir(&parts).map_err(io_error("read", &parts))?;
     let mut directories = Vec::new();
     for entry in entries {
-        let path = entry.map_err(io_error("read", &parts))?.path();
-        if path.is_dir() {
-            directories.push(path);
+        let entry = entry.map_err(io_error("read", &parts))?;
+        // Most file systems have the kind in the directory; a link needs a look at what it leads to.
+        let is_directory = match entry.file_type() {
+            Ok(kind) if !kind.is_symlink() => kind.is_dir(),
+            _ => entry.path().is_dir(),
+        };
+        if is_directory {
+            directories.push(entry.path());
         }
     }
     small_sort::sort(&mut directories);
@@ -228,7 +233,7 @@ fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>, progress: &dy
     }
     still_ours(&out.join(LOCK))?;
     move_aside(staging, ANCHOR, out)?;
-    put_in_place(staging, TRACES, out)?;
+    put_sealed_in_place(staging, TRACES, out)?;
     put_in_place(staging, GLOBAL_DEFINITIONS, out)?;
     put_in_place(staging, ANCHOR, out)
 }

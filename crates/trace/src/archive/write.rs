@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use otf2::{
-    ArchiveWriter, AttributeRef, CommRef, GlobalDefinitions, GroupRef, LocationGroupRef, LocationRef, MappingType,
-    MetricMemberRef, MetricRef, RegionRef, RmaWinRef, StringRef, SystemTreeNodeRef,
+    ArchiveWriter, AttributeRef, CommRef, GlobalDefinitions, GroupRef, LEAST_CHUNK_BYTES, LocationGroupRef,
+    LocationRef, MappingType, MetricMemberRef, MetricRef, PartWriter, RegionRef, RmaWinRef, StringRef,
+    SystemTreeNodeRef,
 };
 
 use crate::archive::communicators::Communicators;
@@ -18,8 +19,9 @@ use crate::archive::properties::statements;
 use crate::error::{Error, io_error, otf2_error};
 use crate::part::files::{TRACES, event_file};
 use crate::part::manifest::Manifest;
-use crate::workers::beside;
+use crate::workers::Workers;
 use clocks::fit::approximate;
+use journal::private;
 use nccl_events::Progress;
 use schema::{Statements, within_anchor};
 
@@ -38,7 +40,8 @@ pub struct ArchiveSize {
 /// For each kind of definition, the archive's numbers of each part's definitions.
 type Maps<'a> = [(MappingType, &'a [Vec<u32>]); 5];
 
-/// Writes the archive into `directory`: links event files and makes all others.
+/// Writes the archive into `directory`: links event files and makes all others. What libotf2 makes gets private modes
+/// at once, and links have those of the parts' files.
 pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress) -> Result<ArchiveSize, Error> {
     let processes = parts.processes;
     let manifests: Vec<&Manifest> = processes.iter().map(|process| &process.manifest).collect();
@@ -69,16 +72,16 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
         (MappingType::RmaWin, &communicators.maps),
     ];
     let failed = || otf2_error(directory);
-    let mut writer = ArchiveWriter::create(directory, TRACES).map_err(failed())?;
+    let chunk_bytes = otf2::definitions_chunk_bytes(merged.groups.iter().map(|group| group.members.as_slice()));
+    let mut writer = ArchiveWriter::create_with_chunks(directory, TRACES, chunk_bytes).map_err(failed())?;
+    private::seal_alone(&directory.join(TRACES));
     let mut statements = statements(parts, &communicators);
     matching.add_to(&mut statements);
     origins.add_to(&mut statements);
     topology.add_to(&mut statements);
     describe(&mut writer, &statements).map_err(failed())?;
-    // Linking waits for the file system, definitions need the processor.
-    let links = || link_events(directory, processes, progress);
-    let (linked, defined) = beside(links, || local_definitions(&mut writer, processes, &communicators, &maps));
-    linked.and(defined)?;
+    stubs(&mut writer, &communicators)?;
+    files_of_locations((directory, chunk_bytes), processes, &maps, progress)?;
     let mut definitions = writer.definitions().map_err(failed())?;
     definitions.clock_properties(&clock(processes)).map_err(failed())?;
     define(&mut definitions, &merged).map_err(failed())?;
@@ -114,60 +117,91 @@ fn describe(writer: &mut ArchiveWriter, statements: &Statements) -> otf2::Result
     Ok(())
 }
 
-/// Links the event files. Parts keep theirs, so that unify can be repeated when more parts come.
-fn link_events(directory: &Path, processes: &[Process], progress: &dyn Progress) -> Result<(), Error> {
-    let archive = directory.join(TRACES);
+/// Writes the files of ranks without a part.
+fn stubs(writer: &mut ArchiveWriter, communicators: &Communicators) -> Result<(), Error> {
+    let mut stubs = communicators.stubs.iter().map(|stub| LocationRef::new(stub.location));
+    for stub in stubs.clone() {
+        write_stub(&writer.event_file(stub))?;
+    }
+    if let Some(first) = stubs.next() {
+        let file = writer.definition_file(first);
+        writer.local_definitions(first).and_then(otf2::LocalDefWriter::close).map_err(otf2_error(&file))?;
+        private::seal_alone(&file);
+        stubs.try_for_each(|stub| link(&file, &writer.definition_file(stub)))?;
+    }
+    Ok(())
+}
+
+fn write_stub(file: &Path) -> Result<(), Error> {
+    otf2::write_stub_events(file).map_err(otf2_error(file))?;
+    private::seal_alone(file);
+    Ok(())
+}
+
+/// Links the event files, and writes the local definitions of all locations: maps from the part's numbers to the
+/// archive's, and the clock. Parts keep their files, so that unify can be repeated when more parts come.
+fn files_of_locations(
+    (directory, chunk_bytes): (&Path, u64),
+    processes: &[Process],
+    maps: &Maps<'_>,
+    progress: &dyn Progress,
+) -> Result<(), Error> {
+    /// libotf2 searches all locations of a writer for each file.
+    const OF_A_WRITER: usize = 256;
+    let numbers: Vec<usize> = (0..processes.len()).collect();
+    let batches: Vec<&[usize]> = numbers.chunks(OF_A_WRITER).collect();
     let locations: usize = processes.iter().map(|it| it.ids.len()).sum();
     progress.begin("locations", locations as u64);
-    for process in processes {
-        for (number, (id, location)) in process.locations().enumerate() {
-            let to = archive.join(format!("{id}.evt"));
-            // The event file may be lost.
-            match location.events {
-                0 => otf2::write_stub_events(&to).map_err(otf2_error(&to))?,
-                _ => link(&event_file(&process.directory, number), &to)?,
-            }
-            progress.step();
+    let written = Workers::new(None).map(&vec![0; batches.len()], |at| {
+        let batch =
+            || batches.get(at).copied().unwrap_or_default().iter().filter_map(|&it| Some((it, processes.get(it)?)));
+        let most_bytes = batch().map(|process| local_bytes(process, maps)).max().unwrap_or(0);
+        let chunk_bytes = if most_bytes < LEAST_CHUNK_BYTES { LEAST_CHUNK_BYTES } else { chunk_bytes };
+        let writer = PartWriter::create_with_chunks(directory, TRACES, chunk_bytes);
+        let mut writer = writer.map_err(otf2_error(directory))?;
+        for (number, process) in batch() {
+            link_events(&writer, process, progress)?;
+            local_definitions(&mut writer, (number, process), maps)?;
         }
-    }
+        writer.close().map_err(otf2_error(directory))
+    });
     progress.end();
-    Ok(())
+    written.into_iter().collect()
 }
 
-/// Writes the event files of ranks without a part, and the local definitions of all locations: maps from the part's
-/// numbers to the archive's, and the clock. All locations of a process have the same definitions, so one file is
-/// written and linked under the other names: libotf2 searches all locations for each file it writes itself.
-fn local_definitions(
-    writer: &mut ArchiveWriter,
-    processes: &[Process],
-    communicators: &Communicators,
-    maps: &Maps<'_>,
-) -> Result<(), Error> {
-    for stub in &communicators.stubs {
-        let file = writer.event_file(LocationRef::new(stub.location));
-        otf2::write_stub_events(&file).map_err(otf2_error(&file))?;
-    }
-    for (number, process) in processes.iter().enumerate() {
-        let Some(&first) = process.ids.first() else {
-            continue;
-        };
-        let first = LocationRef::new(first);
-        let failed = otf2_error(&writer.definition_file(first));
-        one_of_process(writer, first, (number, process), maps).map_err(failed)?;
-        link_definitions(writer, first, process.ids.iter().skip(1))?;
-    }
-    let mut stubs = communicators.stubs.iter().map(|stub| &stub.location);
-    if let Some(&first) = stubs.next() {
-        let first = LocationRef::new(first);
-        let empty = writer.local_definitions(first).and_then(otf2::LocalDefWriter::close);
-        empty.map_err(otf2_error(&writer.definition_file(first)))?;
-        link_definitions(writer, first, stubs)?;
+fn link_events(writer: &PartWriter, process: &Process, progress: &dyn Progress) -> Result<(), Error> {
+    for (number, (id, location)) in process.locations().enumerate() {
+        let to = writer.event_file(LocationRef::new(id));
+        // The event file may be lost.
+        match location.events {
+            0 => write_stub(&to)?,
+            _ => link(&event_file(&process.directory, number), &to)?,
+        }
+        progress.step();
     }
     Ok(())
 }
 
-fn one_of_process(
-    writer: &mut ArchiveWriter,
+/// The most bytes of a process's local definitions: a number of 32 bits takes up to five, an offset less than 64.
+fn local_bytes((number, process): (usize, &Process), maps: &Maps<'_>) -> u64 {
+    let entries: usize = maps.iter().filter_map(|(_, tables)| tables.get(number)).map(Vec::len).sum();
+    5 * entries as u64 + 64 * (process.clock_offsets().count() as u64 + 16)
+}
+
+/// All locations of a process have the same definitions, so one file is written and linked under the other names.
+fn local_definitions(writer: &mut PartWriter, process: (usize, &Process), maps: &Maps<'_>) -> Result<(), Error> {
+    let mut locations = process.1.ids.iter().map(|&id| LocationRef::new(id));
+    let Some(first) = locations.next() else {
+        return Ok(());
+    };
+    let file = writer.definition_file(first);
+    write_definitions(writer, first, process, maps).map_err(otf2_error(&file))?;
+    private::seal_alone(&file);
+    locations.try_for_each(|location| link(&file, &writer.definition_file(location)))
+}
+
+fn write_definitions(
+    writer: &mut PartWriter,
     location: LocationRef,
     (number, process): (usize, &Process),
     maps: &Maps<'_>,
@@ -193,19 +227,6 @@ fn one_of_process(
         local.clock_offset(ns, offset, approximate(uncertainty.into()) / 3.0_f64.sqrt())?;
     }
     local.close()
-}
-
-/// Links the local definitions of a location under the names of others.
-fn link_definitions<'a>(
-    writer: &ArchiveWriter,
-    from: LocationRef,
-    to: impl Iterator<Item = &'a u64>,
-) -> Result<(), Error> {
-    let from = writer.definition_file(from);
-    for &location in to {
-        link(&from, &writer.definition_file(LocationRef::new(location)))?;
-    }
-    Ok(())
 }
 
 /// Copies on file systems without links or with a limit on them.

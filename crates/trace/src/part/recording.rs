@@ -56,8 +56,7 @@ impl Recording {
     }
 }
 
-/// Refuses to rewrite a part from fewer records than before: a process may have been stopped while it removed the
-/// journal.
+/// Refuses to rewrite a part from fewer records than before: removing the journal may have been interrupted.
 fn refuse_less(part: &Path, outcome: &Outcome) -> Result<(), Error> {
     match is_done(part).then(|| Manifest::read(part).ok()).flatten() {
         Some(before) if before.records > outcome.records => {

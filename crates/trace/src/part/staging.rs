@@ -80,12 +80,17 @@ pub fn foreign_file(out: &Path) -> Option<PathBuf> {
 /// Renames `name` from the staging directory to `directory`, private to the user. Moves the old entry into staging
 /// first: a directory cannot be renamed onto one that is not empty.
 pub(crate) fn put_in_place(staging: &Staging, name: &str, directory: &Path) -> Result<(), Error> {
+    private::seal(&staging.path().join(name));
+    put_sealed_in_place(staging, name, directory)
+}
+
+/// [`put_in_place`] for what is private already: looking at each file of a large archive takes long.
+pub(crate) fn put_sealed_in_place(staging: &Staging, name: &str, directory: &Path) -> Result<(), Error> {
     let made = staging.path().join(name);
     let place = directory.join(name);
     if place.is_dir() || made.is_dir() {
         move_aside(staging, name, directory)?;
     }
-    private::seal(&made);
     fs::rename(&made, &place).map_err(io_error("put in place", &place))
 }
 

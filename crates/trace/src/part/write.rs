@@ -66,8 +66,7 @@ pub fn write_part(part: &Path, options: &WriteOptions, progress: &dyn Progress) 
     write_locked(part, options, progress)
 }
 
-/// Locks a part: two processes that wrote it at once would remove each other's files. Names the holder on `progress`
-/// while waiting.
+/// Locks a part: two writers at once would remove each other's files. Names the holder on `progress` while waiting.
 pub(crate) fn lock(part: &Path, deadline: Option<Instant>, progress: &dyn Progress) -> Result<LockFile, Error> {
     let patience = Instant::now() + PATIENCE;
     let give_up = deadline.map_or(patience, |deadline| deadline.min(patience));

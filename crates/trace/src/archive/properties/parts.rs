@@ -25,8 +25,7 @@ impl PartsThere {
         })
     }
 
-    /// The first part of this archive that is neither among `parts` nor in `directory`: an archive of `parts` would
-    /// lose it.
+    /// The first part of this archive that an archive of `parts` would lose: it is not in `directory` either.
     pub(crate) fn gone(&self, parts: &BTreeSet<String>, directory: &Path) -> Option<&String> {
         self.names.iter().find(|part| !parts.contains(*part) && !directory.join(part.as_str()).is_dir())
     }

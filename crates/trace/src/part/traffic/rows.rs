@@ -1,5 +1,4 @@
-//! The traffic in a part's manifest: rows of numbers, because there can be many thousands of parts with hundreds of
-//! rows each.
+//! The traffic in a part's manifest: rows of numbers, as thousands of parts can have hundreds of rows each.
 
 use serde::{Deserialize, Serialize};
 
