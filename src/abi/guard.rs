@@ -101,8 +101,7 @@ impl Switch {
         if self.is_off() { None } else { self.run(callback, chained) }
     }
 
-    /// Runs `init`, `finalize` or a function of NVTX's, even if recording is off, because earlier records must still be
-    /// written.
+    /// Runs `init`, `finalize` or a function of NVTX's, even if recording is off: earlier records are still written.
     #[inline]
     pub(crate) fn run<R>(&self, callback: &'static str, body: impl FnOnce() -> R) -> Option<R> {
         // State that a panic left half-updated is not used again, because everything is off then.

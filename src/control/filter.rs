@@ -20,8 +20,7 @@ pub(crate) fn is_plain(kind: Kind) -> bool {
     PLAIN.load(Ordering::Relaxed) & (1 << kind as u32) != 0
 }
 
-/// Decides on a start that is not [`is_plain`], on a thread with these named steps. Counts the start if it is not
-/// recorded.
+/// Decides on a start that is not [`is_plain`], on a thread with these named steps. Counts it if it is not recorded.
 pub(crate) fn consider(event: &Start<Name<'_>>, thread: StepsOfThread) -> Verdict {
     let kind = event.body.kind();
     let is_wanted = WANTED.load(Ordering::Relaxed) & (1 << kind as u32) != 0;

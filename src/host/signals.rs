@@ -38,8 +38,7 @@ impl Request {
 
     /// Installs the handler. Only the first call has an effect.
     ///
-    /// The handler stays installed: otherwise a signal sent just after the last communicator's end would end the
-    /// program.
+    /// The handler stays installed: a signal sent just after the last communicator's end would end the program.
     pub(crate) fn install(&'static self, signal: c_int) {
         self.once.call_once(|| {
             let mut before = MaybeUninit::<libc::sigaction>::zeroed();

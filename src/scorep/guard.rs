@@ -181,8 +181,7 @@ impl Functions<'_> {
     }
 
     pub(super) fn location_enter(&self, location: *mut Location, ticks: u64, region: u32) {
-        // SAFETY: as for `enter`; the plugin made the location, and only the holder of the drain writes to it, in time
-        // order.
+        // SAFETY: as for `enter`; the plugin's location, to which only the holder of the drain writes, in time order.
         unsafe { (self.internal.location_enter)(location, ticks, region) }
     }
 

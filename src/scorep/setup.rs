@@ -1,5 +1,4 @@
-//! The definitions that the plugin makes in Score-P, once: regions, attributes, the location of operations. Also finds
-//! Score-P's clock.
+//! The plugin's definitions in Score-P, made once: regions, attributes, the location of operations. Finds its clock.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr;

@@ -13,8 +13,7 @@ pub(super) struct Location {
 
 /// The address of a symbol in the global scope.
 ///
-/// Does not use a library's handle: Score-P's variables are copied into the program, and the library's own copies are
-/// unused.
+/// Uses no library's handle: Score-P's variables are copied into the program, and the library's own are unused.
 pub(super) fn find(name: &CStr) -> Option<ptr::NonNull<c_void>> {
     // SAFETY: a NUL-terminated name; RTLD_DEFAULT loads nothing.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };

@@ -22,8 +22,7 @@ pub(crate) struct Summary {
     pub(crate) unfinished: u64,
     pub(crate) lost: u64,
     pub(crate) problems: u64,
-    /// NCCL's dumps of hosts' topology that could not be used. Graphs do not count: those of small communicators often
-    /// cannot be used.
+    /// NCCL's dumps of hosts' topology that could not be used. Graphs, often of small communicators, do not count.
     pub(crate) topology_unused: u64,
     /// Places where ranks of a communicator call something other than the rest.
     pub(crate) mismatches: u64,

@@ -7,8 +7,7 @@
 //! Sums begin with the first record of each process, whenever following begins: a later follower reads the journal
 //! again and gets the same sums. Journal data removed by then is counted ([`Process::discarded_bytes`]).
 //!
-//! Sums follow the rules of the archive and of `stats`. `docs/MONITORING.md` lists the differences: less is known while
-//! a process runs.
+//! Sums follow the rules of `stats`. `docs/MONITORING.md` lists the differences: less is known while a process runs.
 
 #![forbid(unsafe_code)]
 

@@ -102,8 +102,7 @@ pub struct OperationClass {
     /// Bus bandwidth of the transfer alone, from the last arrival to the end: one value per operation of a rank, like
     /// `busbw`, for collectives with comparable arrivals.
     pub transfer_busbw: Option<Quantiles>,
-    /// Median of the bus bandwidth that NCCL's model allows for the algorithm and protocol that were used; null without
-    /// topology.
+    /// Median of the bus bandwidth that NCCL's model allows for the algorithm and protocol used; null without topology.
     pub expected_busbw: Option<f64>,
     /// `transfer_busbw`, else `busbw`, ÷ `expected_busbw`.
     pub expected_share: Option<f64>,

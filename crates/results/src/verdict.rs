@@ -66,8 +66,7 @@ pub struct Cause {
     pub link: Option<LinkKey>,
     /// When the problem began; null if it lasted for the whole run.
     pub since_ns: Option<u64>,
-    /// Of a late rank: the range of the program that it was in while others waited for it; null if none had most of the
-    /// time.
+    /// Of a late rank: the range of the program in which others waited for it; null if none had most of the time.
     pub phase: Option<CausePhase>,
     /// Of a late rank: what delayed it; null if it is another cause.
     pub why: Option<Why>,

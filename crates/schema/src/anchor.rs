@@ -8,8 +8,7 @@ const MOST_BYTES: usize = 200 << 10;
 /// The limit on a list is not halved again below this size, so that lists keep at least half of it.
 const SHORT_BYTES: usize = 12 << 10;
 
-/// Cuts the longest lists until all properties together fit. The last line of a cut list states how many lines are
-/// missing.
+/// Cuts the longest lists until all properties together fit. The last line of a cut list says how many are missing.
 pub fn within_anchor(mut properties: Vec<Property>) -> Vec<Property> {
     let mut longest = MOST_BYTES;
     loop {

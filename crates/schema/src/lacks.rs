@@ -83,8 +83,7 @@ impl Statements {
         self.lacks().any(|lack| matches!(lack, Lack::Callbacks(_) | Lack::Places(_)))
     }
 
-    /// Statements about ranks of a communicator whose calls differ or may differ. Each line begins with the name of the
-    /// communicator.
+    /// On ranks of a communicator whose calls differ or may differ. Each line begins with the communicator's name.
     pub fn differences(&self) -> impl Iterator<Item = &Listed> {
         self.mismatches().into_iter().map(|(_, listed)| listed).chain([&self.ranks_behind, &self.matching_unknown])
     }

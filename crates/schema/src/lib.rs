@@ -3,8 +3,7 @@
 //! * [`attribute`]: the attributes of events. Each is a type that determines its name and the type of its values.
 //!   [`fields!`] declares a structure of the attributes that a reader needs.
 //! * [`definition`]: the properties of processes and locations, each also a type.
-//! * [`Statements`]: the properties of an archive. The type of each property is its grammar, and defines how values are
-//!   merged.
+//! * [`Statements`]: the properties of an archive. The type of each is its grammar, and defines how values are merged.
 #![warn(missing_docs, clippy::missing_panics_doc)]
 #![forbid(unsafe_code)]
 

@@ -195,8 +195,7 @@ impl Tables {
         self.context_ids.get(id, context_key(id), is_of)
     }
 
-    /// Which calls and operations of a rank were recorded, not counting losses. Unless all were, their order means
-    /// nothing.
+    /// Which calls and operations of a rank were recorded, losses aside. Unless all were, their order means nothing.
     pub fn coverage(&self, context: u32) -> Coverage {
         let context = self.contexts.get(index(context)).map_or(0, |context| context.id);
         Coverage::of(&self.switches, &self.removed, context)

@@ -139,8 +139,7 @@ impl Context {
     fn record(&self, driver: &Driver, pool: &Pool, out: &mut dyn Output) -> Result<Collected, CudaError> {
         let mut collected = Collected::default();
         let mut left: Vec<LeftPair> = pool.left().collect();
-        // A stream runs one thread's launches in order, so the driver is not asked about launches behind an unfinished
-        // one.
+        // A stream runs one thread's launches in order: the driver is not asked about those behind an unfinished one.
         left.sort_unstable_by_key(|left| (left.stream, left.launch));
         let order = |left: &LeftPair| (left.stream, EventId::from_raw(left.launch).slot());
         let mut waits_in = None;

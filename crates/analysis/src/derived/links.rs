@@ -51,8 +51,7 @@ pub fn size_class(bytes: u64) -> u32 {
     magnitude << 3 | u32::try_from(eighths).unwrap_or(0)
 }
 
-/// The usual time of a step by what sends it and by size class: the median of the senders' medians, if there are
-/// [`LEAST_LINKS`].
+/// The usual time of a step by its sender and size class: the median of [`LEAST_LINKS`] or more senders' medians.
 pub fn usual_times<K: Ord + Copy + Send + Sync>(sent: &[(K, &[Sent])]) -> BTreeMap<(K, u32), f64> {
     let medians = in_parallel(sent, |(of, sent)| {
         let mut of_class: BTreeMap<u32, Vec<f64>> = BTreeMap::new();

@@ -101,8 +101,7 @@ impl<'a> UserRanges<'a> {
         }
     }
 
-    /// Whether the ranges that a call names are those open around it. Where instances were cut, a range can have been
-    /// left too early.
+    /// Whether the ranges that a call names are those open around it. Cut instances can leave a range too early.
     fn fits(&self, stated: &str, open: &[&str]) -> bool {
         if is_merged(&self.trace.archive) || stated == OTHER_RANGES || stated == path_of_ranges(open) {
             return true;

@@ -1,7 +1,6 @@
 //! Answers scrapes over HTTP: one request per connection, each on its own thread, limited in time and size.
 //!
-//! `tiny_http` has no time limit, and hyper would add a runtime. Prometheus needs only a request, parsed by `httparse`,
-//! and a response.
+//! `tiny_http` has no time limit, and hyper would add a runtime. Prometheus needs one request, which `httparse` parses.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -19,8 +19,7 @@ mod piecewise_fit;
 
 pub use piecewise_fit::PiecewiseFit;
 
-/// A bound at `x`. Both coordinates are relative to an origin of the caller's, because a time since 1970 does not fit
-/// an `f64`.
+/// A bound at `x`, relative to an origin of the caller's as is `y`: a time since 1970 does not fit an `f64`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     pub x: f64,

@@ -49,8 +49,7 @@ impl Gap {
 }
 
 impl Bounds {
-    /// Joined lines within all bounds, with slopes of at most `drift` up or down; `None` if bounds contradict each
-    /// other.
+    /// Joined lines within all bounds, with slopes of at most `drift` up or down; `None` if the bounds contradict.
     pub fn piecewise(&self, drift: f64) -> Option<PiecewiseFit> {
         let tube = Tube::of(self, drift)?;
         let (places, ranges) = tube.places()?;

@@ -69,8 +69,7 @@ impl StampBounds {
         self.upper.is_empty()
     }
 
-    /// The clock. Bounds from callbacks always hold. Bounds from kernels are widened by up to a millisecond until they
-    /// agree.
+    /// The clock. Bounds from callbacks always hold; those from kernels are widened by up to 1 ms until they agree.
     pub fn clock(&self) -> GpuClock {
         let kernels = (self.kernel_lower.len() + self.kernel_upper.len()) as u64;
         let mut without = fitted(&self.lower, &self.upper);

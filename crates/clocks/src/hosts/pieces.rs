@@ -1,5 +1,4 @@
-//! Clocks that are straight on pieces of equal length, and the differences between two hosts that constraints allow on
-//! each piece.
+//! Clocks that are straight on pieces of equal length, and the differences of two hosts that constraints allow there.
 
 use super::paths::Extent;
 use super::repair::Need;
@@ -91,8 +90,7 @@ impl Curves {
     }
 }
 
-/// Bounds on the lead of the second host's clock over the first's, by piece; `x` is the common time since the beginning
-/// of the piece.
+/// Bounds on the lead of the second host's clock over the first's, by piece; `x` is the common time in the piece.
 pub(super) struct PairBounds {
     pub(super) pair: (usize, usize),
     pub(super) pieces: Vec<Bounds>,

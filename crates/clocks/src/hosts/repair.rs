@@ -23,8 +23,7 @@ const CLOSE_NS: f64 = 0.5;
 /// Limit on the passes over all constraints. Remaining violations are stated.
 const MOST_PASSES: usize = 500;
 
-/// Moves the clocks (by host, then knot) as little as the needs require, except that of `reference`. Returns whether
-/// any was moved.
+/// Moves the clocks (by host, then knot), but that of `reference`, as little as needed. Returns whether any was moved.
 pub(super) fn repair(clocks: &mut [Vec<f64>], reference: usize, needs: &[Need]) -> bool {
     let mut moved = false;
     let mut pushed = vec![0.0_f64; needs.len()];

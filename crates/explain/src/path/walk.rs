@@ -1,5 +1,4 @@
-//! Goes back in time: through an operation to the rank that it waited for, then to the end of that rank's operation
-//! before.
+//! Goes back in time: through an operation to the rank that it waited for, then to that rank's previous operation.
 
 use analysis::tables::Tables;
 use analysis::{Analysis, Awaits, Filter};

@@ -1,5 +1,4 @@
-//! What each range becomes: a range of the program is shown, one of NCCL's is a call or repeats what the interface
-//! reports.
+//! What each range becomes: the program's are shown; NCCL's are calls, or repeat what the interface reports.
 
 mod paths;
 mod reported;

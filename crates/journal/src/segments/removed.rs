@@ -47,8 +47,7 @@ impl Removed {
         id.tag() == process_tag && !id.is_unrecorded() && id.sequence() <= last
     }
 
-    /// How many later events of the same thread were removed as well; `None` if the event with this id was not
-    /// removed.
+    /// How many later events of the same thread were removed as well; `None` if the event with this id was kept.
     pub fn starts_after(&self, id: u64, process_tag: u16) -> Option<u64> {
         let sequence = EventId::from_raw(id).sequence();
         let last = self.last.get(&EventId::from_raw(id).slot()).copied()?;

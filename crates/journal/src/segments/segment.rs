@@ -127,8 +127,7 @@ pub(crate) fn read_record(
     let [_, ticks, id, payload @ ..] = record else {
         return Err("record without a header".to_owned());
     };
-    // A corrupt length that happens to end at a record swallows whole records: search records of unusual length for
-    // record headers.
+    // A corrupt length that ends at a record swallows whole records: search long records for record headers.
     if usual_words(record_kind, payload) != Some(payload.len()) {
         let begins = |word: usize| is_record_head(word_at(record, word), mark(place.order, at + word));
         if has_mark(record, place.order, at) && (1..length).any(begins) {

@@ -15,8 +15,7 @@ use crate::format::layout::{HEADER_WORDS, MAGIC, SEGMENT_BYTES, header};
 const HEADER_BYTES: usize = 8 * HEADER_WORDS;
 
 impl JournalWriter {
-    /// Copies the journal into an existing directory. For the maintenance thread, whose other work continues between
-    /// two segments.
+    /// Copies the journal into an existing directory. The maintenance thread does its other work between segments.
     pub fn copy_to(&self, into: &Path) -> io::Result<()> {
         let current: BTreeMap<u16, u32> = self
             .slots()

@@ -175,8 +175,7 @@ impl JournalFile {
         }
     }
 
-    /// Committed bytes of the segment in use. 0 while the segment is not prepared, since touching it would raise
-    /// SIGBUS.
+    /// Committed bytes of the segment in use; 0 while it is not prepared, since touching it would raise SIGBUS.
     pub(crate) fn committed_bytes(&self) -> u64 {
         let active = self.active();
         if !self.is_prepared(active) {

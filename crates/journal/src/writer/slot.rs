@@ -18,8 +18,7 @@ pub(crate) struct Slot {
     pub(crate) next_file: AtomicU32,
     pub(crate) current: Lock<Option<Arc<JournalFile>>>,
     pub(crate) spare: Lock<Option<Arc<JournalFile>>>,
-    /// The maintenance thread's own reference to the current file, so that this thread, not the recording one, unmaps a
-    /// used-up file.
+    /// The maintenance thread's reference to the current file: it unmaps a used-up file, not the recording thread.
     pub(crate) kept: Lock<Option<Arc<JournalFile>>>,
     /// In a flight recording: files that the recording thread has finished with, for the maintenance thread to unmap.
     pub(crate) left: Lock<Vec<Arc<JournalFile>>>,

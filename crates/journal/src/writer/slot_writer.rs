@@ -31,8 +31,7 @@ const FETCH_AHEAD_WORDS: usize = 128;
 /// must be in one segment.
 const RECORD_AND_NAMES_WORDS: usize = 256;
 
-/// Appends records to one slot. What every callback reads comes first: a job's own work leaves nothing of it in the
-/// caches.
+/// Appends records to one slot. What every callback reads comes first: the job's work evicts all of it from the caches.
 #[repr(C)]
 pub struct SlotWriter {
     /// The next record's offset in words.
@@ -45,8 +44,7 @@ pub struct SlotWriter {
     own_id: EventId,
     segment: Segment,
     held: HeldControl,
-    /// The record of the thread that writes to the slot. Here, because its tag also says whether a thread has a slot
-    /// writer.
+    /// The record of the slot's thread. Here, because its tag also says whether a thread has a slot writer.
     thread: Option<ThreadBegin>,
     names: NameCache,
     waits: Waits,

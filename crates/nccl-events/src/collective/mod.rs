@@ -191,8 +191,7 @@ impl Collective {
         sent.max(received)
     }
 
-    /// Algorithm and bus bandwidth, in bytes per second, of a collective that took `seconds`. `bytes` is count × type
-    /// size.
+    /// Algorithm and bus bandwidth of a collective, in bytes per second. `bytes` is count × type size.
     #[expect(clippy::cast_precision_loss, reason = "a bandwidth does not need 64 bits of its bytes")]
     pub fn bandwidths(self, bytes: u64, ranks: u32, seconds: f64) -> (f64, f64) {
         let algorithm = self.buffer_bytes(bytes, ranks.into()) as f64 / seconds;

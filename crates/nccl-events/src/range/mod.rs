@@ -184,7 +184,6 @@ pub enum RangeRecord<N> {
         /// What became known only at the end.
         fields: RangeFields,
     },
-    /// What the process could not record as it came; running totals, the process's last such record has the final
-    /// values. No id.
+    /// What the process could not record as it came: running totals, final in its last such record. No id.
     Counts([u64; RangeCount::COUNT]),
 }

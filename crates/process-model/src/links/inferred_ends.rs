@@ -12,8 +12,7 @@ use tables::{ProxyCtrl, ProxyOp, ProxyStep, Row, Tables};
 pub struct InferredEnds {
     /// Steps without a stop. NCCL 2.24–2.26 forgets the stop of some receive steps.
     pub steps: BTreeMap<Row<ProxyStep>, u64>,
-    /// Proxy thread states without a stop. A thread is in one state at a time; NCCL reports no end if taking operations
-    /// fails.
+    /// Proxy thread states without a stop: one at a time for a thread. NCCL reports none if taking operations fails.
     pub controls: BTreeMap<Row<ProxyCtrl>, u64>,
 }
 

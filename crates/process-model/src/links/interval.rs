@@ -1,5 +1,4 @@
-//! Chooses the interval that an operation is shown with: when it ran, never how long enqueueing took (`docs/MAPPING.md`
-//! §4).
+//! Chooses the interval that an operation is shown with: when it ran, not its enqueueing (`docs/MAPPING.md` §4).
 
 use crate::links::gpu_work::{GpuWork, RanBy};
 use crate::links::operations::{Activities, Activity};
@@ -46,8 +45,7 @@ fn measured(
     Interval::of(&known, tables.span.1)
 }
 
-/// A kernel's task: context, when the kernel was enqueued, launch plan (one kernel; 0 if unknown), index of the
-/// activity.
+/// A kernel's task: context, time of enqueueing, launch plan (one kernel; 0 if unknown), index of the activity.
 type Task = (u32, u64, u64, usize);
 
 fn task(tables: &Tables, at: usize, operation: &Operation<'_>) -> Option<Task> {

@@ -144,8 +144,7 @@ impl Reading {
                 Ok(next) => next.addr().wrapping_sub(full.base().addr()),
                 Err(_) => bytes.len(),
             };
-            // A record ends where the next one begins. A next record that lies before this one or outside the buffer is
-            // invalid.
+            // A record ends where the next one begins, which must lie behind this one and inside of the buffer.
             let is_in_order = match begin {
                 Some(begin) => end > begin && end <= bytes.len(),
                 None => end < bytes.len() || next.is_err(),

@@ -110,8 +110,7 @@ impl Blame {
     ) -> Self {
         let mut found = Self { ranks: vec![Awaited::default(); waits.len()], ..Self::default() };
         let times = Times { tables, instances, messages, waits };
-        // By a rank and the index of its wait: the ranks whose waits were passed on to it, with the kind of wait and
-        // the time.
+        // By a rank and the index of its wait: whose waits were passed on to it, with the kind of wait and the time.
         let mut passed_on: BTreeMap<(usize, usize), BTreeMap<(u32, WaitsIn), u64>> = BTreeMap::new();
         let last = |rank: usize, number: usize| {
             let at = number.checked_sub(1)?;

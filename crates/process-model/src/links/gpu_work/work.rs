@@ -53,8 +53,7 @@ pub struct Work {
     pub launch: Option<EventRow>,
     /// The external correlation id; 0 if there is none.
     pub external: u64,
-    /// The event that the work is part of: the operation if there is only one, else the launch plan or the launch; 0 if
-    /// unknown.
+    /// The event that the work is part of: the only operation, else the launch plan or the launch; 0 if unknown.
     pub parent: u64,
     pub what: What,
 }

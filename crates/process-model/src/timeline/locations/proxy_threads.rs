@@ -6,8 +6,7 @@
 //!   append:  start ─ ProxyAppend ─ 18 ─────────────── stop
 //! ```
 //!
-//! Up to NCCL 2.26 every turn of the loop starts and stops an event without a state. Such events are counted and not
-//! shown.
+//! Up to NCCL 2.26 every turn of the loop starts and stops an event without a state, which is counted and not shown.
 
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::instance::{InstanceKind, Source};

@@ -91,8 +91,7 @@ pub fn put(model: &ProcessModel<'_>, row: Row<ProxyStep>) -> Option<Put> {
     })
 }
 
-/// Whether the network was seen to send the step, with a size: early releases report none, and a put of 0 bytes would
-/// be invented.
+/// Whether the network was seen to send the step, with a size: early releases report none, which is not a put of 0 B.
 fn sends(step: &Event<ProxyStep>) -> bool {
     step.state_value() > 0 && step.has_state(state::PROXY_STEP_SEND_WAIT)
 }
