@@ -15,8 +15,7 @@ use in_process::panics::{self, Panic};
 use in_process::stderr;
 use nccl_events::id::EventId;
 
-/// All that a callback reads of the whole process lies side by side, in `.data.hot`: after a job's own work each cache
-/// line comes from memory.
+/// All that a callback reads of the process, side by side in `.data.hot`: the job's own work evicts it from the caches.
 // SAFETY: of this and the other statics there: linkers place `.data.hot` in `.data`, which is writable.
 #[unsafe(link_section = ".data.hot")]
 pub(crate) static SWITCH: Switch = Switch::new(stop_recording);

@@ -17,8 +17,7 @@ macro_rules! member {
 
 macro_rules! name {
     ($pointer:expr) => {{
-        // SAFETY: the contract of `Descriptor::read`: NULL or a static string of libnccl, which stays loaded while it
-        // calls the plugin.
+        // SAFETY: by the contract of `Descriptor::read`, NULL or a static string of libnccl, which stays loaded.
         unsafe { nccl_events::Name::from_ptr($pointer) }
     }};
 }

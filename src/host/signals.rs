@@ -54,8 +54,7 @@ impl Request {
             ours.sa_sigaction = self.handler as *const () as usize;
             // On the alternative stack, if there is one: Go and Java require this of handlers.
             ours.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
-            // SAFETY: the handler is a function of this library, which stays mapped (`-z nodelete`), and does only what
-            // signal handlers may do.
+            // SAFETY: the handler's library stays mapped (`-z nodelete`); it does only what signal handlers may do.
             let _failed = unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) };
         });
     }

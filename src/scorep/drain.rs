@@ -178,8 +178,7 @@ impl Drain {
         let start = conversion.scorep_time(ended.begin_ticks);
         let end = conversion.scorep_time(ended.end_ticks).max(start);
         let (last_end, last_context) = self.last;
-        // A communicator's kernels run one after the other. Kernels of two communicators can run at once, which one
-        // location cannot show.
+        // A communicator's kernels run one after the other; those of two can overlap, which one location cannot show.
         let overlaps = start < last_end;
         if overlaps && (last_context != ended.facts.context || end <= last_end) {
             counts.add(Count::OperationsOverlapping);

@@ -1,5 +1,4 @@
-//! Pairs the ENTERs and LEAVEs of a location: [`Instances`] with the attributes of NCCL that readers need, [`Slices`]
-//! with all attributes.
+//! Pairs the ENTERs and LEAVEs of a location: [`Instances`] with the attributes that readers need, [`Slices`] with all.
 
 use std::ops::ControlFlow;
 

@@ -1,7 +1,6 @@
 //! Output for people and programs: results on stdout, everything else on stderr.
 //!
-//! Names in archives and journals come from other programs. Output for people is escaped here, line by line; output for
-//! programs is exact.
+//! Names in archives and journals come from other programs: escaped here, line by line, for people, exact for programs.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write as _};

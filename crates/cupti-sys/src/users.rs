@@ -1,5 +1,4 @@
-//! Other tools that use CUPTI. In most releases CUPTI serves one tool at a time, and a second tool can lose its records
-//! without an error.
+//! Other tools that use CUPTI. In most releases CUPTI serves one tool, and a second one can silently lose its records.
 
 /// Libraries of tools that use CUPTI or may use it.
 const LIBRARIES: [(&str, &str); 10] = [

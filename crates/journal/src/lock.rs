@@ -1,5 +1,4 @@
-//! A lock for callbacks. `parking_lot` is unsuitable: a thread that has to wait allocates memory first, and aborts the
-//! program if there is none.
+//! A lock for callbacks. With `parking_lot`, a thread that waits allocates memory first, and aborts if there is none.
 
 #[expect(clippy::disallowed_types, reason = "waiting for it needs no memory; poisoning is undone below")]
 use std::sync::Mutex;

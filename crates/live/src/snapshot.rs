@@ -23,8 +23,7 @@ pub struct Snapshot {
     pub proxies: Vec<Proxy>,
     /// Skew of collectives whose ranks are all on this node, by communicator.
     pub skews: Vec<CollectiveSkew>,
-    /// Number of series folded to bound the total. They are added to communicator `other`, rank 0, with function and
-    /// algorithm `other`.
+    /// Number of series folded to bound the total: into communicator, function and algorithm `other` of rank 0.
     pub folded: u64,
     /// Processes of this node that ended before they could be read: their journals are gone.
     pub processes_missed: u64,

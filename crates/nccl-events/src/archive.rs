@@ -144,8 +144,7 @@ pub fn canonical_range_name(class: RegionClass, domain: &str, name: &str) -> Str
     format!("{prefix}{domain}::{name}")
 }
 
-/// The class of a region and the kind of event that it shows, from its canonical name. `None` for kernels and for
-/// regions of other writers.
+/// The class of a region and its kind of event, from its canonical name. `None` for kernels and for other writers'.
 pub fn parse_canonical_name(canonical: &str) -> Option<(RegionClass, Option<Kind>)> {
     if canonical.starts_with(RANGE) {
         return Some((RegionClass::User, None));

@@ -29,8 +29,7 @@ const KIND_BITS: u32 = 5;
 const UNRECORDED: u64 = 1 << KIND_BITS;
 /// Position of the lowest bit of an event's sequence number.
 const SEQUENCE_SHIFT: u32 = KIND_BITS + 1;
-/// The last sequence number of a slot. Later starts are not recorded but counted as lost. One thread reaches it after
-/// about 50 GiB of journal.
+/// The last sequence number of a slot, after about 50 GiB of journal. Later starts are counted as lost.
 pub const LAST_SEQUENCE: u64 = (1 << (NUMBER_BITS - SEQUENCE_SHIFT)) - 1;
 /// Bits of the slot number.
 const SLOT_BITS: u32 = 12;

@@ -48,8 +48,7 @@ pub fn event_names(mask: u32) -> Vec<&'static str> {
     Kind::ALL.iter().filter(|kind| mask & kind.mask() != 0).map(|kind| kind.name()).collect()
 }
 
-/// Extends a mask by `rules`: each adds its second mask if any kind of its first mask is present. The result of a rule
-/// can trigger later rules.
+/// Extends a mask by `rules`, in order: each adds its second mask if any kind of its first mask is present by then.
 pub const fn completed(mask: u32, mut rules: &[(u32, u32)]) -> u32 {
     let mut all = mask;
     while let [(children, parents), rest @ ..] = rules {

@@ -84,8 +84,7 @@ impl EventRecords {
         &self.records
     }
 
-    /// Merges these and other events by time: true where the next event is one of the others. At equal times the
-    /// others come first.
+    /// Merges these and other events by time, at equal times the others first: true where one of the others is next.
     pub fn by_time(&self, others: &Self) -> Vec<bool> {
         let mut others_left = others.records.iter().peekable();
         let mut order = Vec::with_capacity(self.records.len() + others.records.len());

@@ -44,8 +44,7 @@ impl Head {
         if self.stop == OPEN { None } else { Some(self.stop) }
     }
 
-    /// Records a stop; returns whether it is the first. The earliest counts: NCCL 2.28–2.32 stops stale handles of API
-    /// events again, later.
+    /// Records a stop; returns whether it is the first, which counts: NCCL 2.28–2.32 stops API events again, later.
     pub(super) fn stop_at(&mut self, ticks: u64) -> bool {
         let is_first = self.stop == OPEN;
         // Ticks of two processors may differ by a few cycles: no event ends before it starts.

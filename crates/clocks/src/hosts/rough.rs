@@ -23,8 +23,7 @@ impl Ahead {
     }
 }
 
-/// The lead of each host's clock over that of the first, by index in `hosts`. The hosts must be connected by traffic,
-/// at least indirectly.
+/// The lead of each host's clock over that of the first, by index in `hosts`, which traffic must connect indirectly.
 pub(super) fn ahead(hosts: &[usize], constraints: &[Constraint]) -> Vec<i64> {
     let places: BTreeMap<usize, usize> = hosts.iter().copied().zip(0..).gather();
     let mut pairs: BTreeMap<(usize, usize), Ahead> = BTreeMap::new();
@@ -67,8 +66,7 @@ pub(super) fn ahead(hosts: &[usize], constraints: &[Constraint]) -> Vec<i64> {
     ahead.map(|known| i64::try_from(known.unwrap_or(0)).unwrap_or(0)).collect()
 }
 
-/// The host whose clock is the median: most clocks then change least, and an outlier does not move the others. With two
-/// medians, the first host.
+/// The host whose clock is the (first) median: most clocks then change least, and an outlier does not move the others.
 pub(super) fn middle(ahead: &[i64]) -> usize {
     let mut order: Vec<usize> = (0..ahead.len()).collect();
     small_sort::sort_by_key(&mut order, |&host| (ahead.get(host).copied(), host));

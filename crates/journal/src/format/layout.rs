@@ -52,8 +52,7 @@ pub mod header {
     pub const REPEATED_WAITS: usize = EMPTY_CONTROLS + 1;
     /// How many events of the slot had an id when a start was last lost; 0 if no start was lost.
     pub const STARTED_AT_LOSS: usize = REPEATED_WAITS + 1;
-    /// Losses of the process's threads without a slot, in the order of [`LOST_STARTS`]. Only in the first segment of
-    /// the process's first slot.
+    /// Losses of threads without a slot, as [`LOST_STARTS`] orders them. Only in the first segment of the first slot.
     pub const SLOTLESS_LOST: usize = STARTED_AT_LOSS + 1;
     /// How many events of the slot had an id when the segment came into use. Used, like [`LOST_BEFORE`], only if older
     /// segments may be gone ([`super::segment_flag::FLIGHT`]).

@@ -79,8 +79,7 @@ pub struct CommRecord {
     pub repetition: u32,
 }
 
-/// Receives the records of a journal. The most frequent records have fast paths, because building a [`Record`] costs as
-/// much as reading it.
+/// Receives the records of a journal. Frequent records have fast paths: building a [`Record`] costs as much as reading.
 pub trait Records {
     /// Takes any record.
     fn record(&mut self, record: Record);

@@ -55,8 +55,7 @@ macro_rules! choice {
 }
 
 choice! {
-    /// Which recorded kinds of events are shown. Hidden events are counted, and still determine when operations ran
-    /// and what they moved.
+    /// Which recorded kinds of events are shown. Hidden ones are counted, and still say when operations ran.
     Level {
         /// Calls, launches, collectives, point-to-point and copy-engine operations.
         Light "light",

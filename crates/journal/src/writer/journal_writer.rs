@@ -25,8 +25,7 @@ pub struct JournalWriter {
     pub(crate) space: Arc<Space>,
     slots: Lock<Vec<Arc<Slot>>>,
     free: Lock<Vec<SlotWriter>>,
-    /// The first file of the first slot. Its header counts the losses of threads without a slot, so that the counts
-    /// survive the process.
+    /// The first file of the first slot, whose header counts the losses of threads without a slot.
     first_file: OnceLock<Arc<JournalFile>>,
     /// See [`Self::repeat_in_new_segments`].
     repeat: OnceLock<fn(&mut SlotWriter)>,

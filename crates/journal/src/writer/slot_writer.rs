@@ -27,8 +27,7 @@ mod range;
 /// Prefetch distance: about twenty records, several hundred nanoseconds at full speed.
 const FETCH_AHEAD_WORDS: usize = 128;
 
-/// Upper bound for a record, the strings it names and a held control event together. In a flight recording all of these
-/// must be in one segment.
+/// Upper bound for a record, the strings it names and a held control event: a flight recording has them in one segment.
 const RECORD_AND_NAMES_WORDS: usize = 256;
 
 /// Appends records to one slot. What every callback reads comes first: the job's work evicts all of it from the caches.
@@ -154,8 +153,7 @@ impl SlotWriter {
         let control = Kind::ProxyCtrl;
         let record = kind::START + control as u8;
         if !self.put_at(record, 0, held.ticks, held.id.get(), payload) {
-            // NCCL already has the id without the mark. But the event's stop and states come on this thread, which has
-            // no room for them either.
+            // NCCL has the id without the mark, but this thread has no room for the event's stop and states either.
             let _marked = self.lose_start(held.id);
         }
         self.add(header::EMPTY_CONTROLS, u64::MAX);

@@ -137,8 +137,7 @@ unsafe extern "C" fn allocate(
     memory
 }
 
-/// libotf2 is about to write a buffer to its file. Declines if the end of the file was written beyond the chunk: see
-/// [`super::last_chunk`].
+/// libotf2 will write a buffer to its file. Declines if the file ends beyond the chunk: see [`super::last_chunk`].
 unsafe extern "C" fn pre_flush(
     user_data: *mut c_void,
     file_type: sys::OTF2_FileType,

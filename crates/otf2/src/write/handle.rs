@@ -196,8 +196,7 @@ impl Handle {
             return Ok(());
         };
         error::forget();
-        // SAFETY: the archive is open, all its writers are closed (they borrow this handle), and `take` makes
-        // this its last use.
+        // SAFETY: the archive is open, its writers, which borrow this handle, are closed; `take` makes it the last use.
         let code = unsafe { sys::OTF2_Archive_Close(archive.as_ptr()) };
         // SAFETY: made by `Box::into_raw` in `open`; libotf2 has closed the archive and no longer has the pointer.
         drop(unsafe { Box::from_raw(self.pool.as_ptr()) });

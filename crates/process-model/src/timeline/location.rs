@@ -31,8 +31,7 @@ pub enum LocationKey {
     Ranges(u32),
 }
 
-/// The owner of a location: a context of this process, or a context whose beginning was not recorded or that belongs to
-/// another process (PXN).
+/// The owner of a location: a context of this process, of another (PXN), or one whose beginning was not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// An index in [`tables::Tables::contexts`].

@@ -13,8 +13,7 @@ use journal::private;
 use small_sort::Gather;
 use tables::communicators::CommIdentity;
 
-/// Whether the caller, whose part is done, is the last process of the job and unifies. True for only one process per
-/// set of finished parts.
+/// Whether the caller, whose part is done, is the job's last process and unifies: only one for a set of finished parts.
 pub fn is_last_process(out: &Path) -> Result<bool, Error> {
     let parts = part_directories(out)?;
     // All processes of a job ask at about the same time. Each begins elsewhere, so that most soon find an unfinished

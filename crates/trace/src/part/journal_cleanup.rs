@@ -1,5 +1,4 @@
-//! Removes the journal of a written part, file by file: the journal may be a link, and other files in the directory
-//! belong to somebody else.
+//! Removes the journal of a written part, file by file: it may be a link to a directory with files of somebody else's.
 
 use std::ffi::OsStr;
 use std::path::Path;

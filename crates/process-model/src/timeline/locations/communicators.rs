@@ -210,8 +210,7 @@ fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank
     builder.messages(LocationKey::Communicator(context), messages);
 }
 
-/// Whether all ranks count their collectives alike. Up to 2.27, launches of CUDA graphs count too, and ranks do not
-/// report these alike.
+/// Whether all ranks count their collectives alike. Up to 2.27 they also count launches of CUDA graphs, which differ.
 fn counts_alike(model: &ProcessModel<'_>, context: u32, of_rank: &[Shown]) -> bool {
     let table = model.tables.contexts.get(index(context)).and_then(|context| Table::of_number(context.comm.table));
     let has_api_events = table.is_some_and(|table| event::has(table, Kind::CollApi));

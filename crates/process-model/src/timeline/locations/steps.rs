@@ -96,8 +96,7 @@ fn sends(step: &Event<ProxyStep>) -> bool {
     step.state_value() > 0 && step.has_state(state::PROXY_STEP_SEND_WAIT)
 }
 
-/// The location of a step: its slot of the connection of its proxy operation. `None` if NCCL or the journal does not
-/// name the operation.
+/// The location of a step: its slot of its proxy operation's connection. `None` if the operation is not known.
 pub(super) fn location(
     model: &ProcessModel<'_>,
     builder: &mut TimelineBuilder,
