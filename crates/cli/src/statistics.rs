@@ -16,8 +16,8 @@ use crate::select::Select;
 use crate::verdict;
 
 /// What a selection of ranks means.
-pub(crate) const OF_ALL_RANKS: &str = "--rank chooses rows, counts and durations; the verdict, causes, channels, anomalies \
-    and the waiting and skew in operations are of all ranks.";
+pub(crate) const OF_ALL_RANKS: &str = "--rank chooses rows, counts and durations; the verdict, causes, channels, anomalies, \
+    phases, steps and the waiting and skew in operations are of all ranks.";
 
 /// The error for an archive that opens but cannot be analysed.
 pub(crate) fn unreadable(error: otf2::Error) -> Error {

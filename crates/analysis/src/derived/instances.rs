@@ -1,5 +1,7 @@
 //! Matches the operations of a collective across ranks, and derives arrivals as far as the clocks allow.
 
+use std::collections::BTreeMap;
+
 use nccl_events::archive::Timing;
 use nccl_events::collective::{Collective, Flow};
 use otf2::RegionRef;
@@ -23,8 +25,7 @@ pub struct Instance {
     pub last: Option<u32>,
     /// Whether it is the first of its function on its communicator: NCCL connects ranks in it, so none is late.
     pub is_warm_up: bool,
-    /// The operation that others wait for at the end: that of `last`, or one of the last within the clocks' error.
-    /// [`NONE`] if arrivals cannot be compared.
+    /// What others wait for at the end: the operation of `last`, or of one of the last; [`NONE`] if not comparable.
     pub(super) awaited: u32,
     from: u32,
     to: u32,
@@ -101,7 +102,7 @@ impl Instances {
         &mut self,
         tables: &Tables,
         rows: &[u32],
-        repeats: &[u32],
+        repeats: &[Repeat],
         flow: impl Fn(RegionRef) -> Option<Flow>,
     ) {
         for (repeat, rows) in rows.chunk_by(|a, b| repeats[large(*a)] == repeats[large(*b)]).enumerate() {
@@ -143,24 +144,27 @@ impl Instances {
     }
 }
 
-/// For each operation, the number of its repeat: replaying a graph repeats sequence numbers.
-fn repeats(operations: &Operations, rows: &mut [u32]) -> Vec<u32> {
+/// A replay's number, and the operation's among those with it: captured collectives can share one sequence number.
+type Repeat = (u32, u32);
+
+fn repeats(operations: &Operations, rows: &mut [u32]) -> Vec<Repeat> {
     let key = |row: &u32| {
         let at = large(*row);
         (operations.member[at], operations.function[at], operations.sequence.get(at), operations.start_ns[at])
     };
     rows.par_sort_by(|a, b| key(a).cmp(&key(b)));
-    let mut repeats = vec![0; operations.len()];
+    let mut repeats = vec![(0, 0); operations.len()];
     let same = |a: &u32, b: &u32| {
         let ((member, function, sequence, _), (member_b, function_b, sequence_b, _)) = (key(a), key(b));
         (member, function, sequence) == (member_b, function_b, sequence_b)
     };
     for rows in rows.chunk_by(same) {
-        let mut next = 0;
+        let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
         for row in rows {
             let replay = operations.replay[large(*row)];
-            repeats[large(*row)] = if replay > 0 { replay } else { next };
-            next += u32::from(replay == 0);
+            let next = if rows.len() > 1 { numbers.entry(replay).or_default() } else { &mut 0 };
+            repeats[large(*row)] = (replay, *next);
+            *next += 1;
         }
     }
     repeats
@@ -211,11 +215,6 @@ impl Instance {
     /// From the first arrival to the last arrival that others wait for.
     pub const fn skew_ns(&self) -> u64 {
         self.arrivals.last_ns.saturating_sub(self.arrivals.first_ns)
-    }
-
-    /// From the last arrival that others wait for to the last end.
-    pub const fn transfer_ns(&self) -> u64 {
-        self.arrivals.end_ns.saturating_sub(self.arrivals.last_ns)
     }
 
     /// How long one of its operations waited; `None` if the clocks cannot tell.

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Index;
 
-/// Declares a table, its row type, and conversions between them. `as` names the type that stores a value of a column,
-/// `=>` the type of the whole column.
+/// Declares a table, its rows, and conversions. `as` names the type that stores a column's values, `=>` the column's.
 macro_rules! columns {
     ($(#[$doc:meta])* $table:ident of $row:ident {
         $($(#[$field_doc:meta])* $field:ident: $type:ty $(as $kept:ty)? $(=> $column:ty)?,)*

@@ -175,7 +175,9 @@ impl<'a> Pair<'a> {
             _ if of_a.min(of_b) < difference::LEAST as u64 => {
                 format!("{} operations are needed, A has {of_a} and B {of_b} that ended", difference::LEAST)
             }
-            _ if is_known => "more are needed for that many groups".to_owned(),
+            _ if is_known => {
+                format!("A has {of_a} and B {of_b}, too few to compare that many kinds and ranges at once")
+            }
             "kernelch" => "the error of the GPU's timer is not known".to_owned(),
             _ => format!("{timing} does not time the operation itself"),
         }

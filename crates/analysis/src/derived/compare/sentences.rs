@@ -157,8 +157,7 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
     basis
 }
 
-/// The ranges of the program whose changes cost B most time and save most. A range inside of such a range is named
-/// instead if it has at least half of the change.
+/// The ranges whose changes cost B most and save most; instead one inside of such a range if it has half of this.
 fn ranges(of: &Comparison) -> Vec<String> {
     let cost = |range: &RangeChange| (range.median.difference_ns * real(range.b)).abs();
     let most = [Outcome::Slower, Outcome::Faster].into_iter().filter_map(|outcome| {

@@ -7,6 +7,7 @@ use nccl_events::collective::is_of_communicators;
 use otf2::{LocationGroupRef, RegionRef};
 
 use crate::archive::Trace;
+use crate::derived::filter::Filter;
 use crate::report::CommunicatorCall;
 use crate::tables::{Call, NONE, Tables, large};
 
@@ -22,7 +23,7 @@ pub(super) fn is_one(trace: &Trace, region: RegionRef) -> bool {
 }
 
 /// One row for each call that ranks make together: of one function and communicator, the k-th of each process.
-pub(in crate::derived) fn communicator_calls(trace: &Trace, tables: &Tables) -> Vec<CommunicatorCall> {
+pub(in crate::derived) fn communicator_calls(trace: &Trace, tables: &Tables, filter: &Filter) -> Vec<CommunicatorCall> {
     let mut calls: Vec<Call> = tables.calls.rows().filter(|call| is_one(trace, call.function)).collect();
     small_sort::sort_by_key(&mut calls, |call| call.start_ns);
     let mut made: BTreeMap<(RegionRef, u32), OfRanks> = BTreeMap::new();
@@ -54,6 +55,7 @@ pub(in crate::derived) fn communicator_calls(trace: &Trace, tables: &Tables) -> 
             });
         }
     }
+    found.retain(|call| filter.wants_time(call.start_ns, call.start_ns + call.duration_ns));
     small_sort::sort_by_key(&mut found, |call| call.start_ns);
     found
 }

@@ -31,8 +31,6 @@ pub(in crate::derived) struct Steps {
     region: Option<RegionRef>,
     /// The filter names the range.
     is_named: bool,
-    /// The numbers in the names count the steps. Others are ids.
-    is_numbered: bool,
     threads: OfThreads,
     /// The thread of each rank of the job.
     of_rank: Vec<Option<LocationRef>>,
@@ -51,15 +49,9 @@ impl Steps {
             candidates.entry(range.region).or_default().entry(range.location).or_default().push(range);
         }
         let texts = tables.paths.texts();
-        let around: BTreeSet<&str> = tables
-            .operations
-            .path
-            .iter()
-            .gather::<BTreeSet<&u32>>()
-            .into_iter()
-            .filter_map(|path| texts.get(large(*path)))
-            .flat_map(|text| text.split(PATH_SEPARATOR))
-            .gather();
+        let paths: BTreeSet<&u32> = tables.operations.path.iter().gather();
+        let paths = paths.into_iter().filter_map(|path| texts.get(large(*path)));
+        let around: BTreeSet<&str> = paths.flat_map(|text| text.split(PATH_SEPARATOR)).gather();
         let depth = |range: &Range| texts.get(large(range.path)).map_or(0, |text| text.matches(PATH_SEPARATOR).count());
         let rank = |(region, threads): &(RegionRef, OfThreads)| {
             let all_ranges = || threads.values().flatten();
@@ -87,15 +79,16 @@ impl Steps {
                 is_outermost
             });
         }
+        // Numbers that do not rise do not count the steps: they are ids.
+        if !threads.values().all(|ranges| ranges.is_sorted_by(|a, b| a.number < b.number)) {
+            threads.values_mut().flatten().for_each(|range| range.number = NO_SEQUENCE);
+        }
         let own = |rank| {
             let own = Threads::of(trace, tables, rank)?;
             threads.keys().copied().find(|thread| own.has(trace, *thread))
         };
         let of_rank = (0..small(tables.members.job_ranks.len())).map(own).collect();
-        let ascends = |ranges: &Vec<Range>| ranges.is_sorted_by(|a, b| a.number < b.number);
-        let has_numbers = |ranges: &Vec<Range>| ranges.iter().all(|range| range.number != NO_SEQUENCE);
-        let is_numbered = threads.values().all(|ranges| ascends(ranges) && has_numbers(ranges));
-        Self { region: Some(region), is_named: filter.step.is_some(), is_numbered, threads, of_rank }
+        Self { region: Some(region), is_named: filter.step.is_some(), threads, of_rank }
     }
 
     pub(in crate::derived) fn count(&self) -> usize {
@@ -109,20 +102,30 @@ impl Steps {
         (time_ns < ranges[at].stop_ns).then_some(at)
     }
 
-    pub(in crate::derived) fn report(&self, trace: &Trace, budgets: &[Budget]) -> Option<report::Steps> {
+    /// The steps within the time of the filter: of others it has no operations, or not all.
+    pub(in crate::derived) fn report(
+        &self,
+        trace: &Trace,
+        filter: &Filter,
+        budgets: &[Budget],
+    ) -> Option<report::Steps> {
         let name = trace.region_name(self.region?);
-        let steps: Vec<report::Step> = (0..self.count()).map(|at| self.step(at, budgets)).collect();
+        let is_in_time = |ns| filter.wants_time(ns, ns);
+        let is_inside = |at: &usize| {
+            let mut ranges = self.threads.values().filter_map(|ranges| ranges.get(*at));
+            ranges.all(|range| is_in_time(range.start_ns) && is_in_time(range.stop_ns))
+        };
+        let steps: Vec<report::Step> = (0..self.count()).filter(is_inside).map(|at| self.step(at, budgets)).collect();
         // A range that ends before most of its operations do only launches them: its length is not a step's.
         let launches = steps.iter().filter(|step| step.budget.operations_ns > step.ranks_ns).count();
-        if !self.is_named && launches > steps.len() / 2 {
+        if steps.is_empty() || !self.is_named && launches > steps.len() / 2 {
             return None;
         }
         let durations: Vec<f64> = steps.iter().map(|step| real(step.duration_ns)).collect();
         // By place instead of by time: the slope is for 10⁹ steps.
         let places: Vec<(u64, f64)> = (0..).zip(durations.iter().copied()).collect();
         let trend_ns_per_step = certain_trend(&places).map(|slope| slope / 1e9);
-        let processes: BTreeSet<_> = self.threads.keys().map(|thread| process(trace, *thread)).gather();
-        let processes = processes.len() as u64;
+        let processes = self.threads.keys().map(|it| process(trace, *it)).gather::<BTreeSet<_>>().len() as u64;
         Some(report::Steps { name, processes, duration_ns: quantiles(durations), trend_ns_per_step, steps })
     }
 
@@ -130,7 +133,7 @@ impl Steps {
         let length = |range: &Range| range.stop_ns.saturating_sub(range.start_ns);
         let of_threads = || self.threads.iter().filter_map(|(thread, ranges)| Some((*thread, *ranges.get(at)?)));
         let slowest = of_threads().max_by_key(|(_, range)| length(range));
-        let number = slowest.map(|(_, range)| range.number).filter(|_| self.is_numbered);
+        let number = slowest.map(|(_, range)| range.number).filter(|number| *number != NO_SEQUENCE);
         // As budgets count: a thread counts for each of its ranks, and not if it has none.
         let of_rank = |thread: &Option<LocationRef>| self.threads.get(thread.as_ref()?)?.get(at);
         let of_thread = |thread| self.of_rank.iter().position(|own| *own == Some(thread));
@@ -159,7 +162,7 @@ mod tests {
         };
         let threads = [(of_two, vec![range(of_two, 110)]), (loader, vec![range(loader, 60)])];
         let of_rank = vec![Some(of_two), Some(of_two), None];
-        let steps = Steps { region: None, is_named: false, is_numbered: false, threads: threads.into(), of_rank };
+        let steps = Steps { region: None, is_named: false, threads: threads.into(), of_rank };
         let step = steps.step(0, &[]);
         assert_eq!((step.ranks_ns, step.duration_ns, step.slowest), (200, 100, Some(0)));
     }
