@@ -247,9 +247,10 @@ impl<'a> Job<'a> {
             return;
         };
         if let Some(waiting_ns) = instance.waiting_ns(&self.tables, row) {
+            let operation = self.tables.operations.row(index(row));
             args.number("nccl.waiting_ns", waiting_ns);
+            args.number("nccl.transfer_ns", operation.duration_ns().saturating_sub(waiting_ns));
         }
-        args.number("nccl.transfer_ns", instance.transfer_ns());
         args.number("nccl.skew_ns", instance.skew_ns());
         if let Some(last) = instance.last {
             args.number("nccl.last_rank", self.ranks[index(self.tables.members.row(last).job_rank)]);
