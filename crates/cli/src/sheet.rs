@@ -103,7 +103,7 @@ impl Sheet {
         }
     }
 
-    /// Header and rows. If the lines are too wide, texts of the first column are cut, then the last columns dropped.
+    /// Header and rows. If the lines are too wide, long texts are cut, then the last columns dropped.
     pub(crate) fn within(&self, is_wide: bool, width: Option<usize>) -> Vec<String> {
         let mut columns: Vec<usize> = (0..self.columns.len()).collect();
         columns.retain(|at| is_wide || self.columns.get(*at).is_some_and(|column| column.is_short));
@@ -113,9 +113,9 @@ impl Sheet {
             |lines: &[String]| width.is_some_and(|width| lines.iter().any(|line| line.chars().count() > width));
         let mut lines = self.lines(&columns, usize::MAX);
         // Paths of a program's ranges can be longer than a line.
-        let most_of_first = width.filter(|_| is_too_wide(&lines)).map_or(usize::MAX, |width| width / 2);
+        let most = width.filter(|_| is_too_wide(&lines)).map_or(usize::MAX, |width| width / 2);
         while is_too_wide(&lines) && columns.len() > 2 {
-            lines = self.lines(&columns, most_of_first);
+            lines = self.lines(&columns, most);
             if is_too_wide(&lines) {
                 columns.pop();
             }
@@ -123,7 +123,7 @@ impl Sheet {
         lines
     }
 
-    fn lines(&self, columns: &[usize], most_of_first: usize) -> Vec<String> {
+    fn lines(&self, columns: &[usize], most: usize) -> Vec<String> {
         let side = |at: usize| {
             let is_text = |row: &Vec<Cell>| matches!(row.get(at), Some(Cell::Text(_)));
             if self.rows.iter().any(is_text) { Side::Left } else { Side::Right }
@@ -131,9 +131,7 @@ impl Sheet {
         let heads = columns.iter().filter_map(|at| Some((self.columns.get(*at)?.name, side(*at))));
         let mut table = Table::new(&heads.collect::<Vec<_>>());
         for row in &self.rows {
-            let mut cells: Vec<String> = columns.iter().filter_map(|at| row.get(*at)).map(text).collect();
-            cells.iter_mut().take(1).for_each(|first| shorten(first, most_of_first));
-            table.row(cells);
+            table.row(columns.iter().filter_map(|at| row.get(*at)).map(|cell| shortened(&text(cell), most)).collect());
         }
         table.lines().collect()
     }
@@ -173,13 +171,14 @@ pub(crate) fn text(cell: &Cell) -> String {
     }
 }
 
-/// Cuts the middle out: names of ranges often differ at the end.
-fn shorten(text: &mut String, most: usize) {
+/// Without the middle if it has more chars: names of ranges often differ at the end.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
     let chars: Vec<char> = text.chars().collect();
-    if chars.len() > most {
-        let (head, tail) = (most / 2, most - most / 2 - 1);
-        *text = chars[..head].iter().chain(&['…']).chain(&chars[chars.len() - tail..]).collect();
+    if chars.len() <= most {
+        return text.to_owned();
     }
+    let (head, tail) = (most / 2, most - most / 2 - 1);
+    chars[..head].iter().chain(&['…']).chain(&chars[chars.len() - tail..]).collect()
 }
 
 fn plain(cell: &Cell) -> String {

@@ -1,5 +1,4 @@
-//! `nccl-otf2 doctor`: predicts, before a job is run, what a recording would be like here. Nothing is loaded or run:
-//! libraries are read as files.
+//! `nccl-otf2 doctor`: predicts what a recording would be like here. Nothing is loaded or run; libraries are read.
 
 mod environment;
 mod find;

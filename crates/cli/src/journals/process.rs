@@ -154,8 +154,7 @@ impl Process {
         let (known, outcome) = (&self.known, &self.outcome);
         let wanted = |context: u64| known.get(&context).map(|comm| wants(filter, outcome, comm));
         self.finalizes.retain(|call| wanted(call.context).unwrap_or(true));
-        // A GPU record belongs to the rank of its launch or of its communicator. A context of another process (PXN)
-        // belongs to no communicator known here.
+        // A GPU record belongs to the rank of its launch or of its communicator; one of another process (PXN) to none.
         let foreign = filter.wants_comm("", None) && filter.wants_rank(None);
         let launches = self.launches.iter().filter(|_| !self.gpu.is_empty());
         let contexts: BTreeMap<u64, u64> = launches.map(|launch| (launch.id, launch.context)).collect();

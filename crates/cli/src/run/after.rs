@@ -145,8 +145,7 @@ fn complete_own(
     Ok(is_last)
 }
 
-/// Whether the command that just ended left this part unwritten. No other process of the job has its rank, so no other
-/// rank's tool writes the same part now.
+/// Whether the command that just ended left this part unwritten: no other rank's tool writes the same part now.
 fn is_left_by(directory: &Path, job: &JobEnvironment) -> bool {
     let (process, _) = read_process(directory);
     !is_done(directory)

@@ -85,7 +85,7 @@ pub(super) fn steps(report: &Report) -> Sheet {
             let what = if trend < 0.0 { "shorter" } else { "longer" };
             format!("; each {} {what} than the one before", sheet::text(&Cell::Time(trend.abs())))
         });
-        format!("a step is {:?}: median {median}{trend}", steps.name)
+        format!("a step is {:?}: median {median}{trend}", sheet::shortened(&steps.name, 60))
     });
     sheet
 }

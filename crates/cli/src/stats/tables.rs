@@ -109,9 +109,11 @@ fn operations(report: &Report) -> Sheet {
     fn median(rates: Option<&Quantiles>) -> Cell {
         of(rates, |it| Cell::Rate(it.median))
     }
+    let has_bound = |class: &OperationClass| class.expected_busbw.is_some();
+    let lacks_bound = report.topology.is_some() && !report.operations.iter().any(has_bound);
     let is_any_unfinished = report.operations.iter().any(|class| class.unfinished > 0);
     let unfinished = if is_any_unfinished { "unfinished" } else { "+unfinished" };
-    Sheet::of(
+    let mut sheet = Sheet::of(
         "operations, counted on every rank",
         report.operations.iter().map(|class| (report, class)),
         &[
@@ -143,7 +145,12 @@ fn operations(report: &Report) -> Sheet {
             ("+transfer", |(_, it)| compared(&it.budget, it.budget.transfer_ns)),
             ("+unclear", |(_, it)| compared(&it.budget, it.budget.unclear_ns)),
         ],
-    )
+    );
+    if lacks_bound {
+        let why = "expected_busbw is not known: that takes collectives, and a graph of NCCL's for all ranks of a host";
+        sheet.remark = Some(why.to_owned());
+    }
+    sheet
 }
 
 /// For example "kernelch", or "event 16, kernelch 12"; `None` if no operation ended.

@@ -1,6 +1,7 @@
 //! `nccl-otf2 finalize`, and how `run` handles processes that were killed.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -43,6 +44,28 @@ fn killed_processes_become_an_archive_once() {
     assert_eq!(fs::read(out.join("traces.otf2")).expect("an anchor"), anchor);
 
     scratch.ends(["check", "trace"]).with_code(0);
+}
+
+/// A copy that took its time, or that lost the modes. The archive is private again, whatever the parts are.
+#[test]
+fn an_event_file_that_is_back_is_in_the_archive_again() {
+    let (scratch, out) = killed(2, 3);
+    finalize(&scratch, &[], 0, &["written", "written"]);
+    let files = |directory: &str| fs::read_dir(out.join(directory)).expect("there").map(|it| it.expect("there").path());
+    let length = |path: &PathBuf| fs::metadata(path).expect("there").len();
+    let file = files("parts/host-0/traces").max_by_key(length).expect("an event file");
+    let away = scratch.join("away");
+    fs::rename(&file, &away).expect("moved");
+    fs::remove_dir_all(out.join("traces")).and_then(|()| fs::remove_file(out.join("traces.otf2"))).expect("removed");
+    assert_eq!(finalize(&scratch, &[], 1, &["done", "done"])["complete"], false);
+    assert_eq!(finalize(&scratch, &[], 1, &["done", "done"])["changed"], false);
+    fs::copy(&away, &file).and_then(|_| fs::set_permissions(&file, Permissions::from_mode(0o644))).expect("back");
+    let report = finalize(&scratch, &[], 0, &["done", "done"]);
+    assert_eq!([&report["complete"], &report["changed"]], [true, true]);
+    scratch.ends(["check", "trace"]).with_code(0);
+    for file in files("traces") {
+        assert_eq!(fs::metadata(&file).expect("there").permissions().mode() & 0o777, 0o600, "{}", file.display());
+    }
 }
 
 #[test]
