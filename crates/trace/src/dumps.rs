@@ -7,6 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use journal::part::dumps::{DUMPS, Dump};
 use journal::part::process::ProcessInfo;
+use journal::private;
 use regular_files::MOST_DESCRIPTION_BYTES;
 use topology::{Graph, System};
 
@@ -43,6 +44,8 @@ impl Dumps {
             if let Some((dump, key, number)) = name.to_str().and_then(Dump::of_file_name) {
                 let [system, graphs] = pairs.entry((key, number)).or_default();
                 let place = if dump == Dump::System { system } else { graphs };
+                // NCCL's file has the modes that the umask gives.
+                private::seal_alone(&entry.path());
                 *place = Some(entry.path());
             }
         }

@@ -109,8 +109,7 @@ impl Drop for Share<'_> {
     }
 }
 
-/// Memory that is available without taking it from others: the kernel's estimate, and the rest of the job's control
-/// group (Slurm's, for example).
+/// Memory available without taking it from others: the kernel's estimate, and the job's control group (Slurm's, say).
 fn free_memory_bytes() -> u64 {
     let free = std::fs::read_to_string("/proc/meminfo").unwrap_or_default().lines().find_map(|line| {
         let number = line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?;

@@ -74,8 +74,7 @@ pub(super) fn of_archive(statements: &mut Statements, processes: &[Process], ali
     }
 }
 
-/// A line for each host, as in `node7: bounded by 210 constraints to node3, corrected by -1200 ns, drift 12 ppb,
-/// uncertainty 900 ns, 0 violations`.
+/// A line for each host: `node7: bounded by 210 constraints to node3, corrected by -1200 ns, drift 12 ppb, …`.
 fn list(processes: &[Process], alignment: &Alignment) -> Lines {
     let hosts = Hosts::of(processes);
     let lines = hosts.0.iter().filter_map(|(&boot, name)| {

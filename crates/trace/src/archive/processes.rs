@@ -114,8 +114,7 @@ fn number_locations(processes: &mut [Process]) {
     }
 }
 
-/// Numbers the processes: the launcher's rank if known and unique, else the next free number above all ranks, in the
-/// order of part names. Sorted by number.
+/// Numbers the processes: by the launcher's rank if known and unique, else above all ranks by part names. Sorted.
 pub(crate) fn processes(mut parts: Vec<(PathBuf, Manifest)>) -> Vec<Process> {
     small_sort::sort_by(&mut parts, |a, b| a.1.part.cmp(&b.1.part));
     let offsets = offsets(parts.iter().map(|(_, manifest)| manifest));

@@ -69,8 +69,14 @@ pub(super) struct Missing {
     pub(super) reason: String,
 }
 
-/// Whether the archive in place is complete, has these parts and options, and lists the missing parts.
-pub(super) fn is_in_place(out: &Path, parts: &BTreeSet<String>, missing: &[Missing], options: ArchiveOptions) -> bool {
+/// Whether the archive in place is complete, has these parts and options, lists the missing parts, and states no more
+/// than these problems: an event file may be back.
+pub(super) fn is_in_place(
+    out: &Path,
+    (parts, problems): (&BTreeSet<String>, usize),
+    missing: &[Missing],
+    options: ArchiveOptions,
+) -> bool {
     let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
         return false;
     };
@@ -82,8 +88,14 @@ pub(super) fn is_in_place(out: &Path, parts: &BTreeSet<String>, missing: &[Missi
     let left_out = &statements.parts_left_out.all;
     let is_listed = |it: &Missing| left_out.iter().any(|line| line.starts_with(&format!("{}: ", it.part)));
     let lists_missing = missing.iter().all(is_listed);
+    let stated = statements.problems.number.get();
     let existing = PartsThere::of(statements).unwrap_or_default();
-    has_options && existing.has_all(parts) && (existing.has_more_than(parts) || lists_missing) && is_whole(&archive)
+    let is_worse = !existing.has_more_than(parts) && stated > problems as u64;
+    has_options
+        && !is_worse
+        && existing.has_all(parts)
+        && (existing.has_more_than(parts) || lists_missing)
+        && is_whole(&archive)
 }
 
 /// Whether the files that the anchor refers to are complete: some may have been deleted, or copied in part.
@@ -110,8 +122,7 @@ pub fn unify(out: &Path, progress: &dyn Progress) -> Result<ArchiveSummary, Erro
     unify_alike(out, None, &[], progress)
 }
 
-/// [`unify`] for the parts written with these options; `None` for the options of most parts. The archive lists the
-/// others as missing.
+/// [`unify`] for parts with these options, or with those of most (`None`). The archive lists the others as missing.
 pub(super) fn unify_alike(
     out: &Path,
     options: Option<ArchiveOptions>,

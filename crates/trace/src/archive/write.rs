@@ -40,8 +40,8 @@ pub struct ArchiveSize {
 /// For each kind of definition, the archive's numbers of each part's definitions.
 type Maps<'a> = [(MappingType, &'a [Vec<u32>]); 5];
 
-/// Writes the archive into `directory`: links event files and makes all others. What libotf2 makes gets private modes
-/// at once, and links have those of the parts' files.
+/// Writes the archive into `directory`: links event files and makes all others. All get private modes at
+/// once: looking at each file of a large archive again takes long.
 pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress) -> Result<ArchiveSize, Error> {
     let processes = parts.processes;
     let manifests: Vec<&Manifest> = processes.iter().map(|process| &process.manifest).collect();
@@ -175,7 +175,11 @@ fn link_events(writer: &PartWriter, process: &Process, progress: &dyn Progress) 
         // The event file may be lost.
         match location.events {
             0 => write_stub(&to)?,
-            _ => link(&event_file(&process.directory, number), &to)?,
+            _ => {
+                link(&event_file(&process.directory, number), &to)?;
+                // Whoever shared the part may not want to share the archive.
+                private::seal_alone(&to);
+            }
         }
         progress.step();
     }

@@ -180,8 +180,7 @@ fn server_time(staging: &Staging) -> Option<SystemTime> {
     file.metadata().and_then(|data| data.modified()).ok()
 }
 
-/// Removes a dead process's file. If several processes try, one rename succeeds; a late process restores the file that
-/// another made in the meantime.
+/// Removes a dead process's file. Of several that try one succeeds; a late one restores what another made meanwhile.
 fn set_aside(path: &Path, staging: &Staging) {
     let aside = staging.path().join("stale");
     if fs::rename(path, &aside).is_ok() && !is_stale(&aside, staging) {

@@ -183,8 +183,7 @@ impl Manifest {
         pools.regions.share(&mut self.regions);
     }
 
-    /// [`Self::read`] with the event files checked: a location whose file is missing or damaged has no events, and the
-    /// loss is among the problems.
+    /// [`Self::read`] with the event files checked: a location without a sound file has no events, and a problem.
     pub(crate) fn read_with_events(part: &Path) -> Result<Self, Error> {
         let mut manifest = Self::read(part)?;
         for (number, location) in manifest.locations.iter_mut().enumerate() {

@@ -84,7 +84,7 @@ pub(crate) fn put_in_place(staging: &Staging, name: &str, directory: &Path) -> R
     put_sealed_in_place(staging, name, directory)
 }
 
-/// [`put_in_place`] for what is private already: looking at each file of a large archive takes long.
+/// [`put_in_place`] for what is private already.
 pub(crate) fn put_sealed_in_place(staging: &Staging, name: &str, directory: &Path) -> Result<(), Error> {
     let made = staging.path().join(name);
     let place = directory.join(name);

@@ -36,8 +36,7 @@ pub struct WriteOptions {
     pub deadline: Option<Instant>,
     /// Whether the journal stays after the part is written. A journal that could not be read to its end always stays.
     pub keep_journal: bool,
-    /// Whether the process is still recording: the part then has the records so far, the journal stays, and a later
-    /// `finalize` writes the part again.
+    /// Whether the process is still recording: the part has the records so far, and a later `finalize` writes it again.
     pub provisional: bool,
     /// Events that began before this are left out; of that time, only the clock, communicators and threads are kept.
     pub since_ticks: u64,

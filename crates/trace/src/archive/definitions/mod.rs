@@ -1,5 +1,4 @@
-//! The global definitions of an archive as data, before anything is written. Their order does not depend on the order
-//! in which parts arrive.
+//! The global definitions of an archive as data. Their order does not depend on that in which parts arrive.
 //!
 //! ```text
 //!  machine ─ host ─┬ PROCESS "rank 0 [host:pid]" ── API threads, network connections

@@ -89,7 +89,8 @@ pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) 
     let is_written = |part: &FinalizedPart| matches!(part.state, PartState::Written(_));
     let is_changed = summary.parts.iter().any(is_written) || job.parts.iter().any(|part| came_late(out, part));
     let missing = job.missing(&summary.parts);
-    if is_changed || !is_in_place(out, &done, &missing, archive) {
+    let problems = summary.parts.iter().map(|part| part.problems.len()).sum();
+    if is_changed || !is_in_place(out, (&done, problems), &missing, archive) {
         summary.archive = Some(unify_alike(out, Some(archive), &missing, progress)?);
     }
     summary.complete = !summary.parts.iter().any(|part| is_missing(part) || !part.problems.is_empty());
