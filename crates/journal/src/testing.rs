@@ -166,8 +166,7 @@ impl Process {
         self.main.stop(operation.get());
     }
 
-    /// One grouped call with its launch, its Coll, two proxy operations and two kernel channels. Returns the launch
-    /// and the Coll.
+    /// One grouped call with launch, Coll, two proxy operations and two kernel channels. Returns launch and Coll.
     pub fn all_reduce(&mut self, sequence: u64) -> [EventId; 2] {
         let group = event::GroupApi { graph_captured: false, depth: 1 };
         let group = self.start(EventId::NONE, Body::GroupApi(group));

@@ -1,5 +1,4 @@
-//! The archive's statements on its completeness, and on ranks that do not call the same collectives (`docs/MAPPING.md`
-//! §9).
+//! The archive's statements on completeness, and on ranks that call different collectives (`docs/MAPPING.md` §9).
 
 use std::collections::BTreeMap;
 

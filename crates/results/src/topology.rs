@@ -61,8 +61,7 @@ pub struct Nic {
     pub rate: Option<f64>,
     /// `rate` ÷ `speed`; null if `rate` is far above `speed`, which NCCL assumes where the system states none.
     pub share: Option<f64>,
-    /// Median of the time of its steps relative to that of other interfaces for the same size; null if fewer than
-    /// three sent such sizes.
+    /// Median time of its steps relative to other interfaces' for the same size; null if fewer than three sent those.
     pub slowdown: Option<f64>,
 }
 

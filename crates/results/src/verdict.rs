@@ -60,8 +60,7 @@ pub struct Cause {
     pub rank: Option<u32>,
     /// The host whose network interface is slow.
     pub host: Option<String>,
-    /// Of a slow network interface: the interfaces of its slow pairs, indices in [`super::Report::nics`]; empty without
-    /// topology.
+    /// Of a slow network interface: its slow pairs', indices in [`super::Report::nics`]; empty without topology.
     pub nics: Vec<u32>,
     pub link: Option<LinkKey>,
     /// When the problem began; null if it lasted for the whole run.

@@ -155,8 +155,7 @@ const MOST_STATES: usize = 9;
 
 pub trait Fields: Copy + 'static {
     const KIND: Kind;
-    /// The states whose times are kept. The n-th state uses time slot n modulo the number of slots: states that exclude
-    /// each other share a slot.
+    /// The states whose times are kept, the n-th in slot n modulo the number of slots: exclusive states share one.
     const STATES: &'static [u32];
     type States: States;
 }

@@ -150,8 +150,7 @@ fn of_operation(
     Some((algorithm, bus_bandwidth(collective, (algorithm, protocol), shape, *graph)?))
 }
 
-/// As `ncclTopoTuneModel` computes it, without its limits for generations of GPUs, in bytes per second by the
-/// definition of nccl-tests.
+/// As `ncclTopoTuneModel` computes it, but for limits of GPU generations; in bytes per second, as nccl-tests defines.
 pub(crate) fn bus_bandwidth(
     collective: Collective,
     (algorithm, protocol): (Algorithm, Protocol),

@@ -29,8 +29,7 @@ pub(in crate::record) struct OpenRanges {
     steps: StepsOfThread,
 }
 
-/// The most domains whose ranges a thread counts when they are too deep. A pop of another domain then ends a recorded
-/// range of that domain.
+/// The most domains whose too deep ranges a thread counts. A pop of another domain then ends a recorded range of it.
 const DEEP_DOMAINS: usize = 8;
 
 fn number(name: RangeName) -> Option<u16> {

@@ -75,8 +75,7 @@ pub struct SampleClock {
     pub quality: SampleQuality,
 }
 
-/// CLOCK_MONOTONIC and other clocks of a host are slewed by up to 500 ppm each, together one part in 1000. A larger
-/// difference is a step.
+/// Clocks of a host are slewed by up to 500 ppm each, together one part in 1000. A larger difference is a step.
 const MOST_SLEW: i128 = 1000;
 /// Smaller steps do not matter, and inaccurate samples can look like them.
 const SMALLEST_STEP_NS: i128 = 2000;

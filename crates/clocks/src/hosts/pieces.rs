@@ -7,8 +7,7 @@ use crate::fit::{Bounds, OPEN, Point, Range};
 /// Contradictions below this are rounding, ns.
 pub(super) const NEGLIGIBLE: f64 = 64.0;
 
-/// Largest drift between two hosts' clocks: quartzes are accurate to some 50 ppm each, and NTP slews by up to 500 ppm
-/// while correcting a clock.
+/// Largest drift between two hosts' clocks: quartzes are accurate to some 50 ppm, and NTP slews by up to 500 ppm.
 pub(super) const MOST_DRIFT: f64 = 600e-6;
 
 /// The range of the drift of one clock against another.

@@ -219,8 +219,7 @@ impl JournalFile {
 
 impl Drop for JournalFile {
     fn drop(&mut self) {
-        // SAFETY: `create` made the mapping with this size; every user holds an Arc of this value, so no reference into
-        // the mapping is left.
+        // SAFETY: `create` made the mapping with this size; users hold an Arc of this value, so no reference is left.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.segments * SEGMENT_BYTES) };
     }
 }

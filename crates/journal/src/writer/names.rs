@@ -78,8 +78,7 @@ pub(crate) struct NameCache {
     entries: Box<[Entry; ENTRIES]>,
     /// Strings by content: those at another address, and those evicted from `entries`.
     known: Vec<Known>,
-    /// By number of a permanent string, its number in the slot and the generation that recorded it. Empty until the
-    /// first of them is used.
+    /// By number of a permanent string: its number in the slot, and the generation that recorded it. Empty until used.
     permanent: Vec<(NameNumber, u64)>,
     last: NameNumber,
     /// A string that was recorded in an earlier generation must be recorded again.

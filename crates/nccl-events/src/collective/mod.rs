@@ -159,8 +159,7 @@ impl Collective {
         }
     }
 
-    /// Bytes that a rank sends and receives, by Score-P's logical convention. `bytes` is count × type size, `ranks` the
-    /// communicator's size.
+    /// Bytes that a rank sends and receives, as Score-P counts. `bytes` is count × type size, `ranks` their number.
     pub const fn bytes(self, bytes: u64, ranks: u64, is_root: bool) -> (u64, u64) {
         let all = bytes.saturating_mul(ranks);
         match (self.flow(), is_root) {

@@ -4,8 +4,7 @@
 //! A field is declared as `name: type [place] "label" style`. The place `[2 32]` means bit 32 and up of the word with
 //! index 2; `[flag]` is the only bit that the record header has for the payload. The label is the name in listings.
 //! The style is empty, `address` (a pointer or handle) or `rare` (0 if a release does not report it). The type `S`
-//! stands for strings: borrowed from NCCL during recording, a number in a record, a symbol after reading a
-//! journal.
+//! stands for strings: borrowed from NCCL during recording, a number in a record, a symbol after reading.
 
 /// A word as in the file, little-endian.
 pub type Word = [u8; 8];

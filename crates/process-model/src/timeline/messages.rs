@@ -3,8 +3,7 @@
 //! communicator would have no partner.
 //!
 //! Messages carry a request and may overlap. Blocking collectives may not: those of one fused kernel follow each other
-//! in the communicator's order, which is the same on all ranks. Nonblocking collectives are requested in that order and
-//! may overlap.
+//! in the communicator's order, the same on all ranks. Nonblocking collectives are requested in it and may overlap.
 
 use std::iter::Peekable;
 
@@ -88,8 +87,7 @@ impl Messages {
         }
     }
 
-    /// Merges the sorted records into the communicator's own location: between the ENTER and LEAVE of their operation
-    /// if it is shown there.
+    /// Merges the sorted records into the communicator's location: inside of their operation if it is shown there.
     pub fn merge<I: Iterator<Item = TimelineEvent>>(&self, shown: I) -> Merged<'_, I> {
         Merged { shown: shown.peekable(), records: self.all.iter(), begun: None }
     }

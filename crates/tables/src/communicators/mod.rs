@@ -5,8 +5,7 @@
 //! because a process with several GPUs initialises a communicator once for each of its ranks.
 //!
 //! NCCL's v1–v3 interfaces pass neither id nor rank to `init`. Then the hash in the first operation with one is the id,
-//! that operation's rank the rank, and the size is known when all parts are read. A communicator without operations is
-//! unidentified.
+//! that operation's rank the rank; all parts give the size. A communicator without operations is unidentified.
 
 pub mod callers;
 mod comm;
