@@ -47,7 +47,6 @@ pub(super) fn path(report: &Report, wanted: &[u32]) -> Sheet {
 /// The function and the link, or the ranges of the program.
 fn place(report: &Report, part: &PathPart) -> String {
     let link = part.link.map(|key| link(report, &key));
-    let phase =
-        part.phase.as_ref().map(|it| format!("mostly in {} ({:.0} %)", path_of_ranges(&it.path), it.share * 100.0));
+    let phase = part.phase.as_ref().map(|it| format!("{:.0} % in {}", it.share * 100.0, path_of_ranges(&it.path)));
     part.function.clone().into_iter().chain(link).chain(phase).collect::<Vec<_>>().join(", ")
 }
