@@ -156,6 +156,14 @@ fn stats_tells_phases_steps_and_communicators() {
         (&"step #".into(), &2.into(), [0, 1, 2].map(Some).into())
     );
     assert_eq!(stats(&["--step", "forward"])["steps"]["name"], "forward");
+    // A step of which only a part is in the time does not count, nor a call before it.
+    let inside_second = format!("{}ns", steps["steps"][1]["start_ns"].as_u64().expect("a time") + 1);
+    let later = stats(&["--from", &inside_second]);
+    assert_eq!(
+        [&later["steps"]["steps"][0]["number"], &later["steps"]["steps"][1]],
+        [&2.into(), &serde_json::Value::Null]
+    );
+    assert!(!later["communicator_calls"].to_string().contains("ncclCommInitRank"), "{later:#}");
     let calls = report["communicator_calls"].as_array().expect("calls");
     let functions: Vec<_> = calls.iter().map(|call| (call["function"].as_str(), call["ranks"].as_u64())).collect();
     let expected = ["ncclCommInitRank", "ncclCommSplit", "ncclCommDestroy", "ncclCommDestroy"];

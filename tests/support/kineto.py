@@ -178,6 +178,8 @@ def alone(anchor, report, folder):
             shown = str(member.ranks[:29])[:-1] + f", ..., {member.ranks[-1]}]"
             assert args["Process Group Ranks"] == (shown if len(member.ranks) > 30 else str(member.ranks))
             assert args.get("nccl.operations_in_kernel", 1) == len(want["all"])
+            if "nccl.waiting_ns" in args:
+                assert args["nccl.waiting_ns"] + args["nccl.transfer_ns"] == want["stop"] - want["start"], args
             # A kernel of CUPTI's has no attributes of an operation: it is any of those in it.
             own = [it for it in want["all"] if args.get("nccl.event") == it[1].get("nccl.event")]
             assert own or (args["nccl.timing"] == "cupti" and "nccl.event" not in args), args

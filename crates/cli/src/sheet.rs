@@ -109,16 +109,16 @@ impl Sheet {
         columns.retain(|at| is_wide || self.columns.get(*at).is_some_and(|column| column.is_short));
         // Columns with only empty cells waste width.
         columns.retain(|at| self.rows.iter().any(|row| row.get(*at).is_some_and(|cell| *cell != Cell::None)));
-        let is_too_wide =
-            |lines: &[String]| width.is_some_and(|width| lines.iter().any(|line| line.chars().count() > width));
-        let mut lines = self.lines(&columns, usize::MAX);
+        let lines = self.lines(&columns, usize::MAX);
+        let is_within = |lines: &[String], width| lines.iter().all(|line| line.chars().count() <= width);
+        let Some(width) = width.filter(|width| !is_within(&lines, *width)) else {
+            return lines;
+        };
         // Paths of a program's ranges can be longer than a line.
-        let most = width.filter(|_| is_too_wide(&lines)).map_or(usize::MAX, |width| width / 2);
-        while is_too_wide(&lines) && columns.len() > 2 {
-            lines = self.lines(&columns, most);
-            if is_too_wide(&lines) {
-                columns.pop();
-            }
+        let mut lines = self.lines(&columns, width / 2);
+        while !is_within(&lines, width) && columns.len() > 2 {
+            columns.pop();
+            lines = self.lines(&columns, width / 2);
         }
         lines
     }
@@ -187,5 +187,23 @@ fn plain(cell: &Cell) -> String {
         Cell::Count(number) | Cell::Bytes(number) => number.to_string(),
         Cell::Time(number) | Cell::Rate(number) | Cell::Number(number) | Cell::Share(number) => number.to_string(),
         Cell::None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_do_not_push_numbers_off_the_terminal() {
+        fn name(at: u64) -> String {
+            format!("Xla{}{at}", "x".repeat(200))
+        }
+        let sheet =
+            Sheet::of("ranges", [1, 2], &[("range", |at| Cell::Text(name(*at))), ("count", |_| Cell::Count(7))]);
+        let lines = sheet.within(false, Some(80));
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
+        assert!(lines[1].contains("Xla") && lines[1].ends_with("x1      7"), "{lines:#?}");
+        assert!(sheet.within(false, None)[1].contains(&name(1)));
     }
 }

@@ -1,7 +1,7 @@
 //! Files and directories accessible to their user only, whatever the umask. The umask is not changed, because all
 //! threads of the job share it.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -44,22 +44,24 @@ pub fn seal(path: &Path) {
 
 /// Like [`seal`], but not what is in a directory.
 pub fn seal_alone(path: &Path) {
-    set_mode(path, DIRECTORY_MODE, FILE_MODE);
+    if let Ok(data) = fs::symlink_metadata(path) {
+        set_mode(path, &data, DIRECTORY_MODE, FILE_MODE);
+    }
 }
 
 fn set_modes(path: &Path, directory_mode: u32, file_mode: u32) {
-    if fs::symlink_metadata(path).is_ok_and(|data| data.is_dir()) {
+    let Ok(data) = fs::symlink_metadata(path) else {
+        return;
+    };
+    if data.is_dir() {
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
             set_modes(&entry.path(), directory_mode, file_mode);
         }
     }
-    set_mode(path, directory_mode, file_mode);
+    set_mode(path, &data, directory_mode, file_mode);
 }
 
-fn set_mode(path: &Path, directory_mode: u32, file_mode: u32) {
-    let Ok(data) = fs::symlink_metadata(path) else {
-        return;
-    };
+fn set_mode(path: &Path, data: &Metadata, directory_mode: u32, file_mode: u32) {
     let mode = match () {
         () if data.is_dir() => directory_mode,
         () if data.is_file() => file_mode,

@@ -25,7 +25,7 @@ pub struct Instance {
     pub last: Option<u32>,
     /// Whether it is the first of its function on its communicator: NCCL connects ranks in it, so none is late.
     pub is_warm_up: bool,
-    /// What others wait for at the end: the operation of `last`, or of one of the last; [`NONE`] if not comparable.
+    /// The operation that others wait for: of `last`, or of one within the clocks' error; [`NONE`] if not comparable.
     pub(super) awaited: u32,
     from: u32,
     to: u32,

@@ -147,7 +147,7 @@ fn operations(report: &Report) -> Sheet {
         ],
     );
     if lacks_bound {
-        let why = "expected_busbw is not known: that takes collectives, and a graph of NCCL's for all ranks of a host";
+        let why = "no expected_busbw: the algorithm, the graph or a rank of the communicator is unknown";
         sheet.remark = Some(why.to_owned());
     }
     sheet

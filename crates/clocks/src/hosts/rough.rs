@@ -23,7 +23,7 @@ impl Ahead {
     }
 }
 
-/// The lead of each host's clock over that of the first, by index in `hosts`, which traffic must connect indirectly.
+/// The lead of each host's clock over the first's, by index in `hosts`. Traffic must connect them, maybe indirectly.
 pub(super) fn ahead(hosts: &[usize], constraints: &[Constraint]) -> Vec<i64> {
     let places: BTreeMap<usize, usize> = hosts.iter().copied().zip(0..).gather();
     let mut pairs: BTreeMap<(usize, usize), Ahead> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! A job of which NCCL reports nothing any more, without a visible wait, though its processes live or were killed.
+//! A job from which NCCL reports nothing any more, without a visible wait, though its processes live or were killed.
 
 use job::life::Life;
 

@@ -25,7 +25,7 @@ pub struct JournalWriter {
     pub(crate) space: Arc<Space>,
     slots: Lock<Vec<Arc<Slot>>>,
     free: Lock<Vec<SlotWriter>>,
-    /// The first file of the first slot, whose header counts the losses of threads without a slot.
+    /// The first file of the first slot. Losses of threads without a slot are counted there, to survive the process.
     first_file: OnceLock<Arc<JournalFile>>,
     /// See [`Self::repeat_in_new_segments`].
     repeat: OnceLock<fn(&mut SlotWriter)>,

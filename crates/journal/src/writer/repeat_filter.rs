@@ -2,7 +2,7 @@
 //!
 //! Up to 2.26 the proxy thread starts and stops a control event in each iteration of its loop, some hundred thousand
 //! times a second, almost always without a state. A step that waits for its peer enters the same state again with each
-//! attempt to send (`SendPeerWait`, up to 2.26 `ProxyOpSendRemFifoWait`). Both would fill the journal: only counted.
+//! attempt to send (`SendPeerWait`, up to 2.26 `ProxyOpSendRemFifoWait`). Both would fill it: they are counted.
 
 use nccl_events::id::EventId;
 use nccl_events::{Name, Start, State, StateArgs, state};

@@ -30,7 +30,7 @@ const FETCH_AHEAD_WORDS: usize = 128;
 /// Upper bound for a record, the strings it names and a held control event: a flight recording has them in one segment.
 const RECORD_AND_NAMES_WORDS: usize = 256;
 
-/// Appends records to one slot. What every callback reads comes first: the job's work evicts all of it from the caches.
+/// Appends records to one slot. What every callback reads comes first: after other work it is not in the caches.
 #[repr(C)]
 pub struct SlotWriter {
     /// The next record's offset in words.

@@ -90,9 +90,9 @@ pub(super) fn is_in_place(
     let lists_missing = missing.iter().all(is_listed);
     let stated = statements.problems.number.get();
     let existing = PartsThere::of(statements).unwrap_or_default();
-    let is_worse = !existing.has_more_than(parts) && stated > problems as u64;
+    let is_outdated = !existing.has_more_than(parts) && stated > problems as u64;
     has_options
-        && !is_worse
+        && !is_outdated
         && existing.has_all(parts)
         && (existing.has_more_than(parts) || lists_missing)
         && is_whole(&archive)

@@ -148,13 +148,11 @@ fn files_of_locations(
 ) -> Result<(), Error> {
     /// libotf2 searches all locations of a writer for each file.
     const OF_A_WRITER: usize = 256;
-    let numbers: Vec<usize> = (0..processes.len()).collect();
-    let batches: Vec<&[usize]> = numbers.chunks(OF_A_WRITER).collect();
     let locations: usize = processes.iter().map(|it| it.ids.len()).sum();
     progress.begin("locations", locations as u64);
-    let written = Workers::new(None).map(&vec![0; batches.len()], |at| {
-        let batch =
-            || batches.get(at).copied().unwrap_or_default().iter().filter_map(|&it| Some((it, processes.get(it)?)));
+    let batches = vec![0; processes.len().div_ceil(OF_A_WRITER)];
+    let written = Workers::new(None).map(&batches, |at| {
+        let batch = || processes.iter().enumerate().skip(at * OF_A_WRITER).take(OF_A_WRITER);
         let most_bytes = batch().map(|process| local_bytes(process, maps)).max().unwrap_or(0);
         let chunk_bytes = if most_bytes < LEAST_CHUNK_BYTES { LEAST_CHUNK_BYTES } else { chunk_bytes };
         let writer = PartWriter::create_with_chunks(directory, TRACES, chunk_bytes);
