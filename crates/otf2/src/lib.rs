@@ -27,9 +27,7 @@ mod write;
 
 pub use error::{Error, Result};
 pub use event::{Collective, Event, EventKind, Message, RmaAccess};
-pub use read::{
-    Archive, ClockOffset, FILE_EXTENSIONS, LocalDefinitions, MappingTable, check_definition_file, check_event_file,
-};
+pub use read::{Archive, ClockOffset, FILE_EXTENSIONS, LocalDefinitions, MappingTable, check_event_file};
 pub use records::Definitions;
 pub use refs::{
     AttributeRef, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef, CommRef, GroupRef,

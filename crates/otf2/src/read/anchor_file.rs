@@ -2,14 +2,11 @@
 
 use std::path::Path;
 
+use super::{BIG_ENDIAN, HEADER_MARK, LITTLE_ENDIAN};
 use crate::error::{Error, Result, io};
 
 /// OTF2 reserves 256 KiB for properties; other programs may use larger chunks.
 const MOST_ANCHOR_BYTES: u64 = 16 << 20;
-/// First byte of the file; the byte order follows.
-const HEADER_MARK: u8 = 3;
-const LITTLE_ENDIAN: u8 = 0x42;
-const BIG_ENDIAN: u8 = 0x23;
 const MAGIC: &[u8] = b"OTF2\0";
 /// Format of the trace, version, chunk sizes, substrate, compression, numbers of locations and definitions.
 const FIXED_BYTES: usize = 38;

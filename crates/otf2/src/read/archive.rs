@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use otf2_sys as sys;
+use regular_files::MOST_MANIFEST_BYTES;
 
 use super::definition_file::check_definition_file;
 use super::reader::Reader;
@@ -123,7 +124,7 @@ impl Archive {
         let file = self.definition_file(location);
         match file.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            _ => check_definition_file(&file, regular_files::MOST_MANIFEST_BYTES).map(|()| true),
+            _ => check_definition_file(&file, MOST_MANIFEST_BYTES, self.definitions_chunk_bytes).map(|()| true),
         }
     }
 

@@ -59,7 +59,8 @@ impl Archive {
         let file = self.anchor_file().with_extension("def");
         // Every chunk contains at least one definition.
         let most_chunks = self.number_of_global_definitions().saturating_add(1);
-        check_definition_file(&file, most_chunks.saturating_mul(self.definitions_chunk_bytes()))?;
+        let chunk_bytes = self.definitions_chunk_bytes();
+        check_definition_file(&file, most_chunks.saturating_mul(chunk_bytes), chunk_bytes)?;
         let mut reader = Reader::open(self.anchor_file())?;
         let operation = || self.reading_definitions();
         let pointer = reader.as_ptr();

@@ -3,16 +3,11 @@
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use super::{BIG_ENDIAN, END, HEADER_MARK, LITTLE_ENDIAN};
 use crate::error::{Error, Result, io};
 
-/// Chunk header: `03`, endianness, numbers of the first and last event.
-const HEADER_BYTES: u64 = 18;
-const HEADER_MARK: u8 = 3;
-const LITTLE_ENDIAN: u8 = 0x42;
-const BIG_ENDIAN: u8 = 0x23;
-/// The end of the last chunk: end of file, end of buffer.
-const END: [u8; 2] = [2, 1];
-const END_BYTES: u64 = 2;
+const HEADER_BYTES: u64 = super::HEADER_BYTES as u64;
+const END_BYTES: u64 = END.len() as u64;
 
 /// Checks an event file's chunks and its end, and returns its number of events. Reads a few bytes of each chunk.
 pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
@@ -38,7 +33,7 @@ pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
     let mut events = 0;
     let mut start = 0;
     while start + HEADER_BYTES <= size {
-        let mut header = [0; 18];
+        let mut header = [0; super::HEADER_BYTES];
         file.read_exact_at(&mut header, start).map_err(read)?;
         let [mark, endianness, numbers @ ..] = header;
         let (first, last) = (numbers.first_chunk(), numbers.last_chunk());

@@ -81,8 +81,7 @@ impl Archive {
     }
 }
 
-/// Selects the locations and reads their mapping tables and clock offsets. A location without local definitions has
-/// the identity mapping and no clock offsets.
+/// Selects the locations and reads their mapping tables and clock offsets; one without definitions has none.
 fn select(reader: &mut Reader, archive: &Archive, locations: &[LocationRef]) -> Result<()> {
     reader.select(locations)?;
     for location in locations {

@@ -69,6 +69,39 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
+fn a_damaged_definition_is_named_and_not_read_for_ever() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let anchor = sample::write_archive(directory.path(), &enters(1)).expect("it is written");
+    let archive = Archive::open(&anchor).expect("the archive opens");
+    let global = directory.path().join("traces.def");
+    let local = archive.definition_file(HOST_THREAD);
+    let read = |file: &Path| match file == global {
+        true => archive.definitions().map(drop),
+        false => archive.local_definitions(HOST_THREAD).map(drop),
+    };
+    // Of a kind that libotf2 skips.
+    let unknown = [&[200, 18][..], &[0; 18]].concat();
+    let empty = fs::read(&local).expect("the file is there");
+    fs::write(&local, [&empty[..18], &unknown, &empty[18..]].concat()).expect("the file is written");
+    for file in [&global, &local] {
+        let whole = fs::read(file).expect("the file is there");
+        read(file).expect("it is whole");
+        // The kind of the first definition is the mark of a chunk's end, its length goes beyond the end of the file,
+        // and a length of eight bytes does.
+        for bytes in [&[0][..], &[whole[18], 0xfe], &[whole[18], 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]]
+        {
+            let mut damaged = whole.clone();
+            damaged[18..18 + bytes.len()].copy_from_slice(bytes);
+            fs::write(file, damaged).expect("the file is written");
+            let text = read(file).expect_err("damage is noticed").to_string();
+            assert!(text.contains("a damaged definition in its chunk 1"), "{text}");
+            assert!(text.contains(&file.display().to_string()), "{text}");
+        }
+        fs::write(file, whole).expect("the file is written");
+    }
+}
+
+#[test]
 fn what_is_no_anchor_is_not_opened() {
     let directory = tempfile::tempdir().expect("a directory");
     let anchor = directory.path().join("traces.otf2");
