@@ -117,8 +117,7 @@ pub(crate) fn judged<T>(
     Ok((made, ending))
 }
 
-/// Puts the verdict saved beside an archive before the archive's own: it was judged from more data. If none was saved
-/// and something is wrong, the archive is judged.
+/// The verdict saved beside an archive, judged from more data; if none was and something is wrong, the archive's own.
 pub(crate) fn put_first(trace: &Trace, verdict: &mut Verdict) {
     let is_unfinished = trace.statements.unfinished() > 0 || verdict.finding == Finding::Unfinished;
     let tells = |report: &Report| report.verdict.found || is_unfinished && report.verdict.kind == Kind::Unknown;

@@ -2,8 +2,7 @@
 //! ([`hosts`]).
 //!
 //! Every clock is a [`piecewise::Piecewise`] map. If only bounds are known, [`fit`] finds the lines within them.
-//! `docs/CLOCKS.md` explains the algorithms and names their sources. Callers pass plain numbers: this crate imports
-//! neither tables nor parts nor OTF2.
+//! `docs/CLOCKS.md` explains the algorithms and names their sources. Callers pass plain numbers, not tables or parts.
 
 #![cfg_attr(
     not(test),

@@ -26,8 +26,7 @@ pub(crate) fn hosts(trace: &Trace, locations: impl Iterator<Item = LocationRef>)
     locations.filter_map(|location| trace.host(trace.group(location))).gather()
 }
 
-/// Converts CLOCK_REALTIME of a location's host (ns since 1970) to ns from the start of the archive, over the time span
-/// of a trace taken on that host.
+/// Converts CLOCK_REALTIME of a location's host to ns from the archive's start, over the span of a trace of that host.
 pub(crate) fn clock(source: &Source<'_>, location: LocationRef, path: &Path, span_ns: [i128; 2]) -> Result<Line> {
     let (trace, name) = (source.trace, path.display());
     let process = trace.process(trace.group(location));

@@ -1,5 +1,4 @@
-//! The known state of a job at one moment: plain data, from which [`super::judge`] finds the suspects. Times are
-//! CLOCK_REALTIME ns of the process's host.
+//! The known state of a job at one moment, in which [`super::judge`] finds suspects. Times are CLOCK_REALTIME ns.
 
 use std::collections::{BTreeMap, BTreeSet};
 

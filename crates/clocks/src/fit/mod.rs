@@ -148,8 +148,7 @@ impl Bounds {
     }
 }
 
-/// The result of `attempt` without slack, else with the least slack that gives a result (to within 1, or 1 %); `None`
-/// if none up to about `most` does.
+/// The result of `attempt` with the least slack up to about `most` that gives one (to within 1, or 1 %).
 pub fn least_slack<T>(most: f64, attempt: impl Fn(f64) -> Option<T>) -> Option<T> {
     if let Some(found) = attempt(0.0) {
         return Some(found);

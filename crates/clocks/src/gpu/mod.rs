@@ -1,5 +1,4 @@
-//! Maps GPU times to CLOCK_MONOTONIC nanoseconds: NCCL's stamps of the GPU's timer by bounds ([`stamps`]), times from
-//! CUPTI and CUDA events by samples ([`samples`]).
+//! Maps GPU times to CLOCK_MONOTONIC ns: NCCL's stamps by bounds ([`stamps`]), CUPTI's and events by [`samples`].
 
 pub mod samples;
 pub mod stamps;

@@ -1,5 +1,4 @@
-//! Finds the clocks of hosts that bound each other: continuous, straight on pieces of equal length, with the fewest
-//! pieces that satisfy the constraints.
+//! Finds the clocks of hosts that bound each other: continuous, straight on the fewest pieces, of equal length.
 
 use std::collections::BTreeMap;
 

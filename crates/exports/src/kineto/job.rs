@@ -156,16 +156,14 @@ impl<'a> Job<'a> {
         self.source.trace.of_location(location, ThreadId).unwrap_or(FIRST_OWN_PID + (location.get() >> 32))
     }
 
-    /// The stream number for a location's kernels: CUPTI's, or, for a communicator that stands for a stream, one that
-    /// no stream of the rank has.
+    /// The stream number for a location's kernels: CUPTI's, or, for a communicator, one that no stream of the rank has.
     pub(super) fn stream_number(&self, rank: u32, location: LocationRef, track: Track) -> u64 {
         self.stream_id(location).unwrap_or_else(|| {
             self.locations_of(rank).filter_map(|it| self.stream_id(it)).max().unwrap_or(0) + track.tid
         })
     }
 
-    /// Where a location's kernels are shown: streams of a rank are numbered from 1, and a communicator stands for a
-    /// stream if no kernels were recorded.
+    /// Where a location's kernels are shown: streams from 1, or communicators in their place without kernels.
     pub(super) fn stream(&self, rank: u32, location: LocationRef) -> Track {
         let member = |it: LocationRef| self.source.trace.member_of(it).unwrap_or(it);
         let own = member(location);

@@ -57,8 +57,7 @@ fn unfinished(ranks: &[Rank]) -> Option<LeftOut> {
     (collectives + messages > 0).then_some(LeftOut { collectives, messages, reason })
 }
 
-/// Keeps in every rank only what all have: collectives before the first that differs, and messages with both ends
-/// between the same collectives on both ranks.
+/// Keeps only what all ranks have: collectives before the first that differs, messages between the same collectives.
 fn complete(ranks: &mut [Rank]) -> Vec<LeftOut> {
     let mut left_out = Vec::new();
     let alike = alike(ranks);

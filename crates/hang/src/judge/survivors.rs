@@ -47,8 +47,7 @@ impl<'a> Survivors<'a> {
         }
     }
 
-    /// Whether an outlived rank had itself waited long enough: when a whole job ends, a waiting rank may have been
-    /// killed before the others, or have given up.
+    /// Whether an outlived rank had itself waited long enough: at a job's end it may be killed first, or give up.
     pub(crate) fn had_waited(&self, waited_ns: u64) -> bool {
         self.job.is_over() && waited_ns >= LONG_AT_THE_END_NS
     }

@@ -1,5 +1,4 @@
-//! Missing segments. A machine that crashed before its disk had all data, or a file that was truncated or lost, can
-//! leave later segments behind.
+//! Missing segments: later ones can be left by a machine that crashed, or by a file that was truncated or lost.
 
 use std::io::Read as _;
 use std::path::Path;

@@ -1,5 +1,4 @@
-//! The recording side of the journal: one [`JournalWriter`] per process, which hands out one [`SlotWriter`] per slot
-//! and prepares what slot writers will need next.
+//! The recording side of the journal: a process's [`JournalWriter`] hands out [`SlotWriter`]s, and works ahead of them.
 
 mod copy;
 mod journal_writer;

@@ -11,8 +11,7 @@ use super::slot::{Slot, UsedFile};
 use super::space::{Retention, Space};
 use crate::format::layout::SEGMENT_BYTES;
 
-/// Fill level at which the maintenance thread prepares the next segment: early, because at full speed the rest of the
-/// segment lasts less than a millisecond.
+/// Fill level at which the maintenance thread prepares the next segment: at full speed the rest lasts less than 1 ms.
 pub(crate) const PREPARE_FROM_BYTES: u64 = SEGMENT_BYTES as u64 / 8;
 
 /// Whether the maintenance thread is about to prepare a file for the slot.

@@ -114,8 +114,7 @@ fn map(to: &mut LocalDefWriter<'_>, mapping: MappingType, new: &[u64], table: Op
     write_dense(to, mapping, (0..length).map(|local| renumbered(global(table, local))))
 }
 
-/// The local numbers for a Score-P location that gets more events: its own numbers, followed by all definitions that
-/// were added. Most map to themselves.
+/// The local numbers for a Score-P location that gets more events: its own, then all definitions that were added.
 pub(crate) struct LocalNumbers {
     before: LocalDefinitions,
     tables: Vec<(MappingType, Vec<u64>)>,
