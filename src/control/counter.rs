@@ -23,16 +23,17 @@ pub(super) struct Counter {
 }
 
 impl Counter {
+    /// All zero, so that the plugin's file does not contain the counters. [`Self::begin`] sets what they begin with.
     pub(super) const fn new() -> Self {
         Self {
             context: AtomicU64::new(0),
             started: AtomicU32::new(0),
-            opened: AtomicU32::new(1),
+            opened: AtomicU32::new(0),
             hash: AtomicU64::new(0),
             is_counted: AtomicBool::new(false),
-            is_open: AtomicBool::new(true),
-            was_recorded: AtomicBool::new(true),
-            is_exact: AtomicBool::new(true),
+            is_open: AtomicBool::new(false),
+            was_recorded: AtomicBool::new(false),
+            is_exact: AtomicBool::new(false),
         }
     }
 

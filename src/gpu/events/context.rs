@@ -140,7 +140,7 @@ impl Context {
         let mut collected = Collected::default();
         let mut left: Vec<LeftPair> = pool.left().collect();
         // A stream runs one thread's launches in order: the driver is not asked about those behind an unfinished one.
-        left.sort_unstable_by_key(|left| (left.stream, left.launch));
+        small_sort::sort_by_key(&mut left, |left| (left.stream, left.launch));
         let order = |left: &LeftPair| (left.stream, EventId::from_raw(left.launch).slot());
         let mut waits_in = None;
         for left in left {

@@ -159,7 +159,7 @@ fn has_one_rank(tables: &Tables) -> bool {
     let are_described =
         comms().all(|comm| Table::of_number(comm.table).is_some_and(|table| table.facts().describes_communicators));
     let mut ids: Vec<u64> = comms().map(|comm| comm.comm_id).collect();
-    ids.sort_unstable();
+    small_sort::sort(&mut ids);
     are_described && ids.is_sorted_by(|one, next| one < next)
 }
 

@@ -82,7 +82,7 @@ impl Reader {
             let value = value.map(|value| value.to_string()).unwrap_or_default();
             properties.push((text(name), value));
         }
-        properties.sort();
+        small_sort::sort(&mut properties);
         Ok(properties)
     }
 }

@@ -28,7 +28,7 @@ impl Launches {
         let with_group = tables.rows::<KernelLaunch>().filter(|(_, launch)| launch.parent != 0);
         let all = with_group.map(|(of, launch)| ((launch.parent, launch.context), At { start: launch.start, of }));
         let mut all: Vec<(Of, At<Row<KernelLaunch>>)> = all.collect();
-        all.sort_unstable();
+        small_sort::sort(&mut all);
         let mut begins: Vec<(Of, usize)> = Vec::with_capacity(all.len());
         for (at, (of, _)) in all.iter().enumerate() {
             if begins.last().is_none_or(|(last, _)| last != of) {

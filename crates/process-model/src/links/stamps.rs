@@ -51,7 +51,7 @@ impl Stamps {
                 }
             }
         }
-        works.sort_unstable();
+        small_sort::sort(&mut works);
         let mut ring = Vec::new();
         for works in works.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             ring.clear();

@@ -51,7 +51,7 @@ impl Sets {
         Self {
             ordinals: (0..index_u32(members.len())).map(|context| devices.of_context(context)).collect(),
             next: (0..index_u32(members.len())).collect(),
-            comms: members.iter().map(|member| BTreeSet::from([member.comm])).collect(),
+            comms: members.iter().map(|member| [member.comm].into_iter().gather()).collect(),
         }
     }
 
@@ -188,7 +188,7 @@ fn join_by_stream(tables: &Tables, members: &[Member], sets: &mut Sets) {
     for contexts in streams(tables).values() {
         let comms = contexts.iter().filter_map(|&at| members.get(index(at))).map(|member| member.comm);
         // Two ranks of one communicator: the handle was reused for a stream of another GPU.
-        if comms.collect::<BTreeSet<u32>>().len() < contexts.len() {
+        if comms.gather::<BTreeSet<u32>>().len() < contexts.len() {
             continue;
         }
         for (&a, &b) in contexts.iter().zip(contexts.iter().skip(1)) {

@@ -50,7 +50,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             kind,
         });
     }
-    order.sort_unstable();
+    small_sort::sort(&mut order);
     for plan in order.chunk_by(|a, b| a.plan != 0 && (a.thread, a.plan) == (b.thread, b.plan)) {
         let first_stop = plan.iter().map(|one| one.stop).min();
         for (one, next) in plan.iter().zip(plan.iter().skip(1).map(|one| Some(one.start)).chain([None])) {

@@ -68,7 +68,7 @@ impl<'a> Topology<'a> {
                 topology.unused.push((Dump::System, format!("{}: it is unknown which host it is of", dumped.file)));
                 continue;
             }
-            let hosts_of_dump: BTreeSet<Host<'_>> = places.into_iter().flatten().copied().chain(own).collect();
+            let hosts_of_dump: BTreeSet<Host<'_>> = places.into_iter().flatten().copied().chain(own).gather();
             if is_foreign(dumped, processes, &hosts_of_dump) {
                 let reason = format!("{}: CUDA knows none of its GPUs on this host", dumped.file);
                 topology.unused.push((Dump::System, reason));
@@ -233,9 +233,9 @@ fn is_foreign(dumped: &Dumped, processes: &[Process], hosts: &BTreeSet<Host<'_>>
     let devices = on_hosts.flat_map(|process| &process.manifest.gpu_work.devices);
     // Parts of a GPU may share its address, or not.
     let devices = devices.filter(|device| !device.is_mig);
-    let named: BTreeSet<&str> = devices.map(|device| device.pci.as_str()).filter(|pci| !pci.is_empty()).collect();
+    let named: BTreeSet<&str> = devices.map(|device| device.pci.as_str()).filter(|pci| !pci.is_empty()).gather();
     let dumped: BTreeSet<&str> =
-        dumped.system.gpus.iter().map(|gpu| gpu.pci.as_str()).filter(|pci| !pci.is_empty()).collect();
+        dumped.system.gpus.iter().map(|gpu| gpu.pci.as_str()).filter(|pci| !pci.is_empty()).gather();
     !named.is_empty() && !dumped.is_empty() && named.is_disjoint(&dumped)
 }
 

@@ -38,7 +38,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             RangeKind::Pushed { .. } | RangeKind::Mark => builder.on_thread(range.thread, shown),
         }
     }
-    started.sort_by_key(|(domain, shown)| (*domain, shown.start, shown.instance.order));
+    small_sort::sort_by_key(&mut started, |(domain, shown)| (*domain, shown.start, shown.instance.order));
     for of_domain in started.chunk_by(|a, b| a.0 == b.0) {
         let mut siblings = Siblings::default();
         for &(domain, shown) in of_domain {
