@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::basic::{Compression, Encoding};
 use parquet::errors::Result as ParquetResult;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
@@ -51,7 +51,7 @@ impl TableFiles {
         let metadata = |key: &str, value: String| KeyValue::new(format!("nccl_otf2.{key}"), value);
         let mut properties = WriterProperties::builder()
             .set_created_by(format!("nccl-profiler-otf2 version {}", env!("CARGO_PKG_VERSION")))
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_compression(Compression::SNAPPY)
             .set_key_value_metadata(Some(vec![
                 metadata("format", FORMAT.to_owned()),
                 metadata("begin_ns", begin_ns.to_string()),
