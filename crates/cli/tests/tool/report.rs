@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::ZlibDecoder;
 use serde_json::Value;
-use whole_plugin::synthetic::{self, Job, Wrong};
+use whole_plugin::synthetic::{self, Delayed, Job, Wrong};
 
 use super::diff;
 use super::fixture::Fixture;
@@ -180,48 +180,50 @@ fn two_runs_have_a_page_of_what_diff_says() {
     scratch.ends(["report", "a/trace", "--function", "Broadcast"]).with_code(2).says("--diff");
 }
 
-/// The begins of a chunk's events.
-fn begins(chunk: &Value, bytes: &[u8]) -> Vec<u64> {
-    let mut bytes = bytes.iter();
-    let mut next = || {
-        let mut number = 0;
-        for shift in (0..).step_by(7) {
-            let byte = u64::from(*bytes.next().expect("a number"));
-            number |= (byte & 0x7f) << shift;
-            if byte < 0x80 {
-                break;
-            }
-        }
-        number
-    };
-    let events = next();
-    let [of_runs, of_begins] = [(); 2].map(|()| next());
-    (0..7).for_each(|_| _ = next());
-    let (mut runs, mut begins) = (Vec::new(), Vec::new());
-    while runs.iter().sum::<u64>() < events {
-        let _location = next();
-        runs.push(next());
-    }
-    assert!(of_runs >= 2 * runs.len() as u64 && of_begins >= events);
-    for run in runs {
-        let mut begin = chunk["begin_ns"].as_u64().expect("a time");
-        for _ in 0..run {
-            begin += next();
-            begins.push(begin);
-        }
-    }
-    begins
+/// An event of a page: when it begins, the number of its name, and whether the page has its parent.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Kept {
+    begin_ns: u64,
+    name: u64,
+    has_parent: bool,
 }
 
-/// The begins of all events of a page, sorted.
-fn all_begins(page: &str) -> Vec<u64> {
+/// A chunk's events.
+fn events_of(chunk: &Value, bytes: &[u8]) -> Vec<Kept> {
+    let numbers: Vec<u64> = bytes
+        .chunk_by(|byte, _| *byte >= 0x80)
+        .map(|number| number.iter().rev().fold(0, |all, byte| all << 7 | u64::from(byte & 0x7f)))
+        .collect();
+    let events = usize::try_from(numbers[0]).expect("a number");
+    // The number of events, the lengths of nine columns; places and lengths of runs; the other columns.
+    let runs = (1..).find(|runs| numbers[11..].iter().step_by(2).take(*runs).sum::<u64>() == numbers[0]).expect("runs");
+    let column = |at: usize| &numbers[10 + 2 * runs + (at - 1) * events..][..events];
+    assert_eq!(numbers.len(), 10 + 2 * runs + 8 * events);
+    let mut kept = Vec::new();
+    for run in numbers[11..].iter().step_by(2).take(runs) {
+        let mut begin_ns = chunk["begin_ns"].as_u64().expect("a time");
+        for _ in 0..*run {
+            let at = kept.len();
+            begin_ns += column(1)[at];
+            kept.push(Kept { begin_ns, name: column(3)[at], has_parent: column(7)[at] != 0 });
+        }
+    }
+    kept
+}
+
+/// All events of a page, sorted by their begins.
+fn all_events(page: &str) -> Vec<Kept> {
     let model = model(page);
     let chunks = (0..).zip(model["timeline"]["chunks"].as_array().expect("chunks"));
     let chunks = chunks.filter(|(_, chunk)| chunk["at"] == "page");
-    let of_chunk = |(at, chunk): (i32, &Value)| begins(chunk, &data(page, &format!("chunk-{at}")).expect("a chunk"));
-    let mut all: Vec<u64> = chunks.flat_map(of_chunk).collect();
+    let of_chunk = |(at, chunk): (i32, &Value)| events_of(chunk, &data(page, &format!("chunk-{at}")).expect("a chunk"));
+    let mut all: Vec<Kept> = chunks.flat_map(of_chunk).collect();
     all.sort_unstable();
     all
+}
+
+fn all_begins(page: &str) -> Vec<u64> {
+    all_events(page).iter().map(|it| it.begin_ns).collect()
 }
 
 /// Asserts that a page has all events of the times that it calls complete, but for chunks that it has not. Returns
@@ -289,4 +291,25 @@ fn the_page_of_a_large_job_has_what_is_worst_and_says_what_it_lacks() {
     assert_eq!(rows.flatten().collect::<Vec<_>>(), ["rank 0", "rank 3"]);
     assert_eq!([&made["timeline"]["begin_ns"], &made["timeline"]["duration_ns"]], [10_000_000, 20_000_000]);
     assert!(all_begins(&page).iter().all(|ns| *ns <= 20_000_000));
+}
+
+#[test]
+fn a_page_has_the_calls_of_operations_at_the_begin_of_complete_times() {
+    let scratch = Scratch::new();
+    let wrong = Wrong::LateRank { rank: 1, from: 0, ns: 300_000 };
+    let job = Job { wrong, ranks: 2, channels: 1, instances: 9000, calls: Some(Delayed::Gpu), ..Job::healthy(1) };
+    fs::create_dir(scratch.join("job")).expect("made");
+    let _anchor = synthetic::write(&scratch.join("job"), &job, &synthetic::play(&job));
+    let page = |size: &str| {
+        let _made = scratch.ends(["report", "job", "-o", "page.html", "--size", size]).with_code(0);
+        fs::read_to_string(scratch.join("page.html")).expect("a page")
+    };
+    let (part, all) = (page("1"), page("100"));
+    let complete = assert_windows_are_whole(&part, &all_begins(&all));
+    let in_windows = |page: &str| {
+        let is_inside = |it: &Kept| complete.iter().any(|[begin, end]| (begin..=end).contains(&&it.begin_ns));
+        all_events(page).into_iter().filter(is_inside).collect::<Vec<Kept>>()
+    };
+    let (of_part, of_all) = (in_windows(&part), in_windows(&all));
+    assert!(of_all.iter().any(|it| it.has_parent) && of_part == of_all);
 }
