@@ -71,7 +71,7 @@ fn only_the_ranks_that_are_wanted_have_files() {
 }
 
 #[test]
-fn hta_reads_recorded_jobs_the_demo_and_256_ranks() {
+fn hta_reads_recorded_jobs_the_demo_and_96_ranks() {
     jobs().for_each(|(_, scratch)| a_file_for_each_rank(&scratch));
 }
 

@@ -18,7 +18,7 @@ pub enum Which {
     Demo,
     /// Real NCCL in a Python program of two processes with ranges.
     Ranges,
-    /// A made-up job of 256 ranks on two hosts.
+    /// A made-up job of 96 ranks on two hosts.
     Synthetic,
 }
 
@@ -45,7 +45,7 @@ fn make(which: Which, scratch: &Scratch) -> Option<()> {
         }
         Which::Ranges => ranges(scratch, &["steps", "threads"])?,
         Which::Synthetic => {
-            let job = Job { ranks: 256, channels: 1, instances: 8, error_ns: Some(Some(500)), ..Job::healthy(16) };
+            let job = Job { ranks: 96, channels: 1, instances: 8, error_ns: Some(Some(500)), ..Job::healthy(16) };
             let _anchor = synthetic::write(&scratch.out(), &job, &play(&job));
         }
     }
