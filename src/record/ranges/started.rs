@@ -36,7 +36,7 @@ static STARTED: [Started; PLACES] = [const {
         id: AtomicU64::new(0),
         begin_ticks: AtomicU64::new(0),
         names: AtomicU64::new(0),
-        number: AtomicU64::new(NO_NUMBER),
+        number: AtomicU64::new(0),
     }
 }; PLACES];
 static LAST: AtomicU64 = AtomicU64::new(0);

@@ -46,7 +46,7 @@ impl Sequence {
         let lengths: BTreeSet<u64> = members.iter().map(|member| member.digest.count).gather();
         let hashes = self.hashes();
         let mut digest = Digest::default();
-        let mut beginnings = BTreeSet::from([(0, digest.hash)]);
+        let mut beginnings: BTreeSet<(u64, u64)> = [(0, digest.hash)].into_iter().gather();
         for &call in &self.order {
             digest = digest.and(hashes.get(index(call)).copied().unwrap_or(0));
             if lengths.contains(&digest.count) {
