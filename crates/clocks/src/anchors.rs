@@ -2,7 +2,7 @@
 //! Score-P's.
 //!
 //! The first and the last pair are anchors. Others become anchors, farthest first, until every pair is within
-//! [`TOLERANCE_NS`] of the lines between anchors for each clock, or there are [`MOST`]. The location group has them.
+//! [`TOLERANCE_NS`] of the lines between anchors for each clock, or there are [`MOST`]. They are a location group's.
 
 use std::collections::{BTreeSet, BinaryHeap};
 

@@ -1,4 +1,4 @@
-//! The known state of a job at one moment, in which [`super::judge`] finds suspects. Times are CLOCK_REALTIME ns.
+//! The state of a job at one moment, as far as known, for [`super::judge`]. Times are the host's CLOCK_REALTIME ns.
 
 use std::collections::{BTreeMap, BTreeSet};
 

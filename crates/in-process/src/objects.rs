@@ -24,7 +24,7 @@ impl Object {
         (found != 0 && !info.dli_fname.is_null()).then(|| Self { base: info.dli_fbase.addr(), path: info.dli_fname })
     }
 
-    /// The object of a symbol of the library of this name or path, or of one that it needs, if it is loaded.
+    /// The object of a symbol of the library with this name or path, if loaded: that library, or one that it needs.
     pub fn of_symbol(library: &CStr, symbol: &CStr) -> Option<Self> {
         // SAFETY: a C string; with RTLD_NOLOAD nothing is loaded, so no constructor runs.
         let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };

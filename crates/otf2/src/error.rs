@@ -106,7 +106,7 @@ pub(crate) fn check(code: sys::OTF2_ErrorCode, operation: impl FnOnce() -> Strin
     Err(library_error(code, operation()))
 }
 
-/// The result of a libotf2 call that swallows errors: closing a file tells the error callback only of a failed write.
+/// The result of a libotf2 call that swallows errors: a close whose write failed returns success after the callback.
 pub(crate) fn check_all(code: sys::OTF2_ErrorCode, operation: impl FnOnce() -> String) -> Result<()> {
     let reported = REPORTED.try_with(|slot| slot.borrow().as_ref().map(|report| report.code));
     match reported {

@@ -16,12 +16,10 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::error::{Error, Result, io, refused};
+use crate::layout::{BYTE_ORDER, END, END_OF_CHUNK, HEADER_BYTES, HEADER_MARK};
 use crate::refs::RegionRef;
 use crate::write::EVENT_CHUNK_BYTES;
 
-const CHUNK_BEGIN: u8 = 3;
-const CHUNK_END: u8 = 0;
-const FILE_END: [u8; 2] = [2, 1];
 const TIME: u8 = 5;
 const ATTRIBUTES: u8 = 6;
 const FIRST_EVENT: u8 = 10;
@@ -30,11 +28,9 @@ const LEAVE: u8 = 13;
 const MPI_COLLECTIVE_END: u8 = 23;
 const CALLING_CONTEXT_ENTER: u8 = 66;
 const CALLING_CONTEXT_LEAVE: u8 = 67;
-const HEADER_BYTES: usize = 18;
 const TIME_BYTES: usize = 9;
 const CHUNK_BYTES: usize = 1 << 20;
 const _: () = assert!(CHUNK_BYTES as u64 == EVENT_CHUNK_BYTES);
-const BYTE_ORDER: u8 = if cfg!(target_endian = "little") { b'B' } else { b'#' };
 
 /// An event file in memory, as its records. Its chunks have [`EVENT_CHUNK_BYTES`].
 pub struct EventRecords {
@@ -132,14 +128,14 @@ impl Reader<'_> {
             let start = self.at;
             let [record] = self.array()?;
             let kind = match record {
-                CHUNK_BEGIN => {
+                HEADER_MARK => {
                     if self.array()? != [BYTE_ORDER] {
                         return Err("its numbers are in the byte order of another machine".to_owned());
                     }
                     self.skip(HEADER_BYTES - 2)?;
                     continue;
                 }
-                CHUNK_END => {
+                END_OF_CHUNK => {
                     self.at = start - start % CHUNK_BYTES + CHUNK_BYTES;
                     continue;
                 }
@@ -152,7 +148,7 @@ impl Reader<'_> {
                     self.skip_payload()?;
                     continue;
                 }
-                end if end == FILE_END[0] => return Ok(all),
+                end if end == END[0] => return Ok(all),
                 ENTER => RecordKind::Enter(self.region()?),
                 LEAVE => RecordKind::Leave(self.region()?),
                 FIRST_EVENT.. => {
@@ -218,8 +214,8 @@ struct Writer {
 
 impl Writer {
     fn push(&mut self, time: u64, record: &[u8]) {
-        if self.chunk.len() + TIME_BYTES + record.len() + FILE_END.len() > CHUNK_BYTES {
-            self.chunk.push(CHUNK_END);
+        if self.chunk.len() + TIME_BYTES + record.len() + END.len() > CHUNK_BYTES {
+            self.chunk.push(END_OF_CHUNK);
             self.chunk.resize(CHUNK_BYTES, 0);
             self.end_chunk();
         }
@@ -238,7 +234,7 @@ impl Writer {
 
     fn end_chunk(&mut self) {
         let [first, last] = [self.before + 1, self.events].map(u64::to_ne_bytes);
-        self.chunk.splice(..HEADER_BYTES, [&[CHUNK_BEGIN, BYTE_ORDER], &first[..], &last[..]].concat());
+        self.chunk.splice(..HEADER_BYTES, [&[HEADER_MARK, BYTE_ORDER], &first[..], &last[..]].concat());
         self.file.append(&mut self.chunk);
         self.before = self.events;
     }
@@ -247,7 +243,7 @@ impl Writer {
         if self.chunk.is_empty() {
             self.chunk.resize(HEADER_BYTES, 0);
         }
-        self.chunk.extend_from_slice(&FILE_END);
+        self.chunk.extend_from_slice(&END);
         self.end_chunk();
         self.file
     }
@@ -299,7 +295,7 @@ mod tests {
         let scratch = tempfile::tempdir().expect("a directory");
         let path = scratch.path().join("x.evt");
         for (bytes, reason) in [
-            (&[CHUNK_BEGIN, BYTE_ORDER][..], "ends within a record"),
+            (&[HEADER_MARK, BYTE_ORDER][..], "ends within a record"),
             (&[ATTRIBUTES, u8::MAX, 255, 255, 255, 255, 255, 255, 255, 255], "ends within a record"),
             (&[ENTER, 5, 1, 2, 3, 4, 5], "a number is too long"),
             (&[9], "unknown type 9 at byte 0"),

@@ -18,6 +18,7 @@ mod definition;
 mod error;
 mod event;
 mod event_records;
+mod layout;
 mod read;
 pub mod records;
 mod refs;

@@ -18,7 +18,7 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "[NAME:]FIRST-LAST|NAME", value_hint = ValueHint::Other)]
     steps: Option<String>,
 
-    /// Keep only the end of each process's recording: the last 64M, 256M (=256M), two minutes (=120s), both (=1G,120s)
+    /// Keep only the end of each process's recording: the last 64M, 256M (=256M), 120 s (=120s), or both (=1G,120s)
     #[arg(long, value_name = "SIZE|SECONDSs", num_args = 0..=1, require_equals = true, value_hint = ValueHint::Other)]
     #[expect(clippy::option_option, reason = "clap's form of an option whose value may be left out")]
     flight: Option<Option<String>>,

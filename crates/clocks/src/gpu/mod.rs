@@ -1,4 +1,4 @@
-//! Maps GPU times to CLOCK_MONOTONIC ns: NCCL's stamps by bounds ([`stamps`]), CUPTI's and events by [`samples`].
+//! Maps GPU times to CLOCK_MONOTONIC ns: NCCL's stamps by bounds ([`stamps`]), CUPTI's and events' by [`samples`].
 
 pub mod samples;
 pub mod stamps;

@@ -1,4 +1,4 @@
-//! Finds the clocks of hosts that bound each other: continuous, straight on the fewest pieces, of equal length.
+//! Finds the clocks of hosts that bound each other: continuous, straight on the fewest equal pieces that fit.
 
 use std::collections::BTreeMap;
 

@@ -163,7 +163,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Where a location's kernels are shown: streams from 1, or communicators in their place without kernels.
+    /// Where a location's kernels are shown: streams from 1 on or, if no kernels were recorded, communicators.
     pub(super) fn stream(&self, rank: u32, location: LocationRef) -> Track {
         let member = |it: LocationRef| self.source.trace.member_of(it).unwrap_or(it);
         let own = member(location);

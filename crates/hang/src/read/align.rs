@@ -107,7 +107,8 @@ impl Order {
         self.end = self.end.max(first + length);
     }
 
-    /// The position of a list's first operation, from its first known one: numbers diverge once functions differ.
+    /// The position of a list's first operation, from its first number with a known position: after ranks call
+    /// different functions, their numbers diverge.
     fn first_of(&self, numbers: &Numbers) -> Option<(i64, Positions)> {
         let common = numbers.iter().flat_map(|(function, own)| {
             let known = self.numbers.get(function);

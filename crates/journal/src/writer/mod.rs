@@ -1,4 +1,4 @@
-//! The recording side of the journal: a process's [`JournalWriter`] hands out [`SlotWriter`]s, and works ahead of them.
+//! The recording side of the journal: a process's [`JournalWriter`] hands out [`SlotWriter`]s and their segments.
 
 mod copy;
 mod journal_writer;

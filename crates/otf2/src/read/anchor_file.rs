@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::{BIG_ENDIAN, HEADER_MARK, LITTLE_ENDIAN};
 use crate::error::{Error, Result, io};
+use crate::layout::{BIG_ENDIAN, HEADER_MARK, LITTLE_ENDIAN};
 
 /// OTF2 reserves 256 KiB for properties; other programs may use larger chunks.
 const MOST_ANCHOR_BYTES: u64 = 16 << 20;

@@ -1,12 +1,11 @@
 //! Checks that a definition file is complete and consists of records. libotf2's messages about a truncated file do not
-//! say so; after a damaged record it may read what was in its memory before, for ever.
+//! say so. After a damaged record libotf2 may take old contents of its memory for the next chunk, without end.
 
 use std::path::Path;
 
-use super::{BIG_ENDIAN, END, HEADER_BYTES, HEADER_MARK};
 use crate::error::{Error, Result, io};
+use crate::layout::{BIG_ENDIAN, END, END_OF_CHUNK, HEADER_BYTES, HEADER_MARK};
 
-const END_OF_CHUNK: u8 = 0;
 /// The length of a record with more bytes is in the next eight.
 const LONG: u8 = 0xff;
 

@@ -3,10 +3,10 @@
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use super::{BIG_ENDIAN, END, HEADER_MARK, LITTLE_ENDIAN};
 use crate::error::{Error, Result, io};
+use crate::layout::{self, BIG_ENDIAN, END, HEADER_MARK, LITTLE_ENDIAN};
 
-const HEADER_BYTES: u64 = super::HEADER_BYTES as u64;
+const HEADER_BYTES: u64 = layout::HEADER_BYTES as u64;
 const END_BYTES: u64 = END.len() as u64;
 
 /// Checks an event file's chunks and its end, and returns its number of events. Reads a few bytes of each chunk.
@@ -33,7 +33,7 @@ pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
     let mut events = 0;
     let mut start = 0;
     while start + HEADER_BYTES <= size {
-        let mut header = [0; super::HEADER_BYTES];
+        let mut header = [0; layout::HEADER_BYTES];
         file.read_exact_at(&mut header, start).map_err(read)?;
         let [mark, endianness, numbers @ ..] = header;
         let (first, last) = (numbers.first_chunk(), numbers.last_chunk());

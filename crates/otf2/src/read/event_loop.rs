@@ -81,7 +81,7 @@ impl Archive {
     }
 }
 
-/// Selects the locations and reads their mapping tables and clock offsets; one without definitions has none.
+/// Selects the locations and reads their mapping tables and clock offsets, if they have any.
 fn select(reader: &mut Reader, archive: &Archive, locations: &[LocationRef]) -> Result<()> {
     reader.select(locations)?;
     for location in locations {

@@ -13,6 +13,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use crate::error::{Result, io};
+use crate::layout::{BYTE_ORDER, END, END_OF_CHUNK, HEADER_MARK};
 
 /// A chunk that libotf2 was not allowed to flush.
 pub(super) struct FullChunk {
@@ -22,7 +23,6 @@ pub(super) struct FullChunk {
     pub(super) is_first: bool,
 }
 
-const END_OF_CHUNK: u8 = 0;
 /// Place of the last event's number in a chunk header.
 const LAST_EVENT: std::ops::Range<usize> = 10..18;
 
@@ -57,10 +57,9 @@ impl FullChunk {
 /// | `02` | end of file |
 /// | `01` | end of buffer |
 fn last_chunk(events: u64) -> [u8; 20] {
-    let endianness = if cfg!(target_endian = "little") { b'B' } else { b'#' };
     let [a, b, c, d, e, f, g, h] = (events + 1).to_ne_bytes();
     let [i, j, k, l, m, n, o, p] = events.to_ne_bytes();
-    [3, endianness, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, 2, 1]
+    [HEADER_MARK, BYTE_ORDER, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, END[0], END[1]]
 }
 
 /// Writes an event file without events. Readers fail on a location without an event file.
