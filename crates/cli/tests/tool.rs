@@ -13,7 +13,6 @@ mod tool {
     mod jobs;
     mod made_up;
     mod merge;
-    mod model;
     mod names;
     mod nccl;
     mod recording;

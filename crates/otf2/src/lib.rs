@@ -1,17 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs, clippy::missing_panics_doc)]
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::unreachable,
-        clippy::indexing_slicing,
-        clippy::print_stdout,
-        clippy::print_stderr
-    )
-)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::print_stdout, clippy::print_stderr))]
 
 mod checksums;
 mod definition;

@@ -7,6 +7,8 @@ use analysis::report::{Comparison, Report};
 use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 
 use crate::encoding::pack;
@@ -33,7 +35,8 @@ const MODULES: [(&str, &str); 26] = modules!(
     "timeline/search" "timeline/selection" "timeline/store" "timeline/timeline" "timeline/view" "verdict" "wires"
 );
 
-#[derive(Debug, Serialize)]
+/// What the script is given of one run.
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Model<'a> {
     pub(super) title: &'a str,
     pub(super) tool: &'a str,
@@ -45,7 +48,7 @@ pub(super) struct Model<'a> {
 }
 
 /// The time and the ranks that a page is about, as they were asked for.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Part<'a> {
     from_ns: Option<u64>,
     to_ns: Option<u64>,
@@ -58,11 +61,24 @@ impl<'a> Part<'a> {
     }
 }
 
-#[derive(Debug, Serialize)]
+/// What the script is given of two runs.
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct DiffModel<'a> {
     pub(super) title: &'a str,
     pub(super) tool: &'a str,
     pub(super) comparison: &'a Comparison,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "a type for its schema")]
+enum AnyModel<'a> {
+    Run(Model<'a>),
+    Comparison(DiffModel<'a>),
+}
+
+pub(super) fn model_schema() -> Schema {
+    SchemaSettings::draft07().for_serialize().into_generator().into_root_schema_for::<AnyModel<'_>>()
 }
 
 /// Makes the page of a model. `data`: names and base64 contents of data elements.

@@ -99,6 +99,11 @@ pub fn write_comparison(comparison: &Comparison, output: &Path, title: &str, too
     Ok(page.len())
 }
 
+/// The JSON Schema of what the page's script is given: `cargo xtask page` makes `page/model.d.ts` of it.
+pub fn model_schema() -> schemars::Schema {
+    html::model_schema()
+}
+
 /// Puts the most important chunks into the page, as many as fit.
 fn put_into_page(
     chunks: &mut Chunks,

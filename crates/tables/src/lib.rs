@@ -3,18 +3,8 @@
 //! A row has start, stop, parent, context and thread, the descriptor's fields and the times of the kind's states. A
 //! [`Row`] identifies a row; ids are mapped to rows.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::unreachable,
-        clippy::indexing_slicing,
-        clippy::print_stdout,
-        clippy::print_stderr
-    )
-)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::print_stdout, clippy::print_stderr))]
 
 pub mod builder;
 pub mod communicators;

@@ -11,8 +11,8 @@ use crate::process;
 
 /// Check the script of nccl-otf2 report's page, and try the page in Chromium
 ///
-/// Types (tsc), style (eslint), unit tests (node), and the page in a browser: synthetic jobs, and those models and
-/// pages that the tests of the tool made (target/tmp/reports). The tools are npm packages of fixed versions, in
+/// Types (tsc), style (eslint), unit tests (node), and the page in a browser: synthetic jobs, and the pages that
+/// the tests of the tool made (target/tmp/reports). The tools are npm packages of fixed versions, in
 /// node_modules/ beside the page.
 #[derive(Default, clap::Args)]
 pub(crate) struct Args {
@@ -29,11 +29,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     process::run(npm(&folder).args(["run", "--silent", "check"]))?;
     process::run(npm(&folder).args(["run", "--silent", "test"]))?;
     let reports = cargo::target()?.join("tmp/reports");
-    // Checks what the tool's tests serialized against the types of the script.
-    let model = reports.join("model.ts");
-    if model.is_file() {
-        process::run(npm(&folder).args(["exec", "--", "tsc", "--noEmit", "--strict"]).arg(model))?;
-    }
     let mut browser = npm(&folder);
     browser.args(["run", "--silent", "browser"]);
     if reports.is_dir() {

@@ -147,10 +147,8 @@ fn compare(scratch: &Scratch, section: &str, rare: &[&str], runs: &[&[&str]]) ->
     wrong.into_iter().map(|wrong| format!("{section}: {wrong}")).collect()
 }
 
-/// The jobs of [`write_jobs`]: together they show everything a report can contain.
-pub(super) const JOBS: [&str; 4] = ["trace", "late", "slow", "once"];
-
-pub(super) fn write_jobs(scratch: &Scratch) {
+/// Writes "trace", "late", "slow" and "once": together they show everything a report can contain.
+fn write_jobs(scratch: &Scratch) {
     let mut fixture = Fixture::sound();
     for (name, value) in [
         ("NCCL::FLIGHT::PROCESSES", "1"),

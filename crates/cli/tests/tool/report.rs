@@ -19,7 +19,7 @@ use super::recording;
 use super::support::{Ended, Scratch};
 
 /// The folder that `cargo xtask page` reads.
-pub(super) fn folder() -> PathBuf {
+fn folder() -> PathBuf {
     let reports = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("reports");
     fs::create_dir_all(&reports).expect("a folder for pages");
     reports
@@ -47,7 +47,7 @@ fn model(page: &str) -> Value {
 }
 
 /// The model of an archive's page.
-pub(super) fn page_of(scratch: &Scratch, trace: &Path) -> Value {
+fn page_of(scratch: &Scratch, trace: &Path) -> Value {
     let page = scratch.join("model.html");
     Ended::of(scratch.tool().arg("report").arg(trace).arg("-o").arg(&page)).with_code(0);
     model(&fs::read_to_string(page).expect("a page"))

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use rayon::prelude::*;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::events::{Event, NONE};
@@ -9,7 +10,7 @@ use crate::encoding::{pack, put, zigzag};
 
 const EVENTS: usize = 16_384;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum At {
     Page,
@@ -18,7 +19,7 @@ pub(crate) enum At {
     None,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Chunk {
     begin_ns: u64,
     /// The latest end of an event that begins in the chunk.

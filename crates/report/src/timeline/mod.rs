@@ -26,6 +26,7 @@ use analysis::{Analysis, Filter, Trace};
 use anyhow::Result;
 use nccl_events::Progress;
 use nccl_events::index::{index as large, index_u32 as small};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub(super) use chunks::{At, Chunks};
@@ -37,8 +38,8 @@ use places::{Location, Part, Places, Row};
 use plan::Plan;
 use sets::Set;
 
-/// The contents of the timeline except events; `page/model.d.ts` describes them for the page.
-#[derive(Debug, Serialize)]
+/// What the timeline shows. The cells of the overview and the events of chunks are in data elements of their own.
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Timeline {
     begin_ns: u64,
     /// The end.
@@ -49,14 +50,18 @@ pub(super) struct Timeline {
     names: Vec<String>,
     /// Which of `names` are of ranges of the program.
     ranges: Vec<u32>,
+    /// Which of `names` are of functions; the overview refers to them.
     functions: Vec<u32>,
+    /// Attributes that many events have alike.
     attributes: Vec<Set>,
     overview: Bins,
+    #[schemars(with = "Vec<chunks::Chunk>")]
     chunks: serde_json::Value,
-    /// Times of which all events are in chunks; of other times there is a choice.
+    /// Times of which all events are in chunks, sorted and disjoint; of other times the longest are.
     complete: Vec<(u64, u64)>,
     /// How many events there are in equal parts of the time, by their begin.
     all: Vec<u64>,
+    /// The folder of the chunks beside the page, if there is one.
     folder: Option<String>,
 }
 

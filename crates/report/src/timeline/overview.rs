@@ -5,13 +5,14 @@ use analysis::tables::NONE;
 use analysis::{Analysis, Filter};
 use nccl_events::index::index as large;
 use otf2::RegionRef;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Maximum bins per rank, and cells of all ranks: about a megabyte when deflated.
 const MOST_BINS: u64 = 16_384;
 const MOST_CELLS: u64 = 2_000_000;
 
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub(super) struct Bins {
     bin_ns: f64,
     bins: usize,

@@ -6,24 +6,44 @@ use analysis::Trace;
 use analysis::tables::Tables;
 use nccl_events::archive::LocationKind;
 use otf2::{LocationGroupRef, LocationRef};
+use schemars::JsonSchema;
 use serde::Serialize;
 use small_sort::Gather;
 
-#[derive(Debug, Serialize)]
+/// A rank, or a process that no rank belongs to.
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Row {
     name: String,
+    /// Index in `hosts`.
     host: usize,
-    /// Index of the rank in the report.
+    /// Index in the report's ranks.
     rank: Option<usize>,
 }
 
-#[derive(Debug, Serialize)]
+/// What a location shows; the names are those of classes in the page's style.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Shown {
+    Range,
+    Operation,
+    Kernel,
+    Call,
+    Channel,
+    Transfer,
+    Step,
+    Proxy,
+    Other,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Location {
     #[serde(skip)]
     pub(super) reference: LocationRef,
     name: String,
-    kind: &'static str,
+    kind: Shown,
+    /// Index in `rows`.
     pub(super) row: usize,
+    /// The reference in the archive.
     id: u64,
     /// Size of the communicator whose rank it shows.
     ranks: Option<usize>,
@@ -48,17 +68,14 @@ pub(super) enum Part {
 
 impl Location {
     pub(super) fn is_operations(&self) -> bool {
-        self.kind == OPERATION
+        self.kind == Shown::Operation
     }
 
     pub(super) fn is_thread(&self) -> bool {
-        self.kind == CALL
+        self.kind == Shown::Call
     }
 }
 
-const OPERATION: &str = "operation";
-const CALL: &str = "call";
-const RANGE: &str = "range";
 /// Ranges of a thread that are nested deeper share the last row.
 pub(super) const LEVELS: u32 = 4;
 
@@ -99,7 +116,7 @@ impl Places {
             found.locations.push(Location {
                 reference,
                 name: trace.location_name(reference),
-                kind: kind(trace.location_kind(reference)),
+                kind: shown(trace.location_kind(reference)),
                 row,
                 id: reference.get(),
                 ranks: comm,
@@ -110,7 +127,7 @@ impl Places {
             for _level in 0..levels {
                 let name = format!("ranges of {}", trace.location_name(reference));
                 let (id, part) = (reference.get(), Part::Level);
-                let (kind, ranks, events) = (RANGE, None, 0);
+                let (kind, ranks, events) = (Shown::Range, None, 0);
                 found.locations.push(Location { reference, name, kind, row, id, ranks, part, events, is_shared });
             }
         }
@@ -138,17 +155,17 @@ const fn is_thread(kind: Option<LocationKind>) -> bool {
     matches!(kind, Some(LocationKind::ApiThread | LocationKind::CallbackThread))
 }
 
-const fn kind(kind: Option<LocationKind>) -> &'static str {
+const fn shown(kind: Option<LocationKind>) -> Shown {
     match kind {
-        Some(LocationKind::Communicator | LocationKind::NotRecorded) => OPERATION,
-        Some(LocationKind::Stream) => "kernel",
-        Some(LocationKind::ApiThread | LocationKind::CallbackThread) => CALL,
-        Some(LocationKind::Channel) => "channel",
-        Some(LocationKind::Connection) => "transfer",
-        Some(LocationKind::Slot | LocationKind::NetPlugin) => "step",
-        Some(LocationKind::ProxyThread) => "proxy",
-        Some(LocationKind::Ranges) => RANGE,
-        None => "other",
+        Some(LocationKind::Communicator | LocationKind::NotRecorded) => Shown::Operation,
+        Some(LocationKind::Stream) => Shown::Kernel,
+        Some(LocationKind::ApiThread | LocationKind::CallbackThread) => Shown::Call,
+        Some(LocationKind::Channel) => Shown::Channel,
+        Some(LocationKind::Connection) => Shown::Transfer,
+        Some(LocationKind::Slot | LocationKind::NetPlugin) => Shown::Step,
+        Some(LocationKind::ProxyThread) => Shown::Proxy,
+        Some(LocationKind::Ranges) => Shown::Range,
+        None => Shown::Other,
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use otf2::{AttributeRef, AttributeValue};
 use schema::AttributeId;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::events::NONE;
@@ -11,7 +12,7 @@ use super::events::NONE;
 /// Beyond this many distinct sets, new sets drop numbers other than bytes: nearly every set would be unique.
 pub(super) const MOST_SETS: usize = 20_000;
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum Value {
     Text(String),

@@ -2,7 +2,7 @@
 
 /** @typedef {import('../../model').Timeline} Timeline */
 /** @typedef {import('../../model').Location} Location */
-/** @typedef {import('../../model').LocationKind} LocationKind */
+/** @typedef {Location['kind']} LocationKind */
 /** @typedef {import('#page/timeline/store').Store} Store */
 
 /**
