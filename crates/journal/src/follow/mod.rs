@@ -55,7 +55,7 @@ pub struct Follower {
 struct FileProblem {
     index: Option<usize>,
     problem: Problem,
-    newer: Option<u32>,
+    format: Option<u32>,
 }
 
 impl Follower {
@@ -238,9 +238,9 @@ impl Follower {
 
     fn find_segment(&mut self, key: &FileKey, index: usize, offset: u64) -> Option<FileProblem> {
         let mut bytes = [0; HEADER_BYTES];
-        let at_place = |reason: String, newer: Option<u32>| {
+        let at_place = |reason: String, format: Option<u32>| {
             let problem = Problem { path: key.1.to_path_buf(), offset, reason, lost_bytes: 0 };
-            Some(FileProblem { index: Some(index), problem, newer })
+            Some(FileProblem { index: Some(index), problem, format })
         };
         match self.files.read_at(key, &mut bytes, offset) {
             Ok(HEADER_BYTES) => {}
@@ -251,7 +251,7 @@ impl Follower {
         let head = match Head::of(&words) {
             Head::Unused => return None,
             Head::Damaged => return at_place("no segment header here".to_owned(), None),
-            Head::Newer(found) => {
+            Head::OtherFormat(found) => {
                 return at_place(format!("a segment of format {found} among others of {FORMAT_VERSION}"), Some(found));
             }
             Head::Used(head) => head,
@@ -272,11 +272,11 @@ impl Follower {
     }
 
     fn report(&mut self, problems: Vec<(FileKey, FileProblem)>, polled: &mut Polled) -> Result<(), Error> {
-        // A process writes a single format: a newer version number among readable segments is damage.
+        // A process writes a single format: another version number among readable segments is damage.
         if self.slots.is_empty()
-            && let Some((key, found)) = problems.iter().find_map(|(key, problem)| Some((key, problem.newer?)))
+            && let Some((key, found)) = problems.iter().find_map(|(key, problem)| Some((key, problem.format?)))
         {
-            return Err(Error::Newer { path: key.1.to_path_buf(), found });
+            return Err(Error::OtherFormat { path: key.1.to_path_buf(), found });
         }
         for (key, problem) in problems {
             if let Some(file) = self.files.all.get_mut(&key) {
@@ -334,6 +334,6 @@ impl Follower {
 impl FileProblem {
     fn of_file(key: &FileKey, offset: u64, reason: String) -> Self {
         let problem = Problem { path: key.1.to_path_buf(), offset, reason, lost_bytes: 0 };
-        Self { index: None, problem, newer: None }
+        Self { index: None, problem, format: None }
     }
 }

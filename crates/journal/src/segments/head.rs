@@ -16,8 +16,8 @@ pub(crate) enum Head {
     Unused,
     /// Not a valid header.
     Damaged,
-    /// A segment of a newer format version than this reader supports.
-    Newer(u32),
+    /// A segment of another format version.
+    OtherFormat(u32),
     /// A segment.
     Used(SegmentHead),
 }
@@ -63,8 +63,8 @@ impl Head {
             0 if word(header::COMMITTED) <= 8 * u64::from(high(version) & 0xffff) => return Self::Unused,
             _ => return Self::Damaged,
         }
-        if low(version) > FORMAT_VERSION {
-            return Self::Newer(low(version));
+        if low(version) != FORMAT_VERSION {
+            return Self::OtherFormat(low(version));
         }
         let events = |index: usize| word(index).min(MOST);
         let order = word(header::ORDER);

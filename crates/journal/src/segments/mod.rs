@@ -36,9 +36,9 @@ pub enum Error {
     /// The directory or a file in it could not be read.
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    /// The journal was written by a newer version.
-    #[error("{}: journal format {found} is newer than this version reads ({FORMAT_VERSION}): use the nccl-otf2 that belongs to the plugin that wrote it", path.display())]
-    Newer {
+    /// The journal was written by another version.
+    #[error("{}: journal format {found}, this version reads {FORMAT_VERSION}: use the nccl-otf2 that belongs to the plugin that wrote it", path.display())]
+    OtherFormat {
         path: PathBuf,
         /// The format version of the file.
         found: u32,

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use journal::layout::{MAGIC, SEGMENT_BYTES};
+use journal::layout::{FORMAT_VERSION, MAGIC, SEGMENT_BYTES, header};
+use journal::reader::{Error, Journal};
 
 use super::super::Recording;
 use super::{Followed, fill, numbers, recorded, whole};
@@ -34,6 +35,26 @@ fn a_journal_that_is_damaged_at_any_byte() {
         std::fs::write(&path, &bytes).unwrap();
     }
     assert!(tried > 900 && damaged > 50, "{tried} bytes, {damaged} of them matter");
+}
+
+/// Words of the header have other places in another format, so nothing of it can be read.
+#[test]
+fn a_journal_of_another_format_is_refused() {
+    let (_directory, journal) = recorded();
+    for found in [FORMAT_VERSION - 1, FORMAT_VERSION + 1] {
+        for entry in std::fs::read_dir(&journal).unwrap() {
+            let path = entry.unwrap().path();
+            let mut bytes = std::fs::read(&path).unwrap();
+            for segment in bytes.chunks_mut(SEGMENT_BYTES) {
+                segment[8 * header::VERSION..][..4].copy_from_slice(&found.to_le_bytes());
+            }
+            std::fs::write(&path, bytes).unwrap();
+        }
+        let error = Journal::open(&journal).err().expect("refused");
+        assert!(matches!(error, Error::OtherFormat { found: of, .. } if of == found), "{error}");
+        let said = format!("journal format {found}, this version reads {FORMAT_VERSION}: ");
+        assert!(error.to_string().contains(&said), "{error}");
+    }
 }
 
 #[test]
