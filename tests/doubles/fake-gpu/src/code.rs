@@ -41,8 +41,7 @@ pub(crate) unsafe fn redirect(at: usize, to: usize) {
     unsafe { libc::mprotect(pages, len, libc::PROT_READ | libc::PROT_EXEC) };
 }
 
-/// Code that reports the call of a function that is not implemented and returns an error ("not supported", in
-/// both the runtime and the driver).
+/// Code that reports the call of a function that is not implemented and returns "not supported".
 pub(crate) fn missing(name: &str) -> usize {
     static KNOWN: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock();

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 /// Runs NCCL operations on a few ranks of this machine, checks the results and logs each call.
 ///
 /// Ranks are threads of worker processes: `--procs 2 --threads 2` makes 4 ranks, of which process 0 hosts
-/// ranks 0 and 1. NCCL is the library given by `--lib`; the GPU is the real one, or the stand-in given by
-/// `--fake-gpu`.
+/// ranks 0 and 1. NCCL is the library of `--lib`; the GPU is the real one, or the stand-in of `--fake-gpu`.
 #[derive(Parser, Debug, Clone)]
 #[command(version, after_long_help = HELP)]
 pub(crate) struct Options {

@@ -1,7 +1,6 @@
 //! One rank: its communicator and stream, the calls it makes and what it counts.
 //!
-//! Every NCCL operation goes through here, so that each is in the log before NCCL sees it. A rank is used by
-//! one thread.
+//! Every NCCL operation goes through here: it is in the log before NCCL sees it. One thread uses a rank.
 
 use crate::call_log::CallLog;
 use crate::calls::Call;

@@ -1,7 +1,6 @@
 //! NCCL's profiler interface without its structures: kinds of events, states, and what each version has of them.
 //!
-//! The rules are those of NCCL 2.30.7 `profiler.cc` and its shims `profiler_v1.cc` … `profiler_v5.cc`, and of 2.31.2
-//! for version 7.
+//! The rules are those of NCCL 2.30.7 (`profiler.cc`, `profiler_v1.cc` … `_v5.cc`), and of 2.31.2 for version 7.
 
 use std::fmt;
 

@@ -1,7 +1,6 @@
 //! The strings in descriptors: in NCCL constants of libnccl, here on pages of their own that can go as it goes.
 //!
-//! Each is copied once and never given back: equal strings are one string, and an address means the same one as long
-//! as the process lives.
+//! Each is copied once and never freed: equal strings are one string, and an address means the same one for ever.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;

@@ -1,5 +1,4 @@
-//! Stands before the C library's `dlopen`: answers for the NVIDIA libraries itself, and patches NCCL as soon as
-//! it is mapped.
+//! Stands before the C library's `dlopen`: answers for the NVIDIA libraries, and patches NCCL when it is mapped.
 
 use crate::log::warning;
 use crate::mapped::real;

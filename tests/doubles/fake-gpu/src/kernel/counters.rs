@@ -1,5 +1,4 @@
-//! The counters through which the kernel tells the host which works it has begun and ended. NCCL makes its
-//! kernel-channel events of them.
+//! The counters of works that the kernel has begun and ended: NCCL makes its kernel-channel events of them.
 
 use super::batch::{Batch, Kind};
 use crate::clock::device_ns;

@@ -1,5 +1,4 @@
-//! The table of device functions, from which a function number tells collective, operator, type, algorithm and
-//! protocol.
+//! The table of device functions: a function number stands for collective, operator, type, algorithm and protocol.
 
 use crate::log::warning;
 use crate::prims::Proto;

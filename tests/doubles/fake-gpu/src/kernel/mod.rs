@@ -1,8 +1,7 @@
 //! CPU emulation of the NCCL device kernels: walks the work batches of a launch and moves the data as the GPU
 //! blocks would.
 //!
-//! The blocks of a kernel, and the parts of a block that run side by side, are cooperative tasks ([`tasks`]) on
-//! the thread of the stream.
+//! Blocks of a kernel, and concurrent parts of a block, are cooperative tasks ([`tasks`]) on the stream's thread.
 
 mod all_gather_v;
 mod batch;
@@ -55,8 +54,7 @@ pub(crate) struct Launch {
     args: Record,
 }
 
-/// `ncclDevKernelArgs`: communicator, channel mask, where the work is, work ring and its size less one; batches
-/// follow.
+/// `ncclDevKernelArgs`: communicator, channel mask, where the work is, work ring and its size less one; batches.
 mod args {
     pub(super) const COMM: usize = 0;
     pub(super) const CHANNEL_MASK: usize = 8;

@@ -215,8 +215,7 @@ impl<'a> Prims<'a> {
 
     /// Waits until the other sides have advanced enough, or the communicator is aborted.
     ///
-    /// Counters wrap around as on the device: NCCL starts the head of some connections below zero, so that
-    /// nothing is sent before its proxy is there.
+    /// Counters wrap around: NCCL starts some heads below zero, so that nothing is sent before its proxy is there.
     async fn wait(&self, connections: &[Connection], steps: u64, credit: u64) {
         let want: Vec<(Addr, u64)> = connections.iter().map(|c| (c.theirs, c.step + steps)).collect();
         poll_until(|| {

@@ -1,7 +1,6 @@
 //! A safe view of the CUDA runtime: the preloaded stand-in's, the host's, or one found here.
 //!
-//! Device memory is only reached through `cudaMemcpyAsync`; the host never touches it. That is right for a
-//! real GPU and for the stand-in alike.
+//! Device memory is only reached through `cudaMemcpyAsync`, as a real GPU requires; the host never touches it.
 
 mod buffer;
 mod entry;

@@ -50,8 +50,7 @@ pub(super) fn make(rank: &Rank<'_>, what: &str, members: Members) -> anyhow::Res
     Ok(comm)
 }
 
-/// An all-reduce in a communicator of the even or the odd ranks, in reverse order; below four ranks there is
-/// one communicator of all of them.
+/// An all-reduce in a communicator of the even or the odd ranks, in reverse order; below four ranks, of all ranks.
 pub(super) fn split(rank: &Rank<'_>) -> anyhow::Result<()> {
     let members = Members::HalfReversed.with(rank.me(), rank.ranks());
     let comm = make(rank, "split", Members::HalfReversed)?;

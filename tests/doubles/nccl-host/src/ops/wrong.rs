@@ -40,8 +40,7 @@ pub(super) fn mismatch(rank: &Rank<'_>) -> anyhow::Result<()> {
     rank.stream.synchronize()
 }
 
-/// An all-reduce in each of two communicators, waiting for each; the last rank begins with the other one. It does
-/// not end.
+/// An all-reduce in each of two communicators, one by one; the last rank has the other order. It does not end.
 pub(super) fn crossed(rank: &Rank<'_>) -> anyhow::Result<()> {
     let comm = communicators::make(rank, "crossed", communicators::Members::All)?;
     let x = rank.fill(rank.count(), |_| 1.0_f32)?;

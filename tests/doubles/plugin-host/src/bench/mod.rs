@@ -1,7 +1,6 @@
 //! `plugin-host bench`: times the callbacks of a profiler plugin.
 //!
-//! The loops neither allocate nor lock: descriptors are made before, samples go into arrays that were made and touched
-//! before.
+//! The loops neither allocate nor lock: descriptors, and the arrays for samples, were made and touched before.
 
 pub(crate) mod mix;
 mod nvtx;

@@ -52,8 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(if problems.is_empty() { Outcome::Well } else { Outcome::Wrong })
 }
 
-/// Reads a script. Names of commands, and the options of init, start and state, are checked whether they will run or
-/// not.
+/// Reads a script. Names of commands, and options of init, start and state, are checked even if they will not run.
 fn parse(text: &str) -> anyhow::Result<Block> {
     // The lines with a block that is still open, each with the lines before it.
     let mut open: Vec<(Line, Vec<Line>)> = Vec::new();

@@ -29,8 +29,7 @@ pub(super) struct Line {
     pub(super) block: Option<Block>,
 }
 
-/// What `%t` and `%i` stand for: the number of the thread in the nearest `parallel`, and of the round in the nearest
-/// `repeat`.
+/// What `%t` and `%i` stand for: the thread's number in the nearest `parallel`, the round's in the nearest `repeat`.
 #[derive(Clone, Copy, Default)]
 struct Place {
     thread: u64,

@@ -1,0 +1,28 @@
+//! Stands before the C library's `recv`, with which NCCL polls without a pause, by more threads than there are cores.
+
+use libc::{c_int, c_void, ssize_t};
+use std::cell::Cell;
+use std::io::{Error, ErrorKind};
+use std::ptr::null_mut;
+
+/// A thread that received nothing so many times sleeps before it may try again.
+const PATIENCE: u32 = 16;
+const SLEEP_US: u32 = 50;
+
+thread_local! {
+    static IN_VAIN: Cell<u32> = const { Cell::new(0) };
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recv(socket: c_int, buffer: *mut c_void, bytes: usize, flags: c_int) -> ssize_t {
+    let in_vain = IN_VAIN.get();
+    if in_vain >= PATIENCE {
+        // SAFETY: takes a number.
+        unsafe { libc::usleep(SLEEP_US) };
+    }
+    // SAFETY: what `recv` is, with what its caller passed.
+    let received = unsafe { libc::recvfrom(socket, buffer, bytes, flags, null_mut(), null_mut()) };
+    let found_nothing = received < 0 && Error::last_os_error().kind() == ErrorKind::WouldBlock;
+    IN_VAIN.set(if found_nothing { in_vain.saturating_add(1) } else { 0 });
+    received
+}
