@@ -50,7 +50,7 @@ fn a_journal_of_another_format_is_refused() {
             }
             std::fs::write(&path, bytes).unwrap();
         }
-        let error = Journal::open(&journal).err().expect("refused");
+        let Err(error) = Journal::open(&journal) else { panic!("format {found} is read") };
         assert!(matches!(error, Error::OtherFormat { found: of, .. } if of == found), "{error}");
         let said = format!("journal format {found}, this version reads {FORMAT_VERSION}: ");
         assert!(error.to_string().contains(&said), "{error}");
