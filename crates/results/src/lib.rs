@@ -51,7 +51,7 @@ pub struct Report {
     pub lateness: Heat,
     pub pairs: Vec<Link>,
     pub channels: Vec<Link>,
-    /// What NCCL says of hosts and channels; null if it did not dump its topology (`nccl-otf2 run --topology`).
+    /// What NCCL says of hosts and channels; null if it did not dump its topology (`nccl-otf2 run --topology on`).
     pub topology: Option<Topology>,
     /// The network interfaces of the hosts; empty without topology.
     pub nics: Vec<Nic>,
