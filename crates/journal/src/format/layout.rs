@@ -2,8 +2,10 @@
 
 /// First word of every segment: `NCCLOTF2` as bytes on disk.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"NCCLOTF2");
-/// Version of the format. A reader refuses a higher version; every change to a record's words raises it.
+/// Version of the format: every change to a record's words raises it.
 pub const FORMAT_VERSION: u32 = 2;
+/// The oldest version that is read: its header is the same, and so are the numbers of its records.
+pub const OLDEST_READ: u32 = 1;
 
 /// Bytes of a segment, header included.
 pub const SEGMENT_BYTES: usize = 1 << 20;
@@ -72,8 +74,8 @@ pub mod segment_flag {
 
 const _: () = assert!(header::SLOTS < HEADER_WORDS);
 // The header and the numbers of kinds belong to this version of the format.
-const _: () = match (FORMAT_VERSION, HEADER_WORDS, nccl_events::Kind::COUNT) {
-    (2, 128, 17) => (),
+const _: () = match (OLDEST_READ, FORMAT_VERSION, HEADER_WORDS, nccl_events::Kind::COUNT) {
+    (1, 2, 128, 17) => (),
     _ => panic!("another header or another kind is another version of the format: docs/FORMATS.md, 8"),
 };
 const _: () = assert!(SEGMENT_BYTES.is_multiple_of(4096));

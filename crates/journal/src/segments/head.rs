@@ -1,7 +1,9 @@
 //! The header of a segment.
 
 use crate::clock::TickSource;
-use crate::format::layout::{FORMAT_VERSION, HEADER_WORDS, MAGIC, SEGMENT_BYTES, header, high, low, segment_flag};
+use crate::format::layout::{
+    FORMAT_VERSION, HEADER_WORDS, MAGIC, OLDEST_READ, SEGMENT_BYTES, header, high, low, segment_flag,
+};
 use crate::segments::losses::MOST;
 use crate::segments::removed::OldestSegment;
 
@@ -16,7 +18,7 @@ pub(crate) enum Head {
     Unused,
     /// Not a valid header.
     Damaged,
-    /// A segment of another format version.
+    /// A segment of a format version that is not read.
     OtherFormat(u32),
     /// A segment.
     Used(SegmentHead),
@@ -63,7 +65,7 @@ impl Head {
             0 if word(header::COMMITTED) <= 8 * u64::from(high(version) & 0xffff) => return Self::Unused,
             _ => return Self::Damaged,
         }
-        if low(version) != FORMAT_VERSION {
+        if !(OLDEST_READ..=FORMAT_VERSION).contains(&low(version)) {
             return Self::OtherFormat(low(version));
         }
         let events = |index: usize| word(index).min(MOST);

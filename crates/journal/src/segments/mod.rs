@@ -11,7 +11,7 @@ pub(crate) mod removed;
 pub(crate) mod segment;
 mod symbols;
 
-use crate::format::layout::FORMAT_VERSION;
+use crate::format::layout::{FORMAT_VERSION, OLDEST_READ};
 pub use losses::Losses;
 pub use removed::Removed;
 pub use symbols::Symbols;
@@ -36,8 +36,8 @@ pub enum Error {
     /// The directory or a file in it could not be read.
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    /// The journal was written by another version.
-    #[error("{}: journal format {found}, this version reads {FORMAT_VERSION}: use the nccl-otf2 that belongs to the plugin that wrote it", path.display())]
+    /// The journal was written by a version with another format.
+    #[error("{}: journal format {found}, this version reads {OLDEST_READ} to {FORMAT_VERSION}: use the nccl-otf2 that belongs to the plugin that wrote it", path.display())]
     OtherFormat {
         path: PathBuf,
         /// The format version of the file.

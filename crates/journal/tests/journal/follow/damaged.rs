@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use journal::layout::{FORMAT_VERSION, MAGIC, SEGMENT_BYTES, header};
+use journal::layout::{FORMAT_VERSION, MAGIC, OLDEST_READ, SEGMENT_BYTES, header};
 use journal::reader::{Error, Journal};
 
 use super::super::Recording;
@@ -41,7 +41,7 @@ fn a_journal_that_is_damaged_at_any_byte() {
 #[test]
 fn a_journal_of_another_format_is_refused() {
     let (_directory, journal) = recorded();
-    for found in [FORMAT_VERSION - 1, FORMAT_VERSION + 1] {
+    for found in [OLDEST_READ - 1, FORMAT_VERSION + 1] {
         for entry in std::fs::read_dir(&journal).unwrap() {
             let path = entry.unwrap().path();
             let mut bytes = std::fs::read(&path).unwrap();
@@ -52,7 +52,7 @@ fn a_journal_of_another_format_is_refused() {
         }
         let Err(error) = Journal::open(&journal) else { panic!("format {found} is read") };
         assert!(matches!(error, Error::OtherFormat { found: of, .. } if of == found), "{error}");
-        let said = format!("journal format {found}, this version reads {FORMAT_VERSION}: ");
+        let said = format!("journal format {found}, this version reads {OLDEST_READ} to {FORMAT_VERSION}: ");
         assert!(error.to_string().contains(&said), "{error}");
     }
 }
