@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::io::{Error, ErrorKind};
 use std::ptr::null_mut;
 
-/// A thread that received nothing so many times sleeps before it may try again.
+/// After so many calls in a row that found no data, a thread sleeps before each further one.
 const PATIENCE: u32 = 16;
 const SLEEP_US: u32 = 50;
 
@@ -17,10 +17,10 @@ thread_local! {
 unsafe extern "C" fn recv(socket: c_int, buffer: *mut c_void, bytes: usize, flags: c_int) -> ssize_t {
     let in_vain = IN_VAIN.get();
     if in_vain >= PATIENCE {
-        // SAFETY: takes a number.
+        // SAFETY: takes a number and no pointer.
         unsafe { libc::usleep(SLEEP_US) };
     }
-    // SAFETY: what `recv` is, with what its caller passed.
+    // SAFETY: the caller of `recv` passes a buffer with room for `bytes`; without an address, this is `recv`.
     let received = unsafe { libc::recvfrom(socket, buffer, bytes, flags, null_mut(), null_mut()) };
     let found_nothing = received < 0 && Error::last_os_error().kind() == ErrorKind::WouldBlock;
     IN_VAIN.set(if found_nothing { in_vain.saturating_add(1) } else { 0 });

@@ -54,7 +54,7 @@ pub(crate) struct Launch {
     args: Record,
 }
 
-/// `ncclDevKernelArgs`: communicator, channel mask, where the work is, work ring and its size less one; batches.
+/// `ncclDevKernelArgs`: communicator, channel mask, where the work is, work ring, its size less one, then batches.
 mod args {
     pub(super) const COMM: usize = 0;
     pub(super) const CHANNEL_MASK: usize = 8;
