@@ -1,5 +1,4 @@
-//! The plugin's messages: to NCCL's log, with NCCL's own messages (`NCCL_DEBUG`, `NCCL_DEBUG_FILE`); warnings also to
-//! stderr.
+//! The plugin's messages, in NCCL's log beside its own (`NCCL_DEBUG`, `NCCL_DEBUG_FILE`); warnings also on stderr.
 //!
 //! Only for `init`, `finalize` and the plugin's own threads: NCCL's logger takes a lock and asks CUDA for the device,
 //! so start, stop and state callbacks must not call it. Up to v3 NCCL passes no logger.

@@ -1,5 +1,4 @@
-//! The plugin's library as an NVTX injection: what the program, its libraries and NCCL say through NVTX becomes ranges
-//! in the journal.
+//! The plugin's library as an NVTX injection: NVTX calls of the program, its libraries and NCCL become ranges.
 //!
 //! ```text
 //! InitializeInjectionNvtx2             a binary with NVTX makes its first call; each has its own table of functions
@@ -27,8 +26,7 @@ use crate::abi::guard::SWITCH;
 use begin::begin;
 use sys::{Callbacks, ExtensionModule, Function, GetExportTable, MODULE_CORE, MODULE_CORE2, MODULE_PAYLOAD};
 
-/// NVTX calls this once for each binary that has NVTX, at the binary's first NVTX call. Returns 1 if it took the
-/// functions over.
+/// NVTX calls this once for each binary that has NVTX, at its first NVTX call. Returns 1 if it took the functions over.
 ///
 /// # Safety
 /// `get_table` is NVTX's, or NULL.

@@ -1,5 +1,4 @@
-//! The life of recording in this process: from the first `init` to the last `finalize`, and what can happen between
-//! them.
+//! The life of recording in this process: from the first `init` to the last `finalize`, and what happens between.
 //!
 //! A *session* begins with the first `init`, or with the call that leads to it if NVTX shows that. It ends with the
 //! last `finalize`, or at exit if there is none (a process that exits without `ncclCommDestroy` gets no finalize at

@@ -30,8 +30,8 @@ pub use archive::{RegionInfo, Role, Trace, is_merged, is_nccl};
 pub use clock::Clock;
 pub use derived::{
     Analysis, Arrival, Arrivals, Awaits, Filter, Incomparable, Instance as MatchedCollective,
-    Instances as MatchedCollectives, Observed, Regression, Sent, Shape, analyse, analyse_and, compare, is_slower_by,
-    length, median, size_class, union, usual_times,
+    Instances as MatchedCollectives, Observed, Regression, Sent, Shape, Split, analyse, analyse_and, compare,
+    is_slower_by, length, median, size_class, union, usual_times,
 };
 pub use fields::{Fields, Ids};
 pub use instances::{Instance, Instances, Slice, Slices, Step};

@@ -1,5 +1,4 @@
-//! Chooses the few clock pairs of a process that an archive needs for merging with a trace on another clock, such as
-//! Score-P's.
+//! Chooses a process's few clock pairs that an archive needs for merging with a trace on another clock (Score-P).
 //!
 //! The first and the last pair are anchors. Others become anchors, farthest first, until every pair is within
 //! [`TOLERANCE_NS`] of the lines between anchors for each clock, or there are [`MOST`]. They are a location group's.

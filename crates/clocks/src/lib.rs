@@ -1,5 +1,4 @@
-//! Clocks: ticks to nanoseconds ([`ticks`]), GPU times to nanoseconds ([`gpu`]), the clocks of several hosts to one
-//! ([`hosts`]).
+//! Clocks: ticks to nanoseconds ([`ticks`]), GPU times to nanoseconds ([`gpu`]), hosts' clocks to one ([`hosts`]).
 //!
 //! Every clock is a [`piecewise::Piecewise`] map. If only bounds are known, [`fit`] finds the lines within them.
 //! `docs/CLOCKS.md` explains the algorithms and names their sources. Callers pass plain numbers, not tables or parts.

@@ -43,6 +43,15 @@ pub struct Last {
     pub likely: Option<usize>,
 }
 
+/// What a rank did until the last one arrived; afterwards it transferred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// Waited until this time, by more than the clocks' error.
+    Waits(u64),
+    /// Unknown until this time.
+    Unclear(u64),
+}
+
 /// Whether others wait for a rank: for a root that sends the data, or for every rank but a root that collects it.
 pub(super) const fn is_awaited(flow: Flow, is_root: bool) -> bool {
     match flow {
@@ -53,7 +62,7 @@ pub(super) const fn is_awaited(flow: Flow, is_root: bool) -> bool {
 }
 
 /// Whether a rank cannot end before the last arrival: if data flows to the root, only the root waits.
-pub(super) fn waits(flow: Flow, is_root: bool) -> bool {
+fn waits(flow: Flow, is_root: bool) -> bool {
     flow != Flow::ToRoot || is_root
 }
 
@@ -93,6 +102,16 @@ impl Arrivals {
         let likely = Some(last).filter(|_| found.error_ns.is_ok());
         let certain = likely.filter(|_| is_last);
         (found, Last { certain, likely })
+    }
+
+    pub fn split(&self, flow: Flow, rank: &Arrival) -> Split {
+        let wait_ns = self.last_ns.saturating_sub(rank.start_ns);
+        match self.error_ns {
+            Err(_) => Split::Unclear(u64::MAX),
+            Ok(_) if !waits(flow, rank.is_root) || wait_ns == 0 => Split::Waits(rank.start_ns),
+            Ok(error_ns) if wait_ns > error_ns => Split::Waits(self.last_ns),
+            Ok(_) => Split::Unclear(self.last_ns),
+        }
     }
 
     /// The largest error of an arrival relative to the last one.

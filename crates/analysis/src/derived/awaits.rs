@@ -1,7 +1,7 @@
 //! Whom an operation waited for.
 
 use super::Analysis;
-use super::instances::Split;
+use super::arrivals::Split;
 use super::messages::Until;
 use crate::tables::large;
 

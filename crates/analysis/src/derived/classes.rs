@@ -6,8 +6,9 @@ use nccl_events::collective::Function;
 use otf2::RegionRef;
 use small_sort::Gather;
 
+use super::arrivals::Split;
 use super::filter::Filter;
-use super::instances::{Instances, Split};
+use super::instances::Instances;
 use super::maths::sample::{quantiles, real};
 use crate::archive::Trace;
 use crate::parallel::in_parallel;

@@ -7,7 +7,7 @@ use nccl_events::collective::{Collective, Flow};
 use otf2::RegionRef;
 use rayon::prelude::*;
 
-use super::arrivals::{Arrival, Arrivals, Incomparable, Last, waits};
+use super::arrivals::{Arrival, Arrivals, Incomparable, Last, Split};
 use super::filter::Filter;
 use crate::archive::Trace;
 use crate::tables::{Members, NO_SEQUENCE, NONE, Operation, Operations, Tables, large, small};
@@ -37,14 +37,6 @@ pub struct Instances {
     pub all: Vec<Instance>,
     rows: Vec<u32>,
     of_operation: Vec<u32>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Split {
-    /// Waited until this time, by more than the clocks' error; transferred afterwards.
-    Waits(u64),
-    /// Unknown until this time; transferred afterwards.
-    Unclear(u64),
 }
 
 impl Instances {
@@ -177,14 +169,14 @@ pub(super) fn own_error_ns(members: &Members, operation: &Operation) -> Option<u
     members.own_error_ns(operation.member, timing == Timing::KernelChannel, by_gpu_clock)
 }
 
+fn arrival(tables: &Tables, row: u32) -> Arrival {
+    let operation = tables.operations.row(large(row));
+    Arrival { start_ns: operation.start_ns, stop_ns: operation.stop_ns, is_root: is_root(tables, &operation) }
+}
+
 /// The arrivals; no rank is last if the operations cannot be compared.
 fn arrivals(tables: &Tables, communicator: u32, flow: Flow, rows: &[u32]) -> (Arrivals, Last) {
-    let arrival = |row: &u32| {
-        let operation = tables.operations.row(large(*row));
-        let (start_ns, stop_ns) = (operation.start_ns, operation.stop_ns);
-        Arrival { start_ns, stop_ns, is_root: is_root(tables, &operation) }
-    };
-    let ranks: Vec<Arrival> = rows.iter().map(arrival).collect();
+    let ranks: Vec<Arrival> = rows.iter().map(|row| arrival(tables, *row)).collect();
     let (mut found, mut last) = Arrivals::of(flow, &ranks, |a, b| tables.error_ns(rows[a], rows[b]));
     if found.error_ns != Err(Incomparable::RankMissing) {
         found.error_ns = measured(tables, communicator, rows).and(found.error_ns);
@@ -227,18 +219,7 @@ impl Instance {
     }
 
     pub(super) fn split(&self, tables: &Tables, row: u32) -> Split {
-        let operation = tables.operations.row(large(row));
-        let Ok(error_ns) = self.arrivals.error_ns else {
-            return Split::Unclear(u64::MAX);
-        };
-        let wait_ns = self.arrivals.last_ns.saturating_sub(operation.start_ns);
-        if !waits(self.flow, is_root(tables, &operation)) || wait_ns == 0 {
-            Split::Waits(operation.start_ns)
-        } else if wait_ns > error_ns {
-            Split::Waits(self.arrivals.last_ns)
-        } else {
-            Split::Unclear(self.arrivals.last_ns)
-        }
+        self.arrivals.split(self.flow, &arrival(tables, row))
     }
 }
 

@@ -54,7 +54,7 @@ use network::{Known, Traffic};
 use program::Steps;
 use waiting::Waiting;
 
-pub use arrivals::{Arrival, Arrivals, Incomparable};
+pub use arrivals::{Arrival, Arrivals, Incomparable, Split};
 pub use awaits::Awaits;
 pub use compare::{Observed, Shape, compare, is_slower_by};
 pub use filter::Filter;

@@ -1,8 +1,9 @@
 //! How ranks spent their time in operations, and which ranks are to blame for waiting.
 
+use super::arrivals::Split;
 use super::classes::Classes;
 use super::filter::Filter;
-use super::instances::{Instances, Split};
+use super::instances::Instances;
 use super::maths::union::subtract;
 use super::messages::{Blame, Messages, OfRank, Wait, Waits, WaitsIn};
 use super::program::Steps;

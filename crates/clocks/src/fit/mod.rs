@@ -1,5 +1,4 @@
-//! Finds lines within bounds: a quantity drifts at a limited rate, and at some points its value has a known lower or
-//! upper bound.
+//! Finds lines within bounds: a quantity drifts at a limited rate, and has known lower or upper bounds at some points.
 //!
 //! ```text
 //!   y │   ▾     ▾  ▾        ▾ upper bounds    A line is the pair of its values (p, q) at the two ends. Each bound,

@@ -1,5 +1,4 @@
-//! Finds one clock for hosts whose clocks differ, from constraints: a moment on one host was not after a moment on
-//! another.
+//! Finds one clock for hosts whose clocks differ, from constraints: a moment on one was not after one on another.
 //!
 //! ```text
 //!  components   hosts with constraints both ways, even indirectly: each component is solved separately

@@ -1,5 +1,4 @@
-//! Calls that make or end a communicator. NCCL's profiler interface does not report them; its NVTX ranges show who is
-//! in one.
+//! Calls that make or end a communicator: NCCL's profiler interface lacks them; its NVTX ranges show who is in one.
 //!
 //! Of which communicator a call is, NCCL often states only when it returns. Then the ranks that are in it tell: a split
 //! of three ranks is one of a communicator that they have in common.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use analysis::{Arrival, Arrivals};
+use analysis::{Arrival, Arrivals, Split};
 use nccl_events::collective::Flow;
 use rustc_hash::FxHashMap;
 
@@ -37,6 +37,8 @@ pub(crate) struct Skews {
     order: VecDeque<Which>,
     pub(crate) all: Series<u32, Histogram>,
     pub(crate) late: FxHashMap<Member, Lateness>,
+    /// The end of a rank's collectives so far: those that share a kernel wait once.
+    covered_ns: FxHashMap<Member, u64>,
 }
 
 impl Skews {
@@ -92,6 +94,13 @@ impl Skews {
         budget: &mut Budget,
     ) {
         arrived.sort_by_key(|rank| rank.rank);
+        let mut left = |rank: &RankArrival| {
+            let covered_ns = self.covered_ns.entry(Member { communicator, rank: rank.rank }).or_default();
+            let start_ns = rank.arrival.start_ns.max(*covered_ns);
+            *covered_ns = rank.arrival.stop_ns.max(*covered_ns);
+            (start_ns, start_ns.max(rank.arrival.stop_ns))
+        };
+        let left: Vec<(u64, u64)> = arrived.iter().map(&mut left).collect();
         let is_once = arrived.windows(2).all(|pair| matches!(pair, [a, b] if a.rank != b.rank));
         if !is_once || !arrived.iter().all(|rank| rank.is_measured) {
             return;
@@ -107,7 +116,10 @@ impl Skews {
             skew.add(arrivals.last_ns.saturating_sub(arrivals.first_ns));
         }
         if let Some(last) = last.certain.filter(|_| !is_warm_up).and_then(|last| arrived.get(last)) {
-            let waited = ranks.iter().map(|rank| arrivals.last_ns.min(rank.stop_ns).saturating_sub(rank.start_ns));
+            let waited = ranks.iter().zip(left).map(|(rank, (from_ns, to_ns))| match arrivals.split(flow, rank) {
+                Split::Waits(until_ns) => until_ns.clamp(from_ns, to_ns) - from_ns,
+                Split::Unclear(_) => 0,
+            });
             let late = self.late.entry(Member { communicator, rank: last.rank }).or_default();
             // If others wait for the root, the root was last only if nobody came after it.
             let is_from_root = matches!(flow, Flow::FromRoot);

@@ -45,6 +45,24 @@ fn real_nccl_is_summed_up_as_stats_does() {
     }
 }
 
+/// The last rank pauses before a reduction, in which only the root waits, and before a group, whose kernel runs three
+/// collectives: each of the others waits once.
+#[test]
+fn waiting_for_a_late_rank_is_summed_up_as_stats_does() {
+    let scratch = Scratch::new();
+    let (rounds, pause_ms) = (5, 40);
+    let arguments = ["--procs", "2", "--threads", "2", "--rounds", "5", "--ops", "pause,reduce,group", "--pause", "40"];
+    let Some(mut job) = scratch.nccl("2.32.3", &arguments) else { return };
+    job.env("NCCL_OTF2_EVENTS", "full");
+    kept(job);
+    let waited = Totals::by_snapshot(&followed(&scratch.out())).caused_s;
+    let finalized = scratch.finalize();
+    assert!(finalized.status.success(), "{finalized}");
+    let by_stats = Totals::by_stats(&stats(&scratch)).caused_s;
+    let paused = Duration::from_millis(3 * (rounds - 1) * pause_ms).as_secs_f64();
+    assert!(waited >= paused && (waited / by_stats - 1.0).abs() < 0.02, "{waited} {by_stats} {paused}");
+}
+
 /// A job of some seconds is followed while it runs; a follower that starts halfway gets the same sums.
 #[test]
 fn a_running_job_is_summed_up_as_stats_does() {

@@ -98,6 +98,8 @@ pub(crate) struct Totals {
     pub(crate) compared: u64,
     /// Compared collectives in which some rank was last.
     pub(crate) last: u64,
+    /// How long others waited for the last rank.
+    pub(crate) caused_s: f64,
     /// Least and greatest bus bandwidth of each class: of all operations, or of medians.
     pub(crate) busbw: BTreeMap<Class, (f64, f64)>,
 }
@@ -162,7 +164,9 @@ impl Totals {
         };
         let classes = list(&report["operations"]).iter().filter(|class| !is_derived(class));
         totals.compared = classes.map(|class| number(&class["comparable"])).sum();
-        totals.last = list(&report["ranks"]).iter().map(|rank| number(&rank["last"])).sum();
+        let of_ranks = |name: &str| list(&report["ranks"]).iter().map(|rank| number(&rank[name])).sum();
+        totals.last = of_ranks("last");
+        totals.caused_s = Duration::from_nanos(of_ranks("caused_ns")).as_secs_f64();
         totals
     }
 
@@ -210,6 +214,8 @@ impl Totals {
         totals.pairs.retain(|_, (steps, _)| *steps > 0);
         totals.compared = snapshot.skews.iter().map(|skew| skew.count).sum();
         totals.last = snapshot.ranks.iter().map(|rank| rank.last).sum();
+        let caused_ns = snapshot.ranks.iter().map(|rank| rank.caused_waiting_ns).sum();
+        totals.caused_s = Duration::from_nanos(caused_ns).as_secs_f64();
         totals
     }
 

@@ -21,8 +21,7 @@ struct Expected {
 }
 
 impl Archive {
-    /// Calls `each` for every event of these locations, in the order of their corrected times. Returns the number of
-    /// events.
+    /// Calls `each` for every event of these locations in the order of corrected times. Returns the number of events.
     ///
     /// Clock offsets are applied, and references are global ones. Events with equal times come in the order of location
     /// ids. Needs two chunks of memory per location. Truncated files, and files whose chunk size differs from the

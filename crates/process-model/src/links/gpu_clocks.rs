@@ -1,5 +1,4 @@
-//! Collects what bounds the GPU clocks of a process: launches, callbacks, and times of kernels from CUPTI or CUDA
-//! events.
+//! Collects what bounds a process's GPU clocks: launches, callbacks, and kernel times from CUPTI or CUDA events.
 //!
 //! Ranks on one GPU pool their bounds. If these contradict each other, the guess which ranks share a GPU was wrong, and
 //! each rank gets a clock of its own.

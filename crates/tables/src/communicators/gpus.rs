@@ -1,5 +1,4 @@
-//! Infers which of a process's communicator ranks share a GPU from its events: NCCL's profiler interface names no
-//! device.
+//! Infers from events which of a process's communicator ranks share a GPU: NCCL's interface names no device.
 //!
 //! 1. Operations on one CUDA stream are on one GPU. Handles 0, 1, 2 are CUDA's default streams: they exist on every GPU
 //!    and prove nothing.

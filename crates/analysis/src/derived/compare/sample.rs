@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use small_sort::Gather;
 
 use crate::archive::Trace;
+use crate::derived::arrivals::Split;
 use crate::derived::filter::Filter;
-use crate::derived::instances::{Instances, Split, own_error_ns};
+use crate::derived::instances::{Instances, own_error_ns};
 use crate::derived::maths::sample::{real, whole};
 use crate::report::{Communicator, Kind, Rank, Report};
 use crate::tables::{Operation, Tables, large, small};

@@ -188,8 +188,7 @@ struct Missing<'a> {
     tables: &'a Tables,
     instances: &'a Instances,
     late: &'a [bool],
-    /// By communicator: the instance last asked for, arrival times of its late ranks, and their operations. The waits
-    /// of an instance end at once, so they follow each other.
+    /// By communicator: the instance last asked for (its waits follow each other), and its late ranks' arrivals.
     of_communicator: BTreeMap<u32, (u32, Vec<(u64, u32)>)>,
 }
 
