@@ -8,6 +8,7 @@ use live::{Live, ProcessState, Snapshot};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::exit::Exit;
 use crate::units::time;
 
 /// Pause between polls once all journals are read.
@@ -42,6 +43,17 @@ impl<'s> Line<'s> {
     pub(crate) const fn of(snapshot: &'s Snapshot) -> Self {
         Self { format: 1, snapshot }
     }
+}
+
+/// Why processes cannot be followed.
+pub(crate) fn problems(now: &Snapshot) -> impl Iterator<Item = String> {
+    now.processes.iter().filter_map(|it| it.problem.clone())
+}
+
+/// The exit code of a single look: there must be something that can be read.
+pub(crate) fn exit(now: &Snapshot) -> Exit {
+    let has_none = now.parts_unreadable > 0 && now.processes.iter().all(|it| it.records == 0);
+    if has_none { Exit::CannotDo } else { Exit::Well }
 }
 
 /// A note for a job without running processes.

@@ -156,6 +156,7 @@ impl Live {
             parts_unreadable: count(|found| matches!(found, Found::Unreadable)),
             ..Snapshot::default()
         };
+        snapshot.parts_unreadable += self.parts.iter().filter(|part| part.has_problem()).count() as u64;
         self.interval_began_ns = Some(at_ns);
         for part in &self.parts {
             let (process, ranks) = part.report();

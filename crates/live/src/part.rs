@@ -50,6 +50,10 @@ impl Part {
         self.reading.is_some()
     }
 
+    pub(crate) const fn has_problem(&self) -> bool {
+        self.process.problem.is_some()
+    }
+
     pub(crate) const fn is_behind(&self) -> bool {
         self.process.behind_bytes > 0
     }
@@ -102,6 +106,7 @@ impl Part {
             if polled.is_removed {
                 process.state = ProcessState::Finished;
             }
+            process.problem = reading.follower.emptied().map(|it| it.to_string());
             self.end(sums);
         }
         (polled.records, polled.bytes)

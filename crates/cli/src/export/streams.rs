@@ -63,6 +63,7 @@ pub(super) fn write(path: &Path, filter: &Filter, schema: Schema, out: &Path, ba
     if outcome.files.is_empty()
         && let Some(error) = unread.pop()
     {
+        unread.iter().for_each(print::error);
         return Err(error);
     }
     unread.iter().for_each(print::error);

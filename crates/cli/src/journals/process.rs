@@ -191,15 +191,7 @@ impl Process {
 
     /// Prints what is missing or doubtful. `orphan_stops` counts stops of events that the journal lacks.
     pub(crate) fn remark(&self, orphan_stops: u64) {
-        for problem in &self.outcome.problems {
-            print::note(format_args!(
-                "{} at byte {}: {}; {} bytes left out",
-                problem.path.display(),
-                problem.offset,
-                problem.reason,
-                problem.lost_bytes
-            ));
-        }
+        self.outcome.problems.iter().for_each(print::note);
         let path = self.path.display();
         let lost = self.outcome.losses.total();
         if lost > 0 {

@@ -104,6 +104,7 @@ fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
     if processes.is_empty()
         && let Some(error) = unread.pop()
     {
+        unread.iter().for_each(crate::print::error);
         return Err(error);
     }
     share_beginning(&mut processes);

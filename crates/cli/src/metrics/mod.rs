@@ -16,6 +16,7 @@ mod text;
 mod textfile;
 mod url;
 
+use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +30,7 @@ use signal_hook::flag;
 use crate::exit::Exit;
 use crate::place;
 use crate::print;
-use crate::running::{Line, over, read};
+use crate::running::{Line, exit, over, problems, read};
 use otlp::Sender;
 use page::{Latest, OutputErrors, Page};
 pub(crate) use request::Request;
@@ -53,6 +54,7 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
     }
     let mut live = Live::new(&request.directory, Options::default());
     // Served sums start with everything recorded so far, so that they do not decrease after a restart.
+    let mut noted = BTreeSet::new();
     let (mut until, mut is_first) = ((!request.once).then(|| Instant::now() + CATCH_UP), true);
     loop {
         read(&mut live, until, is_first.then_some(SETTLED), &stop);
@@ -61,12 +63,13 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
             own.iter().for_each(|own| label.clone_from(own));
         }
         outputs.publish(&snapshot)?;
+        problems(&snapshot).filter(|it| noted.insert(it.clone())).for_each(print::note);
         if request.once {
             over(&snapshot).iter().for_each(print::note);
         }
         if request.once || stop.load(Ordering::Relaxed) || !outputs.has_any() {
             outputs.end()?;
-            return Ok(Exit::Well);
+            return Ok(if request.once { exit(&snapshot) } else { Exit::Well });
         }
         (until, is_first) = (Some(Instant::now() + request.interval), false);
     }

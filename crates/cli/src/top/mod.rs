@@ -22,7 +22,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use crate::exit::Exit;
 use crate::place;
 use crate::print::{self, Text};
-use crate::running::{Line, read};
+use crate::running::{Line, exit, problems, read};
 use crate::units::seconds;
 use screen::{Screen, summary};
 use tables::{Before, View};
@@ -76,10 +76,15 @@ pub(crate) fn top(request: &Request) -> Result<Exit> {
     place::note_other_jobs(directory);
     if request.json || request.once || !terminal::is_there() {
         let now = once(directory);
-        if request.json { print::json(&Line::of(&now))? } else { print::text(&text(&title(request, &now), &now))? }
-    } else {
-        show(request, &mut Live::new(directory, Options::default()))?;
+        if request.json {
+            print::json(&Line::of(&now))?
+        } else {
+            print::text(&text(&title(request, &now), &now))?
+        }
+        problems(&now).for_each(print::note);
+        return Ok(exit(&now));
     }
+    show(request, &mut Live::new(directory, Options::default()))?;
     Ok(Exit::Well)
 }
 

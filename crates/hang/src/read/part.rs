@@ -44,7 +44,8 @@ impl Recording {
     fn read(journal: &Path) -> Result<Self, Error> {
         let mut follower = Follower::open(journal)?;
         let mut builder = TableBuilder::default();
-        let polled = follower.poll(&mut builder, u64::MAX)?;
+        let mut polled = follower.poll(&mut builder, u64::MAX)?;
+        polled.problems.extend(follower.emptied().filter(|_| polled.problems.is_empty()));
         Ok(Self { follower, polled, builder })
     }
 }
@@ -111,13 +112,18 @@ impl Part {
             }
         } else {
             process.state = moment.evidence(&info, info.session_start_realtime_ns, is_described).life();
-            process.problems.push(match journal.symlink_metadata() {
+            match journal.symlink_metadata() {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
-                    format!("its journal is missing: {} was removed, or lost", journal.display())
+                    process
+                        .problems
+                        .push(format!("its journal is missing: {} was removed, or lost", journal.display()));
                 }
-                _ => "no journal that can be read from here (it may lie on its own host: NCCL_OTF2_JOURNAL_DIR)"
-                    .to_owned(),
-            });
+                _ if journal.is_dir() => {}
+                _ => process.problems.push(
+                    "no journal that can be read from here (it may lie on its own host: NCCL_OTF2_JOURNAL_DIR)"
+                        .to_owned(),
+                ),
+            }
         }
         note_impossible_ranks(&claims, &mut process);
         Self { process, claims }
@@ -171,21 +177,15 @@ impl Part {
     }
 }
 
-/// Reports empty files of a journal, or a journal without files: every file is created with records in it.
+/// Reports empty files of a journal: every file is created with records in it.
 fn empty_files(journal: &Path) -> Option<String> {
     let files: Vec<_> = journal.read_dir().ok()?.flatten().collect();
     let is_empty = |file: &&DirEntry| file.metadata().is_ok_and(|found| found.len() == 0);
     let name = |file: &DirEntry| file.file_name().to_string_lossy().into_owned();
     let empty: Vec<String> = files.iter().filter(is_empty).map(name).collect();
-    match empty.as_slice() {
-        [] if files.is_empty() => Some(format!("its journal is empty: {} has no files", journal.display())),
-        [] => None,
-        _ => Some(format!(
-            "its journal is damaged, these files are empty: {} in {}",
-            empty.join(", "),
-            journal.display()
-        )),
-    }
+    let names = empty.join(", ");
+    (!empty.is_empty())
+        .then(|| format!("its journal is damaged, these files are empty: {names} in {}", journal.display()))
 }
 
 fn unknown_process(directory: &Path, info: &ProcessInfo, moment: &Moment) -> Process {
@@ -218,9 +218,7 @@ fn last_event(tables: &Tables) -> Option<u64> {
 
 fn note_problems(tables: &Tables, polled: &Polled, removed: &Removed, process: &mut Process) {
     let problems = &mut process.problems;
-    for problem in polled.problems.iter().take(4) {
-        problems.push(format!("{} at {}: {}", problem.path.display(), problem.offset, problem.reason));
-    }
+    problems.extend(polled.problems.iter().take(4).map(ToString::to_string));
     let lost = polled.losses.total();
     let switched = tables.switches.iter().any(SwitchAt::leaves_out);
     process.is_whole = lost == 0 && !switched && polled.problems.is_empty();

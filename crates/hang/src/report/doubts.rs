@@ -35,7 +35,7 @@ pub(super) const fn way_out(job: &Job) -> &'static str {
     if job.is_archive {
         "`nccl-otf2 hang` while the job runs, or --keep-journal in the next run, lets it see more; `nccl-otf2 check` says what is missing"
     } else {
-        "`nccl-otf2 check` on the archive says what is missing"
+        "`nccl-otf2 check` says what the archive lacks (`finalize` makes it)"
     }
 }
 
@@ -83,7 +83,7 @@ fn of_process(job: &Job, process: &Process) -> Option<String> {
         Life::Ended if !process.has_journal => {
             Some(format!("the journal of {who} is removed, and only its archive says what it did"))
         }
-        _ if !process.has_journal => Some(format!("there is no journal of {who} here")),
+        _ if !process.has_journal => Some(format!("nothing of {who} can be read here: {}", problems())),
         _ if !process.is_whole => Some(format!("not all that {who} did is recorded: {}", problems())),
         _ if !process.has_clock => Some(format!("the times of {who} are not known: {}", problems())),
         Life::Unknown => Some(format!("how {who} ended is not known: {}", problems())),

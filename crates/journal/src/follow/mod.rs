@@ -20,8 +20,9 @@ mod polled;
 mod slot;
 
 use crate::clock::TickSource;
-use crate::format::layout::{FORMAT_VERSION, RECORD_MAX_WORDS, SEGMENT_BYTES, SEGMENTS_PER_FILE, header};
+use crate::format::layout::{RECORD_MAX_WORDS, SEGMENT_BYTES, SEGMENTS_PER_FILE, header};
 use crate::format::record::Records;
+use crate::part::PROCESS;
 use crate::segments::gaps;
 use crate::segments::head::{HEADER_BYTES, Head, Recorder, head_words};
 use crate::segments::losses::slotless_losses;
@@ -139,6 +140,14 @@ impl Follower {
         (self.symbols, self.slots.values().flat_map(Slot::unread).collect())
     }
 
+    /// The problem of a journal without a segment: the `process.json` beside it says that it had one.
+    pub fn emptied(&self) -> Option<Problem> {
+        let process = self.directory.parent()?.join(PROCESS);
+        let is_emptied = self.slots.is_empty() && self.directory.is_dir() && process.symlink_metadata().is_ok();
+        let reason = "no segment, though the process recorded".to_owned();
+        is_emptied.then(|| Problem { path: self.directory.join("0.0"), offset: 0, reason, lost_bytes: 0 })
+    }
+
     /// The segments of each slot that were found and are not fully read, in order.
     pub(crate) fn segments(&self) -> BTreeMap<u16, Vec<SegmentPlace>> {
         self.slots.iter().map(|(number, slot)| (*number, slot.places().cloned().collect())).gather()
@@ -250,9 +259,9 @@ impl Follower {
         let words = head_words(&bytes);
         let head = match Head::of(&words) {
             Head::Unused => return None,
-            Head::Damaged => return at_place("no segment header here".to_owned(), None),
+            Head::Damaged => return at_place("no valid segment header here".to_owned(), None),
             Head::OtherFormat(found) => {
-                return at_place(format!("a segment of format {found} among others of {FORMAT_VERSION}"), Some(found));
+                return at_place(format!("a segment of format {found} among those of another"), Some(found));
             }
             Head::Used(head) => head,
         };

@@ -71,8 +71,14 @@ impl Head {
         let events = |index: usize| word(index).min(MOST);
         let order = word(header::ORDER);
         let process = word(header::PROCESS);
+        let source = (low(process) >> 16) & 0xff;
+        let tick_source = TickSource::from_number(source);
         // 0 is no valid tag: all ids would belong to another process, and followers wait for a tag.
-        if low(process) & 0xffff == 0 {
+        if low(process) & 0xffff == 0
+            || tick_source as u32 != source
+            || (high(version) & 0xffff, word(header::BYTES)) != (HEADER_WORDS as u32, SEGMENT_BYTES as u64)
+            || word(header::COMMITTED) < HEADER_BYTES as u64
+        {
             return Self::Damaged;
         }
         let is_flight = word(header::FLAGS) & segment_flag::FLIGHT != 0;
@@ -83,7 +89,7 @@ impl Head {
             process: Recorder {
                 tag: u16::try_from(low(process) & 0xffff).unwrap_or(0),
                 id: high(process),
-                tick_source: TickSource::from_number((low(process) >> 16) & 0xff),
+                tick_source,
                 session_start_realtime_ns: word(header::SESSION),
             },
             started_at_loss: events(header::STARTED_AT_LOSS),

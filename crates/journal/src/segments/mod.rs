@@ -1,5 +1,6 @@
 //! Basis of reading a journal: segments with headers, records and strings; missing and damaged places.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -25,8 +26,17 @@ pub struct Problem {
     pub offset: u64,
     /// What was found at the offset.
     pub reason: String,
-    /// Committed bytes that were skipped because of the problem.
+    /// Committed bytes that were skipped because of the problem, as far as known.
     pub lost_bytes: u64,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, offset, reason, lost_bytes } = self;
+        write!(formatter, "{} at byte {offset}: {reason}", path.display())?;
+        // How many bytes a damaged header had counted is unknown.
+        if *lost_bytes > 0 { write!(formatter, "; {lost_bytes} bytes left out") } else { Ok(()) }
+    }
 }
 
 /// Why a journal cannot be read at all.

@@ -83,7 +83,7 @@ fn processes(rows: &Rows<'_>, out: &mut Vec<Family>) {
         "Processes that had ended, and of which nothing could be read: their journals are gone",
         |()| real(rows.snapshot.processes_missed),
     );
-    table.gauge("nccl_parts_unreadable", "Parts that say nothing of their process that can be understood", |()| {
+    table.gauge("nccl_parts_unreadable", "Parts whose process.json or journal cannot be read", |()| {
         real(rows.snapshot.parts_unreadable)
     });
     let all: Vec<Row<_>> = processes.iter().map(|it| rows.row([("process", it.part.clone())], it)).collect();

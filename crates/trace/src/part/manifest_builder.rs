@@ -16,7 +16,7 @@ use job::communicators::CommDefinition;
 use journal::part::chain::ChainReport;
 use journal::part::part_name;
 use journal::part::scorep::ScorepReport;
-use journal::reader::Outcome;
+use journal::reader::{Outcome, Problem};
 use nccl_events::control::Cause;
 use otf2::AttributeType;
 use process_model::emit::definitions::{Definitions, RegionText};
@@ -99,14 +99,8 @@ fn span(locations: &[LocationDefinition], recorded: (u64, u64)) -> (u64, u64) {
 
 fn problems(outcome: &Outcome) -> Vec<String> {
     let lines = outcome.problems.iter().map(|problem| {
-        let file = problem.path.file_name().unwrap_or(problem.path.as_os_str());
-        format!(
-            "{} at byte {}: {}; {} bytes left out",
-            file.to_string_lossy(),
-            problem.offset,
-            problem.reason,
-            problem.lost_bytes
-        )
+        let path = problem.path.file_name().unwrap_or(problem.path.as_os_str()).into();
+        Problem { path, ..problem.clone() }.to_string()
     });
     lines.collect()
 }

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use super::files::{has_begun, is_done};
+use super::files::is_done;
 use super::manifest::Manifest;
 use super::remote_transfers::from_neighbours;
 use crate::error::Error;
 use clocks::ticks::HostClock;
 use journal::part::process::ProcessInfo;
 use journal::part::{JOURNAL, read_process};
-use journal::reader::{Journal, Outcome, Problem};
+use journal::reader::{Journal, Outcome};
 use process_model::links::pxn::RemoteTransfers;
 use process_model::reading::read_since;
 use tables::Tables;
@@ -33,12 +33,7 @@ impl Recording {
         let process_id = journal.process_id;
         let process_tag = journal.process_tag;
         let session_start_ns = journal.session_start_realtime_ns;
-        let (builder, mut outcome) = read_since(journal, since_ticks);
-        // The journal's files were emptied, zeroed or removed.
-        if outcome.bytes == 0 && outcome.problems.is_empty() && has_begun(part) {
-            let reason = "no segment, though the process recorded".to_owned();
-            outcome.problems.push(Problem { path: part.join(JOURNAL).join("0.0"), offset: 0, reason, lost_bytes: 0 });
-        }
+        let (builder, outcome) = read_since(journal, since_ticks);
         refuse_less(part, &outcome)?;
         let (mut tables, clock) = builder.finish_by_clock(&outcome.losses, &outcome.removed, process_tag, tick_source);
         if since_ticks > 0 {

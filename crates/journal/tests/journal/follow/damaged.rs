@@ -37,23 +37,53 @@ fn a_journal_that_is_damaged_at_any_byte() {
     assert!(tried > 900 && damaged > 50, "{tried} bytes, {damaged} of them matter");
 }
 
+/// Replaces bytes in the headers of all segments of a file.
+fn replace(path: &Path, at: usize, new: &[u8]) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes.chunks_mut(SEGMENT_BYTES).for_each(|segment| segment[at..][..new.len()].copy_from_slice(new));
+    std::fs::write(path, bytes).unwrap();
+}
+
 /// Words of the header have other places in another format, so nothing of it can be read.
 #[test]
 fn a_journal_of_another_format_is_refused() {
     let (_directory, journal) = recorded();
+    let is_of = |format: u32| {
+        let files = std::fs::read_dir(&journal).unwrap();
+        files.for_each(|file| replace(&file.unwrap().path(), 8 * header::VERSION, &format.to_le_bytes()));
+    };
+    let intact = whole(&journal);
+    for read in OLDEST_READ..=FORMAT_VERSION {
+        is_of(read);
+        assert_eq!(whole(&journal), intact);
+    }
     for found in [OLDEST_READ - 1, FORMAT_VERSION + 1] {
-        for entry in std::fs::read_dir(&journal).unwrap() {
-            let path = entry.unwrap().path();
-            let mut bytes = std::fs::read(&path).unwrap();
-            for segment in bytes.chunks_mut(SEGMENT_BYTES) {
-                segment[8 * header::VERSION..][..4].copy_from_slice(&found.to_le_bytes());
-            }
-            std::fs::write(&path, bytes).unwrap();
-        }
+        is_of(found);
         let Err(error) = Journal::open(&journal) else { panic!("format {found} is read") };
         assert!(matches!(error, Error::OtherFormat { found: of, .. } if of == found), "{error}");
         let said = format!("journal format {found}, this version reads {OLDEST_READ} to {FORMAT_VERSION}: ");
         assert!(error.to_string().contains(&said), "{error}");
+    }
+}
+
+/// Each of these would lose the segment's records, or misplace them in time, without a word.
+#[test]
+fn a_header_that_makes_no_sense_is_reported() {
+    let (_directory, journal) = recorded();
+    let path = journal.join("1.0");
+    let bytes = std::fs::read(&path).unwrap();
+    let committed = [8, 0, 0, 0];
+    for (word, byte, new) in [
+        (header::VERSION, 4, &[0][..]),
+        (header::PROCESS, 2, &[9]),
+        (header::BYTES, 2, &[0]),
+        (header::COMMITTED, 0, &committed),
+    ] {
+        replace(&path, 8 * word + byte, new);
+        let problems = whole(&journal).problems;
+        let is_named = |(of, at, reason, _): &(_, _, String, _)| (of, *at) == (&path, 0) && reason.contains("header");
+        assert!(problems.iter().any(is_named), "word {word}: {problems:?}");
+        std::fs::write(&path, &bytes).unwrap();
     }
 }
 
