@@ -23,8 +23,7 @@ counts! {
     CallsClosed "CALLS_CLOSED",
     CallsUnknownThread "CALLS_UNKNOWN_THREAD",
     CallsOutside "CALLS_OUTSIDE",
-    /// Calls while the user had switched Score-P's recording off, inside Score-P's own work, or while another thread
-    /// made the definitions.
+    /// Calls while Score-P's recording was off, within Score-P's work, or while another thread made the definitions.
     CallsNotRecorded "CALLS_NOT_RECORDED",
     CallsFiltered "CALLS_FILTERED",
     /// Forwarded operations. With the disjoint counts below they add up to all operations that started.

@@ -18,8 +18,7 @@ pub fn limit_of(resource: libc::__rlimit_resource_t) -> Option<u64> {
     (is_known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
-/// Runs `action` with SIGXFSZ blocked, so that a write beyond the limit fails without a signal. A signal that was
-/// already pending stays pending.
+/// Runs `action` with SIGXFSZ blocked: a write beyond the limit fails without a signal. A pending one stays so.
 pub fn without_signal<T>(action: impl FnOnce() -> T) -> T {
     let signal = set_of_signal();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();

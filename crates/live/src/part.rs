@@ -106,7 +106,7 @@ impl Part {
             if polled.is_removed {
                 process.state = ProcessState::Finished;
             }
-            process.problem = reading.follower.emptied().map(|it| it.to_string());
+            process.problem = polled.problems.first().filter(|_| process.records == 0).map(ToString::to_string);
             self.end(sums);
         }
         (polled.records, polled.bytes)

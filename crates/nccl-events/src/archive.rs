@@ -1,5 +1,4 @@
-//! Names with which archives describe locations and regions to programs, shared by the writer and the readers
-//! (`docs/MAPPING.md` §1 and §2).
+//! Names with which archives describe locations and regions to programs (`docs/MAPPING.md` §1 and §2).
 //!
 //! Locations have properties for these names. OTF2's regions have no properties and use the canonical name:
 //! `nccl::<class>::<kind of event>::<name>`, without the kind if the region shows no event; `nvtx::<domain>::<name>`

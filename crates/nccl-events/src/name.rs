@@ -43,8 +43,7 @@ impl<'a> Name<'a> {
     }
 
     /// The first sixteen bytes in memory, as two little-endian words; bytes behind the NUL do not belong to the string.
-    /// `None` if there is no string, if reading sixteen bytes could cross the end of the page, or if the processor is
-    /// not supported.
+    /// `None` without a string, if sixteen bytes could cross the end of the page, or if the processor is not supported.
     ///
     /// Makes the check of a cached string cheap: no search for the NUL, no call.
     #[inline]

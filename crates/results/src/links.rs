@@ -32,8 +32,7 @@ pub struct Fit {
     pub r_squared: Option<f64>,
 }
 
-/// What the network did for a pair of ranks or a channel. Times are of sends, from handing a step to the network
-/// (`SendWait`) to its completion.
+/// What the network did for a pair of ranks or a channel. Times are of sends, from `SendWait` to completion.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Link {
     #[serde(flatten)]

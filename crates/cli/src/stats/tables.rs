@@ -66,6 +66,7 @@ pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
         By::Path => explained::NO_PATH,
         By::Causes | By::Anomalies => "none was found",
         By::Pairs | By::Channels if !report.run.has_steps => Run::CONNECTIONS_NOT_MEASURED,
+        By::Pairs | By::Channels => "no transfer has a size: NCCL before 2.27 reports none, or nothing was transferred",
         By::Overlap if !report.run.has_other_kernels => {
             "kernels of the program were not recorded, which takes CUPTI and NCCL_OTF2_CUPTI_KERNELS=all"
         }

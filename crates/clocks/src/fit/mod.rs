@@ -117,8 +117,7 @@ impl Bounds {
         Some(Fit { first: line.0, last: line.1, residual: off(line.0, first).max(off(line.1, last)) })
     }
 
-    /// The values at both ends of the lines from 0 to `length` with these slopes, within all bounds widened by the
-    /// least slack that allows a line.
+    /// The end values of lines with these slopes from 0 to `length`, in bounds widened by the least possible slack.
     pub fn ends(&self, length: f64, slopes: Range) -> Ends {
         least_slack(FAR, |slack| self.ends_with(length, slopes, slack)).unwrap_or(Ends {
             first: OPEN,

@@ -1,5 +1,4 @@
-//! Finds how early and how late each host's clock can be at one moment: shortest paths in the graph of differences (a
-//! simple temporal problem).
+//! Finds how early and late each host's clock can be at a moment: shortest paths (a simple temporal problem).
 //!
 //! ```text
 //!   clock(B) − clock(A) ≤ 30 ns      A ──30──► B        latest(h)   = shortest path from the reference to h

@@ -1,5 +1,4 @@
-//! Moves clocks to the nearest ones that satisfy all constraints (Hildreth's method: successive projection onto each
-//! constraint, accumulating its moves).
+//! Moves clocks to the nearest that satisfy all constraints (Hildreth: successive projection, accumulating its moves).
 //!
 //! This is the last step: lines between the middles at the ends of pieces can violate a constraint inside a piece if
 //! several hosts share bounds.

@@ -44,8 +44,7 @@ impl Recording {
     fn read(journal: &Path) -> Result<Self, Error> {
         let mut follower = Follower::open(journal)?;
         let mut builder = TableBuilder::default();
-        let mut polled = follower.poll(&mut builder, u64::MAX)?;
-        polled.problems.extend(follower.emptied().filter(|_| polled.problems.is_empty()));
+        let polled = follower.poll(&mut builder, u64::MAX)?;
         Ok(Self { follower, polled, builder })
     }
 }

@@ -47,6 +47,8 @@ pub struct Follower {
     /// Losses of threads without a slot, and the segment whose header counts them.
     slotless: Losses,
     slotless_at: Option<(FileKey, u64)>,
+    /// Whether the slots that the process had used were looked for.
+    knows_slots: bool,
     discarded: Discarded,
     damaged_bytes: u64,
     buffer: Vec<u8>,
@@ -80,6 +82,7 @@ impl Follower {
             recorder: None,
             slotless: Losses::default(),
             slotless_at: None,
+            knows_slots: false,
             discarded: Discarded::default(),
             damaged_bytes: 0,
             buffer: vec![0; chunk_bytes + 8 * RECORD_MAX_WORDS],
@@ -99,7 +102,6 @@ impl Follower {
     pub(crate) fn find(&mut self) -> Result<Polled, Error> {
         let mut polled = Polled { discarded: self.discarded, damaged_bytes: self.damaged_bytes, ..Polled::default() };
         polled.is_removed = !self.list()?;
-        let is_first = self.slots.is_empty();
         let mut problems = self.find_segments();
         if !problems.is_empty() || self.slots.values().any(Slot::has_gap) {
             // The process may have been moving from one segment to the next: only a problem that persists is real.
@@ -115,8 +117,12 @@ impl Follower {
         // Records that the headers count as committed must be visible to the reads that follow.
         fence(Ordering::Acquire);
         let slots_used = self.read_slotless();
-        if is_first {
-            polled.report(gaps::of_slots(&self.directory, self.slots.keys().copied(), slots_used));
+        if !self.knows_slots && !polled.is_removed {
+            // A process describes itself when it has a segment.
+            let describes = |part: &Path| part.join(PROCESS).symlink_metadata().is_ok();
+            let used = slots_used.max(self.directory.parent().is_some_and(describes).into());
+            self.knows_slots = used > 0 || !self.slots.is_empty();
+            polled.report(gaps::of_slots(&self.directory, self.slots.keys().copied(), used));
         }
         Ok(polled)
     }
@@ -138,14 +144,6 @@ impl Follower {
     /// Stops following. Returns the strings, and a problem for every segment with bytes that could not be read.
     pub(crate) fn end(self) -> (Symbols, Vec<Problem>) {
         (self.symbols, self.slots.values().flat_map(Slot::unread).collect())
-    }
-
-    /// The problem of a journal without a segment: the `process.json` beside it says that it had one.
-    pub fn emptied(&self) -> Option<Problem> {
-        let process = self.directory.parent()?.join(PROCESS);
-        let is_emptied = self.slots.is_empty() && self.directory.is_dir() && process.symlink_metadata().is_ok();
-        let reason = "no segment, though the process recorded".to_owned();
-        is_emptied.then(|| Problem { path: self.directory.join("0.0"), offset: 0, reason, lost_bytes: 0 })
     }
 
     /// The segments of each slot that were found and are not fully read, in order.

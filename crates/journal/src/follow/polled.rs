@@ -15,8 +15,7 @@ pub struct Polled {
     pub oldest_unread_ticks: Option<u64>,
     /// What was removed before it was read, since the beginning.
     pub discarded: Discarded,
-    /// Committed bytes that could not be used, since the beginning: the bytes of all problems, and bytes that were
-    /// committed later behind a bad record.
+    /// Committed bytes that could not be used so far: those of all problems, and those committed behind a bad record.
     pub damaged_bytes: u64,
     /// Problems that earlier polls did not report.
     pub problems: Vec<Problem>,

@@ -81,9 +81,8 @@ impl Journal {
         let mut read = self.found;
         self.follower.read_found(sink, u64::MAX, &mut read);
         let (removed, started) = (self.follower.removed(), self.follower.started());
-        let mut problems = read.problems;
-        problems.extend(self.follower.emptied().filter(|_| problems.is_empty()));
         let (symbols, unread) = self.follower.end();
+        let mut problems = read.problems;
         problems.extend(unread);
         let gone = read.discarded;
         // A flight recording may remove its oldest files during the reading; any other journal must lose none.

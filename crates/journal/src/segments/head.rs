@@ -76,7 +76,7 @@ impl Head {
         // 0 is no valid tag: all ids would belong to another process, and followers wait for a tag.
         if low(process) & 0xffff == 0
             || tick_source as u32 != source
-            || (high(version) & 0xffff, word(header::BYTES)) != (HEADER_WORDS as u32, SEGMENT_BYTES as u64)
+            || (u64::from(high(version) & 0xffff), word(header::BYTES)) != (HEADER_WORDS as u64, SEGMENT_BYTES as u64)
             || word(header::COMMITTED) < HEADER_BYTES as u64
         {
             return Self::Damaged;

@@ -41,13 +41,14 @@ impl Sums {
             window: sum.end_window(),
         });
         snapshot.operations = operations.collect();
-        let pairs = self.network.pairs.all.iter_mut().map(|((from, to), sum)| {
+        // NCCL before 2.27 reports no sizes: steps are not known then.
+        let pairs = self.network.pairs.all.iter_mut().filter(|(_, sum)| sum.steps > 0).map(|((from, to), sum)| {
             let (all, least, rate) = sum.end_window();
             let communicator = place(from.communicator);
             Pair { communicator, from: from.rank, to: *to, steps: sum.steps, bytes: sum.bytes, all, least, rate }
         });
         snapshot.pairs = pairs.collect();
-        let channels = self.network.connections.all.iter().map(|(key, sum)| Channel {
+        let channels = self.network.connections.all.iter().filter(|(_, sum)| sum.steps > 0).map(|(key, sum)| Channel {
             communicator: place(key.member.communicator),
             rank: key.member.rank,
             channel: key.channel,

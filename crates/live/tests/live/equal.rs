@@ -56,8 +56,7 @@ fn waiting_for_a_late_rank_is_summed_up_as_stats_does() {
     job.env("NCCL_OTF2_EVENTS", "full");
     kept(job);
     let waited = Totals::by_snapshot(&followed(&scratch.out())).caused_s;
-    let finalized = scratch.finalize();
-    assert!(finalized.status.success(), "{finalized}");
+    assert!(scratch.finalize().status.success());
     let by_stats = Totals::by_stats(&stats(&scratch)).caused_s;
     let paused = Duration::from_millis(3 * (rounds - 1) * pause_ms).as_secs_f64();
     assert!(waited >= paused && (waited / by_stats - 1.0).abs() < 0.02, "{waited} {by_stats} {paused}");

@@ -211,7 +211,6 @@ impl Totals {
             let waits = [proxy.gpu_wait_ns, proxy.peer_wait_ns, proxy.network_ns];
             totals.waits_ns.iter_mut().zip(waits).for_each(|(sum, ns)| *sum += ns);
         }
-        totals.pairs.retain(|_, (steps, _)| *steps > 0);
         totals.compared = snapshot.skews.iter().map(|skew| skew.count).sum();
         totals.last = snapshot.ranks.iter().map(|rank| rank.last).sum();
         let caused_ns = snapshot.ranks.iter().map(|rank| rank.caused_waiting_ns).sum();

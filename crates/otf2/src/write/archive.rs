@@ -1,5 +1,4 @@
-//! Writers of an archive (anchor, global definitions, and local definitions for its event files) and of a part (the
-//! event files of one process only).
+//! Writers of an archive (anchor, global and local definitions) and of a part (the event files of one process only).
 
 use std::path::{Path, PathBuf};
 

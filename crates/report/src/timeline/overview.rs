@@ -1,5 +1,4 @@
-//! The share of time that each rank spends in transfer and in waiting. The page draws it where a view has too many
-//! events, or where some were left out.
+//! The share of time that each rank transfers and waits. The page draws it for views of too many or left-out events.
 
 use analysis::tables::NONE;
 use analysis::{Analysis, Filter};

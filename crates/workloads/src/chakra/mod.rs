@@ -1,5 +1,4 @@
-//! Execution traces for ASTRA-sim and the tools of MLCommons' Chakra: `trace.<rank>.et` for each rank, and the
-//! communicators in `comm_group.json`.
+//! Execution traces for ASTRA-sim and MLCommons' Chakra: a `trace.<rank>.et` for each rank, and `comm_group.json`.
 //!
 //! ```text
 //!  operations  a rank's operations, as the program called them

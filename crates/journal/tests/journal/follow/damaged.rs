@@ -72,14 +72,9 @@ fn a_header_that_makes_no_sense_is_reported() {
     let (_directory, journal) = recorded();
     let path = journal.join("1.0");
     let bytes = std::fs::read(&path).unwrap();
-    let committed = [8, 0, 0, 0];
-    for (word, byte, new) in [
-        (header::VERSION, 4, &[0][..]),
-        (header::PROCESS, 2, &[9]),
-        (header::BYTES, 2, &[0]),
-        (header::COMMITTED, 0, &committed),
-    ] {
-        replace(&path, 8 * word + byte, new);
+    use header::{BYTES, COMMITTED, PROCESS, VERSION};
+    for (word, byte, new) in [(VERSION, 4, 0), (PROCESS, 2, 9), (BYTES, 2, 0), (COMMITTED, 1, 0)] {
+        replace(&path, 8 * word + byte, &[new]);
         let problems = whole(&journal).problems;
         let is_named = |(of, at, reason, _): &(_, _, String, _)| (of, *at) == (&path, 0) && reason.contains("header");
         assert!(problems.iter().any(is_named), "word {word}: {problems:?}");
