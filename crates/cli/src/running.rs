@@ -45,9 +45,10 @@ impl<'s> Line<'s> {
     }
 }
 
-/// Why processes cannot be followed.
+/// What cannot be read, and why; of each process the first.
 pub(crate) fn problems(now: &Snapshot) -> impl Iterator<Item = String> {
-    now.processes.iter().filter_map(|it| it.problem.clone())
+    let of_processes = now.processes.iter().filter(|it| it.records > 0).filter_map(|it| it.problem.clone());
+    now.unreadable.iter().cloned().chain(of_processes)
 }
 
 /// The exit code of a single look: there must be something that can be read.

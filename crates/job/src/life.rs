@@ -1,6 +1,10 @@
 //! Whether a recorded process is running: on its host by the process table, elsewhere by the age of its last record.
 
+use std::path::Path;
+
 use journal::host;
+use journal::part::{DONE, JOURNAL, PROCESS};
+use journal::reader::Journal;
 
 /// The plugin reads the clocks once a second, so a running process has a more recent record than this.
 const FRESH_NS: u64 = 5_000_000_000;
@@ -32,6 +36,21 @@ impl Life {
     pub const fn is_over(self) -> bool {
         matches!(self, Self::Gone | Self::Ended | Self::Unknown)
     }
+}
+
+/// Whether a part shows that its process recorded nothing: it was killed before, or is about to begin.
+pub fn is_blank(part: &Path) -> bool {
+    let has = |name: &str| part.join(name).symlink_metadata().is_ok();
+    let is_empty = || match Journal::open(&part.join(JOURNAL)) {
+        Ok(journal) => {
+            let outcome = journal.read(&mut |_| {});
+            // Damage may have been an event.
+            outcome.started == 0 && outcome.problems.is_empty()
+        }
+        Err(_) => !has(JOURNAL),
+    };
+    // A process describes itself when its journal has a segment.
+    !has(PROCESS) && !has(DONE) && is_empty()
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use job::life::is_blank;
 use journal::clock::{ClockPair, realtime_ns, select};
 use journal::host;
-use journal::part::{PARTS, read_process};
+use journal::part::{DONE, PARTS, read_process};
 
 use crate::options::Options;
 use crate::part::Part;
@@ -37,8 +38,10 @@ enum Found {
     /// A process of another node.
     Elsewhere,
     Missed,
-    /// The part's `process.json` cannot be parsed yet.
-    Unreadable,
+    /// The process has not recorded anything yet, and may never.
+    Blank,
+    /// Why the part cannot be followed (yet).
+    Unreadable(String),
 }
 
 /// Follows the processes of this node that record into a directory, and sums up their records.
@@ -113,7 +116,8 @@ impl Live {
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         small_sort::sort(&mut paths);
         for path in paths {
-            if matches!(self.found.get(&path), None | Some(Found::Unreadable)) && path.is_dir() && !path.is_symlink() {
+            let is_open = matches!(self.found.get(&path), None | Some(Found::Blank | Found::Unreadable(_)));
+            if is_open && path.is_dir() && !path.is_symlink() {
                 let found = self.find(&path);
                 self.found.insert(path, found);
             }
@@ -123,7 +127,12 @@ impl Live {
     fn find(&mut self, path: &Path) -> Found {
         let (info, problem) = read_process(path);
         if !problem.is_empty() {
-            return Found::Unreadable;
+            // The whole journal may have to be read to see that it is blank.
+            let was_blank = matches!(self.found.get(path), None | Some(Found::Blank));
+            return match was_blank && is_blank(path) {
+                true => Found::Blank,
+                false => Found::Unreadable(format!("{}: {problem}", path.display())),
+            };
         }
         if info.snapshot_realtime_ns != 0 {
             return Found::Snapshot;
@@ -139,7 +148,7 @@ impl Live {
                 Found::Followed
             }
             // The process may be about to create its journal.
-            Err(_) if lives && !path.join(journal::part::DONE).exists() => Found::Unreadable,
+            Err(error) if lives && !path.join(DONE).exists() => Found::Unreadable(error.to_string()),
             Err(_) => Found::Missed,
         }
     }
@@ -153,10 +162,14 @@ impl Live {
             job: self.job(),
             processes_missed: count(|found| matches!(found, Found::Missed)),
             processes_elsewhere: count(|found| matches!(found, Found::Elsewhere)),
-            parts_unreadable: count(|found| matches!(found, Found::Unreadable)),
             ..Snapshot::default()
         };
-        snapshot.parts_unreadable += self.parts.iter().filter(|part| part.has_problem()).count() as u64;
+        let unreadable = self.found.values().filter_map(|found| match found {
+            Found::Unreadable(why) => Some(why.clone()),
+            _ => None,
+        });
+        snapshot.unreadable = unreadable.chain(self.parts.iter().filter_map(Part::why_unreadable)).collect();
+        snapshot.parts_unreadable = snapshot.unreadable.len() as u64;
         self.interval_began_ns = Some(at_ns);
         for part in &self.parts {
             let (process, ranks) = part.report();

@@ -50,8 +50,9 @@ impl Part {
         self.reading.is_some()
     }
 
-    pub(crate) const fn has_problem(&self) -> bool {
-        self.process.problem.is_some()
+    /// The problem of a process of which nothing could be read.
+    pub(crate) fn why_unreadable(&self) -> Option<String> {
+        self.process.problem.clone().filter(|_| self.process.records == 0)
     }
 
     pub(crate) const fn is_behind(&self) -> bool {
@@ -96,6 +97,9 @@ impl Part {
         process.lost_events = polled.losses.total();
         process.damaged += polled.problems.len() as u64;
         process.damaged_bytes = polled.damaged_bytes;
+        if let (None, Some(first)) = (&process.problem, polled.problems.first()) {
+            process.problem = Some(first.to_string());
+        }
         if let Some(events) = &reading.events {
             process.behind_ns = polled.oldest_unread_ticks.map_or(0, |ticks| events.age_ns(ticks));
             process.late_events = events.late();
@@ -106,7 +110,6 @@ impl Part {
             if polled.is_removed {
                 process.state = ProcessState::Finished;
             }
-            process.problem = polled.problems.first().filter(|_| process.records == 0).map(ToString::to_string);
             self.end(sums);
         }
         (polled.records, polled.bytes)

@@ -30,6 +30,8 @@ pub struct Snapshot {
     /// Processes that record on other nodes, where they can be followed.
     pub processes_elsewhere: u64,
     pub parts_unreadable: u64,
+    /// Why each of these parts cannot be read.
+    pub unreadable: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -72,6 +74,7 @@ pub struct Process {
     pub damaged: u64,
     /// Unreadable bytes, including those skipped behind damaged records.
     pub damaged_bytes: u64,
+    /// The first thing that cannot be read.
     pub problem: Option<String>,
     /// Events that came after their operation had entered the sums, or whose start is unknown.
     pub late_events: u64,

@@ -43,7 +43,7 @@ impl GpuCalibration {
 #[serde(default)]
 pub struct GpuQuality {
     pub calibration: GpuCalibration,
-    /// Largest error of a mapped stamp, see [`GpuCalibration`]; 0 if unknown.
+    /// See [`GpuCalibration`]; 0 if unknown.
     pub residual_ns: u64,
     /// How much faster the host's clock is than the GPU's timer, in ns per second, from first to last knot.
     pub drift_ppb: i64,
@@ -56,6 +56,13 @@ pub struct GpuQuality {
     pub kernel_slack_ns: u64,
     /// Kernel times contradicted the callbacks, and were not used.
     pub kernels_contradict: bool,
+}
+
+impl GpuQuality {
+    /// Largest error of a mapped stamp; `None` unless it is bounded on both sides.
+    pub fn error_ns(&self) -> Option<u64> {
+        matches!(self.calibration, GpuCalibration::Bounded | GpuCalibration::Piecewise).then_some(self.residual_ns)
+    }
 }
 
 /// The clock of a communicator rank's GPU.

@@ -16,6 +16,7 @@ use std::path::Path;
 
 use analysis::in_parallel;
 use job::communicators::{CommDefinition, Communicator, Communicators, Twice};
+use job::life::is_blank;
 use nccl_events::{MOST_RANKS, Progress};
 use tables::communicators::CommIdentity;
 use trace::part_directories;
@@ -27,7 +28,8 @@ use part::{Moment, Part};
 
 /// Reads the journals of the job in `directory`.
 pub(crate) fn journals(directory: &Path, progress: &dyn Progress) -> Result<Job, Error> {
-    let directories = part_directories(directory)?;
+    let mut directories = part_directories(directory)?;
+    directories.retain(|part| !is_blank(part));
     if directories.is_empty() {
         return Err(Error::NothingRecorded(directory.to_owned()));
     }

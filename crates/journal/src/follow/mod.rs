@@ -259,10 +259,14 @@ impl Follower {
             Head::Unused => return None,
             Head::Damaged => return at_place("no valid segment header here".to_owned(), None),
             Head::OtherFormat(found) => {
-                return at_place(format!("a segment of format {found} among those of another"), Some(found));
+                return at_place(format!("a segment of format {found} among others, which can be read"), Some(found));
             }
             Head::Used(head) => head,
         };
+        let is_of_slot = key.1.file_stem().is_some_and(|name| *name == *head.slot.to_string());
+        if !is_of_slot || self.recorder.is_some_and(|recorder| recorder != head.process) {
+            return at_place("a segment of another process or slot".to_owned(), None);
+        }
         let slot = self.slots.entry(head.slot).or_insert_with(|| Slot::new(head.slot));
         if !slot.add(key, offset, &head, &words) {
             return at_place(format!("segment {} of slot {} again, or too late", head.order, head.slot), None);

@@ -38,7 +38,7 @@ pub(crate) struct SegmentHead {
 }
 
 /// The process that wrote a segment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Recorder {
     pub(crate) tag: u16,
     pub(crate) id: u32,

@@ -14,6 +14,9 @@ use crate::snapshot::Histogram;
 /// Limit on collectives that wait for other ranks, some of which may be on other nodes.
 const MOST_WAITING: usize = 1 << 12;
 
+/// Operations of graphs have their replay; others have 0.
+const FIRST_REPLAY: u64 = 1;
+
 type Which = (u32, u32, u64, u64);
 
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +78,7 @@ impl Skews {
             && let Some(arrived) = self.waiting.remove(&which)
         {
             // NCCL connects ranks in the first collective of a function: `stats` does not count that one either.
-            let is_warm_up = (sequence, replay) == (0, 0);
+            let is_warm_up = sequence == 0 && replay <= FIRST_REPLAY;
             self.compare(ended.member.communicator, (collective.flow(), is_warm_up), arrived, bounds, budget);
         }
         while self.order.len() > MOST_WAITING {

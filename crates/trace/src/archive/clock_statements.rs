@@ -138,12 +138,12 @@ pub(crate) fn of_location(manifest: &Manifest, location: &LocationKind) -> Vec<P
     };
     let mut properties = vec![
         property(GpuClockCalibration, clock.calibration.name().to_owned()),
-        property(GpuClockResidual, clock.residual_ns),
         property(GpuClockDrift, clock.drift_ppb),
         property(GpuClockLines, clock.lines),
         property(GpuClockBoundsBelow, clock.bounds.0),
         property(GpuClockBoundsAbove, clock.bounds.1),
     ];
+    properties.extend(clock.error_ns().map(|residual_ns| property(GpuClockResidual, residual_ns)));
     // Archives without kernels keep their old set of properties.
     properties.extend((clock.kernel_bounds > 0).then(|| property(GpuClockBoundsOfKernels, clock.kernel_bounds)));
     properties

@@ -10,7 +10,6 @@ use crate::error::{Error, io_error};
 pub(crate) use journal::part::DONE;
 use journal::part::{JOURNAL, PROCESS};
 use journal::private;
-use journal::reader::Journal;
 
 pub(crate) const MANIFEST: &str = "manifest";
 /// Name of the directory of event files, in a part and in the archive.
@@ -58,12 +57,6 @@ pub(crate) fn event_file(part: &Path, location: usize) -> PathBuf {
 /// Whether the process could record events: its description is put in place when the journal has a segment.
 pub(crate) fn has_begun(part: &Path) -> bool {
     part.join(PROCESS).symlink_metadata().is_ok()
-}
-
-/// Whether a journal has no event, and no damage that may have been an event.
-pub(crate) fn is_blank(journal: &Path) -> bool {
-    let read = Journal::open(journal).ok().map(|journal| journal.read(&mut |_| {}));
-    read.is_some_and(|outcome| outcome.started == 0 && outcome.problems.is_empty())
 }
 
 /// Whether a part is written and can go into an archive.

@@ -73,10 +73,12 @@ fn a_header_that_makes_no_sense_is_reported() {
     let path = journal.join("1.0");
     let bytes = std::fs::read(&path).unwrap();
     use header::{BYTES, COMMITTED, PROCESS, VERSION};
-    for (word, byte, new) in [(VERSION, 4, 0), (PROCESS, 2, 9), (BYTES, 2, 0), (COMMITTED, 1, 0)] {
+    for (word, byte, new) in
+        [(VERSION, 4, 0), (PROCESS, 2, 9), (BYTES, 2, 0), (COMMITTED, 1, 0), (PROCESS, 0, 9), (VERSION, 6, 9)]
+    {
         replace(&path, 8 * word + byte, &[new]);
         let problems = whole(&journal).problems;
-        let is_named = |(of, at, reason, _): &(_, _, String, _)| (of, *at) == (&path, 0) && reason.contains("header");
+        let is_named = |(of, at, reason, _): &(_, _, String, _)| (of, *at) == (&path, 0) && reason.contains("segment");
         assert!(problems.iter().any(is_named), "word {word}: {problems:?}");
         std::fs::write(&path, &bytes).unwrap();
     }

@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
+use clocks::gpu::GpuClock;
 use clocks::gpu::stamps::StampBounds;
-use clocks::gpu::{GpuCalibration, GpuClock};
 
 /// Limit on the bounds that are kept on either side.
 const MOST_BOUNDS: usize = 64;
@@ -54,12 +54,5 @@ impl RecentBounds {
 
     pub(crate) const fn clock(&self) -> &GpuClock {
         &self.clock
-    }
-
-    /// Largest error of the times; `None` if only one side is bounded.
-    pub(crate) fn error_ns(&self) -> Option<u64> {
-        let quality = &self.clock.quality;
-        let is_bounded = matches!(quality.calibration, GpuCalibration::Bounded | GpuCalibration::Piecewise);
-        is_bounded.then_some(quality.residual_ns)
     }
 }

@@ -149,7 +149,7 @@ impl OpenEvents {
             };
             let interval = Interval::of(&known, 0);
             intervals.push(interval);
-            let gpu_ns = if interval.timing == Timing::KernelChannel { context.gpu.error_ns() } else { Some(0) };
+            let gpu_ns = if interval.timing == Timing::KernelChannel { clock.quality.error_ns() } else { Some(0) };
             errors_ns.push(gpu_ns.map(|gpu_ns| gpu_ns + clock_ns));
         }
         share_kernel(&mut intervals, context.earlier);

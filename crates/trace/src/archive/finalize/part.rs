@@ -7,10 +7,11 @@ use super::lost_mark;
 use super::options::{FinalizeOptions, Known, can_be_written};
 use crate::archive::unify::other_options;
 use crate::error::Error;
-use crate::part::files::{MANIFEST, Progress, has_begun, is_blank, is_done, is_final, why_unusable};
+use crate::part::files::{MANIFEST, Progress, is_done, is_final, why_unusable};
 use crate::part::manifest::Manifest;
 use crate::part::staging::{Staging, put_in_place};
 use crate::part::write::{self, PartSummary, WriteOptions, write_locked};
+use job::life::is_blank;
 use journal::file_size;
 use journal::part::options::ArchiveOptions;
 use journal::part::{JOURNAL, part_name, read_process};
@@ -103,7 +104,7 @@ impl PartFinalizer<'_> {
     fn without_records(&self, part: &Path) -> Option<PartState> {
         let journal = part.join(JOURNAL);
         if journal.exists() {
-            return (!has_begun(part) && is_blank(&journal)).then_some(PartState::Empty);
+            return is_blank(part).then_some(PartState::Empty);
         }
         // Another process wrote the part: the mark comes before the journal is removed.
         if is_done(part) {
