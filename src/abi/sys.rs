@@ -1,7 +1,6 @@
 //! NCCL's profiler interface as declared in C: bindings of `wrapper.h`.
 //!
-//! All names are NCCL's, except those of union members (see `wrapper.h`). A descriptor's anonymous union is the field
-//! `__bindgen_anon_1`.
+//! All names are NCCL's but those of union members (`wrapper.h`). An anonymous union is the field `__bindgen_anon_1`.
 #![expect(
     missing_docs,
     non_camel_case_types,

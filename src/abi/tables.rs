@@ -1,7 +1,6 @@
 //! The exported tables. NCCL looks for them with `dlsym`, newest first, and uses the first that it finds.
 //!
-//! Each table lies in a zeroed block of 128 bytes, because forks of NCCL have a v7 with more members: they read NULL
-//! there instead of the neighbour's memory.
+//! Each table lies in 128 zeroed bytes: forks of NCCL with more members in v7 read NULL, not the neighbour's memory.
 
 use std::ffi::CStr;
 

@@ -1,5 +1,4 @@
-//! NCCL's payloads. NCCL describes each by a schema, with the names of its entries; the schemas differ between
-//! releases, the names do not.
+//! NCCL's payloads. NCCL describes each by a schema: the schemas differ between releases, the names of entries do not.
 
 use std::ffi::CStr;
 use std::ptr;

@@ -17,8 +17,7 @@ const COLLECTIVE: c_int = 14;
 const POINT_TO_POINT: c_int = 15;
 const KERNEL_LAUNCH: c_int = 45;
 
-/// The function of a call or an operation: an index into [`collective::Function::ALL`]; one past its end means a
-/// function that this version does not know.
+/// The function of a call or operation: an index into [`collective::Function::ALL`], or one past its end if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Function(u8);
 

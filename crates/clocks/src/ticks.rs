@@ -1,5 +1,4 @@
-//! Maps the ticks of a process to CLOCK_MONOTONIC nanoseconds of its host, with the clock pairs that the maintenance
-//! thread records about once a second.
+//! Maps a process's ticks to its host's CLOCK_MONOTONIC ns, by the clock pairs recorded about once a second.
 //!
 //! The knots are the pairs. Beyond them the line from the first to the last pair continues. The stated uncertainty is
 //! the larger of two numbers: the largest distance of a pair from the line of its neighbours, and half the longest time

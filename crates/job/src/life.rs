@@ -4,7 +4,7 @@ use std::path::Path;
 
 use journal::host;
 use journal::part::{DONE, JOURNAL, PROCESS};
-use journal::reader::Journal;
+use journal::reader::{Journal, Outcome};
 
 /// The plugin reads the clocks once a second, so a running process has a more recent record than this.
 const FRESH_NS: u64 = 5_000_000_000;
@@ -42,11 +42,8 @@ impl Life {
 pub fn is_blank(part: &Path) -> bool {
     let has = |name: &str| part.join(name).symlink_metadata().is_ok();
     let is_empty = || match Journal::open(&part.join(JOURNAL)) {
-        Ok(journal) => {
-            let outcome = journal.read(&mut |_| {});
-            // Damage may have been an event.
-            outcome.started == 0 && outcome.problems.is_empty()
-        }
+        // Damage may have been an event.
+        Ok(journal) => matches!(journal.read(&mut |_| {}), Outcome { started: 0, problems, .. } if problems.is_empty()),
         Err(_) => !has(JOURNAL),
     };
     // A process describes itself when its journal has a segment.

@@ -1,5 +1,4 @@
-//! The limit on file size (`ulimit -f`). A write beyond it fails with EFBIG and sends the writing thread SIGXFSZ, which
-//! kills a program that does not handle it.
+//! The limit on file size (`ulimit -f`). A write beyond fails with EFBIG; SIGXFSZ kills programs without handler.
 
 use std::io;
 use std::mem::MaybeUninit;

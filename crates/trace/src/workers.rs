@@ -31,8 +31,7 @@ impl Workers {
     }
 
     /// Applies `work` to each number below `weights.len()`; results are in order. The heaviest start first, and wait
-    /// until their weight (bytes of memory) fits into the budget beside the running ones; one heavier than the budget
-    /// runs alone.
+    /// until their weight (bytes of memory) fits into the budget beside the running ones; a heavier one runs alone.
     pub(crate) fn map<T: Send + Sync>(&self, weights: &[u64], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
         let mut order: Vec<usize> = (0..weights.len()).collect();
         small_sort::sort_by_key(&mut order, |&at| std::cmp::Reverse(weights.get(at).copied()));

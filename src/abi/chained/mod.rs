@@ -142,8 +142,7 @@ impl Chain {
         }
     }
 
-    /// Forwards a start to the plugins, and records the start by `own` while the descriptor has the recorder's own
-    /// parents. Returns the handle for NCCL.
+    /// Forwards a start; records it by `own` while the descriptor has the recorder's parents. Returns NCCL's handle.
     ///
     /// # Safety
     /// NCCL passed `descriptor` to `startEvent` of this table.

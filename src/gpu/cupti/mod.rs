@@ -1,5 +1,4 @@
-//! Times GPU work with CUPTI's records of kernels and copies. CUPTI reports more detail than CUDA events, but other
-//! tools in the process can interfere with it.
+//! Times GPU work with CUPTI's records: more detail than CUDA events, but other tools in the process can interfere.
 //!
 //! ```text
 //!  launching thread   begins: push id ── NCCL launches ── ends: pop id      launches.rs

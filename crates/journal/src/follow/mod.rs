@@ -119,8 +119,7 @@ impl Follower {
         let slots_used = self.read_slotless();
         if !self.knows_slots && !polled.is_removed {
             // A process describes itself when it has a segment.
-            let describes = |part: &Path| part.join(PROCESS).symlink_metadata().is_ok();
-            let used = slots_used.max(self.directory.parent().is_some_and(describes).into());
+            let used = slots_used.max(self.directory.with_file_name(PROCESS).is_file().into());
             self.knows_slots = used > 0 || !self.slots.is_empty();
             polled.report(gaps::of_slots(&self.directory, self.slots.keys().copied(), used));
         }

@@ -27,8 +27,7 @@ impl SlotWriter {
             self.next_file()
         };
         let Some(next) = next else {
-            // Append nothing more, not even a record that would fit into the rest of this segment: it could name a
-            // string whose own record found no room.
+            // Append nothing more, not even what would fit: it could name a string whose own record found no room.
             self.at = SEGMENT_WORDS;
             return false;
         };
