@@ -61,7 +61,7 @@ fn waiting_for_a_late_rank_is_summed_up_as_stats_does() {
         assert!(scratch.finalize().status.success());
         let [found, by_stats] = [found, Totals::by_stats(&stats(&scratch))].map(|it| it.caused_s);
         assert!(found * 1e3 >= f64::from(paused_ms), "{operations}: {found:?} {by_stats:?}");
-        assert!((found - by_stats).abs() <= 0.02 * by_stats, "{operations}: {found:?} {by_stats:?}");
+        assert!((found - by_stats).abs() <= 0.05 * by_stats, "{operations}: {found:?} {by_stats:?}");
     }
 }
 
