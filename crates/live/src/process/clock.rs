@@ -142,8 +142,9 @@ impl ProcessClock {
         self.line(ticks).ns(ticks)
     }
 
-    pub(crate) fn error_ns(&self, ticks: u64) -> u64 {
-        self.line(ticks).error_ns
+    /// `None` before the process has recorded two clock pairs.
+    pub(crate) fn error_ns(&self, ticks: u64) -> Option<u64> {
+        (self.source == TickSource::Monotonic || !self.lines.is_empty()).then(|| self.line(ticks).error_ns)
     }
 
     pub(crate) fn before(&self, ticks: u64, ns: u64) -> u64 {
@@ -183,10 +184,10 @@ mod tests {
     #[test]
     fn a_time_does_not_depend_on_later_pairs() {
         for ticks in [0, 10_000, 19_998, 20_000, 39_999] {
-            assert_eq!((clock(2).ns(ticks), clock(2).error_ns(ticks)), (ticks / 2, 10));
-            assert_eq!((clock(4).ns(ticks), clock(4).error_ns(ticks)), (ticks / 2, 10));
+            assert_eq!((clock(2).ns(ticks), clock(2).error_ns(ticks)), (ticks / 2, Some(10)));
+            assert_eq!((clock(4).ns(ticks), clock(4).error_ns(ticks)), (ticks / 2, Some(10)));
         }
-        assert_eq!((clock(3).ns(40_000), clock(3).error_ns(40_000)), (20_100, 110));
+        assert_eq!((clock(3).ns(40_000), clock(3).error_ns(40_000)), (20_100, Some(110)));
         assert_eq!(clock(4).ns(59_999), clock(3).ns(59_999));
         assert_eq!(clock(2).before(39_999, 10_000), 19_999);
     }

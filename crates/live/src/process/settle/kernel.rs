@@ -123,7 +123,7 @@ impl OpenEvents {
             if let Some((interval, error_ns)) = timed.and_then(|launch| self.gpu.ran(launch, is_shared(), &self.clock))
             {
                 intervals.push(interval);
-                errors_ns.push(Some(error_ns + clock_ns));
+                errors_ns.push(clock_ns.map(|clock_ns| error_ns + clock_ns));
                 continue;
             }
             let span = |(from, to): (u64, u64), ns: &dyn Fn(u64) -> u64| (ns(from), ns(to));
@@ -150,7 +150,7 @@ impl OpenEvents {
             let interval = Interval::of(&known, 0);
             intervals.push(interval);
             let gpu_ns = if interval.timing == Timing::KernelChannel { clock.quality.error_ns() } else { Some(0) };
-            errors_ns.push(gpu_ns.map(|gpu_ns| gpu_ns + clock_ns));
+            errors_ns.push(gpu_ns.zip(clock_ns).map(|(gpu_ns, clock_ns)| gpu_ns + clock_ns));
         }
         share_kernel(&mut intervals, context.earlier);
         intervals.iter().for_each(|interval| context.earlier.add(interval));
