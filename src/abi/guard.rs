@@ -54,7 +54,8 @@ impl Switch {
         let _off_or_begun = self.state.compare_exchange(ALONE, CHAINED, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Runs `startEvent` unless recording is off; always writes the handle. Chained plugins have `chained` for `body`.
+    /// Runs `startEvent`, unless recording is off, and writes the handle in every case. A process with chained plugins
+    /// runs `chained` instead of `body`.
     ///
     /// # Safety
     /// `handle` is NULL or writable.
@@ -112,7 +113,8 @@ impl Switch {
         }
     }
 
-    /// Stops the recording and says why, once, on stderr: NCCL's logger calls CUDA, which CUDA's own threads must not.
+    /// Stops the recording and reports why, once. Only to stderr: NCCL's logger asks CUDA for the device, which a
+    /// callback on CUDA's own thread must not do.
     #[cold]
     fn turn_off(&self, callback: &'static str, panic: &Panic) {
         if self.state.swap(OFF, Ordering::Relaxed) == OFF {

@@ -39,7 +39,8 @@ fn rename(dump: Dump, key: u64, number: u32) -> bool {
     rewrite(dump.variable(), |path| dump.renamed(path, key, number))
 }
 
-/// Writes a value of the same length over a variable's: `setenv` would move the environment that other threads read.
+/// Writes another value of the same length over that of a variable. `setenv` would move the environment away from
+/// under other threads that read it.
 fn rewrite(variable: &str, edit: impl FnOnce(&str) -> Option<String>) -> bool {
     let Ok(variable) = CString::new(variable) else {
         return false;

@@ -7,7 +7,8 @@ use std::thread::{Builder, JoinHandle};
 
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process was forked from the recording one: it lacks the threads and must not touch what both share.
+/// Whether this process was forked from the recording process: it has none of the plugin's or CUPTI's threads, and must
+/// not touch what it shares with its parent.
 #[inline]
 pub(crate) fn is_forked() -> bool {
     IS_FORKED.load(Ordering::Relaxed)

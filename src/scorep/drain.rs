@@ -1,6 +1,7 @@
 //! Forwards finished operations as regions on the process's location, in time order and without overlap.
 //!
-//! One thread at a time forwards, and one that Score-P knows: it writes a full buffer on the filling thread's location.
+//! Only one thread at a time forwards, and only a thread that Score-P knows: Score-P writes out a full buffer on the
+//! location of the thread that filled it.
 
 use super::guard::{Functions, Measured};
 use super::operations::{Ended, Operations, Patience};

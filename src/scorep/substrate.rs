@@ -1,4 +1,5 @@
-//! The plugin as Score-P's substrate plugin (`SCOREP_SUBSTRATE_PLUGINS=nccl_otf2`): the same library by another name.
+//! The plugin as a substrate plugin of Score-P (`SCOREP_SUBSTRATE_PLUGINS=nccl_otf2`): the same library under another
+//! name, so that the process has only one copy.
 //!
 //! Score-P then reports the experiment directory, the rank, and the end of the program while the directory still has
 //! its name. Events do not take this path: the other modules forward them.

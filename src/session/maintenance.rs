@@ -20,7 +20,8 @@ use nccl_events::range::RangeCount;
 
 pub(crate) const MAINTENANCE_NAME: &str = "nccl-otf2-maintenance";
 
-/// Clock pairs are read every second, and twice soon after the start: the process may be killed in its first second.
+/// Clock pairs are read every second, and twice soon after the start, so that the tick rate is known even if the
+/// process is killed in its first second.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
 const FIRST_INTERVALS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
 /// The range of the thread's sleep. Callbacks make no system call to wake it, so it polls, the more often the faster

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// The actions of a communicator's ranks, given one rank after another and compared with the longest sequence so far.
+/// The actions of a communicator's ranks, given one rank after another. Ranks are compared with the longest sequence so
+/// far, which takes four bytes per action, however many ranks there are.
 #[derive(Clone, Debug)]
 pub struct Sequences<T> {
     things: Vec<T>,

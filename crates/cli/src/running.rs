@@ -53,7 +53,7 @@ pub(crate) fn problems(now: &Snapshot) -> impl Iterator<Item = String> {
 
 /// The exit code of a single look: there must be something that can be read.
 pub(crate) fn exit(now: &Snapshot) -> Exit {
-    let has_none = now.parts_unreadable > 0 && now.processes.iter().all(|it| it.records == 0);
+    let has_none = !now.unreadable.is_empty() && now.processes.iter().all(|it| it.records == 0);
     if has_none { Exit::CannotDo } else { Exit::Well }
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn exit(now: &Snapshot) -> Exit {
 pub(crate) fn over(now: &Snapshot) -> Option<String> {
     let is_over = |it: &live::Process| matches!(it.state, ProcessState::Finished | ProcessState::Gone);
     let has_some = !now.processes.is_empty() || now.processes_missed > 0;
-    if !has_some || now.parts_unreadable > 0 || !now.processes.iter().all(is_over) {
+    if !has_some || !now.unreadable.is_empty() || !now.processes.iter().all(is_over) {
         return None;
     }
     let last_ns = now.processes.iter().filter_map(|it| it.last_record_ns).max();

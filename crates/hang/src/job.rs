@@ -15,7 +15,8 @@ pub(crate) struct Job {
     /// Sorted by name of the part.
     pub(crate) processes: Vec<Process>,
     pub(crate) comms: Vec<Comm>,
-    /// All ranks, for calls whose communicator is unknown or being made. Its index is behind `comms`, its name empty.
+    /// All ranks of the job, for calls whose communicator is not known or being made. Its index is behind those of
+    /// `comms`, and its name is empty.
     pub(crate) everyone: Comm,
     /// The moment of judgement. Later events do not count, because processes are read one after the other.
     pub(crate) now_ns: u64,

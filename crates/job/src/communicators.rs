@@ -13,7 +13,8 @@ use tables::communicators::{Comm, CommIdentity, Comms, Member};
 /// The meaning of a part's claim to a rank that another part has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twice {
-    /// They differ (a copied part; shared ids in v1): the later part's whole communicator becomes its own.
+    /// The communicators differ: the part was copied, or (v1) communicators share an id. The whole communicator of the
+    /// later part becomes that part's own.
     OwnIdentity,
     /// A later job recorded into the same directory: its rank replaces the earlier one.
     Newer,

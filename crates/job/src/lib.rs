@@ -17,7 +17,8 @@ pub mod ranges;
 pub mod stamps;
 pub mod transfers;
 
-/// Whether an operation has ended: all its started children have, and it has a stop (which may be lost) or a child.
+/// Whether an operation has ended: all its started children have, and it has a stop or an ended child. If its children
+/// ended, a missing stop was lost.
 pub const fn has_ended(has_open_children: bool, has_stop: bool, has_ended_children: bool) -> bool {
     !has_open_children && (has_stop || has_ended_children)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use journal::host;
-use journal::part::{DONE, JOURNAL, PROCESS};
+use journal::part::{DONE, JOURNAL, has_begun};
 use journal::reader::{Journal, Outcome};
 
 /// The plugin reads the clocks once a second, so a running process has a more recent record than this.
@@ -46,8 +46,7 @@ pub fn is_blank(part: &Path) -> bool {
         Ok(journal) => matches!(journal.read(&mut |_| {}), Outcome { started: 0, problems, .. } if problems.is_empty()),
         Err(_) => !has(JOURNAL),
     };
-    // A process describes itself when its journal has a segment.
-    !has(PROCESS) && !has(DONE) && is_empty()
+    !has_begun(part) && !has(DONE) && is_empty()
 }
 
 #[derive(Clone, Copy, Debug)]

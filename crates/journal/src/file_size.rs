@@ -1,4 +1,5 @@
-//! The limit on file size (`ulimit -f`). A write beyond fails with EFBIG; SIGXFSZ kills programs without handler.
+//! The limit on file size (`ulimit -f`). A write beyond it fails with EFBIG and sends the writing thread SIGXFSZ, which
+//! kills a program that does not handle it.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,7 +18,8 @@ pub fn limit_of(resource: libc::__rlimit_resource_t) -> Option<u64> {
     (is_known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
-/// Runs `action` with SIGXFSZ blocked: a write beyond the limit fails without a signal. A pending one stays so.
+/// Runs `action` with SIGXFSZ blocked, so that a write beyond the limit fails without a signal. A signal that was
+/// already pending stays pending.
 pub fn without_signal<T>(action: impl FnOnce() -> T) -> T {
     let signal = set_of_signal();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();

@@ -1,4 +1,5 @@
-//! Files and directories for their user only, whatever the umask, which stays: all threads of the job share it.
+//! Files and directories accessible to their user only, whatever the umask. The umask is not changed, because all
+//! threads of the job share it.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write as _};

@@ -169,7 +169,6 @@ impl Live {
             _ => None,
         });
         snapshot.unreadable = unreadable.chain(self.parts.iter().filter_map(Part::why_unreadable)).collect();
-        snapshot.parts_unreadable = snapshot.unreadable.len() as u64;
         self.interval_began_ns = Some(at_ns);
         for part in &self.parts {
             let (process, ranks) = part.report();

@@ -29,8 +29,7 @@ pub struct Snapshot {
     pub processes_missed: u64,
     /// Processes that record on other nodes, where they can be followed.
     pub processes_elsewhere: u64,
-    pub parts_unreadable: u64,
-    /// Why each of these parts cannot be read.
+    /// Why parts cannot be read, one reason for each.
     pub unreadable: Vec<String>,
 }
 

@@ -70,7 +70,8 @@ pub(crate) fn c_string(bytes: &[u8], operation: impl FnOnce() -> String) -> Resu
 }
 
 thread_local! {
-    /// Errors of libotf2 on this thread since the last `forget`: the first names the cause, others are of its callers.
+    /// Errors that libotf2 reported on this thread since the last `forget`. The first one names the cause; later ones
+    /// come from its callers inside libotf2.
     static REPORTED: RefCell<Option<Report>> = const { RefCell::new(None) };
 }
 

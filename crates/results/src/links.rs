@@ -32,7 +32,8 @@ pub struct Fit {
     pub r_squared: Option<f64>,
 }
 
-/// What the network did for a pair of ranks or a channel. Times are of sends, from `SendWait` to completion.
+/// What the network did for a pair of ranks or a channel. Times are of sends, from handing a step to the network
+/// (`SendWait`) to its completion.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Link {
     #[serde(flatten)]

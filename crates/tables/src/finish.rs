@@ -46,7 +46,8 @@ impl Tables {
         }
     }
 
-    /// Sets each event's context, and in the same pass converts its times to nanoseconds if there is a clock.
+    /// Sets each event's context, and converts its times to nanoseconds if there is a clock: a second pass over all
+    /// events would cost as much again.
     pub(super) fn name_contexts(&mut self, clock: Option<&HostClock>) {
         let ids = self.context_names.ids().iter();
         let listed: Vec<Option<ContextName>> =

@@ -42,7 +42,8 @@ pub struct Channel {
 }
 
 impl Graph {
-    /// Reads a file of `NCCL_GRAPH_DUMP_FILE`. Up to NCCL 2.25 its devices are numbers of the communicator's `system`.
+    /// Reads the file that `NCCL_GRAPH_DUMP_FILE` names. `system` is of the same communicator: up to NCCL 2.25, graphs
+    /// have numbers of devices only.
     ///
     /// # Errors
     /// If the text is not XML, or not such a file; if a GPU has no rank.

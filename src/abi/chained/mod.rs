@@ -142,7 +142,8 @@ impl Chain {
         }
     }
 
-    /// Forwards a start; records it by `own` while the descriptor has the recorder's parents. Returns NCCL's handle.
+    /// Forwards a start to the plugins, and records the start by `own` while the descriptor has the recorder's own
+    /// parents. Returns the handle for NCCL.
     ///
     /// # Safety
     /// NCCL passed `descriptor` to `startEvent` of this table.

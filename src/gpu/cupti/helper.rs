@@ -32,7 +32,8 @@ impl Helper {
         Self { mailbox, has_thread: thread.is_ok() }
     }
 
-    /// Runs `task`, and waits until `deadline`. False if it, or an earlier one before it, has not returned by then.
+    /// Runs `task`, and waits for it until `deadline`. False if the task has not returned by then, or did not begin
+    /// because an earlier task has not returned.
     pub(super) fn run(&self, deadline: Instant, task: impl FnOnce() + Send + 'static) -> bool {
         if !self.has_thread {
             task();

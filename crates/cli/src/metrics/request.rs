@@ -30,7 +30,7 @@ there yet is waited for. docs/REFERENCE.md lists all metrics, docs/MONITORING.md
 sidecar, and docs/grafana/nccl.json is a dashboard.
 
 Exit codes: 0 ended by a signal or after --once, 2 wrong usage, an address, file or directory that cannot be used, or \
-with --once a collector or file that did not get the metrics, or nothing that can be read.";
+with --once a collector or file that did not get the metrics, or journals of which none can be read.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]

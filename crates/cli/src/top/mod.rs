@@ -76,10 +76,9 @@ pub(crate) fn top(request: &Request) -> Result<Exit> {
     place::note_other_jobs(directory);
     if request.json || request.once || !terminal::is_there() {
         let now = once(directory);
-        if request.json {
-            print::json(&Line::of(&now))?
-        } else {
-            print::text(&text(&title(request, &now), &now))?
+        match request.json {
+            true => print::json(&Line::of(&now))?,
+            false => print::text(&text(&title(request, &now), &now))?,
         }
         problems(&now).for_each(print::note);
         return Ok(exit(&now));

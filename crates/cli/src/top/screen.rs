@@ -152,7 +152,7 @@ pub(super) fn summary(view: View<'_>) -> Vec<String> {
             "process is on another host or of another boot, and is followed only there",
             "processes are on other hosts or of other boots, and are followed only there",
         ),
-        (now.parts_unreadable, "part cannot be read", "parts cannot be read"),
+        (now.unreadable.len() as u64, "part cannot be read", "parts cannot be read"),
         (now.folded, "series is folded into `other`", "series are folded into `other`"),
     ] {
         missing.extend((number > 0).then(|| plural(number, one, many)));

@@ -1,4 +1,5 @@
-//! Finds lines within bounds: a quantity drifts at a limited rate, and has known lower or upper bounds at some points.
+//! Finds lines within bounds: a quantity drifts at a limited rate, and at some points its value has a known lower or
+//! upper bound.
 //!
 //! ```text
 //!   y │   ▾     ▾  ▾        ▾ upper bounds    A line is the pair of its values (p, q) at the two ends. Each bound,
@@ -117,7 +118,8 @@ impl Bounds {
         Some(Fit { first: line.0, last: line.1, residual: off(line.0, first).max(off(line.1, last)) })
     }
 
-    /// The end values of lines with these slopes from 0 to `length`, in bounds widened by the least possible slack.
+    /// The values at both ends of the lines from 0 to `length` with these slopes, within all bounds widened by the
+    /// least slack that allows a line.
     pub fn ends(&self, length: f64, slopes: Range) -> Ends {
         least_slack(FAR, |slack| self.ends_with(length, slopes, slack)).unwrap_or(Ends {
             first: OPEN,

@@ -1,4 +1,5 @@
-//! Finds one clock for hosts whose clocks differ, from constraints: a moment on one was not after one on another.
+//! Finds one clock for hosts whose clocks differ, from constraints: a moment on one host was not after a moment on
+//! another.
 //!
 //! ```text
 //!  components   hosts with constraints both ways, even indirectly: each component is solved separately

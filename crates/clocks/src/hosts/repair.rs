@@ -1,8 +1,11 @@
-//! Moves clocks to the nearest that satisfy all constraints (Hildreth: successive projection, accumulating its moves).
+//! Moves clocks to the nearest ones that satisfy all constraints (Hildreth's method: successive projection onto each
+//! constraint, accumulating its moves).
 //!
-//! This is the last step: lines between middles can violate a constraint inside a piece if hosts share bounds.
+//! This is the last step: lines between the middles at the ends of pieces can violate a constraint inside a piece if
+//! several hosts share bounds.
 
-/// A constraint on a piece: interpolated between its ends, `later`'s clock minus `earlier`'s is at most `most`.
+/// A constraint on the differences at both ends of a piece: interpolated between the ends, the clock of `later` minus
+/// that of `earlier` is at most `most`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
     pub(super) earlier: usize,

@@ -72,7 +72,8 @@ impl Times {
     }
 }
 
-/// What happens to a message at one end, in the order of simultaneous steps: one often begins when the previous ends.
+/// What happens to a message at one of its ends, in the order in which simultaneous steps are written: a message often
+/// begins when the previous one ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Complete,

@@ -1,4 +1,5 @@
-//! An XSpace for TensorBoard: a plane per rank, a line per location, an event per instance, attributes as stats.
+//! An XSpace for TensorBoard and xprof: a plane per rank, a line per location, an event per region instance with its
+//! attributes as stats.
 //!
 //! ```text
 //!  host    when and on which host a foreign profile was taken

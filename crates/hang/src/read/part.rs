@@ -111,18 +111,17 @@ impl Part {
             }
         } else {
             process.state = moment.evidence(&info, info.session_start_realtime_ns, is_described).life();
-            match journal.symlink_metadata() {
+            process.problems.extend(match journal.symlink_metadata() {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
-                    process
-                        .problems
-                        .push(format!("its journal is missing: {} was removed, or lost", journal.display()));
+                    Some(format!("its journal is missing: {} was removed, or lost", journal.display()))
                 }
-                _ if journal.is_dir() => {}
-                _ => process.problems.push(
+                // Why it cannot be read is said above.
+                _ if journal.is_dir() => None,
+                _ => Some(
                     "no journal that can be read from here (it may lie on its own host: NCCL_OTF2_JOURNAL_DIR)"
                         .to_owned(),
                 ),
-            }
+            });
         }
         note_impossible_ranks(&claims, &mut process);
         Self { process, claims }

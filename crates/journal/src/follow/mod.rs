@@ -22,7 +22,7 @@ mod slot;
 use crate::clock::TickSource;
 use crate::format::layout::{RECORD_MAX_WORDS, SEGMENT_BYTES, SEGMENTS_PER_FILE, header};
 use crate::format::record::Records;
-use crate::part::PROCESS;
+use crate::part::has_begun;
 use crate::segments::gaps;
 use crate::segments::head::{HEADER_BYTES, Head, Recorder, head_words};
 use crate::segments::losses::slotless_losses;
@@ -118,8 +118,7 @@ impl Follower {
         fence(Ordering::Acquire);
         let slots_used = self.read_slotless();
         if !self.knows_slots && !polled.is_removed {
-            // A process describes itself when it has a segment.
-            let used = slots_used.max(self.directory.with_file_name(PROCESS).is_file().into());
+            let used = slots_used.max(self.directory.parent().is_some_and(has_begun).into());
             self.knows_slots = used > 0 || !self.slots.is_empty();
             polled.report(gaps::of_slots(&self.directory, self.slots.keys().copied(), used));
         }

@@ -115,7 +115,8 @@ impl Launcher {
     }
 }
 
-/// Parts of a heterogeneous Slurm job number ranks together, each with its own task count: no variable has the sum.
+/// The components of a heterogeneous Slurm job number their ranks together, but each is its own step with its own
+/// number of tasks: no variable has the total.
 fn is_heterogeneous(get: &impl Fn(&str) -> Option<String>) -> bool {
     get("SLURM_HET_SIZE").is_some_and(|size| size.trim() != "1")
 }

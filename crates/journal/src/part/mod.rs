@@ -30,6 +30,11 @@ pub const PROCESS: &str = "process.json";
 /// Name of the completion mark in a part.
 pub const DONE: &str = "done";
 
+/// Whether the process described itself, which it does when its journal has a segment.
+pub fn has_begun(part: &Path) -> bool {
+    part.join(PROCESS).symlink_metadata().is_ok()
+}
+
 /// Writes a JSON file of a part.
 fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     private::write(path, &serde_json::to_vec(value).map_err(io::Error::other)?)

@@ -22,7 +22,8 @@ pub struct ProcessInfo {
     pub pid: u32,
     /// The process id namespace as in `/proc/self/ns/pid`. Each container numbers its processes from 1.
     pub pid_namespace: String,
-    /// When the process started, in clock ticks since boot; 0 if unknown. A reused process id has another start.
+    /// When the process started, in clock ticks since the host's boot; 0 if unknown. The kernel reuses process ids, but
+    /// not with the same start time.
     pub start_ticks: u64,
     /// When recording began, CLOCK_REALTIME ns.
     pub session_start_realtime_ns: u64,

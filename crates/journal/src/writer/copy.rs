@@ -1,6 +1,7 @@
 //! Copies a journal while it is being written: for each segment, what is committed when its turn comes.
 //!
-//! A used-up file never changes again: a hard link is enough and survives the original. Files in use are copied.
+//! A used-up file never changes again: a hard link costs nothing and survives the removal of the original. Files in
+//! use are copied segment by segment.
 
 use std::collections::BTreeMap;
 use std::fs::File;

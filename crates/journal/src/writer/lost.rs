@@ -31,7 +31,8 @@ impl Lost {
     }
 }
 
-/// The kind of an event: [`Kind::Unknown`] in stale handles and ids of other processes, whose bits may mean anything.
+/// The kind of an event. In a stale handle, or the id of another process, the kind's bits may mean anything: such
+/// events count as [`Kind::Unknown`].
 fn kind_of(event: u64, tag: ProcessTag) -> Kind {
     let id = EventId::from_raw(event);
     if id.tag() == tag.get() { id.kind() } else { Kind::Unknown }

@@ -48,7 +48,8 @@ impl Slot {
         }
     }
 
-    /// How long a segment lasts at the pace since the last call; `None` if none. `recorded`: bytes until `now`.
+    /// How long a segment lasts at the pace since the last call; `recorded` bytes have been recorded until `now`.
+    /// `None` if none since then.
     pub(crate) fn segment_lasts(&self, now: Instant, recorded: u64) -> Option<Duration> {
         let (since, before) = self.progress.lock().replace((now, recorded))?;
         let more = recorded.checked_sub(before).filter(|more| *more > 0)?;

@@ -100,7 +100,8 @@ impl SlotWriter {
         slot_writer
     }
 
-    /// Records an event's start. Without room it is lost, and a mark in the id has stop and states count as lost.
+    /// Records the start of an event. If there is no room the loss is counted, and a mark in the id makes the event's
+    /// stop and states count as lost, too.
     #[inline]
     pub fn start(&mut self, event: &Start<Name<'_>>) -> EventId {
         self.make_room_for_names();
@@ -271,7 +272,8 @@ impl Sink for SlotWriter {
 }
 
 impl SlotWriter {
-    /// Records a string on first use. Without room for it the record that names it has none ([`Self::advance`]).
+    /// Records a string on first use. If there is no room for the string there is also none for the record that
+    /// names it ([`Self::advance`]).
     #[cold]
     fn new_name(&mut self, name: Name<'_>) -> NameNumber {
         let (number, new) = self.names.insert(name);

@@ -84,7 +84,7 @@ fn processes(rows: &Rows<'_>, out: &mut Vec<Family>) {
         |()| real(rows.snapshot.processes_missed),
     );
     table.gauge("nccl_parts_unreadable", "Parts whose process.json or journal cannot be read", |()| {
-        real(rows.snapshot.parts_unreadable)
+        real(rows.snapshot.unreadable.len() as u64)
     });
     let all: Vec<Row<_>> = processes.iter().map(|it| rows.row([("process", it.part.clone())], it)).collect();
     let mut table = Table { families: out, rows: &all };

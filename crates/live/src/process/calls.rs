@@ -1,6 +1,7 @@
 //! Calls of NCCL's API that operations refer to: groups with their calls, launches and plans.
 //!
-//! A group is kept until its operations enter the sums; a captured one, which may be replayed, while there is room.
+//! A group is kept until its operations enter the sums, and a captured group as long as there is room: a graph can be
+//! replayed as long as the process runs.
 
 use job::capture::Reported;
 use job::derived;

@@ -1,4 +1,5 @@
-//! Layout of fields in a journal record's words: one declaration makes a structure, its encoding, decoding, listing.
+//! Layout of fields in the words of a journal record: one declaration generates a structure, its encoding, its decoding
+//! and its listing.
 //!
 //! A field is declared as `name: type [place] "label" style`. The place `[2 32]` means bit 32 and up of the word with
 //! index 2; `[flag]` is the only bit that the record header has for the payload. The label is the name in listings.

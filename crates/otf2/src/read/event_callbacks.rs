@@ -1,6 +1,7 @@
 //! Converts the arguments of libotf2's event callbacks to [`Event`]s.
 //!
-//! A callback only fills the [`Inbox`]. The caller's code runs after libotf2 returned: its panics never pass through C.
+//! A callback only puts the event into the [`Inbox`]. The caller's code runs after libotf2 has returned, so that its
+//! panics never pass through C.
 
 use std::ffi::c_void;
 

@@ -38,7 +38,8 @@ pub struct LocalDefinitions {
 pub struct MappingTable {
     /// Global references by local ones.
     pub pairs: BTreeMap<u64, u64>,
-    /// Whether local references are exactly 0 to the last of the pairs. If not, one in no pair equals the global one.
+    /// Whether the local references are exactly those from 0 to the last of the pairs. If not, a local reference
+    /// that is in no pair equals the global one.
     pub is_complete: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Writers of an archive (anchor, global and local definitions) and of a part (the event files of one process only).
+//! Writers of an archive (anchor, global definitions, and local definitions for its event files) and of a part (the
+//! event files of one process only).
 
 use std::path::{Path, PathBuf};
 
@@ -171,7 +172,8 @@ impl PartWriter {
         self.handle.definition_file(location)
     }
 
-    /// The writer of a location's event file, which it replaces. One at a time: one chunk of memory is enough.
+    /// The writer of one location's event file; replaces an existing file. Only one exists at a time, so that one
+    /// chunk of memory is enough.
     pub fn event_writer(&mut self, location: LocationRef) -> Result<EventWriter<'_>> {
         EventWriter::new(&mut self.handle, location)
     }

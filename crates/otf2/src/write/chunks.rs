@@ -4,7 +4,8 @@
 //! refused, so that it flushes its only chunk and reuses it. The next writer gets the chunk of a closed one, so that
 //! thousands of locations written one after the other touch the same pages.
 //!
-//! A buffer keeps its chunk until closed: if a request after a flush failed, libotf2 would write through NULL.
+//! A buffer keeps its chunk until it is closed: if the request after a flush failed, libotf2 could not recover and
+//! would write through a NULL pointer.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
@@ -21,7 +22,8 @@ const SLACK_BYTES: usize = 64;
 const UNWRITTEN: u8 = 0xee;
 const ALIGNMENT: usize = 64;
 
-/// Chunks that no buffer uses, boxed by the archive; libotf2 has the address. Only the archive's thread accesses it.
+/// Chunks that no buffer uses. The archive owns the pool in a box and passes its address to libotf2; only the thread
+/// that uses the archive accesses it.
 #[derive(Default)]
 pub(super) struct ChunkPool {
     free: Vec<Chunk>,
@@ -43,7 +45,8 @@ struct OpenBuffer {
     buffer: *mut Buffer,
 }
 
-/// Flushes a full buffer. No BufferFlush event is written: it would describe the converter, not the traced process.
+/// Flushes a buffer whenever its chunk is full. No BufferFlush event is written: it would describe the process that
+/// converts a journal, not the traced one.
 pub(super) static FLUSH_CALLBACKS: sys::OTF2_FlushCallbacks =
     sys::OTF2_FlushCallbacks { otf2_pre_flush: Some(pre_flush), otf2_post_flush: None };
 

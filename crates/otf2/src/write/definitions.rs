@@ -112,7 +112,8 @@ impl<'a> GlobalDefinitions<'a> {
         location(LocationRef, Location) with LocationProperty;
         /// Defines a region.
         region(RegionRef, Region);
-        /// Defines a group. By type, members are references or indices into its paradigm's communicating locations.
+        /// Defines a group. Depending on its type, its members are references to defined things, or indices into its
+        /// paradigm's group of communicating locations.
         group(GroupRef, Group);
         /// Defines a communicator, without flags. Its group must be one for communicators.
         comm(CommRef, Comm);
@@ -216,7 +217,8 @@ impl<'a> GlobalDefinitions<'a> {
     }
 }
 
-/// Upper bound of a definition's size without text and members; 255 elements of 11 bytes more fit into any chunk.
+/// Upper bound of a definition's size without text and group members. Up to 255 elements of at most 11 bytes come on
+/// top, but these fit into the smallest chunk.
 const REST_BYTES: usize = 256;
 
 /// The size of definitions chunks that can hold groups with these members: [`DEFINITIONS_CHUNK_BYTES`] or more.

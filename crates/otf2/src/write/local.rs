@@ -114,7 +114,8 @@ impl<'a> LocalDefWriter<'a> {
         self.remember(result)
     }
 
-    /// At this uncorrected local time the location's clock is `offset` ticks behind the archive's. Times must increase.
+    /// At this local time (before correction) the location's clock is `offset` ticks behind the archive's: readers
+    /// add the offset. Times must increase.
     pub fn clock_offset(&mut self, time: u64, offset: i64, standard_deviation: f64) -> Result<()> {
         let operation = format!("write a clock offset at {time} for {:?}", self.location);
         if let Some(last) = self.last_offset_time.filter(|last| time <= *last) {

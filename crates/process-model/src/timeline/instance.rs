@@ -51,7 +51,8 @@ impl RegionInstance {
         Self::new(Source::Event(F::any(row)), order, kind, region)
     }
 
-    /// Breaks ties of equal starts: an earlier record is around a later one, a derived instance around its members.
+    /// Breaks ties of equal start times: an instance recorded earlier is around one recorded later, and a derived
+    /// instance is around its members.
     pub const fn tie(&self) -> u64 {
         match self.kind {
             // An init or finalize is around everything its thread does in the meantime.

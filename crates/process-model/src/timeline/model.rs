@@ -51,7 +51,8 @@ pub struct ProcessModel<'a> {
 }
 
 impl<'a> ProcessModel<'a> {
-    /// Computes links, communicators, clocks and intervals from nanoseconds. `remote`: what others did for this one.
+    /// Computes links, communicators, clocks and intervals. Times must already be nanoseconds; `remote` is what other
+    /// processes did for this one.
     pub fn of(tables: &'a Tables, symbols: &'a Symbols, remote: &[RemoteTransfers], options: ArchiveOptions) -> Self {
         let links = Links::of(tables, symbols, remote);
         let comms = Comms::of(tables, &links.gpu.devices);

@@ -1,4 +1,5 @@
-//! The share of time that each rank transfers and waits. The page draws it for views of too many or left-out events.
+//! The share of time that each rank spends in transfer and in waiting. The page draws it where a view has too many
+//! events, or where some were left out.
 
 use analysis::tables::NONE;
 use analysis::{Analysis, Filter};

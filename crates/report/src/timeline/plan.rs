@@ -55,7 +55,8 @@ impl Plan {
     pub(super) fn of(analysis: &Analysis, span: (u64, u64), until_ns: Option<u64>, most: u64, events: &[u64]) -> Self {
         let until_ns = until_ns.unwrap_or(u64::MAX);
         let operations = &analysis.tables.operations;
-        // A part of the run has about as large a share of the events as of the operations; without any, it is unknown.
+        // A part of the run has about the share of the events that it has of the operations. Without operations there
+        // may be any number of others.
         let wanted = operations.rows().filter(|it| it.stop_ns >= span.0 && it.start_ns <= until_ns).count() as u64;
         let in_span =
             |events: u64| if wanted == 0 { events } else { (events * wanted).div_ceil(operations.len() as u64) };

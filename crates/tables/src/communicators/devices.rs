@@ -62,7 +62,8 @@ impl Devices {
         devices
     }
 
-    /// Maps CUPTI's devices to communicators' ordinals. If that is not one to one, devices that ran work win.
+    /// Maps CUPTI's devices to the ordinals that communicators use. Unless the mapping is one to one, the devices that
+    /// work ran on take precedence.
     fn renumber(&mut self, tables: &Tables, of_cupti: &BTreeMap<u32, BTreeSet<u32>>) {
         let mut ordinals: BTreeSet<u32> = BTreeSet::new();
         let mut numbers = of_cupti.values();

@@ -173,7 +173,8 @@ fn version_number(text: &str) -> Option<u32> {
     major.checked_mul(10_000)?.checked_add(minor.checked_mul(100)?)?.checked_add(patch)
 }
 
-/// Whether a blind spot applies to a recording. Unknown releases count as all of the same table, or as all of them.
+/// Whether a blind spot applies to a recording. If the release is unknown, all releases that call the same table count;
+/// if the table is unknown, too, all releases.
 fn applies(spot: &BlindSpot, manifest: &Manifest) -> bool {
     let by_table = || Table::of_number(manifest.process.table).map(|table| (table.facts().first, table.last()));
     let known = version_number(&manifest.process.nccl_version).map(|version| (version, version));

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::{Error, io_error};
 pub(crate) use journal::part::DONE;
-use journal::part::{JOURNAL, PROCESS};
+use journal::part::JOURNAL;
 use journal::private;
 
 pub(crate) const MANIFEST: &str = "manifest";
@@ -52,11 +52,6 @@ impl Progress {
 
 pub(crate) fn event_file(part: &Path, location: usize) -> PathBuf {
     part.join(TRACES).join(format!("{location}.evt"))
-}
-
-/// Whether the process could record events: its description is put in place when the journal has a segment.
-pub(crate) fn has_begun(part: &Path) -> bool {
-    part.join(PROCESS).symlink_metadata().is_ok()
 }
 
 /// Whether a part is written and can go into an archive.

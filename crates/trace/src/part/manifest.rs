@@ -216,7 +216,8 @@ impl Manifest {
         self.switches.iter().any(|switch| switch.breaks_order)
     }
 
-    /// Communicators with the process's ranks; `of` makes a rank's value from its location's index and its GPU.
+    /// The communicators, each with the process's ranks in it; `of` makes the value to keep for a rank, from the index
+    /// of its location and its GPU.
     pub(crate) fn claims<M>(&self, of: impl Fn(usize, u32, &LocationDefinition) -> M) -> Vec<Claim<M>> {
         let claims = self.comms.iter().map(|comm| Claim { comm: comm.clone(), members: Vec::new() });
         let mut claims: Vec<Claim<M>> = claims.collect();

@@ -1,4 +1,5 @@
-//! What a process's traffic shows about other hosts' clocks; unifying makes constraints of it (`archive::constraints`).
+//! What a process's traffic shows about the clocks of other hosts, gathered when its part is written. Unifying turns it
+//! into constraints (`archive::constraints`).
 //!
 //! ```text
 //!  rank 0  enters ●━━━━━━━━━━━━● leaves        nobody leaves before everybody has entered
@@ -267,7 +268,8 @@ fn transfers(model: &ProcessModel<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize,
     steps
 }
 
-/// Finds the first launch of each operation's group: its own is not always certain, the first never too late.
+/// Finds the first launch of each operation's group. A group can have several launches, and the operation's own is not
+/// always certain: the first is never too late.
 fn find_launches(tables: &Tables, chosen: &mut [Chosen<'_>]) {
     let group = |launch: &Event<KernelLaunch>| (launch.parent, launch.context);
     let own = |one: &Chosen<'_>| {
@@ -287,7 +289,8 @@ fn find_launches(tables: &Tables, chosen: &mut [Chosen<'_>]) {
     }
 }
 
-/// A time before which the rank had given nothing to others: before its launch, or its first data on the network.
+/// A time before which the rank had given nothing to others: its kernel had not been launched; without a known launch,
+/// its data had not been handed to the network.
 fn entered(one: &Chosen<'_>) -> Option<u64> {
     one.launched.or((one.sends > 0).then_some(one.operation.start))
 }

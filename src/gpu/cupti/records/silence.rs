@@ -1,4 +1,5 @@
-//! Detects when no records come: another tool can disable the kinds or get the buffers, and CUPTI reports neither.
+//! Detects when no records come. Another tool in the process can disable the activity kinds or get the plugin's
+//! buffers, and CUPTI reports neither.
 
 use std::time::Duration;
 

@@ -63,17 +63,18 @@ const fn category(what: &'static str, most: usize) -> Exception {
 }
 
 pub(super) const EXCEPTIONS: &[Exception] = &[
-    // 87 166 before ranges (NVTX) were recorded, 94 500 before topology, causes of lateness and critical paths.
-    category("product", 101_805),
+    // 87 166 before ranges (NVTX) were recorded, 94 500 before topology, causes of lateness and critical paths,
+    // 101 805 before every verb named the journals that it cannot read.
+    category("product", 101_860),
     category("tests", 42_400),
     category("doubles", 13_900),
     category("xtask", 6_100),
-    Exception { rule: Rule::RoomLines, what: "crates/journal", most: 6_360, reason: "a format and its two sides" },
+    Exception { rule: Rule::RoomLines, what: "crates/journal", most: 6_375, reason: "a format and its two sides" },
     Exception { rule: Rule::PublicItems, what: "trace", most: 20, reason: "no module outside of it knows its insides" },
     Exception {
         rule: Rule::RoomLines,
         what: "crates/analysis",
-        most: 7_600,
+        most: 7_605,
         reason: "what is derived shares tables, instances and budgets, which a second crate would have to export",
     },
 ];

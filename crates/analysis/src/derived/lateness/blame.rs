@@ -41,7 +41,8 @@ fn of_rank(outside: &Outside, rank: usize, awaited: &Awaited, p_value: f64) -> L
     let mut others: Vec<f64> = ranks.iter().filter_map(|other| outside.ns[large(*other)]).map(real).collect();
     let own_ns = outside.ns[rank].filter(|_| !others.is_empty());
     let more_ns = own_ns.map_or(0, |own_ns| whole((real(own_ns) - median(&mut others)).max(0.0)));
-    // A recording starts and ends earlier for some ranks: that alone makes none late in block after block.
+    // A recording starts and ends earlier for some ranks than for others. That alone makes no rank late in block after
+    // block, however long the pauses in which all ranks create communicators.
     let is_more =
         p_value < IMPROBABLE || more_ns >= CUT.saturating_mul(own_ns.unwrap_or(0) / outside.pauses[rank].max(1));
     let most_ns = if is_more { more_ns.saturating_mul(ranks.len() as u64) } else { 0 };

@@ -66,7 +66,7 @@ fn a_journal_of_another_format_is_refused() {
     }
 }
 
-/// Each of these would lose the segment's records, or misplace them in time, without a word.
+/// A reader that believed one of these headers would lose records, or give them wrong times.
 #[test]
 fn a_header_that_makes_no_sense_is_reported() {
     let (_directory, journal) = recorded();

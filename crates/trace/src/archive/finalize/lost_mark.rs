@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use crate::part::calls::CALLS;
-use crate::part::files::{MANIFEST, Progress as PartProgress, TRACES, has_begun, is_done, why_unusable};
+use crate::part::files::{MANIFEST, Progress as PartProgress, TRACES, is_done, why_unusable};
 use crate::part::manifest::Manifest;
 use crate::part::staging::Staging;
 use crate::part::write;
-use journal::part::JOURNAL;
+use journal::part::{JOURNAL, has_begun};
 use nccl_events::Progress;
 
 /// Marks a part as written if only the mark is missing: no journal, manifest and event files whole.

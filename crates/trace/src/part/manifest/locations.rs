@@ -101,7 +101,8 @@ pub(crate) enum LocationOwner {
         /// An index into [`super::Manifest::gpus`].
         gpu: u32,
     },
-    /// A communicator without a beginning in the journal: another process's (PXN), or an own one that was not recorded.
+    /// A communicator without a beginning in the journal: another process's, worked for here (PXN), or this process's
+    /// own whose beginning could not be recorded.
     Foreign {
         /// The context as the process handed it out.
         context: u64,
