@@ -63,7 +63,8 @@ enum Relation {
 /// Finds a job's directory: the requested one if it belongs to the job or to no job, otherwise one below it.
 ///
 /// Processes that share a communicator belong to the same job. Without ids to compare, a process joins the recording
-/// unless its processes have ended. `first_comm` is NCCL's id of the process's first communicator, 0 if there is none.
+/// unless its processes have ended, or one of the two has ids and their communicators differ. `first_comm` is NCCL's id
+/// of the process's first communicator, 0 if there is none.
 pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Result<JobDirectory> {
     let mut other = None;
     for number in 1..=MOST_DIRECTORIES {
@@ -79,7 +80,7 @@ pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Resul
             Relation::Unknown if job.restarts.is_some_and(|restarts| restarts > 0) => {
                 !candidate(out, number + 1, job).exists()
             }
-            Relation::Unknown => !is_over(&path, job, first_comm),
+            Relation::Unknown => !is_over(&path, &claim, job, first_comm),
         };
         if is_joined {
             return Ok(JobDirectory { path, job: claim.name, other });
@@ -206,32 +207,32 @@ fn of_first_part(out: &Path) -> Option<Claim> {
     Some(claim)
 }
 
-/// Whether processes recorded here and all have ended, as far as this host can tell. A process with the same
-/// communicator counts as running. Without ids of communicators, a job of the same size that still lacks this
-/// process's rank counts as running, too.
-fn is_over(directory: &Path, job: &JobEnvironment, comm: u64) -> bool {
-    let Ok(parts) = fs::read_dir(directory.join(PARTS)) else {
-        return false;
-    };
+/// Whether the recording takes no more processes: all have ended, as far as this host can tell, or this process has
+/// another communicator and not the claim's ids. A recording is not over for a process of one of its communicators,
+/// nor for a rank that it lacks.
+fn is_over(directory: &Path, claim: &Claim, job: &JobEnvironment, comm: u64) -> bool {
+    let parts = fs::read_dir(directory.join(PARTS)).into_iter().flatten().flatten();
+    let has_ids = !(claim.ids.is_empty() && job.ids.is_empty());
+    let has_other_comm = has_ids && comm != 0 && claim.first_comm != 0;
     let mut there = Vec::new();
-    for part in parts.flatten().map(|entry| entry.path()) {
+    let mut have_ended = true;
+    for part in parts.map(|entry| entry.path()) {
         let process = read_process(&part).0;
-        let is_over = match process.life() {
-            _ if comm != 0 && process.first_comm == comm => false,
+        if comm != 0 && process.first_comm == comm {
+            return false;
+        }
+        have_ended &= match process.life() {
             Life::Running | Life::Stopped => false,
             Life::Gone => true,
             Life::Unknown => part.join(DONE).exists(),
         };
-        if !is_over {
-            return false;
-        }
         there.push(process.environment);
     }
-    let is_awaited = comm == 0
+    let is_awaited = (comm == 0 || has_other_comm)
         && job.rank.is_some()
         && job.size.is_some()
         && there.iter().all(|other| other.size == job.size && other.rank.is_some() && other.rank != job.rank);
-    !there.is_empty() && !is_awaited
+    !is_awaited && (has_other_comm || have_ended && !there.is_empty())
 }
 
 #[cfg(test)]
@@ -338,6 +339,26 @@ mod tests {
         assert_eq!(place(out, &rank(0), 0), "jobs/run-3", "another run's");
         part(out, "ours", &ProcessKey::current(), true);
         assert_eq!(place(out, &nameless, 0), "", "this process's second session");
+    }
+
+    #[test]
+    fn a_process_without_the_ids_joins_by_its_communicator_or_rank() {
+        let out = tempfile::tempdir().expect("a directory");
+        let out = out.path();
+        let with_id = read("NCCL_OTF2_JOB=x OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2");
+        assert_eq!(place(out, &with_id, 1), "");
+        for comm in [1, 2] {
+            let info = ProcessInfo { first_comm: comm, environment: with_id.clone(), ..ProcessInfo::default() };
+            write(&out.join(PARTS).join(comm.to_string()), &info);
+        }
+        let without = JobEnvironment::default();
+        assert_eq!(place(out, &without, 0), "", "NCCL before 2.27 gives no ids of communicators");
+        assert_eq!(place(out, &without, 1), "", "the claim's communicator");
+        assert_eq!(place(out, &without, 2), "", "another process's communicator");
+        assert_eq!(place(out, &without, 3), "jobs/run-2");
+        assert_eq!(place(out, &read("PMIX_NAMESPACE=y"), 3), "jobs/y");
+        assert_eq!(place(out, &read("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2"), 3), "", "the missing rank");
+        assert_eq!(place(out, &read("NCCL_OTF2_JOB=x"), 3), "", "the same id");
     }
 
     #[test]
