@@ -52,8 +52,8 @@ pub enum Error {
     )]
     Foreign { path: PathBuf },
     #[error(
-        "{}: is an archive of other processes, whose parts are gone (first {part}), so it was not replaced (move it \
-         away with traces.def and traces/, then run `nccl-otf2 finalize`)",
+        "{}: is an archive of processes whose parts are gone (first {part}), so it was not replaced (move it away \
+         with traces.def and traces/, then run `nccl-otf2 finalize`)",
         path.display()
     )]
     PartsGone { path: PathBuf, part: String },

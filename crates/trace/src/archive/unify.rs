@@ -80,11 +80,8 @@ pub(super) fn is_in_place(
     let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
         return false;
     };
-    let (statements, wanted) = (Statements::read(archive.properties()), properties::options(options));
-    let has_options = statements.level == wanted.level
-        && statements.metrics == wanted.metrics
-        && statements.comm_locations == wanted.comm_locations
-        && statements.collectives == wanted.collectives;
+    let statements = Statements::read(archive.properties());
+    let has_options = has_options(&statements, options);
     let left_out = &statements.parts_left_out.all;
     let is_listed = |it: &Missing| left_out.iter().any(|line| line.starts_with(&format!("{}: ", it.part)));
     let lists_missing = missing.iter().all(is_listed);
@@ -96,6 +93,28 @@ pub(super) fn is_in_place(
         && existing.has_all(parts)
         && (existing.has_more_than(parts) || lists_missing)
         && is_whole(&archive)
+}
+
+/// Refuses to write with other options than those of an archive with a part that is gone: it would lose the part.
+pub(super) fn check_parts_remain(out: &Path, options: ArchiveOptions) -> Result<(), Error> {
+    let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
+        return Ok(());
+    };
+    let statements = Statements::read(archive.properties());
+    let is_alike = has_options(&statements, options);
+    let existing = PartsThere::of(statements);
+    match existing.as_ref().and_then(|existing| existing.gone(&BTreeSet::new(), &out.join(PARTS))) {
+        Some(part) if !is_alike => Err(Error::PartsGone { path: out.join(ANCHOR), part: part.clone() }),
+        _ => Ok(()),
+    }
+}
+
+fn has_options(statements: &Statements, options: ArchiveOptions) -> bool {
+    let wanted = properties::options(options);
+    statements.level == wanted.level
+        && statements.metrics == wanted.metrics
+        && statements.comm_locations == wanted.comm_locations
+        && statements.collectives == wanted.collectives
 }
 
 /// Whether the files that the anchor refers to are complete: some may have been deleted, or copied in part.

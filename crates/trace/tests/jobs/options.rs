@@ -50,6 +50,19 @@ fn nothing_is_changed_where_one_journal_is_gone() {
 }
 
 #[test]
+fn an_archive_with_a_part_that_is_gone_keeps_its_options() {
+    let out: &Path = &new_job();
+    let parts = kept(out, [ArchiveOptions::default(); 2]);
+    std::fs::remove_dir_all(&parts[0]).expect("removed");
+    let before = contents(&parts[1]);
+    let options = FinalizeOptions { wishes: level(Level::Light), ..FinalizeOptions::default() };
+    let error = finalize(out, &options, &()).expect_err("refused").to_string();
+    assert!(error.contains("parts are gone (first host0-"), "{error}");
+    assert!(before == contents(&parts[1]), "nothing is changed");
+    assert_eq!(wanted(out, ArchiveWishes::default()).archive, None, "nothing is to do");
+}
+
+#[test]
 fn parts_that_are_written_otherwise_are_left_out_or_written_again() {
     let out: &Path = &new_job();
     let light = ArchiveOptions { level: Level::Light, ..ArchiveOptions::default() };

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::archive::unify::{ANCHOR, ArchiveSummary, Missing, is_in_place, part_directories, unify_alike};
+use crate::archive::unify::{
+    ANCHOR, ArchiveSummary, Missing, check_parts_remain, is_in_place, part_directories, unify_alike,
+};
 use crate::error::Error;
 use crate::part::files::{Progress as PartProgress, is_done};
 use crate::part::manifest::Manifest;
@@ -50,6 +52,9 @@ pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) 
     job.restore_marks();
     let known = job.known();
     let archive = options_of_all(&job.parts, &known, &options.wishes)?;
+    if !options.wishes.is_empty() {
+        check_parts_remain(out, archive)?;
+    }
     // A shard cleans up its own parts only: other shards are working on theirs.
     let waits = |part: &PathBuf| options.shard.is_none() && PartProgress::of(part) == PartProgress::JournalNeeded;
     let waited: Vec<bool> = job.parts.iter().map(waits).collect();
