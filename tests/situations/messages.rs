@@ -77,18 +77,18 @@ fn of_two_slow_stages_of_a_pipeline_the_slower_one_comes_first() {
     }
 }
 
-/// What ranks caused has what others waited for them in messages.
+/// What others waited for a rank includes messages.
 #[test]
 fn the_rank_that_others_waited_for_in_messages_comes_first() {
     let (scratch, script) = (Scratch::new(), pipeline(MS / 2, 1));
     let _anchor = synthetic::write(&scratch.out(), &script.job, &script.ranks);
-    let sorted = ["stats", "--by", "ranks", "--sort", "caused", "--csv"];
+    let sorted = ["stats", "--by", "ranks", "--sort", "awaited", "--csv"];
     let said = run(scratch.tool(&sorted).arg(scratch.out())).with_code(0).stdout;
     let mut rows = said.lines().map(|line| line.split(',').collect::<Vec<&str>>());
-    let caused = rows.next().and_then(|names| names.iter().position(|name| *name == "caused")).expect("a column");
+    let awaited = rows.next().and_then(|names| names.iter().position(|name| *name == "awaited")).expect("a column");
     let first = rows.next().expect("a rank");
     assert_eq!(first.first(), Some(&"rank 1"), "{said}");
-    is_near(first[caused].parse().expect("a time"), 150e6);
+    is_near(first[awaited].parse().expect("a time"), 150e6);
 }
 
 /// In each round any rank of a ring is late, or one of them somewhat more often. The one that others waited longest for

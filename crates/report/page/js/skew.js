@@ -41,7 +41,7 @@ export function skew({ report }, go) {
       cell: (row) => (row.instances === 0 ? NONE : number((row.last / row.instances) * 100)) },
     { title: html`by chance,<br>%`, number: true, key: (row) => row.last_expected / Math.max(1, row.instances),
       cell: (row) => (row.instances === 0 ? NONE : number((row.last_expected / row.instances) * 100)) },
-    { title: html`caused,<br>s`, number: true, key: (row) => row.awaited_ns, cell: (row) => seconds(row.awaited_ns) },
+    { title: html`awaited,<br>s`, number: true, key: (row) => row.awaited_ns, cell: (row) => seconds(row.awaited_ns) },
   ], rows, { limit: [strips ? STRIPS : 24, 0], mark: (row) => row.index === worstOf(report), done: drawStrips });
   drawn(drawStrips);
   const heatAt = () => strips ? placeOf(table.querySelector('.strip'), element) : heatArea(element);
