@@ -1,8 +1,23 @@
 //! Calls that make communicators, which one rank does not come to. Only NVTX shows them.
 
 use whole_plugin::built;
+use whole_plugin::process::run;
+use whole_plugin::scratch::Scratch;
 
 use crate::job::{Hanging, has_reason, suspect};
+
+/// NCCL ends the recording within the last `ncclCommDestroy`, whose end is therefore not recorded.
+#[test]
+fn nobody_waits_in_the_last_call_of_a_job_that_has_ended() {
+    let scratch = Scratch::new();
+    let Some(mut job) = scratch.nccl("2.32.3", &["--exact", "--procs", "2", "--threads", "1"]) else {
+        return;
+    };
+    let kept = job.env("NVTX_INJECTION64_PATH", built::plugin()).env("NCCL_OTF2_KEEP_JOURNAL", "1");
+    let _ended = run(kept).with_code(0);
+    let said = run(scratch.tool(&["hang", "--after", "0"]).arg(scratch.out().join("parts"))).with_code(0).stdout;
+    assert!(said.contains(" of 2 processes, all of which have ended"), "{said}");
+}
 
 #[test]
 fn a_rank_that_does_not_come_to_a_split_or_to_an_init_is_the_suspect() {

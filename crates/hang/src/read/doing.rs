@@ -29,6 +29,8 @@ pub(super) struct Threads<'a> {
     all: BTreeMap<u32, Thread<'a>>,
     /// Whether each call of NCCL that a thread is in would be seen.
     pub(super) show_calls: bool,
+    /// Whether the process has ended: its recording ends within its last call of NCCL, and nothing is open any more.
+    has_ended: bool,
 }
 
 #[derive(Default)]
@@ -58,10 +60,10 @@ pub(super) fn not_recorded(tables: &Tables) -> u64 {
 }
 
 impl<'a> Threads<'a> {
-    pub(super) fn of(tables: &'a Tables, symbols: &'a Symbols, comms: &Comms) -> Self {
+    pub(super) fn of(tables: &'a Tables, symbols: &'a Symbols, comms: &Comms, has_ended: bool) -> Self {
         let gpus = comms.members.iter().map(|member| member.gpu).collect();
         let firsts = (0..).zip(&tables.threads).map(|(at, _)| tables.first_index_of_thread(at)).collect();
-        let mut threads = Self { tables, symbols, firsts, gpus, all: BTreeMap::new(), show_calls: false };
+        let mut threads = Self { tables, symbols, firsts, gpus, all: BTreeMap::new(), show_calls: false, has_ended };
         let mut ranges = tables.ranges.all.iter();
         threads.show_calls = not_recorded(tables) == 0 && ranges.any(|at| threads.is_nccl(&at.range));
         // A range that was not recorded may be one that is open, or the end of one that seems to be.
@@ -100,7 +102,7 @@ impl<'a> Threads<'a> {
     }
 
     fn read_ranges(&mut self) {
-        let tables = self.tables;
+        let (tables, has_ended) = (self.tables, self.has_ended);
         for at in &tables.ranges.all {
             let RangeKind::Pushed { level } = at.kind else {
                 continue;
@@ -113,7 +115,7 @@ impl<'a> Threads<'a> {
                 thread.last_call = thread.last_call.max(at.start);
                 thread.group_call(name, at, end);
             }
-            if end.is_none() && name != NO_CALL {
+            if end.is_none() && name != NO_CALL && !has_ended {
                 let is_outer = |other: &&RangeAt| matches!(other.kind, RangeKind::Pushed { level: at } if at < level);
                 let place = thread.open.partition_point(is_outer);
                 thread.open.insert(place, at);

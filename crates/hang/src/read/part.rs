@@ -265,7 +265,7 @@ fn ranks(
 ) -> Vec<Claim<Rank>> {
     let comms = Comms::of(tables, &Devices::of(tables));
     let mut recorded = Reader::new(tables, symbols, info.table).ranks();
-    let threads = Threads::of(tables, symbols, &comms);
+    let threads = Threads::of(tables, symbols, &comms, process.state == Life::Ended);
     if process.has_clock {
         process.shows_calls = threads.show_calls;
         process.doing = threads.of_gpus();

@@ -371,6 +371,9 @@ pub(crate) fn nothing(job: &Job) -> String {
     if job.is_archive {
         return format!("by the archive all operations in the {comms} of {processes} ended, on all their ranks");
     }
+    if job.processes.iter().all(|process| process.state == Life::Ended) {
+        return format!("nobody was seen to wait in the {comms} of {processes}, all of which have ended");
+    }
     if !job.processes.iter().any(|process| process.state == Life::Running) {
         return format!("nobody was seen to wait in the {comms} of {processes} when they ended or were killed");
     }
