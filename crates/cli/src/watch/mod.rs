@@ -52,6 +52,10 @@ pub(crate) fn watch(request: &Request) -> Result<Exit> {
             print::note(&report.verdict.text);
             report.unknown.iter().for_each(print::note);
         }
+        // Without an event nothing else would say that a recording could only be judged in part.
+        for process in report.processes.iter().filter(|_| !is_unknown) {
+            process.problems.iter().for_each(|problem| print::note(format_args!("{}: {problem}", process.part)));
+        }
         return Ok(if is_unknown { Exit::CannotDo } else { exit(&report) });
     }
     loop {
