@@ -38,6 +38,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !names_packages(&args.arguments) {
         test.arg("--workspace");
     }
+    // Many tests wait for processes: with two tests a core, all of them take a tenth less time.
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        test.env("RUST_TEST_THREADS", (2 * cores).to_string());
+    }
     test.args(&args.arguments)
         .env("NCCL_OTF2_TEST_NCCL_DIR", &machine.libraries)
         .env("PYTHON", machine.python.interpreter())
