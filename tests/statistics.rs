@@ -44,6 +44,19 @@ fn python_derives_the_same_of_recorded_jobs() {
     }
 }
 
+/// A group of three collectives shares a kernel; one after it has its own.
+#[test]
+fn a_bandwidth_of_few_collectives_says_of_how_many() {
+    let scratch = Scratch::new();
+    let words = ["--exact", "--procs", "2", "--threads", "1", "--rounds", "5", "--ops", "group,one"];
+    let Some(mut job) = scratch.nccl("2.32.3", &words) else {
+        return;
+    };
+    let _ended = run(&mut job).with_code(0);
+    let said = run(scratch.tool(&["stats", "--by", "operations"]).arg(scratch.out())).with_code(0).stdout;
+    assert!(said.contains("busbw and transfer_busbw are those of 10 of 40 collectives: the others"), "{said}");
+}
+
 /// All-reduces without end, a millisecond apart.
 fn calls(rank: usize) -> String {
     format!(

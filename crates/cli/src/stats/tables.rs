@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use analysis::report::{Budget, Cause, Fit, Link, LinkKey, OperationClass, Quantiles, Rank, Report, Run};
+use analysis::units::count;
 use clap::ValueEnum;
 
 use super::cells::{communicator, compared, is_wanted, link, of, rank, receiver, share, text, time, word};
@@ -147,11 +148,30 @@ fn operations(report: &Report) -> Sheet {
             ("+unclear", |(_, it)| compared(&it.budget, it.budget.unclear_ns)),
         ],
     );
-    if lacks_bound {
-        let why = "no expected_busbw: the algorithm, the graph or a rank of the communicator is unknown";
-        sheet.remark = Some(why.to_owned());
-    }
+    let why = "no expected_busbw: the algorithm, the graph or a rank of the communicator is unknown";
+    let remarks = [lacks_bound.then(|| why.to_owned()), few_have_bandwidth(report)].into_iter().flatten();
+    sheet.remark = Some(remarks.collect::<Vec<_>>().join(". ")).filter(|all| !all.is_empty());
     sheet
+}
+
+/// How many collectives have a bandwidth, if in a class they are fewer than half.
+fn few_have_bandwidth(report: &Report) -> Option<String> {
+    // Sends and receives have no arrivals to compare, and no bus bandwidth.
+    let classes = report.operations.iter().filter(|class| class.comparable > 0);
+    let numbers = classes.map(|class| {
+        let with = class.busbw.as_ref().map_or(0, |busbw| busbw.count);
+        (with, class.count.saturating_sub(class.unfinished))
+    });
+    let numbers: Vec<(u64, u64)> = numbers.collect();
+    numbers.iter().any(|(with, ended)| 2 * with < *ended).then(|| {
+        let (with, ended) = numbers.iter().fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+        format!(
+            "busbw and transfer_busbw are those of {} of {} collectives: the others share a kernel, or only their call was \
+             timed",
+            count(with),
+            count(ended)
+        )
+    })
 }
 
 /// For example "kernelch", or "event 16, kernelch 12"; `None` if no operation ended.

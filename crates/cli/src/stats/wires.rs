@@ -52,7 +52,7 @@ pub(super) fn nics(report: &Report) -> Sheet {
         report.nics.iter().any(|nic| nic.rate.is_some() && nic.speed.is_some() && nic.share.is_none()).then(|| {
             "no share is shown of a speed below the rate: NCCL assumes a speed where the system states none".to_owned()
         }),
-        (elsewhere > 0).then(|| format!("{bytes} more were sent over interfaces that NCCL's graphs do not tell")),
+        (elsewhere > 0).then(|| format!("{bytes} more were sent over interfaces that NCCL's graphs do not name")),
         unused.first().map(|first| {
             let dumps = plural(unused.len() as u64, "dump", "dumps");
             format!(

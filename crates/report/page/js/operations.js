@@ -57,7 +57,7 @@ export function operations({ report }) {
       html`No collective has arrivals on several ranks that can be compared: waiting and transfer are not told apart.` :
       html`<b>${percent(share)} of the time of all ranks in operations is waiting for the last rank,
         ${percent(budget.transfer_ns / budget.operations_ns)} moves bytes${budget.unclear_ns > 0 &&
-        html`, of ${percent(budget.unclear_ns / budget.operations_ns)} the clocks do not tell`}${
+        html`, ${percent(budget.unclear_ns / budget.operations_ns)} is unclear within the clocks’ error`}${
         budget.not_compared_ns > 0 && html`, and ${percent(budget.not_compared_ns / budget.operations_ns)} is in sends,
         receives and others that are not compared`}.</b> ${report.verdict.finding === 'unfinished' &&
         'What had not ended is in none of these times. '}Busbw counts both, as nccl-tests do; beside it is that of

@@ -54,7 +54,7 @@ function table(element, { nics }, { hosts, bytes_elsewhere: elsewhere, unused })
         cell: (nic) => number(nic.slowdown, 2) },
     ], nics, { sort: [7, -1], limit: [MOST_NICS, 0], mark: isSlow });
   }
-  const remarks = [elsewhere > 0 && `${bytes(elsewhere)} more were sent over interfaces that the graphs do not tell.`,
+  const remarks = [elsewhere > 0 && `${bytes(elsewhere)} more were sent over interfaces that the graphs do not name.`,
     unused.length > 0 && `Dumps that could not be used: ${unused.join('; ')}.`];
   fill(add(element, 'p', 'small u'), html`${remarks.filter((remark) => remark !== false).join(' ')}`);
 }
