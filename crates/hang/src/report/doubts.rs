@@ -35,7 +35,7 @@ pub(super) const fn way_out(job: &Job) -> &'static str {
     if job.is_archive {
         "`nccl-otf2 hang` while the job runs, or --keep-journal in the next run, lets it see more; `nccl-otf2 check` says what is missing"
     } else {
-        "`nccl-otf2 check` says what the archive lacks (`finalize` makes it)"
+        "`nccl-otf2 finalize` makes an archive of what can be read, and `nccl-otf2 check` says what that lacks"
     }
 }
 
