@@ -16,6 +16,7 @@ use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::archive::{RegionClass, Timing, canonical_name, canonical_range_name};
 use nccl_events::collective::Function;
+use nccl_events::event::{Style, Value};
 use small_sort::Gather;
 use tables::Tables;
 use tables::index::{index, index_u32};
@@ -139,26 +140,16 @@ impl RegionText {
 /// Strings in event fields, except function names.
 fn symbols_in(tables: &Tables) -> BTreeSet<Symbol> {
     let mut used = Used::default();
-    for coll in &tables.events.colls {
-        let fields = &coll.fields;
-        used.add(fields.datatype);
-        used.add(fields.algorithm);
-        used.add(fields.protocol);
-        used.add(fields.kernel_variant);
-    }
-    for ce_coll in &tables.events.ce_colls {
-        used.add(ce_coll.fields.datatype);
-        used.add(ce_coll.fields.sync_strategy);
-    }
-    for p2p in &tables.events.p2ps {
-        used.add(p2p.fields.datatype);
-    }
-    for call in &tables.events.coll_apis {
-        used.add(call.fields.datatype);
-    }
-    for call in &tables.events.p2p_apis {
-        used.add(call.fields.datatype);
-    }
+    let mut add = |label: &str, _: Style, value: Value<Symbol>| match value {
+        Value::Name(symbol) if label != "func" => used.add(symbol),
+        _ => {}
+    };
+    let events = &tables.events;
+    events.colls.iter().for_each(|coll| coll.fields.each(&mut add));
+    events.ce_colls.iter().for_each(|coll| coll.fields.each(&mut add));
+    events.p2ps.iter().for_each(|p2p| p2p.fields.each(&mut add));
+    events.coll_apis.iter().for_each(|call| call.fields.each(&mut add));
+    events.p2p_apis.iter().for_each(|call| call.fields.each(&mut add));
     (0..).zip(used.0).filter(|&(_, is_used)| is_used).map(|(symbol, _)| Symbol(symbol)).gather()
 }
 

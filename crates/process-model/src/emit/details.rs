@@ -157,18 +157,20 @@ impl Details<'_, '_> {
     }
 
     fn collective_call(&mut self, call: &CollApi) -> otf2::Result<()> {
-        self.elements(call.count, call.datatype)?;
-        self.root(call.func, call.root)?;
-        self.some(attribute::Stream, call.stream)?;
-        self.some(attribute::Captured, call.graph_captured)?;
-        self.some(attribute::UserTag, call.user_tag)
+        let CollApi { func, count, datatype, root, stream, graph_captured, user_tag } = *call;
+        self.elements(count, datatype)?;
+        self.root(func, root)?;
+        self.some(attribute::Stream, stream)?;
+        self.some(attribute::Captured, graph_captured)?;
+        self.some(attribute::UserTag, user_tag)
     }
 
     fn message_call(&mut self, call: &P2pApi) -> otf2::Result<()> {
-        self.elements(call.count, call.datatype)?;
-        self.some(attribute::Stream, call.stream)?;
-        self.some(attribute::Captured, call.graph_captured)?;
-        self.some(attribute::UserTag, call.user_tag)
+        let P2pApi { func: _, count, datatype, stream, graph_captured, user_tag } = *call;
+        self.elements(count, datatype)?;
+        self.some(attribute::Stream, stream)?;
+        self.some(attribute::Captured, graph_captured)?;
+        self.some(attribute::UserTag, user_tag)
     }
 
     fn launch(&mut self, row: Row<KernelLaunch>) -> otf2::Result<()> {
@@ -253,58 +255,75 @@ impl Details<'_, '_> {
     }
 
     fn collective(&mut self, coll: &Coll) -> otf2::Result<()> {
-        // Names the fields that are not shown, too, so that a new field fails to compile here.
+        // Fields that are not shown are named, too, so that a new field fails to compile here.
         let Coll {
-            func: _,
-            sequence: _,
-            algorithm: _,
-            protocol: _,
-            channels: _,
-            warps: _,
-            count: _,
-            root: _,
-            datatype: _,
+            func,
+            sequence,
+            algorithm,
+            protocol,
+            channels,
+            warps,
+            count,
+            root,
+            datatype,
+            kernel_variant,
+            is_symmetric,
+            user_tag,
             send_buffer: _,
             recv_buffer: _,
             parent_group: _,
             comm_hash: _,
-            kernel_variant: _,
-            is_symmetric: _,
-            user_tag: _,
-        } = coll;
-        self.add(attribute::Sequence, coll.sequence)?;
-        self.elements(coll.count, coll.datatype)?;
-        self.root(coll.func, coll.root)?;
-        self.name(attribute::Algorithm, coll.algorithm)?;
-        self.name(attribute::Protocol, coll.protocol)?;
-        self.add(attribute::Channels, coll.channels.into())?;
-        self.add(attribute::Warps, coll.warps.into())?;
-        self.name(attribute::KernelVariant, coll.kernel_variant)?;
-        self.some(attribute::Symmetric, coll.is_symmetric)?;
-        self.some(attribute::UserTag, coll.user_tag)
+        } = *coll;
+        self.add(attribute::Sequence, sequence)?;
+        self.elements(count, datatype)?;
+        self.root(func, root)?;
+        self.name(attribute::Algorithm, algorithm)?;
+        self.name(attribute::Protocol, protocol)?;
+        self.add(attribute::Channels, channels.into())?;
+        self.add(attribute::Warps, warps.into())?;
+        self.name(attribute::KernelVariant, kernel_variant)?;
+        self.some(attribute::Symmetric, is_symmetric)?;
+        self.some(attribute::UserTag, user_tag)
     }
 
     fn point_to_point(&mut self, p2p: &P2p) -> otf2::Result<()> {
-        self.add(attribute::Peer, p2p.peer)?;
-        self.elements(p2p.count, p2p.datatype)?;
-        if p2p.channels > 0 {
-            self.add(attribute::Channels, p2p.channels.into())?;
+        let P2p { func: _, peer, channels, count, datatype, buffer: _, parent_group: _, comm_hash: _, user_tag } = *p2p;
+        self.add(attribute::Peer, peer)?;
+        self.elements(count, datatype)?;
+        if channels > 0 {
+            self.add(attribute::Channels, channels.into())?;
         }
-        self.some(attribute::UserTag, p2p.user_tag)
+        self.some(attribute::UserTag, user_tag)
     }
 
     fn by_copy_engines(&mut self, coll: &CeColl) -> otf2::Result<()> {
-        self.add(attribute::Sequence, coll.sequence)?;
-        self.elements(coll.count, coll.datatype)?;
-        self.root(coll.func, coll.root)?;
-        self.name(attribute::SyncStrategy, coll.sync_strategy)?;
-        self.some(attribute::Stream, coll.stream)?;
-        self.some(attribute::UserTag, coll.user_tag)
+        let CeColl {
+            func,
+            sequence,
+            count,
+            root,
+            datatype,
+            stream,
+            sync_strategy,
+            user_tag,
+            ce_sequence: _,
+            send_buffer: _,
+            recv_buffer: _,
+            intra_batch_sync: _,
+            batch_size: _,
+            batches: _,
+        } = *coll;
+        self.add(attribute::Sequence, sequence)?;
+        self.elements(count, datatype)?;
+        self.root(func, root)?;
+        self.name(attribute::SyncStrategy, sync_strategy)?;
+        self.some(attribute::Stream, stream)?;
+        self.some(attribute::UserTag, user_tag)
     }
 
     fn proxy(&mut self, op: &Event<ProxyOp>) -> otf2::Result<()> {
         let tables = self.model.tables;
-        let ProxyOp { pid, channel, peer, steps, chunk_bytes, .. } = op.fields;
+        let ProxyOp { pid, channel, peer, steps, chunk_bytes, is_send: _ } = op.fields;
         self.add(attribute::Peer, peer)?;
         self.add(attribute::Channel, channel.into())?;
         self.add(attribute::Steps, steps)?;

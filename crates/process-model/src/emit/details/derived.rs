@@ -40,7 +40,7 @@ impl Details<'_, '_> {
         if call.pattern.collective().has_root() {
             self.add(attribute::Root, call.rank)?;
         }
-        let P2pApi { stream, graph_captured, user_tag, .. } = first.fields;
+        let P2pApi { stream, graph_captured, user_tag, func: _, count: _, datatype: _ } = first.fields;
         self.some(attribute::Stream, stream)?;
         self.some(attribute::Captured, graph_captured)?;
         self.some(attribute::UserTag, user_tag)
