@@ -1,5 +1,7 @@
 //! The journal's constants: magic, version, header words, record header. `docs/FORMATS.md` describes them.
 
+use nccl_events::Kind;
+
 /// First word of every segment: `NCCLOTF2` as bytes on disk.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"NCCLOTF2");
 /// Version of the format: every change to a record's words raises it.
@@ -41,11 +43,11 @@ pub mod header {
     /// Starts of events not recorded, by kind; running totals of the slot.
     pub const LOST_STARTS: usize = 17;
     /// Stops not recorded, by kind; running totals of the slot.
-    pub const LOST_STOPS: usize = LOST_STARTS + nccl_events::Kind::COUNT;
+    pub const LOST_STOPS: usize = LOST_STARTS + super::Kind::COUNT;
     /// State changes not recorded, by kind; running totals of the slot.
-    pub const LOST_STATES: usize = LOST_STOPS + nccl_events::Kind::COUNT;
+    pub const LOST_STATES: usize = LOST_STOPS + super::Kind::COUNT;
     /// Starts and ends of communicators not recorded.
-    pub const LOST_COMMUNICATORS: usize = LOST_STATES + nccl_events::Kind::COUNT;
+    pub const LOST_COMMUNICATORS: usize = LOST_STATES + super::Kind::COUNT;
     /// Number of loss counters.
     pub const LOST_WORDS: usize = LOST_COMMUNICATORS + 1 - LOST_STARTS;
     /// Proxy control events without a state, counted instead of recorded; running total of the slot.
@@ -73,11 +75,19 @@ pub mod segment_flag {
 }
 
 const _: () = assert!(header::SLOTS < HEADER_WORDS);
-// The header and the numbers of kinds belong to this version of the format.
-const _: () = match (OLDEST_READ, FORMAT_VERSION, HEADER_WORDS, nccl_events::Kind::COUNT) {
-    (1, 2, 128, 17) => (),
-    _ => panic!("another header or another kind is another version of the format: docs/FORMATS.md, 8"),
+// The header, the kinds and the words of their starts belong to this version of the format.
+const _: () = match (OLDEST_READ, FORMAT_VERSION, HEADER_WORDS, words_of_starts(&Kind::ALL), Kind::COUNT) {
+    (1, 2, 128, 95, 17) => (),
+    _ => panic!("another header, kind or length of a start is another version of the format: docs/FORMATS.md, 8"),
 };
+
+const fn words_of_starts(kinds: &[Kind]) -> usize {
+    match kinds {
+        [first, rest @ ..] => first.words() + words_of_starts(rest),
+        [] => 0,
+    }
+}
+
 const _: () = assert!(SEGMENT_BYTES.is_multiple_of(4096));
 
 /// Words of a record's header: kind and length, ticks, id.
