@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !names_packages(&args.arguments) {
         test.arg("--workspace");
     }
-    // Many tests wait for processes: with two tests a core, all of them take a tenth less time.
+    // Most tests wait for the processes that they start, so two for each core finish sooner than one.
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         test.env("RUST_TEST_THREADS", (2 * cores).to_string());

@@ -47,16 +47,16 @@ pub(crate) fn watch(request: &Request) -> Result<Exit> {
     if request.once {
         let report = watcher.look()?;
         watcher.wait_for_commands();
-        let is_unknown = report.verdict.kind == Kind::Unknown;
-        if is_unknown {
+        if report.verdict.kind == Kind::Unknown {
             print::note(&report.verdict.text);
             report.unknown.iter().for_each(print::note);
+            return Ok(Exit::CannotDo);
         }
-        // Without an event nothing else would say that a recording could only be judged in part.
-        for process in report.processes.iter().filter(|_| !is_unknown) {
+        // Nothing else would say that a recording without a finding could only be judged in part.
+        for process in &report.processes {
             process.problems.iter().for_each(|problem| print::note(format_args!("{}: {problem}", process.part)));
         }
-        return Ok(if is_unknown { Exit::CannotDo } else { exit(&report) });
+        return Ok(exit(&report));
     }
     loop {
         let began = Instant::now();

@@ -80,7 +80,7 @@ pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Resul
             Relation::Unknown if job.restarts.is_some_and(|restarts| restarts > 0) => {
                 !candidate(out, number + 1, job).exists()
             }
-            Relation::Unknown => !is_over(&path, &claim, job, first_comm),
+            Relation::Unknown => !is_closed_to(&path, &claim, job, first_comm),
         };
         if is_joined {
             return Ok(JobDirectory { path, job: claim.name, other });
@@ -210,7 +210,7 @@ fn of_first_part(out: &Path) -> Option<Claim> {
 /// Whether the recording takes no more processes: all have ended, as far as this host can tell, or this process has
 /// another communicator and not the claim's ids. A recording is not over for a process of one of its communicators,
 /// nor for a rank that it lacks.
-fn is_over(directory: &Path, claim: &Claim, job: &JobEnvironment, comm: u64) -> bool {
+fn is_closed_to(directory: &Path, claim: &Claim, job: &JobEnvironment, comm: u64) -> bool {
     let parts = fs::read_dir(directory.join(PARTS)).into_iter().flatten().flatten();
     let has_ids = !(claim.ids.is_empty() && job.ids.is_empty());
     // A process whose recording begins with a range does not know its communicator yet when it makes the claim.
