@@ -139,7 +139,7 @@ fn what_prometheus_answers_is_what_stats_says_though_metrics_was_killed() {
 }
 
 #[test]
-#[ignore = "takes two minutes: .ci/run runs it"]
+#[ignore = "takes two minutes: cargo xtask full runs it"]
 fn the_same_of_two_minutes() {
     compare("1000", "10");
 }

@@ -1,4 +1,4 @@
-"""Has EasyBuild's own framework parse the easyconfig: run it with a Python that has requirements.txt, where Lmod is
+"""Has EasyBuild's own framework parse the easyconfig: run it with a Python that has EasyBuild, where Lmod is
 installed. Nothing is built."""
 
 import os

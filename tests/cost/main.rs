@@ -22,7 +22,11 @@ const MOST: f64 = 166.0;
 /// found by hashing it was 5313.
 const MOST_WRITING: f64 = 1500.0;
 
+/// The plugin as it is published: what `cargo xtask dist` made, where the variable names it.
 fn optimised_plugin() -> PathBuf {
+    if let Some(published) = std::env::var_os("NCCL_OTF2_TEST_PUBLISHED_PLUGIN") {
+        return published.into();
+    }
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // All that is installed: the plugin alone has other features of some crates, and would be compiled anew.
     build.args(["build", "--quiet", "--profile", "dist", "--locked"]);
@@ -65,7 +69,7 @@ fn instructions_per_callback(plugin: &Path, mode: &str, finalize: &str) -> f64 {
 }
 
 #[test]
-#[ignore = "builds what is installed, which takes minutes: .ci/run runs it"]
+#[ignore = "builds what is installed, which takes minutes: cargo xtask full runs it"]
 fn a_callback_takes_few_instructions() {
     if !has("valgrind") {
         skip("there is no valgrind (apt-get install valgrind)");
@@ -90,7 +94,7 @@ fn a_callback_takes_few_instructions() {
 const MOST_OF_RANGE: [(&str, f64); 3] = [("--nvtx", 355.0), ("--nvtx=forward", 406.0), ("--nvtx=train-step-17", 607.0)];
 
 #[test]
-#[ignore = "builds what is installed, which takes minutes: .ci/run runs it"]
+#[ignore = "builds what is installed, which takes minutes: cargo xtask full runs it"]
 fn a_range_takes_few_instructions() {
     if !has("valgrind") {
         skip("there is no valgrind (apt-get install valgrind)");
@@ -157,7 +161,7 @@ fn of_calling_thread(plugin: &Path, backend: &str, launches: u32) -> f64 {
 }
 
 #[test]
-#[ignore = "builds what is installed, which takes minutes: .ci/run runs it"]
+#[ignore = "builds what is installed, which takes minutes: cargo xtask full runs it"]
 fn timing_a_launch_takes_few_instructions() {
     if !has("valgrind") || !has("cc") {
         skip("there is no valgrind or no compiler");
@@ -180,7 +184,7 @@ fn timing_a_launch_takes_few_instructions() {
 
 /// The same for what becomes of the callback when the part is written at the end of the process.
 #[test]
-#[ignore = "builds what is installed, which takes minutes: .ci/run runs it"]
+#[ignore = "builds what is installed, which takes minutes: cargo xtask full runs it"]
 fn writing_takes_few_instructions() {
     if !has("valgrind") {
         skip("there is no valgrind (apt-get install valgrind)");

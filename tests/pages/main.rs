@@ -22,7 +22,7 @@ use scripts::{Script, of_help, of_page};
 
 /// Lines that are left out of their script: a part of the line, and why.
 const NOT_RUN: &[(&str, &str)] = &[
-    ("cargo xtask dist", "takes minutes: CI makes the packages"),
+    ("cargo xtask dist", "takes minutes: cargo xtask full makes the packages"),
     ("pip install", "the test of the wheel installs it"),
     ("nccl-otf2 merge", "needs a measurement of Score-P of the same job: tests/scorep, cargo xtask scorep"),
     ("nccl-otf2 check both", "as above: what merge writes"),

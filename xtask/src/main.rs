@@ -17,8 +17,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use verbs::{
-    bindings, cupti_layout, demo, dist, fuzz, gpu_check, house, matrix, page, readers, release, scale, scorep, setup,
-    site, test, torture,
+    bindings, cupti_layout, demo, dist, full, fuzz, gpu_check, house, matrix, page, readers, release, scale, scorep,
+    setup, site, test, torture,
 };
 
 /// The project's own commands
@@ -37,6 +37,7 @@ enum Command {
     Demo(demo::Args),
     Dist(dist::Args),
     Test(test::Args),
+    Full(full::Args),
     /// Only install and fetch what demo and test need
     ///
     /// For machines that have a network only now and then (a login node, a container image): afterwards demo and test
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Dist(args) => dist::run(&args),
         Command::Test(args) => test::run(&args),
+        Command::Full(args) => full::run(&args),
         Command::Setup => setup::everything().map(drop),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::House(args) => house::run(&args),

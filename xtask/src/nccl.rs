@@ -41,6 +41,12 @@ pub(crate) fn releases(versions: &[impl AsRef<str>]) -> Result<(Python, Vec<Path
     Ok((python, libraries))
 }
 
+/// The newest release's library.
+pub(crate) fn newest() -> Result<PathBuf> {
+    let (_, mut libraries) = releases(&[NEWEST])?;
+    Ok(libraries.remove(0))
+}
+
 /// The path of a release's `libnccl.so.2`; fetches it if it is not in the cache.
 pub(crate) fn library(cache: &Cache, python: &Python, version: &str) -> Result<PathBuf> {
     check(version)?;

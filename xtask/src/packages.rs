@@ -50,6 +50,21 @@ pub(crate) const JAVA: Need = need("openjdk-17-jre-headless", "Java 17", || on_p
 pub(crate) const PROMETHEUS: Need =
     need("prometheus", "prometheus and promtool", || on_path("prometheus") && on_path("promtool"));
 
+/// What tests of installations and packages use; rpmbuild makes the rpm.
+pub(crate) const OF_PACKAGES: &[Need] = &[
+    need("cpio", "cpio", || on_path("cpio")),
+    need("debootstrap", "debootstrap", || on_path("debootstrap")),
+    need("fish", "fish", || on_path("fish")),
+    need("groff-base", "groff", || on_path("groff")),
+    need("lintian", "lintian", || on_path("lintian")),
+    need("lmod", "Lmod", || installed("lmod")),
+    need("man-db", "man", || on_path("man")),
+    need("pkg-config", "pkg-config", || on_path("pkg-config")),
+    need("rpm", "rpmbuild", || on_path("rpmbuild")),
+    need("rpm2cpio", "rpm2cpio", || on_path("rpm2cpio")),
+    need("zsh", "zsh", || on_path("zsh")),
+];
+
 /// Ensures that all `needs` are present: installs missing ones as root on Debian, else fails with the right command.
 pub(crate) fn ensure(needs: &[Need]) -> Result<()> {
     heading("packages");

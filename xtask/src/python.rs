@@ -51,6 +51,13 @@ const DIST: [Package; 4] = [
     ("auditwheel==6.8.2", "says on which systems a wheel runs"),
 ];
 
+/// For the test of the easyconfig.
+const EASYBUILD: [Package; 3] = [
+    ("easybuild-framework==5.4.1", "reads the easyconfig"),
+    ("easybuild-easyblocks==5.4.1", "has what the easyconfig builds with"),
+    ("easybuild-easyconfigs==5.4.1", "has what the easyconfig depends on"),
+];
+
 pub(crate) struct Python {
     interpreter: PathBuf,
 }
@@ -70,6 +77,11 @@ impl Python {
     pub(crate) fn ensure_dist(cache: &Cache) -> Result<Self> {
         heading("tools for packages");
         Self::with(cache.folder("dist"), &DIST)
+    }
+
+    pub(crate) fn ensure_easybuild(cache: &Cache) -> Result<Self> {
+        heading("easybuild");
+        Self::with(cache.folder("easybuild"), &EASYBUILD)
     }
 
     fn with(venv: PathBuf, packages: &[Package]) -> Result<Self> {

@@ -4,6 +4,7 @@ pub(crate) mod bindings;
 pub(crate) mod cupti_layout;
 pub(crate) mod demo;
 pub(crate) mod dist;
+pub(crate) mod full;
 pub(crate) mod fuzz;
 pub(crate) mod gpu_check;
 pub(crate) mod house;
