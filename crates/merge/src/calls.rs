@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use anyhow::{Context as _, Result};
 use nccl_events::archive::LocationKind;
-use otf2::verbatim::{EventRecords, RecordKind};
+use otf2::verbatim::RecordKind;
 use otf2::{EventKind, LocationRef};
 use schema::definition::{Sibling, ThreadId};
 use small_sort::Gather;
@@ -123,7 +123,7 @@ fn thread(
     if !is_calls {
         return Ok(Err("they have other events than calls"));
     }
-    let records = EventRecords::read(&scorep.archive.event_file(theirs))?;
+    let records = scorep.records(theirs)?;
     let their_steps = records.as_slice().iter().map(|record| {
         let step = match record.kind {
             RecordKind::Enter(_) | RecordKind::CallingContextEnter => Step::Enter,

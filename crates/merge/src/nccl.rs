@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::Trace;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use otf2::verbatim::Definition;
 use otf2::{Archive, LocationGroupRef, LocationRef};
 use schema::Anchor;
@@ -45,15 +45,6 @@ pub struct Process {
 impl Nccl {
     pub(crate) fn open(archive: Archive) -> Result<Self> {
         let anchor = archive.anchor_file().to_owned();
-        if archive.event_chunk_bytes() != otf2::EVENT_CHUNK_BYTES {
-            bail!(
-                "{} has event chunks of {} bytes, Score-P's have {}: readers would never end. `nccl-otf2 finalize` \
-                 of this version writes it again with the right ones",
-                anchor.display(),
-                archive.event_chunk_bytes(),
-                otf2::EVENT_CHUNK_BYTES
-            );
-        }
         let verbatim = archive.verbatim_definitions().context("cannot read all of NCCL's definitions")?;
         let trace = Trace::read(anchor, archive).context("cannot read NCCL's definitions")?;
         let comms = trace.definitions.comms.keys();

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use otf2::records::Group;
-use otf2::verbatim::Definition;
+use otf2::verbatim::{Definition, EventRecords};
 use otf2::{
     Archive, AttributeValue, ClockOffset, Definitions, EventKind, GroupType, LocationGroupRef, LocationGroupType,
     LocationRef, LocationType, Paradigm, SystemTreeNodeRef,
@@ -190,6 +190,11 @@ impl ScoreP {
         regions.any(|region| self.definitions.string(region.source_file) == Some(FILE_OF_NCCL))
     }
 
+    /// The records of a location's event file.
+    pub(crate) fn records(&self, location: LocationRef) -> otf2::Result<EventRecords> {
+        EventRecords::read(&self.archive.event_file(location), self.archive.event_chunk_bytes())
+    }
+
     /// The value of an attribute in one of the first events of a location.
     fn own_number(&self, location: LocationRef, (wanted, name): (&'static str, &str)) -> Result<Option<u64>> {
         let definitions = &self.definitions;
@@ -224,14 +229,6 @@ impl ScoreP {
 /// Refuses archives that cannot be merged, with advice.
 fn refuse(archive: &Archive) -> Result<()> {
     let anchor = archive.anchor_file().display();
-    if archive.event_chunk_bytes() != otf2::EVENT_CHUNK_BYTES {
-        bail!(
-            "{anchor} has event chunks of {} bytes, NCCL's have {}: readers would never end. Score-P 7 to 9 write \
-             chunks of 1 MiB; write the trace again with one of them",
-            archive.event_chunk_bytes(),
-            otf2::EVENT_CHUNK_BYTES
-        );
-    }
     for (number, what) in [(archive.number_of_snapshots(), "snapshots"), (archive.number_of_thumbnails(), "thumbnails")]
     {
         if number > 0 {

@@ -1,75 +1,21 @@
 //! Event files as records: merges the event files of two writers and decodes records only as far as needed.
-//!
-//! | bytes | meaning |
-//! |---|---|
-//! | `03`, `42` or `23`, u64, u64 | start of a chunk: byte order, numbers of its first and last event |
-//! | `05`, u64 | the time of the records that follow |
-//! | `06`, length, … | attributes of the event that follows |
-//! | `0c` or `0d`, number of bytes, … | ENTER or LEAVE, and its region |
-//! | other type, length, … | another event |
-//! | `00` | end of the chunk; the next chunk begins at the next multiple of the chunk size |
-//! | `02` | end of the file |
-//!
-//! A length is one byte, or `ff` and a u64.
 
-use std::ops::Range;
 use std::path::Path;
 
 use crate::error::{Error, Result, io, refused};
-use crate::layout::{BYTE_ORDER, END, END_OF_CHUNK, HEADER_BYTES, HEADER_MARK};
-use crate::refs::RegionRef;
-use crate::write::EVENT_CHUNK_BYTES;
+use crate::event_chunks::{EventRecord, Reader, Writer};
 
-const TIME: u8 = 5;
-const ATTRIBUTES: u8 = 6;
-const FIRST_EVENT: u8 = 10;
-const ENTER: u8 = 12;
-const LEAVE: u8 = 13;
-const MPI_COLLECTIVE_END: u8 = 23;
-const CALLING_CONTEXT_ENTER: u8 = 66;
-const CALLING_CONTEXT_LEAVE: u8 = 67;
-const TIME_BYTES: usize = 9;
-const CHUNK_BYTES: usize = 1 << 20;
-const _: () = assert!(CHUNK_BYTES as u64 == EVENT_CHUNK_BYTES);
-
-/// An event file in memory, as its records. Its chunks have [`EVENT_CHUNK_BYTES`].
+/// An event file in memory, as its records.
 pub struct EventRecords {
     bytes: Vec<u8>,
     records: Vec<EventRecord>,
 }
 
-/// An event with its attributes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EventRecord {
-    /// The time in the file, not corrected by the location's clock offsets.
-    pub time: u64,
-    /// The kind of the event.
-    pub kind: RecordKind,
-    at: Range<usize>,
-}
-
-/// The kind of an event. Regions have the file's numbers: the location's mapping table translates them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RecordKind {
-    /// ENTER.
-    Enter(RegionRef),
-    /// LEAVE.
-    Leave(RegionRef),
-    /// CALLING_CONTEXT_ENTER.
-    CallingContextEnter,
-    /// CALLING_CONTEXT_LEAVE.
-    CallingContextLeave,
-    /// MPI_COLLECTIVE_END.
-    MpiCollectiveEnd,
-    /// Any other event.
-    Other,
-}
-
 impl EventRecords {
-    /// Reads an event file.
-    pub fn read(path: &Path) -> Result<Self> {
+    /// Reads an event file with chunks of this size.
+    pub fn read(path: &Path, chunk_bytes: u64) -> Result<Self> {
         let bytes = regular_files::read(path, u64::MAX).map_err(|source| io("read the event file", path, source))?;
-        match (Reader { bytes: &bytes, at: 0 }).records() {
+        match Reader::new(&bytes).records(chunk_bytes) {
             Ok(records) => Ok(Self { bytes, records }),
             Err(reason) => Err(Error::Damaged { path: path.to_owned(), reason }),
         }
@@ -94,9 +40,10 @@ impl EventRecords {
         order
     }
 
-    /// Writes these and other events into one file, in an order returned by [`EventRecords::by_time`].
-    pub fn write_with(&self, others: &Self, order: &[bool], path: &Path) -> Result<()> {
-        let mut to = Writer::default();
+    /// Writes these and other events into one file with chunks of this size, in an order returned by
+    /// [`EventRecords::by_time`].
+    pub fn write_with(&self, others: &Self, order: &[bool], path: &Path, chunk_bytes: u64) -> Result<()> {
+        let mut to = Writer::create(path, chunk_bytes)?;
         let (mut own_left, mut others_left) = (self.records.iter(), others.records.iter());
         for is_other in order {
             let (from, record) = match is_other {
@@ -107,152 +54,18 @@ impl EventRecords {
             let Some((time, bytes)) = bytes else {
                 return Err(refused(format!("write {}", path.display()), "the order has more events than there are"));
             };
-            to.push(time, bytes);
+            to.push(time, bytes)?;
         }
-        std::fs::write(path, to.finish()).map_err(|source| io("write the event file", path, source))
-    }
-}
-
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-type Parsed<T> = std::result::Result<T, String>;
-
-impl Reader<'_> {
-    fn records(&mut self) -> Parsed<Vec<EventRecord>> {
-        let mut all = Vec::new();
-        let (mut time, mut from) = (0, None);
-        loop {
-            let start = self.at;
-            let [record] = self.array()?;
-            let kind = match record {
-                HEADER_MARK => {
-                    if self.array()? != [BYTE_ORDER] {
-                        return Err("its numbers are in the byte order of another machine".to_owned());
-                    }
-                    self.skip(HEADER_BYTES - 2)?;
-                    continue;
-                }
-                END_OF_CHUNK => {
-                    self.at = start - start % CHUNK_BYTES + CHUNK_BYTES;
-                    continue;
-                }
-                TIME => {
-                    time = u64::from_ne_bytes(self.array()?);
-                    continue;
-                }
-                ATTRIBUTES => {
-                    from = Some(start);
-                    self.skip_payload()?;
-                    continue;
-                }
-                end if end == END[0] => return Ok(all),
-                ENTER => RecordKind::Enter(self.region()?),
-                LEAVE => RecordKind::Leave(self.region()?),
-                FIRST_EVENT.. => {
-                    self.skip_payload()?;
-                    match record {
-                        CALLING_CONTEXT_ENTER => RecordKind::CallingContextEnter,
-                        CALLING_CONTEXT_LEAVE => RecordKind::CallingContextLeave,
-                        MPI_COLLECTIVE_END => RecordKind::MpiCollectiveEnd,
-                        _ => RecordKind::Other,
-                    }
-                }
-                unknown => return Err(format!("there is a record of the unknown type {unknown} at byte {start}")),
-            };
-            all.push(EventRecord { time, kind, at: from.take().unwrap_or(start)..self.at });
-        }
-    }
-
-    fn skip(&mut self, length: usize) -> Parsed<&[u8]> {
-        let rest = self.bytes.get(self.at..).and_then(|rest| rest.get(..length));
-        self.at += rest.map_or(0, <[u8]>::len);
-        rest.ok_or_else(|| "it ends within a record".to_owned())
-    }
-
-    fn array<const N: usize>(&mut self) -> Parsed<[u8; N]> {
-        self.skip(N)?.try_into().map_err(|_| "it ends within a record".to_owned())
-    }
-
-    fn skip_payload(&mut self) -> Parsed<()> {
-        let length = match self.array()? {
-            [u8::MAX] => u64::from_ne_bytes(self.array()?),
-            [length] => length.into(),
-        };
-        // A length that exceeds `usize` also exceeds the file.
-        self.skip(usize::try_from(length).unwrap_or(usize::MAX)).map(drop)
-    }
-
-    /// Reads a number without its leading zeros; the length `ff` means undefined.
-    fn region(&mut self) -> Parsed<RegionRef> {
-        let [length] = self.array()?;
-        if length == u8::MAX {
-            return Ok(RegionRef::UNDEFINED);
-        }
-        let mut number = [0; 4];
-        let bytes = self.skip(length.into())?;
-        let place = match cfg!(target_endian = "little") {
-            true => 0..bytes.len(),
-            false => number.len().saturating_sub(bytes.len())..number.len(),
-        };
-        number.get_mut(place).ok_or("a number is too long")?.copy_from_slice(bytes);
-        Ok(RegionRef::new(u32::from_ne_bytes(number)))
-    }
-}
-
-#[derive(Default)]
-struct Writer {
-    file: Vec<u8>,
-    chunk: Vec<u8>,
-    time: Option<u64>,
-    events: u64,
-    /// Events in earlier chunks.
-    before: u64,
-}
-
-impl Writer {
-    fn push(&mut self, time: u64, record: &[u8]) {
-        if self.chunk.len() + TIME_BYTES + record.len() + END.len() > CHUNK_BYTES {
-            self.chunk.push(END_OF_CHUNK);
-            self.chunk.resize(CHUNK_BYTES, 0);
-            self.end_chunk();
-        }
-        if self.chunk.is_empty() {
-            self.chunk.resize(HEADER_BYTES, 0);
-            self.time = None;
-        }
-        if self.time != Some(time) {
-            self.chunk.push(TIME);
-            self.chunk.extend_from_slice(&time.to_ne_bytes());
-            self.time = Some(time);
-        }
-        self.chunk.extend_from_slice(record);
-        self.events += 1;
-    }
-
-    fn end_chunk(&mut self) {
-        let [first, last] = [self.before + 1, self.events].map(u64::to_ne_bytes);
-        self.chunk.splice(..HEADER_BYTES, [&[HEADER_MARK, BYTE_ORDER], &first[..], &last[..]].concat());
-        self.file.append(&mut self.chunk);
-        self.before = self.events;
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        if self.chunk.is_empty() {
-            self.chunk.resize(HEADER_BYTES, 0);
-        }
-        self.chunk.extend_from_slice(&END);
-        self.end_chunk();
-        self.file
+        to.finish()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Attributes, LocationRef, PartWriter};
+    use crate::event_chunks::{RecordKind, rewrite_events};
+    use crate::layout::{BYTE_ORDER, HEADER_MARK};
+    use crate::{Attributes, EVENT_CHUNK_BYTES, LocationRef, PartWriter, RegionRef};
 
     /// Enters and leaves regions `times` times, starting at a time.
     fn file(directory: &Path, name: &str, from: u64, times: u64) -> EventRecords {
@@ -264,7 +77,7 @@ mod tests {
             to.leave(from + 10 * number + 1, region, Attributes::NONE).expect("an event");
         }
         let _events = to.close().expect("events");
-        let records = EventRecords::read(&part.event_file(LocationRef::new(0))).expect("records");
+        let records = EventRecords::read(&part.event_file(LocationRef::new(0)), EVENT_CHUNK_BYTES).expect("records");
         part.close().expect("a part");
         records
     }
@@ -275,8 +88,8 @@ mod tests {
         // `theirs` exceeds one chunk.
         let (theirs, ours) = (file(scratch.path(), "theirs", 100, 60_000), file(scratch.path(), "ours", 105, 3));
         let both = scratch.path().join("both.evt");
-        theirs.write_with(&ours, &theirs.by_time(&ours), &both).expect("a file");
-        let both = EventRecords::read(&both).expect("records");
+        theirs.write_with(&ours, &theirs.by_time(&ours), &both, EVENT_CHUNK_BYTES).expect("a file");
+        let both = EventRecords::read(&both, EVENT_CHUNK_BYTES).expect("records");
         let both = both.as_slice();
         assert_eq!(both.len(), 120_006);
         assert!(both.is_sorted_by_key(|record| record.time));
@@ -286,8 +99,37 @@ mod tests {
         // Merging with nothing leaves the file unchanged.
         let nothing = EventRecords { bytes: Vec::new(), records: Vec::new() };
         let same = scratch.path().join("same.evt");
-        theirs.write_with(&nothing, &theirs.by_time(&nothing), &same).expect("a file");
+        theirs.write_with(&nothing, &theirs.by_time(&nothing), &same, EVENT_CHUNK_BYTES).expect("a file");
         assert!(std::fs::read(same).expect("a file") == theirs.bytes, "byte for byte");
+    }
+
+    #[test]
+    fn chunks_of_another_size_have_the_same_records() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let path = |name| scratch.path().join(name);
+        let (large, again, short) = (path("large.evt"), path("again.evt"), path("short.evt"));
+        let ours = path("ours/0.evt");
+        let records = file(scratch.path(), "ours", 100, 60_000);
+        assert!(rewrite_events(&ours, EVENT_CHUNK_BYTES, &large, 1 << 20).expect("a file"));
+        let read = EventRecords::read(&large, 1 << 20).expect("records");
+        let content = |records: &EventRecords| {
+            let records = records.as_slice().iter();
+            records.map(|record| (record.time, record.kind)).collect::<Vec<(u64, RecordKind)>>()
+        };
+        assert!(content(&read) == content(&records), "no record is lost");
+        assert!(rewrite_events(&large, 1 << 20, &again, EVENT_CHUNK_BYTES).expect("a file"));
+        assert!(std::fs::read(again).expect("a file") == records.bytes, "byte for byte, as libotf2 wrote it");
+        // A file of one chunk is the same with all sizes, and one of the wanted size, too.
+        let _records = file(scratch.path(), "few", 0, 10);
+        for (from, bytes, wanted) in [(path("few/0.evt"), 1 << 20, EVENT_CHUNK_BYTES), (large, 1 << 20, 1 << 20)] {
+            assert!(!rewrite_events(&from, bytes, &short, wanted).expect("nothing to do"));
+            assert!(!short.exists());
+        }
+        // Damage is an error, not a loop.
+        let cut = path("cut.evt");
+        std::fs::write(&cut, &records.bytes[..600_000]).expect("a file");
+        let error = rewrite_events(&cut, EVENT_CHUNK_BYTES, &short, 1 << 20).expect_err("damaged").to_string();
+        assert!(error.contains("ends within a record"), "{error}");
     }
 
     #[test]
@@ -296,12 +138,12 @@ mod tests {
         let path = scratch.path().join("x.evt");
         for (bytes, reason) in [
             (&[HEADER_MARK, BYTE_ORDER][..], "ends within a record"),
-            (&[ATTRIBUTES, u8::MAX, 255, 255, 255, 255, 255, 255, 255, 255], "ends within a record"),
-            (&[ENTER, 5, 1, 2, 3, 4, 5], "a number is too long"),
+            (&[6, u8::MAX, 255, 255, 255, 255, 255, 255, 255, 255], "ends within a record"),
+            (&[12, 5, 1, 2, 3, 4, 5], "a number is too long"),
             (&[9], "unknown type 9 at byte 0"),
         ] {
             std::fs::write(&path, bytes).expect("a file");
-            let error = EventRecords::read(&path).err().expect("refused").to_string();
+            let error = EventRecords::read(&path, EVENT_CHUNK_BYTES).err().expect("refused").to_string();
             assert!(error.contains(reason), "{error}");
         }
     }

@@ -7,6 +7,7 @@ mod checksums;
 mod definition;
 mod error;
 mod event;
+mod event_chunks;
 mod event_records;
 mod layout;
 mod read;
@@ -32,13 +33,14 @@ pub use vocabulary::{
     RegionRole, SystemTreeDomain,
 };
 pub use write::{
-    ArchiveWriter, Attributes, DEFINITIONS_CHUNK_BYTES, EVENT_CHUNK_BYTES, EventWriter, GlobalDefinitions,
-    LEAST_CHUNK_BYTES, LocalDefWriter, NextAttributes, PartWriter, definitions_chunk_bytes, write_stub_events,
+    ArchiveWriter, Attributes, ChunkBytes, EVENT_CHUNK_BYTES, EventWriter, GlobalDefinitions, LEAST_CHUNK_BYTES,
+    LargestDefinition, LocalDefWriter, NextAttributes, PartWriter, write_stub_events,
 };
 
 /// Archives without interpretation, to copy one into another without loss: all global definitions in file order with
 /// all fields, and the records of an event file. [`Definitions`] and [`Event`] interpret an archive.
 pub mod verbatim {
     pub use crate::definition::{Definition, ReferenceKind};
-    pub use crate::event_records::{EventRecord, EventRecords, RecordKind};
+    pub use crate::event_chunks::{EventRecord, RecordKind, rewrite_events};
+    pub use crate::event_records::EventRecords;
 }

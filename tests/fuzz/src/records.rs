@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use otf2::EVENT_CHUNK_BYTES;
 use otf2::verbatim::EventRecords;
 
 /// Reads an event file, and writes it twice into one.
@@ -9,9 +10,9 @@ pub(crate) fn read(input: &[u8]) {
     let scratch = tempfile::tempdir().expect("a directory");
     let (path, both) = (scratch.path().join("0.evt"), scratch.path().join("both.evt"));
     fs::write(&path, input).expect("written");
-    let Ok(records) = EventRecords::read(&path) else { return };
-    records.write_with(&records, &records.by_time(&records), &both).expect("written");
-    let again = EventRecords::read(&both).expect("what we wrote");
+    let Ok(records) = EventRecords::read(&path, EVENT_CHUNK_BYTES) else { return };
+    records.write_with(&records, &records.by_time(&records), &both, EVENT_CHUNK_BYTES).expect("written");
+    let again = EventRecords::read(&both, EVENT_CHUNK_BYTES).expect("what we wrote");
     let sorted = |records: &EventRecords| {
         let mut all: Vec<_> = records.as_slice().iter().map(|it| (it.time, it.kind)).collect();
         all.sort_unstable();

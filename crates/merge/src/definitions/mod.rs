@@ -81,6 +81,16 @@ impl Merged {
         self.definitions.push(definition);
     }
 
+    pub(crate) fn all(&self) -> &[Definition] {
+        &self.definitions
+    }
+
+    /// The highest number of references of a kind, except locations, whose ids are arbitrary.
+    pub(crate) fn most_of_a_kind(&self) -> u64 {
+        let kinds = self.next.iter().filter(|(kind, _)| **kind != ReferenceKind::Location);
+        kinds.map(|(_, next)| *next).max().unwrap_or(0)
+    }
+
     pub(crate) fn end(&self, kind: ReferenceKind) -> u64 {
         self.next.get(&kind).copied().unwrap_or(0)
     }

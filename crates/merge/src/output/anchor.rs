@@ -4,21 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use otf2::ArchiveWriter;
+use otf2::{Archive, ArchiveWriter, ChunkBytes, LargestDefinition, LocationRef};
 use schema::{Lines, Statements, within_anchor};
 use small_sort::Gather;
 
+use super::local::{self, Appended};
+use crate::definitions::Merged;
 use crate::inputs::Inputs;
 use crate::nccl::Nccl;
-use crate::scorep::ScoreP;
 
 /// By this property Score-P guarantees that no MPI communication is missing.
 const COMPLETE: &str = "OTF2::MPI_COMMUNICATION_COMPLETE";
 
 /// Starts the merged archive, with the statements of these NCCL archives.
-pub(crate) fn begin(inputs: &Inputs, nccls: &[Nccl], directory: &Path) -> Result<ArchiveWriter> {
+pub(crate) fn begin(inputs: &Inputs, nccls: &[Nccl], directory: &Path, chunks: ChunkBytes) -> Result<ArchiveWriter> {
     let first = &inputs.first().archive;
-    let mut writer = ArchiveWriter::create_with_chunks(directory, "traces", definitions_chunk_bytes(inputs.first())?)?;
+    let mut writer = ArchiveWriter::create_with_chunks(directory, "traces", chunks)?;
     let creators: BTreeSet<&str> = inputs.scoreps.iter().map(|it| it.archive.creator()).gather();
     let creators: Vec<&str> = creators.into_iter().collect();
     let own = concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION"));
@@ -48,18 +49,40 @@ pub(crate) fn begin(inputs: &Inputs, nccls: &[Nccl], directory: &Path) -> Result
     Ok(writer)
 }
 
-/// Local definitions in a single chunk can be read with a larger chunk size; others need their own size.
-fn definitions_chunk_bytes(scorep: &ScoreP) -> Result<u64> {
-    let own = scorep.archive.definitions_chunk_bytes();
+/// Event chunks are those of the first trace of Score-P's, whose files are not rewritten. Its local definitions in
+/// several chunks need their own size; those in a single chunk can be read with any that holds them.
+pub(crate) fn chunks(inputs: &Inputs, merged: &Merged, appended: &[Appended<'_>]) -> Result<ChunkBytes> {
+    let scorep = inputs.first();
+    let (events, own) = (scorep.archive.event_chunk_bytes(), scorep.archive.definitions_chunk_bytes());
+    let mut longest = 0;
     for location in scorep.definitions.locations.keys() {
-        let file = scorep.archive.definition_file(*location);
-        match std::fs::metadata(&file) {
-            Ok(metadata) if metadata.len() > own => return Ok(own),
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("cannot read {}", file.display()));
-            }
-            _ => {}
-        }
+        longest = longest.max(length_of_definitions(&scorep.archive, *location)?);
     }
-    Ok(own.max(otf2::DEFINITIONS_CHUNK_BYTES))
+    if longest > own {
+        return Ok(ChunkBytes { events, definitions: own });
+    }
+    let mut largest = LargestDefinition::default();
+    largest.bytes(longest);
+    merged.all().iter().for_each(|definition| largest.definition(definition));
+    // What a location's table maps already, in two bytes or more each, is added to what it will map.
+    largest.mapping_table(merged.most_of_a_kind() + longest / 2);
+    for archive in appended {
+        let mut longest = 0;
+        for local in &archive.locals {
+            longest = longest.max(length_of_definitions(archive.archive, local.locations[0])?);
+        }
+        let tables = local::tables(archive);
+        let most = tables.iter().map(|(_, numbers)| numbers.len() as u64).max();
+        largest.mapping_table(most.unwrap_or(0).max(longest / 2));
+    }
+    Ok(ChunkBytes { events, definitions: largest.chunk_bytes() })
+}
+
+fn length_of_definitions(archive: &Archive, location: LocationRef) -> Result<u64> {
+    let file = archive.definition_file(location);
+    match std::fs::metadata(&file) {
+        Ok(metadata) => Ok(metadata.len()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
+    }
 }

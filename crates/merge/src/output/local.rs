@@ -16,7 +16,7 @@ use crate::definitions::{Merged, TOO_MANY};
 use crate::inputs::Local;
 use crate::scorep::ScoreP;
 
-pub(super) struct Appended<'a> {
+pub(crate) struct Appended<'a> {
     pub(super) archive: &'a Archive,
     pub(super) definitions: &'a Definitions,
     pub(super) is_scorep: bool,

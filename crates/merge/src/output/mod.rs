@@ -10,8 +10,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use nccl_events::Progress;
-use otf2::verbatim::{Definition, ReferenceKind};
-use otf2::{ArchiveWriter, LocationRef};
+use otf2::verbatim::{Definition, ReferenceKind, rewrite_events};
+use otf2::{Archive, ArchiveWriter, LocationRef};
 use small_sort::Gather;
 
 use crate::alignment;
@@ -30,7 +30,8 @@ pub(crate) fn write(inputs: &Inputs, calls: &Calls, directory: &Path, progress: 
     let others = inputs.scoreps.iter().skip(1).map(several_traces::locals).collect::<Result<Vec<_>>>()?;
     let mut merged = Merged::new(scorep.verbatim.clone());
     let appended = append(inputs, calls, &others, &mut merged)?;
-    let mut writer = anchor::begin(inputs, &inputs.nccls, directory)?;
+    let chunks = anchor::chunks(inputs, &merged, &appended)?;
+    let mut writer = anchor::begin(inputs, &inputs.nccls, directory, chunks)?;
     let locations = appended.iter().map(|it| it.definitions.locations.len()).sum::<usize>();
     progress.begin("locations", (scorep.definitions.locations.len() + locations) as u64);
     let events = calls.events();
@@ -104,7 +105,7 @@ pub(crate) fn link_theirs(
         if definitions.exists() {
             link(&definitions, &writer.definition_file(*location))?;
         }
-        link_events(&archive.event_file(*location), definition.number_of_events, &writer.event_file(*location))?;
+        link_events(archive, (*location, definition.number_of_events), writer, *location)?;
         progress.step();
     }
     let markers = archive.anchor_file().with_extension("marker");
@@ -114,15 +115,23 @@ pub(crate) fn link_theirs(
     Ok(())
 }
 
-fn link_events(from: &Path, events: u64, to: &Path) -> Result<()> {
-    if from.exists() {
-        return link(from, to);
+/// Links a location's event file under another name, or writes it anew where its chunks are not the archive's.
+fn link_events(
+    from: &Archive,
+    (old, events): (LocationRef, u64),
+    writer: &ArchiveWriter,
+    new: LocationRef,
+) -> Result<()> {
+    let (file, to) = (from.event_file(old), writer.event_file(new));
+    if file.exists() {
+        let is_written = rewrite_events(&file, from.event_chunk_bytes(), &to, writer.chunks().events)?;
+        return if is_written { Ok(()) } else { link(&file, &to) };
     }
     if events > 0 {
-        bail!("{}: not there, but it is said to have {events} events", from.display());
+        bail!("{}: not there, but it is said to have {events} events", file.display());
     }
     // Readers fail on a location without a file.
-    Ok(otf2::write_stub_events(to)?)
+    Ok(otf2::write_stub_events(&to)?)
 }
 
 /// Links a file, or copies it on file systems without links or with a limit on them.
@@ -145,7 +154,7 @@ fn link_appended(writer: &mut ArchiveWriter, archive: &Appended<'_>, progress: &
                 continue;
             }
             let events = archive.definitions.locations[old].number_of_events;
-            link_events(&archive.archive.event_file(*old), events, &writer.event_file(new))?;
+            link_events(archive.archive, (*old, events), writer, new)?;
             match first {
                 Some(first) => link(&writer.definition_file(first), &writer.definition_file(new))?,
                 None => {

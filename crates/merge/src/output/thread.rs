@@ -5,7 +5,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use otf2::verbatim::{EventRecords, ReferenceKind};
-use otf2::{ArchiveWriter, AttributeRef, Attributes, EventKind, EventWriter, LocationRef, PartWriter, RegionRef};
+use otf2::{
+    ArchiveWriter, AttributeRef, Attributes, EVENT_CHUNK_BYTES, EventKind, EventWriter, LocationRef, PartWriter,
+    RegionRef,
+};
 
 use super::local::{Appended, LocalNumbers};
 use crate::calls::Thread;
@@ -46,8 +49,8 @@ pub(super) fn write(
         read.context("cannot read NCCL's calls")?;
         written.context("cannot write NCCL's calls")
     })?;
-    let theirs = EventRecords::read(&scorep.archive.event_file(thread.theirs))?;
-    theirs.write_with(&own, &thread.order, &writer.event_file(thread.theirs))?;
+    let theirs = scorep.records(thread.theirs)?;
+    theirs.write_with(&own, &thread.order, &writer.event_file(thread.theirs), writer.chunks().events)?;
     locals.write(writer, thread.theirs)
 }
 
@@ -62,7 +65,7 @@ pub(crate) fn records(
     let mut to = part.event_writer(location)?;
     write(&mut to)?;
     let _events = to.close()?;
-    let records = EventRecords::read(&part.event_file(location))?;
+    let records = EventRecords::read(&part.event_file(location), EVENT_CHUNK_BYTES)?;
     part.close()?;
     std::fs::remove_dir_all(&directory).with_context(|| format!("cannot remove {}", directory.display()))?;
     Ok(records)

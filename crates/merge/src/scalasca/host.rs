@@ -33,7 +33,7 @@ pub(super) struct Gap {
 
 impl<'a> Host<'a> {
     pub(super) fn read(scorep: &ScoreP, process: &'a Process) -> Result<Self> {
-        let records = EventRecords::read(&scorep.archive.event_file(process.master))?;
+        let records = scorep.records(process.master)?;
         let local = scorep.archive.local_definitions(process.master).context("cannot read local definitions")?;
         let regions = local.mapping_tables.get(&MappingType::Region);
         let of_mpi: BTreeSet<RegionRef> = scorep

@@ -211,7 +211,8 @@ fn write_archive(
         }
     }
     // NCCL's properties count events that are not in this archive.
-    let mut writer = anchor::begin(inputs, &[], directory)?;
+    let chunks = anchor::chunks(inputs, &merged, &[])?;
+    let mut writer = anchor::begin(inputs, &[], directory, chunks)?;
     progress.begin("locations", scorep.definitions.locations.len() as u64);
     let masters: BTreeSet<LocationRef> = members.keys().map(|rank| hosts[rank].process.master).gather();
     output::link_theirs(&writer, scorep, &masters, progress)?;
@@ -220,12 +221,12 @@ fn write_archive(
         let host = &hosts[rank];
         let master = host.process.master;
         let file = writer.event_file(master);
-        let mut both = None;
+        let (mut both, chunk_bytes) = (None, writer.chunks().events);
         for (rank, numbers) in operations {
             let own = records(directory, master, |to| Ok(events::write_thread(to, rank, *numbers)?))?;
             let before = both.as_ref().unwrap_or(&host.records);
-            before.write_with(&own, &before.by_time(&own), &file)?;
-            both = Some(EventRecords::read(&file)?);
+            before.write_with(&own, &before.by_time(&own), &file, chunk_bytes)?;
+            both = Some(EventRecords::read(&file, chunk_bytes)?);
         }
         events.insert(master, both.map_or(0, |records| records.as_slice().len() as u64));
         LocalNumbers::read(scorep, master, &merged)?.write(&mut writer, master)?;

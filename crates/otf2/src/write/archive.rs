@@ -7,7 +7,7 @@ use otf2_sys as sys;
 
 use super::definitions::{DefinitionState, GlobalDefinitions};
 use super::events::EventWriter;
-use super::handle::{DEFINITIONS_CHUNK_BYTES, Handle, Role};
+use super::handle::{ChunkBytes, Handle, Role};
 use super::local::LocalDefWriter;
 use crate::checksums::{Checksums, PROPERTY};
 use crate::error::{Result, c_string, check, refused};
@@ -42,17 +42,13 @@ impl ArchiveWriter {
     /// Creates `directory`, whose parent must exist, and `directory/name/`.
     /// Never overwrites an existing archive.
     pub fn create(directory: &Path, name: &str) -> Result<Self> {
-        Self::create_with_chunks(directory, name, DEFINITIONS_CHUNK_BYTES)
+        Self::create_with_chunks(directory, name, ChunkBytes::default())
     }
 
-    /// Like [`Self::create`], with another size of definitions chunks, to match local definition files of another
-    /// program, or to hold large groups. From 256 KiB to 16 MiB.
-    pub fn create_with_chunks(directory: &Path, name: &str, definitions_chunk_bytes: u64) -> Result<Self> {
-        if !(sys::OTF2_CHUNK_SIZE_MIN..=sys::OTF2_CHUNK_SIZE_MAX).contains(&definitions_chunk_bytes) {
-            let reason = format!("definitions chunks of {definitions_chunk_bytes} bytes");
-            return Err(refused("create an archive", reason));
-        }
-        let handle = Handle::open(directory, name, &Role::Primary, definitions_chunk_bytes)?;
+    /// Like [`Self::create`], with chunks of other sizes: those of another program's files, or such that hold
+    /// [large definitions](crate::LargestDefinition).
+    pub fn create_with_chunks(directory: &Path, name: &str, chunks: ChunkBytes) -> Result<Self> {
+        let handle = Handle::open(directory, name, &Role::Primary, chunks)?;
         Ok(Self { handle, definitions: DefinitionState::default() })
     }
 
@@ -97,6 +93,11 @@ impl ArchiveWriter {
     /// The writer of one location's local definitions: mapping tables and clock offsets.
     pub fn local_definitions(&mut self, location: LocationRef) -> Result<LocalDefWriter<'_>> {
         LocalDefWriter::new(&mut self.handle, location)
+    }
+
+    /// The sizes of the archive's chunks.
+    pub fn chunks(&self) -> ChunkBytes {
+        self.handle.chunks()
     }
 
     /// The path for a location's event file.
@@ -152,13 +153,13 @@ pub struct PartWriter {
 impl PartWriter {
     /// Files go to `directory/name/<location>.evt` and `.def`. Creates missing directories.
     pub fn create(directory: &Path, name: &str) -> Result<Self> {
-        Self::create_with_chunks(directory, name, DEFINITIONS_CHUNK_BYTES)
+        Self::create_with_chunks(directory, name, ChunkBytes::default())
     }
 
-    /// Like [`Self::create`], with another size of definitions chunks, which libotf2 clears for each file. A file that
-    /// is smaller than a chunk is the same with all sizes.
-    pub fn create_with_chunks(directory: &Path, name: &str, definitions_chunk_bytes: u64) -> Result<Self> {
-        let handle = Handle::open(directory, name, &Role::NeverPrimary, definitions_chunk_bytes)?;
+    /// Like [`Self::create`], with chunks of other sizes. A file that is smaller than a chunk is the same with all
+    /// sizes.
+    pub fn create_with_chunks(directory: &Path, name: &str, chunks: ChunkBytes) -> Result<Self> {
+        let handle = Handle::open(directory, name, &Role::NeverPrimary, chunks)?;
         Ok(Self { handle })
     }
 

@@ -6,7 +6,8 @@ use otf2_sys as sys;
 
 use super::calls::write;
 use super::defined::{Defined, operation};
-use super::handle::{DEFINITIONS_CHUNK_BYTES, Handle};
+use super::handle::Handle;
+use super::sizes::most_bytes;
 use crate::definition::Definition;
 use crate::error::{self, Result, check, check_all, refused};
 use crate::records::{
@@ -183,21 +184,19 @@ impl<'a> GlobalDefinitions<'a> {
         if *self.failed {
             return refuse("the definitions could not be written before".to_owned());
         }
-        let (bytes, elements) = match definition {
+        let elements = match definition {
             Definition::String { text, .. } if text.contains(&0) => {
                 return refuse("a NUL byte cannot be in a name or text".to_owned());
             }
-            Definition::String { text, .. } => (text.len(), 0),
-            Definition::Group { members, .. } => (compressed_sizes(members), 0),
-            Definition::MetricClass { members, .. } => (0, members.len()),
-            Definition::CartTopology { dimensions, .. } => (0, dimensions.len()),
-            Definition::CartCoordinate { coordinates, .. } => (0, coordinates.len()),
-            Definition::IoParadigm { properties, .. } => (0, properties.len()),
-            _ => (0, 0),
+            Definition::MetricClass { members, .. } => members.len(),
+            Definition::CartTopology { dimensions, .. } => dimensions.len(),
+            Definition::CartCoordinate { coordinates, .. } => coordinates.len(),
+            Definition::IoParadigm { properties, .. } => properties.len(),
+            _ => 0,
         };
-        let limit = self.handle.definitions_chunk_bytes();
-        if u64::try_from(bytes + REST_BYTES).unwrap_or(u64::MAX) > limit {
-            return refuse(format!("it takes up to {} bytes, a chunk of the archive has {limit}", bytes + REST_BYTES));
+        let (bytes, limit) = (most_bytes(definition), self.handle.chunks().definitions);
+        if bytes > limit {
+            return refuse(format!("it takes up to {bytes} bytes, a chunk of the archive has {limit}"));
         }
         if elements > usize::from(u8::MAX) {
             return refuse(format!("it has {elements} elements, OTF2 counts at most 255"));
@@ -215,24 +214,4 @@ impl<'a> GlobalDefinitions<'a> {
         }
         result
     }
-}
-
-/// Upper bound of a definition's size without text and group members. Up to 255 elements of at most 11 bytes come on
-/// top, but these fit into the smallest chunk.
-const REST_BYTES: usize = 256;
-
-/// The size of definitions chunks that can hold groups with these members: [`DEFINITIONS_CHUNK_BYTES`] or more.
-pub fn definitions_chunk_bytes<'a>(groups: impl Iterator<Item = &'a [u64]>) -> u64 {
-    let largest = groups.map(compressed_sizes).max().unwrap_or(0) + REST_BYTES;
-    (largest as u64).next_power_of_two().clamp(DEFINITIONS_CHUNK_BYTES, sys::OTF2_CHUNK_SIZE_MAX)
-}
-
-fn compressed_sizes(members: &[u64]) -> usize {
-    members.iter().map(|member| compressed_size(*member)).sum()
-}
-
-/// libotf2 writes a number as one byte with its length, followed by its bytes without leading zeros.
-fn compressed_size(number: u64) -> usize {
-    let bytes = 8 - number.leading_zeros() / 8;
-    1 + usize::try_from(bytes).unwrap_or(8)
 }

@@ -12,15 +12,27 @@ use super::collective_callbacks::NEVER_PRIMARY;
 use crate::error::{self, Result, c_string, check, check_all, refused};
 use crate::refs::LocationRef;
 
-/// The size of an event chunk, in bytes, for all writers: the anchor states one size for all event files. Equals
-/// Score-P's size, so that an archive can have event files of both.
-pub const EVENT_CHUNK_BYTES: u64 = 1024 * 1024;
-
-/// The size of a definitions chunk, in bytes: the limit on the size of a single definition.
-pub const DEFINITIONS_CHUNK_BYTES: u64 = 4 * 1024 * 1024;
-
-/// The smallest chunk.
+/// The smallest chunk, in bytes.
 pub const LEAST_CHUNK_BYTES: u64 = sys::OTF2_CHUNK_SIZE_MIN;
+
+/// The size of an event chunk, in bytes. Readers fill a whole chunk for each file that they open, however short.
+pub const EVENT_CHUNK_BYTES: u64 = LEAST_CHUNK_BYTES;
+
+/// The sizes of an archive's chunks, in bytes: from 256 KiB to 16 MiB. The anchor states one for all files of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkBytes {
+    /// The size for event files.
+    pub events: u64,
+    /// The size for definition files: the limit on the size of a single definition.
+    pub definitions: u64,
+}
+
+impl Default for ChunkBytes {
+    /// The smallest chunks.
+    fn default() -> Self {
+        Self { events: EVENT_CHUNK_BYTES, definitions: LEAST_CHUNK_BYTES }
+    }
+}
 
 /// The header declares libotf2's constants as `int`; its functions take bytes.
 const WRITE: u8 = 0;
@@ -49,7 +61,7 @@ pub(super) struct Handle {
     pool: NonNull<ChunkPool>,
     directory: PathBuf,
     name: String,
-    definitions_chunk_bytes: u64,
+    chunks: ChunkBytes,
     given_up: bool,
     /// Whether a file of the archive is incomplete.
     failed: bool,
@@ -60,11 +72,16 @@ pub(super) struct Handle {
 unsafe impl Send for Handle {}
 
 impl Handle {
-    pub(super) fn open(directory: &Path, name: &str, role: &Role, definitions_chunk_bytes: u64) -> Result<Self> {
+    pub(super) fn open(directory: &Path, name: &str, role: &Role, chunks: ChunkBytes) -> Result<Self> {
         error::listen();
         let operation = || format!("create the archive {}", directory.join(name).display());
         if name.is_empty() || name == "." || name == ".." || name.contains('/') {
             return Err(refused(operation(), "the archive name must be a plain file name"));
+        }
+        for bytes in [chunks.events, chunks.definitions] {
+            if !(sys::OTF2_CHUNK_SIZE_MIN..=sys::OTF2_CHUNK_SIZE_MAX).contains(&bytes) {
+                return Err(refused(operation(), format!("chunks of {bytes} bytes")));
+            }
         }
         let c_directory = c_string(directory.as_os_str().as_bytes(), operation)?;
         let c_name = c_string(name.as_bytes(), operation)?;
@@ -79,8 +96,8 @@ impl Handle {
                 c_directory.as_ptr(),
                 c_name.as_ptr(),
                 WRITE,
-                EVENT_CHUNK_BYTES,
-                definitions_chunk_bytes,
+                chunks.events,
+                chunks.definitions,
                 POSIX,
                 UNCOMPRESSED,
             )
@@ -94,7 +111,7 @@ impl Handle {
             pool,
             directory: directory.to_owned(),
             name: name.to_owned(),
-            definitions_chunk_bytes,
+            chunks,
             given_up: false,
             failed: false,
         };
@@ -140,9 +157,8 @@ impl Handle {
         }
     }
 
-    /// The size of a definitions chunk: the limit on the size of a single definition.
-    pub(super) fn definitions_chunk_bytes(&self) -> u64 {
-        self.definitions_chunk_bytes
+    pub(super) fn chunks(&self) -> ChunkBytes {
+        self.chunks
     }
 
     pub(super) fn described(&self) -> String {

@@ -11,11 +11,13 @@ mod events;
 mod handle;
 mod last_chunk;
 mod local;
+mod sizes;
 
 pub use archive::{ArchiveWriter, PartWriter};
 pub use attributes::{Attributes, NextAttributes};
-pub use definitions::{GlobalDefinitions, definitions_chunk_bytes};
+pub use definitions::GlobalDefinitions;
 pub use events::EventWriter;
-pub use handle::{DEFINITIONS_CHUNK_BYTES, EVENT_CHUNK_BYTES, LEAST_CHUNK_BYTES};
+pub use handle::{ChunkBytes, EVENT_CHUNK_BYTES, LEAST_CHUNK_BYTES};
 pub use last_chunk::write_stub_events;
 pub use local::LocalDefWriter;
+pub use sizes::LargestDefinition;

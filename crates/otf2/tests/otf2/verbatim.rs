@@ -6,13 +6,13 @@ use std::path::Path;
 use crate::sample::{self, GPU_STREAM, HOST_THREAD, QUIET, every_kind, text};
 use otf2::verbatim::{Definition, ReferenceKind};
 use otf2::{
-    Archive, ArchiveWriter, AttributeValue, CallpathRef, ClockOffset, DEFINITIONS_CHUNK_BYTES, LocationRef,
-    MappingType, RegionRef, definitions_chunk_bytes, write_stub_events,
+    Archive, ArchiveWriter, AttributeValue, CallpathRef, ChunkBytes, ClockOffset, LEAST_CHUNK_BYTES, LargestDefinition,
+    LocationRef, MappingType, RegionRef, StringRef, write_stub_events,
 };
 
 fn archive(directory: &Path, definitions: &[Definition], chunk_bytes: u64) -> Archive {
-    let mut writer =
-        ArchiveWriter::create_with_chunks(directory, "traces", chunk_bytes).expect("an archive can be made");
+    let chunks = ChunkBytes { definitions: chunk_bytes, ..ChunkBytes::default() };
+    let mut writer = ArchiveWriter::create_with_chunks(directory, "traces", chunks).expect("an archive can be made");
     for location in [HOST_THREAD, GPU_STREAM, QUIET] {
         write_stub_events(&writer.event_file(location)).expect("a stub");
         if location != HOST_THREAD {
@@ -104,14 +104,20 @@ fn every_reference_can_be_renumbered() {
 #[test]
 fn a_definition_larger_than_a_chunk_is_refused() {
     let scratch = tempfile::tempdir().expect("a directory");
-    let mut writer =
-        ArchiveWriter::create_with_chunks(scratch.path(), "traces", 256 << 10).expect("an archive can be made");
+    let mut writer = ArchiveWriter::create(scratch.path(), "traces").expect("an archive can be made");
     let mut to = writer.definitions().expect("a writer");
     let error = to.verbatim(&text(0, &vec![b'x'; 300 << 10])).expect_err("too large");
     assert!(error.to_string().contains("a chunk of the archive has 262144"), "{error}");
     drop(writer);
-    let small = ArchiveWriter::create_with_chunks(&scratch.path().join("small"), "traces", 1000);
-    assert!(small.is_err());
+    for bytes in [1000, 32 << 20] {
+        for chunks in [
+            ChunkBytes { definitions: bytes, ..ChunkBytes::default() },
+            ChunkBytes { events: bytes, ..ChunkBytes::default() },
+        ] {
+            let archive = ArchiveWriter::create_with_chunks(&scratch.path().join("wrong"), "traces", chunks);
+            assert!(archive.is_err(), "{chunks:?}");
+        }
+    }
 }
 
 /// The locations of all communicators of 100 000 ranks are one group.
@@ -127,8 +133,44 @@ fn chunks_can_hold_a_group_of_two_million_members() {
             members.clone_from(&all);
         }
     }
-    assert_eq!(definitions_chunk_bytes([&all[..10]].into_iter()), DEFINITIONS_CHUNK_BYTES);
-    let archive = archive(scratch.path(), &large, definitions_chunk_bytes([&all[..10], &all].into_iter()));
+    let mut largest = LargestDefinition::default();
+    largest.group(&all[..10]);
+    assert_eq!(largest.chunk_bytes(), LEAST_CHUNK_BYTES);
+    large.iter().for_each(|definition| largest.definition(definition));
+    let archive = archive(scratch.path(), &large, largest.chunk_bytes());
+    assert_eq!(archive.definitions_chunk_bytes(), 16 << 20);
     let definitions = archive.definitions().expect("readable");
     assert!(definitions.groups.values().any(|group| group.members == all));
+}
+
+/// A chunk is the smallest that holds the largest definition, whatever kind it is.
+#[test]
+fn chunks_are_as_large_as_the_largest_definition() {
+    let text = "x".repeat(300 << 10);
+    let table: Vec<u32> = (1..=100_000).collect();
+    let sizes = |add: &dyn Fn(&mut LargestDefinition)| {
+        let mut largest = LargestDefinition::default();
+        largest.text("short");
+        add(&mut largest);
+        largest.chunk_bytes()
+    };
+    assert_eq!(sizes(&|_| ()), 256 << 10);
+    assert_eq!(sizes(&|largest| largest.text(&text)), 512 << 10);
+    assert_eq!(sizes(&|largest| largest.group(&[1 << 30; 60_000])), 512 << 10);
+    assert_eq!(sizes(&|largest| largest.mapping_table(table.len() as u64)), 512 << 10);
+    assert_eq!(sizes(&|largest| largest.bytes(u64::MAX)), 16 << 20);
+    // libotf2 takes what fits by this reckoning.
+    let scratch = tempfile::tempdir().expect("a directory");
+    let chunks = ChunkBytes { definitions: 512 << 10, ..ChunkBytes::default() };
+    let mut writer = ArchiveWriter::create_with_chunks(scratch.path(), "traces", chunks).expect("an archive");
+    let mut local = writer.local_definitions(HOST_THREAD).expect("a writer");
+    local.mapping_table_dense(MappingType::String, &table).expect("it fits");
+    local.close().expect("closed");
+    let mut definitions = writer.definitions().expect("a writer");
+    definitions.verbatim(&sample::text(0, text.as_bytes())).expect("it fits");
+    writer.close().expect("closed");
+    let archive = Archive::open(&scratch.path().join("traces.otf2")).expect("an archive");
+    assert_eq!(archive.definitions().expect("definitions").string(StringRef::new(0)), Some(text.as_str()));
+    let local = archive.local_definitions(HOST_THREAD).expect("local definitions");
+    assert_eq!(local.mapping_tables[&MappingType::String].pairs[&99_999], 100_000);
 }

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use otf2::verbatim::rewrite_events;
 use otf2::{
-    ArchiveWriter, AttributeRef, CommRef, GlobalDefinitions, GroupRef, LEAST_CHUNK_BYTES, LocationGroupRef,
-    LocationRef, MappingType, MetricMemberRef, MetricRef, PartWriter, RegionRef, RmaWinRef, StringRef,
-    SystemTreeNodeRef,
+    ArchiveWriter, AttributeRef, ChunkBytes, CommRef, EVENT_CHUNK_BYTES, GlobalDefinitions, GroupRef,
+    LEAST_CHUNK_BYTES, LargestDefinition, LocationGroupRef, LocationRef, MappingType, MetricMemberRef, MetricRef,
+    PartWriter, RegionRef, RmaWinRef, StringRef, SystemTreeNodeRef,
 };
 
 use crate::archive::communicators::Communicators;
@@ -72,8 +73,8 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
         (MappingType::RmaWin, &communicators.maps),
     ];
     let failed = || otf2_error(directory);
-    let chunk_bytes = otf2::definitions_chunk_bytes(merged.groups.iter().map(|group| group.members.as_slice()));
-    let mut writer = ArchiveWriter::create_with_chunks(directory, TRACES, chunk_bytes).map_err(failed())?;
+    let chunks = ChunkBytes { events: EVENT_CHUNK_BYTES, definitions: largest(&merged, &maps).chunk_bytes() };
+    let mut writer = ArchiveWriter::create_with_chunks(directory, TRACES, chunks).map_err(failed())?;
     private::seal_alone(&directory.join(TRACES));
     let mut statements = statements(parts, &communicators);
     matching.add_to(&mut statements);
@@ -81,7 +82,7 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
     topology.add_to(&mut statements);
     describe(&mut writer, &statements).map_err(failed())?;
     stubs(&mut writer, &communicators)?;
-    files_of_locations((directory, chunk_bytes), processes, &maps, progress)?;
+    files_of_locations((directory, chunks), processes, &maps, progress)?;
     let mut definitions = writer.definitions().map_err(failed())?;
     definitions.clock_properties(&clock(processes)).map_err(failed())?;
     define(&mut definitions, &merged).map_err(failed())?;
@@ -94,6 +95,16 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
         collectives_unmatched: communicators.all.iter().map(|comm| comm.unmatched).sum(),
         mismatches: matching.mismatches.len() as u64,
     })
+}
+
+/// The largest definition of the archive, global or local.
+fn largest(merged: &Definitions, maps: &Maps<'_>) -> LargestDefinition {
+    let mut largest = LargestDefinition::default();
+    merged.strings.all().iter().for_each(|text| largest.text(text));
+    merged.groups.iter().for_each(|group| largest.group(&group.members));
+    let tables = maps.iter().flat_map(|(_, tables)| *tables);
+    tables.for_each(|table| largest.mapping_table(table.len() as u64));
+    largest
 }
 
 /// Numbers the strings of all parts; placeholders for ranks of other processes are resolved.
@@ -138,10 +149,11 @@ fn write_stub(file: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Links the event files, and writes the local definitions of all locations: maps from the part's numbers to the
+/// Links the event files (those of an older plugin, with other chunks, are written anew), and writes the local
+/// definitions of all locations: maps from the part's numbers to the
 /// archive's, and the clock. Parts keep their files, so that unify can be repeated when more parts come.
 fn files_of_locations(
-    (directory, chunk_bytes): (&Path, u64),
+    (directory, chunks): (&Path, ChunkBytes),
     processes: &[Process],
     maps: &Maps<'_>,
     progress: &dyn Progress,
@@ -154,8 +166,9 @@ fn files_of_locations(
     let written = Workers::new(None).map(&batches, |at| {
         let batch = || processes.iter().enumerate().skip(at * OF_A_WRITER).take(OF_A_WRITER);
         let most_bytes = batch().map(|process| local_bytes(process, maps)).max().unwrap_or(0);
-        let chunk_bytes = if most_bytes < LEAST_CHUNK_BYTES { LEAST_CHUNK_BYTES } else { chunk_bytes };
-        let writer = PartWriter::create_with_chunks(directory, TRACES, chunk_bytes);
+        let is_short = most_bytes < LEAST_CHUNK_BYTES;
+        let chunks = if is_short { ChunkBytes::default() } else { chunks };
+        let writer = PartWriter::create_with_chunks(directory, TRACES, chunks);
         let mut writer = writer.map_err(otf2_error(directory))?;
         for (number, process) in batch() {
             link_events(&writer, process, progress)?;
@@ -174,7 +187,11 @@ fn link_events(writer: &PartWriter, process: &Process, progress: &dyn Progress) 
         match location.events {
             0 => write_stub(&to)?,
             _ => {
-                link(&event_file(&process.directory, number), &to)?;
+                let from = event_file(&process.directory, number);
+                let chunk_bytes = process.manifest.event_chunk_bytes;
+                if !rewrite_events(&from, chunk_bytes, &to, EVENT_CHUNK_BYTES).map_err(otf2_error(&from))? {
+                    link(&from, &to)?;
+                }
                 // Whoever shared the part may not want to share the archive.
                 private::seal_alone(&to);
             }

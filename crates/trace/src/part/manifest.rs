@@ -26,7 +26,7 @@ use journal::part::late::LateCallbacks;
 use journal::part::options::ArchiveOptions;
 use journal::part::process::ProcessInfo;
 use journal::part::scorep::ScorepReport;
-use otf2::{EVENT_CHUNK_BYTES, check_event_file};
+use otf2::check_event_file;
 use process_model::links::gpu_work::definition::GpuWorkDefinition;
 use process_model::links::pxn::{ExportedRank, RemoteWork};
 use regular_files::{MOST_DESCRIPTION_BYTES, MOST_MANIFEST_BYTES};
@@ -66,6 +66,9 @@ pub(crate) struct Manifest {
     pub process_problem: String,
     /// How the part was written. Metric 0 of an event is the first metric of these options.
     pub options: ArchiveOptions,
+    /// The size of the chunks of the event files.
+    #[serde(default = "first_event_chunk_bytes")]
+    pub event_chunk_bytes: u64,
     pub clock: ClockQuality,
     /// Simultaneous readings of several clocks.
     pub anchors: Vec<Anchor>,
@@ -115,6 +118,11 @@ pub(crate) struct Manifest {
     /// Why the number of callbacks after the end of recording is unknown. Not stored.
     #[serde(skip)]
     pub late_problem: Option<String>,
+}
+
+/// The size in parts whose manifest does not have it.
+fn first_event_chunk_bytes() -> u64 {
+    1 << 20
 }
 
 /// The late callbacks that a part counts, zero if it has no such file, and why the file cannot be read.
@@ -186,9 +194,10 @@ impl Manifest {
     /// [`Self::read`] with the event files checked: a location without a sound file has no events, and a problem.
     pub(crate) fn read_with_events(part: &Path) -> Result<Self, Error> {
         let mut manifest = Self::read(part)?;
+        let chunk_bytes = manifest.event_chunk_bytes;
         for (number, location) in manifest.locations.iter_mut().enumerate() {
             let path = event_file(part, number);
-            let lost = match check_event_file(&path, EVENT_CHUNK_BYTES) {
+            let lost = match check_event_file(&path, chunk_bytes) {
                 Ok(events) if events == location.events => continue,
                 Ok(events) => format!("{} has {events} events instead of {}", path.display(), location.events),
                 Err(error) => error.to_string(),

@@ -56,6 +56,7 @@ impl Builder<'_> {
             process: self.recording.process.clone(),
             process_problem: self.recording.process_problem.clone(),
             options: self.model.options,
+            event_chunk_bytes: otf2::EVENT_CHUNK_BYTES,
             clock: clock.quality.clone(),
             anchors: anchors::of(&tables.clock_pairs),
             span_ns: span(&locations, tables.span),

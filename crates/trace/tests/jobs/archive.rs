@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use crate::job::{new_job, record_two_ranks, unified, write};
-use crate::read::text;
+use crate::read::{events, print, text};
 use journal::testing::{Process, Who};
 use nccl_events::Kind;
-use otf2::AttributeValue;
+use otf2::verbatim::rewrite_events;
+use otf2::{AttributeValue, LocationRef};
+use serde_json::Value;
 use trace::{FinalizeOptions, PartState, WriteOptions, finalize, write_part};
 
 /// The clock of a GPU is stated on the locations that show its times, and on no others.
@@ -79,4 +81,76 @@ fn what_was_written_of_a_running_process_is_written_again() {
         panic!("{:?}", summary.parts);
     };
     assert_eq!(part.counts.kinds.get(Kind::Coll).seen, 2);
+}
+
+/// Changes the manifest of a written part.
+fn change_manifest(part: &Path, change: impl FnOnce(&mut Value)) {
+    let path = part.join("manifest");
+    let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path).expect("readable")).expect("JSON");
+    change(&mut manifest);
+    std::fs::write(&path, manifest.to_string()).expect("written");
+}
+
+/// Chunks are the smallest that libotf2 takes, unless a definition needs more.
+#[test]
+fn chunks_are_as_large_as_definitions_need() {
+    let text = |length| vec!["x".repeat(length)];
+    let numbered = |rank| (0..80_000).map(|number| format!("rank {rank} text {number}")).collect::<Vec<String>>();
+    for (chunk_bytes, strings) in [
+        (256 << 10, [text(1), text(2)]),
+        (512 << 10, [text(1), text(300 << 10)]),
+        // The numbers of the second part's strings are others in the archive: its local definitions map them.
+        (512 << 10, [0, 1].map(numbered)),
+    ] {
+        let out: &Path = &new_job();
+        for (part, strings) in record_two_ranks(out).iter().zip(strings) {
+            write(part);
+            change_manifest(part, |manifest| {
+                let all = manifest["strings"].as_array_mut().expect("a list");
+                all.extend(strings.into_iter().map(Value::from));
+            });
+        }
+        let archive = unified(out);
+        assert_eq!((archive.event_chunk_bytes(), archive.definitions_chunk_bytes()), (256 << 10, chunk_bytes));
+        assert!(print(out).contains("ncclAllReduce"));
+    }
+}
+
+/// The event files of an older plugin have chunks of 1 MiB, and its manifest does not say so.
+#[test]
+fn parts_with_other_chunks_become_one_archive() {
+    let out: &Path = &new_job();
+    let who = |rank| Who { rank, ranks: 2, in_environment: true };
+    let parts = [0, 1].map(|rank| {
+        let mut process = Process::begin(out, who(rank));
+        (0..4000).for_each(|sequence| process.collective(sequence));
+        process.end()
+    });
+    parts.iter().for_each(|part| write(part));
+    let wanted = events(&unified(out));
+    assert!(wanted.values().any(|events| events.len() >= 16_000));
+    let traces = std::fs::read_dir(parts[1].join("traces")).expect("event files");
+    let mut is_rewritten = false;
+    for file in traces {
+        let file = file.expect("a file").path();
+        let other = parts[1].join("other");
+        if rewrite_events(&file, 256 << 10, &other, 1 << 20).expect("rewritten") {
+            std::fs::rename(&other, &file).expect("renamed");
+            is_rewritten = true;
+        }
+    }
+    assert!(is_rewritten, "no file has several chunks");
+    change_manifest(&parts[1], |manifest| {
+        let bytes = manifest.as_object_mut().expect("an object").remove("event_chunk_bytes");
+        assert_eq!(bytes, Some(Value::from(256 << 10)));
+    });
+    let archive = unified(out);
+    assert_eq!((archive.event_chunk_bytes(), archive.property("NCCL::PROBLEM_LIST")), (256 << 10, None));
+    let read = events(&archive);
+    let counts = |events: &std::collections::BTreeMap<LocationRef, Vec<_>>| {
+        events.iter().map(|(location, events)| (*location, events.len())).collect::<Vec<(LocationRef, usize)>>()
+    };
+    assert_eq!(counts(&read), counts(&wanted));
+    assert!(read == wanted);
+    let _printed = print(out);
 }

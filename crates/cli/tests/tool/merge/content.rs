@@ -5,11 +5,11 @@ use std::process::Command;
 
 use otf2::records::Group;
 use otf2::verbatim::Definition;
-use otf2::{Archive, AttributeValue, Event, EventKind, GroupType, LocationRef, Paradigm};
+use otf2::{Archive, AttributeValue, ChunkBytes, Event, EventKind, GroupType, LocationRef, Paradigm};
 use whole_plugin::machine::skip;
 
 use super::{Job, checked, events, happened, open, ours};
-use crate::tool::made_up::{RANKS, SECOND, Timer, host};
+use crate::tool::made_up::{Moment, RANKS, SECOND, Timer, host};
 use crate::tool::nccl::{NCCL, Nccl};
 use crate::tool::score_p::{ALLREDUCE, MPI, ScoreP};
 use crate::tool::support::{Scratch, text};
@@ -80,9 +80,15 @@ fn the_trace_of_score_p_is_as_it_was() {
 #[test]
 fn local_definitions_keep_their_chunks() {
     let small = ScoreP::new(Timer::Counter);
-    let large = ScoreP { has_large_tables: true, ..ScoreP::new(Timer::Counter) };
-    for (scorep, chunk_bytes) in [(small, otf2::DEFINITIONS_CHUNK_BYTES), (large, 256 << 10)] {
-        let job = Job::new(&scorep, &Nccl::new());
+    let of_chunks = |definitions| ScoreP {
+        has_large_tables: true,
+        chunks: ChunkBytes { definitions, ..small.chunks },
+        ..ScoreP::new(Timer::Counter)
+    };
+    // Several chunks need their size; one chunk can be read with any size that holds it.
+    let (several, one) = (of_chunks(256 << 10), of_chunks(4 << 20));
+    for (scorep, chunk_bytes) in [(&small, 256 << 10), (&several, 256 << 10), (&one, 1 << 20)] {
+        let job = Job::new(scorep, &Nccl::new());
         let file = open(&job.scorep).definition_file(LocationRef::new(1));
         let length = std::fs::metadata(file).expect("a file").len();
         assert_eq!(length > 256 << 10, scorep.has_large_tables);
@@ -93,6 +99,29 @@ fn local_definitions_keep_their_chunks() {
         let after = events(&merged);
         for (location, events) in &events(&open(&job.scorep)) {
             assert_eq!(after.get(location), Some(events), "{location:?}");
+        }
+    }
+}
+
+/// NCCL's event files are linked where they have one chunk, and else get chunks of Score-P's size.
+#[test]
+fn event_files_of_several_chunks_get_score_ps() {
+    let call = |number: Moment| ([NCCL.0 + 100 * number; 3], NCCL.0 + 100 * number + 50);
+    let nccl = Nccl { calls: (0..20_000).map(call).collect(), ..Nccl::new() };
+    for chunk_bytes in [256 << 10, 1 << 20, 4 << 20] {
+        let mut scorep = ScoreP::new(Timer::Counter);
+        scorep.chunks.events = chunk_bytes;
+        let job = Job::new(&scorep, &nccl);
+        let own = open(&job.nccl);
+        assert_eq!(own.event_chunk_bytes(), 256 << 10);
+        assert!(own.event_file(LocationRef::new(0)).metadata().expect("a file").len() > 512 << 10);
+        let merged = job.merged();
+        checked(&job.scratch, &merged);
+        let merged = open(&merged);
+        assert_eq!(merged.event_chunk_bytes(), chunk_bytes);
+        let after = events(&merged);
+        for rank in 0..RANKS {
+            assert_eq!(after[&ours(rank)].len(), 80_000, "chunks of {chunk_bytes} bytes");
         }
     }
 }

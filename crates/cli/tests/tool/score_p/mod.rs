@@ -5,8 +5,8 @@ mod definitions;
 use std::path::{Path, PathBuf};
 
 use otf2::{
-    ArchiveWriter, AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, EventWriter,
-    LocationRef, MappingType, RegionRef, StringRef,
+    ArchiveWriter, AttributeRef, AttributeValue, Attributes, ChunkBytes, Collective, CollectiveOp, CommRef,
+    EventWriter, LocationRef, MappingType, RegionRef, StringRef,
 };
 
 use super::made_up::{Host, Moment, RANKS, SECOND, Timer, host, number, process_id};
@@ -14,7 +14,8 @@ use super::made_up::{Host, Moment, RANKS, SECOND, Timer, host, number, process_i
 /// A Score-P trace.
 pub(crate) struct ScoreP {
     pub(crate) timer: Timer,
-    /// Whether local definitions take more than one chunk.
+    pub(crate) chunks: ChunkBytes,
+    /// Whether local definitions take more than 256 KiB.
     pub(crate) has_large_tables: bool,
     /// The rank of the only process, for a trace of one process without MPI.
     pub(crate) only: Option<u64>,
@@ -31,7 +32,9 @@ const WORLD: CommRef = CommRef::new(0);
 
 impl ScoreP {
     pub(crate) fn new(timer: Timer) -> Self {
-        Self { timer, has_large_tables: false, only: None }
+        // Score-P's event chunks are larger than this project's.
+        let chunks = ChunkBytes { events: 1 << 20, definitions: 256 << 10 };
+        Self { timer, chunks, has_large_tables: false, only: None }
     }
 
     /// The trace's clock is that of rank 0's host, or of the only process's host.
@@ -62,8 +65,7 @@ impl ScoreP {
         };
         let text = format!("SCOREP_ENABLE_TRACING=true\nSCOREP_TIMER='{name}'\n");
         std::fs::write(directory.join("scorep.cfg"), text).expect("settings");
-        // Score-P's chunks of definitions are smaller than this project's.
-        let mut archive = ArchiveWriter::create_with_chunks(directory, "traces", 256 << 10).expect("an archive");
+        let mut archive = ArchiveWriter::create_with_chunks(directory, "traces", self.chunks).expect("an archive");
         archive.set_creator("Score-P 8.4").expect("a creator");
         archive.set_property("OTF2::MPI_COMMUNICATION_COMPLETE", "true").expect("a property");
         let mut events = Vec::new();
