@@ -10,13 +10,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::cache::Cache;
 use crate::cargo;
 use crate::error::missing;
 use crate::packages::{self, COMPILER, OTF2, OTF2_TOOLS, PYTHON};
-use crate::process::{heading, run};
+use crate::process::{capture, heading};
 use crate::python::Python;
 
 /// The package with every release from 2.23.4 on; its builds need CUDA 12 for real devices.
@@ -31,11 +31,15 @@ pub(crate) const RELEASES: [&str; 10] =
     ["2.23.4", "2.24.3", "2.25.1", "2.26.5", "2.27.7", "2.28.9", "2.29.7", "2.30.7", "2.31.2", "2.32.3"];
 pub(crate) const NEWEST: &str = "2.32.3";
 
-/// Python, and the libraries of these releases; installs and fetches what is missing.
-pub(crate) fn releases(versions: &[impl AsRef<str>]) -> Result<(Python, Vec<PathBuf>)> {
+/// Python as one of its functions ensures it, and the libraries of these releases; installs and fetches what is
+/// missing.
+pub(crate) fn releases(
+    versions: &[impl AsRef<str>],
+    ensure_python: fn(&Cache) -> Result<Python>,
+) -> Result<(Python, Vec<PathBuf>)> {
     packages::ensure(&[OTF2, OTF2_TOOLS, PYTHON, COMPILER])?;
     let cache = Cache::open()?;
-    let python = Python::ensure(&cache)?;
+    let python = ensure_python(&cache)?;
     let libraries = versions.iter().map(|version| library(&cache, &python, version.as_ref()));
     let libraries = libraries.collect::<Result<Vec<PathBuf>>>()?;
     Ok((python, libraries))
@@ -59,10 +63,13 @@ pub(crate) fn library(cache: &Cache, python: &Python, version: &str) -> Result<P
     Ok(library)
 }
 
+/// The folder of the network and profiler plugins that are doubles of others', built.
 pub(crate) fn plugins() -> Result<PathBuf> {
     let folder = cargo::target()?.join("nccl-plugins");
     let sources = cargo::root().join("tests/doubles/fake-gpu/nccl-plugins");
-    run(Command::new("make").arg("-C").arg(sources).arg(format!("OUT={}", folder.display())))?;
+    let mut make = Command::new("make");
+    let made = capture(make.arg("-C").arg(sources).arg(format!("OUT={}", folder.display())))?;
+    ensure!(made.status.success(), "make ended with {}:\n{}{}", made.status, made.out, made.err);
     Ok(folder)
 }
 

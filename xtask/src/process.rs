@@ -1,6 +1,8 @@
 //! Runs other programs, printing their command lines, with errors that name the program.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
 
@@ -14,6 +16,11 @@ pub(crate) struct Captured {
 }
 
 impl Captured {
+    /// The first line that begins with these words, without them.
+    pub(crate) fn after(&self, words: &str) -> Option<&str> {
+        self.out.lines().chain(self.err.lines()).find_map(|line| line.strip_prefix(words))
+    }
+
     pub(crate) fn last(&self) -> &str {
         last(&self.err)
     }
@@ -43,6 +50,20 @@ pub(crate) fn capture(command: &mut Command) -> Result<Captured> {
         command.stdin(Stdio::null()).output().with_context(|| format!("start {}", shown(command)))?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Ok(Captured { status, out: text(stdout), err: text(stderr) })
+}
+
+/// Runs `command` and keeps its output in a file; shows it only if the command fails.
+pub(crate) fn logged(command: &mut Command, log: &Path) -> Result<Captured> {
+    let captured = capture(command)?;
+    let text = format!("$ {}\n{}{}\n", shown(command), captured.out, captured.err);
+    let file = File::options().create(true).append(true).open(log);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.with_context(|| format!("write {}", log.display()))?;
+    if !captured.status.success() {
+        eprint!("{text}");
+        bail!("{} ended with {}", shown(command), captured.status);
+    }
+    Ok(captured)
 }
 
 /// Runs `command` and returns its stdout; `what` names it in the error.

@@ -13,8 +13,12 @@ use crate::process::{heading, run, succeeds};
 /// A pinned package of the Python index and its purpose: the references that tests compare with must not change.
 type Package = (&'static str, &'static str);
 
+/// What the demo needs.
+const READER: [Package; 1] = [("otf2==3.2", "reads archives")];
+
+/// What the tests need.
 const PACKAGES: [Package; 17] = [
-    ("otf2==3.2", "reads archives"),
+    READER[0],
     ("jsonschema==4.26.0", "compares JSON with its schema"),
     ("protobuf==7.36.2", "reads Chakra's execution traces"),
     ("nvtx==0.2.17", "calls NVTX"),
@@ -67,6 +71,16 @@ impl Python {
     pub(crate) fn ensure(cache: &Cache) -> Result<Self> {
         heading("python");
         Self::with(cache.folder("venv"), &PACKAGES)
+    }
+
+    /// For reading archives only: the tests' environment if there is one, else a small one.
+    pub(crate) fn ensure_reader(cache: &Cache) -> Result<Self> {
+        let whole = Self { interpreter: cache.folder("venv").join("bin/python") };
+        if whole.works("import pip") && whole.has(&READER) {
+            return Ok(whole);
+        }
+        heading("python");
+        Self::with(cache.folder("reader"), &READER)
     }
 
     pub(crate) fn ensure_tensorflow(cache: &Cache) -> Result<Self> {
@@ -172,7 +186,7 @@ impl Python {
         install(&[], &whole).and_then(|()| install(&["--no-deps"], &alone)).map_err(|error| {
             let uses = packages.iter().map(|(requirement, use_)| format!("\n  {requirement} {use_}"));
             missing(format!(
-                "{error}\nPython packages are needed for tests:{}\nWithout a network, fetch their wheels elsewhere (pip \
+                "{error}\nPython packages are needed:{}\nWithout a network, fetch their wheels elsewhere (pip \
                  download {}) and run:\n  {} -m pip install FILES",
                 uses.collect::<String>(),
                 requirements.join(" "),

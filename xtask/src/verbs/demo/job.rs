@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::cargo::Tools;
 use crate::error::missing;
@@ -79,6 +79,8 @@ pub(super) struct Job<'a> {
     pub(super) devices: &'a Devices,
     pub(super) folder: PathBuf,
     pub(super) keep: bool,
+    /// What the commands print.
+    pub(super) log: PathBuf,
 }
 
 impl Job<'_> {
@@ -89,32 +91,36 @@ impl Job<'_> {
             command.env("NCCL_OTF2_KEEP_JOURNAL", "1");
         }
         command.args(["--ops", "all", "--rounds", "3", "--exact", "--log"]).arg(self.log_prefix());
-        process::run(&mut command)
+        self.observe(&mut command)
     }
 
-    /// Runs a short job with a slow pair of ranks, whose last rank is 20 ms late to each all-reduce; returns the page.
-    pub(super) fn report_of_causes(&self, tools: &Tools) -> Result<PathBuf> {
-        let folder = self.folder.join("causes");
+    /// Runs a short job with a slow pair of ranks, whose last rank is 20 ms late to each all-reduce.
+    pub(super) fn run_with_causes(&self, tools: &Tools) -> Result<()> {
         let (processes, threads) = self.devices.shape();
         // One process per rank, so that there is traffic between processes.
-        let mut command = self.recorded(tools, &folder, processes * threads, 1);
+        let mut command = self.recorded(tools, &self.causes_folder(), processes * threads, 1);
         command.env("NCCL_OTF2_EVENTS", "full");
         command.args(["--ops", "pause,one,sendrecv", "--rounds", "30", "--count", "50000"]);
         if self.can_slow_a_pair() {
             command.args(["--name", "world", "--slow-pair", SLOW_PAIR]).env("LD_LIBRARY_PATH", nccl::plugins()?);
         }
-        process::run(&mut command)?;
-        let page = folder.join("report.html");
-        let tool = |verb| {
-            let mut command = Command::new(&tools.nccl_otf2);
-            command.arg(verb).arg(&folder);
-            command
-        };
-        process::run(tool("report").arg("--output").arg(&page).args(["--title", "demo"]))?;
-        // The late rank is late in `forward`; the others wait for it in `backward`.
-        process::run(tool("stats").args(["--by", "phase"]))?;
-        process::run(tool("stats").args(["--by", "step", "--sort", "time", "--limit", "5"]))?;
-        Ok(page)
+        self.observe(&mut command)
+    }
+
+    /// Runs a recorded job, and prints what it says that it did, and how long it took.
+    fn observe(&self, command: &mut Command) -> Result<()> {
+        let done = process::logged(command, &self.log)?;
+        let said = done.after("nccl-host: ").context("the job ended well and did not say what it did")?;
+        println!("   {said}");
+        Ok(())
+    }
+
+    /// Makes the page of the job with causes; returns what it says first.
+    pub(super) fn report(&self, tools: &Tools, page: &Path) -> Result<String> {
+        let mut report = Command::new(&tools.nccl_otf2);
+        report.arg("report").arg(self.causes_folder()).arg("--output").arg(page).args(["--title", "demo"]);
+        let said = process::logged(&mut report, &self.log)?.out;
+        said.lines().next().map(str::to_owned).context("the report says nothing")
     }
 
     /// Whether this NCCL names communicators and accepts the network plugin that delays messages.
@@ -145,6 +151,10 @@ impl Job<'_> {
     /// Prefix of the log files that the host program itself writes.
     pub(super) fn log_prefix(&self) -> PathBuf {
         self.folder.join("nccl-host")
+    }
+
+    pub(super) fn causes_folder(&self) -> PathBuf {
+        self.folder.join("causes")
     }
 
     fn archive_folder(&self) -> PathBuf {

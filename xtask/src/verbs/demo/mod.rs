@@ -4,7 +4,6 @@ mod job;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 
@@ -54,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if versions.is_empty() && installed.is_none() {
         versions.push(nccl::NEWEST);
     }
-    let (python, fetched) = nccl::releases(&versions)?;
+    let (python, fetched) = nccl::releases(&versions, Python::ensure_reader)?;
     if let Some(library) = &installed {
         println!("   NCCL as installed on this machine: {}", library.display());
         versions.push("installed");
@@ -68,41 +67,68 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             None => cargo::target()?.join("demo").join(version),
         };
         let folder = prepare(&folder)?;
-        let job = Job { version, library, devices: &devices, folder, keep: args.keep };
+        let log = folder.join("log");
+        let job = Job { version, library, devices: &devices, folder, keep: args.keep, log };
         demonstrate(&job, &tools, &python)?;
     }
     Ok(())
 }
 
 fn demonstrate(job: &Job<'_>, tools: &Tools, python: &Python) -> Result<()> {
-    heading(&format!("run NCCL {}", job.version));
+    heading(&format!("record NCCL {}", job.version));
     println!("   {}", job.devices.describe());
-    let started = Instant::now();
+    println!("   what the commands print is in {}", near(&job.log));
     job.run(tools)?;
-    println!("   done in {:.1} s", started.elapsed().as_secs_f64());
 
-    heading("archive");
+    heading("is the archive right?");
     let anchor = job.anchor()?;
     let lines = otf2_print(&anchor)?.lines().count();
-    println!("   otf2-print reads it without a warning ({lines} lines)");
-    process::run(Command::new(&tools.nccl_otf2).arg("check").arg(&anchor))?;
-
-    heading("what NCCL was asked to do, and what is in the archive");
+    println!("   otf2-print reads it without a warning: {lines} lines");
+    let checked = process::logged(Command::new(&tools.nccl_otf2).arg("check").arg(&anchor), &job.log)?;
+    let verdict = checked.after(&format!("{}: ", anchor.display())).context("check has no verdict")?;
+    println!("   nccl-otf2 check: {verdict}");
     // Compared with the host program's own log; an independent script reads both.
-    process::run(python.script("compare_counts.py").args([&anchor, &job.log_prefix()]))?;
+    let compared =
+        process::logged(python.script("compare_counts.py").args([&anchor, &job.log_prefix()]), &job.log)?.out;
+    let numbers = compared.lines().filter(|line| line.split_whitespace().any(|word| word.starts_with("ok"))).count();
+    println!("   {numbers} counts agree with the program's own log, as far as this release of NCCL reports them");
 
-    let causes =
-        if job.can_slow_a_pair() { "a rank that comes late and a slow pair" } else { "a rank that comes late" };
-    heading(&format!("{causes}, and what the report says"));
-    let page = job.report_of_causes(tools)?;
+    let slow = if job.can_slow_a_pair() { ", and a network that is slow from rank 0 to rank 1" } else { "" };
+    heading(&format!("record a job with a late rank{slow}"));
+    job.run_with_causes(tools)?;
+    let causes = job.causes_folder();
+    let page = causes.join("report.html");
+    let found = job.report(tools, &page)?;
 
-    heading("open it");
-    println!("   a browser on {}", page.display());
-    let anchor = anchor.display();
-    println!("   vampir {anchor}");
-    println!("   otf2-print {anchor} | less          (a first look without a viewer)");
-    println!("   {} info {anchor}", tools.nccl_otf2.display());
+    heading("found");
+    println!("{}\n", wrapped(&found));
+    let (tool, causes) = (near(&tools.nccl_otf2), near(&causes));
+    println!("   page: {}", near(&page));
+    println!("   next: {tool} stats {causes}");
+    println!("         {tool} export --format perfetto {causes} -o demo.perfetto-trace");
+    println!("         {tool} run -o trace PROGRAM");
     Ok(())
+}
+
+/// A text in lines that fit a terminal.
+fn wrapped(text: &str) -> String {
+    let (mut lines, mut line) = (String::new(), String::from("  "));
+    for word in text.split(' ') {
+        if line.len() + 1 + word.len() > 100 {
+            lines.push_str(&line);
+            lines.push('\n');
+            line = String::from("  ");
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    lines + &line
+}
+
+/// A path as a person here would write it.
+fn near(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(here).unwrap_or(path).display().to_string()
 }
 
 /// An empty folder for a demo. A folder of an earlier demo is emptied; any other is left alone.

@@ -12,6 +12,7 @@ use crate::error::missing;
 use crate::nccl;
 use crate::packages::{self, BINUTILS, COMPILER, OTF2};
 use crate::process::{self, heading};
+use crate::python::Python;
 
 /// Find out on a machine with a GPU what only that can show
 ///
@@ -63,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut command = Command::new(program);
     command.arg("--json").arg(cargo::target()?.join("gpu-check.json"));
     if args.fake {
-        let (_, libraries) = nccl::releases(&[NCCL_OF_FAKE])?;
+        let (_, libraries) = nccl::releases(&[NCCL_OF_FAKE], Python::ensure_reader)?;
         command.args(["--fake-gpu", "--nccl"]).args(libraries);
     }
     process::run(command.args(&args.arguments))

@@ -17,6 +17,7 @@ use crate::docs;
 use crate::nccl;
 use crate::packages::{self, LIBC_SYMBOLS, VALGRIND};
 use crate::process::heading;
+use crate::python::Python;
 
 use cells::{CELLS, Cell};
 use judge::{Bench, Run};
@@ -84,7 +85,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     if args.cells.iter().any(|cell| cell.memcheck) {
         packages::ensure(&[VALGRIND, LIBC_SYMBOLS])?;
     }
-    let (python, libraries) = nccl::releases(&args.releases)?;
+    let (python, libraries) = nccl::releases(&args.releases, Python::ensure)?;
     let bench = Bench { python, tools: Tools::build()?, probes: nccl::plugins()? };
 
     heading("run");

@@ -17,6 +17,7 @@ use crate::docs;
 use crate::error::missing;
 use crate::nccl;
 use crate::process::{find, heading};
+use crate::python::Python;
 
 use cells::{Cell, Special};
 use job::Bench;
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     let version = on_path()?;
-    let (_, libraries) = nccl::releases(&[&args.release])?;
+    let (_, libraries) = nccl::releases(&[&args.release], Python::ensure_reader)?;
     let tools = Tools::build()?;
     let folder = cargo::target()?.join("scorep");
     // Programs instrumented by another Score-P would test that one.
