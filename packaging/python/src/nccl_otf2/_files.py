@@ -78,7 +78,7 @@ def _is_program(path: Path) -> bool:
 def _existing(path: Path) -> Path:
     if not path.is_file():
         raise FileNotFoundError(
-            f"{path} is missing: the package's files are not all here. If pip installed it: "
-            f"pip install --force-reinstall {_DISTRIBUTION}"
+            f"{path} is missing: the package's files are not all here. "
+            f"If pip installed {_DISTRIBUTION}, install its wheel again: pip install --force-reinstall WHEEL"
         )
     return path

@@ -31,7 +31,7 @@ def read(archive: str | os.PathLike[str], tables: Iterable[str] | str | None = N
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("pyarrow"):
             raise
-        raise ImportError("nccl_otf2.read needs pyarrow: pip install 'nccl-otf2[tables]'") from error
+        raise ImportError("nccl_otf2.read needs pyarrow: pip install pyarrow") from error
 
     names = _names(tables)
     with tempfile.TemporaryDirectory(prefix="nccl-otf2-") as scratch:
