@@ -5,7 +5,7 @@ use roxmltree::Node;
 use crate::names::PathType;
 use crate::xml::{Error, is_set, needed, number, parse};
 
-/// NCCL writes at most a dozen levels.
+/// Elements around a device. NCCL writes at most a dozen.
 const MOST_LEVELS: usize = 64;
 /// The high byte of NCCL's device numbers is the number of the host in the file.
 const HOST_SHIFT: u32 = 56;
@@ -113,12 +113,11 @@ fn device(node: Node<'_, '_>, host: u8) -> Result<u64, Error> {
 
 /// The device's own address, and where it is.
 fn place(node: Node<'_, '_>, host: u8, cpu: u32) -> Result<(String, Place), Error> {
-    let buses = node.ancestors().skip(1).filter(|it| it.has_tag_name("pci"));
-    let mut buses: Vec<String> =
-        buses.take(MOST_LEVELS + 1).map(|it| it.attribute("busid").unwrap_or_default().to_owned()).collect();
-    if buses.len() > MOST_LEVELS {
-        return Err(Error(format!("more than {MOST_LEVELS} PCI bridges above a device")));
+    if node.ancestors().nth(MOST_LEVELS).is_some() {
+        return Err(Error(format!("more than {MOST_LEVELS} elements around a device")));
     }
+    let buses = node.ancestors().skip(1).filter(|it| it.has_tag_name("pci"));
+    let mut buses: Vec<String> = buses.map(|it| it.attribute("busid").unwrap_or_default().to_owned()).collect();
     buses.reverse();
     let own = buses.pop().unwrap_or_default();
     Ok((own, Place { host, cpu, bridges: buses }))

@@ -86,8 +86,14 @@ fn what_is_cut_or_hostile_is_an_error() {
         "</pci>".repeat(9000)
     );
     let wide = format!("<system>{}</system>", "<cpu/>".repeat(50_000));
+    let attributes: String = (0..100).map(|number| format!(" a{number}='1'")).collect();
+    let attributes = format!("<system><cpu{attributes}/></system>");
+    let namespaces = "<system><a xmlns:a=\"b\"/></system>";
+    let around = format!("<system><cpu>{}{}</cpu></system>", "<gpu dev='0' rank='0'>".repeat(99), "</gpu>".repeat(99));
     let entities = "<!DOCTYPE system [<!ENTITY a \"aaaa\">]><system/>";
-    for hostile in [deep.as_str(), &wide, entities, "<graphs/>", "", "<system><cpu><gpu rank=\"0\"/></cpu></system>"] {
+    let without_number = "<system><cpu><gpu rank=\"0\"/></cpu></system>";
+    let foreign = [namespaces, entities, "<graphs/>", "", without_number];
+    for hostile in [deep.as_str(), &wide, &attributes, &around].into_iter().chain(foreign) {
         assert!(System::parse(hostile).is_err(), "{:.60}", hostile);
     }
     let foreign = "<graphs><graph id=\"0\" pattern=\"4\" speedintra=\"inf\" speedinter=\"1\"/></graphs>";
