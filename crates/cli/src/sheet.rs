@@ -1,8 +1,12 @@
 //! A table of numbers with units: sorted, cut to the width of the terminal, or as CSV.
 
+use std::iter;
+
 use analysis::units::{real, whole};
-use anyhow::{Context as _, Result, bail};
+
+use anyhow::{Result, bail};
 use console::Term;
+use nccl_events::visible;
 
 use crate::print::Text;
 use crate::table::{Side, Table};
@@ -136,15 +140,10 @@ impl Sheet {
         table.lines().collect()
     }
 
-    pub(crate) fn csv(&self) -> Result<String> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        let write = "cannot write CSV";
-        writer.write_record(self.columns.iter().map(|column| column.name)).context(write)?;
-        for row in &self.rows {
-            writer.write_record(row.iter().map(plain)).context(write)?;
-        }
-        let bytes = writer.into_inner().map_err(|error| error.into_error()).context(write)?;
-        String::from_utf8(bytes).context(write)
+    pub(crate) fn csv(&self) -> String {
+        let names = self.columns.iter().map(|column| column.name.to_owned()).collect();
+        let rows = self.rows.iter().map(|row| row.iter().map(plain).collect());
+        iter::once(names).chain(rows).map(|cells: Vec<String>| cells.join(",") + "\n").collect()
     }
 }
 
@@ -183,16 +182,50 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
 
 fn plain(cell: &Cell) -> String {
     match cell {
-        Cell::Text(text) => text.clone(),
+        Cell::Text(text) => inert(text),
         Cell::Count(number) | Cell::Bytes(number) => number.to_string(),
         Cell::Time(number) | Cell::Rate(number) | Cell::Number(number) | Cell::Share(number) => number.to_string(),
         Cell::None => String::new(),
     }
 }
 
+/// A text as a cell of CSV that no spreadsheet takes for a formula, by OWASP's rules for "CSV injection". Other programs
+/// may separate by `;` or tabs.
+fn inert(text: &str) -> String {
+    let shown = visible(text);
+    let is_formula = shown.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']) && shown.parse::<f64>().is_err();
+    let quote = if is_formula { "'" } else { "" };
+    let text = format!("{quote}{shown}");
+    if text.contains([',', ';', '"', ' ']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_cell_of_csv_is_a_formula_or_acts_on_a_terminal() {
+        for (text, cell) in [
+            ("=1+1", "'=1+1"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("+cmd|x", "'+cmd|x"),
+            ("-2+3", "'-2+3"),
+            ("＝1", "'＝1"),
+            ("\t=1", r"\t=1"),
+            ("\r=1\n=2\u{1b}[2J", r"\r=1\n=2\u{1b}[2J"),
+            ("a;=1", "\"a;=1\""),
+            ("a\",=1", "\"a\"\",=1\""),
+            ("=\"a, b\"", "\"'=\"\"a, b\"\"\""),
+            ("-5", "-5"),
+            ("+3.25e9", "+3.25e9"),
+            ("world", "world"),
+        ] {
+            assert_eq!(plain(&Cell::Text(text.to_owned())), cell, "{text:?}");
+        }
+        let sheet =
+            Sheet::of("", [-5.0, 3.0], &[("time", |at| Cell::Time(*at)), ("name", |_| Cell::Text("-x".into()))]);
+        assert_eq!(sheet.csv(), "time,name\n-5,'-x\n3,'-x\n");
+    }
 
     #[test]
     fn long_texts_do_not_push_numbers_off_the_terminal() {

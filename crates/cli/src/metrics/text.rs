@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use live::{Buckets, Family, Label, MetricKind, Value};
+use nccl_events::visible;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
@@ -103,6 +104,8 @@ fn labels(labels: &[Label], bound: Option<f64>) -> String {
     if all.is_empty() { String::new() } else { format!("{{{}}}", all.join(",")) }
 }
 
+/// A page may be printed on a terminal, and a collector may print its labels.
 fn escaped(text: &str) -> String {
-    text.replace('\\', r"\\").replace('\n', r"\n").replace('"', "\\\"")
+    let line = |line: &str| visible(line).replace('\\', r"\\").replace('"', "\\\"");
+    text.split('\n').map(line).collect::<Vec<String>>().join(r"\n")
 }

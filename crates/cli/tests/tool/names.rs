@@ -95,7 +95,9 @@ fn no_verb_lets_a_name_act_on_the_terminal() {
         assert_escaped(arguments, &output);
         said
     };
-    // From journals, before they become an archive.
+    // From journals, before they become an archive. Prometheus's format escapes backslashes once more.
+    let scraped = run(&["metrics", out, "--once", "--names", "inspector"]);
+    assert!(scraped.contains(r"world\\u{1b}[2J\\u{9b}2J"), "{scraped}");
     let nowhere = hostile("nowhere");
     for (arguments, name) in [
         (&["hang", out, "--after", "0"][..], "world"),
@@ -118,6 +120,7 @@ fn no_verb_lets_a_name_act_on_the_terminal() {
         (&["info", &nowhere], "nowhere"),
         (&["merge", &nowhere, out, "-o", "merged"], "nowhere"),
         (&["metrics", &nowhere, "--once"], "nowhere"),
+        (&["stats", out, "--by", "operations", "--csv"], "world"),
     ] {
         let said = run(arguments);
         assert!(said.contains(&escaped(name)), "{arguments:?} has no {name}: {said}");
@@ -152,8 +155,4 @@ fn programs_get_names_as_they_are() {
     let command = format!("{} -c first\\nFORGED", hostile("python").replace('\n', "\\n"));
     assert_eq!(info["commands"], serde_json::json!([command]), "{info:#}");
     assert!(has(&json(&["stats", dir, "--json"])["communicators"], &hostile("world")));
-    let csv = run(&["stats", dir, "--csv", "--by", "operations"]);
-    let mut csv = csv::Reader::from_reader(csv.as_bytes());
-    let has_name = csv.records().any(|row| row.expect("a row").iter().any(|cell| cell == hostile("world")));
-    assert!(has_name, "--csv");
 }

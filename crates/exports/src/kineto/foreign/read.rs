@@ -14,6 +14,9 @@ use super::stream::{self, Reader};
 use crate::error::{Error, Result};
 use crate::kineto::pytorch;
 
+/// What is kept of a trace until its copy is written. A real one of this size has about 2 GiB of launches and kernels.
+const MOST_KEPT_BYTES: usize = 256 << 20;
+
 #[derive(Debug, Default)]
 pub(in crate::kineto) struct Foreign {
     pub(super) path: PathBuf,
@@ -72,11 +75,12 @@ struct Reading {
     events: u64,
     launches: Vec<(u64, i128)>,
     has_ours: bool,
+    kept_bytes: usize,
 }
 
 impl Foreign {
     pub(in crate::kineto) fn read(path: &Path) -> Result<Self> {
-        let mut reading = Reading::default();
+        let mut reading = Reading { found: Self { path: path.to_owned(), ..Self::default() }, ..Reading::default() };
         stream::read(path, &mut reading)?;
         let name = path.display();
         let refused = |why: &str| Err(Error::Refused(format!("{name} {why}")));
@@ -94,7 +98,7 @@ impl Foreign {
         if reading.has_ours {
             return refused("has the archive's events already: give the file that torch.profiler wrote");
         }
-        let mut found = Self { path: path.to_owned(), base_ns, rank, ..reading.found };
+        let mut found = Self { base_ns, rank, ..reading.found };
         if found.span_ns[0] > found.span_ns[1] || found.processes.is_empty() {
             return refused("has no events of a process");
         }
@@ -108,6 +112,26 @@ impl Foreign {
         found.kernels.sort_by_key(|kernel| kernel.times_ns);
         found.span_ns = found.span_ns.map(|at_ns| at_ns + base_ns);
         Ok(found)
+    }
+}
+
+impl Reading {
+    fn process(&mut self, pid: u64) -> Result<()> {
+        if self.found.processes.insert(pid) { self.keep(2 * size_of::<u64>()) } else { Ok(()) }
+    }
+
+    /// Counts what is kept of an event, so that a compressed file of a few MiB does not fill the memory.
+    fn keep(&mut self, bytes: usize) -> Result<()> {
+        self.kept_bytes += bytes;
+        if self.kept_bytes <= MOST_KEPT_BYTES {
+            return Ok(());
+        }
+        let (kernels, launches, mebibytes) = (self.found.kernels.len(), self.launches.len(), MOST_KEPT_BYTES >> 20);
+        Err(Error::Refused(format!(
+            "{} has more launches and kernels of NCCL's than fit into {mebibytes} MiB ({launches} and {kernels} up to \
+             there): profile fewer steps with torch.profiler.schedule",
+            self.found.path.display()
+        )))
     }
 }
 
@@ -147,21 +171,18 @@ impl Reader for Reading {
         let name = event.name.unwrap_or_default();
         match event.cat.as_deref() {
             Some("cuda_runtime" | "cuda_driver") if name.contains("Launch") => {
-                self.found.processes.insert(pid);
                 let correlation = arguments(event.args).get("correlation").and_then(Value::as_u64);
                 self.launches.extend(correlation.map(|correlation| (correlation, start_ns)));
+                self.keep(size_of::<(u64, i128)>())?;
+                self.process(pid)?;
             }
-            Some("cpu_op" | "cuda_runtime" | "cuda_driver") => {
-                self.found.processes.insert(pid);
-            }
+            Some("cpu_op" | "cuda_runtime" | "cuda_driver") => self.process(pid)?,
             Some("kernel") if pytorch::is_nccl(&name) => {
                 let arguments = arguments(event.args);
                 self.has_ours |= arguments.contains_key(AttributeId::Event.name());
-                self.found.kernels.push(Kernel {
-                    event: number,
-                    times_ns: [start_ns, stop_ns],
-                    ..kernel(&name, &arguments)
-                });
+                let kernel = Kernel { event: number, times_ns: [start_ns, stop_ns], ..kernel(&name, &arguments) };
+                self.keep(size_of::<Kernel>() + size_of_val(kernel.ranks.as_slice()))?;
+                self.found.kernels.push(kernel);
             }
             _ => {}
         }
@@ -208,7 +229,32 @@ fn nanoseconds(microseconds: Option<&RawValue>) -> Option<i128> {
 mod tests {
     use serde_json::value::RawValue;
 
-    use super::nanoseconds;
+    use super::{MOST_KEPT_BYTES, Reading, nanoseconds};
+    use crate::kineto::foreign::stream::Reader as _;
+
+    #[test]
+    fn what_is_kept_of_a_trace_is_limited() {
+        let event = |category: &str, name: &str, ranks: usize| {
+            let ranks = vec!["1"; ranks].join(", ");
+            let text = format!(
+                r#"{{"cat": "{category}", "name": "{name}", "pid": 1, "ts": 1, "dur": 1, "args": {{"correlation": 1,
+                "Process Group Ranks": "[{ranks}]"}}}}"#
+            );
+            RawValue::from_string(text).expect("JSON")
+        };
+        for (name, event) in [
+            ("kernel", event("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 1000)),
+            ("launch", event("cuda_runtime", "cudaLaunchKernel", 0)),
+        ] {
+            let mut reading = Reading::default();
+            reading.event(&event).expect("the first");
+            let each = reading.kept_bytes;
+            assert!(each >= if name == "kernel" { 4000 } else { 24 }, "{name}: {each}");
+            reading.kept_bytes = MOST_KEPT_BYTES - 1;
+            let error = reading.event(&event).expect_err("too many").to_string();
+            assert!(error.contains("256 MiB") && error.contains("schedule"), "{error}");
+        }
+    }
 
     #[test]
     fn times_are_exact() {
