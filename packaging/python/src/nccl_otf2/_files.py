@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
 _DISTRIBUTION = "nccl-otf2"
+_LAST_LINES = 20
 PLUGIN = "libnccl-profiler-otf2.so"
 
 
@@ -51,14 +53,30 @@ def tool_path() -> Path:
 
 
 def run_tool(*words: str | os.PathLike[str]) -> str:
-    """Runs the command and returns what it printed."""
+    """Runs the command and returns what it printed. The verbs that are used here end with 0 where they did all."""
     line = [tool_path(), *words]
     done = subprocess.run(
         line, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace", check=False
     )
-    if done.returncode == 2:
-        raise ToolError(done.stderr.strip())
+    if done.returncode != 0:
+        raise ToolError(_reason(done.returncode, done.stderr))
     return done.stdout
+
+
+def _reason(code: int, stderr: str) -> str:
+    """Why the command did not do what it was asked to do: by its own words, or by what ended it."""
+    said = "\n".join(stderr.strip().splitlines()[-_LAST_LINES:])
+    if code == 2 and said:
+        return said
+    ended = f"by the exit code {code}" if code > 0 else f"by {_signal(-code)}"
+    return f"nccl-otf2 was ended {ended}" + (f": {said}" if said else " and says nothing")
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"the signal {number}"
 
 
 def file_word(path: str | os.PathLike[str]) -> str:
