@@ -133,7 +133,9 @@ impl Trace {
     }
 
     pub fn comm_name(&self, reference: CommRef) -> String {
-        self.name(self.definitions.comms.get(&reference).map(|comm| comm.name), "communicator", reference.get())
+        let inter = || self.definitions.inter_comms.get(&reference).map(|comm| comm.name);
+        let name = self.definitions.comms.get(&reference).map(|comm| comm.name).or_else(inter);
+        self.name(name, "communicator", reference.get())
     }
 
     /// The string `name` refers to, or `what` followed by the id.
@@ -167,6 +169,11 @@ impl Trace {
     /// The locations of a communicator in the order of its ranks.
     pub fn members(&self, comm: CommRef) -> &[LocationRef] {
         self.communicators.members.get(&comm).map_or(&[], Vec::as_slice)
+    }
+
+    /// The members of both groups of an intercommunicator, which [`Self::members`] does not have.
+    pub fn groups(&self, comm: CommRef) -> Option<&[Vec<LocationRef>; 2]> {
+        self.communicators.inter.get(&comm)
     }
 
     /// The rank of a location in a communicator; `None` if it is no member.
@@ -250,5 +257,6 @@ pub fn is_nccl(archive: &Archive) -> bool {
 
 /// Whether the archive is Score-P's with one of this project's merged into it.
 pub fn is_merged(archive: &Archive) -> bool {
-    !Statements::read(archive.properties()).merged.is_empty()
+    let statements = Statements::read(archive.properties());
+    !statements.merged.is_empty() || !statements.merged_map.is_empty()
 }

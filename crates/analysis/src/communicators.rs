@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use otf2::{CommRef, Definitions, GroupType, LocationRef, Paradigm};
+use otf2::{CommRef, Definitions, GroupRef, GroupType, LocationRef, Paradigm};
 
 #[derive(Debug, Default)]
 pub(crate) struct Communicators {
     pub(crate) members: BTreeMap<CommRef, Vec<LocationRef>>,
     pub(crate) ranks: BTreeMap<(LocationRef, CommRef), u32>,
+    /// The two groups of intercommunicators.
+    pub(crate) inter: BTreeMap<CommRef, [Vec<LocationRef>; 2]>,
 }
 
 impl Communicators {
@@ -19,16 +21,20 @@ impl Communicators {
                 lists.entry(group.paradigm).or_insert(&group.members);
             }
         }
+        let members = |group: &GroupRef| -> Vec<LocationRef> {
+            let group = definitions.groups.get(group);
+            let Some((group, list)) = group.and_then(|group| Some((group, lists.get(&group.paradigm)?))) else {
+                return Vec::new();
+            };
+            let ids = group.members.iter().filter_map(|place| list.get(usize::try_from(*place).ok()?));
+            ids.map(|id| LocationRef::new(*id)).collect()
+        };
         let mut found = Self::default();
+        for (comm, definition) in &definitions.inter_comms {
+            found.inter.insert(*comm, [definition.group_a, definition.group_b].map(|group| members(&group)));
+        }
         for (comm, definition) in &definitions.comms {
-            let group = definitions.groups.get(&definition.group);
-            let members: Vec<LocationRef> = group
-                .and_then(|group| Some((group, lists.get(&group.paradigm)?)))
-                .map(|(group, list)| {
-                    let ids = group.members.iter().filter_map(|place| list.get(usize::try_from(*place).ok()?));
-                    ids.map(|id| LocationRef::new(*id)).collect()
-                })
-                .unwrap_or_default();
+            let members = members(&definition.group);
             for (rank, location) in (0..).zip(&members) {
                 found.ranks.entry((*location, *comm)).or_insert(rank);
             }

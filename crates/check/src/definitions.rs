@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::{Trace, is_merged, is_nccl};
 use otf2::records::{Group, Property};
-use otf2::{AttributeValue, Definitions, GroupRef, GroupType, LocationRef, Paradigm, StringRef};
+use otf2::{AttributeValue, CommRef, Definitions, GroupRef, GroupType, LocationRef, Paradigm, StringRef};
+
+use small_sort::Gather as _;
 
 use crate::findings::Findings;
 use crate::rules::Rule;
@@ -46,7 +48,7 @@ pub(super) fn check(trace: &Trace, findings: &mut Findings) {
 fn references(definitions: &Definitions, findings: &mut Findings) {
     let mut wrong = |message: String| findings.general(Rule::DefinitionReference, message);
     for (reference, win) in &definitions.rma_wins {
-        if !definitions.comms.contains_key(&win.comm) {
+        if !definitions.has_comm(win.comm) {
             wrong(format!("{reference:?} is of {:?}, which is not defined", win.comm));
         }
     }
@@ -82,6 +84,7 @@ fn names(definitions: &Definitions, findings: &mut Findings) {
         regions: name true, canonical_name false, description false, source_file false;
         groups: name false;
         comms: name false;
+        inter_comms: name false;
         rma_wins: name false;
         metric_members: name true, description false, unit false;
         parameters: name true;
@@ -129,12 +132,10 @@ fn dense(definitions: &Definitions, findings: &mut Findings) {
     dense!("string" strings, "attribute" attributes, "system tree node" system_tree_nodes,
         "location group" location_groups, "region" regions, "group" groups, "window" rma_wins,
         "metric member" metric_members, "parameter" parameters);
-    // Kinds that the reader only counts share these numbers.
-    let are_all_kept = |kind: &str| !definitions.others.contains_key(kind);
-    if are_all_kept("InterComm") {
-        dense!("communicator" comms);
-    }
-    if are_all_kept("MetricInstance") {
+    let comms: BTreeSet<CommRef> = definitions.comms.keys().chain(definitions.inter_comms.keys()).copied().gather();
+    check("communicator", &mut comms.iter().map(|reference| reference.get()));
+    // Instances share these numbers, and the reader only counts them.
+    if !definitions.others.contains_key("MetricInstance") {
         dense!("metric class" metric_classes);
     }
 }
@@ -194,6 +195,13 @@ fn communicators(definitions: &Definitions, findings: &mut Findings) {
             }
         }
     }
+    for (reference, comm) in &definitions.inter_comms {
+        for group in [comm.group_a, comm.group_b] {
+            if let Err(reason) = members(definitions, group, &lists) {
+                wrong(format!("{reference:?}, an intercommunicator: {reason}"));
+            }
+        }
+    }
     for (reference, comm) in &definitions.comms {
         if let Err(reason) = members(definitions, comm.group, &lists) {
             wrong(format!("{reference:?}: {reason}"));
@@ -231,7 +239,7 @@ fn members(definitions: &Definitions, group: GroupRef, lists: &BTreeMap<Paradigm
 mod tests {
     use super::*;
     use otf2::records::{Comm, Location};
-    use otf2::{CommRef, LocationGroupRef, LocationType};
+    use otf2::{LocationGroupRef, LocationType};
 
     /// Two locations and a communicator. This project's writer refuses to write most of the faults tested here.
     fn found(listed: &[u64], members: &[u64], group_type: GroupType) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Every location has its files, complete, with as many events as the definitions state, and there are no other files.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use analysis::Trace;
 use otf2::records::Location;
@@ -10,23 +10,37 @@ use otf2::{LocationRef, check_event_file};
 use crate::findings::Findings;
 use crate::rules::Rule;
 
-/// Files that belong to no location: no reader shows their events.
+/// Files that belong to no location: no reader shows their events. Score-P leaves such files of locations that it did
+/// not need, without events.
 pub(super) fn strays(trace: &Trace, findings: &mut Findings) {
     let Ok(entries) = std::fs::read_dir(trace.anchor.with_extension("")) else {
         return; // every location's files are missing then, and found so
     };
-    let mut strays: Vec<String> = Vec::new();
+    let mut strays: Vec<(PathBuf, bool)> = Vec::new();
     for path in entries.flatten().map(|entry| entry.path()) {
         let [stem, extension] = [path.file_stem(), path.extension()].map(|part| part.and_then(|part| part.to_str()));
         if let (Some(id), Some("evt" | "def")) = (stem.and_then(|stem| stem.parse().ok()), extension)
             && !trace.definitions.locations.contains_key(&LocationRef::new(id))
         {
-            strays.push(path.display().to_string());
+            let is_events = extension == Some("evt");
+            strays.push((path, is_events));
         }
     }
     small_sort::sort(&mut strays);
-    for path in strays {
-        findings.general(Rule::StrayFile, format!("{path} belongs to no location"));
+    for (path, is_events) in strays {
+        let shown = path.display();
+        let is_empty = || path.metadata().is_ok_and(|file| file.len() == 0);
+        if !is_events || is_empty() {
+            findings.general(Rule::UnusedFile, format!("{shown} belongs to no location"));
+            continue;
+        }
+        match check_event_file(&path, trace.archive.event_chunk_bytes()) {
+            Ok(0) => findings.general(Rule::UnusedFile, format!("{shown} belongs to no location, and has no events")),
+            Ok(events) => {
+                findings.general(Rule::StrayFile, format!("{shown}, with {events} events, belongs to no location"));
+            }
+            Err(error) => findings.general(Rule::StrayFile, format!("a file of no location: {error}")),
+        }
     }
 }
 

@@ -321,8 +321,12 @@ impl<'a> Location<'a> {
 
     /// Checks that this location and the other rank are members of the communicator.
     fn member(&mut self, comm: CommRef, other: Option<u32>) {
-        if !self.trace.definitions.comms.contains_key(&comm) {
+        if !self.trace.definitions.has_comm(comm) {
             self.find(Rule::Reference, format!("{comm:?} is not defined"));
+            return;
+        }
+        if let Some(groups) = self.trace.groups(comm) {
+            self.member_of_either(comm, groups, other);
             return;
         }
         let size = self.trace.members(comm).len() as u64;
@@ -330,7 +334,8 @@ impl<'a> Location<'a> {
         if size == 0 {
             return;
         }
-        if self.trace.rank(self.location, comm).is_none() && !self.is_thread_of_a_member(comm) {
+        let is_member = self.trace.rank(self.location, comm).is_some();
+        if !is_member && !self.is_thread_of(self.trace.members(comm)) {
             self.find(Rule::Membership, format!("the location is no member of {comm:?}"));
         }
         if let Some(other) = other.filter(|other| u64::from(*other) >= size) {
@@ -338,14 +343,37 @@ impl<'a> Location<'a> {
         }
     }
 
+    /// Checks the same for an intercommunicator, where the other rank is in the other group.
+    fn member_of_either(&mut self, comm: CommRef, groups: &[Vec<LocationRef>; 2], other: Option<u32>) {
+        if groups.iter().any(Vec::is_empty) {
+            return;
+        }
+        let is_in = |group: &Vec<LocationRef>| group.contains(&self.location) || self.is_thread_of(group);
+        let others = match groups.each_ref().map(is_in) {
+            [false, false] => return self.find(Rule::Membership, format!("the location is no member of {comm:?}")),
+            [true, false] => groups[1].len(),
+            [false, true] => groups[0].len(),
+            // Two ranks may be on one location.
+            [true, true] => groups[0].len().max(groups[1].len()),
+        };
+        // The root of a collective may be this location, or in its group (OTF2_COLLECTIVE_ROOT_SELF, …_THIS_GROUP).
+        let is_special = |rank: &u32| *rank >= u32::MAX - 2;
+        if let Some(other) = other.filter(|rank| !is_special(rank) && u64::from(*rank) >= others as u64) {
+            self.find(
+                Rule::Membership,
+                format!("rank {other} is not in the other group of {comm:?}, of {others} ranks"),
+            );
+        }
+    }
+
     /// In MPI, a rank is a process: its other threads may communicate, too.
-    fn is_thread_of_a_member(&self, comm: CommRef) -> bool {
+    fn is_thread_of(&self, members: &[LocationRef]) -> bool {
         let locations = &self.trace.definitions.locations;
         let process = |location| {
             let is_thread = |it: &&otf2::records::Location| it.location_type == otf2::LocationType::CpuThread;
             locations.get(location).filter(is_thread).map(|it| it.group)
         };
         let own = process(&self.location);
-        own.is_some() && self.trace.members(comm).iter().any(|member| process(member) == own)
+        own.is_some() && members.iter().any(|member| process(member) == own)
     }
 }

@@ -78,7 +78,7 @@ rules! {
     File S08 Fault Any "Every location has its two files, and its event file is whole.";
     EventCount S09 Fault Any "Every location has as many events as its definition promises.";
     Events S10 Fault Any "All events can be read.";
-    StrayFile S11 Fault Any "All event and local definition files belong to a location.";
+    StrayFile S11 Fault Any "All event files with events belong to a location.";
     Nesting S12 Fault Any "Regions are left in the reverse order in which they were entered, and all are left.";
     Reference S13 Fault Any "Events refer only to what is defined.";
     AttributeType S14 Fault Any "Values of attributes have the type of their definition.";
@@ -89,6 +89,7 @@ rules! {
     AsWritten S19 Fault Any "Global and local definitions are those that were written, where the anchor has their checksum; all locations with events have local ones, or none.";
     RangesAround S20 Fault Nccl "The user ranges that a call names are those around it on its thread (not in merged archives).";
     ShownOnce S21 Fault Nccl "A call that NCCL's profiler interface reports is not shown a second time around itself.";
+    UnusedFile S22 Remark Any "There are no event files without events, and no local definitions, of locations that are not defined.";
 
     CollectivePair C01 Fault Any "On a location collectives begin and end in turn.";
     CollectiveRole C02 Fault Any "A collective's operation fits the role of the region around it.";

@@ -109,7 +109,15 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
                  `nccl-otf2 finalize {word}` makes the archive"
             );
         }
-        bail!("{shown}: no archive here: neither {ANCHOR} nor {PARTS}/; {NAMES}");
+        return match named_otherwise(path).as_slice() {
+            [] => bail!("{shown}: no archive here: neither {ANCHOR}, nor another *.otf2, nor {PARTS}/; {NAMES}"),
+            [only] => Ok(only.clone()),
+            [first, .., last] => bail!(
+                "{shown}: several archives are here, from {} to {}: name one of them",
+                first.display(),
+                last.display()
+            ),
+        };
     }
     // A link named by the user refers to the archive that it points to.
     let path =
@@ -117,6 +125,15 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
     let is_anchor = path.extension().is_some_and(|extension| extension == "otf2");
     ensure!(is_anchor, "{}: not the anchor file of an archive, whose name ends in .otf2", path.display());
     Ok(path)
+}
+
+/// The anchors in a directory; other writers choose other names than ours and Score-P.
+fn named_otherwise(directory: &Path) -> Vec<PathBuf> {
+    let is_anchor = |path: &PathBuf| path.extension().is_some_and(|end| end == "otf2") && path.is_file();
+    let mut found: Vec<PathBuf> =
+        fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_anchor).collect();
+    small_sort::sort(&mut found);
+    found
 }
 
 /// Advice if a file of an archive is missing or damaged: the parts still exist.
@@ -138,6 +155,7 @@ pub(crate) fn remedy_of(file: &Path) -> Option<String> {
 /// Whether the path is an archive: an anchor file, or a directory that contains one.
 pub(crate) fn is_archive(path: &Path) -> bool {
     path.join(ANCHOR).symlink_metadata().is_ok()
+        || (!path.join(PARTS).is_dir() && !named_otherwise(path).is_empty())
         || (path.is_file() && path.extension().is_some_and(|end| end == "otf2"))
 }
 

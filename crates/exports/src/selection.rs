@@ -9,6 +9,7 @@ use nccl_events::collective::Function;
 use otf2::{Event, EventKind, LocationRef, RegionRef};
 
 use crate::error::Result;
+use crate::outcome::Outcome;
 use crate::source::Source;
 
 pub struct Selection<'a> {
@@ -19,11 +20,36 @@ pub struct Selection<'a> {
     ids: Option<Vec<u64>>,
 }
 
+/// Records that a format of NCCL's region instances has no place for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Beside {
+    /// Regions and other records, such as messages, on locations that NCCL's writer did not make.
+    foreign_regions: u64,
+    foreign_others: u64,
+    /// On all locations.
+    metrics: u64,
+}
+
 struct Open {
     is_wanted: bool,
     /// Its ENTER, held while it is unknown whether the region reaches into the selected time.
     held: Option<Event>,
 }
+
+impl Beside {
+    /// Says what a format without metrics left out; `has_regions` if it takes regions of any writer.
+    pub(crate) fn left_out(self, has_regions: bool, outcome: &mut Outcome) {
+        if !has_regions {
+            let reason = "regions on locations that are not NCCL's: the format takes what NCCL did";
+            outcome.leave_out(self.foreign_regions, reason);
+        }
+        outcome.leave_out(self.metrics, "records of metrics: the format has no place for them");
+        outcome.leave_out(self.foreign_others, FOREIGN_OTHERS);
+    }
+}
+
+pub(crate) const FOREIGN_OTHERS: &str = "other records on locations that are not NCCL's (messages, collectives, threads, files): the format has no place for \
+     them";
 
 impl<'a> Selection<'a> {
     /// Determines the selection. A filter on functions makes this read the operations and the network transfers.
@@ -83,6 +109,32 @@ impl<'a> Selection<'a> {
             if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         Ok(())
+    }
+
+    /// Counts what is beside NCCL's region instances. Reads locations of other writers and, if there are metrics, all.
+    pub(crate) fn beside(&self) -> Result<Beside> {
+        let trace = self.source.trace;
+        let is_foreign = |location: &LocationRef| trace.location_kind(*location).is_none();
+        let has_metrics = !trace.definitions.metric_classes.is_empty();
+        let locations: Vec<LocationRef> =
+            self.locations.iter().copied().filter(|it| has_metrics || is_foreign(it)).collect();
+        let counted = self.source.each_location(&locations, |location| {
+            let mut found = Beside::default();
+            let foreign = u64::from(is_foreign(&location));
+            self.events(location, |_, event| match event.kind {
+                EventKind::Metric { .. } => found.metrics += 1,
+                EventKind::Enter(_) => found.foreign_regions += foreign,
+                EventKind::Leave(_) => {}
+                _ => found.foreign_others += foreign,
+            })?;
+            Ok(found)
+        })?;
+        let sum = |count: fn(&Beside) -> u64| counted.iter().map(count).sum();
+        Ok(Beside {
+            foreign_regions: sum(|it| it.foreign_regions),
+            foreign_others: sum(|it| it.foreign_others),
+            metrics: sum(|it| it.metrics),
+        })
     }
 
     /// Passes the wanted region instances of a location in the order of their ends.

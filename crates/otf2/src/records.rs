@@ -161,6 +161,18 @@ records! {
         flags: u32,
     }
 
+    /// An intercommunicator: members of either group communicate with those of the other one.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    InterComm(CommRef) in inter_comms {
+        name: StringRef,
+        /// Both groups are of a type that [`Comm::group`] may have.
+        group_a: GroupRef,
+        group_b: GroupRef,
+        /// The communicator by which it was created, or UNDEFINED.
+        common: CommRef,
+        flags: u32,
+    }
+
     /// A window of remote memory access.
     #[derive(Clone, Debug, PartialEq, Eq)]
     RmaWin(RmaWinRef) in rma_wins {
@@ -247,6 +259,8 @@ pub struct Definitions {
     pub regions: BTreeMap<RegionRef, Region>,
     pub groups: BTreeMap<GroupRef, Group>,
     pub comms: BTreeMap<CommRef, Comm>,
+    /// They share their references with `comms`.
+    pub inter_comms: BTreeMap<CommRef, InterComm>,
     pub rma_wins: BTreeMap<RmaWinRef, RmaWin>,
     pub metric_members: BTreeMap<MetricMemberRef, MetricMember>,
     pub metric_classes: BTreeMap<MetricRef, MetricClass>,
@@ -260,6 +274,11 @@ pub struct Definitions {
 }
 
 impl Definitions {
+    /// Whether a communicator of either kind is defined.
+    pub fn has_comm(&self, comm: CommRef) -> bool {
+        self.comms.contains_key(&comm) || self.inter_comms.contains_key(&comm)
+    }
+
     /// The text of a string; `None` if it is UNDEFINED or missing.
     pub fn string(&self, string: StringRef) -> Option<&str> {
         self.strings.get(&string).map(String::as_str)

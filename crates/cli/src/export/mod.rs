@@ -131,11 +131,15 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         let source = Source { trace: &trace, filter: &filter, progress: bar };
         let outcome = write(&source, out).with_context(|| format!("cannot export {}", trace.anchor.display()))?;
         request.select.refuse_nothing(&trace, outcome.matched())?;
-        if outcome.events == 0 && matches!(request.format, Format::Chakra | Format::NcclTests) {
+        if outcome.events == 0 {
+            let what = match request.format {
+                Format::Chakra | Format::NcclTests => "no operation of NCCL to export",
+                _ => "no event to export in this format",
+            };
             let reasons = outcome.left_out.iter().map(|it| format!("{} {}", count(it.events), it.reason));
             let left_out = [String::new()].into_iter().chain(reasons).collect::<Vec<_>>().join("; left out: ");
             let anchor = trace.anchor.display();
-            bail!("{anchor}: no operation of NCCL to export{left_out}; `nccl-otf2 info` says what was recorded");
+            bail!("{anchor}: {what}{left_out}; `nccl-otf2 info` says what was recorded");
         }
         Ok((outcome, Exit::Well))
     })

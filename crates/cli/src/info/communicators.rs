@@ -37,8 +37,9 @@ pub(crate) struct Messages {
 impl Communicators {
     pub(crate) fn of(trace: &Trace) -> Self {
         let mut found = Self { rows: BTreeMap::new(), messages: BTreeMap::new() };
-        for reference in trace.definitions.comms.keys() {
-            let members = trace.members(*reference);
+        for reference in trace.definitions.comms.keys().chain(trace.definitions.inter_comms.keys()) {
+            let groups = trace.groups(*reference).into_iter().flatten().flatten();
+            let members: Vec<LocationRef> = trace.members(*reference).iter().chain(groups).copied().collect();
             let row = Row {
                 name: trace.comm_name(*reference),
                 ranks: members.len() as u64,

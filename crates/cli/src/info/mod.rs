@@ -9,18 +9,21 @@ mod operations;
 mod report;
 mod text;
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use analysis::Completeness;
 use anyhow::{Context as _, Result};
 use clap::Args;
+use otf2::LocationRef;
 use trace::Progress as _;
 
 use crate::archive::{self, is_merged};
 use crate::exit::Exit;
 use crate::print;
 use crate::progress::Bar;
+use crate::units::count;
 
 use communicators::Communicators;
 use operations::Operations;
@@ -93,6 +96,8 @@ pub(crate) fn info(request: &Request) -> Result<Exit> {
     let trace = archive::open(&request.path)?;
     let mut operations = Operations::new(&trace);
     let mut communicators = Communicators::of(&trace);
+    // Definitions promise numbers, which those of a damaged archive may not keep.
+    let mut events: BTreeMap<LocationRef, u64> = BTreeMap::new();
     let bar = Bar::new();
     bar.begin("locations", trace.definitions.locations.len() as u64);
     // One location at a time: counting needs no order between locations, and memory stays at two chunks.
@@ -100,7 +105,7 @@ pub(crate) fn info(request: &Request) -> Result<Exit> {
         // NCCL's archive also contains what was passed to Score-P while the job ran.
         let is_scorep = is_merged(&trace.archive) && trace.location_kind(location).is_none();
         operations.next_location();
-        trace
+        let counted = trace
             .archive
             .for_each_event(&[location], |_, event| {
                 communicators.event(&trace, location, event);
@@ -110,13 +115,20 @@ pub(crate) fn info(request: &Request) -> Result<Exit> {
                 ControlFlow::Continue(())
             })
             .context("the archive is damaged, `nccl-otf2 check` says more")?;
+        events.insert(location, counted);
         bar.step();
     }
     drop(bar);
-    let (hosts, processes) = places(&trace);
+    let (hosts, processes) = places(&trace, &events);
+    let events = events.values().sum();
+    if events != trace.events() {
+        let promised = count(trace.events());
+        print::note(format_args!("{promised} events are promised, {} are there: see `nccl-otf2 check`", count(events)));
+    }
     let (communicators, messages) = communicators.finish();
     let completeness = Completeness::of(&trace.statements);
-    let tables = Tables { hosts, processes, communicators, operations: operations.finish(), messages, completeness };
+    let tables =
+        Tables { events, hosts, processes, communicators, operations: operations.finish(), messages, completeness };
     if request.json {
         print::json(&Report::of(&trace, &tables))?;
     } else {

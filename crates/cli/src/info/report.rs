@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use analysis::{Clock, Completeness, Trace};
-use otf2::LocationGroupRef;
+use otf2::{LocationGroupRef, LocationRef};
 use schema::Statements;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,6 +16,7 @@ use crate::place;
 /// The help of `info` documents the fields.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Tables {
+    pub(crate) events: u64,
     pub(crate) hosts: Vec<Host>,
     pub(crate) processes: Vec<Process>,
     pub(crate) communicators: Vec<communicators::Row>,
@@ -40,7 +41,7 @@ pub(crate) struct Process {
     pub(crate) events: u64,
 }
 
-pub(crate) fn places(trace: &Trace) -> (Vec<Host>, Vec<Process>) {
+pub(crate) fn places(trace: &Trace, events: &BTreeMap<LocationRef, u64>) -> (Vec<Host>, Vec<Process>) {
     let mut hosts: BTreeMap<String, u64> = BTreeMap::new();
     let mut processes: BTreeMap<LocationGroupRef, Process> = BTreeMap::new();
     for reference in trace.processes() {
@@ -54,10 +55,10 @@ pub(crate) fn places(trace: &Trace) -> (Vec<Host>, Vec<Process>) {
             process.gpus.push(trace.group_name(*reference).to_owned());
         }
     }
-    for location in trace.definitions.locations.values() {
+    for (reference, location) in &trace.definitions.locations {
         if let Some(process) = processes.get_mut(&trace.process(location.group)) {
             process.locations += 1;
-            process.events += location.number_of_events;
+            process.events += events.get(reference).copied().unwrap_or(0);
         }
     }
     let hosts = hosts.into_iter().map(|(name, processes)| Host { name, processes });
@@ -84,7 +85,6 @@ pub(crate) struct Report<'a> {
     start_ns: Option<u64>,
     duration_ns: u64,
     locations: usize,
-    events: u64,
     /// What the NCCL releases of the job do not report.
     blind_spots: Vec<String>,
     gpus: Gpus,
@@ -153,7 +153,6 @@ impl<'a> Report<'a> {
             start_ns: trace.start_ns(),
             duration_ns: Clock::of(trace).length_ns(trace),
             locations: trace.definitions.locations.len(),
-            events: trace.events(),
             blind_spots: statements.blind_spots.shown(),
             gpus: gpus(statements),
             clock: clock.gather(),

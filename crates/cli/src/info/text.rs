@@ -32,7 +32,7 @@ fn table<'a, R>(text: &mut Text, rows: &'a [R], columns: &[ColumnOf<'_, &'a R>])
 
 pub(crate) fn text(trace: &Trace, tables: &Tables) -> Text {
     let mut text = Text::default();
-    head(trace, &mut text);
+    head(trace, tables.events, &mut text);
     processes(tables, &mut text);
     communicators(tables, &mut text);
     operations(&tables.operations, &mut text);
@@ -42,7 +42,7 @@ pub(crate) fn text(trace: &Trace, tables: &Tables) -> Text {
     text
 }
 
-fn head(trace: &Trace, text: &mut Text) {
+fn head(trace: &Trace, events: u64, text: &mut Text) {
     let statements = &trace.statements;
     text.line(trace.anchor.display());
     let mut fact = |name: &str, values: &[String]| {
@@ -56,7 +56,8 @@ fn head(trace: &Trace, text: &mut Text) {
     fact("recorded", &statements.events.shown().iter().map(|set| preset(set, &profiler_tables)).collect::<Vec<_>>());
     fact("command", &commands(statements.command.shown()));
     fact("job", &statements.job.shown());
-    fact("creator", &[trace.archive.creator().to_owned()]);
+    let creator = Some(trace.archive.creator()).filter(|creator| !creator.is_empty());
+    fact("creator", &[creator.unwrap_or("not stated").to_owned()]);
     fact("clocks", clocks(statements).as_slice());
     fact("GPUs", gpus::line(statements).as_slice());
     fact("flight", flight(trace).as_slice());
@@ -69,7 +70,7 @@ fn head(trace: &Trace, text: &mut Text) {
         "length",
         time(Clock::of(trace).length_ns(trace)),
         plural(trace.definitions.locations.len() as u64, "location", "locations"),
-        plural(trace.events(), "event", "events"),
+        plural(events, "event", "events"),
     ));
 }
 

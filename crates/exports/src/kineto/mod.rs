@@ -66,6 +66,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     outcome.events = sum(|it| it.events);
     outcome.leave_out(sum(|it| it.enqueued), "operations: it is not known when they ran, but when they were enqueued");
     outcome.leave_out(sum(|it| it.unfinished), "operations had not ended");
+    selection.beside()?.left_out(false, &mut outcome);
     Ok(outcome)
 }
 

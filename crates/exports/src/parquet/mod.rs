@@ -90,7 +90,9 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     written.extend(of_parts.into_iter().flatten());
     small_sort::sort(&mut written);
     let mut outcome = Outcome { events: written.iter().map(|it| it.rows).sum(), described, ..Outcome::default() };
-    outcome.leave_out(without_table(trace, selection.locations()), "of channels, proxy threads and network plugins");
+    let without = without_table(trace, selection.locations());
+    outcome.leave_out(without, "regions of channels, proxy threads and network plugins: no table has them");
+    selection.beside()?.left_out(false, &mut outcome);
     outcome.files = written.into_iter().map(|it| it.file).collect();
     Ok(outcome)
 }
@@ -107,7 +109,7 @@ fn parts(trace: &Trace, locations: &[LocationRef]) -> Vec<((LocationGroupRef, Pa
 }
 
 fn without_table(trace: &Trace, locations: &[LocationRef]) -> u64 {
-    let without = locations.iter().filter(|it| trace.location_kind(**it).and_then(Part::of).is_none());
+    let without = locations.iter().filter(|it| trace.location_kind(**it).is_some_and(|kind| Part::of(kind).is_none()));
     without.map(|it| trace.events_of(*it)).sum::<u64>() / 2
 }
 

@@ -21,12 +21,12 @@ use otf2::{EventKind, LocationRef};
 use crate::error::Result;
 use crate::outcome::Outcome;
 use crate::output::{CHUNK_BYTES, Output};
-use crate::selection::Selection;
+use crate::selection::{FOREIGN_OTHERS, Selection};
 use crate::source::Source;
 
 use arguments::AttributeNames;
 use flows::Flows;
-use sequence::Sequence;
+use sequence::{LeftOut, Sequence};
 use tracks::Tracks;
 
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
@@ -51,10 +51,14 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
         })?;
         failed?;
         output.append(&sequence.bytes)?;
-        Ok(sequence.count)
+        Ok((sequence.count, sequence.left_out))
     })?;
     output.finish()?;
-    Ok(Outcome { files: vec![PathBuf::new()], events: written.iter().sum(), ..Outcome::default() })
+    let sum = |count: fn(&(u64, LeftOut)) -> u64| written.iter().map(count).sum();
+    let mut outcome = Outcome { files: vec![PathBuf::new()], events: sum(|it| it.0), ..Outcome::default() };
+    outcome.leave_out(sum(|it| it.1.metrics), "records of metric instances: of which metrics they are is not read");
+    outcome.leave_out(sum(|it| it.1.others), FOREIGN_OTHERS);
+    Ok(outcome)
 }
 
 /// Indices of the slices that had not ended: their LEAVE says so, but the name is written at the start.

@@ -31,8 +31,19 @@ pub(super) struct Sequence<'a> {
     begun: u64,
     group: Group,
     depth: usize,
+    is_foreign: bool,
     pub(super) count: u64,
+    pub(super) left_out: LeftOut,
     pub(super) bytes: Vec<u8>,
+}
+
+/// Numbers of records without a packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LeftOut {
+    /// Of metrics that are not defined, or instances.
+    pub(super) metrics: u64,
+    /// Of other kinds, on locations of other writers.
+    pub(super) others: u64,
 }
 
 const UNFINISHED: &str = "unfinished";
@@ -71,7 +82,9 @@ impl<'a> Sequence<'a> {
             begun: 0,
             group: Group::default(),
             depth: 0,
+            is_foreign: trace.location_kind(location).is_none(),
             count: 0,
+            left_out: LeftOut::default(),
             bytes: Vec::new(),
         };
         found.packet.append_to(&mut found.bytes);
@@ -80,19 +93,22 @@ impl<'a> Sequence<'a> {
         found
     }
 
-    /// Adds an event. Communication records are skipped: the slices around them contain the same data.
+    /// Adds an event. Communication records of NCCL's are skipped: the slices around them contain the same data.
     pub(super) fn event(&mut self, after_ns: u64, event: &Event) {
         self.packet.timestamp = Some(self.tracks.time_ns(after_ns));
         match &event.kind {
             EventKind::Enter(region) => self.begin(*region, event),
             EventKind::Leave(_) => self.end(event),
             EventKind::Metric { metric, values } => {
-                let members = self.trace.definitions.metric_classes.get(metric).map_or(&[][..], |it| &it.members);
-                for (member, value) in members.iter().zip(values) {
+                let Some(class) = self.trace.definitions.metric_classes.get(metric) else {
+                    self.left_out.metrics += 1;
+                    return;
+                };
+                for (member, value) in class.members.iter().zip(values) {
                     self.counter(*member, *value);
                 }
             }
-            _ => {}
+            _ => self.left_out.others += u64::from(self.is_foreign),
         }
     }
 

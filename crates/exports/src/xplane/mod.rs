@@ -39,7 +39,9 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     file.write_all(&profile.space()).map_err(Error::io("write", out))?;
     let selection = Selection::of(*source)?;
     let window = Window { clock: Clock::later(begin_ns.into()), origin_ns: begin_ns, from_ns: 0, to_ns: u64::MAX };
-    append(source, &selection, selection.locations(), |_| Ok(window), &file, out)
+    let mut outcome = append(source, &selection, selection.locations(), |_| Ok(window), &file, out)?;
+    selection.beside()?.left_out(true, &mut outcome);
+    Ok(outcome)
 }
 
 /// Puts planes into copies of host profiles: each copy gets the planes of its host's processes, on its clock. For one

@@ -15,13 +15,19 @@ use crate::nccl::Nccl;
 
 /// By this property Score-P guarantees that no MPI communication is missing.
 const COMPLETE: &str = "OTF2::MPI_COMMUNICATION_COMPLETE";
+/// Stands for the creator of an archive that names none: by `NCCL::MERGED` readers know merged archives.
+const UNNAMED: &str = "a writer that gives no name";
 
 /// Starts the merged archive, with the statements of these NCCL archives.
 pub(crate) fn begin(inputs: &Inputs, nccls: &[Nccl], directory: &Path, chunks: ChunkBytes) -> Result<ArchiveWriter> {
     let first = &inputs.first().archive;
     let mut writer = ArchiveWriter::create_with_chunks(directory, "traces", chunks)?;
-    let creators: BTreeSet<&str> = inputs.scoreps.iter().map(|it| it.archive.creator()).gather();
-    let creators: Vec<&str> = creators.into_iter().collect();
+    let creator = |archive: &'_ Archive| match archive.creator().trim() {
+        "" => UNNAMED.to_owned(),
+        creator => creator.to_owned(),
+    };
+    let creators: BTreeSet<String> = inputs.scoreps.iter().map(|it| creator(&it.archive)).gather();
+    let creators: Vec<String> = creators.into_iter().collect();
     let own = concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION"));
     writer.set_creator(&format!("{}, {own}", creators.join(", ")))?;
     writer.set_machine_name(first.machine_name())?;

@@ -15,7 +15,7 @@ pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
     let read = |source| io("read the event file", path, source);
     let file = regular_files::open(path, u64::MAX).map_err(read)?;
     let size = file.metadata().map_err(read)?.len();
-    let cut_short = || damaged("was cut short: it has no end (the process was killed while it was written)".to_owned());
+    let cut_short = || damaged("was cut short, or its writer did not close it: it has no end".to_owned());
     if size < HEADER_BYTES + END_BYTES || chunk_bytes < HEADER_BYTES {
         return Err(cut_short());
     }

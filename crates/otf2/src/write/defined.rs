@@ -7,6 +7,7 @@ use otf2_sys as sys;
 use crate::definition::{Definition, ReferenceKind, reference_of};
 use crate::error::{Result, refused};
 use crate::records::Property;
+use crate::refs::GroupRef;
 use crate::value::AttributeValue;
 use crate::vocabulary::{AttributeType, GroupType};
 
@@ -152,16 +153,9 @@ impl Defined {
             {
                 Err("global offset + trace length is after the end of time".to_owned())
             }
-            Definition::Comm { group, flags, .. } => {
-                let group = usize::try_from(group.get()).ok().and_then(|index| self.groups.get(index));
-                match group.copied().map(GroupType::from_raw) {
-                    Some(GroupType::CommGroup | GroupType::CommSelf) if *flags == sys::OTF2_COMM_FLAG_NONE => Ok(()),
-                    Some(GroupType::CommGroup | GroupType::CommSelf) => {
-                        Err("its flags promise events that are not written".to_owned())
-                    }
-                    Some(other) => Err(format!("its group has the type {other:?}")),
-                    None => Err("its group is not defined".to_owned()),
-                }
+            Definition::Comm { group, flags, .. } => self.check_comm(*group, *flags),
+            Definition::InterComm { group_a, group_b, flags, .. } => {
+                self.check_comm(*group_a, *flags).and_then(|()| self.check_comm(*group_b, *flags))
             }
             Definition::RmaWin { flags, .. } if *flags != sys::OTF2_RMA_WIN_FLAG_NONE => {
                 Err("its flags promise events that are not written".to_owned())
@@ -177,6 +171,18 @@ impl Defined {
                 self.check_group(*group_type, *paradigm, members)
             }
             _ => Ok(()),
+        }
+    }
+
+    fn check_comm(&self, group: GroupRef, flags: u32) -> std::result::Result<(), String> {
+        let group = usize::try_from(group.get()).ok().and_then(|index| self.groups.get(index));
+        match group.copied().map(GroupType::from_raw) {
+            Some(GroupType::CommGroup | GroupType::CommSelf) if flags == sys::OTF2_COMM_FLAG_NONE => Ok(()),
+            Some(GroupType::CommGroup | GroupType::CommSelf) => {
+                Err("its flags promise events that are not written".to_owned())
+            }
+            Some(other) => Err(format!("its group has the type {other:?}")),
+            None => Err("its group is not defined".to_owned()),
         }
     }
 

@@ -11,8 +11,8 @@ use super::sizes::most_bytes;
 use crate::definition::Definition;
 use crate::error::{self, Result, check, check_all, refused};
 use crate::records::{
-    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, MetricClass, MetricMember, ParadigmRecord,
-    Parameter, Property, Region, RmaWin, SystemTreeNode,
+    Attribute, ClockProperties, Comm, Group, InterComm, Location, LocationGroup, MetricClass, MetricMember,
+    ParadigmRecord, Parameter, Property, Region, RmaWin, SystemTreeNode,
 };
 use crate::refs::{
     AttributeRef, CommRef, GroupRef, LocationGroupRef, LocationRef, MetricMemberRef, MetricRef, ParameterRef,
@@ -118,6 +118,8 @@ impl<'a> GlobalDefinitions<'a> {
         group(GroupRef, Group);
         /// Defines a communicator, without flags. Its group must be one for communicators.
         comm(CommRef, Comm);
+        /// Defines an intercommunicator, whose groups must be ones for communicators.
+        inter_comm(CommRef, InterComm);
         /// Defines a window of remote memory access, without flags.
         rma_win(RmaWinRef, RmaWin);
         /// Defines one value of metric classes, of type `U64`, `I64` or `F64`.

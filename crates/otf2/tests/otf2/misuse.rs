@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::sample::{self, GPU_STREAM, HOST_THREAD};
-use otf2::records::{Comm, Group, Location, MetricClass, Region, RmaWin};
+use otf2::records::{Comm, Group, InterComm, Location, MetricClass, Region, RmaWin};
 use otf2::{
     ArchiveWriter, AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, Error, GroupRef,
     GroupType, LocationGroupRef, LocationRef, LocationType, MappingType, MetricMemberRef, MetricOccurrence, MetricRef,
@@ -142,10 +142,13 @@ fn definitions_refer_to_what_is_defined() {
         refusal(definitions.group(next_group, &bad));
     }
     let comm = |group, flags| Comm { name, group, parent: CommRef::UNDEFINED, flags };
-    refusal(definitions.comm(CommRef::new(1), &comm(GroupRef::new(2), 0)));
-    refusal(definitions.comm(CommRef::new(1), &comm(GroupRef::new(1), 1)));
-    refusal(definitions.comm(CommRef::new(1), &comm(GroupRef::new(9), 0)));
-    refusal(definitions.rma_win(RmaWinRef::new(1), &RmaWin { name, comm: CommRef::new(1), flags: 0 }));
+    refusal(definitions.comm(CommRef::new(2), &comm(GroupRef::new(2), 0)));
+    refusal(definitions.comm(CommRef::new(2), &comm(GroupRef::new(1), 1)));
+    refusal(definitions.comm(CommRef::new(2), &comm(GroupRef::new(9), 0)));
+    let inter = |group_b, common| InterComm { name, group_a: GroupRef::new(1), group_b, common, flags: 0 };
+    refusal(definitions.inter_comm(CommRef::new(2), &inter(GroupRef::new(2), CommRef::UNDEFINED)));
+    refusal(definitions.inter_comm(CommRef::new(2), &inter(GroupRef::new(1), CommRef::new(9))));
+    refusal(definitions.rma_win(RmaWinRef::new(1), &RmaWin { name, comm: CommRef::new(2), flags: 0 }));
     let class =
         |members| MetricClass { members, occurrence: MetricOccurrence::Asynchronous, recorder_kind: RecorderKind::Gpu };
     refusal(definitions.metric_class(MetricRef::new(2), &class(Vec::new())));

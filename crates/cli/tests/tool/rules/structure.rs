@@ -95,6 +95,10 @@ pub(super) const CASES: &[Case] = &[
         fixture.ranks[0].extend([Step::Leave(455, CALL), Step::Leave(455, CALL_BY_RANGE)]);
         one_call(fixture);
     }),
+    // Local definitions of a location that is not defined.
+    damaged("S22", |trace| {
+        fs::copy(trace.join("traces/0.def"), trace.join("traces/77.def")).expect("copied");
+    }),
 ];
 
 fn one_call(fixture: &mut Fixture) {

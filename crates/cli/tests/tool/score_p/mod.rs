@@ -19,6 +19,7 @@ pub(crate) struct ScoreP {
     pub(crate) has_large_tables: bool,
     /// The rank of the only process, for a trace of one process without MPI.
     pub(crate) only: Option<u64>,
+    pub(crate) creator: &'static str,
 }
 
 /// When all ranks enter and leave MPI_Allreduce, twice.
@@ -34,7 +35,7 @@ impl ScoreP {
     pub(crate) fn new(timer: Timer) -> Self {
         // Score-P's event chunks are larger than this project's.
         let chunks = ChunkBytes { events: 1 << 20, definitions: 256 << 10 };
-        Self { timer, chunks, has_large_tables: false, only: None }
+        Self { timer, chunks, has_large_tables: false, only: None, creator: "Score-P 8.4" }
     }
 
     /// The trace's clock is that of rank 0's host, or of the only process's host.
@@ -66,7 +67,7 @@ impl ScoreP {
         let text = format!("SCOREP_ENABLE_TRACING=true\nSCOREP_TIMER='{name}'\n");
         std::fs::write(directory.join("scorep.cfg"), text).expect("settings");
         let mut archive = ArchiveWriter::create_with_chunks(directory, "traces", self.chunks).expect("an archive");
-        archive.set_creator("Score-P 8.4").expect("a creator");
+        archive.set_creator(self.creator).expect("a creator");
         archive.set_property("OTF2::MPI_COMMUNICATION_COMPLETE", "true").expect("a property");
         let mut events = Vec::new();
         for rank in (0..RANKS).filter(|rank| self.only.is_none_or(|only| only == *rank)) {

@@ -107,7 +107,7 @@ fn communication() -> Vec<Definition> {
             group_a: GroupRef::new(1),
             group_b: GroupRef::new(1),
             common: CommRef::new(0),
-            flags: 1,
+            flags: 0,
         },
         RmaWin { this: RmaWinRef::new(0), name: NAME, comm: CommRef::new(0), flags: 0 },
     ]

@@ -76,6 +76,7 @@ pub(crate) fn write_records(to: &mut GlobalDefinitions<'_>, from: &Definitions) 
         region: regions,
         group: groups,
         comm: comms,
+        inter_comm: inter_comms,
         rma_win: rma_wins,
         metric_member: metric_members,
         metric_class: metric_classes,
