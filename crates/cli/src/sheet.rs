@@ -189,14 +189,15 @@ fn plain(cell: &Cell) -> String {
     }
 }
 
-/// A text as a cell of CSV that no spreadsheet takes for a formula, by OWASP's rules for "CSV injection". Other programs
-/// may separate by `;` or tabs.
+/// A text as a cell of CSV that no spreadsheet takes for a formula, by OWASP's rules for "CSV injection". Some separate
+/// cells by `;`.
 fn inert(text: &str) -> String {
     let shown = visible(text);
-    let is_formula = shown.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']) && shown.parse::<f64>().is_err();
+    let is_number = shown.parse().is_ok_and(f64::is_finite);
+    let is_formula = shown.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']) && !is_number;
     let quote = if is_formula { "'" } else { "" };
     let text = format!("{quote}{shown}");
-    if text.contains([',', ';', '"', ' ']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+    if text.contains([',', ';', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
 #[cfg(test)]
@@ -218,7 +219,8 @@ mod tests {
             ("=\"a, b\"", "\"'=\"\"a, b\"\"\""),
             ("-5", "-5"),
             ("+3.25e9", "+3.25e9"),
-            ("world", "world"),
+            ("-inf", "'-inf"),
+            ("rank 1", "rank 1"),
         ] {
             assert_eq!(plain(&Cell::Text(text.to_owned())), cell, "{text:?}");
         }

@@ -7,6 +7,8 @@ use crate::xml::{Error, is_set, needed, number, parse};
 
 /// Elements around a device. NCCL writes at most a dozen.
 const MOST_LEVELS: usize = 64;
+/// GPUs or interfaces. The largest domains of NVLink have 576 GPUs; for each one others are looked through.
+const MOST_DEVICES: usize = 4096;
 /// The high byte of NCCL's device numbers is the number of the host in the file.
 const HOST_SHIFT: u32 = 56;
 
@@ -93,6 +95,9 @@ impl System {
                     "gpu" => system.gpus.push(gpu(node, host, number)?),
                     "net" => system.nics.extend(nic(node, host, number)?),
                     _ => {}
+                }
+                if system.gpus.len().max(system.nics.len()) > MOST_DEVICES {
+                    return Err(Error(format!("more than {MOST_DEVICES} GPUs or interfaces")));
                 }
             }
         }

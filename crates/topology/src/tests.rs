@@ -90,10 +90,11 @@ fn what_is_cut_or_hostile_is_an_error() {
     let attributes = format!("<system><cpu{attributes}/></system>");
     let namespaces = "<system><a xmlns:a=\"b\"/></system>";
     let around = format!("<system><cpu>{}{}</cpu></system>", "<gpu dev='0' rank='0'>".repeat(99), "</gpu>".repeat(99));
+    let many = format!("<system><cpu>{}</cpu></system>", "<gpu dev='0' rank='0'/>".repeat(5000));
     let entities = "<!DOCTYPE system [<!ENTITY a \"aaaa\">]><system/>";
     let without_number = "<system><cpu><gpu rank=\"0\"/></cpu></system>";
     let foreign = [namespaces, entities, "<graphs/>", "", without_number];
-    for hostile in [deep.as_str(), &wide, &attributes, &around].into_iter().chain(foreign) {
+    for hostile in [deep.as_str(), &wide, &attributes, &around, &many].into_iter().chain(foreign) {
         assert!(System::parse(hostile).is_err(), "{:.60}", hostile);
     }
     let foreign = "<graphs><graph id=\"0\" pattern=\"4\" speedintra=\"inf\" speedinter=\"1\"/></graphs>";
