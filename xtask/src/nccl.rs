@@ -47,7 +47,7 @@ pub(crate) fn releases(
 
 /// The newest release's library.
 pub(crate) fn newest() -> Result<PathBuf> {
-    let (_, mut libraries) = releases(&[NEWEST])?;
+    let (_, mut libraries) = releases(&[NEWEST], Python::ensure_reader)?;
     Ok(libraries.remove(0))
 }
 

@@ -1,10 +1,7 @@
 //! A table of numbers with units: sorted, cut to the width of the terminal, or as CSV.
 
-use std::iter;
-
 use analysis::units::{real, whole};
-
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use console::Term;
 use nccl_events::visible;
 
@@ -140,10 +137,15 @@ impl Sheet {
         table.lines().collect()
     }
 
-    pub(crate) fn csv(&self) -> String {
-        let names = self.columns.iter().map(|column| column.name.to_owned()).collect();
-        let rows = self.rows.iter().map(|row| row.iter().map(plain).collect());
-        iter::once(names).chain(rows).map(|cells: Vec<String>| cells.join(",") + "\n").collect()
+    pub(crate) fn csv(&self) -> Result<String> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let write = "cannot write CSV";
+        writer.write_record(self.columns.iter().map(|column| column.name)).context(write)?;
+        for row in &self.rows {
+            writer.write_record(row.iter().map(plain)).context(write)?;
+        }
+        let bytes = writer.into_inner().map_err(|error| error.into_error()).context(write)?;
+        String::from_utf8(bytes).context(write)
     }
 }
 
@@ -189,15 +191,13 @@ fn plain(cell: &Cell) -> String {
     }
 }
 
-/// A text as a cell of CSV that no spreadsheet takes for a formula, by OWASP's rules for "CSV injection". Some separate
-/// cells by `;`.
+/// A text that no spreadsheet takes for a formula, by OWASP's rules for "CSV injection".
 fn inert(text: &str) -> String {
     let shown = visible(text);
     let is_number = shown.parse().is_ok_and(f64::is_finite);
     let is_formula = shown.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']) && !is_number;
     let quote = if is_formula { "'" } else { "" };
-    let text = format!("{quote}{shown}");
-    if text.contains([',', ';', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+    format!("{quote}{shown}")
 }
 
 #[cfg(test)]
@@ -214,9 +214,7 @@ mod tests {
             ("＝1", "'＝1"),
             ("\t=1", r"\t=1"),
             ("\r=1\n=2\u{1b}[2J", r"\r=1\n=2\u{1b}[2J"),
-            ("a;=1", "\"a;=1\""),
-            ("a\",=1", "\"a\"\",=1\""),
-            ("=\"a, b\"", "\"'=\"\"a, b\"\"\""),
+            ("=\"a, b\"", "'=\"a, b\""),
             ("-5", "-5"),
             ("+3.25e9", "+3.25e9"),
             ("-inf", "'-inf"),
@@ -225,8 +223,8 @@ mod tests {
             assert_eq!(plain(&Cell::Text(text.to_owned())), cell, "{text:?}");
         }
         let sheet =
-            Sheet::of("", [-5.0, 3.0], &[("time", |at| Cell::Time(*at)), ("name", |_| Cell::Text("-x".into()))]);
-        assert_eq!(sheet.csv(), "time,name\n-5,'-x\n3,'-x\n");
+            Sheet::of("", [-5.0, 3.0], &[("time", |at| Cell::Time(*at)), ("name", |_| Cell::Text("-x, y".into()))]);
+        assert_eq!(sheet.csv().expect("CSV"), "time,name\n-5,\"'-x, y\"\n3,\"'-x, y\"\n");
     }
 
     #[test]

@@ -139,7 +139,7 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
     } else if request.csv {
         let mut sheet = tables::sheet(&report, request.by.unwrap_or(By::Operations), &request.select.rank);
         sheet.arrange(request.sort.as_deref(), request.limit)?;
-        print::exact(&sheet.csv())?;
+        print::exact(&sheet.csv()?)?;
     } else {
         print::text(&text(&report, request)?)?;
     }
