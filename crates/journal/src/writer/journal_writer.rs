@@ -151,6 +151,9 @@ impl JournalWriter {
     /// the shortest; `None` if nothing was recorded.
     pub fn keep(&self) -> Option<Duration> {
         let slots = self.slots();
+        for slot in &slots {
+            self.remove_overtaken(slot);
+        }
         if let Some(retention) = self.space.retention {
             remove_old(&self.space, &slots, retention);
         }
@@ -181,6 +184,16 @@ impl JournalWriter {
         shortest
     }
 
+    /// Removes a spare file that came too late: the recording thread found none, and made a later one. It uses files in
+    /// the order of their numbers, because all files before the current one count as used.
+    fn remove_overtaken(&self, slot: &Slot) {
+        let current = slot.current.lock().as_ref().map(|file| file.number());
+        let overtaken = slot.spare.lock().take_if(|spare| Some(spare.number()) < current);
+        if let Some(spare) = overtaken {
+            self.space.remove_file(slot, spare.number());
+        }
+    }
+
     /// Whether a segment after the active one is prepared now.
     fn prepare_next(&self, slot: &Slot, file: &JournalFile, next: usize) -> bool {
         if next < file.segments() {
@@ -195,3 +208,6 @@ impl JournalWriter {
         is_prepared
     }
 }
+
+#[cfg(test)]
+mod tests;

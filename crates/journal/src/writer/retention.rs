@@ -41,11 +41,7 @@ pub(crate) fn remove_old(space: &Space, slots: &[Arc<Slot>], retention: Retentio
         if !is_old && space.reserved_bytes() <= most {
             break;
         }
-        let removed = std::fs::remove_file(space.path_of(slot, file.number));
-        // A file that cannot be removed stays in the account and in the archive.
-        if removed.is_ok() {
-            space.give_back(segment);
-        }
+        space.remove_file(slot, file.number);
         slot.used.lock().files.pop_front();
     }
 }

@@ -72,7 +72,7 @@ pub(crate) struct UsedFile {
 }
 
 impl UsedFiles {
-    /// Adds the files before the current one.
+    /// Adds the files before the current one. Of these, one may be gone: a spare file that came too late.
     pub(crate) fn extend_to(&mut self, current: u32, now: Instant) {
         for number in self.next..current {
             self.files.push_back(UsedFile { number, since: now });

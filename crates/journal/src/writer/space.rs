@@ -172,9 +172,11 @@ impl Space {
         self.reserved_bytes.load(Ordering::Relaxed)
     }
 
-    /// Subtracts the bytes of removed files.
-    pub(crate) fn give_back(&self, bytes: u64) {
-        self.reserved_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    /// Removes a file of one prepared segment. One that cannot be removed stays in the account and in the archive.
+    pub(crate) fn remove_file(&self, slot: &Slot, number: u32) {
+        if std::fs::remove_file(self.path_of(slot, number)).is_ok() {
+            self.count_out();
+        }
     }
 }
 

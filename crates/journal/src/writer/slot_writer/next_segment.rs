@@ -68,7 +68,9 @@ impl SlotWriter {
 
     /// A new file for the slot, with its first segment prepared.
     fn next_file(&mut self) -> Option<Segment> {
-        let spare = self.slot.spare.try_lock().and_then(|mut spare| spare.take());
+        // A spare file that came too late stays there for the maintenance thread to remove.
+        let number = self.segment.file().number();
+        let spare = self.slot.spare.try_lock().and_then(|mut spare| spare.take_if(|spare| spare.number() > number));
         let file = match spare {
             Some(file) => file,
             None => self.space.create_file(&self.slot).ok()?,
