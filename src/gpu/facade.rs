@@ -1,6 +1,7 @@
 //! The functions that callbacks call around launches.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::backend::{Backend, Launch};
 use crate::host::shared::{self, Current, Share, Shares};
@@ -46,10 +47,17 @@ fn with_backend(action: impl FnOnce(&dyn Backend)) {
     let _done = shared::with(&HELD, |held| action(&*held.0));
 }
 
-pub(super) fn open(backend: Arc<dyn Backend>) {
-    BACKEND.begin(backend);
+/// The worker's backend is on from now on, unless the session has ended without waiting for the worker.
+pub(super) fn open(backend: Arc<dyn Backend>, is_closed: &AtomicBool) {
+    BACKEND.begin_if(backend, || !is_closed.load(Ordering::Acquire));
 }
 
+/// The worker ends. If the session has ended without waiting for it, the backend that is on is another worker's.
+pub(super) fn close_own(is_closed: &AtomicBool) {
+    drop(BACKEND.end_if(|| !is_closed.load(Ordering::Acquire)));
+}
+
+/// The session ends.
 pub(super) fn close() {
     drop(BACKEND.end());
 }

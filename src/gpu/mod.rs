@@ -86,7 +86,15 @@ impl Gpus {
             return None;
         };
         let mailbox = Arc::new(Mailbox::new());
-        let worker = Worker { mailbox: Arc::clone(&mailbox), driver, settings, table, mask, output };
+        let worker = Worker {
+            mailbox: Arc::clone(&mailbox),
+            driver,
+            settings,
+            table,
+            mask,
+            output,
+            is_closed: Arc::clone(&is_closed),
+        };
         match process::spawn(output::NAME, 512 << 10, move || worker.run()) {
             Ok(thread) => Some(Self { driver, mailbox, is_closed, notes, thread: Mutex::new(Some(thread)) }),
             Err(error) => {

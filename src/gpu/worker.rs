@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use cupti_sys::mapped::Mapped;
@@ -26,12 +27,15 @@ use settings::gpu::{BackendChoice, CuptiKernels, GpuSettings, without_all_kernel
 const COUNTS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Answers all waiting threads when the worker ends, even if it panics.
-struct Ending(Arc<Mailbox<Message>>);
+struct Ending {
+    mailbox: Arc<Mailbox<Message>>,
+    is_closed: Arc<AtomicBool>,
+}
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        facade::close();
-        self.0.close();
+        facade::close_own(&self.is_closed);
+        self.mailbox.close();
     }
 }
 
@@ -42,6 +46,8 @@ pub(super) struct Worker {
     pub(super) table: Table,
     pub(super) mask: u32,
     pub(super) output: JournalOutput,
+    /// Set when the session has ended, perhaps without waiting for the worker.
+    pub(super) is_closed: Arc<AtomicBool>,
 }
 
 struct Running {
@@ -53,7 +59,7 @@ struct Running {
 
 impl Worker {
     pub(super) fn run(mut self) {
-        let _ending = Ending(Arc::clone(&self.mailbox));
+        let _ending = Ending { mailbox: Arc::clone(&self.mailbox), is_closed: Arc::clone(&self.is_closed) };
         // Missing before CUDA 10.1, on which no NCCL that reports launches runs.
         let _old_driver = self.driver.relax_captures();
         let (kind, backend) = self.begin();
@@ -61,7 +67,7 @@ impl Worker {
             self.output.say(kind, line, true);
         }
         if let Some(backend) = &backend {
-            facade::open(Arc::clone(backend));
+            facade::open(Arc::clone(backend), &self.is_closed);
         }
         let mut running = Running { kind, backend, devices: Devices::default(), has_reported_unknown_device: false };
         let mut counts_due = Instant::now() + COUNTS_INTERVAL;
@@ -119,7 +125,7 @@ impl Worker {
                 }
             }
             Message::Finish { deadline } => {
-                facade::close();
+                facade::close_own(&self.is_closed);
                 if let Some(backend) = &running.backend {
                     backend.finish(output, deadline);
                 }

@@ -61,6 +61,14 @@ fn register_at_exit(action: extern "C" fn()) -> extern "C" fn() {
     action
 }
 
+pub(crate) type ThreadKey = libc::pthread_t;
+
+/// Tells the calling thread from all others that run.
+pub(crate) fn this_thread() -> ThreadKey {
+    // SAFETY: takes no arguments and cannot fail.
+    unsafe { libc::pthread_self() }
+}
+
 /// The calling thread's name as the system knows it (at most 15 bytes).
 pub(crate) fn thread_name() -> String {
     let mut name = [0_u8; 16];

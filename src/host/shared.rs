@@ -76,15 +76,32 @@ impl<T> Current<T> {
     }
 
     pub(crate) fn begin(&self, value: T) {
-        let epoch = self.last_epoch.fetch_add(1, Ordering::Relaxed) + 1;
-        *self.whole.lock() = Some(Held { epoch, value });
-        self.epoch.store(epoch, Ordering::Release);
+        self.begin_if(value, || true);
+    }
+
+    /// [`Self::begin`], if that is still wanted. No instance begins or ends meanwhile.
+    pub(crate) fn begin_if(&self, value: T, is_wanted: impl FnOnce() -> bool) {
+        let mut whole = self.whole.lock();
+        if is_wanted() {
+            let epoch = self.last_epoch.fetch_add(1, Ordering::Relaxed) + 1;
+            *whole = Some(Held { epoch, value });
+            self.epoch.store(epoch, Ordering::Release);
+        }
     }
 
     /// Turns the instance off and returns it, to be dropped outside of this lock: dropping can take other locks.
     pub(crate) fn end(&self) -> Option<T> {
+        self.end_if(|| true)
+    }
+
+    /// [`Self::end`], if that is still wanted. No instance begins or ends meanwhile.
+    pub(crate) fn end_if(&self, is_wanted: impl FnOnce() -> bool) -> Option<T> {
+        let mut whole = self.whole.lock();
+        if !is_wanted() {
+            return None;
+        }
         self.disable();
-        self.whole.lock().take().map(|held| held.value)
+        whole.take().map(|held| held.value)
     }
 
     /// Turns the instance off without taking a lock: for a forked child, and for the guard after a panic.

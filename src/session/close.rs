@@ -4,19 +4,21 @@
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
 use settings::shell_word;
 
-use super::state::{Session, describe, say};
+use super::state::{Closing, Session, describe, say};
 use crate::control::named;
 use crate::host::{logger, memory};
 use crate::scorep::substrate;
 use crate::{chain, record, scorep};
-use in_process::recorded::tell_tensorflow;
+use in_process::recorded::{Recorded, tell_tensorflow};
 use journal::part::JOURNAL;
+use journal::part::chain::ChainReport;
 use journal::part::environment::JobEnvironment;
 use journal::part::late::LateCallbacks;
 use journal::part::scorep::ScorepReport;
@@ -50,14 +52,33 @@ pub(super) enum Moment {
     Exit,
 }
 
-/// Ends the session. Runs inside the host's last `finalize` or its exit.
-pub(super) fn close(session: Session, moment: Moment) {
-    file_size::without_signal(|| end(session, moment));
+/// Closes the session. Runs inside the host's last `finalize` or its exit.
+pub(super) fn close(session: Session, mut closing: Closing, moment: Moment) {
+    file_size::without_signal(|| {
+        let ended = end(session);
+        closing.recording_has_ended();
+        write_ended(ended, moment);
+    });
 }
 
-fn end(session: Session, moment: Moment) {
+/// A session whose recording has ended, with what was known of it process-wide.
+struct Ended {
+    config: Config,
+    out: PathBuf,
+    part: PathBuf,
+    writer: Arc<JournalWriter>,
+    recorded: Option<Recorded>,
+    chain: ChainReport,
+    scorep: Option<ScorepReport>,
+    steps_in_vain: Option<u32>,
+    /// Kept, because the next session forgets it.
+    has_memory_failed: bool,
+}
+
+/// Ends the recording. Another one may begin afterwards, so this takes all that is process-wide.
+fn end(session: Session) -> Ended {
     record::end();
-    let scorep_report = scorep::end();
+    let scorep = scorep::end();
     *LAST_PART.lock() = Some(session.part.clone());
     let recorded = session.recorded();
     let Session { config, out, part, writer, maintenance, gpus, .. } = session;
@@ -65,20 +86,30 @@ fn end(session: Session, moment: Moment) {
         gpus.end();
     }
     maintenance.stop();
+    let has_memory_failed = memory::has_failed();
+    if has_memory_failed {
+        writer.stop_without_memory();
+    }
+    let chain = chain::take_report();
+    let steps_in_vain = named::begun_in_vain();
+    Ended { config, out, part, writer, recorded, chain, scorep, steps_in_vain, has_memory_failed }
+}
+
+fn write_ended(ended: Ended, moment: Moment) {
     // At exit no profile is taken any more.
-    if let (Moment::LastFinalize, Some(recorded)) = (moment, &recorded) {
+    if let (Moment::LastFinalize, Some(recorded)) = (moment, &ended.recorded) {
         tell_tensorflow(recorded);
     }
-    if is_removed(&part) {
+    if is_removed(&ended.part) {
         logger::warn(&format!(
             "{} was removed or moved while the job ran: what this process recorded is lost, unless `nccl-otf2 finalize \
              DIR` finds it in a new place",
-            part.join(JOURNAL).display()
+            ended.part.join(JOURNAL).display()
         ));
         return;
     }
-    report_missed(&config, &part, &writer, scorep_report);
-    write(&config, &out, &part, writer.reserved_bytes(), moment);
+    report_missed(&ended);
+    write(&ended, moment);
 }
 
 /// Whether the journal was removed. Its first file normally stays to the end.
@@ -87,18 +118,16 @@ fn is_removed(part: &Path) -> bool {
 }
 
 /// Writes what chained plugins and Score-P missed to the archive, and tells the user why recording stopped.
-fn report_missed(config: &Config, part: &Path, writer: &JournalWriter, scorep_report: Option<ScorepReport>) {
-    if let Err(error) = chain::take_report().write(part) {
+fn report_missed(ended: &Ended) {
+    let Ended { config, part, writer, chain, scorep, .. } = ended;
+    if let Err(error) = chain.write(part) {
         logger::warn(&format!("{}: {error}; the archive does not say what chained plugins missed", part.display()));
     }
-    if let Some(report) = scorep_report {
+    if let Some(report) = scorep {
         if let Err(error) = report.write(part) {
             logger::warn(&format!("{}: {error}; the archive does not say what was shown to Score-P", part.display()));
         }
         say(config, &report.summary());
-    }
-    if memory::has_failed() {
-        writer.stop_without_memory();
     }
     // Room is prepared ahead, so all events may have fitted into the existing room although there was none for more.
     if let Some(stop) = writer.stop_reason().filter(|stop| writer.has_losses() || *stop == Stop::Memory) {
@@ -110,8 +139,8 @@ fn report_missed(config: &Config, part: &Path, writer: &JournalWriter, scorep_re
 }
 
 /// The reason to leave a task that needs this much memory to the tool: Rust ends a program when an allocation fails.
-fn lacks_memory(needed_bytes: u64) -> Option<String> {
-    if memory::has_failed() {
+fn lacks_memory(needed_bytes: u64, has_failed: bool) -> Option<String> {
+    if has_failed || memory::has_failed() {
         return Some("writing it in a job without memory could end the job".to_owned());
     }
     let room_bytes = memory::room_bytes()?;
@@ -134,9 +163,11 @@ fn memory_of_archive(out: &Path) -> u64 {
 }
 
 /// Writes the part, and the archive if this process is the last, unless this is left to the tool.
-fn write(config: &Config, out: &Path, part: &Path, bytes: u64, moment: Moment) {
+fn write(ended: &Ended, moment: Moment) {
+    let Ended { config, out, part, writer, steps_in_vain, .. } = ended;
+    let bytes = writer.reserved_bytes();
     let (mib, word) = (bytes >> 20, shell_word(out));
-    if let (Some(name), Some(begun)) = (config.steps.name(), named::begun_in_vain()) {
+    if let (Some(name), Some(begun)) = (config.steps.name(), *steps_in_vain) {
         let pushed = match begun {
             0 => format!("the program pushed no range \"{name}\" (nvtxRangePush)"),
             1 => format!("no call was in the only range \"{name}\""),
@@ -159,7 +190,8 @@ fn write(config: &Config, out: &Path, part: &Path, bytes: u64, moment: Moment) {
             "no archive yet: {why}; the journal is kept, `nccl-otf2 finalize {word}` makes the archive"
         ));
     };
-    if let Some(why) = lacks_memory(WRITING_BYTES + THREAD_BYTES + bytes.saturating_mul(FOR_JOURNAL_BYTE)) {
+    let needed_bytes = WRITING_BYTES + THREAD_BYTES + bytes.saturating_mul(FOR_JOURNAL_BYTE);
+    if let Some(why) = lacks_memory(needed_bytes, ended.has_memory_failed) {
         return is_kept(&why);
     }
     let options = WriteOptions {
@@ -221,7 +253,7 @@ fn write_late(late: &LateCallbacks, part: &Path) -> io::Result<()> {
 fn unify_if_last(config: &Config, out: &Path, done: &str) {
     let (is_last, shown, word) = (is_last_process(out), out.display(), shell_word(out));
     if matches!(is_last, Ok(true))
-        && let Some(why) = lacks_memory(memory_of_archive(out))
+        && let Some(why) = lacks_memory(memory_of_archive(out), false)
     {
         logger::warn(&format!("no archive yet: {why}; `nccl-otf2 finalize {word}` makes it"));
         return;

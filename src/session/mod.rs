@@ -2,16 +2,17 @@
 //!
 //! A *session* begins with the first `init`, or with the call that leads to it if NVTX shows that. It ends with the
 //! last `finalize`, or at exit if there is none (a process that exits without `ncclCommDestroy` gets no finalize at
-//! all). A later `init` begins a new session with its own part directory. A forked child never records: it has none of
-//! the plugin's threads, and shares its parent's journal pages.
+//! all). A later `init` begins a new session with its own part directory. It waits for a thread that is ending the
+//! recording before it, but not for the writing of that part. An exit waits for both. A forked child never records: it
+//! has none of the plugin's threads, and shares its parent's journal pages.
 //!
 //! No function here reports failure to NCCL: in most releases a failing `init` crashes or corrupts NCCL later. A
 //! process that cannot record logs the reason once, and asks for no events.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::MutexGuard;
 
 use crate::host::{dumps, logger, memory, process};
 use crate::scorep::{self, CommRegion, substrate};
@@ -38,7 +39,7 @@ mod state;
 mod test_clock;
 
 use close::Moment;
-use state::Session;
+use state::{SESSIONS, Sessions};
 
 #[derive(Clone, Copy, Debug)]
 pub struct InitReply {
@@ -48,15 +49,10 @@ pub struct InitReply {
     pub mask: u32,
 }
 
-static SESSION: Mutex<Slot> = Mutex::new(Slot { session: None, off: false, has_logged_remarks: false });
-static IDLE_CONTEXTS: AtomicU64 = AtomicU64::new(0);
+/// How long an exit waits for threads that close a session.
+const PATIENCE: Duration = Duration::from_secs(90);
 
-struct Slot {
-    session: Option<Session>,
-    /// Recording failed to begin, or is unwanted: the process does not try again.
-    off: bool,
-    has_logged_remarks: bool,
-}
+static IDLE_CONTEXTS: AtomicU64 = AtomicU64::new(0);
 
 pub fn init(comm: &CommInit<'_>) -> InitReply {
     // Before the first reading: until a source is selected, ticks come from the system clock.
@@ -65,9 +61,9 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
     if process::is_forked() {
         return idle();
     }
-    let mut slot = SESSION.lock();
-    begin_session(&mut slot, comm, false);
-    let Some(session) = &mut slot.session else {
+    let mut sessions = SESSIONS.lock();
+    begin_session(&mut sessions, comm, false);
+    let Some(session) = &mut sessions.current else {
         return idle();
     };
     session.note_init(comm);
@@ -88,7 +84,7 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
         maintenance.communicator(context.get(), begin_ticks, repetition, comm);
     }
     let gpus = session.gpus.clone();
-    drop(slot);
+    drop(sessions);
     // Outside of the lock, because this calls CUDA and waits for it.
     if let Some(gpus) = gpus {
         gpus.communicator_begins(context.get());
@@ -105,9 +101,9 @@ pub fn begin_before_init() -> bool {
     let Some(comm) = expected::communicator() else {
         return false;
     };
-    let mut slot = SESSION.lock();
-    begin_session(&mut slot, &comm, true);
-    slot.session.is_some()
+    let mut sessions = SESSIONS.lock();
+    begin_session(&mut sessions, &comm, true);
+    sessions.current.is_some()
 }
 
 /// A communicator ends. Unknown contexts and repeated ends are ignored.
@@ -118,8 +114,8 @@ pub fn finalize(context: u64) {
     }
     let _region = CommRegion::destroy();
     let (ended, gpus) = {
-        let mut slot = SESSION.lock();
-        let Some(session) = &mut slot.session else {
+        let mut sessions = SESSIONS.lock();
+        let Some(session) = &mut sessions.current else {
             return;
         };
         if !session.communicators.remove(context) {
@@ -128,7 +124,7 @@ pub fn finalize(context: u64) {
         record::with_slot_writer(Lost::Communicator, |slot_writer| slot_writer.comm_finalize(context, begin_ticks));
         let gpus = session.gpus.clone();
         let ended = if session.communicators.is_empty() {
-            slot.session.take()
+            sessions.take()
         } else {
             for (context, switch) in session.largest.end(context) {
                 record::record_turn(context, &switch);
@@ -140,8 +136,8 @@ pub fn finalize(context: u64) {
     if let Some(gpus) = gpus {
         gpus.communicator_ends(context);
     }
-    if let Some(session) = ended {
-        close::close(session, Moment::LastFinalize);
+    if let Some((session, closing)) = ended {
+        close::close(session, closing, Moment::LastFinalize);
     }
 }
 
@@ -150,8 +146,8 @@ pub fn recorded() -> Option<Recorded> {
     if process::is_forked() {
         return None;
     }
-    let slot = SESSION.lock();
-    let session = slot.session.as_ref()?;
+    let sessions = SESSIONS.lock();
+    let session = sessions.current.as_ref()?;
     session.maintenance.record_clocks();
     session.recorded()
 }
@@ -161,19 +157,24 @@ fn idle() -> InitReply {
     InitReply { context: ContextId::new(ProcessTag::new(1), sequence), mask: 0 }
 }
 
-fn begin_session(slot: &mut Slot, comm: &CommInit<'_>, is_before_init: bool) {
-    if slot.session.is_some() || slot.off {
+fn begin_session(sessions: &mut MutexGuard<'_, Sessions>, comm: &CommInit<'_>, is_before_init: bool) {
+    let has_ended = Sessions::wait_for_end(sessions);
+    if sessions.current.is_some() || sessions.off {
+        return;
+    }
+    if !has_ended {
+        logger::warn("a communicator is not recorded, because the recording before it has not ended yet");
         return;
     }
     let config = Config::from_environment();
-    if !slot.has_logged_remarks {
-        slot.has_logged_remarks = true;
+    if !sessions.has_logged_remarks {
+        sessions.has_logged_remarks = true;
         for remark in &config.remarks {
             logger::warn(remark);
         }
     }
     if !config.enabled {
-        slot.off = true;
+        sessions.off = true;
         return;
     }
     process::watch_forks(in_forked_child);
@@ -183,9 +184,9 @@ fn begin_session(slot: &mut Slot, comm: &CommInit<'_>, is_before_init: bool) {
     memory::forget_failure();
     close::account_for_late();
     match begin::session(config, comm, is_before_init) {
-        Ok(session) => slot.session = Some(session),
+        Ok(session) => sessions.current = Some(session),
         Err(reason) => {
-            slot.off = true;
+            sessions.off = true;
             logger::warn(&format!("nothing is recorded: {reason}"));
         }
     }
@@ -220,15 +221,21 @@ fn end_of_program() {
         }
         logger::forget();
         record::leave();
-        // Another thread may be ending the session now, or hang in it, so the wait is bounded.
-        let Some(mut slot) = SESSION.try_lock_for(Duration::from_secs(90)) else {
+        // Another thread may be closing a session now, or hang in it, so the wait is bounded.
+        let deadline = Instant::now() + PATIENCE;
+        let Some(mut sessions) = SESSIONS.try_lock_until(deadline) else {
             return;
         };
-        let session = slot.session.take();
-        slot.off = true;
-        drop(slot);
-        if let Some(session) = session {
-            close::close(session, Moment::Exit);
+        sessions.off = true;
+        if !Sessions::wait_for_others(&mut sessions, deadline) {
+            logger::warn(
+                "the process exits while one of its threads still writes: `nccl-otf2 finalize` makes the archive",
+            );
+        }
+        let ended = sessions.take();
+        drop(sessions);
+        if let Some((session, closing)) = ended {
+            close::close(session, closing, Moment::Exit);
         } else {
             close::at_exit();
         }

@@ -1,30 +1,26 @@
 //! What programs do to themselves while their launches are timed: many sessions, forks, a driver that hangs.
 
 use std::path::PathBuf;
-use std::process::Command;
 
-use whole_plugin::built;
-use whole_plugin::machine::{has, skip};
+use whole_plugin::machine::c_library;
 use whole_plugin::process::{Ended, run};
 use whole_plugin::scratch::Scratch;
 
 /// Runs a script with a driver that watches what is done to it. None without a compiler.
 fn watched(scratch: &Scratch, script: &str, hangs: &str) -> Option<Ended> {
-    if !has("cc") {
-        skip("there is no C compiler");
-        return None;
-    }
+    watched_for(scratch, script, hangs, 0)
+}
+
+/// As [`watched`]; the driver's function hangs in its first call, for so long.
+fn watched_for(scratch: &Scratch, script: &str, hangs: &str, ms: u32) -> Option<Ended> {
     let driver: PathBuf = scratch.path().join("libcuda.so.1");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-O1", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o"]);
-    compiler.arg(&driver);
-    compiler.arg(built::root().join("tests/gpu/watchful_driver.c"));
-    let _ = run(&mut compiler).with_code(0);
+    c_library("tests/gpu/watchful_driver.c", &driver)?;
     let mut job = scratch.script(script);
     job.env("LD_PRELOAD", &driver)
         .env("NCCL_OTF2_GPU", "events")
         .env("WATCHFUL_REPORT", scratch.path().join("report"))
-        .env("WATCHFUL_HANG", hangs);
+        .env("WATCHFUL_HANG", hangs)
+        .env("WATCHFUL_HANG_MS", ms.to_string());
     Some(run(&mut job))
 }
 
@@ -122,4 +118,87 @@ fn a_driver_that_hangs_holds_up_nobody() {
         let notices = &archive.properties()["NCCL::GPU::NOTICES"];
         assert!(notices.contains("did not answer"), "{hangs}: {notices}");
     }
+}
+
+/// The thread that the first session did not wait for neither times nor ends the second one's launches.
+#[test]
+fn a_driver_that_answers_in_the_next_session_takes_nothing_from_it() {
+    let scratch = Scratch::new();
+    let script = "
+        init a ranks=1 rank=0 id=1
+        finalize a
+        init b ranks=1 rank=0 id=2
+        repeat 60 {
+          start l KernelLaunch ctx=b
+          stop l
+          sleep 50ms
+        }
+        finalize b
+    ";
+    let Some(ended) = watched_for(&scratch, script, "cuDriverGetVersion", 5000) else {
+        return;
+    };
+    assert_eq!(ended.status.code(), Some(0), "{ended}");
+    let archive = scratch.archive();
+    archive.validate();
+    assert_eq!(archive.gpu_count("LAUNCHES"), 60, "{ended}");
+    for count in ["REFUSED", "UNFINISHED", "NO_EVENT_LEFT"] {
+        assert_eq!(archive.gpu_count(count), 0, "{count}: {ended}");
+    }
+}
+
+/// The end of a recording waits for the driver, and then ends nothing but itself.
+#[test]
+fn a_communicator_that_begins_while_the_last_one_ends_is_recorded() {
+    let scratch = Scratch::new();
+    let script = "
+        init a ranks=1 rank=0 id=1
+        start l KernelLaunch ctx=a
+        stop l
+        thread closer {
+          barrier end 2
+          finalize a
+        }
+        barrier end 2
+        sleep 50ms
+        init b ranks=1 rank=0 id=2
+        join closer
+        repeat 1000 {
+          start g GroupApi ctx=b
+          stop g
+        }
+        finalize b
+    ";
+    let Some(ended) = watched(&scratch, script, "cuEventQuery") else {
+        return;
+    };
+    assert_eq!(ended.status.code(), Some(0), "{ended}");
+    let archive = scratch.archive();
+    archive.validate();
+    assert_eq!(archive.count("GROUPAPI::WRITTEN"), 1000);
+    assert_eq!(archive.count("KERNELLAUNCH::WRITTEN"), 1);
+}
+
+#[test]
+fn an_exit_waits_for_a_thread_that_ends_the_recording() {
+    let scratch = Scratch::new();
+    let script = "
+        init a ranks=1 rank=0 id=1
+        start l KernelLaunch ctx=a
+        stop l
+        thread closer {
+          barrier end 2
+          finalize a
+        }
+        barrier end 2
+        sleep 50ms
+        exit 3
+    ";
+    let Some(ended) = watched(&scratch, script, "cuEventQuery") else {
+        return;
+    };
+    assert_eq!(ended.status.code(), Some(3), "{ended}");
+    let archive = scratch.archive();
+    archive.validate();
+    assert_eq!(archive.count("KERNELLAUNCH::WRITTEN"), 1);
 }

@@ -1,6 +1,6 @@
 /* A CUDA driver whose device does everything at once, and which notes what is done wrong: at exit it appends to the
  * file WATCHFUL_REPORT how many events were made, destroyed, recorded, and how often it was called in a forked child.
- * WATCHFUL_HANG names a function that never returns. */
+ * WATCHFUL_HANG names a function that never returns; with WATCHFUL_HANG_MS it is its first call, for so long. With WATCHFUL_BUSY_MS the device needs that long for an event. */
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,11 +16,15 @@ struct event {
 
 static pid_t owner;
 static const char *hangs;
+static long busy_ms, hang_ms;
+static atomic_int has_hung;
 static atomic_int made, destroyed, recorded, in_child;
 
 __attribute__((constructor)) static void begin(void) {
     owner = getpid();
     hangs = getenv("WATCHFUL_HANG");
+    busy_ms = getenv("WATCHFUL_BUSY_MS") ? atol(getenv("WATCHFUL_BUSY_MS")) : 0;
+    hang_ms = getenv("WATCHFUL_HANG_MS") ? atol(getenv("WATCHFUL_HANG_MS")) : 0;
 }
 
 __attribute__((destructor)) static void end(void) {
@@ -38,6 +42,12 @@ static void called(const char *function) {
         in_child++;
     }
     while (hangs && !strcmp(hangs, function)) {
+        if (hang_ms) {
+            if (!has_hung++) {
+                usleep(hang_ms * 1000);
+            }
+            return;
+        }
         pause();
     }
 }
@@ -71,7 +81,13 @@ int cuEventRecord(struct event *event, void *stream) {
     return event->is_there ? 0 : 400;
 }
 
-int cuEventQuery(struct event *event) { return CALLED, event->is_there ? 0 : 400; }
+int cuEventQuery(struct event *event) {
+    CALLED;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    long ms = (now.tv_sec - event->at.tv_sec) * 1000 + (now.tv_nsec - event->at.tv_nsec) / 1000000;
+    return !event->is_there ? 400 : ms < busy_ms ? 600 : 0;
+}
 
 int cuEventElapsedTime(float *ms, struct event *from, struct event *to) {
     CALLED;

@@ -142,6 +142,29 @@ fn the_exit_code_is_the_programs_own() {
     }
 }
 
+/// The thread needs seconds to write; the exit comes long before.
+#[test]
+fn an_exit_waits_for_a_thread_that_writes() {
+    let scratch = Scratch::new();
+    let script = "
+        init c ranks=1 rank=0
+        repeat 100000 {
+          start g GroupApi
+          stop g
+        }
+        thread closer {
+          barrier end 2
+          finalize c
+        }
+        barrier end 2
+        sleep 50ms
+        exit 5
+    ";
+    let ended = run(&mut scratch.script(script)).with_code(5);
+    assert_eq!((ended.stdout.as_str(), ended.our_lines()), ("", vec![]), "{ended}");
+    assert_eq!(scratch.sound_archive().count("GROUPAPI::WRITTEN"), 100_000);
+}
+
 #[test]
 fn a_fatal_signal_ends_the_program_and_the_records_are_there() {
     let scratch = Scratch::new();

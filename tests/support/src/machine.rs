@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::built::root;
+use crate::process::run;
 
 /// Prints why a test does not run. In CI that is a failure.
 pub fn skip(reason: &str) {
@@ -91,6 +92,19 @@ pub fn four_gpu_stream() -> Option<PathBuf> {
     }
     say(&format!("there is no recorded stream {}", path.display()));
     None
+}
+
+/// Compiles a library from this C file of the repository. `None` without a compiler.
+pub fn c_library(source: &str, library: &Path) -> Option<()> {
+    if !has("cc") {
+        skip("there is no C compiler");
+        return None;
+    }
+    let name = library.file_name()?.to_string_lossy();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-shared", "-fPIC"]).arg(format!("-Wl,-soname,{name}"));
+    let _compiled = run(compiler.arg("-o").arg(library).arg(root().join(source))).with_code(0);
+    Some(())
 }
 
 /// Whether a program is on PATH. It is not started: some have no option without effect.
