@@ -7,8 +7,10 @@
 //! `cargo xtask torture --kills 1000` runs it long. A round that fails says the seed that repeats it.
 
 mod ends;
+mod flight;
 mod ledger;
 mod round;
+mod sessions;
 mod verdict;
 
 use std::time::Instant;
