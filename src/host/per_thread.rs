@@ -13,6 +13,8 @@ use in_process::panics;
 
 /// A value for each thread that asks for it; dropped when the thread ends.
 pub(crate) struct PerThread<T: 'static> {
+    /// Stored with release order and loaded with acquire order: a thread that uses a key has to see what the C library
+    /// noted about it when another thread created it, or it takes the key for an invalid one.
     key: AtomicU32,
     values: PhantomData<fn() -> T>,
 }
@@ -38,7 +40,7 @@ impl<T: 'static> PerThread<T> {
 
     #[inline]
     fn value(&self) -> Option<NonNull<T>> {
-        let key = self.key.load(Ordering::Relaxed);
+        let key = self.key.load(Ordering::Acquire);
         if key == NO_KEY {
             return None;
         }
@@ -62,7 +64,7 @@ impl<T: 'static> PerThread<T> {
     }
 
     fn key(&self) -> Option<u32> {
-        let known = self.key.load(Ordering::Relaxed);
+        let known = self.key.load(Ordering::Acquire);
         if known != NO_KEY {
             return Some(known);
         }
@@ -71,7 +73,7 @@ impl<T: 'static> PerThread<T> {
         if unsafe { libc::pthread_key_create(&raw mut key, Some(end::<T>)) } != 0 {
             return None;
         }
-        match self.key.compare_exchange(NO_KEY, key, Ordering::Relaxed, Ordering::Relaxed) {
+        match self.key.compare_exchange(NO_KEY, key, Ordering::Release, Ordering::Acquire) {
             Ok(_) => Some(key),
             Err(of_another_thread) => {
                 // SAFETY: no thread has used this key.

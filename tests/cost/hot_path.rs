@@ -3,7 +3,7 @@
 //! Each check runs in a process of its own, because it needs environment variables and a filter that kills the process
 //! on its first system call. The callbacks go through the exported table, as NCCL calls it.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -90,6 +90,18 @@ impl Caller {
         unsafe { stop(handle) };
     }
 
+    /// The call of a function with this name.
+    fn call(&self, function: &CStr) {
+        let api = sys::ncclProfilerCollApi_v7_t {
+            func: function.as_ptr(),
+            count: 1 << 20,
+            datatype: c"ncclFloat32".as_ptr(),
+            // SAFETY: integers, booleans and pointers: zeroes are valid.
+            ..unsafe { std::mem::zeroed() }
+        };
+        self.event(u64::from(sys::ncclProfileCollApi), Fields { collApi: api }, &[]);
+    }
+
     pub(crate) fn collective(&self) {
         let coll = sys::ncclProfilerColl_v7_t {
             func: c"AllReduce".as_ptr(),
@@ -101,19 +113,12 @@ impl Caller {
             // SAFETY: integers and pointers: zeroes are valid.
             ..unsafe { std::mem::zeroed() }
         };
-        let api = sys::ncclProfilerCollApi_v7_t {
-            func: c"AllReduce".as_ptr(),
-            count: 1 << 20,
-            datatype: c"ncclFloat32".as_ptr(),
-            // SAFETY: integers, booleans and pointers: zeroes are valid.
-            ..unsafe { std::mem::zeroed() }
-        };
         // SAFETY: as above.
         let proxy: sys::ncclProfilerProxyOp_v1_t = unsafe { std::mem::zeroed() };
         let step = sys::ncclProfilerProxyStep_v1_t { step: 1 };
         let group = sys::ncclProfilerGroupApi_v5_t { graphCaptured: 0, groupDepth: 1 };
         self.event(u64::from(sys::ncclProfileGroupApi), Fields { groupApi: group }, &[23, 24]);
-        self.event(u64::from(sys::ncclProfileCollApi), Fields { collApi: api }, &[]);
+        self.call(c"AllReduce");
         self.event(u64::from(sys::ncclProfileColl), Fields { coll }, &[]);
         self.event(u64::from(sys::ncclProfileProxyOp), Fields { proxyOp: proxy }, &[19]);
         self.event(u64::from(sys::ncclProfileProxyStep), Fields { proxyStep: step }, &[8, 20, 9]);
@@ -147,12 +152,18 @@ fn reserved_bytes() -> u64 {
 fn callbacks_allocate_nothing_after_the_first() {
     if is_child() {
         let caller = warmed_up();
+        // More than NCCL has, and too long to be compared as words.
+        let names: Vec<CString> =
+            (0..200).map(|n| CString::new(format!("a function with number {n}")).expect("no NUL")).collect();
         let before = allocations::count();
         for _ in 0..COLLECTIVES {
             caller.collective();
         }
+        for name in names.iter().chain(&names) {
+            caller.call(name);
+        }
         let allocated = allocations::count() - before;
-        assert_eq!(allocated, 0, "allocations in {COLLECTIVES} collectives");
+        assert_eq!(allocated, 0, "allocations in {COLLECTIVES} collectives and calls with other names");
         return;
     }
     assert!(run_child("callbacks_allocate_nothing_after_the_first", "yes").success());

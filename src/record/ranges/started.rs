@@ -1,6 +1,6 @@
 //! Ranges that any thread can end. Those that began before the recording are kept in a table of fixed size.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::put::put_anyway;
 use crate::record::open_ranges::RangeName;
@@ -64,6 +64,9 @@ fn keep(number: u64, begin_ticks: u64, range: &Range<RangeName>) -> Option<u64> 
     let place = places.find(is_free)?;
     let started = STARTED.get(usize::try_from(place).ok()?)?;
     let [domain, name] = [range.domain, range.name].map(|name| name.map_or(0, |name| u64::from(name.number()) + 1));
+    // Pairs with the fence of `repeat_started`: who reads one of the following stores then finds `BUSY` or a later id,
+    // not the id of the range that had the place before.
+    fence(Ordering::Release);
     started.begin_ticks.store(begin_ticks, Ordering::Relaxed);
     started.names.store(domain | name << 32, Ordering::Relaxed);
     started.number.store(range.fields.get(RangeField::Number).unwrap_or(NO_NUMBER), Ordering::Relaxed);
@@ -85,7 +88,7 @@ pub(crate) fn repeat_started(slot_writer: &SharedSlotWriter) {
         let id = started.id.load(Ordering::Acquire);
         let (begin_ticks, names) = (started.begin_ticks.load(Ordering::Relaxed), started.names.load(Ordering::Relaxed));
         let number = started.number.load(Ordering::Relaxed);
-        std::sync::atomic::fence(Ordering::Acquire);
+        fence(Ordering::Acquire);
         if id == 0 || id == BUSY || started.id.load(Ordering::Relaxed) != id {
             continue;
         }

@@ -43,21 +43,22 @@ impl Index {
         let Some(entry) = entry.or_else(|| self.entries_for(id).find(old)) else {
             return false;
         };
-        entry.operation.store(operation, Ordering::Relaxed);
+        // A thread that reads the new number sees that the id has changed.
+        entry.operation.store(operation, Ordering::Release);
         entry.id.store(id, Ordering::Release);
         true
     }
 
     pub(super) fn get(&self, id: u64) -> Option<u64> {
         let entry = self.find(id)?;
-        let operation = entry.operation.load(Ordering::Relaxed);
+        let operation = entry.operation.load(Ordering::Acquire);
         // If the entry was reused meanwhile, the number belongs to another id.
         (entry.id.load(Ordering::Acquire) == id).then_some(operation)
     }
 
     pub(super) fn take(&self, id: u64) -> Option<u64> {
         let entry = self.find(id)?;
-        let operation = entry.operation.load(Ordering::Relaxed);
+        let operation = entry.operation.load(Ordering::Acquire);
         entry.replace(id, FREE).then_some(operation)
     }
 

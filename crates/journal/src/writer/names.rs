@@ -1,13 +1,18 @@
-//! Numbers for strings: a small cache by address, whose hits are checked against the bytes.
+//! Numbers for strings: a small cache by address, whose hits are checked against the bytes, and a table by content.
 
+use std::collections::TryReserveError;
 use std::ffi::CString;
+use std::hash::Hasher as _;
+use std::ops::Range;
 
 use crate::format::encode::NameNumber;
 use nccl_events::Name;
+use rustc_hash::FxHasher;
 
-/// Strings that the cache can hold; NCCL has about forty. A slot with more strings records the others repeatedly under
-/// new numbers until the numbers run out, and after that as "no string".
+/// Strings that find room without further memory; NCCL has about forty.
 const ENTRIES: usize = 256;
+/// Bytes of their text that find room without further memory.
+const TEXT_BYTES: usize = 8 << 10;
 /// Number of consecutive places for a string, starting at the hash of its address; the first free one is used.
 const PROBES: usize = 8;
 /// The longest string that is compared as two words; longer strings are looked up by content.
@@ -40,9 +45,85 @@ impl Entry {
 }
 
 struct Known {
-    text: Box<[u8]>,
+    hash: usize,
+    /// Where its bytes are in the text of all strings.
+    bytes: Range<usize>,
     number: NameNumber,
+    /// The generation that recorded it last.
     recorded_in: u64,
+}
+
+/// The strings of a slot by content. Has room for NCCL's from the beginning, because callbacks allocate nothing.
+struct KnownStrings {
+    text: Vec<u8>,
+    all: Vec<Known>,
+    /// Open addressing, by hash: an index into `all`, plus 1; 0 is free. At least half of the places are free.
+    places: Vec<u16>,
+}
+
+fn hash(bytes: &[u8]) -> usize {
+    let mut hasher = FxHasher::default();
+    hasher.write(bytes);
+    usize::try_from(hasher.finish() >> 32).unwrap_or(0)
+}
+
+impl KnownStrings {
+    fn new() -> Self {
+        let text = Vec::with_capacity(TEXT_BYTES);
+        Self { text, all: Vec::with_capacity(ENTRIES), places: vec![0; 2 * ENTRIES] }
+    }
+
+    fn find(&mut self, bytes: &[u8]) -> Option<&mut Known> {
+        let hash = hash(bytes);
+        let places = (0..self.places.len()).map_while(|probe| self.places.get(self.place(hash, probe)));
+        let mut indices = places.map_while(|index| usize::from(*index).checked_sub(1));
+        let is_it = |known: &Known| known.hash == hash && self.text.get(known.bytes.clone()) == Some(bytes);
+        let index = indices.find(|index| self.all.get(*index).is_some_and(is_it))?;
+        self.all.get_mut(index)
+    }
+
+    /// Adds a string that is not known. Without memory it stays unknown, and is recorded again at its next use.
+    fn add(&mut self, bytes: &[u8], number: NameNumber, recorded_in: u64) -> Result<(), TryReserveError> {
+        self.text.try_reserve(bytes.len())?;
+        self.all.try_reserve(1)?;
+        if 2 * (self.all.len() + 1) > self.places.len() {
+            self.make_places()?;
+        }
+        let begin = self.text.len();
+        self.text.extend_from_slice(bytes);
+        let known = Known { hash: hash(bytes), bytes: begin..self.text.len(), number, recorded_in };
+        self.put(self.all.len(), known.hash);
+        self.all.push(known);
+        Ok(())
+    }
+
+    /// Makes twice as many places.
+    #[cold]
+    fn make_places(&mut self) -> Result<(), TryReserveError> {
+        let number = 2 * self.places.len();
+        let mut places = Vec::new();
+        places.try_reserve_exact(number)?;
+        places.resize(number, 0);
+        self.places = places;
+        for index in 0..self.all.len() {
+            let hash = self.all.get(index).map_or(0, |known| known.hash);
+            self.put(index, hash);
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, index: usize, hash: usize) {
+        let mut places = (0..self.places.len()).map(|probe| self.place(hash, probe));
+        let free = places.find(|place| self.places.get(*place) == Some(&0));
+        // There are no more strings than numbers, so the index plus 1 fits.
+        if let (Some(free), Ok(index)) = (free.and_then(|free| self.places.get_mut(free)), u16::try_from(index + 1)) {
+            *free = index;
+        }
+    }
+
+    fn place(&self, hash: usize, probe: usize) -> usize {
+        hash.wrapping_add(probe) & (self.places.len() - 1)
+    }
 }
 
 /// A string that stays until the process ends.
@@ -76,24 +157,24 @@ impl PermanentName {
 
 pub(crate) struct NameCache {
     entries: Box<[Entry; ENTRIES]>,
-    /// Strings by content: those at another address, and those evicted from `entries`.
-    known: Vec<Known>,
     /// By number of a permanent string: its number in the slot, and the generation that recorded it. Empty until used.
     permanent: Vec<(NameNumber, u64)>,
     last: NameNumber,
     /// A string that was recorded in an earlier generation must be recorded again.
     generation: u64,
+    /// For strings that are not in `entries`: long ones, those at another address, and those evicted.
+    known: KnownStrings,
 }
 
 impl NameCache {
     pub(crate) fn new() -> Self {
         Self {
             entries: Box::new([EMPTY; ENTRIES]),
-            known: Vec::with_capacity(ENTRIES),
             permanent: Vec::new(),
             last: 0,
             // Not 0: that is the generation of permanent strings that were never recorded.
             generation: 1,
+            known: KnownStrings::new(),
         }
     }
 
@@ -143,8 +224,7 @@ impl NameCache {
     pub(crate) fn insert(&mut self, name: Name<'_>) -> (NameNumber, bool) {
         let bytes = name.bytes();
         let generation = self.generation;
-        let mut known = self.known.iter_mut();
-        let (number, new) = match known.find(|known| *known.text == *bytes) {
+        let (number, new) = match self.known.find(bytes) {
             Some(known) => {
                 let before = std::mem::replace(&mut known.recorded_in, generation);
                 (known.number, before != generation)
@@ -153,7 +233,7 @@ impl NameCache {
                 let Some(number) = self.next_number() else {
                     return (0, false);
                 };
-                self.known.push(Known { text: bytes.into(), number, recorded_in: generation });
+                let _no_memory = self.known.add(bytes, number, generation);
                 (number, true)
             }
         };
@@ -227,6 +307,20 @@ mod tests {
             // A string at the very end of a page is never compared as words.
             assert_eq!(cache.get(name), name.first_words().map(|_| number));
         }
+    }
+
+    #[test]
+    fn more_strings_than_there_is_room_for_keep_their_numbers() {
+        let mut cache = NameCache::new();
+        let strings: Vec<CString> = (0..5000).map(|n| CString::new(format!("{n} of a long name")).unwrap()).collect();
+        let mut numbers = || -> Vec<(NameNumber, bool)> {
+            strings.iter().map(|string| cache.insert(Name::from_cstr(string))).collect()
+        };
+        let first = numbers();
+        assert!(first.iter().zip(1..).all(|(known, number)| *known == (number, true)));
+        assert!(numbers().iter().zip(1..).all(|(known, number)| *known == (number, false)));
+        assert_eq!([c"", c"0"].map(|string| cache.insert(Name::from_cstr(string))), [(5001, true), (5002, true)]);
+        assert_eq!(cache.insert(Name::from_cstr(c"")), (5001, false));
     }
 
     #[test]
