@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use super::live;
 use in_process::stderr;
+use journal::writing;
 
 static LOGGER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static LENT: AtomicBool = AtomicBool::new(false);
@@ -69,7 +70,7 @@ pub(crate) fn info(message: &str) {
     };
     // SAFETY: libnccl is loaded while a communicator lives. The format takes one string; NCCL keeps none of the
     // pointers. File and line are printed only for WARN.
-    unsafe {
+    writing::guarded(|| unsafe {
         logger(LOG_INFO, FLAGS, c"nccl-otf2".as_ptr(), 0, c"%s".as_ptr(), line.as_ptr());
-    }
+    });
 }

@@ -19,6 +19,7 @@ use journal::file_size;
 use journal::part::part_name;
 use journal::part::process::ProcessInfo;
 use journal::writer::{JournalWriter, SlotWriter, WriterOptions};
+use journal::writing;
 use nccl_events::CommInit;
 use nccl_events::id::ProcessTag;
 use settings::Config;
@@ -29,11 +30,11 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>, is_before_init: bool)
     let steps = control::heard(config.steps.clone(), "NCCL_OTF2_STEPS");
     let mut info = with_communicator(describe_process(&config, test_clock.as_ref()), &config, comm);
     info.steps = steps.to_string();
-    let directories = file_size::without_signal(|| Directories::make(&config, &info)).map_err(file_size::explain)?;
+    let directories = writing::guarded(|| Directories::make(&config, &info)).map_err(file_size::explain)?;
     info.job.clone_from(&directories.job);
     dumps::name(&part_name(&directories.part), &info.environment);
     let tag = ProcessTag::new(process::random_bits());
-    let (writer, slot_writer) = file_size::without_signal(|| open_journal(&config, &info, &directories, tag))
+    let (writer, slot_writer) = writing::guarded(|| open_journal(&config, &info, &directories, tag))
         // A part that never finishes would keep the job's other processes from making the archive.
         .inspect_err(|_| directories.remove())?;
     if let Some(signal) = config.dump_signal {

@@ -23,7 +23,7 @@ use journal::part::environment::JobEnvironment;
 use journal::part::late::LateCallbacks;
 use journal::part::scorep::ScorepReport;
 use journal::writer::{JournalWriter, Stop};
-use journal::{file_size, private};
+use journal::{file_size, private, writing};
 use settings::{Config, Finalize, Verbosity};
 use trace::{ArchiveSummary, PartSummary, WriteOptions, is_last_process, part_directories, unify, write_part};
 
@@ -54,7 +54,7 @@ pub(super) enum Moment {
 
 /// Closes the session. Runs inside the host's last `finalize` or its exit.
 pub(super) fn close(session: Session, mut closing: Closing, moment: Moment) {
-    file_size::without_signal(|| {
+    writing::guarded(|| {
         let ended = end(session);
         closing.recording_has_ended();
         write_ended(ended, moment);
@@ -226,7 +226,7 @@ fn archive(config: &Config, out: &Path, moment: Moment, summary: &PartSummary) {
 pub(super) fn at_exit() {
     let left = LEFT_FOR_EXIT.lock().take();
     if let Some(out) = left {
-        file_size::without_signal(|| unify_if_last(&Config::from_environment(), &out, "all parts written"));
+        writing::guarded(|| unify_if_last(&Config::from_environment(), &out, "all parts written"));
     }
 }
 
@@ -234,7 +234,7 @@ pub(super) fn at_exit() {
 pub(super) fn account_for_late() -> u64 {
     let late = record::take_late();
     let part = LAST_PART.lock().take();
-    if let Some(Err(error)) = part.map(|part| file_size::without_signal(|| write_late(&late, &part))) {
+    if let Some(Err(error)) = part.map(|part| writing::guarded(|| write_late(&late, &part))) {
         logger::warn(&format!(
             "{} callbacks came after the recording had ended, which the trace will not say: {error}",
             late.total()

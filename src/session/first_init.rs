@@ -12,6 +12,7 @@ use crate::scorep;
 use journal::file_size;
 use journal::part::PROCESS;
 use journal::part::process::ProcessInfo;
+use journal::writing;
 use nccl_events::{CommInit, Kind, event};
 use settings::{Config, VERSION, Verbosity};
 
@@ -20,7 +21,7 @@ impl Session {
         let Some(FirstInit { directories, scorep, is_late }) = self.first_init.take() else {
             return;
         };
-        if is_late && let Err(reason) = file_size::without_signal(|| self.complete_description(comm)) {
+        if is_late && let Err(reason) = writing::guarded(|| self.complete_description(comm)) {
             logger::warn(&format!("{reason}; the file does not have the id of the first communicator"));
         }
         let gpus = Gpus::begin(gpu::Options {

@@ -15,6 +15,7 @@ use crate::record::open_ranges::counts::counts_since;
 use in_process::panics;
 use journal::clock::{self, ClockPair};
 use journal::writer::{JournalWriter, SharedSlotWriter, SlotWriter};
+use journal::writing;
 use nccl_events::CommInit;
 use nccl_events::range::RangeCount;
 
@@ -162,7 +163,7 @@ fn run(writer: &JournalWriter, shared: &Shared, mut snapshots: Maker, mut contro
             // Gives the snapshot clock readings up to its end.
             shared.record_clocks();
             shared.record_counts();
-            snapshots.answer(request, writer);
+            writing::guarded(|| snapshots.answer(request, writer));
         }
     }
 }

@@ -29,9 +29,13 @@
 //! here |
 
 mod callbacks;
+mod denied;
+mod descriptors;
 mod drive;
 mod ends;
 mod graphs;
 mod in_place;
 mod interleavings;
+mod program;
+mod stderr;
 mod version_7;

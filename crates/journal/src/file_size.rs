@@ -18,38 +18,6 @@ pub fn limit_of(resource: libc::__rlimit_resource_t) -> Option<u64> {
     (is_known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
-/// Runs `action` with SIGXFSZ blocked, so that a write beyond the limit fails without a signal. A signal that was
-/// already pending stays pending.
-pub fn without_signal<T>(action: impl FnOnce() -> T) -> T {
-    let signal = set_of_signal();
-    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `signal` is initialised, `before` is writable; only this thread's mask changes.
-    let is_blocked = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signal, before.as_mut_ptr()) } == 0;
-    let was_pending = is_pending();
-    // Restored even if `action` panics: the callers' guards catch the panic and the program continues.
-    let _restored = Restored(is_blocked.then_some((before, was_pending)));
-    action()
-}
-
-/// On drop, restores a thread's signal mask and discards a SIGXFSZ that arrived in the meantime.
-struct Restored(Option<(MaybeUninit<libc::sigset_t>, bool)>);
-
-impl Drop for Restored {
-    fn drop(&mut self) {
-        let Some((before, was_pending)) = &self.0 else {
-            return;
-        };
-        if !was_pending && is_pending() {
-            let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            let signal = set_of_signal();
-            // SAFETY: both pointers refer to initialised variables that outlive the call.
-            unsafe { libc::sigtimedwait(&raw const signal, ptr::null_mut(), &raw const now) };
-        }
-        // SAFETY: the call that blocked the signal succeeded, so it initialised `before`.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
-    }
-}
-
 /// Makes writes beyond the limit fail in this whole process, one of our own tools. Uses a handler because programs that
 /// this process starts then get the signal's default action back; an ignored signal would stay ignored.
 pub fn fail_in_this_process() {
@@ -91,25 +59,4 @@ fn in_words(bytes: u64) -> String {
         1024..1_048_576 => format!("{} KiB", bytes >> 10),
         _ => format!("{} MiB", bytes >> 20),
     }
-}
-
-fn set_of_signal() -> libc::sigset_t {
-    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `set` is writable; sigemptyset initialises it.
-    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    // SAFETY: `set` was just initialised, and SIGXFSZ is a valid signal number.
-    unsafe { libc::sigaddset(set.as_mut_ptr(), libc::SIGXFSZ) };
-    // SAFETY: sigemptyset initialised `set` above.
-    unsafe { set.assume_init() }
-}
-
-/// Whether the signal is pending for this thread or the process.
-fn is_pending() -> bool {
-    let mut pending = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `pending` is writable.
-    if unsafe { libc::sigpending(pending.as_mut_ptr()) } != 0 {
-        return false;
-    }
-    // SAFETY: the call succeeded, so it initialised `pending`; SIGXFSZ is a valid signal number.
-    unsafe { libc::sigismember(pending.as_ptr(), libc::SIGXFSZ) == 1 }
 }

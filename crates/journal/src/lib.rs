@@ -29,5 +29,6 @@ mod segments;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod writer;
+pub mod writing;
 
 pub use format::{layout, record};

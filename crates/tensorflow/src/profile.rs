@@ -9,6 +9,7 @@ use crate::planes::{Begin, planes};
 use in_process::recorded::{Recorded, ask_plugin};
 use in_process::stderr;
 use journal::clock::{self, ticks};
+use journal::writing;
 
 /// The largest journal that is read inside the job: reading takes about three times as much memory.
 const LIMIT_BYTES: u64 = 512 << 20;
@@ -89,7 +90,7 @@ impl Profile {
             return;
         }
         // Serialized XSpaces concatenate.
-        match planes(&part, begin) {
+        match writing::guarded(|| planes(&part, begin)) {
             Ok(planes) => self.xspace.extend(planes),
             Err(reason) => warn_missing(&format!("{reason}; recording continues")),
         }

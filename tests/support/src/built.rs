@@ -22,6 +22,10 @@ pub fn echo_plugin() -> PathBuf {
     built("libnccl_profiler_echo.so")
 }
 
+pub fn empty_plugin() -> PathBuf {
+    built("libnccl_profiler_empty.so")
+}
+
 pub fn nccl_stand_in() -> PathBuf {
     built("libnccl_stand_in.so")
 }

@@ -7,15 +7,15 @@ use std::fs::File;
 use std::io;
 use std::ops::Deref;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-use crate::file_size;
 use crate::format::layout::{SEGMENT_BYTES, SEGMENT_WORDS, SEGMENTS_PER_FILE, header};
 use crate::lock::Lock;
+use crate::writing;
 
 const PAGE_WORDS: usize = 4096 / 8;
 
@@ -29,9 +29,13 @@ mod preparation {
 }
 
 /// A journal file and its mapping. Shared by the thread that records into it and the maintenance thread.
+///
+/// It keeps no descriptor: a program that closes numbers that are not its own gets them for its own files.
 #[derive(Debug)]
 pub(crate) struct JournalFile {
-    file: File,
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
     /// Zero-based index of the file in its slot.
     number: u32,
     /// Number of segments, at most [`SEGMENTS_PER_FILE`].
@@ -50,11 +54,21 @@ unsafe impl Send for JournalFile {}
 // SAFETY: all access to the mapped words goes through atomics; the other fields are `Sync`.
 unsafe impl Sync for JournalFile {}
 
+/// What is written where the file system cannot reserve. Not on the stack: threads of the program may have little.
+static ZEROS: [u8; 16 << 10] = [0; 16 << 10];
+
+fn identity(file: &File) -> io::Result<(u64, u64)> {
+    file.metadata().map(|is| (is.dev(), is.ino()))
+}
+
 impl JournalFile {
     /// Creates the file, which must not exist, and maps it. No space is reserved yet.
     pub(crate) fn create(path: &Path, number: u32, segments: usize) -> io::Result<Arc<Self>> {
         let segments = segments.clamp(1, SEGMENTS_PER_FILE);
-        let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+        let mut options = File::options();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        let file = writing::guarded(|| options.open(path))?;
+        let identity = identity(&file)?;
         // SAFETY: maps our own file at an address of the kernel's choice, so no existing memory is affected.
         let address = unsafe {
             libc::mmap(
@@ -72,7 +86,8 @@ impl JournalFile {
         let base =
             NonNull::new(address.cast::<SegmentWords>()).ok_or_else(|| io::Error::other("mmap gave address zero"))?;
         Ok(Arc::new(Self {
-            file,
+            path: path.to_owned(),
+            identity,
             number,
             segments,
             base,
@@ -116,62 +131,78 @@ impl JournalFile {
         let first = state
             .compare_exchange(preparation::NONE, preparation::CLAIMED, Ordering::AcqRel, Ordering::Acquire)
             .is_ok();
-        file_size::without_signal(|| self.reserve(index)).inspect_err(|_| {
+        writing::guarded(|| self.reserve(index)).and_then(|()| self.populate(index)).inspect_err(|_| {
             if first {
                 state.store(preparation::NONE, Ordering::Release);
             }
         })?;
-        self.populate(index);
         state.store(preparation::DONE, Ordering::Release);
         Ok(first)
     }
 
+    /// Opens the file for reserving space; an error if another one has its place now.
+    fn open(&self) -> io::Result<File> {
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let file = File::options().write(true).custom_flags(flags).open(&self.path)?;
+        let is_same = identity(&file)? == self.identity;
+        is_same.then_some(file).ok_or_else(|| io::Error::other("another file has taken the place of the journal's"))
+    }
+
     /// Reserves disk space before it is touched: on a full disk, touching a hole in the file raises SIGBUS.
     fn reserve(&self, index: usize) -> io::Result<()> {
+        let file = self.open()?;
         let offset = index * SEGMENT_BYTES;
         let (start, length) = (
             libc::off_t::try_from(offset).map_err(io::Error::other)?,
             libc::off_t::try_from(SEGMENT_BYTES).map_err(io::Error::other)?,
         );
         loop {
-            // SAFETY: a plain system call on a descriptor that `self.file` keeps open.
-            if unsafe { libc::fallocate(self.file.as_raw_fd(), 0, start, length) } == 0 {
+            // SAFETY: a plain system call on a descriptor that `file` keeps open.
+            if unsafe { libc::fallocate(file.as_raw_fd(), 0, start, length) } == 0 {
                 return Ok(());
             }
             let error = io::Error::last_os_error();
             match error.raw_os_error() {
                 Some(libc::EINTR) => {}
                 // File systems without fallocate (NFSv3, older Lustre): writing zeros reserves space as well.
-                Some(libc::EOPNOTSUPP | libc::ENOSYS) => return self.reserve_by_writing(offset),
+                Some(libc::EOPNOTSUPP | libc::ENOSYS) => return self.reserve_by_writing(&file, offset),
                 _ => return Err(error),
             }
         }
     }
 
-    fn reserve_by_writing(&self, offset: usize) -> io::Result<()> {
+    fn reserve_by_writing(&self, file: &File, offset: usize) -> io::Result<()> {
         // Two preparations at once would overwrite each other's records. Waiting here costs the recording thread no
         // more than writing the zeros itself, and counts as a stall as well.
         let _one_at_a_time = self.writing.lock();
-        let zeros = [0_u8; 1 << 16];
         let end = (offset + SEGMENT_BYTES) as u64;
-        let mut at = self.file.metadata()?.len().max(offset as u64);
+        let mut at = file.metadata()?.len().max(offset as u64);
         while at < end {
-            let length = usize::try_from(end - at).unwrap_or(zeros.len()).min(zeros.len());
-            self.file.write_all_at(zeros.get(..length).unwrap_or(&zeros), at)?;
+            let length = usize::try_from(end - at).unwrap_or(ZEROS.len()).min(ZEROS.len());
+            file.write_all_at(ZEROS.get(..length).unwrap_or(&ZEROS), at)?;
             at += length as u64;
         }
         Ok(())
     }
 
-    fn populate(&self, index: usize) {
+    /// Makes the pages of a segment resident. Fails where touching them would raise SIGBUS: not every file system
+    /// reserves what it says.
+    fn populate(&self, index: usize) -> io::Result<()> {
         let words = self.words(index);
         // SAFETY: the range is one segment of this mapping, and its space was just reserved.
         let done = unsafe { libc::madvise(words.as_ptr().cast_mut().cast(), SEGMENT_BYTES, libc::MADV_POPULATE_WRITE) };
-        if done != 0 {
+        if done == 0 {
+            return Ok(());
+        }
+        match io::Error::last_os_error() {
             // Kernels before 5.14: touch each page with an atomic OR of zero, which changes nothing.
-            for word in words.iter().step_by(PAGE_WORDS) {
-                word.fetch_or(0, Ordering::Relaxed);
+            error if error.raw_os_error() == Some(libc::EINVAL) => {
+                for word in words.iter().step_by(PAGE_WORDS) {
+                    word.fetch_or(0, Ordering::Relaxed);
+                }
+                Ok(())
             }
+            error => Err(error),
         }
     }
 
@@ -284,6 +315,34 @@ impl Deref for Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_in_the_place_of_the_journals_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("0.0");
+        let file = JournalFile::create(&path, 0, 64).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "another").unwrap();
+        let refused = file.prepare(0).unwrap_err();
+        assert!(refused.to_string().contains("another file has taken the place"), "{refused}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"another");
+    }
+
+    #[test]
+    fn space_is_reserved_without_fallocate_too() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("0.0");
+        let file = JournalFile::create(&path, 0, 64).unwrap();
+        file.prepare(0).unwrap();
+        let segment = Segment::take(Arc::clone(&file), 0);
+        segment[SEGMENT_WORDS - 1].store(4711, Ordering::Relaxed);
+        for offset in [SEGMENT_BYTES, 0] {
+            file.reserve_by_writing(&file.open().unwrap(), offset).unwrap();
+        }
+        let length = file.open().unwrap().metadata().unwrap().len();
+        assert_eq!(length, 2 * SEGMENT_BYTES as u64);
+        assert_eq!(segment[SEGMENT_WORDS - 1].load(Ordering::Relaxed), 4711, "what is recorded stays");
+    }
 
     #[test]
     fn what_is_not_reserved_is_not_touched() {
