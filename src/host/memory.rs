@@ -27,6 +27,21 @@ pub(crate) fn fail() {
     HAS_FAILED.store(true, Ordering::Relaxed);
 }
 
+/// Whether the system has memory now, also for what does not come to this allocator: the standard library takes some of
+/// what a thread needs from the system itself, and ends the program if there is none.
+pub(crate) fn is_there() -> bool {
+    let layout = Layout::new::<[u8; 4096]>();
+    // SAFETY: the layout is not empty.
+    let memory = unsafe { System.alloc(layout) };
+    if memory.is_null() {
+        fail();
+    } else {
+        // SAFETY: the call above gave it, with this layout.
+        unsafe { System.dealloc(memory, layout) };
+    }
+    !has_failed()
+}
+
 pub(crate) fn forget_failure() {
     HAS_FAILED.store(false, Ordering::Relaxed);
 }

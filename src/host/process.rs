@@ -1,9 +1,11 @@
 //! The process and its threads: exit, fork, user, names, random bits.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
+
+use super::memory;
 
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
 
@@ -38,6 +40,9 @@ pub(crate) fn spawn(
     stack_bytes: usize,
     body: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
+    if !memory::is_there() {
+        return Err(ErrorKind::OutOfMemory.into());
+    }
     let builder = Builder::new().name(name.to_owned()).stack_size(stack_bytes);
     journal::host::without_signals(|| builder.spawn(body))
 }

@@ -11,14 +11,14 @@ use super::state::{FirstInit, Session, describe};
 use super::test_clock::TestClock;
 use crate::chain;
 use crate::control::{self, Control, LargestCommunicator};
-use crate::host::{dumps, mask, process, signals};
+use crate::host::{dumps, mask, memory, process, signals};
 use crate::record;
 use crate::scorep;
 use journal::clock;
 use journal::file_size;
 use journal::part::part_name;
 use journal::part::process::ProcessInfo;
-use journal::writer::{JournalWriter, SlotWriter, WriterOptions};
+use journal::writer::{JournalWriter, SlotWriter, Stop, WriterOptions};
 use journal::writing;
 use nccl_events::CommInit;
 use nccl_events::id::ProcessTag;
@@ -37,6 +37,10 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>, is_before_init: bool)
     let (writer, slot_writer) = writing::guarded(|| open_journal(&config, &info, &directories, tag))
         // A part that never finishes would keep the job's other processes from making the archive.
         .inspect_err(|_| directories.remove())?;
+    if !memory::is_there() {
+        directories.remove();
+        return Err(describe(&Stop::Memory));
+    }
     if let Some(signal) = config.dump_signal {
         signals::DUMP.install(signal);
     }

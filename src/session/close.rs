@@ -140,7 +140,7 @@ fn report_missed(ended: &Ended) {
 
 /// The reason to leave a task that needs this much memory to the tool: Rust ends a program when an allocation fails.
 fn lacks_memory(needed_bytes: u64, has_failed: bool) -> Option<String> {
-    if has_failed || memory::has_failed() {
+    if has_failed || !memory::is_there() {
         return Some("writing it in a job without memory could end the job".to_owned());
     }
     let room_bytes = memory::room_bytes()?;

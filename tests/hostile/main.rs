@@ -29,13 +29,10 @@
 //! here |
 
 mod callbacks;
-mod denied;
-mod descriptors;
 mod drive;
 mod ends;
 mod graphs;
 mod in_place;
 mod interleavings;
-mod program;
-mod stderr;
+mod process;
 mod version_7;

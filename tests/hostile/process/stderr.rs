@@ -11,7 +11,7 @@ use whole_plugin::machine::{has, skip};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
-use crate::program::{program, survives};
+use super::{program, survives};
 
 const STEPS: &str = "init work finalize";
 const SAID: &str = "nccl-otf2: version ";

@@ -7,7 +7,7 @@ use whole_plugin::built::plugin;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
-use crate::program::{EVENTS, program, survives};
+use super::{EVENTS, program, survives};
 
 #[test]
 fn no_descriptor_is_held_between_calls() {

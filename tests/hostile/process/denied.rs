@@ -8,7 +8,7 @@ use whole_plugin::built;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
-use crate::program::program;
+use super::program;
 
 const FAMILIES: [(&str, &[c_long]); 27] = [
     ("open", &[libc::SYS_openat]),
@@ -104,11 +104,24 @@ const LIMITS: [(&str, libc::__rlimit_resource_t, &[u64]); 9] = [
     ("address space", libc::RLIMIT_AS, &[0, 100_000, 1_000_000, 4_000_000, 20_000_000, 150_000_000]),
 ];
 
+/// Memory that runs out before threads of the plugin's begin, and after what it recorded.
+#[test]
+fn no_memory() {
+    for allocations in [0, 1, 2, 5, 10, 30, 60, 100] {
+        ends_as_with_an_empty_plugin("memory", &format!("starve={allocations} init work finalize"));
+    }
+    ends_as_with_an_empty_plugin("memory", "init work starve=0 finalize");
+    ends_as_with_an_empty_plugin("memory", "init work starve=0");
+}
+
 #[test]
 fn limits() {
     for (limit, resource, values) in LIMITS {
         for value in values {
-            for moment in MOMENTS.into_iter().chain(["init work DENY finalize"]) {
+            // Threads of the plugin's begin in `init`, and the C library ends the process if one has no memory then.
+            let is_of_memory = [libc::RLIMIT_DATA, libc::RLIMIT_AS].contains(&resource);
+            let moments = MOMENTS.into_iter().chain(["init work DENY finalize"]);
+            for moment in moments.filter(|moment| !is_of_memory || moment.contains("work DENY")) {
                 let steps = moment.replace("DENY", &format!("limit={resource}:{value}"));
                 ends_as_with_an_empty_plugin(limit, &steps);
             }
