@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use crate::record;
 use crate::session::{self, InitReply};
+use journal::uninterrupted::uninterrupted;
 use nccl_events::id::EventId;
 use nccl_events::{Body, CommInit, Kind, Name, Start, State, StateArgs, state};
 
@@ -77,7 +78,7 @@ unsafe fn init(
     raw: &Communicator,
     mut comm: CommInit<'_>,
 ) -> ncclResult_t {
-    let reply = SWITCH.run("init", || {
+    let reply = SWITCH.run_whole("init", || {
         mask::remember(mask);
         logger::remember(raw.logger);
         live::enter();
@@ -86,12 +87,12 @@ unsafe fn init(
         comm.nccl_version = version::current();
         chained::begin(comm.table);
         let Some(chain) = chained::chain() else {
-            return session::init(&comm);
+            return uninterrupted(|| session::init(&comm));
         };
         SWITCH.begin_chain();
         // SAFETY: the contract. This precedes the session, which records how each plugin answered.
         let contexts = unsafe { chain.init(comm.table, raw) };
-        let reply = session::init(&comm);
+        let reply = uninterrupted(|| session::init(&comm));
         chain.keep(reply.context.get(), &contexts);
         reply
     });
@@ -219,7 +220,7 @@ pub(super) unsafe extern "C" fn finalize<D: Interface>(context: *mut c_void) -> 
     if !context.is_null() {
         let context = number(context);
         if !is_stand_in(context) {
-            SWITCH.run("finalize", || {
+            SWITCH.run_whole("finalize", || {
                 if let Some(chain) = chained::chain() {
                     chain.finalize(D::TABLE, context);
                 }

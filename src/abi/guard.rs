@@ -13,6 +13,7 @@ use crate::host::mask;
 use crate::record;
 use in_process::panics::{self, Panic};
 use in_process::stderr;
+use journal::uninterrupted::not_cancelled;
 use nccl_events::id::EventId;
 
 /// All that a callback reads of the process, side by side in `.data.hot`: the job's own work evicts it from the caches.
@@ -97,10 +98,17 @@ impl Switch {
     #[cold]
     #[inline(never)]
     fn chained<R>(&self, callback: &'static str, chained: impl FnOnce() -> R) -> Option<R> {
-        if self.is_off() { None } else { self.run(callback, chained) }
+        if self.is_off() { None } else { self.run_whole(callback, chained) }
     }
 
-    /// Runs `init`, `finalize` or a function of NVTX's, even if recording is off: earlier records are still written.
+    /// Runs `init`, `finalize` or what calls other libraries, even if recording is off: earlier records are still
+    /// written. The thread is not cancelled meanwhile: cancellation unwinds, and ends a program that catches it.
+    pub(crate) fn run_whole<R>(&self, callback: &'static str, body: impl FnOnce() -> R) -> Option<R> {
+        not_cancelled(|| self.run(callback, body))
+    }
+
+    /// Runs a callback or a function of NVTX's. What reaches a cancellation point in there switches cancellation off
+    /// itself (`journal::uninterrupted`).
     #[inline]
     pub(crate) fn run<R>(&self, callback: &'static str, body: impl FnOnce() -> R) -> Option<R> {
         // State that a panic left half-updated is not used again, because everything is off then.
@@ -122,9 +130,11 @@ impl Switch {
         }
         let _said = panics::catch(|| {
             (self.stop)();
-            stderr::say(&format!(
-                "internal error in {callback}: {panic}; this process records no further events, the job continues"
-            ));
+            not_cancelled(|| {
+                stderr::say(&format!(
+                    "internal error in {callback}: {panic}; this process records no further events, the job continues"
+                ));
+            });
         });
     }
 }

@@ -16,7 +16,7 @@ const _: RecordedFunction = nccl_otf2_recorded_v1;
 // SAFETY: the name belongs to this project, and the other library looks it up through this library's handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nccl_otf2_recorded_v1(recorded: *mut Recorded) -> c_int {
-    let now = SWITCH.run("nccl_otf2_recorded_v1", session::recorded).flatten();
+    let now = SWITCH.run_whole("nccl_otf2_recorded_v1", session::recorded).flatten();
     let (Some(place), Some(now)) = (NonNull::new(recorded), now) else {
         return 0;
     };

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::memory;
 use in_process::panics;
+use journal::uninterrupted::uninterrupted;
 
 /// A value for each thread that asks for it; dropped when the thread ends.
 pub(crate) struct PerThread<T: 'static> {
@@ -51,6 +52,10 @@ impl<T: 'static> PerThread<T> {
     #[cold]
     #[inline(never)]
     fn first(&'static self, make: impl FnOnce() -> Option<T>) -> Option<NonNull<T>> {
+        uninterrupted(|| self.made(make))
+    }
+
+    fn made(&'static self, make: impl FnOnce() -> Option<T>) -> Option<NonNull<T>> {
         let key = self.key()?;
         let value = NonNull::from(Box::leak(Box::new(make()?)));
         // SAFETY: the key exists, and its destructor accepts such a value.
@@ -99,5 +104,5 @@ impl<T: 'static> PerThread<T> {
 unsafe extern "C" fn end<T>(value: *mut c_void) {
     // SAFETY: the contract.
     let value = unsafe { Box::from_raw(value.cast::<T>()) };
-    let _panicked = panics::catch(|| drop(value));
+    let _panicked = panics::catch(|| uninterrupted(|| drop(value)));
 }

@@ -5,10 +5,12 @@
 //! and the beginning and end of an instance, take a lock.
 
 use std::cell::{Cell, UnsafeCell};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use journal::lock::Lock;
+use journal::uninterrupted::uninterrupted;
 
+use super::left::was_left;
 use super::memory;
 use super::per_thread::PerThread;
 
@@ -36,6 +38,9 @@ pub(crate) trait Share: Sized + 'static {
 
     fn of(whole: Self::Whole, kept: &Self::Kept) -> Self;
 
+    /// A signal handler of the program has left the use of the share with `siglongjmp`.
+    fn was_left(&mut self) {}
+
     /// Called when a thread ends while the instance is still on; not in a forked child.
     fn leave(self) {}
 }
@@ -48,6 +53,8 @@ pub(crate) struct Mine<S: Share> {
     /// The share's epoch; [`NONE`] without a share, [`IN_USE`] during use. So a callback needs only one comparison.
     epoch: Cell<u64>,
     share: UnsafeCell<Option<S>>,
+    /// The share's epoch also during use.
+    epoch_of_share: Cell<u64>,
     kept: S::Kept,
 }
 
@@ -57,9 +64,12 @@ const IN_USE: u64 = u64::MAX - 1;
 
 impl<S: Share> Drop for Mine<S> {
     fn drop(&mut self) {
-        if S::CURRENT.epoch.load(Ordering::Acquire) == self.epoch.get()
-            && let Some(share) = self.share.get_mut().take()
+        if S::CURRENT.epoch.load(Ordering::Acquire) == self.epoch_of_share.get()
+            && let Some(mut share) = self.share.get_mut().take()
         {
+            if self.epoch.get() == IN_USE {
+                share.was_left();
+            }
             share.leave();
         }
     }
@@ -132,7 +142,12 @@ pub(crate) fn kept<S: Share, R>(
 
 impl<S: Share> Mine<S> {
     fn new() -> Self {
-        Self { epoch: Cell::new(NONE), share: UnsafeCell::new(None), kept: S::Kept::default() }
+        Self {
+            epoch: Cell::new(NONE),
+            share: UnsafeCell::new(None),
+            epoch_of_share: Cell::new(NONE),
+            kept: S::Kept::default(),
+        }
     }
 
     #[inline]
@@ -153,11 +168,14 @@ impl<S: Share> Mine<S> {
         if held != epoch && !take_share(self, held, epoch) {
             return None;
         }
+        // A handler of a signal that comes from here on sees that the share is in use.
+        compiler_fence(Ordering::SeqCst);
         // SAFETY: only this thread has the value, and a share in use is not accessed elsewhere.
         let share = unsafe { &mut *self.share.get() };
         // SAFETY: `epoch` is an instance's number only while `share` is Some: `take_share` and the end of this function
         // set it after the share, and a thread without a share has `NONE`.
         let done = action(unsafe { share.as_mut().unwrap_unchecked() });
+        compiler_fence(Ordering::SeqCst);
         // After a panic the share stays in use; recording is off then.
         self.epoch.set(epoch);
         Some(done)
@@ -165,30 +183,34 @@ impl<S: Share> Mine<S> {
 }
 
 /// Whether a thread may take a share: an instance is on (not epoch 0), and memory has not run out.
-#[cold]
 fn has_room(epoch: u64) -> bool {
     epoch != 0 && !memory::has_failed()
 }
 
-/// Replaces the thread's share with a share of the running instance. False if the thread then has no share.
+/// Replaces the thread's share with a share of the running instance. False if the thread then has no share, or if
+/// this is a signal handler, and what it interrupted uses the share.
 #[cold]
 #[inline(never)]
 fn take_share<S: Share>(mine: &Mine<S>, held: u64, epoch: u64) -> bool {
-    if held == IN_USE {
-        return false;
-    }
-    if !has_room(epoch) {
+    let is_in_use = held == IN_USE;
+    if !has_room(epoch) || is_in_use && !was_left() {
         mine.epoch.set(held);
         return false;
     }
-    let whole = S::CURRENT.whole.lock().clone();
-    let share = whole.filter(|held| held.epoch == epoch).map(|held| S::of(held.value, mine.kept()));
-    let is_there = share.is_some();
-    // SAFETY: only this thread has `mine`, and the check above shows that the share is not in use.
-    let before = unsafe { &mut *mine.share.get() };
-    *before = share;
-    if !is_there {
-        mine.epoch.set(NONE);
-    }
-    is_there
+    uninterrupted(|| {
+        // SAFETY: only this thread has `mine`, and the check above shows that the share is not in use.
+        let share = unsafe { &mut *mine.share.get() };
+        if let (Some(share), true) = (&mut *share, is_in_use && mine.epoch_of_share.get() == epoch) {
+            share.was_left();
+            return true;
+        }
+        let whole = S::CURRENT.whole.lock().clone();
+        *share = whole.filter(|held| held.epoch == epoch).map(|held| S::of(held.value, mine.kept()));
+        let is_there = share.is_some();
+        mine.epoch_of_share.set(if is_there { epoch } else { NONE });
+        if !is_there {
+            mine.epoch.set(NONE);
+        }
+        is_there
+    })
 }

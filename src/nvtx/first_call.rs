@@ -4,6 +4,7 @@ use super::strings::Domain;
 use crate::record::open_ranges::RangeName;
 use crate::record::{self, ranges};
 use crate::session;
+use journal::uninterrupted::uninterrupted;
 use nccl_events::collective::{ends_communicator, is_of_communicators};
 use nccl_events::range::Range;
 
@@ -23,7 +24,8 @@ pub(super) fn push(domain: Domain, range: &Range<RangeName>) -> i32 {
 #[inline(never)]
 fn begin_recording(call: RangeName) {
     let is_made = |name: &str| is_of_communicators(name) && !ends_communicator(name);
-    if call.is_some_and(|name| is_made(&String::from_utf8_lossy(name.text().bytes()))) && session::begin_before_init() {
+    let is_first = call.is_some_and(|name| is_made(&String::from_utf8_lossy(name.text().bytes())));
+    if is_first && uninterrupted(session::begin_before_init) {
         ranges::join();
     }
 }

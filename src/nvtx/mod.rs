@@ -33,7 +33,7 @@ use sys::{Callbacks, ExtensionModule, Function, GetExportTable, MODULE_CORE, MOD
 // SAFETY: the name is NVTX's, for exactly this purpose: it is looked up through the handle of the injection.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn InitializeInjectionNvtx2(get_table: GetExportTable) -> c_int {
-    let is_taken = SWITCH.run("InitializeInjectionNvtx2", || {
+    let is_taken = SWITCH.run_whole("InitializeInjectionNvtx2", || {
         let Some(get_table) = get_table.filter(|_| !SWITCH.is_off() && begin()) else {
             return false;
         };
@@ -85,7 +85,7 @@ unsafe fn take_over(callbacks: &Callbacks, module: c_int, functions: &[(usize, F
 // SAFETY: as for `InitializeInjectionNvtx2`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn InitializeInjectionNvtxExtension(module: *mut ExtensionModule) -> c_int {
-    let is_taken = SWITCH.run("InitializeInjectionNvtxExtension", || {
+    let is_taken = SWITCH.run_whole("InitializeInjectionNvtxExtension", || {
         // SAFETY: NULL, or NVTX's own module (contract).
         let Some(module) = (unsafe { module.as_ref() }) else {
             return false;

@@ -5,9 +5,9 @@
 //! when it ends; the next thread takes the slot over.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 mod fault;
+mod missed;
 pub(crate) mod open_ranges;
 pub(crate) mod ranges;
 mod slot;
@@ -21,16 +21,8 @@ use journal::clock::ticks;
 use journal::part::late::LateCallbacks;
 use journal::writer::{JournalWriter, Lost, SlotWriter};
 use nccl_events::id::EventId;
-use nccl_events::{Body, Kind, Name, Start, State};
+use nccl_events::{Body, Name, Start, State};
 use slot::{RECORDING, SLOT};
-
-/// Callbacks outside of any recording while NCCL still had handles: after the last finalize, or on a thread whose slot
-/// is already gone. Indexed by [`late_place`].
-static LATE: [AtomicU64; LATE_COUNTERS] = [const { AtomicU64::new(0) }; LATE_COUNTERS];
-const LATE_COUNTERS: usize = Kind::COUNT + 3;
-const LATE_STOPS: usize = Kind::COUNT;
-const LATE_STATES: usize = Kind::COUNT + 1;
-const LATE_COMMUNICATORS: usize = Kind::COUNT + 2;
 
 /// Records the start of an event and returns its id; [`EventId::NONE`] if this event is not being recorded.
 #[inline]
@@ -162,18 +154,17 @@ fn late(what: Lost) {
     {
         scorep::stopped(event);
     }
-    if let Some(count) = LATE.get(late_place(what)) {
-        count.fetch_add(1, Ordering::Relaxed);
-    }
+    let missed = if is_on() { &missed::UNRECORDED } else { &missed::LATE };
+    missed.add(what);
 }
 
-const fn late_place(what: Lost) -> usize {
-    match what {
-        Lost::Start(kind) => kind as usize,
-        Lost::Stop(_) => LATE_STOPS,
-        Lost::State(_) => LATE_STATES,
-        Lost::Communicator => LATE_COMMUNICATORS,
-    }
+/// Counts in the journal what threads without a share of the recording have missed since the last call.
+pub(crate) fn account_for_unrecorded(writer: &JournalWriter) {
+    missed::UNRECORDED.take(|what, count| {
+        for _ in 0..count {
+            writer.count_loss(what);
+        }
+    });
 }
 
 pub(crate) fn begin(writer: Arc<JournalWriter>) {
@@ -193,6 +184,7 @@ pub(crate) fn end() {
     let writer = RECORDING.end();
     control::end();
     if let Some(writer) = writer {
+        account_for_unrecorded(&writer);
         writer.close();
     }
 }
@@ -209,13 +201,14 @@ pub(crate) fn disable() {
 
 /// Callbacks outside of any recording since the last call.
 pub(crate) fn take_late() -> LateCallbacks {
-    let take = |index: usize| LATE.get(index).map_or(0, |n| n.swap(0, Ordering::Relaxed));
-    let mut late = LateCallbacks { stops: take(LATE_STOPS), states: take(LATE_STATES), ..LateCallbacks::default() };
-    for kind in Kind::ALL {
-        let starts = take(kind as usize);
-        if starts > 0 {
-            late.starts.insert(kind.name().to_owned(), starts);
-        }
+    let mut late = LateCallbacks::default();
+    for missed in [&missed::LATE, &missed::UNRECORDED] {
+        missed.take(|what, count| match what {
+            Lost::Start(kind) => *late.starts.entry(kind.name().to_owned()).or_default() += count,
+            Lost::Stop(_) => late.stops += count,
+            Lost::State(_) => late.states += count,
+            Lost::Communicator => {}
+        });
     }
     late
 }

@@ -1,13 +1,13 @@
 //! The calling thread's slot in the journal that is being recorded.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::open_ranges::{self, OpenRanges};
+use crate::host::left::ThreadCell;
 use crate::host::process::thread_name;
 use crate::host::shared::{Current, Share, Shares};
 use crate::scorep;
-use journal::writer::{JournalWriter, SlotWriter};
+use journal::writer::{JournalWriter, Lost, SlotWriter};
 
 #[unsafe(link_section = ".data.hot")]
 pub(super) static RECORDING: Current<Arc<JournalWriter>> = Current::none();
@@ -24,7 +24,7 @@ pub(super) struct Slot {
 
 impl Share for Slot {
     type Whole = Arc<JournalWriter>;
-    type Kept = RefCell<OpenRanges>;
+    type Kept = ThreadCell<OpenRanges>;
     const CURRENT: &'static Current<Self::Whole> = &RECORDING;
 
     fn of(writer: Self::Whole, open_ranges: &Self::Kept) -> Self {
@@ -33,6 +33,13 @@ impl Share for Slot {
             open_ranges::repeat(open_ranges, slot_writer);
         }
         Self { is_shown: scorep::is_on(), slot_writer, writer }
+    }
+
+    fn was_left(&mut self) {
+        match &mut self.slot_writer {
+            Some(slot_writer) => slot_writer.was_left(),
+            None => self.writer.count_loss(Lost::UNKNOWN),
+        }
     }
 
     fn leave(self) {

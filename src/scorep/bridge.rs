@@ -17,6 +17,7 @@ use super::setup::Setup;
 use in_process::panics;
 use journal::clock;
 use journal::part::scorep::ScorepReport;
+use journal::uninterrupted::not_cancelled;
 use nccl_events::id::EventId;
 use nccl_events::{Body, CommInit, Kind, Name, Start, State, state};
 use settings::ScorepMode;
@@ -202,7 +203,7 @@ pub(crate) fn at_end_of_measurement() {
 /// Score-P calls this at the end of its measurement.
 extern "C" fn end_of_measurement() -> c_int {
     // A panic must not reach Score-P.
-    let _caught = panics::catch(at_end_of_measurement);
+    let _caught = panics::catch(|| not_cancelled(at_end_of_measurement));
     0
 }
 

@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use journal::host;
+use journal::uninterrupted::NotCancelled;
 
 use super::presence::{Presence, Tier};
 use super::report::Count;
@@ -38,6 +39,8 @@ impl Refusal {
 pub(super) struct Measured<'a> {
     presence: &'a Presence,
     inside: Option<InMeasurement>,
+    /// Score-P writes its buffers when they are full.
+    _not_cancelled: NotCancelled,
     /// Makes the type neither `Send` nor `Sync`.
     not_send: PhantomData<*const ()>,
 }
@@ -67,7 +70,7 @@ impl<'a> Measured<'a> {
         if let Some(inside) = &inside {
             inside.change(1);
         }
-        Self { presence, inside, not_send: PhantomData }
+        Self { presence, inside, _not_cancelled: NotCancelled::new(), not_send: PhantomData }
     }
 
     pub(super) fn is_recording(&self) -> bool {

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use in_process::panics;
+use journal::uninterrupted::not_cancelled;
 
 /// The version of the interface, the same in 7.1, 8.4 and 9.0.
 const VERSION: u32 = 3;
@@ -202,8 +203,10 @@ extern "C" fn get_requirement(flag: c_int) -> bool {
 extern "C" fn program_end(_location: *mut c_void, _ticks: u64, _status: c_int, _region: u32) {
     // A panic must not reach Score-P.
     let _caught = panics::catch(|| {
-        if let Some(end) = AT_PROGRAM_END.get() {
-            end();
-        }
+        not_cancelled(|| {
+            if let Some(end) = AT_PROGRAM_END.get() {
+                end();
+            }
+        })
     });
 }

@@ -11,6 +11,7 @@ use super::snapshots::Maker;
 use super::test_clock::TestClock;
 use crate::control::{self, Control};
 use crate::host::{logger, memory, process};
+use crate::record;
 use crate::record::open_ranges::counts::counts_since;
 use in_process::panics;
 use journal::clock::{self, ClockPair};
@@ -157,6 +158,7 @@ fn run(writer: &JournalWriter, shared: &Shared, mut snapshots: Maker, mut contro
             clock_due = Instant::now() + next_interval();
             shared.record_clocks();
             shared.record_counts();
+            record::account_for_unrecorded(writer);
         }
         shared.follow(&mut control);
         if let Some(request) = snapshots.wanted() {

@@ -21,6 +21,7 @@ use in_process::panics;
 use in_process::recorded::Recorded;
 use journal::clock::{self, ticks};
 use journal::part::part_name;
+use journal::uninterrupted::not_cancelled;
 use journal::writer::Lost;
 use nccl_events::id::{ContextId, ProcessTag};
 use nccl_events::{CommInit, event};
@@ -204,8 +205,10 @@ extern "C" fn at_exit() {
     if HAS_RUN.swap(true, Ordering::Relaxed) {
         return;
     }
-    let _caught = panics::catch(scorep::at_exit);
-    end_of_program();
+    not_cancelled(|| {
+        let _caught = panics::catch(scorep::at_exit);
+        end_of_program();
+    });
 }
 
 /// Score-P reports the end of the program while it still accepts events. The exit handler then has nothing left to do.

@@ -14,7 +14,7 @@ use whole_plugin::machine::{has, skip};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
-/// The most instructions that a callback may take on average, with everything recorded. Measured: 162 in a trace, 164
+/// The most instructions that a callback may take on average, with everything recorded. Measured: 160 in a trace, 161
 /// in a flight recording (rustc 1.95, x86-64). An allocation at each start of an event adds 35.
 const MOST: f64 = 166.0;
 
@@ -85,6 +85,33 @@ fn a_callback_takes_few_instructions() {
         eprintln!("{mode}: {recording:.1} instructions a callback, beside {calling:.1} for calling it");
         assert!(recording > 20.0, "nothing can be recorded with {recording:.1} instructions");
         assert!(recording < MOST, "{mode}: {recording:.1} instructions a callback are too many: the bound is {MOST}");
+    }
+}
+
+/// The most stack that a callback of an event may take, also a thread's first one and the one that begins a file, in
+/// bytes. Measured: 7560 (rustc 1.95, x86-64).
+const MOST_STACK: u64 = 8 << 10;
+
+#[test]
+#[ignore = "builds what is installed, which takes minutes: .ci/run runs it"]
+fn a_callback_needs_little_stack() {
+    if !has("cc") {
+        skip("there is no compiler");
+        return;
+    }
+    let plugin = optimised_plugin();
+    let scratch = Scratch::new();
+    let program = scratch.path().join("threads");
+    let mut compiler = scratch.plain("cc");
+    compiler.args(["-O1", "-pthread", "-I"]).arg(built::root()).arg("-o").arg(&program);
+    let _built = run(compiler.arg(built::root().join("tests/hostile/threads.c")).arg("-ldl")).with_code(0);
+    // A stack in which all of it can be measured, and the smallest one.
+    for (mode, scenario) in [("trace", "stack"), ("flight", "stack"), ("trace", "small-stack")] {
+        let mut command = scratch.command(&program);
+        command.arg(&plugin).arg(scenario).env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_MODE", mode);
+        let ended = run(command.env("NCCL_OTF2_FINALIZE", "offline")).with_code(0);
+        let bytes = ended.stdout.lines().find_map(|line| line.strip_prefix("deepest ")?.parse::<u64>().ok());
+        assert!(bytes.is_some_and(|bytes| bytes <= MOST_STACK), "{mode}, {scenario}: {ended}");
     }
 }
 

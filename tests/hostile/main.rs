@@ -35,4 +35,5 @@ mod graphs;
 mod in_place;
 mod interleavings;
 mod process;
+mod threads;
 mod version_7;

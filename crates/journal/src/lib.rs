@@ -28,6 +28,7 @@ pub mod reader;
 mod segments;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod uninterrupted;
 pub mod writer;
 pub mod writing;
 

@@ -8,6 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 use crate::profile;
 use in_process::recorded::{Recorded, SessionEndsFunction};
 use in_process::{panics, stderr};
+use journal::uninterrupted::NotCancelled;
 
 /// `TF_Status`: TensorFlow sets it to success, and this library leaves it so.
 type Status = *mut c_void;
@@ -198,8 +199,9 @@ pub unsafe extern "C" fn nccl_otf2_session_ends_v1(recorded: *const Recorded) {
 
 const _: SessionEndsFunction = nccl_otf2_session_ends_v1;
 
-/// Runs a callback and catches panics, which must not reach TensorFlow or NCCL.
+/// Runs a callback and catches panics, which must not reach TensorFlow or NCCL. The thread is not cancelled meanwhile.
 fn guarded<R>(body: impl FnOnce() -> R) -> Option<R> {
+    let _until_the_end = NotCancelled::new();
     match panics::catch(body) {
         Ok(result) => Some(result),
         Err(panic) => {

@@ -1,9 +1,8 @@
 //! The open launches of a launching thread.
 
-use std::cell::RefCell;
-
 use super::pool::TakenPair;
 use crate::gpu::driver::Stream;
+use crate::host::left::ThreadCell;
 use crate::host::per_thread::PerThread;
 use crate::host::process::thread_name;
 use nccl_events::id::EventId;
@@ -11,12 +10,12 @@ use nccl_events::id::EventId;
 /// The largest number of open launches: a thread has one, and perhaps others that never ended.
 const MOST_OPEN: usize = 4;
 
-static THREAD: PerThread<RefCell<Thread>> = PerThread::new();
+static THREAD: PerThread<ThreadCell<Thread>> = PerThread::new();
 
 /// Runs `action` with the calling thread's state; does nothing if there is no memory for the state.
 pub(super) fn with<T>(action: impl FnOnce(&mut Thread) -> T) -> Option<T> {
-    let new = || Some(RefCell::new(Thread::NEW));
-    THREAD.with(new, |thread| Some(action(&mut *thread.try_borrow_mut().ok()?))).flatten()
+    let new = || Some(ThreadCell::new(Thread::NEW));
+    THREAD.with(new, |thread| thread.with(|| Thread::NEW, action)).flatten()
 }
 
 pub(super) struct Thread {

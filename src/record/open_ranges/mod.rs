@@ -3,10 +3,10 @@
 pub(crate) mod counts;
 pub(crate) mod names;
 
-use std::cell::RefCell;
-
 use crate::control::named::{self, StepsOfThread};
+use crate::host::left::ThreadCell;
 use counts::count;
+use journal::uninterrupted::uninterrupted;
 use journal::writer::{PermanentName, SlotWriter};
 use nccl_events::range::{MOST_LEVELS, Range, RangeCount};
 
@@ -76,7 +76,7 @@ impl OpenRanges {
 
     #[inline]
     pub(in crate::record) fn push(&mut self, begin_ticks: u64, range: Range<RangeName>) {
-        if self.levels.capacity() == 0 && self.levels.try_reserve_exact(usize::from(MOST_LEVELS)).is_err() {
+        if self.levels.capacity() == 0 && !self.has_room() {
             // Its pop is then one without a range.
             count(RangeCount::Lost);
             return;
@@ -85,6 +85,11 @@ impl OpenRanges {
         if named::is_named() {
             self.steps.begin(text(range.name));
         }
+    }
+
+    #[cold]
+    fn has_room(&mut self) -> bool {
+        uninterrupted(|| self.levels.try_reserve_exact(usize::from(MOST_LEVELS))).is_ok()
     }
 
     pub(in crate::record) fn steps(&self) -> StepsOfThread {
@@ -110,14 +115,27 @@ impl OpenRanges {
     }
 }
 
+/// Runs `action` with a thread's open ranges, unless this is a handler that interrupted their use.
+#[inline]
+pub(super) fn with<R>(ranges: &ThreadCell<OpenRanges>, action: impl FnOnce(&mut OpenRanges) -> R) -> Option<R> {
+    ranges.with(after_jump, action)
+}
+
+/// What remains of a thread's ranges when a signal handler has left their use with `siglongjmp`: their number, too, is
+/// unknown.
+#[cold]
+fn after_jump() -> OpenRanges {
+    count(RangeCount::Lost);
+    OpenRanges::default()
+}
+
 /// Repeats a thread's open ranges.
-pub(super) fn repeat(open_ranges: &RefCell<OpenRanges>, slot_writer: &mut SlotWriter) {
-    let Ok(open_ranges) = open_ranges.try_borrow() else {
-        return;
-    };
-    for (level, open) in (0..).zip(&open_ranges.levels) {
-        if open.is_open && !slot_writer.push_range(open.begin_ticks, level, true, &open.range) {
-            count(RangeCount::Lost);
+pub(super) fn repeat(ranges: &ThreadCell<OpenRanges>, slot_writer: &mut SlotWriter) {
+    with(ranges, |ranges| {
+        for (level, open) in (0..).zip(&ranges.levels) {
+            if open.is_open && !slot_writer.push_range(open.begin_ticks, level, true, &open.range) {
+                count(RangeCount::Lost);
+            }
         }
-    }
+    });
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU16, Ordering};
 use super::RangeName;
 use super::counts::count;
 use crate::host::memory;
+use journal::uninterrupted::uninterrupted;
 use journal::writer::{PermanentName, PermanentText};
 use nccl_events::Name;
 use nccl_events::range::RangeCount;
@@ -121,6 +122,10 @@ fn add(place: &'static AtomicPtr<PermanentText>, bytes: &[u8], whose: Whose) -> 
     let Ok(number) = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free) else {
         return Added::None;
     };
+    uninterrupted(|| add_as(number, place, bytes))
+}
+
+fn add_as(number: u16, place: &'static AtomicPtr<PermanentText>, bytes: &[u8]) -> Added {
     let Ok(text) = CString::new(bytes) else {
         return Added::None;
     };

@@ -28,15 +28,17 @@ pub(crate) const NO_LEVEL: i32 = -1;
 pub(crate) fn push(range: &Range<RangeName>) -> i32 {
     let begin_ticks = ticks();
     let level = shared::kept(&SLOT, true, |mine| {
-        let stack = mine.kept();
-        let level = stack.try_borrow().ok()?.next_level();
-        let Some(level) = level else {
-            stack.try_borrow_mut().ok()?.push_deeper(range.domain);
-            return None;
-        };
+        let level = open_ranges::with(mine.kept(), |stack| {
+            let level = stack.next_level();
+            if level.is_none() {
+                stack.push_deeper(range.domain);
+            }
+            level
+        })
+        .flatten()?;
         // First, because a thread that takes its slot now repeats all ranges of its stack.
         put(mine, |slot_writer| slot_writer.push_range(begin_ticks, level, false, range));
-        stack.try_borrow_mut().ok()?.push(begin_ticks, *range);
+        open_ranges::with(mine.kept(), |stack| stack.push(begin_ticks, *range))?;
         Some(i32::from(level))
     });
     level.unwrap_or(NO_LEVEL)
@@ -46,13 +48,16 @@ pub(crate) fn push(range: &Range<RangeName>) -> i32 {
 #[inline]
 pub(crate) fn pop(domain: RangeName, fields: &RangeFields) -> i32 {
     let level = shared::kept(&SLOT, false, |mine| {
-        let stack = mine.kept();
-        if stack.try_borrow_mut().ok()?.pops_deeper(domain) {
+        let level = open_ranges::with(mine.kept(), |stack| match stack.pops_deeper(domain) {
+            true => Some(None),
+            false => stack.innermost(domain).map(Some),
+        })
+        .flatten()?;
+        let Some(level) = level else {
             return Some(NO_LEVEL);
-        }
-        let level = stack.try_borrow().ok()?.innermost(domain)?;
+        };
         put(mine, |slot_writer| slot_writer.pop_range(ticks(), level, fields));
-        stack.try_borrow_mut().ok()?.pop(level);
+        open_ranges::with(mine.kept(), |stack| stack.pop(level))?;
         Some(i32::from(level))
     });
     level.unwrap_or_else(|| {
@@ -63,7 +68,7 @@ pub(crate) fn pop(domain: RangeName, fields: &RangeFields) -> i32 {
 
 /// The calling thread's named steps.
 pub(super) fn steps() -> StepsOfThread {
-    let steps = shared::kept(&SLOT, false, |mine| Some(mine.kept().try_borrow().ok()?.steps()));
+    let steps = shared::kept(&SLOT, false, |mine| open_ranges::with(mine.kept(), |stack| stack.steps()));
     steps.unwrap_or_default()
 }
 

@@ -2,7 +2,7 @@
 
 use crate::host::shared::{self, Mine};
 use crate::record::open_ranges::counts::count;
-use crate::record::slot::{SLOT, Slot};
+use crate::record::slot::{RECORDING, SLOT, Slot};
 use journal::writer::SlotWriter;
 use nccl_events::range::RangeCount;
 
@@ -13,8 +13,8 @@ pub(super) fn put(mine: &Mine<Slot>, record: impl FnOnce(&mut SlotWriter) -> boo
         Some(slot_writer) => record(slot_writer),
         None => false,
     });
-    // None: nothing is recorded.
-    if is_recorded == Some(false) {
+    // None: nothing is recorded, or this is a handler that interrupted the use of the slot.
+    if !is_recorded.unwrap_or(!RECORDING.is_on()) {
         count(RangeCount::Lost);
     }
 }

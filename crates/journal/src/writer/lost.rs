@@ -19,6 +19,9 @@ pub enum Lost {
 }
 
 impl Lost {
+    /// Some callback.
+    pub const UNKNOWN: Self = Self::Stop(0);
+
     /// Index among the loss counters of a process.
     pub(crate) fn index(self, tag: ProcessTag) -> usize {
         const STARTS: usize = header::LOST_STARTS;

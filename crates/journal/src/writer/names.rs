@@ -166,10 +166,18 @@ pub(crate) struct NameCache {
     known: KnownStrings,
 }
 
+/// Made where they stay: a thread may have a stack of 16 KiB.
+fn empty_entries() -> Box<[Entry; ENTRIES]> {
+    match vec![EMPTY; ENTRIES].into_boxed_slice().try_into() {
+        Ok(entries) => entries,
+        Err(_) => unreachable!("as many as asked for"),
+    }
+}
+
 impl NameCache {
     pub(crate) fn new() -> Self {
         Self {
-            entries: Box::new([EMPTY; ENTRIES]),
+            entries: empty_entries(),
             permanent: Vec::new(),
             last: 0,
             // Not 0: that is the generation of permanent strings that were never recorded.
@@ -183,6 +191,12 @@ impl NameCache {
     pub(crate) fn record_anew(&mut self) {
         self.entries.fill(EMPTY);
         self.generation += 1;
+    }
+
+    /// Forgets the addresses of strings, of which an entry may be half written.
+    #[cold]
+    pub(crate) fn forget_addresses(&mut self) {
+        self.entries.fill(EMPTY);
     }
 
     /// First place to search for a string. The high bits of the product depend on all bits of the address.
@@ -217,6 +231,12 @@ impl NameCache {
             .map(|probe| (first + probe) % ENTRIES)
             .find(|place| self.entries.get(*place).is_some_and(|entry| entry.address == address || entry.address == 0));
         free.unwrap_or(first)
+    }
+
+    /// Whether a string has its number, and a record of it.
+    pub(crate) fn is_recorded(&mut self, name: Name<'_>) -> bool {
+        let generation = self.generation;
+        self.known.find(name.bytes()).is_some_and(|known| known.recorded_in == generation)
     }
 
     /// The number of a string that is not in the cache, and whether it must be recorded.
@@ -257,14 +277,19 @@ impl NameCache {
         (recorded_in == self.generation).then_some(number)
     }
 
+    fn make_room_for_permanent(&mut self) -> bool {
+        let is_there = self.permanent.try_reserve_exact(PermanentName::MOST).is_ok();
+        if is_there {
+            self.permanent.resize(PermanentName::MOST, (0, 0));
+        }
+        is_there
+    }
+
     /// The number of a permanent string that must be recorded; 0 if there are no more numbers.
     #[cold]
     pub(crate) fn insert_permanent(&mut self, name: PermanentName) -> NameNumber {
-        if self.permanent.is_empty() {
-            if self.permanent.try_reserve_exact(PermanentName::MOST).is_err() {
-                return 0;
-            }
-            self.permanent.resize(PermanentName::MOST, (0, 0));
+        if self.permanent.is_empty() && !self.make_room_for_permanent() {
+            return 0;
         }
         let before = self.permanent.get(usize::from(name.number())).map_or(0, |(number, _)| *number);
         let number = if before == 0 { self.next_number().unwrap_or(0) } else { before };

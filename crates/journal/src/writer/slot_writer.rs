@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use crate::clock::ticks;
 use crate::format::encode::{self, NameNumber, Sink};
 use crate::format::layout::{HEADER_WORDS, RECORD_HEADER_WORDS, SEGMENT_WORDS, header, kind, mark, pair, record_word};
+use crate::uninterrupted::uninterrupted;
 use crate::writer::lost::Lost;
 use crate::writer::mapping::Segment;
 use crate::writer::names::{NameCache, PermanentName};
@@ -21,6 +22,7 @@ use nccl_events::id::{EventId, LAST_SEQUENCE};
 use nccl_events::{Body, Kind, Name, Start, State};
 
 mod control_records;
+mod left;
 mod next_segment;
 mod range;
 
@@ -47,6 +49,8 @@ pub struct SlotWriter {
     thread: Option<ThreadBegin>,
     names: NameCache,
     waits: Waits,
+    /// Nothing more can be recorded.
+    has_ended: bool,
     space: Arc<Space>,
     slot: Arc<Slot>,
     counters: Counters,
@@ -91,6 +95,7 @@ impl SlotWriter {
             thread: None,
             names: NameCache::new(),
             waits: Waits::new(),
+            has_ended: false,
             space,
             slot,
             counters: Counters([0; COUNTERS]),
@@ -276,11 +281,17 @@ impl SlotWriter {
     /// names it ([`Self::advance`]).
     #[cold]
     fn new_name(&mut self, name: Name<'_>) -> NameNumber {
-        let (number, new) = self.names.insert(name);
-        if new {
-            self.put_name(number, name);
+        // No system call for a long string, which comes here each time.
+        if self.names.is_recorded(name) {
+            return self.names.insert(name).0;
         }
-        number
+        uninterrupted(|| {
+            let (number, new) = self.names.insert(name);
+            if new {
+                self.put_name(number, name);
+            }
+            number
+        })
     }
 
     #[inline]
@@ -290,11 +301,13 @@ impl SlotWriter {
 
     #[cold]
     fn new_permanent_name(&mut self, name: PermanentName) -> NameNumber {
-        let number = self.names.insert_permanent(name);
-        if number > 0 {
-            self.put_name(number, name.text());
-        }
-        number
+        uninterrupted(|| {
+            let number = self.names.insert_permanent(name);
+            if number > 0 {
+                self.put_name(number, name.text());
+            }
+            number
+        })
     }
 
     fn put_name(&mut self, number: NameNumber, name: Name<'_>) {

@@ -9,6 +9,7 @@ use crate::format::encode::Sink as _;
 use crate::format::layout::{
     FORMAT_VERSION, HEADER_WORDS, MAGIC, SEGMENT_BYTES, SEGMENT_WORDS, header, kind, pair, segment_flag,
 };
+use crate::uninterrupted::uninterrupted;
 use crate::writer::mapping::{JournalFile, Segment};
 use nccl_events::Kind;
 
@@ -18,7 +19,13 @@ const MOST_UNRELEASED: usize = 1;
 impl SlotWriter {
     /// Moves on to the next segment. Returns false if there is none.
     #[cold]
+    #[inline(never)]
     pub(super) fn advance(&mut self) -> bool {
+        // Blocking signals takes a system call: not in each callback after the end.
+        !self.has_ended && uninterrupted(|| self.advance_now())
+    }
+
+    fn advance_now(&mut self) -> bool {
         let index = self.segment.index() + 1;
         let next = if index < self.segment.file().segments() {
             let file = Arc::clone(self.segment.file());
@@ -29,6 +36,7 @@ impl SlotWriter {
         let Some(next) = next else {
             // Append nothing more, not even what would fit: it could name a string whose own record found no room.
             self.at = SEGMENT_WORDS;
+            self.has_ended = true;
             return false;
         };
         self.segment = next;

@@ -1,0 +1,78 @@
+//! Values of a thread that a callback uses, where a signal handler of the program interrupts the callback: it can make
+//! callbacks itself, and it can leave with `siglongjmp`, so that the use never ends.
+
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::{c_int, c_void};
+
+use journal::uninterrupted::uninterrupted;
+
+/// Whether the use of a value of this thread was left: it has not ended, and this is not its handler.
+#[cold]
+#[inline(never)]
+pub(super) fn was_left() -> bool {
+    !uninterrupted(is_in_handler)
+}
+
+/// The first function that a handler returns to is the system's; the unwinder knows it.
+fn is_in_handler() -> bool {
+    let mut is_found = false;
+    // SAFETY: calls `look` with each frame of this thread, from here on upwards, and with the address of `is_found`.
+    unsafe { _Unwind_Backtrace(look, (&raw mut is_found).cast()) };
+    is_found
+}
+
+const CONTINUE: c_int = 0;
+/// `_URC_NORMAL_STOP`.
+const STOP: c_int = 4;
+
+/// # Safety
+/// `context` is the unwinder's, and `is_found` a `bool`.
+unsafe extern "C" fn look(context: *mut c_void, is_found: *mut c_void) -> c_int {
+    let mut is_interrupted = 0;
+    // SAFETY: the unwinder's own context; the place is writable.
+    unsafe { _Unwind_GetIPInfo(context, &raw mut is_interrupted) };
+    if is_interrupted == 0 {
+        return CONTINUE;
+    }
+    // SAFETY: the contract.
+    unsafe { is_found.cast::<bool>().write(true) };
+    STOP
+}
+
+unsafe extern "C" {
+    fn _Unwind_Backtrace(look: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int, argument: *mut c_void)
+    -> c_int;
+    /// Stores whether the frame was interrupted by a signal.
+    fn _Unwind_GetIPInfo(context: *mut c_void, is_interrupted: *mut c_int) -> usize;
+}
+
+/// A value of one thread, used in one place at a time, as in a `RefCell`.
+#[derive(Default)]
+pub(crate) struct ThreadCell<T> {
+    is_used: Cell<bool>,
+    value: UnsafeCell<T>,
+}
+
+impl<T> ThreadCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self { is_used: Cell::new(false), value: UnsafeCell::new(value) }
+    }
+
+    /// Runs `action` with the value, unless this is the handler of a signal that came during its use. A use that was
+    /// left can have left half a value: `new` replaces it, and it is not dropped.
+    #[inline]
+    pub(crate) fn with<R>(&self, new: impl FnOnce() -> T, action: impl FnOnce(&mut T) -> R) -> Option<R> {
+        if self.is_used.replace(true) {
+            if !was_left() {
+                return None;
+            }
+            // SAFETY: the value is of this thread, and its use was left.
+            unsafe { self.value.get().write(new()) };
+        }
+        // SAFETY: the value is of this thread, and no other place uses it, as was just seen.
+        let done = action(unsafe { &mut *self.value.get() });
+        // After a panic nothing uses the value again, because recording is off then.
+        self.is_used.set(false);
+        Some(done)
+    }
+}
