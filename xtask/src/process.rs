@@ -100,7 +100,7 @@ fn is_executable(file: &Path) -> bool {
 }
 
 /// The command as a person would type it, with the variables that were set for it.
-fn shown(command: &Command) -> String {
+pub(crate) fn shown(command: &Command) -> String {
     let variables =
         command.get_envs().filter_map(|(name, value)| Some(format!("{}={}", name.to_string_lossy(), quoted(value?))));
     let words = std::iter::once(command.get_program()).chain(command.get_args()).map(quoted);

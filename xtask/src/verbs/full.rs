@@ -69,6 +69,22 @@ enum Section {
     Wheel,
 }
 
+/// What several sections use. Made before the first one, so that their lines have only what became of them.
+struct Prepared {
+    nccl: PathBuf,
+    tools: cargo::Tools,
+    easybuild: Python,
+}
+
+impl Prepared {
+    fn prepare() -> Result<Self> {
+        packages::ensure(packages::OF_PACKAGES)?;
+        let nccl = nccl::newest()?;
+        let easybuild = Python::ensure_easybuild(&Cache::open()?)?;
+        Ok(Self { nccl, tools: cargo::Tools::build()?, easybuild })
+    }
+}
+
 enum Outcome {
     Passed,
     Failed(anyhow::Error),
@@ -80,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let sections = if args.sections.is_empty() { Section::value_variants() } else { &args.sections };
     let logs = cargo::target()?.join("full");
     cache::create(&logs)?;
-    packages::ensure(packages::OF_PACKAGES)?;
+    let prepared = Prepared::prepare()?;
     let began = Instant::now();
     let (mut passed, mut failed, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
     process::heading(&format!("{} sections, with their output in {}", sections.len(), logs.display()));
@@ -89,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         print!("   {name:14}");
         std::io::stdout().flush().context("write")?;
         let (since, log) = (Instant::now(), logs.join(format!("{name}.log")));
-        let outcome = section.run(&log);
+        let outcome = section.run(&prepared, &log);
         let seconds = since.elapsed().as_secs();
         match outcome {
             Outcome::Passed => {
@@ -121,18 +137,18 @@ impl Section {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    fn run(self, log: &Path) -> Outcome {
+    fn run(self, prepared: &Prepared, log: &Path) -> Outcome {
         if self == Self::Roots && !can_mount() {
             return Outcome::Skipped("this machine allows no mounts");
         }
         let run_all = || {
             let log = File::create(log).with_context(|| format!("create {}", log.display()))?;
-            self.commands()?.into_iter().try_for_each(|mut command| run_logged(&mut command, &log))
+            self.commands(prepared)?.into_iter().try_for_each(|mut command| run_logged(&mut command, &log))
         };
         run_all().map_or_else(Outcome::Failed, |()| Outcome::Passed)
     }
 
-    fn commands(self) -> Result<Vec<Command>> {
+    fn commands(self, prepared: &Prepared) -> Result<Vec<Command>> {
         let root = cargo::root();
         let one = |command: Command| Ok(vec![command]);
         match self {
@@ -169,17 +185,15 @@ impl Section {
                 packages.arg(cargo::target()?.join("packages"));
                 let mut spack = Command::new("python3");
                 spack.arg("-B").arg(root.join("packaging/spack/test_package.py"));
-                let easybuild = Python::ensure_easybuild(&Cache::open()?)?;
-                let mut easyconfig = Command::new(easybuild.interpreter());
+                let mut easyconfig = Command::new(prepared.easybuild.interpreter());
                 easyconfig.arg("-B").arg(root.join("packaging/easybuild/test_easyconfig.py"));
                 Ok(vec![packages, spack, easyconfig])
             }
-            Self::Roots => roots(),
+            Self::Roots => roots(prepared),
             Self::Wheel => {
-                let (nccl, debug) = (nccl::newest()?, cargo::Tools::build()?);
                 let mut wheel = Command::new("python3");
-                wheel.arg(root.join("packaging/python/tests/test_wheel.py")).arg(packed(".whl")?).arg(nccl);
-                wheel.args(debug.nccl_host.parent());
+                wheel.arg(root.join("packaging/python/tests/test_wheel.py")).arg(packed(".whl")?).arg(&prepared.nccl);
+                wheel.args(prepared.tools.nccl_host.parent());
                 one(wheel)
             }
         }
@@ -200,15 +214,15 @@ fn cmake() -> Result<Vec<Command>> {
     Ok(vec![cmake(&[plain]), cmake(&["--build"]), test])
 }
 
-fn roots() -> Result<Vec<Command>> {
+fn roots(prepared: &Prepared) -> Result<Vec<Command>> {
     let target = cargo::target()?;
     let (tree, destdir) = (target.join("cmake"), target.join("destdir"));
     cache::remove(&destdir)?;
     let mut install = Command::new("cmake");
     install.arg("--install").arg(&tree).args(["--prefix", "/opt/nccl-otf2"]).env("DESTDIR", &destdir);
-    let (nccl, debug) = (nccl::newest()?, cargo::Tools::build()?);
+    let Prepared { nccl, tools, .. } = prepared;
     let mut roots = Command::new(cargo::root().join("packaging/tests/roots.sh"));
-    roots.arg("--nccl").arg(nccl).arg("--host").arg(debug.nccl_host).arg("--gpu").arg(debug.fake_gpu);
+    roots.arg("--nccl").arg(nccl).arg("--host").arg(&tools.nccl_host).arg("--gpu").arg(&tools.fake_gpu);
     let debs: Vec<String> = all_packed(".deb")?.iter().map(|file| file.display().to_string()).collect();
     let kinds = [
         ("deb", debs.join(",")),
@@ -233,9 +247,10 @@ fn xtask(line: &str) -> Command {
 fn run_logged(command: &mut Command, log: &File) -> Result<()> {
     let stream = || log.try_clone().context("write the log");
     command.current_dir(cargo::root()).stdin(Stdio::null()).stdout(stream()?).stderr(stream()?);
-    let program = command.get_program().to_string_lossy().into_owned();
-    let status = command.status().with_context(|| format!("start {program}"))?;
-    if status.success() { Ok(()) } else { Err(anyhow!("{program} ended with {status}")) }
+    let line = process::shown(command);
+    writeln!(&*log, "$ {line}").context("write the log")?;
+    let status = command.status().with_context(|| format!("start {line}"))?;
+    if status.success() { Ok(()) } else { Err(anyhow!("ended with {status}")) }
 }
 
 /// A file of the prefix that `dist` has packed.
