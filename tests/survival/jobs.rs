@@ -76,6 +76,40 @@ fn jobs_at_the_same_time_have_an_archive_each() {
     assert_eq!((processes(&scratch.out()), processes(&scratch.out().join("jobs/78.0"))), (1, 1));
 }
 
+/// `NCCL_COMM_ID` gives the communicators of both jobs one id.
+#[test]
+fn jobs_with_the_same_communicator_id_have_an_archive_each() {
+    for (first, second, other) in
+        [(&[("NCCL_OTF2_JOB", "x")][..], &[("NCCL_OTF2_JOB", "y")][..], "y"), (JOB_77, JOB_78, "78.0")]
+    {
+        let scratch = Scratch::new();
+        let _first = record(&scratch, "0x1", first);
+        let _second = record(&scratch, "0x1", second);
+        let other = scratch.out().join("jobs").join(other);
+        assert_eq!((processes(&scratch.out()), processes(&other)), (1, 1));
+    }
+}
+
+/// The components of a heterogeneous Slurm job have ids of their own, and one communicator.
+#[test]
+fn launches_with_a_communicator_of_one_time_are_one_job() {
+    let scratch = Scratch::new();
+    let rank = |rank: usize| {
+        let script = format!(
+            "init c id=0x1 ranks=2 rank={rank}\nstart rank{rank} GroupApi\nstop rank{rank}\ngive rank{rank}
+             take rank{other}\nfinalize c",
+            other = 1 - rank
+        );
+        scratch.named_script(&format!("rank{rank}"), &script, &whole_plugin::built::plugin())
+    };
+    let first = start(rank(0).envs(JOB_77.iter().copied()));
+    scratch.wait_for_recording(1);
+    let _second = run(rank(1).envs(JOB_78.iter().copied())).with_code(0);
+    let _first = first.wait(LIMIT).with_code(0);
+    assert_eq!(processes(&scratch.out()), 2);
+    assert!(!scratch.out().join("jobs").exists());
+}
+
 #[test]
 fn without_ids_the_next_run_begins_when_all_processes_have_ended() {
     let scratch = Scratch::new();

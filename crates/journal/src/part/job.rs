@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::{self, Life};
 use crate::part::environment::{JOB_VARIABLE, JobEnvironment};
+use crate::part::process::ProcessInfo;
 use crate::part::{DONE, PARTS, read_process};
 use crate::private;
 
@@ -55,16 +56,20 @@ pub struct JobDirectory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Relation {
     Same,
-    Other,
+    /// The user gave the two different names.
+    OtherName,
+    /// Launchers gave the two different ids, as they do to the components of a heterogeneous Slurm job, and to the hosts
+    /// of a job that has a launcher on each.
+    OtherLaunch,
     /// The two have no id variable in common.
     Unknown,
 }
 
 /// Finds a job's directory: the requested one if it belongs to the job or to no job, otherwise one below it.
 ///
-/// Processes that share a communicator belong to the same job. Without ids to compare, a process joins the recording
-/// unless its processes have ended, or one of the two has ids and their communicators differ. `first_comm` is NCCL's id
-/// of the process's first communicator, 0 if there is none.
+/// The user's name for the job counts most, then a communicator, then launchers' ids. Without ids to compare, a process
+/// joins the recording unless its processes have ended, or one of the two has ids and their communicators differ.
+/// `first_comm` is NCCL's id of the process's first communicator, 0 if there is none.
 pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Result<JobDirectory> {
     let mut other = None;
     for number in 1..=MOST_DIRECTORIES {
@@ -73,9 +78,11 @@ pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Resul
         let claim = claim(&path, || Claim { first_comm, ..Claim::of(job, number) })?;
         let shares_comm = first_comm != 0 && claim.first_comm == first_comm;
         let is_joined = match claim.relation(job) {
-            _ if shares_comm => true,
             Relation::Same => true,
-            Relation::Other => false,
+            Relation::OtherName => false,
+            // `NCCL_COMM_ID` gives the communicators of several jobs one id, but all ranks of one run at the same time.
+            Relation::OtherLaunch => shares_comm && !Recorded::in_directory(&path).have_ended(),
+            Relation::Unknown if shares_comm => true,
             // torchrun restarts its workers once all of them have ended; the new workers continue the latest recording.
             Relation::Unknown if job.restarts.is_some_and(|restarts| restarts > 0) => {
                 !candidate(out, number + 1, job).exists()
@@ -137,13 +144,15 @@ impl Claim {
     }
 
     fn relation(&self, job: &JobEnvironment) -> Relation {
-        if job.ids.get(JOB_VARIABLE).is_some_and(|name| *name == self.name) {
-            return Relation::Same;
+        match (job.ids.get(JOB_VARIABLE), self.ids.get(JOB_VARIABLE)) {
+            (Some(name), _) if *name == self.name => return Relation::Same,
+            (Some(name), Some(theirs)) if name != theirs => return Relation::OtherName,
+            _ => {}
         }
         let mut relation = Relation::Unknown;
         for (variable, id) in &job.ids {
             match self.ids.get(variable) {
-                Some(theirs) if !is_same_id(theirs, id) => return Relation::Other,
+                Some(theirs) if !is_same_id(theirs, id) => return Relation::OtherLaunch,
                 Some(_) => relation = Relation::Same,
                 None => {}
             }
@@ -207,180 +216,54 @@ fn of_first_part(out: &Path) -> Option<Claim> {
     Some(claim)
 }
 
-/// Whether the recording takes no more processes: all have ended, as far as this host can tell, or this process has
-/// another communicator and not the claim's ids. A recording is not over for a process of one of its communicators,
-/// nor for a rank that it lacks.
+/// What the directory of a recording says of its processes.
+struct Recorded {
+    processes: Vec<ProcessInfo>,
+    /// Whether all processes have ended, as far as this host can tell.
+    no_process_lives: bool,
+}
+
+impl Recorded {
+    fn in_directory(directory: &Path) -> Self {
+        let parts = fs::read_dir(directory.join(PARTS)).into_iter().flatten().flatten();
+        let mut recorded = Self { processes: Vec::new(), no_process_lives: true };
+        for part in parts.map(|entry| entry.path()) {
+            let process = read_process(&part).0;
+            recorded.no_process_lives &= match process.life() {
+                Life::Running | Life::Stopped => false,
+                Life::Gone => true,
+                Life::Unknown => part.join(DONE).exists(),
+            };
+            recorded.processes.push(process);
+        }
+        recorded
+    }
+
+    /// Whether the recording began and has ended.
+    fn have_ended(&self) -> bool {
+        self.no_process_lives && !self.processes.is_empty()
+    }
+}
+
+/// Whether the recording takes no more processes: all have ended, or this process has another communicator and not the
+/// claim's ids. A recording is not over for a process of one of its communicators, nor for a rank that it lacks.
 fn is_closed_to(directory: &Path, claim: &Claim, job: &JobEnvironment, comm: u64) -> bool {
-    let parts = fs::read_dir(directory.join(PARTS)).into_iter().flatten().flatten();
+    let recorded = Recorded::in_directory(directory);
+    let mut comms = recorded.processes.iter().map(|process| process.first_comm);
+    if comm != 0 && comms.clone().any(|other| other == comm) {
+        return false;
+    }
     let has_ids = !(claim.ids.is_empty() && job.ids.is_empty());
     // A process whose recording begins with a range does not know its communicator yet when it makes the claim.
-    let mut knows_comm = claim.first_comm != 0;
-    let mut there = Vec::new();
-    let mut have_ended = true;
-    for part in parts.map(|entry| entry.path()) {
-        let process = read_process(&part).0;
-        if comm != 0 && process.first_comm == comm {
-            return false;
-        }
-        knows_comm |= process.first_comm != 0;
-        have_ended &= match process.life() {
-            Life::Running | Life::Stopped => false,
-            Life::Gone => true,
-            Life::Unknown => part.join(DONE).exists(),
-        };
-        there.push(process.environment);
-    }
+    let knows_comm = claim.first_comm != 0 || comms.any(|other| other != 0);
     let has_other_comm = has_ids && comm != 0 && knows_comm;
+    let mut environments = recorded.processes.iter().map(|process| &process.environment);
     let is_awaited = (comm == 0 || has_other_comm)
         && job.rank.is_some()
         && job.size.is_some()
-        && there.iter().all(|other| other.size == job.size && other.rank.is_some() && other.rank != job.rank);
-    !is_awaited && (has_other_comm || have_ended && !there.is_empty())
+        && environments.all(|other| other.size == job.size && other.rank.is_some() && other.rank != job.rank);
+    !is_awaited && (has_other_comm || recorded.have_ended())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host::ProcessKey;
-    use crate::part::PROCESS;
-    use crate::part::environment::tests::read;
-    use crate::part::process::ProcessInfo;
-
-    fn place(out: &Path, job: &JobEnvironment, first_comm: u64) -> String {
-        let path = directory(out, job, first_comm).expect("a place").path;
-        path.strip_prefix(out).expect("inside").display().to_string()
-    }
-
-    /// The directories and job names of processes with these variables, which record one after the other.
-    fn places(jobs: &[&str]) -> Vec<(String, String)> {
-        let out = tempfile::tempdir().expect("a directory");
-        let of = |job| (place(out.path(), &job, 0), directory(out.path(), &job, 0).expect("a place").job);
-        jobs.iter().map(|variables| of(read(variables))).collect()
-    }
-
-    #[test]
-    fn jobs_with_other_ids_are_kept_apart() {
-        let found = places(&[
-            "SLURM_JOB_ID=77 SLURM_STEP_ID=0",
-            "SLURM_JOB_ID=78 SLURM_STEP_ID=0",
-            "SLURM_JOB_ID=77 SLURM_STEP_ID=0",
-            "SLURM_JOB_ID=77 SLURM_STEP_ID=1",
-            "SLURM_JOB_ID=78 SLURM_STEP_ID=0",
-        ]);
-        let at = |place: &str, job: &str| (place.to_owned(), job.to_owned());
-        let (first, second) = (at("", "77.0"), at("jobs/78.0", "78.0"));
-        assert_eq!(found, [first.clone(), second.clone(), first, at("jobs/77.1", "77.1"), second]);
-    }
-
-    #[test]
-    fn one_job_stays_in_one_place() {
-        for jobs in [
-            // The user names the job.
-            ["NCCL_OTF2_JOB=x SLURM_JOB_ID=1 SLURM_STEP_ID=0", "NCCL_OTF2_JOB=x SLURM_JOB_ID=1 SLURM_STEP_ID=1"],
-            // `mpirun` starts some processes outside of a step.
-            ["SLURM_JOB_ID=1", "SLURM_JOB_ID=1 SLURM_STEP_ID=0"],
-            // The user's variable does not reach all hosts.
-            ["NCCL_OTF2_JOB=x", "PMIX_NAMESPACE=prterun-host-1"],
-            ["", ""],
-        ] {
-            let found = places(&jobs);
-            assert!(found.iter().all(|(place, name)| place.is_empty() && *name == found[0].1), "{found:?}");
-        }
-    }
-
-    #[test]
-    fn two_commands_of_one_batch_job_are_kept_apart_where_their_launcher_names_them() {
-        let pbs = ["a", "b", "c", "b"].map(|namespace| format!("PBS_JOBID=5.head PMIX_NAMESPACE={namespace}"));
-        let found = places(&pbs.each_ref().map(String::as_str));
-        let inside: Vec<&str> = found.iter().map(|(place, _)| place.as_str()).collect();
-        assert_eq!(inside, ["", "jobs/5.head", "jobs/5.head-3", "jobs/5.head"]);
-    }
-
-    fn write(part: &Path, info: &ProcessInfo) {
-        fs::create_dir_all(part).expect("made");
-        fs::write(part.join(PROCESS), serde_json::to_vec(info).expect("plain data")).expect("written");
-    }
-
-    fn part(out: &Path, name: &str, key: &ProcessKey, is_done: bool) -> PathBuf {
-        let part = out.join(PARTS).join(name);
-        let ProcessKey { boot_id, pid_namespace, pid, start_ticks } = key.clone();
-        write(&part, &ProcessInfo { boot_id, pid_namespace, pid, start_ticks, ..ProcessInfo::default() });
-        if is_done {
-            fs::write(part.join(DONE), "").expect("written");
-        }
-        part
-    }
-
-    #[test]
-    fn without_ids_a_recording_ends_with_its_last_process() {
-        let out = tempfile::tempdir().expect("a directory");
-        let out = out.path();
-        let nameless = JobEnvironment::default();
-        assert_eq!(place(out, &nameless, 0), "");
-        let elsewhere = ProcessKey { boot_id: "another".to_owned(), ..ProcessKey::current() };
-        let parts = [
-            part(out, "elsewhere", &elsewhere, false),
-            part(out, "dead", &ProcessKey { pid: 1 << 30, ..ProcessKey::current() }, false),
-        ];
-        assert_eq!(place(out, &nameless, 0), "", "nobody knows whether the other host's process runs");
-        part(out, "elsewhere", &elsewhere, true);
-        let restarted = read("TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=1");
-        assert_eq!(place(out, &restarted, 0), "", "torchrun's second attempt");
-        assert_eq!(place(out, &nameless, 0), "jobs/run-2");
-        assert_eq!(place(out, &nameless, 0), "jobs/run-2", "nothing recorded there yet");
-        part(&out.join("jobs/run-2"), "elsewhere", &elsewhere, true);
-        assert_eq!(other_jobs(out), [out.join("jobs/run-2")]);
-        assert_eq!(place(out, &nameless, 0), "jobs/run-3");
-        assert_eq!(place(out, &nameless, 0xabc), "jobs/run-3", "the communicator is nobody's");
-        write(&parts[1], &ProcessInfo { first_comm: 0xabc, ..read_process(&parts[1]).0 });
-        assert_eq!(place(out, &nameless, 0xabc), "", "a process there had the communicator");
-        let rank = |rank| JobEnvironment { rank: Some(rank), size: Some(2), ..JobEnvironment::default() };
-        for part in &parts {
-            write(part, &ProcessInfo { environment: rank(0), ..read_process(part).0 });
-        }
-        assert_eq!(place(out, &rank(1), 0), "", "the rank that was missing");
-        assert_eq!(place(out, &rank(0), 0), "jobs/run-3", "another run's");
-        part(out, "ours", &ProcessKey::current(), true);
-        assert_eq!(place(out, &nameless, 0), "", "this process's second session");
-    }
-
-    #[test]
-    fn a_process_without_the_ids_joins_by_its_communicator_or_rank() {
-        let out = tempfile::tempdir().expect("a directory");
-        let out = out.path();
-        let with_id = read("NCCL_OTF2_JOB=x OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2");
-        assert_eq!(place(out, &with_id, 0), "");
-        for comm in [1, 2] {
-            let info = ProcessInfo { first_comm: comm, environment: with_id.clone(), ..ProcessInfo::default() };
-            write(&out.join(PARTS).join(comm.to_string()), &info);
-        }
-        let without = JobEnvironment::default();
-        assert_eq!(place(out, &without, 0), "", "NCCL before 2.27 gives no ids of communicators");
-        assert_eq!(place(out, &without, 1), "", "a process's communicator");
-        assert_eq!(place(out, &without, 2), "", "another process's communicator");
-        assert_eq!(place(out, &without, 3), "jobs/run-2");
-        assert_eq!(place(out, &read("PMIX_NAMESPACE=y"), 3), "jobs/y");
-        assert_eq!(place(out, &read("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2"), 3), "", "the missing rank");
-        assert_eq!(place(out, &read("NCCL_OTF2_JOB=x"), 3), "", "the same id");
-    }
-
-    #[test]
-    fn a_claim_that_is_not_whole_lets_nobody_join() {
-        let out = tempfile::tempdir().expect("a directory");
-        fs::write(out.path().join(CLAIM), "{\"format\": 1, \"na").expect("written");
-        let refused = directory(out.path(), &read("SLURM_JOB_ID=78"), 0).expect_err("whose it is, is not known");
-        assert!(refused.to_string().contains("job: no claim of a job"), "{refused}");
-    }
-
-    #[test]
-    fn parts_without_a_claim_are_of_the_first_process() {
-        let out = tempfile::tempdir().expect("a directory");
-        for (name, job, start) in [("a", "SLURM_JOB_ID=78", 2), ("b", "SLURM_JOB_ID=77", 1)] {
-            let info = ProcessInfo { session_start_realtime_ns: start, ..ProcessInfo::default() };
-            write(&out.path().join(PARTS).join(name), &ProcessInfo { environment: read(job), ..info });
-        }
-        assert_eq!(owner(out.path()).expect("read").expect("one").name, "77");
-        let other = directory(out.path(), &read("SLURM_JOB_ID=78"), 0).expect("a place");
-        assert_eq!((other.path, other.other.as_deref()), (out.path().join("jobs/78"), Some("77")));
-    }
-}
+mod tests;
