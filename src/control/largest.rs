@@ -5,6 +5,7 @@ use super::steps::STEPS;
 use nccl_events::CommInit;
 use nccl_events::control::Switch;
 use nccl_events::id::ContextId;
+use nccl_events::ranks::possible_of;
 
 #[derive(Debug, Default)]
 pub(crate) struct LargestCommunicator {
@@ -14,7 +15,8 @@ pub(crate) struct LargestCommunicator {
 #[derive(Debug)]
 struct Member {
     context: u64,
-    ranks: i32,
+    /// 0 if unknown.
+    ranks: u32,
     /// Equal on all ranks of a communicator; `None` if `init` gives no id.
     identity: Option<(u64, i32, u32)>,
 }
@@ -27,7 +29,7 @@ impl LargestCommunicator {
         STEPS.begin_rank(context);
         self.live.push(Member {
             context: context.get(),
-            ranks: comm.ranks,
+            ranks: possible_of(comm.rank, comm.ranks).map_or(0, |(_, ranks)| ranks),
             identity: (comm.comm_id != 0).then_some((comm.comm_id, comm.ranks, repetition)),
         });
         self.choose()

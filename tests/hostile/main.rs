@@ -35,5 +35,6 @@ mod graphs;
 mod in_place;
 mod interleavings;
 mod process;
+mod ranks;
 mod threads;
 mod version_7;

@@ -261,7 +261,8 @@ impl<'a> Location<'a> {
             return;
         };
         let size = self.trace.members(win.comm).len() as u64;
-        if size > 0 && u64::from(access.remote) >= size {
+        let has_all = self.trace.statements.ranks_unlocated.get() == 0;
+        if size > 0 && has_all && u64::from(access.remote) >= size {
             let message = format!("rank {} is not in the {size} ranks of {:?}", access.remote, access.win);
             self.find(Rule::Membership, message);
         }
@@ -338,7 +339,9 @@ impl<'a> Location<'a> {
         if !is_member && !self.is_thread_of(self.trace.members(comm)) {
             self.find(Rule::Membership, format!("the location is no member of {comm:?}"));
         }
-        if let Some(other) = other.filter(|other| u64::from(*other) >= size) {
+        // Ranks without a location are no members.
+        let has_all = self.trace.statements.ranks_unlocated.get() == 0;
+        if let Some(other) = other.filter(|other| has_all && u64::from(*other) >= size) {
             self.find(Rule::Membership, format!("rank {other} is not in {comm:?} of {size} ranks"));
         }
     }

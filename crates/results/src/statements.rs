@@ -27,6 +27,8 @@ pub struct Completeness {
     /// NCCL's dumps of its topology that could not be used, and why.
     pub topology_unused: Vec<String>,
     pub ranks_missing: u64,
+    /// Communicators for which NCCL stated a rank or a number of ranks that cannot be.
+    pub ranks_impossible: Statement,
     pub collectives_unmatched: u64,
     /// The archive's statements on ranks that do not call the same.
     pub matching: Matching,
@@ -54,6 +56,7 @@ impl Completeness {
             parts_left_out: statements.parts_left_out.shown(),
             topology_unused: statements.unused_dumps(),
             ranks_missing: statements.ranks_missing.get(),
+            ranks_impossible: Statement::of(&statements.ranks_impossible),
             collectives_unmatched: statements.collectives_unmatched.get(),
             matching: Matching::of(statements),
         }

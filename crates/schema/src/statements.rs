@@ -111,6 +111,8 @@ properties! {
     started "NCCL::COUNT::STARTED" KnownSum;
     records "NCCL::RECORDS" Sum;
     ranks_missing "NCCL::RANKS_MISSING" Sum;
+    /// Those of the missing ranks that have no location.
+    ranks_unlocated "NCCL::RANKS_UNLOCATED" Sum;
     collectives_unmatched "NCCL::COLLECTIVES_UNMATCHED" Sum;
     ranks_claimed_twice "NCCL::RANKS_CLAIMED_TWICE" Sum;
     gpu_backend "NCCL::GPU::BACKEND" Lines;
@@ -142,6 +144,7 @@ properties! {
         problems "NCCL::PROBLEMS" "NCCL::PROBLEM_LIST";
         topology_unused "NCCL::TOPOLOGY::UNUSED" "NCCL::TOPOLOGY::UNUSED::LIST";
         graphs_unused "NCCL::TOPOLOGY::GRAPHS_UNUSED" "NCCL::TOPOLOGY::GRAPHS_UNUSED::LIST";
+        ranks_impossible "NCCL::RANKS_IMPOSSIBLE" "NCCL::RANKS_IMPOSSIBLE::LIST";
         mismatch_function "NCCL::MISMATCH::FUNCTION" "NCCL::MISMATCH::FUNCTION::LIST";
         mismatch_count "NCCL::MISMATCH::COUNT" "NCCL::MISMATCH::COUNT::LIST";
         mismatch_datatype "NCCL::MISMATCH::DATATYPE" "NCCL::MISMATCH::DATATYPE::LIST";

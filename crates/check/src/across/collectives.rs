@@ -72,7 +72,7 @@ impl Collectives {
     /// Checks whether the archive counts its members without events.
     pub(super) fn check_members(&self, trace: &Trace, findings: &mut Findings) {
         let is_recorded = |location| trace.location_kind(location) != Some(LocationKind::NotRecorded);
-        let (mut missing, mut unmatched) = (0_u64, 0_u64);
+        let (mut missing, mut unmatched) = (trace.statements.ranks_unlocated.get(), 0_u64);
         for comm in trace.definitions.comms.keys().copied() {
             let ranks = || (0_u32..).zip(trace.members(comm).iter().copied());
             let sequence = self.sequences.get(&comm);

@@ -68,7 +68,7 @@ those of the operation, not of the call. `timing` says what they were measured b
                  callbacks_lost, callbacks_late (when recording had ended),
                  switches (times that recording was switched off or on),
                  problems, problem_count, parts_left_out, topology_unused,
-                 ranks_missing, collectives_unmatched, matching {mismatches
+                 ranks_missing, ranks_impossible {number, lines}, collectives_unmatched, matching {mismatches
                  by kind, ranks_behind, unknown: number and lines of each}
   blind_spots    what this release of NCCL does not report, as far as it
                  is known: nobody can find it in the archive

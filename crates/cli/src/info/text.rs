@@ -276,6 +276,7 @@ fn completeness(completeness: &Completeness, text: &mut Text) {
         (completeness.callbacks_lost, "callbacks not recorded"),
         (completeness.callbacks_late, "callbacks after the end of recording"),
         (completeness.ranks_missing, "ranks of communicators not recorded"),
+        (completeness.ranks_impossible.number, "communicators with a rank or size that cannot be"),
         (completeness.collectives_unmatched, "collectives not on all recorded ranks"),
         (completeness.problem_count, "problems in journals"),
         (completeness.topology_unused.len() as u64, "dumps of NCCL's topology that could not be used"),
@@ -286,7 +287,9 @@ fn completeness(completeness: &Completeness, text: &mut Text) {
     }
     matching(&completeness.matching, text);
     let (problems, parts) = (&completeness.problems, &completeness.parts_left_out);
-    for problem in problems.iter().chain(parts).chain(&completeness.topology_unused).take(MOST_ROWS) {
+    let impossible = &completeness.ranks_impossible.lines;
+    let lines = problems.iter().chain(parts).chain(&completeness.topology_unused).chain(impossible);
+    for problem in lines.take(MOST_ROWS) {
         text.line(format_args!("    {problem}"));
     }
 }

@@ -14,11 +14,10 @@ use journal::host::boot_id;
 use journal::part::process::ProcessInfo;
 use journal::part::{JOURNAL, part_name, read_process};
 use journal::reader::{Error, Removed, Symbols};
-use nccl_events::MOST_RANKS;
 use tables::Tables;
 use tables::builder::TableBuilder;
-use tables::communicators::Comms;
 use tables::communicators::devices::Devices;
+use tables::communicators::{Comms, impossible_ranks};
 use tables::switches::SwitchAt;
 use trace::{WrittenPart, is_done};
 
@@ -105,6 +104,7 @@ impl Part {
             match WrittenPart::read(directory) {
                 Ok(written) => {
                     process.event_mask = process.event_mask.and(Some(written.event_mask));
+                    process.problems.extend(impossible(written.impossible_ranks.iter().copied()));
                     claims = written_ranks(number, written);
                 }
                 Err(error) => process.problems.push(error.to_string()),
@@ -123,7 +123,6 @@ impl Part {
                 ),
             });
         }
-        note_impossible_ranks(&claims, &mut process);
         Self { process, claims }
     }
 
@@ -170,7 +169,7 @@ impl Part {
             process.until_ns = process.last_record_ns.min(process.until_ns);
         }
         let claims = ranks(number, &mut process, info, &tables, journal.symbols(), realtime);
-        note_impossible_ranks(&claims, &mut process);
+        process.problems.extend(impossible(impossible_ranks(&tables)));
         Self { process, claims }
     }
 }
@@ -244,14 +243,13 @@ fn note_problems(tables: &Tables, polled: &Polled, removed: &Removed, process: &
     }
 }
 
-fn note_impossible_ranks(claims: &[Claim<Rank>], process: &mut Process) {
-    let all = claims.iter().flat_map(|claim| claim.members.iter().map(|(rank, _)| (*rank, claim.comm.ranks)));
-    process.problems.extend(all.filter(|(rank, ranks)| *rank.max(ranks) > MOST_RANKS).map(|(rank, ranks)| {
+/// A problem for each communicator for which NCCL stated these impossible ranks and sizes.
+fn impossible(ranks: impl IntoIterator<Item = (i32, i32)>) -> impl Iterator<Item = String> {
+    ranks.into_iter().map(|(rank, ranks)| {
         format!(
-            "says that it is rank {rank} of {ranks} of a communicator, which cannot be: how many ranks that has is taken \
-             from those that recorded here"
+            "says that it is rank {rank} of {ranks} of a communicator, which cannot be: who else is in it is not known"
         )
-    }));
+    })
 }
 
 /// The ranks of a process with a journal. `realtime` converts the process's times.

@@ -7,6 +7,7 @@ use journal::reader::{Losses, Removed, Symbols};
 use nccl_events::Body;
 use nccl_events::id::ContextId;
 use nccl_events::index::{index, index_u32};
+use nccl_events::ranks::possible_of;
 use rustc_hash::FxHashMap;
 use tables::builder::TableBuilder;
 use tables::communicators::Comms;
@@ -85,8 +86,9 @@ impl Contexts {
         };
         if let Some(context) = self.all.get_mut(index(place)).filter(|context| !context.is_known) {
             context.is_known = true;
-            context.by_init = (comm.rank, comm.ranks);
-            context.has_identity = comm.comm_id != 0 && (0..comm.ranks).contains(&comm.rank);
+            let is_possible = possible_of(comm.rank, comm.ranks).is_some();
+            context.by_init = if is_possible { (comm.rank, comm.ranks) } else { (-1, 0) };
+            context.has_identity = comm.comm_id != 0 && is_possible;
             self.records.push(record);
             self.is_changed = true;
         }

@@ -9,6 +9,7 @@ use job::interval::around;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::collective::Pattern;
+use nccl_events::ranks::possible_of;
 use tables::index::{index, index_u32};
 use tables::{GroupApi, OperationRow, P2p, P2pApi, Row, Tables};
 
@@ -64,7 +65,7 @@ fn recognise(tables: &Tables, symbols: &Symbols, calls: Vec<Row<P2pApi>>) -> Opt
     events.for_each(|call| all.add(call.context, &call.fields));
     let same = all.same()?;
     let comm = &tables.contexts.get(index(same.context.at()?))?.comm;
-    let ranks = u32::try_from(comm.ranks).ok()?;
+    let (_, ranks) = possible_of(comm.rank, comm.ranks)?;
     let pattern = all.pattern(index(ranks), symbols)?;
     Some(DerivedCall { pattern, calls, count: same.count, datatype: same.datatype, rank: comm.rank, ranks })
 }

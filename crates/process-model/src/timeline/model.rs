@@ -32,6 +32,12 @@ impl CommunicatorMember {
     pub fn ranks_in_bytes(&self) -> u64 {
         if self.knows_ranks { self.ranks.into() } else { 1 }
     }
+
+    /// Whether the communicator can have this rank. One of unknown size can have more than this process has seen, unless
+    /// what NCCL states of it is impossible.
+    pub fn may_have(&self, rank: u32) -> bool {
+        if self.knows_ranks { rank < self.ranks } else { self.ranks > 0 }
+    }
 }
 
 /// The interpretation of a process's events, and when its operations ran.

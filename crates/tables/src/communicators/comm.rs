@@ -25,7 +25,7 @@ pub struct Comm {
     pub ranks: u32,
     /// Zero-based index among the communicators with this id and size.
     pub repetition: u32,
-    /// The highest rank seen, plus one.
+    /// The highest rank seen, plus one; 0 if NCCL states an impossible rank.
     pub ranks_seen: u32,
     pub name: Symbol,
     /// Number of hosts; 0 if not reported.

@@ -8,6 +8,8 @@ use super::gpus::{Gpu, place_members};
 use crate::index::{index, index_u32};
 use crate::{Context, Head, Tables};
 use journal::format::record::Symbol;
+use nccl_events::Table;
+use nccl_events::ranks::{possible, possible_of};
 
 #[derive(Debug, Default)]
 pub struct Comms {
@@ -33,7 +35,7 @@ impl Evidence {
         if self.hash == 0 {
             self.hash = hash;
         }
-        let rank = u32::try_from(rank).ok();
+        let rank = possible(rank);
         if self.rank.is_none() || event.order > self.order {
             self.rank = rank.or(self.rank);
             self.order = event.order;
@@ -49,9 +51,21 @@ impl Evidence {
 /// Id, number of ranks and rank, if `init` reported them.
 fn stated(context: &Context) -> Option<(u64, u32, u32)> {
     let comm = &context.comm;
-    let ranks = u32::try_from(comm.ranks).ok()?;
-    let rank = u32::try_from(comm.rank).ok().filter(|&rank| rank < ranks)?;
+    let (rank, ranks) = possible_of(comm.rank, comm.ranks)?;
     (comm.comm_id != 0).then_some((comm.comm_id, ranks, rank))
+}
+
+/// Whether `init` reported a rank, or a number of ranks, that no communicator can have.
+fn is_impossible(context: &Context) -> bool {
+    let comm = &context.comm;
+    let is_described = Table::of_number(comm.table).is_some_and(|table| table.facts().describes_communicators);
+    is_described && possible_of(comm.rank, comm.ranks).is_none()
+}
+
+/// Rank and number of ranks of each communicator for which `init` reported impossible ones.
+pub fn impossible_ranks(tables: &Tables) -> impl Iterator<Item = (i32, i32)> {
+    let impossible = tables.contexts.iter().filter(|context| is_impossible(context));
+    impossible.map(|context| (context.comm.rank, context.comm.ranks))
 }
 
 fn evidence(tables: &Tables) -> Vec<Evidence> {
@@ -67,17 +81,17 @@ fn evidence(tables: &Tables) -> Vec<Evidence> {
     for p2p in &tables.events.p2ps {
         if let Some(it) = p2p.context_at().and_then(|at| evidence.get_mut(index(at))) {
             it.take_operation(p2p, p2p.rank, p2p.fields.comm_hash);
-            it.see(u32::try_from(p2p.fields.peer).ok());
+            it.see(possible(p2p.fields.peer));
         }
     }
     for op in &tables.events.proxy_ops {
         if let Some(it) = op.context_at().filter(|_| !tables.is_foreign(op)).and_then(|at| evidence.get_mut(index(at)))
         {
-            let rank = u32::try_from(op.rank).ok();
+            let rank = possible(op.rank);
             // A proxy operation's rank is wrong in some releases, a collective's never.
             it.rank = it.rank.or(rank);
             it.see(rank);
-            it.see(u32::try_from(op.fields.peer).ok());
+            it.see(possible(op.fields.peer));
         }
     }
     evidence
@@ -93,6 +107,8 @@ impl Comms {
             let info = &context.comm;
             let (identity, comm_id, ranks, rank) = match (stated(context), it.rank) {
                 (Some((comm_id, ranks, rank)), _) => (CommIdentity::Id, comm_id, ranks, rank),
+                // Nobody knows what else of such a communicator is true: it belongs to this rank alone.
+                _ if is_impossible(context) => (CommIdentity::Part, context.id, 0, 0),
                 (_, Some(rank)) if it.hash != 0 => (CommIdentity::Hash, it.hash, 0, rank),
                 (_, rank) => (CommIdentity::Part, context.id, 0, rank.unwrap_or(0)),
             };
@@ -111,7 +127,7 @@ impl Comms {
                 });
                 index_u32(comms.comms.len().saturating_sub(1))
             });
-            if let Some(entry) = comms.comms.get_mut(index(comm)) {
+            if let Some(entry) = comms.comms.get_mut(index(comm)).filter(|_| !is_impossible(context)) {
                 let highest = rank.max(if ranks == 0 { it.highest } else { 0 });
                 entry.ranks_seen = entry.ranks_seen.max(highest.saturating_add(1));
                 if entry.name == Symbol::NONE {

@@ -5,7 +5,8 @@
 //! because a process with several GPUs initialises a communicator once for each of its ranks.
 //!
 //! NCCL's v1–v3 interfaces pass neither id nor rank to `init`. Then the hash in the first operation with one is the id,
-//! that operation's rank the rank; all parts give the size. A communicator without operations is unidentified.
+//! that operation's rank the rank; all parts give the size. A communicator without operations is unidentified, and so is
+//! one with a rank or a size that cannot be: it has one member, and nobody else is in it.
 
 pub mod callers;
 mod comm;
@@ -15,4 +16,4 @@ mod identify;
 
 pub use self::comm::{Comm, CommIdentity, Member};
 pub use self::gpus::Gpu;
-pub use self::identify::Comms;
+pub use self::identify::{Comms, impossible_ranks};

@@ -78,6 +78,9 @@ pub(crate) struct Manifest {
     pub attributes: Shared<AttributeDefinition>,
     pub regions: Shared<RegionDefinition>,
     pub comms: Vec<CommDefinition>,
+    /// Rank and number of ranks of the communicators for which NCCL stated impossible ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub impossible_ranks: Vec<(i32, i32)>,
     /// Communicators that were split from or grown of another, and that one: indices into `comms`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parents: Vec<(u32, u32)>,
@@ -310,13 +313,20 @@ pub struct WrittenPart {
     pub removed: u64,
     /// For each rank, its GPU by the process's own numbers, and the number of its collectives.
     pub claims: Vec<Claim<(u32, u64)>>,
+    /// Rank and number of ranks of the communicators for which NCCL stated impossible ones.
+    pub impossible_ranks: Vec<(i32, i32)>,
 }
 
 impl WrittenPart {
     pub fn read(part: &Path) -> Result<Self, Error> {
         let manifest = Manifest::read(part)?;
         let claims = manifest.claims(|_, gpu, location| (gpu, location.collectives));
-        Ok(Self { event_mask: manifest.process.event_mask, removed: manifest.counts.removed, claims })
+        Ok(Self {
+            event_mask: manifest.process.event_mask,
+            removed: manifest.counts.removed,
+            claims,
+            impossible_ranks: manifest.impossible_ranks,
+        })
     }
 }
 

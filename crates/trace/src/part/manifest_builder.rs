@@ -26,6 +26,7 @@ use process_model::timeline::model::ProcessModel;
 use schema::{AttributeId, Counts, Type};
 use small_sort::Gather;
 use tables::Tables;
+use tables::communicators::impossible_ranks;
 use tables::index::index;
 use tables::switches::SwitchAt;
 
@@ -64,6 +65,7 @@ impl Builder<'_> {
             attributes: AttributeId::ALL.iter().copied().map(attribute).collect(),
             regions: self.definitions.regions.iter().map(region).collect(),
             comms: comms.comms.iter().map(|comm| CommDefinition::of(comm, &outcome.symbols)).collect(),
+            impossible_ranks: impossible_ranks(tables).collect(),
             parents: parents(self.model),
             gpus: comms.gpus.clone(),
             locations,

@@ -228,10 +228,10 @@ fn exchange(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, shown: &Sho
     if is_reported_once {
         return None;
     }
-    let ranks = model.comms.comm(model.comms.member(shown.context)?)?.ranks;
+    let comm = model.comms.comm(model.comms.member(shown.context)?)?;
     let OperationRow::P2p(row) = operation else {
         if model.meanings.collective(shown.func).is_some() {
-            builder.counts.sizes_unknown += u64::from(ranks == 0);
+            builder.counts.sizes_unknown += u64::from(comm.ranks == 0);
             return Some(Exchange::Collective);
         }
         builder.counts.collectives_unknown += 1;
@@ -239,7 +239,8 @@ fn exchange(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, shown: &Sho
     };
     let is_send = model.meanings.function(shown.func).and_then(Function::is_send);
     let exchange = is_send.map(|is_send| if is_send { Exchange::Send } else { Exchange::Receive });
-    let known = u32::try_from(model.tables[row].fields.peer).ok().filter(|&peer| ranks == 0 || peer < ranks);
+    let known =
+        u32::try_from(model.tables[row].fields.peer).ok().filter(|&peer| peer < comm.ranks.max(comm.ranks_seen));
     if known.is_none() || exchange.is_none() {
         builder.counts.messages_without_peer += 1;
         return None;

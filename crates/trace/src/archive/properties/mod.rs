@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use crate::archive::communicators::Communicators;
 use crate::archive::processes::{Parts, Process};
 use crate::archive::{blind_spots, clock_statements};
-use crate::part::manifest::StepRangeDefinition;
+use crate::part::manifest::{Manifest, StepRangeDefinition};
 use clocks::gpu::GpuCalibration;
 use journal::part::chain::ChainReport;
 use journal::part::options::ArchiveOptions;
@@ -40,6 +40,8 @@ pub(super) fn statements(parts: &Parts<'_>, communicators: &Communicators) -> St
         started: KnownSum(processes.iter().map(|it| it.manifest.started).sum()),
         ranks_missing: Sum::some(missing.sum()),
         collectives_unmatched: Sum::some(communicators.all.iter().map(|comm| comm.unmatched).sum()),
+        ranks_unlocated: Sum::some(communicators.all.iter().map(|comm| comm.unlocated).sum()),
+        ranks_impossible: ranks_impossible(processes),
         ranks_claimed_twice: Sum::some(communicators.ranks_twice),
         measurement_list: switches(processes),
         problems: problems(processes),
@@ -158,6 +160,15 @@ fn gpu_clocks(process: &Process) -> impl Iterator<Item = String> {
             },
         )
     })
+}
+
+fn ranks_impossible(processes: &[Process]) -> Listed {
+    let all = processes.iter().flat_map(|process| {
+        let Manifest { part, impossible_ranks, .. } = &process.manifest;
+        impossible_ranks.iter().map(move |(rank, ranks)| format!("{part}: rank {rank} of {ranks}"))
+    });
+    let all: Vec<String> = all.collect();
+    Listed::some(all.len() as u64, all)
 }
 
 fn problems(processes: &[Process]) -> Listed {

@@ -1,0 +1,89 @@
+//! Ranks and sizes that no communicator has: they are in the archive as NCCL stated them, and count for nothing.
+
+use whole_plugin::process::run;
+use whole_plugin::scratch::Scratch;
+
+/// A communicator `c<number>` with a collective and a message, both with the same rank.
+fn communicator(number: usize, rank: i32, ranks: i32, peer: i32) -> String {
+    format!(
+        "init c{number} id={id:#x} ranks={ranks} rank={rank}
+         start g GroupApi
+         start a CollApi parent=g func=Broadcast count=8 datatype=ncclInt8 root={rank}
+         start b P2pApi parent=g func=Send count=8 datatype=ncclInt8
+         stop a
+         stop b
+         stop g
+         start co Coll ctx=c{number} parent=a rank={rank} func=Broadcast count=8 datatype=ncclInt8 root={rank}
+         start o ProxyOp ctx=c{number} parent=co rank={rank} peer={peer} is_send=1
+         start s ProxyStep ctx=c{number} parent=o rank={rank} step=0
+         state s ProxyStepSendWait bytes=8
+         stop s
+         stop o
+         stop co
+         start p P2p ctx=c{number} parent=b rank={rank} peer={peer} func=Send count=8 datatype=ncclInt8
+         stop p
+         finalize c{number}\n",
+        id = number + 1
+    )
+}
+
+fn record(ranks: &[(i32, i32, i32)]) -> Scratch {
+    let scratch = Scratch::new();
+    let script: String =
+        (0..).zip(ranks).map(|(number, &(rank, ranks, peer))| communicator(number, rank, ranks, peer)).collect();
+    let _recorded = run(&mut scratch.script(&script)).with_code(0);
+    let _finalized = scratch.finalize().with_code(0);
+    scratch
+}
+
+#[test]
+fn ranks_that_cannot_be_are_stated_and_count_for_nothing() {
+    let ranks = [
+        (0, 0, 0),
+        (-1, 2, 1),
+        (-1, -1, -1),
+        (5, 2, 1),
+        (0, i32::MAX, i32::MAX - 1),
+        (i32::MAX, 2, 1),
+        (i32::MAX - 1, i32::MAX, 0),
+        (i32::MIN, i32::MIN, i32::MIN),
+    ];
+    let scratch = record(&ranks);
+    let archive = scratch.sound_archive();
+    let properties = archive.properties();
+    assert_eq!(properties["NCCL::RANKS_IMPOSSIBLE"], "8");
+    for (rank, ranks, _) in ranks {
+        let stated = format!(": rank {rank} of {ranks}");
+        let list = &properties["NCCL::RANKS_IMPOSSIBLE::LIST"];
+        assert!(list.lines().any(|line| line.ends_with(&stated)), "{stated}: {list}");
+    }
+    assert!(!properties.contains_key("NCCL::RANKS_MISSING"), "{properties:#?}");
+    let info = run(scratch.tool(&["info"]).arg(scratch.out())).with_code(0);
+    assert!(info.stdout.contains("communicators with a rank or size that cannot be: 8"), "{info}");
+    let stats = run(scratch.tool(&["stats"]).arg(scratch.out())).with_code(0);
+    assert!(stats.stdout.contains("For 8 communicators, NCCL stated a rank or size that cannot be"), "{stats}");
+}
+
+/// A part of a large job: there are no locations for so many ranks, and a peer can be one of them.
+#[test]
+fn ranks_without_a_location_are_no_fault() {
+    let most = nccl_events::MOST_RANKS.cast_signed();
+    let scratch = record(&[(0, most, most - 1)]);
+    let properties = scratch.sound_archive().properties();
+    let [missing, unlocated] = ["MISSING", "UNLOCATED"].map(|name| &*properties[&format!("NCCL::RANKS_{name}")]);
+    assert_eq!((missing, unlocated), ("4194303", "4194303"));
+}
+
+/// Peers and roots that no rank has, in a communicator that is as it should be.
+#[test]
+fn peers_and_roots_that_cannot_be_are_no_ranks() {
+    for other in [-1, 2, i32::MIN, i32::MAX] {
+        let scratch = Scratch::new();
+        let script = communicator(0, 0, 2, other).replace("root=0", &format!("root={other}"));
+        let _recorded = run(&mut scratch.script(&script)).with_code(0);
+        let _finalized = scratch.finalize().with_code(0);
+        let properties = scratch.sound_archive().properties();
+        assert_eq!(properties["NCCL::RANKS_MISSING"], "1");
+        assert!(!properties.contains_key("NCCL::RANKS_IMPOSSIBLE"), "{properties:#?}");
+    }
+}
