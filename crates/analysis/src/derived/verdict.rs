@@ -95,16 +95,18 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
         let unfinished = plural(statements.unfinished(), "event", "events");
         basis.push(format!("No event was lost; {unfinished} had not ended when the recording did."));
     }
-    let impossible = statements.ranks_impossible.number.get();
-    if impossible > 0 {
-        let communicators = plural(impossible, "communicator", "communicators");
-        basis.push(format!(
-            "For {communicators}, NCCL stated a rank or size that cannot be: no messages of them are in the archive, and \
-             no ranks are compared."
-        ));
-    }
+    basis.extend(impossible_ranks(statements));
     let is_judged = matches!(finding, Finding::Unfinished | Finding::Causes | Finding::Healthy);
     Verdict { finding, sentence, is_partial, basis, rest: is_judged.then(|| rest(inputs, causes, statements)) }
+}
+
+fn impossible_ranks(statements: &Statements) -> Option<String> {
+    let impossible = Some(statements.ranks_impossible.number.get()).filter(|impossible| *impossible > 0)?;
+    Some(format!(
+        "For {}, NCCL stated a rank or size that cannot be: no messages of them are in the archive, and no ranks are \
+         compared.",
+        plural(impossible, "communicator", "communicators")
+    ))
 }
 
 fn no_operations(statements: &Statements) -> String {

@@ -101,7 +101,7 @@ impl SlotWriter {
             counters: Counters([0; COUNTERS]),
             repeat: None,
         };
-        slot_writer.write_header();
+        slot_writer.write_header(0);
         slot_writer
     }
 

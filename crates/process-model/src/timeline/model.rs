@@ -33,8 +33,8 @@ impl CommunicatorMember {
         if self.knows_ranks { self.ranks.into() } else { 1 }
     }
 
-    /// Whether the communicator can have this rank. One of unknown size can have more than this process has seen, unless
-    /// what NCCL states of it is impossible.
+    /// Whether the communicator can have this rank. One of unknown size can have more than this process has seen,
+    /// unless what NCCL states of it is impossible.
     pub fn may_have(&self, rank: u32) -> bool {
         if self.knows_ranks { rank < self.ranks } else { self.ranks > 0 }
     }

@@ -9,7 +9,7 @@ use crate::index::{index, index_u32};
 use crate::{Context, Head, Tables};
 use journal::format::record::Symbol;
 use nccl_events::Table;
-use nccl_events::ranks::{possible, possible_of};
+use nccl_events::ranks::{possible_member, possible_rank};
 
 #[derive(Debug, Default)]
 pub struct Comms {
@@ -35,7 +35,7 @@ impl Evidence {
         if self.hash == 0 {
             self.hash = hash;
         }
-        let rank = possible(rank);
+        let rank = possible_rank(rank);
         if self.rank.is_none() || event.order > self.order {
             self.rank = rank.or(self.rank);
             self.order = event.order;
@@ -51,7 +51,7 @@ impl Evidence {
 /// Id, number of ranks and rank, if `init` reported them.
 fn stated(context: &Context) -> Option<(u64, u32, u32)> {
     let comm = &context.comm;
-    let (rank, ranks) = possible_of(comm.rank, comm.ranks)?;
+    let (rank, ranks) = possible_member(comm.rank, comm.ranks)?;
     (comm.comm_id != 0).then_some((comm.comm_id, ranks, rank))
 }
 
@@ -59,7 +59,7 @@ fn stated(context: &Context) -> Option<(u64, u32, u32)> {
 fn is_impossible(context: &Context) -> bool {
     let comm = &context.comm;
     let is_described = Table::of_number(comm.table).is_some_and(|table| table.facts().describes_communicators);
-    is_described && possible_of(comm.rank, comm.ranks).is_none()
+    is_described && possible_member(comm.rank, comm.ranks).is_none()
 }
 
 /// Rank and number of ranks of each communicator for which `init` reported impossible ones.
@@ -81,17 +81,17 @@ fn evidence(tables: &Tables) -> Vec<Evidence> {
     for p2p in &tables.events.p2ps {
         if let Some(it) = p2p.context_at().and_then(|at| evidence.get_mut(index(at))) {
             it.take_operation(p2p, p2p.rank, p2p.fields.comm_hash);
-            it.see(possible(p2p.fields.peer));
+            it.see(possible_rank(p2p.fields.peer));
         }
     }
     for op in &tables.events.proxy_ops {
         if let Some(it) = op.context_at().filter(|_| !tables.is_foreign(op)).and_then(|at| evidence.get_mut(index(at)))
         {
-            let rank = possible(op.rank);
+            let rank = possible_rank(op.rank);
             // A proxy operation's rank is wrong in some releases, a collective's never.
             it.rank = it.rank.or(rank);
             it.see(rank);
-            it.see(possible(op.fields.peer));
+            it.see(possible_rank(op.fields.peer));
         }
     }
     evidence

@@ -16,6 +16,7 @@ impl SlotWriter {
     /// [uninterrupted]: crate::uninterrupted
     pub fn was_left(&mut self) {
         if !self.has_ended {
+            self.complete_segment();
             self.at = self.committed();
         }
         // Its fields may be those of two events.

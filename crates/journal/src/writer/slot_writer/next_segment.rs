@@ -1,7 +1,7 @@
 //! The transition to the next segment, where the recording thread meets the maintenance thread.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::SlotWriter;
 use crate::clock::ticks;
@@ -21,11 +21,21 @@ impl SlotWriter {
     #[cold]
     #[inline(never)]
     pub(super) fn advance(&mut self) -> bool {
-        // Blocking signals takes a system call: not in each callback after the end.
-        !self.has_ended && uninterrupted(|| self.advance_now())
+        if self.has_ended {
+            return false;
+        }
+        let (file, index) = (self.segment.file(), self.segment.index() + 1);
+        if file.is_prepared(index) {
+            // Takes no lock. So it needs no system call, which blocking signals would be.
+            let segment = Segment::take(Arc::clone(file), index);
+            self.begin_segment(segment);
+            return true;
+        }
+        uninterrupted(|| self.make_next())
     }
 
-    fn advance_now(&mut self) -> bool {
+    /// Moves on to a segment that the maintenance thread has not prepared, or to the next file.
+    fn make_next(&mut self) -> bool {
         let index = self.segment.index() + 1;
         let next = if index < self.segment.file().segments() {
             let file = Arc::clone(self.segment.file());
@@ -39,20 +49,33 @@ impl SlotWriter {
             self.has_ended = true;
             return false;
         };
-        self.segment = next;
+        self.begin_segment(next);
+        if self.space.retention.is_some() {
+            self.make_self_contained();
+        }
+        true
+    }
+
+    fn begin_segment(&mut self, segment: Segment) {
+        self.segment = segment;
         let file = self.segment.file();
         if file.unreleased() > MOST_UNRELEASED {
             // The maintenance thread is late, and used segments must not accumulate in memory.
             file.release_used();
             self.stall();
         }
-        self.order += 1;
         self.at = HEADER_WORDS;
-        self.write_header();
-        if self.space.retention.is_some() {
-            self.make_self_contained();
+        self.write_header(self.order + 1);
+    }
+
+    /// The thread has left a callback with `siglongjmp`, perhaps while it began a segment.
+    pub(super) fn complete_segment(&mut self) {
+        let word = |place: usize| self.segment.get(place).map_or(0, |word| word.load(Ordering::Relaxed));
+        if word(header::MAGIC) == MAGIC {
+            self.order = word(header::ORDER);
+        } else {
+            self.write_header(self.order + 1);
         }
-        true
     }
 
     /// Repeats what later records depend on, because the segments before this one will be removed.
@@ -99,7 +122,8 @@ impl SlotWriter {
         Some(segment)
     }
 
-    pub(super) fn write_header(&mut self) {
+    /// Writes the header of the slot's segment with this number.
+    pub(super) fn write_header(&mut self, order: u64) {
         let options = &self.space.options;
         let set = |index: usize, value: u64| {
             if let Some(word) = self.segment.get(index) {
@@ -110,7 +134,7 @@ impl SlotWriter {
         #[expect(clippy::cast_possible_truncation, reason = "128")]
         let head = HEADER_WORDS as u32;
         set(header::VERSION, pair(FORMAT_VERSION, head | slot));
-        set(header::ORDER, self.order);
+        set(header::ORDER, order);
         let source = u32::from(options.tick_source as u8) << 16;
         set(header::PROCESS, pair(u32::from(options.tag.get()) | source, options.process_id));
         set(header::SESSION, options.session_start_realtime_ns);
@@ -131,6 +155,9 @@ impl SlotWriter {
         if let Some(magic) = self.segment.get(header::MAGIC) {
             magic.store(MAGIC, Ordering::Release);
         }
+        // After the header, also to a signal handler on this thread: see `complete_segment`.
+        compiler_fence(Ordering::SeqCst);
+        self.order = order;
     }
 
     /// Counts that this thread did the maintenance thread's work.
