@@ -16,8 +16,8 @@ use crate::record;
 use crate::scorep;
 use journal::clock;
 use journal::file_size;
-use journal::part::part_name;
 use journal::part::process::ProcessInfo;
+use journal::part::{JOURNAL, part_name};
 use journal::writer::{JournalWriter, SlotWriter, Stop, WriterOptions};
 use journal::writing;
 use nccl_events::CommInit;
@@ -32,8 +32,13 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>, is_before_init: bool)
     info.steps = steps.to_string();
     let directories = writing::guarded(|| Directories::make(&config, &info)).map_err(file_size::explain)?;
     info.job.clone_from(&directories.job);
-    dumps::name(&part_name(&directories.part), &info.environment);
     let tag = ProcessTag::new(process::random_bits());
+    info.tag = tag.get();
+    if directories.journal != directories.part.join(JOURNAL) {
+        info.journal = directories.journal.display().to_string();
+        info.part = directories.part.display().to_string();
+    }
+    dumps::name(&part_name(&directories.part), &info.environment);
     let (writer, slot_writer) = writing::guarded(|| open_journal(&config, &info, &directories, tag))
         // A part that never finishes would keep the job's other processes from making the archive.
         .inspect_err(|_| directories.remove())?;

@@ -68,7 +68,76 @@ fn only_segments_are_removed() {
     fs::rename(part.join("journal"), &elsewhere).expect("moved");
     symlink(&elsewhere, part.join("journal")).expect("linked");
     let _ended = run(&mut finalize(&scratch.out())).with_code(0);
+    assert!(elsewhere.join("1.0").exists(), "the process did not make the link");
+
+    let scratch = Scratch::new();
+    let [_, part] = job(&scratch.out());
+    let elsewhere = scratch.path().join("elsewhere");
+    fs::rename(part.join("journal"), &elsewhere).expect("moved");
+    symlink(&elsewhere, part.join("journal")).expect("linked");
+    lies_outside(&part, &elsewhere, &part);
+    let _ended = run(&mut finalize(&scratch.out())).with_code(0);
     assert!(!elsewhere.exists() && !part.join("journal").is_symlink());
+}
+
+/// `process.json` of a process that put its journal outside its part (`NCCL_OTF2_JOURNAL_DIR`).
+fn lies_outside(part: &Path, journal: &Path, made_as: &Path) {
+    let path = part.join("process.json");
+    let process = fs::read(&path).expect("readable");
+    let mut process: Value = serde_json::from_slice(&process).expect("JSON");
+    process["journal"] = journal.to_str().expect("text").into();
+    process["part"] = made_as.to_str().expect("text").into();
+    fs::write(&path, process.to_string()).expect("written");
+}
+
+/// A part whose journal is another process's: neither read nor removed.
+#[test]
+fn a_journal_of_another_process_is_neither_read_nor_removed() {
+    let other = Scratch::new();
+    let [theirs, _] = job(&other.out());
+    let theirs = theirs.join("journal");
+    type Plant = fn(&Path, &Path);
+    let link: Plant = |theirs, journal| symlink(theirs, journal).expect("linked");
+    let copy: Plant = |theirs, journal| {
+        fs::create_dir(journal).expect("made");
+        for file in fs::read_dir(theirs).expect("readable") {
+            let file = file.expect("an entry");
+            fs::copy(file.path(), journal.join(file.file_name())).expect("copied");
+        }
+    };
+    for plant in [link, copy] {
+        let scratch = Scratch::new();
+        let [_, part] = job(&scratch.out());
+        let journal = part.join("journal");
+        fs::remove_dir_all(&journal).expect("removed");
+        plant(&theirs, &journal);
+        let ended = run(&mut finalize(&scratch.out())).with_code(1);
+        let report = report(&ended);
+        assert_eq!(report["archive"]["processes"], 1, "{ended}");
+        assert_eq!(report["parts"][1]["state"], "failed", "{ended}");
+        let reason = report["parts"][1]["reason"].as_str().unwrap_or_default();
+        assert!(reason.contains("not of the process of this part"), "{ended}");
+        assert!(theirs.join("1.0").exists() && journal.join("1.0").exists());
+    }
+}
+
+/// A copy of a part is written from the original's journal, which stays for the original.
+#[test]
+fn a_copied_part_leaves_the_journal_to_its_original() {
+    let scratch = Scratch::new();
+    let [_, part] = job(&scratch.out());
+    let elsewhere = scratch.path().join("elsewhere");
+    fs::rename(part.join("journal"), &elsewhere).expect("moved");
+    symlink(&elsewhere, part.join("journal")).expect("linked");
+    lies_outside(&part, &elsewhere, &part);
+    let copy = scratch.path().join("copy");
+    let copied = std::process::Command::new("cp").arg("-r").args([scratch.out(), copy.clone()]).status();
+    assert!(copied.expect("cp").success());
+    let ended = run(&mut finalize(&copy)).with_code(0);
+    assert_eq!(report(&ended)["archive"]["processes"], 2, "{ended}");
+    assert!(elsewhere.join("1.0").exists(), "{ended}");
+    let _ended = run(&mut finalize(&scratch.out())).with_code(0);
+    assert!(!elsewhere.exists());
 }
 
 /// A journal on another node's disk is not one that is not there.

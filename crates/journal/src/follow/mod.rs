@@ -22,7 +22,8 @@ mod slot;
 use crate::clock::TickSource;
 use crate::format::layout::{RECORD_MAX_WORDS, SEGMENT_BYTES, SEGMENTS_PER_FILE, header};
 use crate::format::record::Records;
-use crate::part::has_begun;
+use crate::part::owner::Owner;
+use crate::part::{JOURNAL, has_begun};
 use crate::segments::gaps;
 use crate::segments::head::{HEADER_BYTES, Head, Recorder, head_words};
 use crate::segments::losses::slotless_losses;
@@ -44,6 +45,8 @@ pub struct Follower {
     slots: BTreeMap<u16, Slot>,
     symbols: Symbols,
     recorder: Option<Recorder>,
+    /// Whom the journal must belong to; `None` if no part says it.
+    owner: Option<Owner>,
     /// Losses of threads without a slot, and the segment whose header counts them.
     slotless: Losses,
     slotless_at: Option<(FileKey, u64)>,
@@ -59,6 +62,8 @@ struct FileProblem {
     index: Option<usize>,
     problem: Problem,
     format: Option<u32>,
+    /// The process that wrote the segment, if that is another one.
+    other: Option<Recorder>,
 }
 
 impl Follower {
@@ -74,12 +79,18 @@ impl Follower {
         if !is_there {
             return Err(Error::Io { path: journal.to_owned(), source: ErrorKind::NotFound.into() });
         }
+        let owner = Owner::of_journal(journal);
+        // What a link leads to is read only if it is proved to be of the part.
+        if owner.is_none() && journal.ends_with(JOURNAL) && journal.is_symlink() {
+            return Err(Error::Unowned { path: journal.to_owned(), target: target(journal) });
+        }
         Ok(Self {
             directory: journal.to_owned(),
             files,
             slots: BTreeMap::new(),
             symbols: Symbols::default(),
             recorder: None,
+            owner,
             slotless: Losses::default(),
             slotless_at: None,
             knows_slots: false,
@@ -245,7 +256,7 @@ impl Follower {
         let mut bytes = [0; HEADER_BYTES];
         let at_place = |reason: String, format: Option<u32>| {
             let problem = Problem { path: key.1.to_path_buf(), offset, reason, lost_bytes: 0 };
-            Some(FileProblem { index: Some(index), problem, format })
+            Some(FileProblem { index: Some(index), problem, format, other: None })
         };
         match self.files.read_at(key, &mut bytes, offset) {
             Ok(HEADER_BYTES) => {}
@@ -261,6 +272,10 @@ impl Follower {
             }
             Head::Used(head) => head,
         };
+        if self.owner.is_some_and(|owner| !owner.is(head.process)) {
+            let at_place = at_place("a segment of another process".to_owned(), None);
+            return at_place.map(|problem| FileProblem { other: Some(head.process), ..problem });
+        }
         let is_of_slot = key.1.file_stem().is_some_and(|name| *name == *head.slot.to_string());
         if !is_of_slot || self.recorder.is_some_and(|recorder| recorder != head.process) {
             return at_place("a segment of another process or slot".to_owned(), None);
@@ -286,6 +301,13 @@ impl Follower {
             && let Some((key, found)) = problems.iter().find_map(|(key, problem)| Some((key, problem.format?)))
         {
             return Err(Error::OtherFormat { path: key.1.to_path_buf(), found });
+        }
+        if self.slots.is_empty()
+            && let Some(other) = problems.iter().find_map(|(_, problem)| problem.other)
+        {
+            let path = self.directory.clone();
+            let (target, Recorder { id, session_start_realtime_ns: start_ns, .. }) = (target(&path), other);
+            return Err(Error::OtherProcess { path, target, id, start_ns });
         }
         for (key, problem) in problems {
             if let Some(file) = self.files.all.get_mut(&key) {
@@ -340,9 +362,14 @@ impl Follower {
     }
 }
 
+/// Where a journal lies, if it is a link.
+fn target(journal: &Path) -> String {
+    std::fs::read_link(journal).map_or_else(|_| String::new(), |target| format!(" (a link to {})", target.display()))
+}
+
 impl FileProblem {
     fn of_file(key: &FileKey, offset: u64, reason: String) -> Self {
         let problem = Problem { path: key.1.to_path_buf(), offset, reason, lost_bytes: 0 };
-        Self { index: None, problem, format: None }
+        Self { index: None, problem, format: None, other: None }
     }
 }

@@ -7,6 +7,7 @@ pub mod job;
 pub mod late;
 pub mod metrics;
 pub mod options;
+pub mod owner;
 pub mod process;
 pub mod scorep;
 

@@ -27,6 +27,15 @@ pub struct ProcessInfo {
     pub start_ticks: u64,
     /// When recording began, CLOCK_REALTIME ns.
     pub session_start_realtime_ns: u64,
+    /// The tag in the process's event ids and in the headers of its segments; 0 if unknown.
+    #[serde(skip_serializing_if = "is_no_tag")]
+    pub tag: u16,
+    /// The journal's directory if it is outside the part (`NCCL_OTF2_JOURNAL_DIR`); else empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub journal: String,
+    /// Where the part was made, if its journal is outside: a copy of the part is elsewhere. Else empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub part: String,
     /// The part's job, as named by the claim of its directory; empty if there is no claim.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub job: String,
@@ -92,6 +101,11 @@ impl ProcessInfo {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 const fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_no_tag(tag: &u16) -> bool {
+    *tag == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]

@@ -53,4 +53,10 @@ pub enum Error {
         /// The format version of the file.
         found: u32,
     },
+    /// The journal is another process's, or of another session of this one.
+    #[error("{}{target}: the journal of process {id}, which began to record at {start_ns} ns, not of the process of this part: not read, not removed (put the part's own journal in its place)", path.display())]
+    OtherProcess { path: PathBuf, target: String, id: u32, start_ns: u64 },
+    /// The journal is a link, and its part does not say whose it is.
+    #[error("{}{target}: the part does not say whose journal it is, so the link is not followed (process.json and the part's name say it)", path.display())]
+    Unowned { path: PathBuf, target: String },
 }

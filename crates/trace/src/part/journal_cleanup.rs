@@ -1,43 +1,60 @@
-//! Removes the journal of a written part, file by file: it may be a link to a directory with files of somebody else's.
+//! Removes the journal of a written part: only files that are proved to be of its process, and of no running one.
 
-use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use journal::part::JOURNAL;
+use journal::part::owner::Owner;
+use journal::part::{JOURNAL, read_process};
 use nccl_events::Progress;
 
 /// Removes a part's journal. A failure is not an error: the events are in the part.
 pub(crate) fn remove(part: &Path, progress: &dyn Progress) {
     let journal = part.join(JOURNAL);
-    if let Err(error) = remove_segments(&journal).and_then(|()| remove_directory(&journal)) {
-        progress.remark(&format!("{}: not removed: {error}", journal.display()));
+    let removed = removable(part).and_then(|(owner, directory)| remove_files(&owner, &directory).map_err(text));
+    let removed = removed.and_then(|()| remove_link(&journal).map_err(text));
+    if let Err(reason) = removed {
+        progress.remark(&format!("{}: not removed: {reason}", journal.display()));
     }
 }
 
-fn remove_segments(journal: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(journal)? {
-        let entry = entry?;
-        if is_segment(&entry.file_name()) && entry.file_type()?.is_file() {
-            fs::remove_file(entry.path())?;
+fn text(error: io::Error) -> String {
+    error.to_string()
+}
+
+/// Whose journal a part has, and the directory it is in; else why it must stay.
+fn removable(part: &Path) -> Result<(Owner, PathBuf), String> {
+    let journal = part.join(JOURNAL);
+    let process = read_process(part).0;
+    if process.is_recording() {
+        return Err(format!("process {} still records into it", process.pid));
+    }
+    let owner = Owner::of(part).ok_or("the part does not say whose it is")?;
+    if process.pid == 0 && owner.may_run() {
+        return Err("a process with its id runs, and the part does not say when that began".to_owned());
+    }
+    let Ok(target) = fs::read_link(&journal) else {
+        return Ok((owner, journal));
+    };
+    if target != Path::new(&process.journal) {
+        return Err(format!("it is a link to {}, which the process did not make", target.display()));
+    }
+    let (original, here) = (fs::canonicalize(&process.part), fs::canonicalize(part).map_err(text)?);
+    match original {
+        Ok(original) if original != here => {
+            Err(format!("it is the journal of {}, of which this part is a copy", original.display()))
         }
+        _ => Ok((owner, fs::canonicalize(&journal).map_err(text)?)),
     }
-    Ok(())
 }
 
-/// Removes the directory, and the link if the journal is elsewhere.
-fn remove_directory(journal: &Path) -> io::Result<()> {
-    if !journal.is_symlink() {
-        return fs::remove_dir(journal);
+fn remove_files(owner: &Owner, directory: &Path) -> io::Result<()> {
+    for file in owner.files(directory)? {
+        fs::remove_file(file)?;
     }
-    fs::remove_dir(fs::canonicalize(journal)?)?;
-    fs::remove_file(journal)
+    fs::remove_dir(directory)
 }
 
-/// Whether a file is named like the recorder's segments: `<slot>.<number>`.
-fn is_segment(name: &OsStr) -> bool {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    name.to_str()
-        .and_then(|name| name.split_once('.'))
-        .is_some_and(|(slot, number)| is_number(slot) && is_number(number))
+/// Removes the link that led to a journal outside the part.
+fn remove_link(journal: &Path) -> io::Result<()> {
+    if journal.is_symlink() { fs::remove_file(journal) } else { Ok(()) }
 }
