@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use journal::host::Life;
 use journal::part::owner::Owner;
 use journal::part::{JOURNAL, read_process};
 use nccl_events::Progress;
@@ -38,13 +39,15 @@ fn removable(part: &Path) -> Result<(Owner, PathBuf), String> {
     if target != Path::new(&process.journal) {
         return Err(format!("it is a link to {}, which the process did not make", target.display()));
     }
-    let (original, here) = (fs::canonicalize(&process.part), fs::canonicalize(part).map_err(text)?);
-    match original {
-        Ok(original) if original != here => {
-            Err(format!("it is the journal of {}, of which this part is a copy", original.display()))
-        }
-        _ => Ok((owner, fs::canonicalize(&journal).map_err(text)?)),
+    let here = fs::canonicalize(part).map_err(text)?;
+    match fs::canonicalize(&process.part) {
+        Ok(original) if original == here => {}
+        Ok(original) => return Err(format!("it is the journal of {}, of which this part is a copy", original.display())),
+        // The part was moved, unless its process runs where that path leads to it: in another container, say.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && process.life() == Life::Gone => {}
+        Err(error) => return Err(format!("whether this part is a copy of {} is not known: {error}", process.part)),
     }
+    Ok((owner, fs::canonicalize(&journal).map_err(text)?))
 }
 
 fn remove_files(owner: &Owner, directory: &Path) -> io::Result<()> {
