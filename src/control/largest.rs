@@ -5,7 +5,6 @@ use super::steps::STEPS;
 use nccl_events::CommInit;
 use nccl_events::control::Switch;
 use nccl_events::id::ContextId;
-use nccl_events::ranks::possible_member;
 
 #[derive(Debug, Default)]
 pub(crate) struct LargestCommunicator {
@@ -29,7 +28,7 @@ impl LargestCommunicator {
         STEPS.begin_rank(context);
         self.live.push(Member {
             context: context.get(),
-            ranks: possible_member(comm.rank, comm.ranks).map_or(0, |(_, ranks)| ranks),
+            ranks: CommInit::possible(comm.rank, comm.ranks).map_or(0, |(_, ranks)| ranks),
             identity: (comm.comm_id != 0).then_some((comm.comm_id, comm.ranks, repetition)),
         });
         self.choose()

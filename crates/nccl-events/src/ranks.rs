@@ -3,18 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::MOST_RANKS;
+use crate::{CommInit, MOST_RANKS};
 
-/// A rank as NCCL stated it; `None` if no communicator can have it.
-pub fn possible_rank(rank: i32) -> Option<u32> {
-    u32::try_from(rank).ok().filter(|rank| *rank < MOST_RANKS)
-}
-
-/// A rank of a communicator and the number of its ranks, as `init` stated them; `None` if no communicator can have
-/// them.
-pub fn possible_member(rank: i32, ranks: i32) -> Option<(u32, u32)> {
-    let ranks = u32::try_from(ranks).ok().filter(|ranks| *ranks <= MOST_RANKS)?;
-    Some((possible_rank(rank).filter(|rank| *rank < ranks)?, ranks))
+impl CommInit<'_> {
+    /// Rank and number of ranks as `init` stated them; `None` if no communicator has these.
+    pub fn possible(rank: i32, ranks: i32) -> Option<(u32, u32)> {
+        let ranks = u32::try_from(ranks).ok().filter(|ranks| *ranks <= MOST_RANKS)?;
+        Some((u32::try_from(rank).ok().filter(|rank| *rank < ranks)?, ranks))
+    }
 }
 
 /// What numbers a rank of the job.
@@ -54,17 +50,17 @@ pub fn number(ranks: &[RankIdentity]) -> (Option<u32>, Vec<Option<u32>>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_RANKS, possible_member};
+    use super::{CommInit, MOST_RANKS};
 
     #[test]
     fn a_rank_is_below_a_size_that_a_machine_can_have() {
-        assert_eq!([(0, 1), (1, 2)].map(|(rank, ranks)| possible_member(rank, ranks)), [Some((0, 1)), Some((1, 2))]);
+        assert_eq!([(0, 1), (1, 2)].map(|(rank, ranks)| CommInit::possible(rank, ranks)), [Some((0, 1)), Some((1, 2))]);
         let most = MOST_RANKS.cast_signed();
-        assert_eq!(possible_member(most - 1, most), Some((MOST_RANKS - 1, MOST_RANKS)));
+        assert_eq!(CommInit::possible(most - 1, most), Some((MOST_RANKS - 1, MOST_RANKS)));
         for (rank, ranks) in
             [(0, 0), (-1, 2), (-1, -1), (2, 2), (0, most + 1), (i32::MAX, i32::MAX), (i32::MIN, i32::MIN)]
         {
-            assert_eq!(possible_member(rank, ranks), None, "{rank} of {ranks}");
+            assert_eq!(CommInit::possible(rank, ranks), None, "{rank} of {ranks}");
         }
     }
 }

@@ -101,12 +101,14 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, st
 }
 
 fn impossible_ranks(statements: &Statements) -> Option<String> {
-    let impossible = Some(statements.ranks_impossible.number.get()).filter(|impossible| *impossible > 0)?;
-    Some(format!(
-        "For {}, NCCL stated a rank or size that cannot be: no messages of them are in the archive, and no ranks are \
-         compared.",
-        plural(impossible, "communicator", "communicators")
-    ))
+    let number = statements.ranks_impossible.number.get();
+    let communicators = plural(number, "communicator", "communicators");
+    (number > 0).then(|| {
+        format!(
+            "For {communicators}, NCCL stated a rank or size that cannot be: none of their messages are in the archive, \
+             and their ranks are not compared."
+        )
+    })
 }
 
 fn no_operations(statements: &Statements) -> String {

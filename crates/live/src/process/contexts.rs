@@ -4,10 +4,9 @@ use job::communicators::Claim;
 use job::interval::Earlier;
 use journal::format::record::{Record, RecordBody, Records, Symbol};
 use journal::reader::{Losses, Removed, Symbols};
-use nccl_events::Body;
 use nccl_events::id::ContextId;
 use nccl_events::index::{index, index_u32};
-use nccl_events::ranks::possible_member;
+use nccl_events::{Body, CommInit};
 use rustc_hash::FxHashMap;
 use tables::builder::TableBuilder;
 use tables::communicators::Comms;
@@ -86,7 +85,7 @@ impl Contexts {
         };
         if let Some(context) = self.all.get_mut(index(place)).filter(|context| !context.is_known) {
             context.is_known = true;
-            let is_possible = possible_member(comm.rank, comm.ranks).is_some();
+            let is_possible = CommInit::possible(comm.rank, comm.ranks).is_some();
             context.by_init = if is_possible { (comm.rank, comm.ranks) } else { (-1, 0) };
             context.has_identity = comm.comm_id != 0 && is_possible;
             self.records.push(record);

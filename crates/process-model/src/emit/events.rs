@@ -14,7 +14,6 @@ use crate::timeline::metrics::reference;
 use crate::timeline::model::{CommunicatorMember, ProcessModel};
 use nccl_events::archive::Timing;
 use nccl_events::collective::Collective;
-use nccl_events::ranks::possible_rank;
 use tables::{EventRow, OperationRow};
 
 /// How many events are written between two checks of the deadline.
@@ -216,7 +215,7 @@ impl Emitter<'_> {
                 (call.pattern.collective(), bytes, call.rank)
             }
         };
-        let root = possible_rank(root).filter(|root| collective.has_root() && member.may_have(*root));
+        let root = u32::try_from(root).ok().filter(|root| collective.has_root() && member.may_have(*root));
         let is_root = root == Some(member.rank);
         let (bytes_sent, bytes_received) = collective.bytes(bytes, member.ranks_in_bytes(), is_root);
         Some(otf2::Collective {

@@ -8,8 +8,8 @@ use job::derived::{Calls, Members};
 use job::interval::around;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
+use nccl_events::CommInit;
 use nccl_events::collective::Pattern;
-use nccl_events::ranks::possible_member;
 use tables::index::{index, index_u32};
 use tables::{GroupApi, OperationRow, P2p, P2pApi, Row, Tables};
 
@@ -65,7 +65,7 @@ fn recognise(tables: &Tables, symbols: &Symbols, calls: Vec<Row<P2pApi>>) -> Opt
     events.for_each(|call| all.add(call.context, &call.fields));
     let same = all.same()?;
     let comm = &tables.contexts.get(index(same.context.at()?))?.comm;
-    let (_, ranks) = possible_member(comm.rank, comm.ranks)?;
+    let (_, ranks) = CommInit::possible(comm.rank, comm.ranks)?;
     let pattern = all.pattern(index(ranks), symbols)?;
     Some(DerivedCall { pattern, calls, count: same.count, datatype: same.datatype, rank: comm.rank, ranks })
 }

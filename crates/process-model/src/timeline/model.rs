@@ -11,6 +11,7 @@ use crate::timeline::location::Owner;
 use clocks::gpu::GpuClock;
 use journal::part::options::ArchiveOptions;
 use journal::reader::Symbols;
+use nccl_events::MOST_RANKS;
 use tables::communicators::{Comms, callers};
 use tables::index::index;
 use tables::{Event, EventRow, Head, ProxyOp, ProxyStep, Row, Tables, ThreadKey};
@@ -33,10 +34,10 @@ impl CommunicatorMember {
         if self.knows_ranks { self.ranks.into() } else { 1 }
     }
 
-    /// Whether the communicator can have this rank. One of unknown size can have more than this process has seen,
-    /// unless what NCCL states of it is impossible.
+    /// Whether the communicator can have this rank. One of unknown size can have more than this process has seen, but
+    /// not if what NCCL states of it is impossible.
     pub fn may_have(&self, rank: u32) -> bool {
-        if self.knows_ranks { rank < self.ranks } else { self.ranks > 0 }
+        if self.knows_ranks { rank < self.ranks } else { self.ranks > 0 && rank < MOST_RANKS }
     }
 }
 

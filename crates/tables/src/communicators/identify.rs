@@ -8,8 +8,7 @@ use super::gpus::{Gpu, place_members};
 use crate::index::{index, index_u32};
 use crate::{Context, Head, Tables};
 use journal::format::record::Symbol;
-use nccl_events::Table;
-use nccl_events::ranks::{possible_member, possible_rank};
+use nccl_events::{CommInit, MOST_RANKS, Table};
 
 #[derive(Debug, Default)]
 pub struct Comms {
@@ -48,10 +47,15 @@ impl Evidence {
     }
 }
 
+/// A rank that an operation names; `None` if no communicator has it.
+fn possible(rank: i32) -> Option<u32> {
+    u32::try_from(rank).ok().filter(|rank| *rank < MOST_RANKS)
+}
+
 /// Id, number of ranks and rank, if `init` reported them.
 fn stated(context: &Context) -> Option<(u64, u32, u32)> {
     let comm = &context.comm;
-    let (rank, ranks) = possible_member(comm.rank, comm.ranks)?;
+    let (rank, ranks) = CommInit::possible(comm.rank, comm.ranks)?;
     (comm.comm_id != 0).then_some((comm.comm_id, ranks, rank))
 }
 
@@ -59,7 +63,7 @@ fn stated(context: &Context) -> Option<(u64, u32, u32)> {
 fn is_impossible(context: &Context) -> bool {
     let comm = &context.comm;
     let is_described = Table::of_number(comm.table).is_some_and(|table| table.facts().describes_communicators);
-    is_described && possible_member(comm.rank, comm.ranks).is_none()
+    is_described && CommInit::possible(comm.rank, comm.ranks).is_none()
 }
 
 /// Rank and number of ranks of each communicator for which `init` reported impossible ones.

@@ -5,8 +5,8 @@
 //! because a process with several GPUs initialises a communicator once for each of its ranks.
 //!
 //! NCCL's v1–v3 interfaces pass neither id nor rank to `init`. Then the hash in the first operation with one is the id,
-//! that operation's rank the rank; all parts give the size. A communicator without operations is unidentified, and so
-//! is one with a rank or a size that cannot be: it has one member, and nobody else is in it.
+//! that operation's rank the rank; all parts give the size. A communicator without operations is unidentified. So is
+//! one with a rank or a size that cannot be: it has one member, and nobody else is in it.
 
 pub mod callers;
 mod comm;
