@@ -58,7 +58,7 @@ enum Relation {
     Same,
     /// The user gave the two different names.
     OtherName,
-    /// Launchers gave the two different ids, as they do to the components of a heterogeneous Slurm job, and to the parts
+    /// Launchers gave the two different ids, as they do to components of a heterogeneous Slurm job, and to the parts
     /// of a job that has a launcher on each host.
     OtherLaunch,
     /// The two have no id variable in common.
