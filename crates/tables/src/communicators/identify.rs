@@ -48,7 +48,7 @@ impl Evidence {
 }
 
 /// A rank that an operation names; `None` if no communicator has it.
-fn possible(rank: i32) -> Option<u32> {
+fn possible_rank(rank: i32) -> Option<u32> {
     u32::try_from(rank).ok().filter(|rank| *rank < MOST_RANKS)
 }
 
