@@ -131,7 +131,8 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         let source = Source { trace: &trace, filter: &filter, progress: bar };
         let outcome = write(&source, out).with_context(|| format!("cannot export {}", trace.anchor.display()))?;
         request.select.refuse_nothing(&trace, outcome.matched())?;
-        if outcome.events == 0 {
+        // What another program recorded is in the file in any case.
+        if outcome.events == 0 && into.is_empty() {
             let what = match request.format {
                 Format::Chakra | Format::NcclTests => "no operation of NCCL to export",
                 _ => "no event to export in this format",

@@ -50,7 +50,7 @@ pub(super) const LIMITS: &[Limit] = &[
     limit(Rule::FolderFiles, "files in a folder", 12, 4),
     limit(Rule::RoomLines, "production lines in a room", 6000, 0),
     limit(Rule::CategoryLines, "lines in a category", 100_000, 0),
-    limit(Rule::PublicItems, "public items of a crate", 100, 2),
+    limit(Rule::PublicItems, "public items of a crate", 100, 1),
     limit(Rule::MarkdownColumns, "columns of Markdown", 120, 0),
     limit(Rule::CommentColumns, "columns of comment", 120, 0),
 ];
@@ -71,7 +71,7 @@ pub(super) const EXCEPTIONS: &[Exception] = &[
     category("tests", 44_300),
     category("doubles", 13_900),
     category("xtask", 6_300),
-    Exception { rule: Rule::RoomLines, what: "crates/journal", most: 7_000, reason: "a format and its two sides" },
+    Exception { rule: Rule::RoomLines, what: "crates/journal", most: 7_050, reason: "a format and its two sides" },
     Exception { rule: Rule::PublicItems, what: "trace", most: 20, reason: "no module outside of it knows its insides" },
     Exception {
         rule: Rule::RoomLines,
