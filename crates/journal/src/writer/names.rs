@@ -82,6 +82,12 @@ impl KnownStrings {
         self.all.get_mut(index)
     }
 
+    fn has_room(&self, bytes: &[u8]) -> bool {
+        self.text.capacity() - self.text.len() >= bytes.len()
+            && self.all.len() < self.all.capacity()
+            && 2 * (self.all.len() + 1) <= self.places.len()
+    }
+
     /// Adds a string that is not known. Without memory it stays unknown, and is recorded again at its next use.
     fn add(&mut self, bytes: &[u8], number: NameNumber, recorded_in: u64) -> Result<(), TryReserveError> {
         self.text.try_reserve(bytes.len())?;
@@ -233,36 +239,49 @@ impl NameCache {
         free.unwrap_or(first)
     }
 
-    /// Whether a string has its number, and a record of it.
-    pub(crate) fn is_recorded(&mut self, name: Name<'_>) -> bool {
+    /// The number of a string that has a record and is not in the cache.
+    #[cold]
+    pub(crate) fn find_recorded(&mut self, name: Name<'_>) -> Option<NameNumber> {
         let generation = self.generation;
-        self.known.find(name.bytes()).is_some_and(|known| known.recorded_in == generation)
+        let known = self.known.find(name.bytes()).filter(|known| known.recorded_in == generation);
+        let number = known?.number;
+        self.keep_address(name, number);
+        Some(number)
     }
 
-    /// The number of a string that is not in the cache, and whether it must be recorded.
+    /// The number under which a string is to be recorded; `None` if there are no more.
     #[cold]
-    pub(crate) fn insert(&mut self, name: Name<'_>) -> (NameNumber, bool) {
-        let bytes = name.bytes();
+    pub(crate) fn number(&mut self, name: Name<'_>) -> Option<NameNumber> {
+        match self.known.find(name.bytes()) {
+            Some(known) => Some(known.number),
+            None => self.next_number(),
+        }
+    }
+
+    /// Whether [`Self::add_recorded`] allocates nothing.
+    pub(crate) fn has_room(&self, name: Name<'_>) -> bool {
+        self.known.has_room(name.bytes())
+    }
+
+    /// A string has been recorded under its number.
+    #[cold]
+    pub(crate) fn add_recorded(&mut self, name: Name<'_>, number: NameNumber) {
         let generation = self.generation;
-        let (number, new) = match self.known.find(bytes) {
-            Some(known) => {
-                let before = std::mem::replace(&mut known.recorded_in, generation);
-                (known.number, before != generation)
-            }
+        match self.known.find(name.bytes()) {
+            Some(known) => known.recorded_in = generation,
             None => {
-                let Some(number) = self.next_number() else {
-                    return (0, false);
-                };
-                let _no_memory = self.known.add(bytes, number, generation);
-                (number, true)
+                let _no_memory = self.known.add(name.bytes(), number, generation);
             }
-        };
+        }
+        self.keep_address(name, number);
+    }
+
+    fn keep_address(&mut self, name: Name<'_>, number: NameNumber) {
         let address = name.address();
         let place = self.place_for(address);
-        if let (Some(entry), Some(new)) = (self.entries.get_mut(place), Entry::new(address, bytes, number)) {
+        if let (Some(entry), Some(new)) = (self.entries.get_mut(place), Entry::new(address, name.bytes(), number)) {
             *entry = new;
         }
-        (number, new)
     }
 
     fn next_number(&mut self) -> Option<NameNumber> {
@@ -277,26 +296,29 @@ impl NameCache {
         (recorded_in == self.generation).then_some(number)
     }
 
-    fn make_room_for_permanent(&mut self) -> bool {
-        let is_there = self.permanent.try_reserve_exact(PermanentName::MOST).is_ok();
-        if is_there {
-            self.permanent.resize(PermanentName::MOST, (0, 0));
-        }
-        is_there
+    pub(crate) fn has_room_for_permanent(&self) -> bool {
+        !self.permanent.is_empty()
     }
 
-    /// The number of a permanent string that must be recorded; 0 if there are no more numbers.
-    #[cold]
-    pub(crate) fn insert_permanent(&mut self, name: PermanentName) -> NameNumber {
-        if self.permanent.is_empty() && !self.make_room_for_permanent() {
-            return 0;
+    pub(crate) fn make_room_for_permanent(&mut self) {
+        if self.permanent.try_reserve_exact(PermanentName::MOST).is_ok() {
+            self.permanent.resize(PermanentName::MOST, (0, 0));
         }
-        let before = self.permanent.get(usize::from(name.number())).map_or(0, |(number, _)| *number);
-        let number = if before == 0 { self.next_number().unwrap_or(0) } else { before };
+    }
+
+    /// The number under which a permanent string is to be recorded; `None` if there are no more, or no memory for them.
+    #[cold]
+    pub(crate) fn number_permanent(&mut self, name: PermanentName) -> Option<NameNumber> {
+        let (number, _) = *self.permanent.get(usize::from(name.number()))?;
+        if number == 0 { self.next_number() } else { Some(number) }
+    }
+
+    /// A permanent string has been recorded under its number.
+    #[cold]
+    pub(crate) fn add_recorded_permanent(&mut self, name: PermanentName, number: NameNumber) {
         if let Some(place) = self.permanent.get_mut(usize::from(name.number())) {
             *place = (number, self.generation);
         }
-        number
     }
 }
 
@@ -306,6 +328,16 @@ mod tests {
 
     use super::*;
 
+    /// The number of a string, and whether it had to be recorded.
+    fn insert(cache: &mut NameCache, name: Name<'_>) -> (NameNumber, bool) {
+        if let Some(number) = cache.find_recorded(name) {
+            return (number, false);
+        }
+        let number = cache.number(name).expect("a number");
+        cache.add_recorded(name, number);
+        (number, true)
+    }
+
     #[test]
     fn same_address_with_other_bytes_is_another_string() {
         let mut cache = NameCache::new();
@@ -313,7 +345,7 @@ mod tests {
         let mut number = |bytes: &[u8; 5]| {
             buffer = *bytes;
             let name = Name::from_cstr(CStr::from_bytes_until_nul(&buffer).unwrap());
-            cache.get(name).unwrap_or_else(|| cache.insert(name).0)
+            cache.get(name).unwrap_or_else(|| insert(&mut cache, name).0)
         };
         // Neither a prefix of the string nor an extension of it matches.
         let [ring, again, tree, back, prefix] =
@@ -326,7 +358,8 @@ mod tests {
     fn a_crowd_of_strings_stays_in_the_cache() {
         let mut cache = NameCache::new();
         let strings: Vec<CString> = (0..60).map(|n| CString::new(format!("name{n}")).unwrap()).collect();
-        let numbers: Vec<NameNumber> = strings.iter().map(|string| cache.insert(Name::from_cstr(string)).0).collect();
+        let numbers: Vec<NameNumber> =
+            strings.iter().map(|string| insert(&mut cache, Name::from_cstr(string)).0).collect();
         for (string, number) in strings.iter().zip(numbers) {
             let name = Name::from_cstr(string);
             // A string at the very end of a page is never compared as words.
@@ -339,13 +372,13 @@ mod tests {
         let mut cache = NameCache::new();
         let strings: Vec<CString> = (0..5000).map(|n| CString::new(format!("{n} of a long name")).unwrap()).collect();
         let mut numbers = || -> Vec<(NameNumber, bool)> {
-            strings.iter().map(|string| cache.insert(Name::from_cstr(string))).collect()
+            strings.iter().map(|string| insert(&mut cache, Name::from_cstr(string))).collect()
         };
         let first = numbers();
         assert!(first.iter().zip(1..).all(|(known, number)| *known == (number, true)));
         assert!(numbers().iter().zip(1..).all(|(known, number)| *known == (number, false)));
-        assert_eq!([c"", c"0"].map(|string| cache.insert(Name::from_cstr(string))), [(5001, true), (5002, true)]);
-        assert_eq!(cache.insert(Name::from_cstr(c"")), (5001, false));
+        assert_eq!([c"", c"0"].map(|string| insert(&mut cache, Name::from_cstr(string))), [(5001, true), (5002, true)]);
+        assert_eq!(insert(&mut cache, Name::from_cstr(c"")), (5001, false));
     }
 
     #[test]
@@ -353,12 +386,12 @@ mod tests {
         let mut cache = NameCache::new();
         let long = CString::new("x".repeat(60)).unwrap();
         let [ring, long] = [c"RING", &long].map(Name::from_cstr);
-        let numbers = [ring, long].map(|name| cache.insert(name));
+        let numbers = [ring, long].map(|name| insert(&mut cache, name));
         assert_eq!(numbers.map(|(_, is_new)| is_new), [true; 2]);
-        assert_eq!((cache.get(long), cache.insert(long)), (None, (numbers[1].0, false)));
+        assert_eq!((cache.get(long), insert(&mut cache, long)), (None, (numbers[1].0, false)));
         cache.record_anew();
         assert_eq!(cache.get(ring), None);
-        assert_eq!(cache.insert(ring), numbers[0]);
-        assert_eq!(cache.insert(ring), (numbers[0].0, false));
+        assert_eq!(insert(&mut cache, ring), numbers[0]);
+        assert_eq!(insert(&mut cache, ring), (numbers[0].0, false));
     }
 }

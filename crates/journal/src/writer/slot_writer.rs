@@ -6,7 +6,7 @@
 
 use nccl_events::event;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::clock::ticks;
 use crate::format::encode::{self, NameNumber, Sink};
@@ -278,20 +278,23 @@ impl Sink for SlotWriter {
 
 impl SlotWriter {
     /// Records a string on first use. If there is no room for the string there is also none for the record that
-    /// names it ([`Self::advance`]).
+    /// names it ([`Self::advance`]). A string counts as recorded once it is: a signal handler may leave before.
     #[cold]
     fn new_name(&mut self, name: Name<'_>) -> NameNumber {
-        // No system call for a long string, which comes here each time.
-        if self.names.is_recorded(name) {
-            return self.names.insert(name).0;
+        if let Some(number) = self.names.find_recorded(name) {
+            return number;
         }
-        uninterrupted(|| {
-            let (number, new) = self.names.insert(name);
-            if new {
-                self.put_name(number, name);
-            }
-            number
-        })
+        let Some(number) = self.names.number(name) else {
+            return 0;
+        };
+        self.put_name(number, name);
+        compiler_fence(Ordering::SeqCst);
+        if self.names.has_room(name) {
+            self.names.add_recorded(name, number);
+        } else {
+            uninterrupted(|| self.names.add_recorded(name, number));
+        }
+        number
     }
 
     #[inline]
@@ -301,13 +304,16 @@ impl SlotWriter {
 
     #[cold]
     fn new_permanent_name(&mut self, name: PermanentName) -> NameNumber {
-        uninterrupted(|| {
-            let number = self.names.insert_permanent(name);
-            if number > 0 {
-                self.put_name(number, name.text());
-            }
-            number
-        })
+        if !self.names.has_room_for_permanent() {
+            uninterrupted(|| self.names.make_room_for_permanent());
+        }
+        let Some(number) = self.names.number_permanent(name) else {
+            return 0;
+        };
+        self.put_name(number, name.text());
+        compiler_fence(Ordering::SeqCst);
+        self.names.add_recorded_permanent(name, number);
+        number
     }
 
     fn put_name(&mut self, number: NameNumber, name: Name<'_>) {

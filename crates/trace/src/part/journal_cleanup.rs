@@ -42,7 +42,9 @@ fn removable(part: &Path) -> Result<(Owner, PathBuf), String> {
     let here = fs::canonicalize(part).map_err(text)?;
     match fs::canonicalize(&process.part) {
         Ok(original) if original == here => {}
-        Ok(original) => return Err(format!("it is the journal of {}, of which this part is a copy", original.display())),
+        Ok(original) => {
+            return Err(format!("it is the journal of {}, of which this part is a copy", original.display()));
+        }
         // The part was moved, unless its process runs where that path leads to it: in another container, say.
         Err(error) if error.kind() == io::ErrorKind::NotFound && process.life() == Life::Gone => {}
         Err(error) => return Err(format!("whether this part is a copy of {} is not known: {error}", process.part)),
