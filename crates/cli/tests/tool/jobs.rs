@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use super::recording::{NO_PROCESS, record};
 use super::support::{Ended, Scratch};
@@ -66,11 +67,11 @@ fn a_job_is_named_by_its_directory_or_what_is_in_it() {
 #[test]
 fn run_waits_for_processes_that_outlive_the_command() {
     let scratch = Scratch::new();
-    record(&scratch.join("recorded"), 0, NO_PROCESS, 1);
-    let script = format!(
-        "cp -r recorded/parts $NCCL_OTF2_DIR; sleep 2 > /dev/null 2>&1 & \
-         sed -i s/{NO_PROCESS}/$!/ $NCCL_OTF2_DIR/parts/*/process.json; exit 130"
-    );
+    // The worker is no child of this test, or it would stay as a zombie.
+    let worker = Command::new("sh").args(["-c", "sleep 600 > /dev/null 2>&1 & echo $!"]).output().expect("sh");
+    let worker = String::from_utf8(worker.stdout).expect("a number").trim().to_owned();
+    record(&scratch.join("recorded"), 0, worker.parse().expect("a number"), 1);
+    let script = format!("cp -r recorded/parts $NCCL_OTF2_DIR; (sleep 2; kill {worker}) > /dev/null 2>&1 & exit 130");
     let ended = scratch.ran(&["-o", "trace"], &script).with_code(130);
     ended.says("1 process that it left and that still records");
     assert!(!ended.stderr.contains("still runs"), "{ended:?}");
