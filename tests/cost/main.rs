@@ -93,7 +93,7 @@ fn a_callback_takes_few_instructions() {
 const MOST_STACK: u64 = 8 << 10;
 
 #[test]
-#[ignore = "builds what is installed, which takes minutes: .ci/run runs it"]
+#[ignore = "builds what is installed, which takes minutes: cargo xtask full runs it"]
 fn a_callback_needs_little_stack() {
     if !has("cc") {
         skip("there is no compiler");

@@ -110,19 +110,20 @@ impl SlotWriter {
     #[inline]
     pub fn start(&mut self, event: &Start<Name<'_>>) -> EventId {
         self.make_room_for_names();
-        let id = self.own_id.with_number(self.next_sequence, event.body.kind());
-        self.next_sequence += 1;
+        let sequence = self.next_sequence;
+        let id = self.own_id.with_number(sequence, event.body.kind());
         self.put_held();
-        if self.next_sequence > LAST_SEQUENCE + 1 {
-            return self.lose_start(id);
-        }
-        if matches!(event.body, Body::ProxyCtrl(event::ProxyCtrl {})) {
+        if matches!(event.body, Body::ProxyCtrl(event::ProxyCtrl {})) && sequence <= LAST_SEQUENCE {
             // Counted as empty from now on, so that the count is right even if the process is killed.
             self.held = HeldControl::new(id, ticks(), event);
             self.add(header::EMPTY_CONTROLS, 1);
-        } else if !encode::start(self, id.get(), event) {
+        } else if sequence > LAST_SEQUENCE || !encode::start(self, id.get(), event) {
+            self.next_sequence = sequence + 1;
             return self.lose_start(id);
         }
+        // A number counts as used once its record is committed: see `was_left`.
+        compiler_fence(Ordering::SeqCst);
+        self.next_sequence = sequence + 1;
         id
     }
 

@@ -19,19 +19,17 @@ impl SlotWriter {
             self.complete_segment();
             self.at = self.committed();
         }
+        self.next_sequence = self.next_sequence.max(self.newest_start() + 1);
         // Its fields may be those of two events.
         let held = std::mem::replace(&mut self.held, HeldControl::NONE);
         if !held.id.is_none() {
+            self.next_sequence = self.next_sequence.max(held.id.sequence() + 1);
             let _marked = self.lose_start(held.id);
             self.add(header::EMPTY_CONTROLS, u64::MAX);
         }
         self.names.forget_addresses();
-        // Whether the callback was complete is not known; but each number is that of an event, recorded or lost.
-        if self.has_last_start() {
-            self.count_loss(Lost::UNKNOWN);
-        } else {
-            let _marked = self.lose_start(self.own_id.with_number(self.next_sequence - 1, Kind::Unknown));
-        }
+        // Whether the callback was complete is not known.
+        self.count_loss(Lost::UNKNOWN);
     }
 
     fn committed(&self) -> usize {
@@ -39,14 +37,11 @@ impl SlotWriter {
         usize::try_from(bytes / 8).unwrap_or(SEGMENT_WORDS).clamp(HEADER_WORDS, SEGMENT_WORDS)
     }
 
-    /// Whether the event with the last number is recorded, or counted as lost. Yes, if the segment has no event that
-    /// would tell.
-    fn has_last_start(&self) -> bool {
+    /// The highest number of an event whose start is in the segment; 0 if there is none. A start that was committed
+    /// last is there.
+    fn newest_start(&self) -> u64 {
         const STARTS: std::ops::Range<u64> = kind::START as u64..kind::START as u64 + Kind::COUNT as u64;
-        let last = self.next_sequence - 1;
-        let at_loss = self.counters.0.get(header::STARTED_AT_LOSS - header::STALLS);
-        let mut newest = at_loss.copied().unwrap_or(0);
-        let mut at = HEADER_WORDS;
+        let (mut newest, mut at) = (0, HEADER_WORDS);
         while at < self.committed() {
             let word = |offset: usize| self.segment.get(at + offset).map_or(0, |word| word.load(Ordering::Relaxed));
             let head = word(0);
@@ -55,6 +50,6 @@ impl SlotWriter {
             }
             at += usize::try_from(head >> 16 & 0xffff).unwrap_or(0).max(1);
         }
-        newest == 0 || newest == last
+        newest
     }
 }
