@@ -4,6 +4,7 @@
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_int, c_void};
 
+use in_process::objects::Object;
 use journal::uninterrupted::uninterrupted;
 
 /// Whether the use of a value of this thread was left: it has not ended, and this is not its handler.
@@ -13,12 +14,24 @@ pub(super) fn was_left() -> bool {
     !uninterrupted(is_in_handler)
 }
 
-/// The first function that a handler returns to is the system's; the unwinder knows it.
+/// Whether this is a signal handler, or may be one. The first function that a handler returns to is the system's; the
+/// unwinder knows it. Where a function has no unwind tables it gets no further: then it does not come to the C library,
+/// which has called the first function of every thread.
 fn is_in_handler() -> bool {
-    let mut is_found = false;
-    // SAFETY: calls `look` with each frame of this thread, from here on upwards, and with the address of `is_found`.
-    unsafe { _Unwind_Backtrace(look, (&raw mut is_found).cast()) };
-    is_found
+    let mut frames = Frames { is_interrupted: false, last: [0; 2] };
+    // SAFETY: calls `look` with each frame of this thread, from here on upwards, and with the address of `frames`.
+    unsafe { _Unwind_Backtrace(look, (&raw mut frames).cast()) };
+    let base = |address| Object::of(address).map(|object| object.base);
+    let library = base(libc::getpid as *const () as usize);
+    let is_complete = library.is_some() && frames.last.iter().any(|address| base(*address) == library);
+    frames.is_interrupted || !is_complete
+}
+
+struct Frames {
+    /// Whether a signal has interrupted one of them.
+    is_interrupted: bool,
+    /// Addresses in the last two: the C library's and, on the first thread, the program's `_start`.
+    last: [usize; 2],
 }
 
 const CONTINUE: c_int = 0;
@@ -26,17 +39,16 @@ const CONTINUE: c_int = 0;
 const STOP: c_int = 4;
 
 /// # Safety
-/// `context` is the unwinder's, and `is_found` a `bool`.
-unsafe extern "C" fn look(context: *mut c_void, is_found: *mut c_void) -> c_int {
+/// `context` is the unwinder's, and `frames` a [`Frames`].
+unsafe extern "C" fn look(context: *mut c_void, frames: *mut c_void) -> c_int {
     let mut is_interrupted = 0;
     // SAFETY: the unwinder's own context; the place is writable.
-    unsafe { _Unwind_GetIPInfo(context, &raw mut is_interrupted) };
-    if is_interrupted == 0 {
-        return CONTINUE;
-    }
+    let address = unsafe { _Unwind_GetIPInfo(context, &raw mut is_interrupted) };
     // SAFETY: the contract.
-    unsafe { is_found.cast::<bool>().write(true) };
-    STOP
+    let frames = unsafe { &mut *frames.cast::<Frames>() };
+    frames.last = [frames.last[1], address];
+    frames.is_interrupted |= is_interrupted != 0;
+    if frames.is_interrupted { STOP } else { CONTINUE }
 }
 
 unsafe extern "C" {

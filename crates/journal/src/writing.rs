@@ -20,7 +20,7 @@ pub fn guarded<T>(action: impl FnOnce() -> T) -> T {
 }
 
 /// On drop, restores a thread's signal mask and discards what writes raised in the meantime. A signal that was already
-/// pending stays pending.
+/// pending stays pending, and one that another process sent is sent again.
 struct BlockedSignals {
     /// The mask before; `None` if it was not changed.
     before: Option<MaybeUninit<libc::sigset_t>>,
@@ -44,14 +44,32 @@ impl Drop for BlockedSignals {
         };
         for ((signal, was_pending), is_pending) in SIGNALS.iter().zip(self.was_pending).zip(are_pending()) {
             if is_pending && !was_pending {
-                let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-                let signal = set_of(&[*signal]);
-                // SAFETY: both pointers refer to initialised variables that outlive the call.
-                unsafe { libc::sigtimedwait(&raw const signal, ptr::null_mut(), &raw const now) };
+                take_back(*signal);
             }
         }
         // SAFETY: the call that blocked the signals succeeded, so it initialised `before`.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
+    }
+}
+
+/// Discards a pending signal, unless another process sent it: the kernel names this process, or none, as the sender of
+/// what a write raises.
+fn take_back(signal: c_int) {
+    let (now, set) = (libc::timespec { tv_sec: 0, tv_nsec: 0 }, set_of(&[signal]));
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: the pointers refer to variables that outlive the call; `info` is writable.
+    if unsafe { libc::sigtimedwait(&raw const set, info.as_mut_ptr(), &raw const now) } != signal {
+        return;
+    }
+    // SAFETY: all zeroes is a valid value, and the call succeeded.
+    let info = unsafe { info.assume_init() };
+    // SAFETY: the signals of this file come from writes and from other processes: both have a sender.
+    let sender = unsafe { info.si_pid() };
+    // SAFETY: takes no arguments and cannot fail.
+    let own = unsafe { libc::getpid() };
+    if ![0, own].contains(&sender) {
+        // SAFETY: sends a signal, which is blocked here, to this process.
+        unsafe { libc::kill(own, signal) };
     }
 }
 
