@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use journal::layout::{HEADER_WORDS, header};
 use serde_json::Value;
-use whole_plugin::process::run;
+use whole_plugin::process::{Running, run, start};
 use whole_plugin::scratch::Scratch;
 
 use crate::parts::{finalize, job, report};
@@ -138,6 +138,70 @@ fn a_copied_part_leaves_the_journal_to_its_original() {
     assert!(elsewhere.join("1.0").exists(), "{ended}");
     let _ended = run(&mut finalize(&scratch.out())).with_code(0);
     assert!(!elsewhere.exists());
+}
+
+/// A real process that records until it is killed, its journal outside its part or inside; and its part.
+fn recording(scratch: &Scratch, is_outside: bool) -> (Running, PathBuf) {
+    let mut command = scratch.script("init c ranks=1 rank=0\nstart g GroupApi ctx=c depth=1\nstop g\nsleep 3600s\n");
+    if is_outside {
+        command.env("NCCL_OTF2_JOURNAL_DIR", scratch.path().join("journals"));
+    }
+    let running = start(&mut command);
+    scratch.wait_for_recording(1);
+    let part = scratch.recording().remove(0);
+    assert_eq!(part.join("journal").is_symlink(), is_outside);
+    (running, part)
+}
+
+#[test]
+fn a_journal_stays_while_its_process_runs_and_follows_a_moved_part() {
+    for is_outside in [true, false] {
+        let scratch = Scratch::new();
+        let (running, part) = recording(&scratch, is_outside);
+        let journal = fs::canonicalize(part.join("journal")).expect("a journal");
+        let ended = run(finalize(&scratch.out()).arg("--include-live"));
+        assert!(journal.exists() && part.join("journal").exists(), "{ended}");
+        running.kill();
+        let moved = scratch.path().join("moved");
+        fs::rename(scratch.out(), &moved).expect("moved");
+        let ended = run(&mut finalize(&moved)).with_code(0);
+        assert_eq!(report(&ended)["archive"]["processes"], 1, "{ended}");
+        assert!(!journal.exists(), "{ended}");
+        let part = moved.join("parts").join(part.file_name().expect("a name"));
+        assert!(!part.join("journal").exists() && !part.join("journal").is_symlink(), "{ended}");
+    }
+}
+
+/// Where `process.json` is lost, the part's name says whose its journal is.
+#[test]
+fn a_part_without_process_json_is_known_by_its_name() {
+    let scratch = Scratch::new();
+    let [first, second] = job(&scratch.out());
+    fs::remove_file(second.join("process.json")).expect("removed");
+    fs::remove_dir_all(second.join("journal")).expect("removed");
+    fs::rename(first.join("journal"), second.join("journal")).expect("moved");
+    let ended = run(&mut finalize(&scratch.out())).with_code(2);
+    let reason = report(&ended)["parts"][1]["reason"].to_string();
+    assert!(reason.contains("not of the process of this part"), "{ended}");
+    assert!(second.join("journal/1.0").exists(), "{ended}");
+}
+
+/// Readers of a part whose journal is another process's say so, and show nothing of it.
+#[test]
+fn readers_name_a_journal_of_another_process() {
+    let scratch = Scratch::new();
+    let [first, second] = job(&scratch.out());
+    let theirs = scratch.path().join("theirs");
+    fs::rename(first.join("journal"), &theirs).expect("moved");
+    fs::remove_dir_all(second.join("journal")).expect("removed");
+    symlink(&theirs, second.join("journal")).expect("linked");
+    fs::remove_dir_all(&first).expect("removed");
+    for arguments in [&["hang"][..], &["print"]] {
+        let at = if arguments[0] == "print" { second.clone() } else { scratch.out() };
+        let ended = run(scratch.tool(arguments).arg(at));
+        assert!(format!("{ended}").contains("not of the process of this part"), "{arguments:?}: {ended}");
+        assert!(!ended.stdout.contains("AllReduce"), "{arguments:?}: {ended}");
+    }
 }
 
 /// A journal on another node's disk is not one that is not there.
