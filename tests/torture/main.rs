@@ -9,6 +9,7 @@
 mod ends;
 mod flight;
 mod ledger;
+mod ownership;
 mod round;
 mod sessions;
 mod verdict;
