@@ -4,7 +4,6 @@
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_int, c_void};
 
-use in_process::objects::Object;
 use journal::uninterrupted::uninterrupted;
 
 /// Whether the use of a value of this thread was left: it has not ended, and this is not its handler.
@@ -15,23 +14,19 @@ pub(super) fn was_left() -> bool {
 }
 
 /// Whether this is a signal handler, or may be one. The first function that a handler returns to is the system's; the
-/// unwinder knows it. Where a function has no unwind tables it gets no further: then it does not come to the C library,
-/// which has called the first function of every thread.
+/// unwinder knows it. Where a function has no unwind tables it gets no further; else it ends with the address 0.
 fn is_in_handler() -> bool {
-    let mut frames = Frames { is_interrupted: false, last: [0; 2] };
+    let mut frames = Frames { is_interrupted: false, last: 1 };
     // SAFETY: calls `look` with each frame of this thread, from here on upwards, and with the address of `frames`.
     unsafe { _Unwind_Backtrace(look, (&raw mut frames).cast()) };
-    let base = |address| Object::of(address).map(|object| object.base);
-    let library = base(libc::getpid as *const () as usize);
-    let is_complete = library.is_some() && frames.last.iter().any(|address| base(*address) == library);
-    frames.is_interrupted || !is_complete
+    frames.is_interrupted || frames.last != 0
 }
 
 struct Frames {
     /// Whether a signal has interrupted one of them.
     is_interrupted: bool,
-    /// Addresses in the last two: the C library's and, on the first thread, the program's `_start`.
-    last: [usize; 2],
+    /// The address in the last one.
+    last: usize,
 }
 
 const CONTINUE: c_int = 0;
@@ -46,7 +41,7 @@ unsafe extern "C" fn look(context: *mut c_void, frames: *mut c_void) -> c_int {
     let address = unsafe { _Unwind_GetIPInfo(context, &raw mut is_interrupted) };
     // SAFETY: the contract.
     let frames = unsafe { &mut *frames.cast::<Frames>() };
-    frames.last = [frames.last[1], address];
+    frames.last = address;
     frames.is_interrupted |= is_interrupted != 0;
     if frames.is_interrupted { STOP } else { CONTINUE }
 }

@@ -104,9 +104,9 @@ fn demonstrate(job: &Job<'_>, tools: &Tools, python: &Python) -> Result<()> {
     println!("{}\n", wrapped(&found));
     let (tool, causes) = (near(&tools.nccl_otf2), near(&causes));
     println!("   page: {}", near(&page));
-    println!("   next: {tool} stats {causes}");
+    println!("   next: {tool} stats {causes}     all causes, and the tables");
     println!("         {tool} export --format perfetto {causes} -o demo.perfetto-trace");
-    println!("         {tool} run -o trace PROGRAM");
+    println!("         {tool} run --help     how to record a program of your own");
     Ok(())
 }
 
