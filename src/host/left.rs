@@ -1,23 +1,24 @@
-//! Values of a thread that a callback uses, where a signal handler of the program interrupts the callback: it can make
-//! callbacks itself, and it can leave with `siglongjmp`, so that the use never ends.
+//! Values of a thread that a callback uses while a signal handler of the program may interrupt it. The handler can make
+//! callbacks itself, and it can leave with `siglongjmp`: then the interrupted callback never ends its use of the value.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_int, c_void};
 
 use journal::uninterrupted::uninterrupted;
 
-/// Whether the use of a value of this thread was left: it has not ended, and this is not its handler.
+/// Whether a callback that was using a value of this thread has been abandoned. If a signal handler is running, it has
+/// only been interrupted.
 #[cold]
 #[inline(never)]
 pub(super) fn was_left() -> bool {
     !uninterrupted(is_in_handler)
 }
 
-/// Whether this is a signal handler, or may be one. The first function that a handler returns to is the system's; the
-/// unwinder knows it. Where a function has no unwind tables it gets no further; else it ends with the address 0.
+/// Whether a signal handler is running, or may be. The unwinder marks the frame that a signal interrupted. At a function
+/// without unwind tables it stops early, and nobody knows what lies beyond; at the end of the stack the address is 0.
 fn is_in_handler() -> bool {
     let mut frames = Frames { is_interrupted: false, last: 1 };
-    // SAFETY: calls `look` with each frame of this thread, from here on upwards, and with the address of `frames`.
+    // SAFETY: the unwinder calls `look` with frames of this thread, and with `frames`, which outlives the call.
     unsafe { _Unwind_Backtrace(look, (&raw mut frames).cast()) };
     frames.is_interrupted || frames.last != 0
 }
@@ -37,9 +38,9 @@ const STOP: c_int = 4;
 /// `context` is the unwinder's, and `frames` a [`Frames`].
 unsafe extern "C" fn look(context: *mut c_void, frames: *mut c_void) -> c_int {
     let mut is_interrupted = 0;
-    // SAFETY: the unwinder's own context; the place is writable.
+    // SAFETY: the unwinder passes its own context (contract); the place is writable.
     let address = unsafe { _Unwind_GetIPInfo(context, &raw mut is_interrupted) };
-    // SAFETY: the contract.
+    // SAFETY: `is_in_handler` passes its own `Frames`, and does not touch it meanwhile (contract).
     let frames = unsafe { &mut *frames.cast::<Frames>() };
     frames.last = address;
     frames.is_interrupted |= is_interrupted != 0;

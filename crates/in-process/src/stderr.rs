@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 
 use journal::writing;
 
-/// A pipe with room takes so many bytes at once.
+/// The kernel writes at most this many bytes to a pipe as a whole, or none of them.
 const MOST_BYTES: usize = libc::PIPE_BUF;
 
 /// The open file behind standard error; opening it gives a descriptor with flags of its own.

@@ -10,8 +10,9 @@ use crate::process;
 /// The processes call the plugin as NCCL does and count each callback that has returned in a file that outlives them.
 /// Some are killed while they record, some while they write, some abort, some exit without finalize. `nccl-otf2
 /// finalize` must end, and the archive must have every callback that had returned. For each ten kills there is a round
-/// of flight recordings whose maintenance thread is late, and one of sessions that begin while others end. The same
-/// driver runs shortly among the tests (tests/torture).
+/// of flight recordings whose maintenance thread is late, and one of sessions that begin while others end; for each
+/// forty, a round in which copies and links of running jobs' journals are finalized. The same driver runs shortly among
+/// the tests (tests/torture).
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Stop after this many kills
