@@ -14,8 +14,9 @@ pub(super) fn was_left() -> bool {
     !uninterrupted(is_in_handler)
 }
 
-/// Whether a signal handler is running, or may be. The unwinder marks the frame that a signal interrupted. At a function
-/// without unwind tables it stops early, and nobody knows what lies beyond; at the end of the stack the address is 0.
+/// Whether a signal handler is running, or may be. The unwinder marks the frame that a signal interrupted. At a
+/// function without unwind tables it stops early, and nobody knows what lies beyond; at the end of the stack the
+/// address is 0.
 fn is_in_handler() -> bool {
     let mut frames = Frames { is_interrupted: false, last: 1 };
     // SAFETY: the unwinder calls `look` with frames of this thread, and with `frames`, which outlives the call.
