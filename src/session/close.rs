@@ -197,6 +197,7 @@ fn write(ended: &Ended, moment: Moment) {
     let options = WriteOptions {
         deadline: Instant::now().checked_add(config.finalize_timeout),
         keep_journal: config.keep_journal,
+        whole: true,
         ..WriteOptions::default()
     };
     match write_part(part, &options, &()) {

@@ -76,7 +76,7 @@ fn processes(scratch: &Scratch) -> Vec<Process> {
         .map(|part| {
             let journal = Journal::open(&part.unwrap().path().join("journal")).unwrap();
             let mut records = Vec::new();
-            let outcome = journal.read(&mut |record| records.push(record));
+            let outcome = journal.read(&mut |record| records.push(record)).expect("read");
             assert!(outcome.problems.is_empty(), "{:?}", outcome.problems);
             let text = |symbol: Symbol| outcome.symbols.text(symbol).to_owned();
             let mut process = Process::default();

@@ -37,7 +37,7 @@ fn wait_for_records(scratch: &Scratch, what: &str, least: u64, count: impl Fn(&R
         let [part] = &scratch.recording()[..] else { return None };
         let journal = Journal::open(&part.join("journal")).ok()?;
         let mut found = 0;
-        let _outcome = journal.read(&mut |record: Record| found += count(&record.body));
+        let _outcome = journal.read(&mut |record: Record| found += count(&record.body)).expect("read");
         (found >= least).then_some(())
     });
 }

@@ -82,11 +82,17 @@ fn only_segments_are_removed() {
 
 /// `process.json` of a process that put its journal outside its part (`NCCL_OTF2_JOURNAL_DIR`).
 fn lies_outside(part: &Path, journal: &Path, made_as: &Path) {
+    let path = |path: &Path| path.to_str().expect("text").to_owned();
+    change_process(part, &[("journal", &path(journal)), ("part", &path(made_as))]);
+}
+
+fn change_process(part: &Path, fields: &[(&str, &str)]) {
     let path = part.join("process.json");
     let process = fs::read(&path).expect("readable");
     let mut process: Value = serde_json::from_slice(&process).expect("JSON");
-    process["journal"] = journal.to_str().expect("text").into();
-    process["part"] = made_as.to_str().expect("text").into();
+    for (name, value) in fields {
+        process[name] = (*value).into();
+    }
     fs::write(&path, process.to_string()).expect("written");
 }
 
@@ -196,7 +202,10 @@ fn readers_name_a_journal_of_another_process() {
     fs::remove_dir_all(second.join("journal")).expect("removed");
     symlink(&theirs, second.join("journal")).expect("linked");
     fs::remove_dir_all(&first).expect("removed");
-    for arguments in [&["hang"][..], &["print"]] {
+    let silent = run(scratch.tool(&["metrics", "--once"]).arg(scratch.out())).with_code(0);
+    assert!(silent.stderr.contains("1 process is on other hosts"), "{silent}");
+    change_process(&second, &[("boot_id", &journal::host::boot_id())]);
+    for arguments in [&["hang"][..], &["print"], &["metrics", "--once"]] {
         let at = if arguments[0] == "print" { second.clone() } else { scratch.out() };
         let ended = run(scratch.tool(arguments).arg(at));
         assert!(format!("{ended}").contains("not of the process of this part"), "{arguments:?}: {ended}");
@@ -220,14 +229,7 @@ fn a_journal_that_is_elsewhere_is_named() {
         let reason = report["parts"][1]["reason"].as_str();
         reason.unwrap_or_default().to_owned()
     };
-    let recorded_on = |host: &str, boot_id: &str| {
-        let path = part.join("process.json");
-        let process = fs::read(&path).expect("readable");
-        let mut process: Value = serde_json::from_slice(&process).expect("JSON");
-        process["host"] = host.into();
-        process["boot_id"] = boot_id.into();
-        fs::write(&path, process.to_string()).expect("written");
-    };
+    let recorded_on = |host: &str, boot_id: &str| change_process(&part, &[("host", host), ("boot_id", boot_id)]);
     recorded_on("node7", "another");
     let away = reason();
     assert!(away.contains("/local/journals/of-job on node7: run `nccl-otf2 finalize"), "{away}");

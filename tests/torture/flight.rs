@@ -53,7 +53,7 @@ fn bursts_of_flight_recordings_lose_nothing() {
             let _ended = running.wait(LIMIT).undisturbed(&[]);
             let mut parts = std::fs::read_dir(scratch.out().join("parts")).expect("parts");
             let part = parts.next().expect("a part").expect("an entry").path();
-            let read = Journal::open(&part.join("journal")).expect("a journal").read(&mut |_| ());
+            let read = Journal::open(&part.join("journal")).expect("a journal").read(&mut |_| ()).expect("read");
             assert_eq!(read.problems, [], "round {round}");
             assert_eq!(read.started, groups, "round {round}: the last records are there");
             assert!(read.removed.starts > 0, "round {round}: {:?}", read.removed);

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::Exit;
-use crate::units::time;
+use crate::units::{plural, time};
 
 /// Pause between polls once all journals are read.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -48,7 +48,13 @@ impl<'s> Line<'s> {
 /// What cannot be read, and why; of each process the first.
 pub(crate) fn problems(now: &Snapshot) -> impl Iterator<Item = String> {
     let of_processes = now.processes.iter().filter(|it| it.records > 0).filter_map(|it| it.problem.clone());
-    now.unreadable.iter().cloned().chain(of_processes)
+    let none_here = (now.processes.is_empty() && now.processes_elsewhere > 0).then(|| {
+        let elsewhere = plural(now.processes_elsewhere, "process is", "processes are");
+        format!(
+            "no process of this host is followed: {elsewhere} on other hosts or of other boots, and followed only there"
+        )
+    });
+    now.unreadable.iter().cloned().chain(of_processes).chain(none_here)
 }
 
 /// The exit code of a single look: there must be something that can be read.

@@ -43,7 +43,9 @@ pub fn is_blank(part: &Path) -> bool {
     let has = |name: &str| part.join(name).symlink_metadata().is_ok();
     let is_empty = || match Journal::open(&part.join(JOURNAL)) {
         // Damage may have been an event.
-        Ok(journal) => matches!(journal.read(&mut |_| {}), Outcome { started: 0, problems, .. } if problems.is_empty()),
+        Ok(journal) => {
+            matches!(journal.read(&mut |_| {}), Ok(Outcome { started: 0, problems, .. }) if problems.is_empty())
+        }
         Err(_) => !has(JOURNAL),
     };
     !has_begun(part) && !has(DONE) && is_empty()

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use job::life::is_blank;
 use journal::clock::{ClockPair, realtime_ns, select};
 use journal::host;
 use journal::part::{DONE, PARTS, read_process};
+use journal::reader::Error;
 
 use crate::options::Options;
 use crate::part::Part;
@@ -149,7 +151,8 @@ impl Live {
             }
             // The process may be about to create its journal.
             Err(error) if lives && !path.join(DONE).exists() => Found::Unreadable(error.to_string()),
-            Err(_) => Found::Missed,
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Found::Missed,
+            Err(error) => Found::Unreadable(error.to_string()),
         }
     }
 

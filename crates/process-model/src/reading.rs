@@ -1,16 +1,16 @@
 //! Reads a journal's records into tables.
 
 use journal::format::record::{Record, RecordBody, Records, Symbol};
-use journal::reader::{Journal, Outcome};
+use journal::reader::{Error, Journal, Outcome};
 use nccl_events::gpu::GpuRecord;
 use nccl_events::{Start, StateArgs};
 use tables::builder::TableBuilder;
 
 /// Reads a journal without the events and GPU work before `ticks`; with all ranges, which can be open then.
-pub fn read_since(journal: Journal, ticks: u64) -> (TableBuilder, Outcome) {
+pub fn read_since(journal: Journal, ticks: u64) -> Result<(TableBuilder, Outcome), Error> {
     let mut since = Since { ticks, builder: TableBuilder::default() };
-    let outcome = journal.read(&mut since);
-    (since.builder, outcome)
+    let outcome = journal.read(&mut since)?;
+    Ok((since.builder, outcome))
 }
 
 /// Drops events and GPU work before a time, and passes on all other records.

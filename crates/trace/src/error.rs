@@ -11,6 +11,8 @@ pub enum Error {
     Io { operation: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]
     Journal(#[from] journal::reader::Error),
+    #[error("the journal could not be read to its end ({problem})")]
+    Unread { problem: String },
     #[error("{}: {source}", path.display())]
     Otf2 { path: PathBuf, source: otf2::Error },
     /// The time limit was reached. Nothing was changed, and the journal still exists.

@@ -54,7 +54,7 @@ pub(crate) fn follow(input: &[u8]) {
     }
     let mut slots = Slots::new();
     let Ok(whole) = Journal::open(journal) else { return };
-    let outcome = whole.read(&mut |record: Record| add(&mut slots, &record));
+    let outcome = whole.read(&mut |record: Record| add(&mut slots, &record)).expect("files that the system reads");
     if outcome.problems.is_empty() && followed.problems == 0 {
         assert_eq!(followed.slots, slots, "what the follower and the reader gave");
         assert_eq!(followed.losses, outcome.losses.total());

@@ -22,7 +22,7 @@ pub(crate) fn read(input: &[u8]) {
     let written: u64 = segments.iter().map(|it| 8 * it.words.len() as u64).sum();
     let in_order: Vec<Record> = journal.segments().in_order(Symbols::default()).collect();
     let mut slot_by_slot = Vec::new();
-    let outcome = journal.read(&mut |record| slot_by_slot.push(record));
+    let outcome = journal.read(&mut |record| slot_by_slot.push(record)).expect("files that the system reads");
     assert_eq!(outcome.records, slot_by_slot.len() as u64, "records that are counted");
     assert_eq!(in_order.len(), slot_by_slot.len(), "records in order");
     let headers = 8 * HEADER_WORDS as u64 * u64::from(!segments.is_empty());

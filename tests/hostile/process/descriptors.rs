@@ -25,6 +25,17 @@ fn numbers_that_the_program_closes_are_its_own() {
     }
 }
 
+/// What the system does not read is not damage: the journal stays for `finalize`.
+#[test]
+fn reads_that_fail_in_the_job_leave_the_archive_to_the_tool() {
+    for error in [libc::EBADF, libc::EIO, libc::EMFILE] {
+        let steps = format!("init work deny={error}:{} finalize", libc::SYS_pread64);
+        let (ended, scratch) = survives(&steps, &[]);
+        assert!(ended.stderr.contains("no archive yet: ") && !ended.stderr.contains("nothing lost"), "{ended}");
+        assert_eq!(scratch.archive().count("GROUP::WRITTEN"), EVENTS, "{ended}");
+    }
+}
+
 #[test]
 fn closed_standard_streams_stay_closed() {
     for closed in ["close=2", "close=0 close=2", "close=0 close=1 close=2"] {

@@ -76,7 +76,7 @@ impl Process {
         let journal = Journal::open(path).context("cannot read the journal")?;
         let mut found = Survey::default();
         let (tick_source, pid, segments) = (journal.tick_source, journal.process_id, journal.segments());
-        let outcome = journal.read(&mut found);
+        let outcome = journal.read(&mut found).context("cannot read the journal")?;
         let Survey { mut records, mut pairs, mut launches, first_ticks, last_ticks, open, ranks, .. } = found;
         // A stable sort keeps the order of each thread's records.
         records.sort_by_key(|(_, record)| record.ticks);

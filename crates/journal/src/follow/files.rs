@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::format::layout::SEGMENTS_PER_FILE;
@@ -65,11 +65,13 @@ pub(super) struct Files {
     most_open: usize,
     /// The file that was read last; used only if no file may be held open.
     last: RefCell<Option<(FileKey, File)>>,
+    /// The first file that the system did not open or read, though it is there.
+    failure: RefCell<Option<(PathBuf, io::Error)>>,
 }
 
 impl Files {
     pub(super) const fn new(most_open: usize) -> Self {
-        Self { all: BTreeMap::new(), open: 0, most_open, last: RefCell::new(None) }
+        Self { all: BTreeMap::new(), open: 0, most_open, last: RefCell::new(None), failure: RefCell::new(None) }
     }
 
     /// Lists the directory. Returns false if the directory is gone.
@@ -153,6 +155,23 @@ impl Files {
 
     /// Calls `action` with the file, opening it if it is not held open.
     pub(super) fn with<T>(&self, key: &FileKey, action: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
+        let answer = self.with_open(key, action);
+        if let Err(error) = &answer
+            && error.kind() != io::ErrorKind::NotFound
+            && let Some(number) = error.raw_os_error()
+        {
+            let failure = || (key.1.to_path_buf(), io::Error::from_raw_os_error(number));
+            self.failure.borrow_mut().get_or_insert_with(failure);
+        }
+        answer
+    }
+
+    /// Takes the first failure of the system since the last call: what was read says nothing of that file's content.
+    pub(super) fn take_failure(&self) -> Option<(PathBuf, io::Error)> {
+        self.failure.take()
+    }
+
+    fn with_open<T>(&self, key: &FileKey, action: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
         if let Some(file) = self.all.get(key).and_then(|file| file.file.as_ref()) {
             return action(file);
         }

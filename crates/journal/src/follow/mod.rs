@@ -150,6 +150,11 @@ impl Follower {
         (self.discarded, self.damaged_bytes) = (polled.discarded, polled.damaged_bytes);
     }
 
+    /// An error if the system did not open or read a file that is there, since the last call.
+    pub(crate) fn check_reads(&self) -> Result<(), Error> {
+        self.files.take_failure().map_or(Ok(()), |(path, source)| Err(Error::Io { path, source }))
+    }
+
     /// Stops following. Returns the strings, and a problem for every segment with bytes that could not be read.
     pub(crate) fn end(self) -> (Symbols, Vec<Problem>) {
         (self.symbols, self.slots.values().flat_map(Slot::unread).collect())

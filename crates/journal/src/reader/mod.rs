@@ -58,6 +58,7 @@ impl Journal {
     pub fn open(directory: &Path) -> Result<Self, Error> {
         let mut follower = Follower::with(directory, 0, CHUNK_BYTES)?;
         let found = follower.find()?;
+        follower.check_reads()?;
         Ok(Self {
             process_tag: follower.process_tag(),
             process_id: follower.process_id(),
@@ -74,12 +75,14 @@ impl Journal {
         Segments(self.follower.segments())
     }
 
-    /// Reads every committed record, slot by slot, in the order of writing.
-    pub fn read(mut self, sink: &mut impl Records) -> Outcome {
+    /// Reads every committed record, slot by slot, in the order of writing. What a file contains and cannot be used is a
+    /// problem of the outcome; a file that the system does not read is an error, because another attempt may read it.
+    pub fn read(mut self, sink: &mut impl Records) -> Result<Outcome, Error> {
         let segments = self.follower.segments();
         let bytes = segments.values().flatten().map(|place| place.committed).sum();
         let mut read = self.found;
         self.follower.read_found(sink, u64::MAX, &mut read);
+        self.follower.check_reads()?;
         let (removed, started) = (self.follower.removed(), self.follower.started());
         let (symbols, unread) = self.follower.end();
         let mut problems = read.problems;
@@ -90,6 +93,6 @@ impl Journal {
             let reason = format!("{} segments were removed while they were read", gone.segments);
             problems.push(Problem { path: self.directory, offset: 0, reason, lost_bytes: gone.bytes });
         }
-        Outcome { symbols, problems, losses: read.losses, removed, started, records: read.records, bytes }
+        Ok(Outcome { symbols, problems, losses: read.losses, removed, started, records: read.records, bytes })
     }
 }

@@ -42,7 +42,7 @@ fn read(directory: &Path) -> (Vec<Record>, Outcome) {
     let journal = Journal::open(directory).unwrap();
     assert_eq!((journal.process_tag, journal.session_start_realtime_ns), (TAG.get(), 42));
     assert_eq!(journal.process_id, std::process::id());
-    let outcome = journal.read(&mut |record| records.push(record));
+    let outcome = journal.read(&mut |record| records.push(record)).unwrap();
     (records, outcome)
 }
 

@@ -83,6 +83,11 @@ fn processes(rows: &Rows<'_>, out: &mut Vec<Family>) {
         "Processes that had ended, and of which nothing could be read: their journals are gone",
         |()| real(rows.snapshot.processes_missed),
     );
+    table.gauge(
+        "nccl_processes_elsewhere",
+        "Processes that are not followed, because they are on other hosts or of other boots",
+        |()| real(rows.snapshot.processes_elsewhere),
+    );
     table.gauge("nccl_parts_unreadable", "Parts whose process.json or journal cannot be read", |()| {
         real(rows.snapshot.unreadable.len() as u64)
     });

@@ -33,7 +33,7 @@ impl Recording {
         let process_id = journal.process_id;
         let process_tag = journal.process_tag;
         let session_start_ns = journal.session_start_realtime_ns;
-        let (builder, outcome) = read_since(journal, since_ticks);
+        let (builder, outcome) = read_since(journal, since_ticks)?;
         refuse_less(part, &outcome)?;
         let (mut tables, clock) = builder.finish_by_clock(&outcome.losses, &outcome.removed, process_tag, tick_source);
         if since_ticks > 0 {

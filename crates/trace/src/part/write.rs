@@ -36,6 +36,9 @@ pub struct WriteOptions {
     pub deadline: Option<Instant>,
     /// Whether the journal stays after the part is written. A journal that could not be read to its end always stays.
     pub keep_journal: bool,
+    /// Whether a journal that is not read to its end is an error: other threads of a job may close the descriptors that
+    /// read it, which looks like damage; a later `finalize` judges that.
+    pub whole: bool,
     /// Whether the process is still recording: the part has the records so far, and a later `finalize` writes it again.
     pub provisional: bool,
     /// Events that began before this are left out; of that time, only the clock, communicators and threads are kept.
@@ -78,6 +81,9 @@ pub(crate) fn write_locked(part: &Path, options: &WriteOptions, progress: &dyn P
     let deadline = Deadline { at: options.deadline, part };
     let recording = Recording::read(part, options.since_ticks)?;
     deadline.check()?;
+    if let Some(problem) = recording.outcome.problems.first().filter(|_| options.whole) {
+        return Err(Error::Unread { problem: problem.to_string() });
+    }
     let (tables, symbols) = (&recording.tables, &recording.outcome.symbols);
     let archive = options.archive.unwrap_or(recording.process.archive);
     let model = ProcessModel::of(tables, symbols, &recording.remote, archive);

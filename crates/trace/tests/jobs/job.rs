@@ -8,8 +8,14 @@ use journal::testing::{Process, Who};
 use otf2::Archive;
 use trace::{ANCHOR, WriteOptions, unify, write_part};
 
-pub(crate) const KEEP: WriteOptions =
-    WriteOptions { deadline: None, keep_journal: true, provisional: false, since_ticks: 0, archive: None };
+pub(crate) const KEEP: WriteOptions = WriteOptions {
+    deadline: None,
+    keep_journal: true,
+    whole: false,
+    provisional: false,
+    since_ticks: 0,
+    archive: None,
+};
 
 /// A job's directory, removed when the test ends.
 pub(crate) struct Job(tempfile::TempDir);

@@ -56,7 +56,7 @@ impl Flight {
         let files = std::fs::read_dir(self.directory.path()).expect("a listing");
         let on_disk: u64 = files.map(|file| file.expect("an entry").metadata().expect("a file").len()).sum();
         assert_eq!(self.writer.reserved_bytes(), on_disk);
-        let outcome = Journal::open(self.directory.path()).expect("a journal").read(&mut |_| ());
+        let outcome = Journal::open(self.directory.path()).expect("a journal").read(&mut |_| ()).expect("read");
         assert!(outcome.problems.is_empty(), "{:?}", outcome.problems);
         assert_eq!(outcome.started, self.started, "the newest records are there");
         assert_eq!(outcome.losses.total(), 0);

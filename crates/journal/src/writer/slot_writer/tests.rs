@@ -33,7 +33,7 @@ fn a_slot_whose_numbers_are_used_up_loses_events() {
     slot_writer.stop(last.get());
     let mut records = 0;
     let journal = Journal::open(directory.path()).expect("a journal");
-    let outcome = journal.read(&mut |_| records += 1);
+    let outcome = journal.read(&mut |_| records += 1).expect("read");
     assert_eq!(records, 3, "the thread, a start and its stop");
     let group = Kind::Group as usize;
     assert_eq!((outcome.losses.starts[group], outcome.losses.stops[group]), (2, 2));

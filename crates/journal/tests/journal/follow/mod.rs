@@ -43,7 +43,7 @@ fn sorted(problems: Vec<Problem>) -> Vec<(PathBuf, u64, String, u64)> {
 
 fn whole(journal: &Path) -> Whole {
     let mut records = Vec::new();
-    let outcome = Journal::open(journal).unwrap().read(&mut |record| records.push(record));
+    let outcome = Journal::open(journal).unwrap().read(&mut |record| records.push(record)).unwrap();
     let removed = &outcome.removed;
     Whole {
         records: by_slot(&records, &outcome.symbols),
