@@ -199,7 +199,12 @@ pub(crate) fn disable() {
     RECORDING.disable();
 }
 
-/// Callbacks outside of any recording since the last call.
+/// Counts a communicator for which no recording could begin.
+pub(crate) fn communicator_is_late() {
+    missed::LATE.add(Lost::Communicator);
+}
+
+/// Callbacks and communicators outside of any recording since the last call.
 pub(crate) fn take_late() -> LateCallbacks {
     let mut late = LateCallbacks::default();
     for missed in [&missed::LATE, &missed::UNRECORDED] {
@@ -207,7 +212,7 @@ pub(crate) fn take_late() -> LateCallbacks {
             Lost::Start(kind) => *late.starts.entry(kind.name().to_owned()).or_default() += count,
             Lost::Stop(_) => late.stops += count,
             Lost::State(_) => late.states += count,
-            Lost::Communicator => {}
+            Lost::Communicator => late.communicators += count,
         });
     }
     late

@@ -1,7 +1,6 @@
 //! Ends a session: stops recording, writes the part, and makes the archive if this process is the last. The only module
 //! of the recording half that uses the writing half.
 
-use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +42,8 @@ const FOR_PART_BYTES: u64 = 1 << 20;
 static CLOSED: AtomicU64 = AtomicU64::new(0);
 /// The directory whose archive this process must still make at exit.
 static LEFT_FOR_EXIT: Mutex<Option<PathBuf>> = Mutex::new(None);
-static LAST_PART: Mutex<Option<PathBuf>> = Mutex::new(None);
+/// The part that was recorded last, and what came after its end.
+static LAST_PART: Mutex<Option<(PathBuf, LateCallbacks)>> = Mutex::new(None);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
@@ -79,7 +79,7 @@ struct Ended {
 fn end(session: Session) -> Ended {
     record::end();
     let scorep = scorep::end();
-    *LAST_PART.lock() = Some(session.part.clone());
+    *LAST_PART.lock() = Some((session.part.clone(), LateCallbacks::default()));
     let recorded = session.recorded();
     let Session { config, out, part, writer, maintenance, gpus, .. } = session;
     if let Some(gpus) = gpus {
@@ -231,24 +231,27 @@ pub(super) fn at_exit() {
     }
 }
 
-/// Writes and returns the number of callbacks since the last close. Called before the next session and at exit.
-pub(super) fn account_for_late() -> u64 {
-    let late = record::take_late();
-    let part = LAST_PART.lock().take();
-    if let Some(Err(error)) = part.map(|part| writing::guarded(|| write_late(&late, &part))) {
-        logger::warn(&format!(
-            "{} callbacks came after the recording had ended, which the trace will not say: {error}",
-            late.total()
-        ));
-    }
-    late.total()
+/// Whether this process has recorded anything before.
+pub(super) fn has_recorded() -> bool {
+    LAST_PART.lock().is_some()
 }
 
-fn write_late(late: &LateCallbacks, part: &Path) -> io::Result<()> {
-    if late.total() == 0 {
-        return Ok(());
+/// Writes the number of callbacks and communicators since the last close, and returns how many came since the last
+/// call. Called before the next session and at exit.
+pub(super) fn account_for_late() -> u64 {
+    let late = record::take_late();
+    let mut last = LAST_PART.lock();
+    if let (Some((part, all)), 1..) = (&mut *last, late.total()) {
+        all.add(&late);
+        let write = || private::write(&LateCallbacks::path(part), &serde_json::to_vec(all)?);
+        if let Err(error) = writing::guarded(write) {
+            logger::warn(&format!(
+                "{} callbacks or communicators came after the recording had ended, which the trace will not say: {error}",
+                all.total()
+            ));
+        }
     }
-    private::write(&LateCallbacks::path(part), &serde_json::to_vec(late)?)
+    late.total()
 }
 
 fn unify_if_last(config: &Config, out: &Path, done: &str) {

@@ -65,6 +65,7 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
     let mut sessions = SESSIONS.lock();
     begin_session(&mut sessions, comm, false);
     let Some(session) = &mut sessions.current else {
+        record::communicator_is_late();
         return idle();
     };
     session.note_init(comm);
@@ -188,7 +189,8 @@ fn begin_session(sessions: &mut MutexGuard<'_, Sessions>, comm: &CommInit<'_>, i
         Ok(session) => sessions.current = Some(session),
         Err(reason) => {
             sessions.off = true;
-            logger::warn(&format!("nothing is recorded: {reason}"));
+            let what = if close::has_recorded() { "no further communicator" } else { "nothing" };
+            logger::warn(&format!("{what} is recorded: {reason}"));
         }
     }
 }
@@ -245,7 +247,7 @@ fn end_of_program() {
         let late = close::account_for_late();
         if late > 0 && Config::from_environment().verbosity == Verbosity::Verbose {
             logger::warn(&format!(
-                "{late} callbacks came after the recording had ended: `nccl-otf2 finalize` puts their number into the archive"
+                "{late} callbacks or communicators came after the recording had ended: `nccl-otf2 finalize` puts their number into the archive"
             ));
         }
     });

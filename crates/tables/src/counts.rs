@@ -35,7 +35,7 @@ pub(crate) fn add_not_selected(counts: &mut Counts, starts: &[u64; Kind::COUNT])
     }
 }
 
-/// Adds callbacks that came after recording had ended.
+/// Adds callbacks and communicators that came after recording had ended.
 pub fn add_late(counts: &mut Counts, late: &LateCallbacks) {
     for kind in Kind::ALL {
         if let Some(starts) = late.starts.get(kind.name()) {
@@ -45,4 +45,5 @@ pub fn add_late(counts: &mut Counts, late: &LateCallbacks) {
     }
     counts.stops_late = counts.stops_late.saturating_add(late.stops);
     counts.states_late = counts.states_late.saturating_add(late.states);
+    counts.communicators_lost = counts.communicators_lost.saturating_add(late.communicators);
 }

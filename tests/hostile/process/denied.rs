@@ -8,7 +8,7 @@ use whole_plugin::built;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
-use super::program;
+use super::{program, survives};
 
 const FAMILIES: [(&str, &[c_long]); 27] = [
     ("open", &[libc::SYS_openat]),
@@ -89,6 +89,15 @@ fn system_calls_that_are_not_permitted() {
 #[test]
 fn system_calls_that_are_not_there() {
     denied(libc::ENOSYS);
+}
+
+/// A recording that cannot begin after another one: the archive of that one counts the communicators.
+#[test]
+fn communicators_without_a_recording_are_counted() {
+    let no_room = format!("deny={}:{}", libc::ENOSPC, libc::SYS_fallocate);
+    let (ended, scratch) = survives(&format!("init work finalize {no_room} init finalize init"), &[]);
+    assert!(ended.stderr.contains("no further communicator is recorded: "), "{ended}");
+    assert_eq!(scratch.archive().count("COMMUNICATORS_LOST"), 2, "{ended}");
 }
 
 /// Limits with few of the values that programs have; of memory, beyond what the process has.
