@@ -38,7 +38,7 @@ pub(super) fn check(trace: &Trace, findings: &mut Findings) {
     properties(definitions, findings);
     dense(definitions, findings);
     tree(definitions, findings);
-    communicators(definitions, findings);
+    communicators(definitions, trace.statements.ranks_unlocated.get() == 0, findings);
     // In a list shared with Score-P, Score-P's locations precede NCCL's.
     if is_nccl(archive) && !is_merged(archive) {
         location_ids(definitions, findings);
@@ -176,8 +176,9 @@ fn location_ids(definitions: &Definitions, findings: &mut Findings) {
     }
 }
 
-/// Communicators have groups of indices into their paradigm's single list of locations.
-fn communicators(definitions: &Definitions, findings: &mut Findings) {
+/// Communicators have groups of indices into their paradigm's single list of locations. `has_all`: whether every rank has
+/// a location; a communicator of a job of which a few processes were recorded may have none.
+fn communicators(definitions: &Definitions, has_all: bool, findings: &mut Findings) {
     let mut wrong = |message: String| findings.general(Rule::Communicator, message);
     let mut lists: BTreeMap<Paradigm, &Group> = BTreeMap::new();
     for (reference, group) in definitions.groups.iter().filter(|(_, it)| it.group_type == GroupType::CommLocations) {
@@ -197,14 +198,18 @@ fn communicators(definitions: &Definitions, findings: &mut Findings) {
     }
     for (reference, comm) in &definitions.inter_comms {
         for group in [comm.group_a, comm.group_b] {
-            if let Err(reason) = members(definitions, group, &lists) {
-                wrong(format!("{reference:?}, an intercommunicator: {reason}"));
+            match members(definitions, group, &lists) {
+                Ok(0) => wrong(format!("{reference:?}, an intercommunicator: it has no members")),
+                Ok(_) => {}
+                Err(reason) => wrong(format!("{reference:?}, an intercommunicator: {reason}")),
             }
         }
     }
     for (reference, comm) in &definitions.comms {
-        if let Err(reason) = members(definitions, comm.group, &lists) {
-            wrong(format!("{reference:?}: {reason}"));
+        match members(definitions, comm.group, &lists) {
+            Ok(0) if has_all => wrong(format!("{reference:?}: it has no members")),
+            Ok(_) => {}
+            Err(reason) => wrong(format!("{reference:?}: {reason}")),
         }
         if comm.parent.is_defined() && comm.parent >= *reference {
             wrong(format!("{reference:?} has the parent {:?}, defined later", comm.parent));
@@ -212,15 +217,13 @@ fn communicators(definitions: &Definitions, findings: &mut Findings) {
     }
 }
 
-fn members(definitions: &Definitions, group: GroupRef, lists: &BTreeMap<Paradigm, &Group>) -> Result<(), String> {
+/// Number of members.
+fn members(definitions: &Definitions, group: GroupRef, lists: &BTreeMap<Paradigm, &Group>) -> Result<usize, String> {
     let group = definitions.groups.get(&group).ok_or_else(|| format!("its group {group:?} is not defined"))?;
     match group.group_type {
-        GroupType::CommSelf => return Ok(()),
+        GroupType::CommSelf => return Ok(1),
         GroupType::CommGroup => {}
         other => return Err(format!("its group is of the type {other:?}")),
-    }
-    if group.members.is_empty() {
-        return Err("it has no members".to_owned());
     }
     let list = lists.get(&group.paradigm).ok_or("there is no list of communicating locations of its paradigm")?;
     let mut seen = BTreeSet::new();
@@ -232,7 +235,7 @@ fn members(definitions: &Definitions, group: GroupRef, lists: &BTreeMap<Paradigm
             return Err(format!("rank {rank} is on the location of another rank"));
         }
     }
-    Ok(())
+    Ok(group.members.len())
 }
 
 #[cfg(test)]
@@ -267,7 +270,7 @@ mod tests {
         let comm = Comm { name: StringRef::UNDEFINED, group: GroupRef::new(1), parent: CommRef::UNDEFINED, flags: 0 };
         definitions.comms.insert(CommRef::new(0), comm);
         let mut findings = Findings::default();
-        communicators(&definitions, &mut findings);
+        communicators(&definitions, true, &mut findings);
         findings.listed.iter().map(ToString::to_string).collect()
     }
 

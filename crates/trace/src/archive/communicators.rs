@@ -95,13 +95,15 @@ impl Communicators {
         if claimed <= MOST_RANKS && u64::from(claimed).saturating_sub(known.members.len() as u64) <= room {
             ranks = ranks.max(claimed);
         }
+        // Recorded, and yet without a place in the communicator, because too many ranks before them were not.
+        let behind = known.members.range(ranks..).count();
         let counts = || known.members.values().map(|(_, collectives)| *collectives);
         let mut comm = Communicator {
             unmatched: counts().max().unwrap_or(0) - counts().min().unwrap_or(0),
             name: known.name(),
             locations: Vec::with_capacity(index(ranks)),
             missing: Vec::new(),
-            unlocated: claimed.saturating_sub(ranks).into(),
+            unlocated: u64::from(claimed.saturating_sub(ranks)).saturating_sub(behind as u64),
             parent: None,
         };
         for rank in 0..ranks {
