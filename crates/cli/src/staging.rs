@@ -1,6 +1,7 @@
 //! A temporary directory in which an output is made before it is moved into place.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -60,7 +61,7 @@ impl Drop for Staging {
     }
 }
 
-/// Only a regular file may be replaced: no device, and no target of a link.
+/// Only a page may be replaced: no other file, no device, and no target of a link.
 pub(crate) fn refuse_irreplaceable(wanted: &Path) -> Result<()> {
     refuse_dash(wanted)?;
     let is_of_archive = wanted.extension().is_some_and(|it| otf2::FILE_EXTENSIONS.iter().any(|own| it == *own));
@@ -70,7 +71,22 @@ pub(crate) fn refuse_irreplaceable(wanted: &Path) -> Result<()> {
         wanted.display()
     );
     regular_files::refuse_other_than_file(wanted)
-        .with_context(|| format!("cannot replace {}; name another one with -o", wanted.display()))
+        .with_context(|| format!("cannot replace {}; name another one with -o", wanted.display()))?;
+    ensure!(
+        !wanted.exists() || is_page(wanted),
+        "{} exists and is not a page; name another one with -o, or remove it",
+        wanted.display()
+    );
+    Ok(())
+}
+
+/// Whether a file is empty, or begins like a page of HTML.
+fn is_page(path: &Path) -> bool {
+    const BEGIN: &[u8] = b"<!doctype html";
+    let mut begin = Vec::new();
+    let read =
+        regular_files::open(path, u64::MAX).and_then(|file| file.take(BEGIN.len() as u64).read_to_end(&mut begin));
+    read.is_ok() && (begin.is_empty() || begin.eq_ignore_ascii_case(BEGIN))
 }
 
 /// Elsewhere, `-` means stdout.

@@ -134,9 +134,9 @@ fn a_page_that_cannot_be_written_names_the_file_and_the_way_out() {
     scratch.ends(["report", "nothing-here"]).with_code(2);
 }
 
-/// Devices, FIFOs and links are not replaced by a page.
+/// Other files, devices, FIFOs and links are not replaced by a page.
 #[test]
-fn only_a_regular_file_is_replaced_by_a_page() {
+fn only_a_page_is_replaced_by_a_page() {
     let scratch = Scratch::new();
     Fixture::sound().write(scratch.path());
     assert!(Command::new("mkfifo").arg(scratch.join("fifo")).status().expect("mkfifo").success());
@@ -152,9 +152,13 @@ fn only_a_regular_file_is_replaced_by_a_page() {
         scratch.ends(verb.iter().chain(&["-o", "-"])).with_code(2).says("this is not written to stdout");
     }
     assert!(fs::symlink_metadata(scratch.join("link")).expect("still there").is_symlink());
+    scratch.ends(["report", "trace", "-o", "file"]).with_code(2).says("file exists and is not a page");
     assert_eq!(fs::read_to_string(scratch.join("file")).expect("still there"), "before");
-    scratch.ends(["report", "trace", "-o", "file"]).with_code(0);
-    assert!(fs::read_to_string(scratch.join("file")).expect("the page").starts_with("<!"));
+    for before in ["", "<!DOCTYPE html><p>before"] {
+        fs::write(scratch.join("file"), before).expect("written");
+        scratch.ends(["report", "trace", "-o", "file"]).with_code(0);
+        assert!(fs::read_to_string(scratch.join("file")).expect("the page").len() > 1000);
+    }
 }
 
 #[test]
