@@ -20,32 +20,28 @@
 
 #![forbid(unsafe_code)]
 
-mod account;
-mod across;
-mod admitted;
-mod clocks;
-mod definitions;
-mod files;
-mod findings;
-mod location;
-mod rules;
-
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use crate::across::Across;
+use crate::location::Location;
+use crate::rules::Findings;
 use analysis::{Trace, is_nccl};
 use nccl_events::Progress;
 use otf2::Archive;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use across::Across;
-use findings::Findings;
-use location::Location;
+mod accounts;
+mod across;
+mod causality;
+mod clocks;
+mod definitions;
+mod location;
+mod rules;
 
-pub use findings::{Broken, Finding};
-pub use rules::{Rule, Scope, Severity};
+pub use crate::rules::{Broken, Finding, Rule, Scope, Severity};
 
 /// Field names are those in the JSON of `nccl-otf2 check`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -100,8 +96,8 @@ pub fn check(anchor: PathBuf, archive: Archive, other_jobs: &[String], progress:
 
 /// Runs all checks that need readable definitions; returns how many events were read.
 fn examine(trace: &Trace, other_jobs: &[String], progress: &dyn Progress, findings: &mut Findings) -> u64 {
-    definitions::check(trace, findings);
-    files::strays(trace, findings);
+    definitions::check_definitions(trace, findings);
+    definitions::strays(trace, findings);
     let written = trace.archive.check_definitions(&trace.definitions);
     if let Err(error) = &written {
         findings.general(Rule::AsWritten, error.to_string());
@@ -120,7 +116,7 @@ fn examine(trace: &Trace, other_jobs: &[String], progress: &dyn Progress, findin
         if current.replace(process) != Some(process) {
             across.next_process();
         }
-        if !files::check(trace, location, definition, findings, written.is_ok()) {
+        if !definitions::check_files(trace, location, definition, findings, written.is_ok()) {
             across.unreadable.insert(location);
             continue;
         }
@@ -149,7 +145,7 @@ fn examine(trace: &Trace, other_jobs: &[String], progress: &dyn Progress, findin
     progress.end();
     across.end(findings);
     if is_nccl(&trace.archive) {
-        account::check(trace, other_jobs, findings);
+        accounts::check_counts(trace, other_jobs, findings);
     }
     total
 }

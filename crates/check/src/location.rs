@@ -2,14 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::rules::{Findings, Rule};
 use analysis::{Trace, is_nccl};
 use otf2::{
     AttributeRef, AttributeType, AttributeValue, Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef,
     Message, MetricRef, MetricValue, RegionRef, RegionRole, RmaAccess, RmaWinRef,
 };
-
-use crate::findings::Findings;
-use crate::rules::Rule;
 
 /// The open requests of one kind: each is made once and completed once.
 #[derive(Debug)]

@@ -4,19 +4,21 @@
 //! compared; unknown times break no rule. Messages are compared in time order: if each is received after it was sent,
 //! then the k-th receive follows the k-th send.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::{Instance, Step, Trace};
-use nccl_events::archive::Timing;
-use otf2::{Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef, Message, SystemTreeNodeRef};
+use crate::rules::{Findings, Rule};
+use analysis::units::plural;
+use analysis::{Fields, Instance, Role, Step, Trace};
+use nccl_events::Kind;
+use nccl_events::archive::{LocationKind, Timing};
+use otf2::{
+    Collective, CollectiveOp, CommRef, Event, EventKind, LocationGroupRef, LocationGroupType, LocationRef, Message,
+    SystemTreeNodeRef,
+};
 use schema::Statements;
 use small_sort::Gather;
 
-use crate::findings::Findings;
-use crate::rules::Rule;
-use analysis::units::plural;
-
-pub(super) struct Causality<'a> {
+pub(crate) struct Causality<'a> {
     trace: &'a Trace,
     hosts: BTreeMap<LocationRef, SystemTreeNodeRef>,
     /// The stated maximum error between the times of two hosts.
@@ -49,7 +51,7 @@ struct MessageTimes {
     received: Vec<u64>,
 }
 
-pub(super) fn gpu_residual_ns(statements: &Statements) -> u64 {
+pub(crate) fn gpu_residual_ns(statements: &Statements) -> u64 {
     statements.gpu_clocks().map(|(_, residual_ns)| residual_ns).max().unwrap_or(0)
 }
 
@@ -65,7 +67,7 @@ fn begin(entered: &Instance<'_>) -> Option<u64> {
 
 impl<'a> Causality<'a> {
     /// `None` for an archive of one host, and if missing records make the order meaningless.
-    pub(super) fn of(trace: &'a Trace) -> Option<Self> {
+    pub(crate) fn of(trace: &'a Trace) -> Option<Self> {
         let statements = &trace.statements;
         let locations = trace.definitions.locations.iter();
         let hosts: BTreeMap<LocationRef, SystemTreeNodeRef> =
@@ -89,7 +91,7 @@ impl<'a> Causality<'a> {
         })
     }
 
-    pub(super) fn event(
+    pub(crate) fn event(
         &mut self,
         location: LocationRef,
         event: &Event,
@@ -123,7 +125,7 @@ impl<'a> Causality<'a> {
     }
 
     /// Settles receives, which belong to the operation that was just left, or to one that is shown elsewhere.
-    pub(super) fn settle(&mut self, is_measured: bool) {
+    pub(crate) fn settle(&mut self, is_measured: bool) {
         for (pair, time) in self.received.drain(..) {
             self.messages.entry(pair).or_default().received.push(if is_measured { time } else { u64::MAX });
         }
@@ -171,7 +173,7 @@ impl<'a> Causality<'a> {
         }
     }
 
-    pub(super) fn end(&mut self, findings: &mut Findings) {
+    pub(crate) fn end(&mut self, findings: &mut Findings) {
         self.settle(false);
         let rule = |rule| {
             if self.is_admitted { Rule::ClocksAdmitted } else { rule }
@@ -232,5 +234,160 @@ impl CollectiveTimes {
             .filter(|(entered, left)| entered.1 != left.1)
             .map(|(entered, left)| entered.0.saturating_sub(left.0))
             .max()
+    }
+}
+
+// GPU work: within the operations that it timed, with its launches, on locations of the right GPU.
+
+struct Operation {
+    start: u64,
+    end: u64,
+    /// `None` if communicators are threads.
+    gpu: Option<LocationGroupRef>,
+    timing: Option<Timing>,
+}
+
+/// The work of GPUs, process by process: threads and communicators precede channels and streams.
+pub(crate) struct GpuWork<'a> {
+    trace: &'a Trace,
+    operations: BTreeMap<u64, Operation>,
+    launches: BTreeSet<u64>,
+    /// The largest residual of GPU clocks; `None` if the archive states nothing about them.
+    residual_ns: Option<u64>,
+    channels: u64,
+    kernels: u64,
+    copies: u64,
+    without_launch: u64,
+}
+
+impl<'a> GpuWork<'a> {
+    pub(crate) fn of(trace: &'a Trace) -> Self {
+        let is_any =
+            trace.statements.gpu_clocks().any(|(ranks, _)| ranks > 0) || !trace.statements.gpu_clock_list.is_empty();
+        Self {
+            trace,
+            operations: BTreeMap::new(),
+            launches: BTreeSet::new(),
+            residual_ns: is_any.then(|| gpu_residual_ns(&trace.statements)),
+            channels: 0,
+            kernels: 0,
+            copies: 0,
+            without_launch: 0,
+        }
+    }
+
+    pub(crate) fn next_process(&mut self) {
+        self.operations.clear();
+        self.launches.clear();
+    }
+
+    pub(crate) fn step(&mut self, location: LocationRef, step: &Step<'a>, findings: &mut Findings) {
+        let Step::Left(instance) = step else {
+            return;
+        };
+        let Fields { event, timing, .. } = instance.fields;
+        match (instance.role, event) {
+            (Some(Role::Operation(_)), Some(id)) => {
+                let operation = Operation { start: instance.start, end: instance.end, gpu: self.gpu(location), timing };
+                self.operations.insert(id, operation);
+            }
+            // A channel with implausible GPU times is shown with the host's times instead.
+            (Some(Role::Work(Kind::KernelCh)), _) if instance.fields.is_suspicious != Some(true) => {
+                self.channel(location, instance, findings);
+            }
+            (None, _) if self.trace.location_kind(location) == Some(LocationKind::Stream) => {
+                self.work(location, instance, findings);
+                return;
+            }
+            _ => {}
+        }
+        self.launches.extend(instance.fields.external_correlation);
+    }
+
+    fn gpu(&self, location: LocationRef) -> Option<LocationGroupRef> {
+        let group = self.trace.group(location);
+        let known = self.trace.definitions.location_groups.get(&group)?;
+        (known.group_type == LocationGroupType::Accelerator).then_some(group)
+    }
+
+    fn operation(&self, instance: &Instance<'_>) -> Option<&Operation> {
+        self.operations.get(&instance.fields.parent?)
+    }
+
+    fn channel(&mut self, location: LocationRef, channel: &Instance<'_>, findings: &mut Findings) {
+        let timed_by_it = |operation: &&Operation| operation.timing == Some(Timing::KernelChannel);
+        let Some(Operation { start, end, .. }) = self.operation(channel).filter(timed_by_it) else {
+            return;
+        };
+        let residual_ns = self.residual_ns.unwrap_or(0);
+        if channel.start < start.saturating_sub(residual_ns) || channel.end > end.saturating_add(residual_ns) {
+            let message = format!(
+                "a channel runs from {} to {}, its operation from {start} to {end}, \
+                 and the residual of the GPU clocks is {residual_ns} ns",
+                channel.start, channel.end
+            );
+            findings.at((self.trace, location), Some(channel.start), Rule::InsideParent, message);
+        }
+        self.channels += 1;
+    }
+
+    fn work(&mut self, location: LocationRef, work: &Instance<'_>, findings: &mut Findings) {
+        let external = work.fields.external_correlation.unwrap_or(0);
+        if self.trace.is_copy(work.region) {
+            self.copies += 1;
+        } else {
+            self.kernels += 1;
+            // Copies need no launch: some collectives are copied without kernels.
+            let is_known = external == 0 || self.launches.contains(&external);
+            self.without_launch += u64::from(!is_known);
+        }
+        let Some(operation) = self.operation(work) else {
+            return;
+        };
+        let mut find = |rule, message: String| {
+            findings.at((self.trace, location), Some(work.start), rule, message);
+        };
+        if operation.timing == Some(Timing::Cupti) && (work.start < operation.start || work.end > operation.end) {
+            let message = format!(
+                "it runs from {} to {}, its operation from {} to {}",
+                work.start, work.end, operation.start, operation.end
+            );
+            find(Rule::KernelTime, message);
+        }
+        if let (Some(gpu), Some(expected)) = (self.gpu(location), operation.gpu)
+            && gpu != expected
+        {
+            let [gpu, expected] = [gpu, expected].map(|group| self.trace.group_name(group));
+            find(Rule::KernelGpu, format!("it is on {gpu}, its operation on {expected}"));
+        }
+    }
+
+    /// Compares with the archive's counts. Unreadable locations cannot be counted.
+    pub(crate) fn end(&self, is_all_read: bool, findings: &mut Findings) {
+        if self.channels > 0 && self.residual_ns.is_none() {
+            let message =
+                format!("{} kernel channels are on GPU times, and nothing is said of GPU clocks", self.channels);
+            findings.general(Rule::GpuResidual, message);
+        }
+        if !is_all_read {
+            return;
+        }
+        let counts = &self.trace.statements.gpu_counts;
+        let kernels = [
+            counts.kernels_joined,
+            counts.kernels_of_graphs,
+            counts.kernels_of_graphs_unknown,
+            counts.kernels_without_launch,
+            counts.kernels_other,
+        ];
+        for (what, found, written) in [
+            ("kernels", self.kernels, kernels.into_iter().fold(0, u64::saturating_add)),
+            ("copies", self.copies, counts.copies_shown),
+            ("kernels whose launch is not there", self.without_launch, counts.kernels_without_launch),
+        ] {
+            if found != written {
+                findings.general(Rule::GpuWork, format!("{written} {what} were written, {found} are in the archive"));
+            }
+        }
     }
 }

@@ -1,15 +1,11 @@
 //! Checks the archive's account of itself: what was seen is written, or a reason is stated.
 
-mod gpu;
-
+use crate::rules::{Findings, Rule};
 use analysis::Trace;
 use analysis::units::plural;
 use schema::{Listed, Statements};
 
-use crate::findings::Findings;
-use crate::rules::Rule;
-
-pub(super) fn check(trace: &Trace, other_jobs: &[String], findings: &mut Findings) {
+pub(crate) fn check_counts(trace: &Trace, other_jobs: &[String], findings: &mut Findings) {
     let statements = &trace.statements;
     for (name, value) in &statements.bad {
         findings.general(Rule::Statement, format!("{name} is {value:?}, which is no number"));
@@ -45,7 +41,7 @@ pub(super) fn check(trace: &Trace, other_jobs: &[String], findings: &mut Finding
         findings.general(Rule::OneJob, format!("another job recorded into {directory}: it has an archive of its own"));
     }
     clocks(statements, findings);
-    gpu::check(statements, findings);
+    check_gpu_work(statements, findings);
     matching(statements, findings);
 }
 
@@ -171,4 +167,61 @@ fn matching(statements: &Statements, findings: &mut Findings) {
 fn incomplete(what: &str, listed: &Listed, findings: &mut Findings) {
     let (counted, there) = (listed.number.get(), listed.lines.len());
     findings.general(Rule::Statement, format!("{counted} {what} are counted, {there} are listed"));
+}
+
+// Checks what the archive states about missing GPU work.
+
+pub(crate) fn check_gpu_work(statements: &Statements, findings: &mut Findings) {
+    let counts = &statements.gpu_counts;
+    let not_timed = [
+        (counts.no_event_left, "no prepared event was left for"),
+        (counts.refused, "were refused by the driver or CUPTI:"),
+        (counts.on_callback_thread, "were on a thread that may not call CUDA:"),
+        (counts.unfinished, "were not known when recording ended:"),
+        (counts.unmatched, "had no kernel in time:"),
+    ];
+    // Launches into a graph that was being captured did not run.
+    let launches = counts.launches.saturating_sub(counts.captured);
+    let untimed = launches.saturating_sub(counts.launches_timed);
+    // A flight recording counts launches from its start, but keeps only the times of the last ones.
+    let missing = match statements.flight_processes.get() {
+        0 => untimed,
+        _ => untimed.min(not_timed.iter().fold(0, |sum, (number, _)| sum.saturating_add(*number))),
+    };
+    if missing > 0 {
+        let reasons: Vec<String> = not_timed
+            .into_iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, what)| format!("{what} {number}"))
+            .collect();
+        let because = match reasons.is_empty() {
+            true => String::new(),
+            false => format!(": {}", reasons.join(", ")),
+        };
+        let of = plural(launches, "launch", "launches");
+        findings.general(
+            Rule::GpuWorkMissing,
+            format!("of {missing} of {of} it is not known when their work ran{because}"),
+        );
+    }
+    for (number, what) in [
+        (counts.dropped_by_cupti, "records were dropped by CUPTI"),
+        (counts.bad_records, "records of CUPTI could not be read"),
+        (counts.foreign_buffers, "buffers were another user's of CUPTI"),
+        (counts.late_buffers, "buffers came when recording was over"),
+        (counts.no_buffer_left, "buffers were missing"),
+        (counts.no_room, "records of GPU work had no room in the journal"),
+    ] {
+        if number > 0 {
+            findings.general(Rule::GpuWorkMissing, format!("{number} {what}"));
+        }
+    }
+    let not_placed = counts.not_placed.saturating_add(counts.events_not_used);
+    if not_placed > 0 {
+        let times = plural(not_placed, "time", "times");
+        findings.general(Rule::GpuWorkClock, format!("{times} of GPU work could not be placed"));
+    }
+    for line in statements.gpu_clocks_list.all.iter().filter(|line| line.contains(", set ")) {
+        findings.general(Rule::GpuWorkClock, line);
+    }
 }

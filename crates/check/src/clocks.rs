@@ -1,21 +1,142 @@
-//! Compares the archive's statements on the clocks of its processes and hosts with their clock offsets.
+//! Clock offsets: the values that readers add to the times of a location's event file.
 //!
-//! A process's clock is CLOCK_MONOTONIC. Its offsets convert it to CLOCK_REALTIME of its host, as the first process of
-//! that boot read both, and then to the clock of the reference host, by the stated correction.
+//! Each offset applies at one timestamp. Between two timestamps readers interpolate, after the last one the line
+//! continues, and before the first libotf2 adds nothing. The resulting clock must run forward, span the events, and be
+//! the same wherever a clock is shared.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::rc::Rc;
 
-use analysis::{Boot, Trace};
-use otf2::{ClockOffset, LocationGroupRef};
+use crate::rules::{Findings, Rule};
+use analysis::{Boot, Trace, is_merged, is_nccl};
+use otf2::{ClockOffset, LocationGroupRef, LocationRef};
 use schema::definition::{
     ClockAnchors, ClockCorrection, ClockDrift, ClockRelation, ClockUncertainty, ClockViolations, ClockWorstViolation,
 };
+use small_sort::Gather;
 
-use super::line::{is_same, pieces};
-use crate::findings::Findings;
-use crate::rules::Rule;
+/// The clock offsets of a location. Their times increase: libotf2 reads no others.
+type Clock = Rc<[ClockOffset]>;
 
-pub(super) type Clocks<'c> = BTreeMap<LocationGroupRef, &'c [ClockOffset]>;
+pub(crate) struct ClockOffsets<'a> {
+    trace: &'a Trace,
+    /// Whether processes, hosts and statements are checked; not in a merged archive, which keeps them unchanged.
+    is_ours: bool,
+    /// The file read last, which the locations of a process share. `None` for a clock with a fault.
+    file: Option<((u64, u64), Option<Clock>)>,
+    current: Option<Current>,
+    /// The clock of each process, from the first of its locations that has events.
+    processes: BTreeMap<LocationGroupRef, (LocationRef, Clock)>,
+}
+
+struct Current {
+    location: LocationRef,
+    clock: Clock,
+    span: Option<(u64, u64)>,
+}
+
+impl<'a> ClockOffsets<'a> {
+    pub(crate) fn of(trace: &'a Trace) -> Self {
+        Self {
+            trace,
+            is_ours: is_nccl(&trace.archive) && !is_merged(&trace.archive),
+            file: None,
+            current: None,
+            processes: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn next_location(&mut self, location: LocationRef, findings: &mut Findings) {
+        self.settle(findings);
+        self.current = self.read(location, findings).map(|clock| Current { location, clock, span: None });
+    }
+
+    pub(crate) fn event(&mut self, time: u64) {
+        if let Some(current) = &mut self.current {
+            current.span = Some((current.span.map_or(time, |span| span.0), time));
+        }
+    }
+
+    pub(crate) fn end(&mut self, findings: &mut Findings) {
+        self.settle(findings);
+        if self.is_ours {
+            let clocks: Clocks<'_> = self.processes.iter().map(|(process, (_, clock))| (*process, &**clock)).gather();
+            check(self.trace, &clocks, findings);
+        }
+    }
+
+    /// The clock of a location, if it is sound. An unreadable file is reported with its events.
+    fn read(&mut self, location: LocationRef, findings: &mut Findings) -> Option<Clock> {
+        let metadata = self.trace.archive.definition_file(location).metadata().ok()?;
+        let identity = (metadata.dev(), metadata.ino());
+        if let Some((_, clock)) = self.file.as_ref().filter(|(file, _)| *file == identity) {
+            return clock.clone();
+        }
+        let local = self.trace.archive.local_definitions(location).ok()?;
+        let clock = self.judge(location, local.clock_offsets.into(), findings);
+        self.file = Some((identity, clock.clone()));
+        clock
+    }
+
+    fn judge(&self, location: LocationRef, clock: Clock, findings: &mut Findings) -> Option<Clock> {
+        let mut find = |rule, time, message: String| {
+            findings.at((self.trace, location), Some(time), rule, message);
+        };
+        if let [alone] = &*clock
+            && alone.offset != 0
+        {
+            find(Rule::ClockForward, alone.time, format!("the only clock offset, {}: it has no effect", alone.offset));
+            return None;
+        }
+        let mut is_clock = true;
+        for (from, to) in pieces(&clock) {
+            if corrected(to) < corrected(from) {
+                let message =
+                    format!("the clock offsets {} and {} from {} on turn time back", from.offset, to.offset, from.time);
+                find(Rule::ClockForward, to.time, message);
+                is_clock = false;
+            } else if self.is_ours && is_too_fast(from, to) {
+                let message = format!(
+                    "{} ns of drift are corrected in {} ns, more than {MOST_PPM} ppm",
+                    i128::from(to.offset) - i128::from(from.offset),
+                    to.time.abs_diff(from.time)
+                );
+                find(Rule::ClockDrift, to.time, message);
+            }
+        }
+        is_clock.then_some(clock)
+    }
+
+    fn settle(&mut self, findings: &mut Findings) {
+        let Some(Current { location, clock: own, span: Some((first, last)) }) =
+            self.current.take().filter(|_| self.is_ours)
+        else {
+            return;
+        };
+        let place = (self.trace, location);
+        if let [begin, .., end] = &*own {
+            let (begin, end) = (corrected(begin), corrected(end));
+            if i128::from(first) < begin || i128::from(last) > end {
+                let message = format!("its events are from {first} to {last}, its clock offsets from {begin} to {end}");
+                findings.at(place, None, Rule::ClockSpan, message);
+            }
+        }
+        let process = self.trace.process(self.trace.group(location));
+        let (of, clock) = self.processes.entry(process).or_insert_with(|| (location, Rc::clone(&own)));
+        if !is_same(clock, &own) {
+            let message = format!("its clock offsets are not those of location {} of the same process", of.get());
+            findings.at(place, None, Rule::ClockShared, message);
+        }
+    }
+}
+
+// Compares the archive's statements on the clocks of its processes and hosts with their clock offsets.
+//
+// A process's clock is CLOCK_MONOTONIC. Its offsets convert it to CLOCK_REALTIME of its host, as the first process of
+// that boot read both, and then to the clock of the reference host, by the stated correction.
+
+pub(crate) type Clocks<'c> = BTreeMap<LocationGroupRef, &'c [ClockOffset]>;
 
 /// Between offsets closer than this, rounding exceeds any drift.
 const SHORT_NS: u64 = 900_000;
@@ -40,7 +161,7 @@ struct Process<'a> {
     read: Option<(u64, i128)>,
 }
 
-pub(super) fn check(trace: &Trace, clocks: &Clocks<'_>, findings: &mut Findings) {
+pub(crate) fn check(trace: &Trace, clocks: &Clocks<'_>, findings: &mut Findings) {
     let processes = processes(trace);
     let mut boots: BTreeMap<&Boot<'_>, Vec<&Process<'_>>> = BTreeMap::new();
     for process in &processes {
@@ -211,4 +332,37 @@ fn sums(trace: &Trace, boots: &BTreeMap<&Boot<'_>, Vec<&Process<'_>>>, findings:
             findings.general(Rule::ClockSums, message);
         }
     }
+}
+
+// A clock defined by its clock offsets: linear between each two of them.
+
+/// The largest correction of a drift: at worst, two quartzes are off by 100 ppm each, and NTP slews each clock by up to
+/// 500 ppm. Slightly more, because the drift is measured on the corrected clock.
+pub(crate) const MOST_PPM: u64 = 1250;
+/// Offsets and their times are whole ticks.
+const ROUNDING: u64 = 2;
+
+/// Each pair of adjacent offsets, which are joined by a line.
+pub(crate) fn pieces(clock: &[ClockOffset]) -> impl Iterator<Item = (&ClockOffset, &ClockOffset)> {
+    clock.iter().zip(clock.iter().skip(1))
+}
+
+pub(crate) fn corrected(offset: &ClockOffset) -> i128 {
+    i128::from(offset.time) + i128::from(offset.offset)
+}
+
+pub(crate) fn is_too_fast(from: &ClockOffset, to: &ClockOffset) -> bool {
+    let drift = i128::from(to.offset) - i128::from(from.offset);
+    let most = u128::from(to.time.abs_diff(from.time)) * u128::from(MOST_PPM) / 1_000_000;
+    drift.unsigned_abs() > most + u128::from(ROUNDING)
+}
+
+/// Whether two lists of offsets are one clock: the same corrections, or the same constant.
+pub(crate) fn is_same(a: &[ClockOffset], b: &[ClockOffset]) -> bool {
+    a == b || matches!((constant(a), constant(b)), (Some(a), Some(b)) if a == b)
+}
+
+fn constant(clock: &[ClockOffset]) -> Option<i64> {
+    let first = clock.first()?.offset;
+    clock.iter().all(|offset| offset.offset == first).then_some(first)
 }
