@@ -11,8 +11,8 @@ use super::chained;
 use super::shapes::pointer;
 use crate::host::mask;
 use crate::record;
-use in_process::panics::{self, Panic};
-use in_process::stderr;
+use in_process::Panic;
+
 use journal::uninterrupted::not_cancelled;
 use nccl_events::id::EventId;
 
@@ -112,7 +112,7 @@ impl Switch {
     #[inline]
     pub(crate) fn run<R>(&self, callback: &'static str, body: impl FnOnce() -> R) -> Option<R> {
         // State that a panic left half-updated is not used again, because everything is off then.
-        match panics::catch(body) {
+        match in_process::catch(body) {
             Ok(result) => Some(result),
             Err(panic) => {
                 self.turn_off(callback, &panic);
@@ -128,10 +128,10 @@ impl Switch {
         if self.state.swap(OFF, Ordering::Relaxed) == OFF {
             return;
         }
-        let _said = panics::catch(|| {
+        let _said = in_process::catch(|| {
             (self.stop)();
             not_cancelled(|| {
-                stderr::say(&format!(
+                in_process::say(&format!(
                     "internal error in {callback}: {panic}; this process records no further events, the job continues"
                 ));
             });

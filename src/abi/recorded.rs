@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use super::guard::SWITCH;
 use crate::session;
-use in_process::recorded::{Recorded, RecordedFunction};
+use in_process::{Recorded, RecordedFunction};
 
 const _: RecordedFunction = nccl_otf2_recorded_v1;
 

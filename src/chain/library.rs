@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_void};
 
 use crate::host::version;
-use in_process::objects::Object;
+use in_process::Object;
 
 /// A loaded library. It is never unloaded, because its threads may run at any time.
 pub(crate) struct Library(*mut c_void);

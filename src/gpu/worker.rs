@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use cupti_sys::mapped::Mapped;
+use cupti_sys::load::Mapped;
 
 use super::backend::{Backend, Output};
 use super::cupti::{self, NotUsed, Opened};

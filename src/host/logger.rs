@@ -9,7 +9,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use super::live;
-use in_process::stderr;
+
 use journal::writing;
 
 static LOGGER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
@@ -53,7 +53,7 @@ pub(crate) fn was_lent() -> bool {
 ///
 /// In NCCL's log the line is INFO, because a WARN would become the text of `ncclGetLastError`.
 pub(crate) fn warn(message: &str) {
-    stderr::say(message);
+    in_process::say(message);
     info(message);
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn info(message: &str) {
     }
     // SAFETY: the pointer is not NULL, and `remember` stored it from a function of exactly this type.
     let logger: Logger = unsafe { mem::transmute::<*mut (), Logger>(logger) };
-    let Ok(line) = CString::new(stderr::line(message)) else {
+    let Ok(line) = CString::new(in_process::line(message)) else {
         return;
     };
     // SAFETY: libnccl is loaded while a communicator lives. The format takes one string; NCCL keeps none of the

@@ -9,7 +9,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::memory;
-use in_process::panics;
+
 use journal::uninterrupted::uninterrupted;
 
 /// A value for each thread that asks for it; dropped when the thread ends.
@@ -104,5 +104,5 @@ impl<T: 'static> PerThread<T> {
 unsafe extern "C" fn end<T>(value: *mut c_void) {
     // SAFETY: the contract.
     let value = unsafe { Box::from_raw(value.cast::<T>()) };
-    let _panicked = panics::catch(|| uninterrupted(|| drop(value)));
+    let _panicked = in_process::catch(|| uninterrupted(|| drop(value)));
 }

@@ -8,7 +8,7 @@ use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-use in_process::objects::Object;
+use in_process::Object;
 
 static VERSION: AtomicU32 = AtomicU32::new(0);
 static IS_RCCL: AtomicBool = AtomicBool::new(false);

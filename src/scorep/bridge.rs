@@ -14,7 +14,7 @@ use super::operations::{Facts, Operations};
 use super::presence::{self, Absence, Presence, Tier};
 use super::report::{self, Count, Counts};
 use super::setup::Setup;
-use in_process::panics;
+
 use journal::clock;
 use journal::part::scorep::ScorepReport;
 use journal::uninterrupted::not_cancelled;
@@ -203,7 +203,7 @@ pub(crate) fn at_end_of_measurement() {
 /// Score-P calls this at the end of its measurement.
 extern "C" fn end_of_measurement() -> c_int {
     // A panic must not reach Score-P.
-    let _caught = panics::catch(|| not_cancelled(at_end_of_measurement));
+    let _caught = in_process::catch(|| not_cancelled(at_end_of_measurement));
     0
 }
 

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use in_process::panics;
 use journal::uninterrupted::not_cancelled;
 
 /// The version of the interface, the same in 7.1, 8.4 and 9.0.
@@ -202,7 +201,7 @@ extern "C" fn get_requirement(flag: c_int) -> bool {
 /// The program ends: Score-P still accepts events, and the directory still has its name.
 extern "C" fn program_end(_location: *mut c_void, _ticks: u64, _status: c_int, _region: u32) {
     // A panic must not reach Score-P.
-    let _caught = panics::catch(|| {
+    let _caught = in_process::catch(|| {
         not_cancelled(|| {
             if let Some(end) = AT_PROGRAM_END.get() {
                 end();

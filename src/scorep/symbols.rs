@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
-use in_process::objects::Object;
+use in_process::Object;
 
 #[repr(C)]
 #[derive(Debug)]

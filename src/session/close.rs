@@ -15,7 +15,7 @@ use crate::control::named;
 use crate::host::{logger, memory};
 use crate::scorep::substrate;
 use crate::{chain, record, scorep};
-use in_process::recorded::{Recorded, tell_tensorflow};
+use in_process::{Recorded, tell_tensorflow};
 use journal::part::JOURNAL;
 use journal::part::chain::ChainReport;
 use journal::part::environment::JobEnvironment;

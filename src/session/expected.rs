@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::CString;
 
 use crate::host::version;
-use in_process::objects::Object;
+use in_process::Object;
 use nccl_events::{CommInit, Name, Table};
 use settings::{ENV_PLUGIN, PLUGIN, are_settings_awaited};
 

@@ -13,7 +13,7 @@ use crate::control::{self, Control};
 use crate::host::{logger, memory, process};
 use crate::record;
 use crate::record::open_ranges::counts::counts_since;
-use in_process::panics;
+
 use journal::clock::{self, ClockPair};
 use journal::writer::{JournalWriter, SharedSlotWriter, SlotWriter};
 use journal::writing;
@@ -97,7 +97,7 @@ impl Maintenance {
         {
             logger::warn(&format!(
                 "internal error in the maintenance thread{}; threads made their own segments",
-                panics::location()
+                in_process::location()
             ));
         }
         self.shared.record_clocks();

@@ -17,8 +17,8 @@ use parking_lot::MutexGuard;
 use crate::host::{dumps, logger, memory, process};
 use crate::scorep::{self, CommRegion, substrate};
 use crate::{control, gpu, record};
-use in_process::panics;
-use in_process::recorded::Recorded;
+
+use in_process::Recorded;
 use journal::clock::{self, ticks};
 use journal::part::part_name;
 use journal::uninterrupted::not_cancelled;
@@ -182,7 +182,7 @@ fn begin_session(sessions: &mut MutexGuard<'_, Sessions>, comm: &CommInit<'_>, i
     process::watch_forks(in_forked_child);
     process::at_exit(at_exit);
     substrate::at_program_end(end_of_measured_program);
-    panics::silence();
+    in_process::silence();
     memory::forget_failure();
     close::account_for_late();
     match begin::session(config, comm, is_before_init) {
@@ -208,7 +208,7 @@ extern "C" fn at_exit() {
         return;
     }
     not_cancelled(|| {
-        let _caught = panics::catch(scorep::at_exit);
+        let _caught = in_process::catch(scorep::at_exit);
         end_of_program();
     });
 }
@@ -220,7 +220,7 @@ fn end_of_measured_program() {
 }
 
 fn end_of_program() {
-    let ended = panics::catch(|| {
+    let ended = in_process::catch(|| {
         if process::is_forked() {
             return;
         }

@@ -14,7 +14,7 @@ use crate::gpu::Gpus;
 use crate::host::logger;
 use crate::host::process::{ThreadKey, this_thread};
 use crate::scorep;
-use in_process::recorded::Recorded;
+use in_process::Recorded;
 use journal::writer::{JournalWriter, Stop};
 use nccl_events::id::ProcessTag;
 use settings::{Config, Verbosity};

@@ -1,19 +1,22 @@
 //! Determines the clock of every NCCL location in the merged archive, and checks its plausibility.
 
-use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt as _;
 
+use crate::clock::{NS_PER_SECOND, Timer};
+use crate::inputs::{Inputs, Local, Locals};
+use crate::pairing::{Nccl, Pair};
+use crate::scorep::{ScoreP, Step};
+use crate::{clock, pairing, scorep};
 use anyhow::{Context as _, Result, bail};
 use clocks::piecewise::Piecewise;
-use otf2::{LocationGroupRef, LocationRef};
+use nccl_events::archive::LocationKind;
+use otf2::verbatim::RecordKind;
+use otf2::{ClockOffset, EventKind, LocationGroupRef, LocationRef};
+use schema::definition::{Sibling, ThreadId};
 use small_sort::Gather;
-
-use crate::clock::{self, NS_PER_SECOND, Timer};
-use crate::inputs::{Inputs, Local, Locals};
-use crate::nccl::{self, Nccl};
-use crate::pairing::Pair;
-use crate::scorep::ScoreP;
 
 /// How long after Score-P's last event, or before its first, a process may have called NCCL.
 const MARGIN_SECONDS: u64 = 5;
@@ -88,7 +91,7 @@ pub(crate) fn by_anchors(inputs: &mut Inputs) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn local_curve(scorep: &ScoreP, ours: &nccl::Process) -> Result<Piecewise> {
+pub(crate) fn local_curve(scorep: &ScoreP, ours: &pairing::Process) -> Result<Piecewise> {
     let (name, timer) = (&ours.name, scorep.timer);
     if ours.anchors.is_empty() {
         bail!(
@@ -116,7 +119,7 @@ pub(crate) fn local_curve(scorep: &ScoreP, ours: &nccl::Process) -> Result<Piece
 }
 
 /// Whether the counter runs at the rate of the trace, as far as the anchors show.
-fn is_same_rate(scorep: &ScoreP, ours: &nccl::Process) -> bool {
+fn is_same_rate(scorep: &ScoreP, ours: &pairing::Process) -> bool {
     let (Some(first), Some(last)) = (ours.anchors.first(), ours.anchors.last()) else {
         return true;
     };
@@ -130,7 +133,7 @@ fn is_same_rate(scorep: &ScoreP, ours: &nccl::Process) -> bool {
 }
 
 /// Refuses a process whose times are not within the trace.
-fn fits(scorep: &ScoreP, ours: &nccl::Process, span: (i128, i128)) -> Result<()> {
+fn fits(scorep: &ScoreP, ours: &pairing::Process, span: (i128, i128)) -> Result<()> {
     let margin = i128::from(MARGIN_SECONDS * scorep.ticks_per_second);
     let (begin, end) = scorep.span_in_first();
     let trace = (i128::from(begin), i128::from(end));
@@ -189,4 +192,234 @@ pub(crate) fn span(inputs: &Inputs) -> (u64, u64) {
     inputs.all_locals().filter_map(Local::span).fold(span_of_traces(inputs), |all, span| {
         (all.0.min(clock::saturated(span.0)), all.1.max(clock::saturated(span.1)))
     })
+}
+
+// NCCL calls are placed between Score-P's events of the same thread, if Score-P has that thread and the regions of
+// both nest. Otherwise they keep a separate location.
+
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    /// For each NCCL archive, the threads whose calls are on Score-P's locations.
+    pub(crate) threads: Vec<Vec<Thread>>,
+    /// Number of threads that keep a separate location, by reason.
+    pub(crate) own: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) ours: LocationRef,
+    pub(crate) theirs: LocationRef,
+    /// The order of both writers' events: whether the next one is NCCL's.
+    pub(crate) order: Vec<bool>,
+    pub(crate) ticks: OwnTicks,
+}
+
+impl Calls {
+    pub(crate) fn of(inputs: &Inputs) -> Result<Self> {
+        let mut calls = Self { threads: inputs.nccls.iter().map(|_| Vec::new()).collect(), own: BTreeMap::new() };
+        let for_all = for_all(inputs);
+        let mut taken = BTreeSet::new();
+        for pair in &inputs.pairs {
+            let known = match for_all {
+                None => inputs.scorep(pair).threads(inputs.theirs(pair))?,
+                Some(_) => BTreeMap::new(),
+            };
+            for (location, thread_id) in threads(inputs, pair) {
+                let theirs = thread_id.and_then(|id| known.get(&id)).copied();
+                let found = match (for_all, thread_id, theirs) {
+                    (Some(reason), ..) => Err(reason),
+                    (None, None, _) => Err("NCCL's archive does not say which threads they are"),
+                    (None, Some(_), None) => Err("Score-P does not say that it has these threads"),
+                    (.., Some(theirs)) if !taken.insert(theirs) => {
+                        Err("another archive of NCCL's has the same threads")
+                    }
+                    (.., Some(theirs)) => thread(inputs, pair, location, theirs)?,
+                };
+                match found {
+                    Ok(thread) => calls.threads[pair.nccl.archive].push(thread),
+                    Err(reason) => *calls.own.entry(reason).or_default() += 1,
+                }
+            }
+        }
+        Ok(calls)
+    }
+
+    pub(crate) fn events(&self) -> BTreeMap<LocationRef, u64> {
+        self.threads.iter().flatten().map(|thread| (thread.theirs, thread.order.len() as u64)).gather()
+    }
+}
+
+fn for_all(inputs: &Inputs) -> Option<&'static str> {
+    if inputs.is_guess {
+        return Some("where NCCL's events lie is a guess");
+    }
+    match inputs.scoreps.as_slice() {
+        [scorep] if scorep.has_regions_of_nccl() => {
+            Some("Score-P was shown NCCL's calls while the job ran, they would be there twice (NCCL_OTF2_SCOREP=off)")
+        }
+        [_] => None,
+        _ => Some("every process has a trace of its own"),
+    }
+}
+
+/// The locations of a process's threads that call NCCL, with their system thread ids.
+fn threads(inputs: &Inputs, pair: &Pair) -> Vec<(LocationRef, Option<u64>)> {
+    let (trace, group) = (&inputs.nccl(pair).trace, inputs.ours(pair).group);
+    let is_of_process = |it: &LocationRef| trace.process(trace.group(*it)) == group;
+    let own = trace.locations_of(&[LocationKind::ApiThread]).into_iter().filter(is_of_process);
+    own.filter(|it| trace.of_location(*it, Sibling).is_none()).map(|it| (it, trace.of_location(it, ThreadId))).collect()
+}
+
+/// The Score-P thread for a location, or the reason why its calls cannot be there.
+fn thread(
+    inputs: &Inputs,
+    pair: &Pair,
+    ours: LocationRef,
+    theirs: LocationRef,
+) -> Result<Result<Thread, &'static str>> {
+    let scorep = inputs.scorep(pair);
+    let Some(ticks) = OwnTicks::of(inputs, pair, ours)? else {
+        return Ok(Err("they have no clock"));
+    };
+    let mut steps = Vec::new();
+    let mut is_calls = true;
+    inputs
+        .nccl(pair)
+        .trace
+        .archive
+        .for_each_event(&[ours], |_, event| {
+            let step = match event.kind {
+                EventKind::Enter(_) => Step::Enter,
+                EventKind::Leave(_) => Step::Leave,
+                EventKind::MeasurementOnOff(_) => Step::Other,
+                _ => {
+                    is_calls = false;
+                    return ControlFlow::Break(());
+                }
+            };
+            steps.push((ticks.at(event.time), step));
+            ControlFlow::Continue(())
+        })
+        .context("cannot read NCCL's calls")?;
+    if !is_calls {
+        return Ok(Err("they have other events than calls"));
+    }
+    let records = scorep.records(theirs)?;
+    let their_steps = records.as_slice().iter().map(|record| {
+        let step = match record.kind {
+            RecordKind::Enter(_) | RecordKind::CallingContextEnter => Step::Enter,
+            RecordKind::Leave(_) | RecordKind::CallingContextLeave => Step::Leave,
+            RecordKind::MpiCollectiveEnd | RecordKind::Other => Step::Other,
+        };
+        (record.time, step)
+    });
+    Ok(scorep::order(their_steps, &steps).map(|order| Thread { ours, theirs, order, ticks }))
+}
+
+// Joins several Score-P traces of one process each, as torchrun jobs produce them.
+//
+// The first trace keeps its numbers and its clock. The others are appended as NCCL's archive is, with new numbers, and
+// clock offsets from the anchors of the same process in NCCL's archive.
+
+pub(crate) fn refuse(scoreps: &[ScoreP]) -> Result<()> {
+    for scorep in scoreps {
+        let anchor = scorep.archive.anchor_file().display();
+        if scorep.processes.len() != 1 {
+            bail!(
+                "{anchor} has {} processes: several traces of Score-P's can be merged where each is of one",
+                scorep.processes.len()
+            );
+        }
+        if scorep.archive.anchor_file().with_extension("marker").exists() {
+            bail!("{anchor} has markers, which would be lost; one trace of Score-P's alone keeps them");
+        }
+    }
+    Ok(())
+}
+
+/// Sorts the traces by NCCL's ranks, and assigns each a rank.
+pub(crate) fn order(inputs: &mut Inputs) {
+    // Traces of processes that did not record NCCL come last.
+    let mut ranks = vec![u32::MAX; inputs.scoreps.len()];
+    for pair in inputs.pairs.iter().rev() {
+        let ours = inputs.ours(pair);
+        ranks[pair.scorep.archive] = ours.rank.or(ours.rank_in_communicator).unwrap_or(u32::MAX);
+    }
+    let mut order: Vec<_> = ranks.into_iter().zip(0..).zip(inputs.scoreps.drain(..)).collect();
+    small_sort::sort_by_key(&mut order, |(key, _)| *key);
+    let mut places = BTreeMap::new();
+    for (rank, ((_, before), mut scorep)) in (0..).zip(order) {
+        places.insert(before, inputs.scoreps.len());
+        scorep.processes.iter_mut().for_each(|process| process.id.rank = rank);
+        inputs.scoreps.push(scorep);
+    }
+    for pair in &mut inputs.pairs {
+        pair.scorep.archive = places[&pair.scorep.archive];
+    }
+}
+
+/// Determines the clock offsets that map each trace to the clock of the first.
+pub(crate) fn align(inputs: &mut Inputs) -> Result<()> {
+    let mut pairs: BTreeMap<usize, Pair> = BTreeMap::new();
+    for pair in &inputs.pairs {
+        pairs.entry(pair.scorep.archive).or_insert(*pair);
+    }
+    for number in 1..inputs.scoreps.len() {
+        let onto = onto_first(inputs, &inputs.scoreps[number], pairs.get(&0), pairs.get(&number))?;
+        inputs.scoreps[number].onto = Some(onto);
+    }
+    Ok(())
+}
+
+fn onto_first(inputs: &Inputs, scorep: &ScoreP, base: Option<&Pair>, own: Option<&Pair>) -> Result<Vec<ClockOffset>> {
+    let first = inputs.first();
+    let anchor = scorep.archive.anchor_file().display();
+    if first.timer != scorep.timer {
+        bail!("{anchor} has the timer {}, others have {}", scorep.timer.name(), first.timer.name());
+    }
+    let [base_host, own_host] = [first, scorep].map(|scorep| &scorep.processes[0].id.host);
+    if !base_host.is_empty() && base_host == own_host {
+        // All processes of a host read the same clock.
+        let (from, to) = scorep.span;
+        return Ok([from, to.max(from + 1)]
+            .map(|time| ClockOffset { time, offset: 0, standard_deviation: 0.0 })
+            .into());
+    }
+    let (Some(own), Some(base)) = (own, base) else {
+        bail!("{anchor}: its process did not record NCCL, so nothing relates the clock of its host to the others");
+    };
+    if own.nccl.archive != base.nccl.archive {
+        bail!("{anchor}: its process is in another archive of NCCL's than that of the first trace");
+    }
+    let common = |pair| {
+        let local = inputs.locals_of(pair).find(|local| local.events > 0);
+        local
+            .and_then(|local| clock::common_curve(&local.before))
+            .with_context(|| format!("{anchor}: its process has no events in NCCL's archive"))
+    };
+    let (own_common, base_common) = (common(own)?, common(base)?);
+    let own_local = local_curve(scorep, inputs.ours(own))?;
+    let base_local = local_curve(first, inputs.ours(base))?;
+    Ok(clock::onto((&own_local, &own_common), (&base_local, &base_common), scorep.span))
+}
+
+/// The locations of a trace that is appended to the first. Each has its own file.
+pub(crate) fn appended_locals(scorep: &ScoreP) -> Result<Vec<Local>> {
+    let mut all = Vec::new();
+    for (location, definition) in &scorep.definitions.locations {
+        let before = scorep.archive.local_definitions(*location)?.clock_offsets;
+        if before.iter().any(|offset| offset.offset != 0) {
+            bail!(
+                "{} corrects its clock by itself: it is of several processes",
+                scorep.archive.anchor_file().display()
+            );
+        }
+        all.push(Local {
+            locations: vec![*location],
+            events: definition.number_of_events,
+            before: Vec::new(),
+            after: scorep.onto.clone().unwrap_or_default(),
+        });
+    }
+    Ok(all)
 }

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::pairing::{Nccl, Pair};
+use crate::scorep::ScoreP;
+use crate::{clock, pairing, scorep};
 use otf2::{ClockOffset, LocationGroupRef, LocationRef};
-
-use crate::clock;
-use crate::nccl::{self, Nccl};
-use crate::pairing::Pair;
-use crate::scorep::{self, ScoreP};
 
 #[derive(Debug)]
 pub(crate) struct Inputs {
@@ -61,7 +59,7 @@ impl Inputs {
         &self.nccls[pair.nccl.archive]
     }
 
-    pub(crate) fn ours(&self, pair: &Pair) -> &nccl::Process {
+    pub(crate) fn ours(&self, pair: &Pair) -> &pairing::Process {
         &self.nccl(pair).processes[pair.nccl.process]
     }
 

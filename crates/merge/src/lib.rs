@@ -18,37 +18,33 @@
 
 #![forbid(unsafe_code)]
 
-mod alignment;
-mod calls;
-mod clock;
-
-mod definitions;
-mod inputs;
-mod nccl;
-mod nesting;
-mod output;
-mod pairing;
-mod report;
-mod scalasca;
-mod scorep;
-mod several_traces;
-
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::alignment::Calls;
+use crate::clock::NS_PER_SECOND;
+use crate::inputs::Inputs;
+use crate::pairing::{Nccl, Pair};
+use crate::scorep::ScoreP;
 use anyhow::{Context as _, Result, bail};
 use nccl_events::Progress;
 use otf2::Archive;
+use schemars::JsonSchema;
+use serde::Serialize;
+use small_sort::Gather;
 
-use calls::Calls;
-use inputs::Inputs;
-use nccl::Nccl;
-use scorep::ScoreP;
+mod alignment;
+mod clock;
+mod definitions;
+mod inputs;
+mod output;
+mod pairing;
+mod scalasca;
+mod scorep;
 
-pub use nccl::Process as NcclProcess;
-pub use output::Written;
-pub use pairing::{By, Mapping};
-pub use report::{CallsReport, NcclArchive, OwnLocations, PairReport, Report, ScorePArchive};
-pub use scorep::{ProcessId, SETTINGS};
+pub use crate::output::Written;
+pub use crate::pairing::{By, Mapping, Process as NcclProcess};
+pub use crate::scorep::{ProcessId, SETTINGS};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
@@ -75,14 +71,14 @@ impl Plan {
             if align_start.is_some() {
                 bail!("--align-start is for one trace of Score-P's");
             }
-            several_traces::refuse(&scoreps)?;
+            alignment::refuse(&scoreps)?;
         }
         let pairs = pairing::pairs(&scoreps, &nccls, map)?;
         let locals = nccls.iter().map(alignment::locals).collect::<Result<_>>()?;
         let mut inputs = Inputs { scoreps, nccls, pairs, locals, is_guess: align_start.is_some() };
         if is_several {
-            several_traces::order(&mut inputs);
-            several_traces::align(&mut inputs)?;
+            alignment::order(&mut inputs);
+            alignment::align(&mut inputs)?;
         }
         match align_start {
             Some(seconds) => alignment::by_guess(&mut inputs, seconds),
@@ -129,4 +125,108 @@ fn open(anchors: &[PathBuf]) -> Result<(Vec<ScoreP>, Vec<Nccl>)> {
         bail!("no archive of NCCL is among these");
     }
     Ok((scoreps, nccls))
+}
+
+// The findings before anything is written.
+
+/// Field names are those in the JSON of `nccl-otf2 merge`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Report<'a> {
+    /// `anchors`, or `guess`.
+    pub clock: &'static str,
+    pub scorep: Vec<ScorePArchive<'a>>,
+    pub nccl: Vec<NcclArchive>,
+    /// `None` for Scalasca.
+    pub calls: Option<CallsReport<'a>>,
+    pub pairs: Vec<PairReport<'a>>,
+    /// Score-P processes that did not record NCCL.
+    #[serde(skip)]
+    pub without_nccl: u64,
+    /// Whether the plugin already passed NCCL's calls to Score-P while the job ran.
+    #[serde(skip)]
+    pub has_calls_twice: bool,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ScorePArchive<'a> {
+    pub anchor: String,
+    pub creator: &'a str,
+    /// `tsc`, `clock_gettime` or `gettimeofday`.
+    pub timer: &'static str,
+    pub ticks_per_second: u64,
+    pub processes: usize,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct NcclArchive {
+    pub anchor: String,
+    pub processes: usize,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PairReport<'a> {
+    #[serde(flatten)]
+    pub nccl: &'a pairing::Process,
+    /// From the start of the trace to the process's first call; `None` without events.
+    pub begins_after_ns: Option<i64>,
+    pub by: By,
+    pub scorep: &'a ProcessId,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct CallsReport<'a> {
+    /// Threads whose calls are on Score-P's locations.
+    pub on_score_p_locations: usize,
+    pub own_locations: Vec<OwnLocations<'a>>,
+}
+
+/// Threads whose calls keep a separate location.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct OwnLocations<'a> {
+    pub threads: u64,
+    pub reason: &'a str,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn of(inputs: &'a Inputs, calls: Option<&'a Calls>) -> Self {
+        let paired: BTreeSet<_> = inputs.pairs.iter().map(|pair| pair.scorep).gather();
+        let processes: usize = inputs.scoreps.iter().map(|scorep| scorep.processes.len()).sum();
+        let scoreps = inputs.scoreps.iter().map(|scorep| ScorePArchive {
+            anchor: scorep.archive.anchor_file().display().to_string(),
+            creator: scorep.archive.creator(),
+            timer: scorep.timer.name(),
+            ticks_per_second: scorep.ticks_per_second,
+            processes: scorep.processes.len(),
+        });
+        let nccls = inputs.nccls.iter().map(|nccl| NcclArchive {
+            anchor: nccl.trace.anchor.display().to_string(),
+            processes: nccl.processes.len(),
+        });
+        let calls = calls.map(|calls| CallsReport {
+            on_score_p_locations: calls.threads.iter().flatten().count(),
+            own_locations: calls.own.iter().map(|(reason, n)| OwnLocations { threads: *n, reason }).collect(),
+        });
+        Self {
+            clock: inputs.clock(),
+            scorep: scoreps.collect(),
+            nccl: nccls.collect(),
+            calls,
+            pairs: inputs.pairs.iter().map(|pair| pair_report(inputs, pair)).collect(),
+            without_nccl: (processes - paired.len()) as u64,
+            has_calls_twice: inputs.scoreps.iter().any(|scorep| scorep.has_regions_of_nccl()),
+        }
+    }
+}
+
+fn pair_report<'a>(inputs: &'a Inputs, pair: &Pair) -> PairReport<'a> {
+    let first = inputs.first();
+    let begins = inputs.locals_of(pair).filter_map(|local| local.span()).map(|(begin, _)| begin).min();
+    let after_ns =
+        begins.map(|begin| (begin - i128::from(first.span.0)) * NS_PER_SECOND / i128::from(first.ticks_per_second));
+    PairReport {
+        nccl: inputs.ours(pair),
+        begins_after_ns: after_ns.and_then(|ns| i64::try_from(ns).ok()),
+        by: pair.by,
+        scorep: &inputs.theirs(pair).id,
+    }
 }

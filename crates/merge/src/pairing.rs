@@ -1,15 +1,20 @@
 //! Pairs each process of NCCL's archives with a process of Score-P's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
-use anyhow::{Result, bail};
+use crate::scorep;
+use crate::scorep::ScoreP;
+use analysis::Trace;
+use anyhow::{Context as _, Result, bail};
+use otf2::verbatim::Definition;
+use otf2::{Archive, LocationGroupRef, LocationRef};
+use schema::Anchor;
+use schema::definition::{ClockAnchors, ClockSource, LauncherRank, ProcessId};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use crate::nccl::{self, Nccl};
-use crate::scorep::{self, ScoreP};
+use small_sort::Gather;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -185,7 +190,7 @@ type Found = Option<(ProcessIndex, By)>;
 
 fn matched(
     theirs: &[(ProcessIndex, &scorep::Process)],
-    ours: &[(ProcessIndex, &nccl::Process)],
+    ours: &[(ProcessIndex, &Process)],
     map: &[Mapping],
     is_of_all: &dyn Fn(usize) -> bool,
 ) -> Result<Vec<Found>> {
@@ -226,7 +231,7 @@ fn matched(
 
 fn apply_map(
     theirs: &[(ProcessIndex, &scorep::Process)],
-    ours: &[(ProcessIndex, &nccl::Process)],
+    ours: &[(ProcessIndex, &Process)],
     map: &[Mapping],
     index: &Index<'_>,
     found: &mut [Found],
@@ -251,11 +256,11 @@ fn apply_map(
 }
 
 /// Several sessions of one process may map to one Score-P process; several processes may not.
-fn refuse_two_for_one(ours: &[(ProcessIndex, &nccl::Process)], found: &[Found]) -> Result<()> {
-    let mut known: BTreeMap<ProcessIndex, &nccl::Process> = BTreeMap::new();
+fn refuse_two_for_one(ours: &[(ProcessIndex, &Process)], found: &[Found]) -> Result<()> {
+    let mut known: BTreeMap<ProcessIndex, &Process> = BTreeMap::new();
     for ((_, process), found) in ours.iter().zip(found) {
         let other = found.and_then(|(place, _)| known.insert(place, process));
-        let is_same = |other: &nccl::Process| {
+        let is_same = |other: &Process| {
             other.process_id.is_some()
                 && other.process_id == process.process_id
                 && is_same_host(&other.host, &process.host)
@@ -269,6 +274,92 @@ fn refuse_two_for_one(ours: &[(ProcessIndex, &nccl::Process)], found: &[Found]) 
         }
     }
     Ok(())
+}
+
+// An NCCL archive: its processes and their clocks.
+
+#[derive(Debug)]
+pub(crate) struct Nccl {
+    pub(crate) trace: Trace,
+    pub(crate) verbatim: Vec<Definition>,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) largest_communicator: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Process {
+    pub name: String,
+    pub host: String,
+    pub process_id: Option<u64>,
+    /// The rank given by the launcher.
+    pub rank: Option<u32>,
+    /// Including those of its GPUs.
+    pub locations: u64,
+    pub events: u64,
+    #[serde(skip)]
+    pub(crate) group: LocationGroupRef,
+    /// The rank in the largest communicator, if the process has only one.
+    #[serde(skip)]
+    pub(crate) rank_in_communicator: Option<u32>,
+    /// Whether the ticks of its anchors are the processor's counter.
+    #[serde(skip)]
+    pub(crate) has_counter: bool,
+    #[serde(skip)]
+    pub(crate) anchors: Vec<Anchor>,
+}
+
+impl Nccl {
+    pub(crate) fn open(archive: Archive) -> Result<Self> {
+        let anchor = archive.anchor_file().to_owned();
+        let verbatim = archive.verbatim_definitions().context("cannot read all of NCCL's definitions")?;
+        let trace = Trace::read(anchor, archive).context("cannot read NCCL's definitions")?;
+        let comms = trace.definitions.comms.keys();
+        let members = comms.map(|comm| trace.members(*comm)).max_by_key(|members| members.len()).unwrap_or_default();
+        let mut ranks: BTreeMap<LocationGroupRef, Vec<u32>> = BTreeMap::new();
+        for (rank, member) in (0..).zip(members) {
+            ranks.entry(trace.process(trace.group(*member))).or_default().push(rank);
+        }
+        let largest_communicator = members.len();
+        Ok(Self { processes: processes(&trace, &ranks), trace, verbatim, largest_communicator })
+    }
+
+    /// The process that a location belongs to, including locations on its GPU.
+    pub(crate) fn process_of(&self, location: LocationRef) -> LocationGroupRef {
+        self.trace.process(self.trace.group(location))
+    }
+}
+
+fn processes(trace: &Trace, ranks: &BTreeMap<LocationGroupRef, Vec<u32>>) -> Vec<Process> {
+    let definitions = &trace.definitions;
+    let mut sizes: BTreeMap<LocationGroupRef, (u64, u64)> = BTreeMap::new();
+    for location in definitions.locations.values() {
+        let (locations, events) = sizes.entry(trace.process(location.group)).or_default();
+        *locations += 1;
+        *events += location.number_of_events;
+    }
+    let creators: BTreeSet<LocationGroupRef> = definitions.location_groups.values().map(|group| group.creator).gather();
+    let process = |group: LocationGroupRef| {
+        let (locations, events) = sizes.get(&group).copied().unwrap_or_default();
+        let process_id = trace.of_group(group, ProcessId);
+        let rank_in_communicator = match ranks.get(&group).map(Vec::as_slice) {
+            Some([rank]) => Some(*rank),
+            _ => None,
+        };
+        // Ranks without a part are in a group that is no process, and have no events.
+        (events > 0 || process_id.is_some() || creators.contains(&group)).then(|| Process {
+            name: trace.group_name(group).to_owned(),
+            host: trace.host_name(group).unwrap_or_default().to_owned(),
+            process_id,
+            rank: trace.of_group(group, LauncherRank).and_then(|rank| u32::try_from(rank).ok()),
+            locations,
+            events,
+            group,
+            rank_in_communicator,
+            has_counter: matches!(trace.of_group(group, ClockSource), Some("TSC" | "CNTVCT")),
+            anchors: trace.of_group(group, ClockAnchors).unwrap_or_default(),
+        })
+    };
+    trace.processes().filter_map(process).collect()
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, io, refused};
-use crate::layout::{BYTE_ORDER, END, END_OF_CHUNK, HEADER_BYTES, HEADER_MARK};
-use crate::refs::RegionRef;
+use crate::event::{BYTE_ORDER, END, END_OF_CHUNK, HEADER_BYTES, HEADER_MARK};
+use crate::vocabulary::RegionRef;
 
 const TIME: u8 = 5;
 const ATTRIBUTES: u8 = 6;

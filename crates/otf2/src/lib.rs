@@ -3,36 +3,28 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::print_stdout, clippy::print_stderr))]
 
-mod checksums;
 mod definition;
 mod error;
 mod event;
 mod event_chunks;
-mod event_records;
-mod layout;
 mod read;
 pub mod records;
-mod refs;
-mod value;
 mod vocabulary;
 mod write;
 
-pub use error::{Error, Result};
-pub use event::{Collective, Event, EventKind, Message, RmaAccess};
-pub use read::{Archive, ClockOffset, FILE_EXTENSIONS, LocalDefinitions, MappingTable, check_event_file};
-pub use records::Definitions;
-pub use refs::{
-    AttributeRef, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef, CommRef, GroupRef,
-    InterruptGeneratorRef, IoFileRef, IoHandleRef, IoParadigmRef, LocationGroupRef, LocationRef, MetricMemberRef,
-    MetricRef, ParameterRef, RegionRef, RmaWinRef, SourceCodeLocationRef, StringRef, SystemTreeNodeRef,
+pub use crate::error::{Error, Result};
+pub use crate::event::{Collective, Event, EventKind, Message, RmaAccess};
+pub use crate::read::{Archive, ClockOffset, FILE_EXTENSIONS, LocalDefinitions, MappingTable, check_event_file};
+pub use crate::records::Definitions;
+pub use crate::vocabulary::{
+    AttributeRef, AttributeType, AttributeValue, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef,
+    CartTopologyRef, CollectiveOp, CommRef, GroupRef, GroupType, InterruptGeneratorRef, IoFileRef, IoHandleRef,
+    IoParadigmRef, LocationGroupRef, LocationGroupType, LocationRef, LocationType, MappingType, MeasurementMode,
+    MetricBase, MetricMemberRef, MetricMode, MetricOccurrence, MetricRef, MetricType, MetricValue, Paradigm,
+    ParadigmClass, ParadigmProperty, ParameterRef, ParameterType, RecorderKind, RegionRef, RegionRole, RmaWinRef,
+    SourceCodeLocationRef, StringRef, SystemTreeDomain, SystemTreeNodeRef,
 };
-pub use value::{AttributeValue, MetricValue};
-pub use vocabulary::{
-    AttributeType, CollectiveOp, GroupType, LocationGroupType, LocationType, MappingType, MeasurementMode, MetricBase,
-    MetricMode, MetricOccurrence, MetricType, Paradigm, ParadigmClass, ParadigmProperty, ParameterType, RecorderKind,
-    RegionRole, SystemTreeDomain,
-};
-pub use write::{
+pub use crate::write::{
     ArchiveWriter, Attributes, ChunkBytes, EVENT_CHUNK_BYTES, EventWriter, GlobalDefinitions, LEAST_CHUNK_BYTES,
     LargestDefinition, LocalDefWriter, NextAttributes, PartWriter, write_stub_events,
 };
@@ -42,5 +34,5 @@ pub use write::{
 pub mod verbatim {
     pub use crate::definition::{Definition, ReferenceKind};
     pub use crate::event_chunks::{EventRecord, RecordKind, rewrite_events};
-    pub use crate::event_records::EventRecords;
+    pub use crate::records::EventRecords;
 }

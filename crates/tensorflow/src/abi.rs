@@ -6,8 +6,8 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::profile;
-use in_process::recorded::{Recorded, SessionEndsFunction};
-use in_process::{panics, stderr};
+use in_process::{Recorded, SessionEndsFunction};
+
 use journal::uninterrupted::NotCancelled;
 
 /// `TF_Status`: TensorFlow sets it to success, and this library leaves it so.
@@ -62,7 +62,7 @@ const MAJOR_VERSION: c_int = 0;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TF_InitProfiler(registration: *mut Registration, _status: Status) {
     guarded(|| {
-        panics::silence();
+        in_process::silence();
         // SAFETY: the same contract.
         unsafe { register(registration) };
     });
@@ -202,11 +202,11 @@ const _: SessionEndsFunction = nccl_otf2_session_ends_v1;
 /// Runs a callback and catches panics, which must not reach TensorFlow or NCCL. The thread is not cancelled meanwhile.
 fn guarded<R>(body: impl FnOnce() -> R) -> Option<R> {
     let _until_the_end = NotCancelled::new();
-    match panics::catch(body) {
+    match in_process::catch(body) {
         Ok(result) => Some(result),
         Err(panic) => {
-            let _said = panics::catch(|| {
-                stderr::say(&format!(
+            let _said = in_process::catch(|| {
+                in_process::say(&format!(
                     "internal error in TensorFlow's profile: {panic}; the profile lacks NCCL, recording continues"
                 ));
             });

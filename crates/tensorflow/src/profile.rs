@@ -6,8 +6,8 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::planes::{Begin, planes};
-use in_process::recorded::{Recorded, ask_plugin};
-use in_process::stderr;
+use in_process::{Recorded, ask_plugin};
+
 use journal::clock::{self, ticks};
 use journal::writing;
 
@@ -98,7 +98,7 @@ impl Profile {
 }
 
 fn warn_missing(reason: &str) {
-    stderr::say(&format!("TensorFlow's profile lacks NCCL: {reason}"));
+    in_process::say(&format!("TensorFlow's profile lacks NCCL: {reason}"));
 }
 
 fn lock() -> Option<MutexGuard<'static, Profile>> {

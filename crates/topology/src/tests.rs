@@ -1,6 +1,6 @@
 //! Files written by hand from the format: a host with two sockets, four GPUs on NVLink and two network interfaces.
 
-use super::{Graph, GraphKind, PathType, System};
+use crate::{Graph, GraphKind, PathType, System};
 
 const SYSTEM: &str = include_str!("../../../tests/data/nccl-system.xml");
 const GRAPHS: &str = include_str!("../../../tests/data/nccl-graphs.xml");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cupti_sys::Code;
-use cupti_sys::constants::{EXTERNAL_CUSTOM2, FLUSH_FORCED};
+use cupti_sys::{EXTERNAL_CUSTOM2, FLUSH_FORCED};
 use parking_lot::Mutex;
 
 use super::buffers;

@@ -14,7 +14,6 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use crate::host::process;
-use in_process::panics;
 
 pub(super) const BYTES: usize = 4 << 20;
 /// The number of buffers when recording begins. A page uses memory only once it is touched.
@@ -240,7 +239,7 @@ fn map() -> *mut u8 {
 fn guarded(callback: impl FnOnce()) {
     if !process::is_forked() {
         // After a panic the buffer is never used again.
-        let _panicked = panics::catch(callback);
+        let _panicked = in_process::catch(callback);
     }
 }
 

@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use cupti_sys::Code;
-use cupti_sys::functions::{Functions, Subscriber, SubscriberParams};
+use cupti_sys::load::{Functions, Subscriber, SubscriberParams};
 
 use super::buffers;
 use crate::host::process;
@@ -93,7 +93,7 @@ impl Calls {
     /// Subscribes as one of several tools. An error names the tool that holds CUPTI, if CUPTI reports it.
     pub(super) fn subscribe_own(functions: Functions) -> Result<Self, (Code, String)> {
         let mut subscriber: Subscriber = ptr::null_mut();
-        let mut holder = [0_u8; cupti_sys::functions::OLD_SUBSCRIBER_NAME_BYTES + 64];
+        let mut holder = [0_u8; cupti_sys::load::OLD_SUBSCRIBER_NAME_BYTES + 64];
         let mut params = SubscriberParams {
             struct_size: size_of::<SubscriberParams>(),
             subscriber_name: c"nccl-otf2".as_ptr(),

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use crate::gpu::mailbox::Mailbox;
 use crate::host::process;
-use in_process::panics;
 
 type Task = Box<dyn FnOnce() + Send>;
 
@@ -25,7 +24,7 @@ impl Helper {
         let thread = process::spawn("nccl-otf2-cupti", 512 << 10, move || {
             while let Some(task) = for_thread.wait() {
                 // A task that panics counts as finished.
-                let _panicked = panics::catch(task);
+                let _panicked = in_process::catch(task);
                 for_thread.answer();
             }
         });

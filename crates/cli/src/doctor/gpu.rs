@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cupti_sys::mapped::Mapped;
+use cupti_sys::load::Mapped;
 use cupti_sys::{Search, other_user};
 use nccl_events::gpu::Backend;
 use nccl_events::{Kind, event};

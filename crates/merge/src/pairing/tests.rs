@@ -10,8 +10,8 @@ fn theirs(rank: u32, host: &str, process_id: Option<u64>) -> scorep::Process {
     }
 }
 
-fn ours(rank: Option<u32>, host: &str, process_id: Option<u64>) -> nccl::Process {
-    nccl::Process {
+fn ours(rank: Option<u32>, host: &str, process_id: Option<u64>) -> Process {
+    Process {
         name: format!("{host}:{process_id:?}"),
         host: host.to_owned(),
         process_id,
@@ -25,7 +25,7 @@ fn ours(rank: Option<u32>, host: &str, process_id: Option<u64>) -> nccl::Process
     }
 }
 
-fn found(theirs: &[scorep::Process], ours: &[nccl::Process], map: &[&str]) -> Result<Vec<Option<(usize, By)>>, String> {
+fn found(theirs: &[scorep::Process], ours: &[Process], map: &[&str]) -> Result<Vec<Option<(usize, By)>>, String> {
     let map = map.iter().map(|mapping| mapping.parse()).collect::<Result<Vec<Mapping>, String>>()?;
     let is_of_all = |_| ours.len() == theirs.len();
     let found = matched(&numbered([theirs].into_iter()), &numbered([ours].into_iter()), &map, &is_of_all);
@@ -78,7 +78,7 @@ fn sessions_of_a_process_are_one_process() {
 #[test]
 fn ranks_of_nccl_count_where_it_has_all_of_mpi() {
     let theirs = [theirs(0, "a", Some(1)), theirs(1, "a", Some(2))];
-    let of = |rank| nccl::Process { rank_in_communicator: Some(rank), ..ours(None, "x", Some(7 + u64::from(rank))) };
+    let of = |rank| Process { rank_in_communicator: Some(rank), ..ours(None, "x", Some(7 + u64::from(rank))) };
     let both = Ok(vec![Some((1, By::Communicator)), Some((0, By::Communicator))]);
     assert_eq!(found(&theirs, &[of(1), of(0)], &[]), both);
     assert_eq!(found(&theirs, &[of(1)], &[]), Ok(vec![None]));

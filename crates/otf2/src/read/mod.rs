@@ -1,16 +1,8 @@
 //! Reading archives.
 
-mod anchor_file;
 mod archive;
-mod definition_file;
 mod definitions;
-mod event_callbacks;
-mod event_file;
-mod event_loop;
-mod local;
-mod reader;
-mod records;
+mod events;
 
-pub use archive::{Archive, FILE_EXTENSIONS};
-pub use event_file::check_event_file;
-pub use local::{ClockOffset, LocalDefinitions, MappingTable};
+pub use crate::read::archive::{Archive, FILE_EXTENSIONS, check_event_file};
+pub use crate::read::definitions::{ClockOffset, LocalDefinitions, MappingTable};

@@ -3,15 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use otf2_sys as sys;
-
-use super::definitions::{DefinitionState, GlobalDefinitions};
-use super::events::EventWriter;
-use super::handle::{ChunkBytes, Handle, Role};
-use super::local::LocalDefWriter;
-use crate::checksums::{Checksums, PROPERTY};
 use crate::error::{Result, c_string, check, refused};
-use crate::refs::LocationRef;
+use crate::event::{Checksums, PROPERTY};
+use crate::vocabulary::LocationRef;
+use crate::write::definitions::{DefinitionState, GlobalDefinitions, LocalDefWriter};
+use crate::write::events::EventWriter;
+use crate::write::handle::{ChunkBytes, Handle, Role};
+use otf2_sys as sys;
 
 /// Writes an archive: `directory/name.otf2` and the files that belong to it.
 ///

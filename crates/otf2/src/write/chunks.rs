@@ -9,12 +9,16 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
-use std::ptr::{self, NonNull};
-use std::slice;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::{fs, ptr, slice};
 
+use crate::error::{Result, io};
+use crate::event::{BYTE_ORDER, END, END_OF_CHUNK, HEADER_MARK};
+use crate::vocabulary::AttributeType;
 use otf2_sys as sys;
-
-use super::last_chunk::FullChunk;
 
 /// libotf2 may write one byte beyond a full chunk when it appends the two bytes that end a file.
 const SLACK_BYTES: usize = 64;
@@ -137,7 +141,7 @@ unsafe extern "C" fn allocate(
     memory
 }
 
-/// libotf2 will write a buffer to its file. Declines if the file ends beyond the chunk: see [`super::last_chunk`].
+/// libotf2 will write a buffer to its file. Declines if the file ends beyond the chunk: see [`crate::write::chunks`].
 unsafe extern "C" fn pre_flush(
     user_data: *mut c_void,
     file_type: sys::OTF2_FileType,
@@ -196,4 +200,159 @@ unsafe extern "C" fn free_all(
     // SAFETY: `allocate` made it with `Box::into_raw`; slot and list no longer contain it.
     let buffer = unsafe { Box::from_raw(buffer) };
     pool.free.push(buffer.chunk);
+}
+
+// libotf2's questions to a writing archive about the other writers.
+
+/// The answers of an archive that is never the primary one: it writes only event files, no anchor and no global
+/// definitions, and does not wait for others. libotf2 aborts on an unset callback, so all of them are set.
+pub(super) static NEVER_PRIMARY: sys::OTF2_CollectiveCallbacks = sys::OTF2_CollectiveCallbacks {
+    otf2_release: None,
+    otf2_get_size: Some(two),
+    otf2_get_rank: Some(one),
+    otf2_create_local_comm: Some(create_local_comm),
+    otf2_free_local_comm: Some(free_local_comm),
+    otf2_barrier: Some(barrier),
+    otf2_bcast: Some(broadcast_of_zeros),
+    otf2_gather: Some(gather),
+    otf2_gatherv: Some(gatherv),
+    otf2_scatter: Some(scatter),
+    otf2_scatterv: Some(scatterv),
+};
+
+const SUCCESS: sys::OTF2_CallbackCode = sys::OTF2_CALLBACK_SUCCESS;
+/// Answer to calls that only other file substrates make.
+const REFUSED: sys::OTF2_CallbackCode = sys::OTF2_CALLBACK_ERROR;
+
+unsafe extern "C" fn two(
+    _: *mut c_void,
+    _: *mut sys::OTF2_CollectiveContext,
+    size: *mut u32,
+) -> sys::OTF2_CallbackCode {
+    // SAFETY: libotf2 passes the address of a local variable.
+    unsafe { size.write(2) };
+    SUCCESS
+}
+
+unsafe extern "C" fn one(
+    _: *mut c_void,
+    _: *mut sys::OTF2_CollectiveContext,
+    rank: *mut u32,
+) -> sys::OTF2_CallbackCode {
+    // SAFETY: libotf2 passes the address of a local variable.
+    unsafe { rank.write(1) };
+    SUCCESS
+}
+
+unsafe extern "C" fn barrier(_: *mut c_void, _: *mut sys::OTF2_CollectiveContext) -> sys::OTF2_CallbackCode {
+    SUCCESS
+}
+
+/// The primary, which does not exist, broadcasts its status; zero means success.
+unsafe extern "C" fn broadcast_of_zeros(
+    _: *mut c_void,
+    _: *mut sys::OTF2_CollectiveContext,
+    data: *mut c_void,
+    number_of_elements: u32,
+    element_type: sys::OTF2_Type,
+    _root: u32,
+) -> sys::OTF2_CallbackCode {
+    let size = match AttributeType::from_raw(element_type) {
+        AttributeType::U8 | AttributeType::I8 => 1,
+        AttributeType::U16 | AttributeType::I16 => 2,
+        AttributeType::U32 | AttributeType::I32 | AttributeType::F32 => 4,
+        AttributeType::U64 | AttributeType::I64 | AttributeType::F64 => 8,
+        _ => return REFUSED,
+    };
+    let Ok(length) = usize::try_from(number_of_elements) else {
+        return REFUSED;
+    };
+    // SAFETY: libotf2 passes a buffer of this many elements of this type.
+    unsafe { ptr::write_bytes(data.cast::<u8>(), 0, length.saturating_mul(size)) };
+    SUCCESS
+}
+
+/// Functions that only other file substrates call.
+macro_rules! refuse {
+    ($($name:ident($($argument:ty),*);)*) => {$(
+        unsafe extern "C" fn $name(
+            _: *mut c_void,
+            $(_: $argument,)*
+        ) -> sys::OTF2_CallbackCode {
+            REFUSED
+        }
+    )*};
+}
+
+type Context = *mut sys::OTF2_CollectiveContext;
+
+refuse! {
+    create_local_comm(*mut Context, Context, u32, u32, u32, u32, u32, u32);
+    free_local_comm(Context);
+    gather(Context, *const c_void, *mut c_void, u32, sys::OTF2_Type, u32);
+    gatherv(Context, *const c_void, u32, *mut c_void, *const u32, sys::OTF2_Type, u32);
+    scatter(Context, *const c_void, *mut c_void, u32, sys::OTF2_Type, u32);
+    scatterv(Context, *const c_void, *const u32, *mut c_void, u32, sys::OTF2_Type, u32);
+}
+
+// Writes last chunks that libotf2 does not: of event files without events, and of files whose last chunk is full.
+//
+// A writer of libotf2 keeps one byte of a chunk free, but ends a file with two bytes. If the last record leaves
+// only that byte, the second goes beyond the chunk, and the flush that follows clears what it takes for the rest
+// of the chunk: nearly the whole address space. The process crashes. The probability is one in a million, and
+// there are millions of files.
+//
+// Therefore the flush is declined in this case ([`crate::write::chunks`]), libotf2 closes the file without its last
+// chunk, and this module writes the chunk, with its end in a second chunk.
+
+/// A chunk that libotf2 was not allowed to flush.
+pub(super) struct FullChunk {
+    /// The complete chunk. Its last byte is the first of the two that end a file.
+    pub(super) bytes: Vec<u8>,
+    /// Whether the file has no chunks yet, in which case libotf2 has not opened it.
+    pub(super) is_first: bool,
+}
+
+/// Place of the last event's number in a chunk header.
+const LAST_EVENT: std::ops::Range<usize> = 10..18;
+
+impl FullChunk {
+    /// Writes the chunk and the end to the file that libotf2 has closed. `events` counts all events of the file.
+    pub(super) fn append_to(mut self, path: &Path, events: u64) -> Result<()> {
+        if let Some(last_event) = self.bytes.get_mut(LAST_EVENT) {
+            last_event.copy_from_slice(&events.to_ne_bytes());
+        }
+        if let Some(end) = self.bytes.last_mut() {
+            *end = END_OF_CHUNK;
+        }
+        self.bytes.extend_from_slice(&last_chunk(events));
+        let failed = |source| io("write the last chunk of", path, source);
+        let mut file = if self.is_first {
+            File::create(path).map_err(failed)?
+        } else {
+            File::options().append(true).open(path).map_err(failed)?
+        };
+        file.write_all(&self.bytes).map_err(failed)
+    }
+}
+
+/// A chunk without events that ends a file with this many events; definitions do not count as events.
+///
+/// | bytes | meaning |
+/// |---|---|
+/// | `03` | chunk header |
+/// | `42` or `23` | the following numbers are little- or big-endian |
+/// | u64 | number of the chunk's first event: one more than the events of the file |
+/// | u64 | number of its last event: one less than the first, so the chunk has none |
+/// | `02` | end of file |
+/// | `01` | end of buffer |
+fn last_chunk(events: u64) -> [u8; 20] {
+    let [a, b, c, d, e, f, g, h] = (events + 1).to_ne_bytes();
+    let [i, j, k, l, m, n, o, p] = events.to_ne_bytes();
+    [HEADER_MARK, BYTE_ORDER, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, END[0], END[1]]
+}
+
+/// Writes an event file without events. Readers fail on a location without an event file.
+pub fn write_stub_events(path: &Path) -> Result<()> {
+    fs::write(path, last_chunk(0)).map_err(|source| io("write the event file", path, source))
 }

@@ -1,16 +1,15 @@
 //! An open archive in write mode, and how it is closed.
 
-use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
+use std::{fs, ptr};
 
+use crate::error;
+use crate::error::{Result, c_string, check, check_all, refused};
+use crate::vocabulary::LocationRef;
+use crate::write::chunks::{ChunkPool, FLUSH_CALLBACKS, MEMORY_CALLBACKS, NEVER_PRIMARY};
 use otf2_sys as sys;
-
-use super::chunks::{ChunkPool, FLUSH_CALLBACKS, MEMORY_CALLBACKS};
-use super::collective_callbacks::NEVER_PRIMARY;
-use crate::error::{self, Result, c_string, check, check_all, refused};
-use crate::refs::LocationRef;
 
 /// The smallest chunk, in bytes.
 pub const LEAST_CHUNK_BYTES: u64 = sys::OTF2_CHUNK_SIZE_MIN;

@@ -1,9 +1,8 @@
 //! How large definitions are: each must fit into one chunk.
 
-use otf2_sys as sys;
-
-use super::handle::LEAST_CHUNK_BYTES;
 use crate::definition::Definition;
+use crate::write::handle::LEAST_CHUNK_BYTES;
+use otf2_sys as sys;
 
 /// Upper bound of a definition's size without text and group members. Up to 255 elements of at most 11 bytes come on
 /// top, but these fit into the smallest chunk.

@@ -1,9 +1,9 @@
 //! Decodes CUPTI's records by fixed offsets.
 
-use cupti_sys::constants::{
+use cupti_sys::{
     EXTERNAL_CUSTOM2, KIND_CONCURRENT_KERNEL, KIND_DRIVER, KIND_EXTERNAL_CORRELATION, KIND_MEMCPY, KIND_MEMCPY2,
 };
-use cupti_sys::record::{self, api, copy, external, kernel, peer_copy};
+use cupti_sys::{api, copy, external, kernel, peer_copy};
 
 use nccl_events::gpu::{Copy, Kernel};
 
@@ -29,7 +29,7 @@ pub(super) enum Decoded {
 
 /// Decodes a record; `None` if the record is too short for its fields.
 pub(super) fn decode(bytes: &[u8]) -> Option<Decoded> {
-    Some(match record::KIND.of(bytes)? {
+    Some(match cupti_sys::KIND.of(bytes)? {
         KIND_EXTERNAL_CORRELATION => {
             if external::EXTERNAL_KIND.of(bytes)? != EXTERNAL_CUSTOM2 {
                 return Some(Decoded::Other);

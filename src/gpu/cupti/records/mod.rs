@@ -4,8 +4,8 @@
 use std::ptr;
 use std::time::Instant;
 
+use cupti_sys::CBIDS_OF_LAUNCHES;
 use cupti_sys::Code;
-use cupti_sys::constants::CBIDS_OF_LAUNCHES;
 
 mod clock;
 mod decode;

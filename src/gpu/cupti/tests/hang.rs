@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use cupti_sys::Functions;
-use cupti_sys::functions::{Callback, Subscriber};
+use cupti_sys::load::{Callback, Subscriber};
 
 use super::rig::{Recorded, launch_of, next_id};
 use crate::gpu::backend::Backend as _;

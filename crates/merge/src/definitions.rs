@@ -4,18 +4,14 @@
 //! the others get the next free numbers, unless the first has an equal one: texts, hosts, processes, paradigms, lists
 //! of communicating locations.
 
-pub(crate) mod ids;
-pub(crate) mod numbers;
-mod order;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-
+use crate::inputs::Inputs;
+use crate::scorep::ScoreP;
 use anyhow::{Context as _, Result, bail};
 use otf2::verbatim::{Definition, ReferenceKind};
-use otf2::{GroupRef, GroupType, LocationGroupRef, LocationRef, StringRef, SystemTreeNodeRef};
+use otf2::{Definitions, GroupRef, GroupType, LocationGroupRef, LocationRef, StringRef, SystemTreeNodeRef};
 use small_sort::Gather;
-
-use numbers::{Numbers, Shared};
 
 pub(crate) const TOO_MANY: &str = "there are more definitions than OTF2 can number";
 
@@ -288,7 +284,7 @@ impl Merged {
             }
         }
         let lists: Vec<usize> = self.lists.values().map(|(place, _)| *place).collect();
-        order::together(first, appended, &lists)
+        together(first, appended, &lists)
     }
 }
 
@@ -327,5 +323,301 @@ fn members(definition: &Definition) -> u64 {
     match definition {
         Definition::Group { members, .. } => members.len() as u64,
         _ => 0,
+    }
+}
+
+// Finds hosts, processes and threads that Score-P's trace already has, and assigns location ids.
+//
+// Score-P's location ids are `(number in the process << 32) | rank`. NCCL's get `((0x80000000 | number) << 32) |
+// rank`, an id that Score-P never assigns.
+
+/// A bit that Score-P's numbers never reach.
+const OURS: u64 = 0x8000_0000;
+/// The rank in ids of locations that belong to no rank.
+const NO_RANK: u32 = u32::MAX;
+
+/// Whether a location of the merged archive is NCCL's.
+pub(crate) fn is_ours(location: LocationRef) -> bool {
+    location.get() >> 32 & OURS != 0
+}
+
+/// The prefix for names of processes and GPUs of one of several traces.
+pub(crate) fn prefix(scorep: &ScoreP) -> String {
+    format!("rank {}: ", scorep.processes[0].id.rank)
+}
+
+/// Group, node and rank of a Score-P process in the merged archive.
+type MergedProcess = (LocationGroupRef, SystemTreeNodeRef, u32);
+
+#[derive(Debug)]
+pub(crate) struct Ids {
+    locations: BTreeSet<LocationRef>,
+    processes: Vec<Vec<MergedProcess>>,
+    next: BTreeMap<u32, u64>,
+    root: SystemTreeNodeRef,
+}
+
+fn roots(definitions: &Definitions) -> impl Iterator<Item = SystemTreeNodeRef> {
+    definitions.system_tree_nodes.iter().filter(|(_, node)| !node.parent.is_defined()).map(|(root, _)| *root)
+}
+
+impl Ids {
+    /// The first trace keeps its numbers.
+    pub(crate) fn of(first: &ScoreP) -> Self {
+        Self {
+            locations: first.definitions.locations.keys().copied().gather(),
+            processes: vec![first.processes.iter().map(|it| (it.group, it.node, it.id.rank)).collect()],
+            next: BTreeMap::new(),
+            root: roots(&first.definitions).next().unwrap_or(SystemTreeNodeRef::UNDEFINED),
+        }
+    }
+
+    /// The new ids of another Score-P trace, with its rank in place of 0.
+    pub(crate) fn of_another(&mut self, scorep: &ScoreP) -> Result<Shared> {
+        let mut shared = Shared { prefix: prefix(scorep), ..Shared::default() };
+        let rank = u64::from(scorep.processes[0].id.rank);
+        for location in scorep.definitions.locations.keys() {
+            let id = LocationRef::new(location.get() & !u64::from(u32::MAX) | rank);
+            if is_ours(id) || !self.locations.insert(id) {
+                bail!("two locations of Score-P's traces would have the id {}", id.get());
+            }
+            shared.locations.insert(*location, id);
+        }
+        shared.nodes = roots(&scorep.definitions).map(|node| (node, self.root)).gather();
+        Ok(shared)
+    }
+
+    /// Adds the processes of the next trace, with its new numbers.
+    pub(crate) fn add(&mut self, scorep: &ScoreP, numbers: &Numbers) -> Result<()> {
+        let new = |kind, old: u32| {
+            let number = numbers.get(kind, old.into()).and_then(|number| u32::try_from(number).ok());
+            number.with_context(|| format!("{kind:?} {old} is not defined"))
+        };
+        let processes = scorep.processes.iter().map(|it| {
+            let group = new(ReferenceKind::LocationGroup, it.group.get())?;
+            let node = new(ReferenceKind::SystemTreeNode, it.node.get())?;
+            Ok((LocationGroupRef::new(group), SystemTreeNodeRef::new(node), it.id.rank))
+        });
+        self.processes.push(processes.collect::<Result<_>>()?);
+        Ok(())
+    }
+
+    fn next(&mut self, rank: u32) -> Result<LocationRef> {
+        let next = self.next.entry(rank).or_default();
+        let id = LocationRef::new((OURS | *next) << 32 | u64::from(rank));
+        *next += 1;
+        if *next >= OURS {
+            bail!("rank {rank} has more locations than there are ids");
+        }
+        if self.locations.contains(&id) {
+            bail!(
+                "Score-P's trace has a location {}, where NCCL's are to be: Score-P did not write it, or it is merged \
+                 already",
+                id.get()
+            );
+        }
+        Ok(id)
+    }
+
+    /// What an NCCL archive shares with Score-P's, and its new ids. `calls`: locations that become Score-P's.
+    pub(crate) fn of_nccl(
+        &mut self,
+        inputs: &Inputs,
+        number: usize,
+        calls: &BTreeMap<LocationRef, LocationRef>,
+    ) -> Result<Shared> {
+        let definitions = &inputs.nccls[number].trace.definitions;
+        let mut shared = Shared::default();
+        let mut ranks: BTreeMap<LocationGroupRef, u32> = BTreeMap::new();
+        for pair in inputs.pairs.iter().filter(|pair| pair.nccl.archive == number) {
+            let (group, node, rank) = self.processes[pair.scorep.archive][pair.scorep.process];
+            let ours = inputs.ours(pair).group;
+            ranks.insert(ours, rank);
+            shared.groups.insert(ours, group);
+            if let Some(group) = definitions.location_groups.get(&ours) {
+                // A host of NCCL's archive can be several hosts in Score-P's (containers): the first one represents it.
+                shared.nodes.entry(group.system_tree_parent).or_insert(node);
+            }
+        }
+        shared.nodes.extend(roots(definitions).map(|node| (node, self.root)));
+        for location in definitions.locations.keys() {
+            let id = match calls.get(location) {
+                Some(thread) => {
+                    shared.threads.insert(*location);
+                    *thread
+                }
+                None => {
+                    self.next(ranks.get(&inputs.nccls[number].process_of(*location)).copied().unwrap_or(NO_RANK))?
+                }
+            };
+            shared.locations.insert(*location, id);
+        }
+        Ok(shared)
+    }
+}
+
+// Orders definitions so that each precedes its uses.
+
+/// Appends definitions to those of an archive, which keep their order, each kind after its own. `lists` are the indices
+/// of definitions in the archive that refer to appended ones.
+pub(crate) fn together(mut first: Vec<Definition>, appended: Vec<Definition>, lists: &[usize]) -> Vec<Definition> {
+    // The end of each stage in the first archive, earlier stages included: appended definitions go there.
+    let mut ends = [0; STAGES];
+    for (place, definition) in first.iter().enumerate() {
+        ends[stage(definition)] = place + 1;
+    }
+    let mut end = 0;
+    for stage in &mut ends {
+        end = end.max(*stage);
+        *stage = end;
+    }
+    // A list that got members of other archives must follow their definitions.
+    if lists.iter().any(|place| *place < ends[LOCATIONS]) {
+        first.extend(appended);
+        first.sort_by_key(stage);
+        return first;
+    }
+    let mut appended = appended;
+    appended.sort_by_key(stage);
+    let mut appended = appended.into_iter().peekable();
+    let mut all = Vec::with_capacity(first.len() + appended.len());
+    for (place, definition) in first.into_iter().enumerate() {
+        while let Some(definition) = appended.next_if(|definition| ends[stage(definition)] <= place) {
+            all.push(definition);
+        }
+        all.push(definition);
+    }
+    all.extend(appended);
+    all
+}
+
+/// Definitions of a stage refer only to earlier stages, and to earlier definitions of their own.
+const STAGES: usize = 15;
+const LOCATIONS: usize = 5;
+
+fn stage(definition: &Definition) -> usize {
+    match definition {
+        Definition::ClockProperties { .. } => 0,
+        Definition::String { .. } => 1,
+        Definition::Paradigm { .. } | Definition::ParadigmProperty { .. } => 2,
+        Definition::SystemTreeNode { .. }
+        | Definition::SystemTreeNodeProperty { .. }
+        | Definition::SystemTreeNodeDomain { .. } => 3,
+        Definition::LocationGroup { .. } | Definition::LocationGroupProperty { .. } => 4,
+        Definition::Location { .. } | Definition::LocationProperty { .. } => LOCATIONS,
+        Definition::Attribute { .. } | Definition::Parameter { .. } | Definition::Region { .. } => 6,
+        Definition::Group { .. } => 7,
+        Definition::Comm { .. } | Definition::InterComm { .. } => 8,
+        Definition::RmaWin { .. } => 9,
+        Definition::MetricMember { .. } => 10,
+        Definition::MetricClass { .. } | Definition::MetricInstance { .. } | Definition::MetricClassRecorder { .. } => {
+            11
+        }
+        Definition::Callpath { .. }
+        | Definition::CallpathParameter { .. }
+        | Definition::Callsite { .. }
+        | Definition::SourceCodeLocation { .. }
+        | Definition::InterruptGenerator { .. }
+        | Definition::CartDimension { .. }
+        | Definition::IoParadigm { .. }
+        | Definition::IoRegularFile { .. }
+        | Definition::IoDirectory { .. } => 12,
+        Definition::CallingContext { .. }
+        | Definition::CallingContextProperty { .. }
+        | Definition::CartTopology { .. }
+        | Definition::IoFileProperty { .. }
+        | Definition::IoHandle { .. } => 13,
+        _ => STAGES - 1,
+    }
+}
+
+// The numbers of an archive's definitions in the merged one.
+
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub(crate) nodes: BTreeMap<SystemTreeNodeRef, SystemTreeNodeRef>,
+    pub(crate) groups: BTreeMap<LocationGroupRef, LocationGroupRef>,
+    pub(crate) locations: BTreeMap<LocationRef, LocationRef>,
+    /// Locations whose new id the merged archive already defines.
+    pub(crate) threads: BTreeSet<LocationRef>,
+    /// The prefix for names of new processes.
+    pub(crate) prefix: String,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    new: HashMap<(ReferenceKind, u64), u64>,
+    /// One more than the highest old number.
+    ends: HashMap<ReferenceKind, u64>,
+    /// New numbers that the merged archive already defines.
+    pub(crate) shared: HashSet<(ReferenceKind, u64)>,
+}
+
+impl Numbers {
+    pub(crate) fn get(&self, kind: ReferenceKind, old: u64) -> Option<u64> {
+        self.new.get(&(kind, old)).copied()
+    }
+
+    /// For [`otf2::verbatim::Definition::renumber`]: undefined references stay undefined.
+    pub(crate) fn or_undefined(&self, kind: ReferenceKind, old: u64) -> u64 {
+        self.get(kind, old).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn location(&self, old: LocationRef) -> Result<LocationRef> {
+        let new = self.get(ReferenceKind::Location, old.get());
+        new.map(LocationRef::new).with_context(|| format!("location {} is not defined", old.get()))
+    }
+
+    /// The new number for each old one from 0; an undefined old number stays unchanged.
+    pub(crate) fn all(&self, kind: ReferenceKind) -> Vec<u64> {
+        let end = self.ends.get(&kind).copied().unwrap_or(0);
+        (0..end).map(|old| self.get(kind, old).unwrap_or(old)).collect()
+    }
+
+    pub(crate) fn set(&mut self, kind: ReferenceKind, old: u64, new: u64) {
+        self.new.insert((kind, old), new);
+        let end = self.ends.entry(kind).or_default();
+        *end = (*end).max(old + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use otf2::{CommRef, GroupRef, LocationGroupRef, LocationRef, StringRef};
+
+    fn string(number: u32) -> Definition {
+        Definition::String { this: StringRef::new(number), text: Vec::new() }
+    }
+
+    fn group(number: u32) -> Definition {
+        let (this, name) = (GroupRef::new(number), StringRef::new(0));
+        Definition::Group { this, name, group_type: 4, paradigm: 4, flags: 0, members: Vec::new() }
+    }
+
+    fn comm(number: u32) -> Definition {
+        let (this, name, group) = (CommRef::new(number), StringRef::new(0), GroupRef::new(0));
+        Definition::Comm { this, name, group, parent: CommRef::UNDEFINED, flags: 0 }
+    }
+
+    fn location(number: u64) -> Definition {
+        let (this, name, group) = (LocationRef::new(number), StringRef::new(0), LocationGroupRef::new(0));
+        Definition::Location { this, name, location_type: 1, number_of_events: 0, group }
+    }
+
+    #[test]
+    fn what_is_appended_follows_its_kind() {
+        let appended = || vec![comm(1), string(2), location(1), group(1)];
+        let sorted = [string(0), string(1), string(2), location(0), location(1), group(0), group(1), comm(0), comm(1)];
+        let first = vec![string(0), string(1), location(0), group(0), comm(0)];
+        assert_eq!(together(first, appended(), &[3]), sorted);
+        // The first archive's order is kept, whatever it is.
+        let first = vec![comm(0), string(0), location(0), group(0), string(1)];
+        let all = together(first, appended(), &[]);
+        assert_eq!(all[..5], [comm(0), string(0), location(0), group(0), string(1)]);
+        assert_eq!(all[5..], [string(2), location(1), group(1), comm(1)]);
+        // But not if a list in it would refer to locations that come later.
+        let first = vec![string(0), location(0), group(0), string(1), comm(0)];
+        assert_eq!(together(first, appended(), &[2]), sorted);
     }
 }
