@@ -12,10 +12,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use journal::host::Life;
 use journal::part::process::ProcessInfo;
-use journal::part::{PARTS, part_name, read_process};
+use journal::part::{PARTS, is_done, part_directories, part_name, read_process};
 use journal::private;
 use settings::date_and_time;
-use trace::{is_done, part_directories};
 
 /// The file in the job's directory that requests a snapshot.
 pub const REQUEST: &str = "dump";
@@ -85,7 +84,7 @@ pub struct Standing {
 }
 
 /// Determines the progress of a job's processes with a snapshot.
-pub fn standing(out: &Path, request: &Request) -> Result<Standing, trace::Error> {
+pub fn standing(out: &Path, request: &Request) -> io::Result<Standing> {
     let parts = request.directory(out).join(PARTS);
     let mut standing = Standing::default();
     for directory in part_directories(out)? {

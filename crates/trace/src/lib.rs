@@ -16,8 +16,8 @@ pub use archive::finalize::{FinalizeOptions, FinalizeSummary, FinalizedPart, Par
 pub use archive::last_process::is_last_process;
 pub use archive::unify::{ANCHOR, ArchiveSummary, part_directories, unify};
 pub use error::Error;
+pub use journal::part::is_done;
 pub use nccl_events::Progress;
-pub use part::files::is_done;
 pub use part::manifest::WrittenPart;
 pub use part::staging::foreign_file;
 pub use part::write::{PartSummary, WriteOptions, write_part};

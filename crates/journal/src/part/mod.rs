@@ -11,8 +11,8 @@ pub mod owner;
 pub mod process;
 pub mod scorep;
 
-use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use regular_files::MOST_DESCRIPTION_BYTES;
 use serde::Serialize;
@@ -34,6 +34,29 @@ pub const DONE: &str = "done";
 /// Whether the process described itself, which it does when its journal has a segment.
 pub fn has_begun(part: &Path) -> bool {
     part.join(PROCESS).symlink_metadata().is_ok()
+}
+
+/// The parts in a job's directory, in the order of their names.
+pub fn part_directories(out: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut directories = Vec::new();
+    for entry in fs::read_dir(out.join(PARTS))? {
+        let entry = entry?;
+        // Most file systems have the kind in the directory; a link needs a look at what it leads to.
+        let is_directory = match entry.file_type() {
+            Ok(kind) if !kind.is_symlink() => kind.is_dir(),
+            _ => entry.path().is_dir(),
+        };
+        if is_directory {
+            directories.push(entry.path());
+        }
+    }
+    small_sort::sort(&mut directories);
+    Ok(directories)
+}
+
+/// Whether a part is written and can go into an archive. A symbolic link is not a part: it may lead to other files.
+pub fn is_done(part: &Path) -> bool {
+    !part.is_symlink() && part.join(DONE).exists()
 }
 
 /// Writes a JSON file of a part.

@@ -20,11 +20,12 @@ use crate::archive::properties::{self, PartsThere, total};
 use crate::archive::write::{self, ArchiveSize};
 use crate::dumps::Dumps;
 use crate::error::{Error, io_error};
-use crate::part::files::{TRACES, is_done};
+use crate::part::files::TRACES;
 use crate::part::lock_file::{LockFile, still_ours};
 use crate::part::staging::{Staging, foreign_file, move_aside, put_in_place, put_sealed_in_place};
 use crate::workers::Workers;
 use journal::part::PARTS;
+use journal::part::is_done;
 use journal::part::options::ArchiveOptions;
 use nccl_events::Progress;
 use schema::{Counts, Statements};
@@ -44,23 +45,9 @@ pub struct ArchiveSummary {
     pub counts: Counts,
 }
 
+/// The parts in a job's directory, in the order of their names.
 pub fn part_directories(out: &Path) -> Result<Vec<PathBuf>, Error> {
-    let parts = out.join(PARTS);
-    let entries = fs::read_dir(&parts).map_err(io_error("read", &parts))?;
-    let mut directories = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(io_error("read", &parts))?;
-        // Most file systems have the kind in the directory; a link needs a look at what it leads to.
-        let is_directory = match entry.file_type() {
-            Ok(kind) if !kind.is_symlink() => kind.is_dir(),
-            _ => entry.path().is_dir(),
-        };
-        if is_directory {
-            directories.push(entry.path());
-        }
-    }
-    small_sort::sort(&mut directories);
-    Ok(directories)
+    journal::part::part_directories(out).map_err(io_error("read", &out.join(PARTS)))
 }
 
 /// A part that is not written and cannot be.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::error::{Error, io_error};
 pub(crate) use journal::part::DONE;
 use journal::part::JOURNAL;
+use journal::part::is_done;
 use journal::private;
 
 pub(crate) const MANIFEST: &str = "manifest";
@@ -33,12 +34,12 @@ impl Progress {
         }
     }
 
-    /// The progress of a part. A symlink is not a part: it may lead to somebody else's files.
+    /// The progress of a part.
     pub(crate) fn of(part: &Path) -> Self {
-        let mark = part.join(DONE);
-        if part.is_symlink() || !mark.exists() {
+        if !is_done(part) {
             return Self::NotWritten;
         }
+        let mark = part.join(DONE);
         // Unreadable: assume that the part lacks its end, so `finalize` writes it again if it has a journal.
         let Ok(text) = regular_files::read(&mark, MOST_MARK_BYTES) else { return Self::Provisional };
         let of_text = |one: &Self| one.text().as_bytes() == text;
@@ -52,11 +53,6 @@ impl Progress {
 
 pub(crate) fn event_file(part: &Path, location: usize) -> PathBuf {
     part.join(TRACES).join(format!("{location}.evt"))
-}
-
-/// Whether a part is written and can go into an archive.
-pub fn is_done(part: &Path) -> bool {
-    Progress::of(part) != Progress::NotWritten
 }
 
 /// Whether a part is written, and its journal has nothing to add.

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::files::is_done;
 use super::manifest::Manifest;
 use super::remote_transfers::from_neighbours;
 use crate::error::Error;
 use clocks::ticks::HostClock;
+use journal::part::is_done;
 use journal::part::process::ProcessInfo;
 use journal::part::{JOURNAL, read_process};
 use journal::reader::{Journal, Outcome};

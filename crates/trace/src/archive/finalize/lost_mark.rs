@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use crate::part::calls::CALLS;
-use crate::part::files::{MANIFEST, Progress as PartProgress, TRACES, is_done, why_unusable};
+use crate::part::files::{MANIFEST, Progress as PartProgress, TRACES, why_unusable};
 use crate::part::manifest::Manifest;
 use crate::part::staging::Staging;
 use crate::part::write;
+use journal::part::is_done;
 use journal::part::{JOURNAL, has_begun};
 use nccl_events::Progress;
 

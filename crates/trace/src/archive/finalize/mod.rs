@@ -9,11 +9,12 @@ use crate::archive::unify::{
     ANCHOR, ArchiveSummary, Missing, check_parts_remain, is_in_place, part_directories, unify_alike,
 };
 use crate::error::Error;
-use crate::part::files::{Progress as PartProgress, is_done};
+use crate::part::files::Progress as PartProgress;
 use crate::part::manifest::Manifest;
 use crate::part::remote_transfers::has_unwritten_neighbours;
 use crate::part::{journal_cleanup, write};
 use crate::workers::Workers;
+use journal::part::is_done;
 use journal::part::late::LateCallbacks;
 use journal::part::{JOURNAL, part_name};
 use nccl_events::Progress;

@@ -7,12 +7,13 @@ use super::lost_mark;
 use super::options::{FinalizeOptions, Known, can_be_written};
 use crate::archive::unify::other_options;
 use crate::error::Error;
-use crate::part::files::{MANIFEST, Progress, is_done, is_final, why_unusable};
+use crate::part::files::{MANIFEST, Progress, is_final, why_unusable};
 use crate::part::manifest::Manifest;
 use crate::part::staging::{Staging, put_in_place};
 use crate::part::write::{self, PartSummary, WriteOptions, write_locked};
 use job::life::is_blank;
 use journal::file_size;
+use journal::part::is_done;
 use journal::part::options::ArchiveOptions;
 use journal::part::{JOURNAL, part_name, read_process};
 
