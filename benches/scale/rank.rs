@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use journal::clock::{self, ClockPair};
-use journal::part::process::ProcessInfo;
+use journal::part::ProcessInfo;
 use journal::writer::{JournalWriter, SlotWriter, WriterOptions};
-use nccl_events::id::{ContextId, EventId, ProcessTag};
+use nccl_events::ids::{ContextId, EventId, ProcessTag};
 use nccl_events::{Body, CommInit, Name, Start, State, StateArgs, state};
 
 const TENSOR: u32 = 8;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use crate::record;
 use crate::session::{self, InitReply};
 use journal::uninterrupted::uninterrupted;
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 use nccl_events::{Body, CommInit, Kind, Name, Start, State, StateArgs, state};
 
 use super::chained::{self, Communicator};
@@ -96,7 +96,7 @@ unsafe fn init(
         chain.keep(reply.context.get(), &contexts);
         reply
     });
-    let reply = reply.unwrap_or(InitReply { context: nccl_events::id::ContextId::NONE, mask: 0 });
+    let reply = reply.unwrap_or(InitReply { context: nccl_events::ids::ContextId::NONE, mask: 0 });
     let events = mask::united(if SWITCH.is_off() { 0 } else { reply.mask });
     if !mask.is_null() {
         // SAFETY: not NULL, so it is NCCL's int (contract). NCCL reads it with plain loads of an aligned int.

@@ -14,7 +14,7 @@ use crate::record;
 use in_process::Panic;
 
 use journal::uninterrupted::not_cancelled;
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 
 /// All that a callback reads of the process, side by side in `.data.hot`: the job's own work evicts it from the caches.
 // SAFETY: of this and the other statics there: linkers place `.data.hot` in `.data`, which is writable.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use journal::part::chain::ChainReport;
+use journal::part::ChainReport;
 use nccl_events::Table;
 use parking_lot::Mutex;
 

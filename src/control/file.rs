@@ -1,6 +1,6 @@
 //! The lines of a control file.
 
-use settings::steps::StepRanges;
+use settings::config::StepRanges;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {

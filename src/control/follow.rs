@@ -10,9 +10,9 @@ use super::kinds::wanted_kinds;
 use super::steps::STEPS;
 use super::{filter, named, refused};
 use crate::host::{logger, mask, signals};
-use nccl_events::control::{Cause, StepSwitch, Switch, Wanted};
+use nccl_events::{Cause, StepSwitch, Switch, Wanted};
 use nccl_events::{Kind, Table, event};
-use settings::steps::StepRanges;
+use settings::config::StepRanges;
 
 pub const FILE: &str = "control";
 /// How often the maintenance thread checks the file.

@@ -1,7 +1,7 @@
 //! Sets of event kinds, as bits by the number of [`Kind`].
 
 use nccl_events::Kind;
-use nccl_events::control::Wanted;
+use nccl_events::Wanted;
 
 pub(super) const EVERY_KIND: u32 = u32::MAX;
 

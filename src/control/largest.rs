@@ -3,8 +3,8 @@
 
 use super::steps::STEPS;
 use nccl_events::CommInit;
-use nccl_events::control::Switch;
-use nccl_events::id::ContextId;
+use nccl_events::Switch;
+use nccl_events::ids::ContextId;
 
 #[derive(Debug, Default)]
 pub(crate) struct LargestCommunicator {

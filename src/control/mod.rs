@@ -19,6 +19,6 @@ pub(crate) use filter::{consider, end, is_plain};
 pub use follow::FILE;
 pub(crate) use follow::{Control, heard, raised};
 pub(crate) use largest::LargestCommunicator;
-pub use nccl_events::control::{Cause, StepSwitch, Switch, Wanted};
+pub use nccl_events::{Cause, StepSwitch, Switch, Wanted};
 pub(crate) use refused::take as take_refused;
 pub(crate) use steps::Answer;

@@ -7,7 +7,7 @@ use std::hash::Hasher;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
-use nccl_events::control::Span;
+use nccl_events::Span;
 use rustc_hash::FxHasher;
 
 /// The hash of the name; 0 if steps are not named.

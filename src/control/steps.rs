@@ -20,10 +20,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use super::counter::Counter;
 use super::named::{self, StepsOfThread};
-use nccl_events::control::{Cause, StepSwitch, Switch, Wanted};
-use nccl_events::id::{ContextId, EventId};
+use nccl_events::Span as StepRange;
+use nccl_events::ids::{ContextId, EventId};
 use nccl_events::{Body, Kind, Name, Start, Table, event};
-use settings::steps::{StepRange, StepRanges};
+use nccl_events::{Cause, StepSwitch, Switch, Wanted};
+use settings::config::StepRanges;
 
 /// The largest number of communicators counted at once; others are not counted.
 const COUNTERS: usize = 1024;

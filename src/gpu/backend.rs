@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::driver::DeviceContext;
 use nccl_events::Name;
 use nccl_events::gpu::{Backend as BackendKind, GpuCount, GpuRecord};
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Launch {

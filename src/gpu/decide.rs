@@ -8,7 +8,7 @@ use super::driver::CudaError;
 use cupti_sys::other_user;
 use nccl_events::gpu::Backend as BackendKind;
 use nccl_events::{Kind, Table, event};
-use settings::gpu::BackendChoice;
+use settings::config::BackendChoice;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Surroundings<'a> {

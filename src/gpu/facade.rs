@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::backend::{Backend, Launch};
 use crate::host::shared::{self, Current, Share, Shares};
 use nccl_events::Kind;
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 
 #[unsafe(link_section = ".data.hot")]
 static BACKEND: Current<Arc<dyn Backend>> = Current::none();

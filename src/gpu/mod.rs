@@ -39,7 +39,7 @@ use nccl_events::gpu::{Backend as BackendKind, GpuRecord};
 use nccl_events::{Name, Table};
 use output::JournalOutput;
 use settings::Verbosity;
-use settings::gpu::{BackendChoice, GpuSettings};
+use settings::config::{BackendChoice, GpuSettings};
 use worker::Worker;
 
 /// How long `init` waits for the worker, which may have to load a library.

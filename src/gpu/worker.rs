@@ -21,7 +21,7 @@ use super::mailbox::{Mailbox, Message};
 use super::output::JournalOutput;
 use nccl_events::gpu::Backend as BackendKind;
 use nccl_events::{Kind, Table, event};
-use settings::gpu::{BackendChoice, CuptiKernels, GpuSettings, without_all_kernels};
+use settings::config::{BackendChoice, CuptiKernels, GpuSettings, without_all_kernels};
 
 /// How often counts are written, in case the process is killed.
 const COUNTS_INTERVAL: Duration = Duration::from_secs(1);

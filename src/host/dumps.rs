@@ -2,7 +2,8 @@
 
 use std::ffi::{CStr, CString};
 
-use journal::part::dumps::{self, Dump};
+use journal::part;
+use journal::part::Dump;
 use journal::part::environment::JobEnvironment;
 
 /// Gives the dumps the name of this process, before NCCL knows the topology. One process of each host writes them: as
@@ -10,9 +11,9 @@ use journal::part::environment::JobEnvironment;
 pub(crate) fn name(part: &str, environment: &JobEnvironment) {
     let is_chosen = environment.local_rank.unwrap_or(0) == 0;
     for dump in Dump::ALL {
-        let is_ours = rename(dump, dumps::key(part), 0);
+        let is_ours = rename(dump, part::key(part), 0);
         if is_ours && (environment.rank.is_some() || !is_chosen) {
-            let rank = dumps::rank(environment.rank.filter(|_| is_chosen));
+            let rank = part::rank(environment.rank.filter(|_| is_chosen));
             rewrite(dump.rank_variable(), |_| Some(rank));
         }
     }
@@ -21,7 +22,7 @@ pub(crate) fn name(part: &str, environment: &JobEnvironment) {
 /// The next communicator's dumps have names of their own.
 pub(crate) fn number(part: &str, communicators: u32) {
     for dump in Dump::ALL {
-        rename(dump, dumps::key(part), communicators);
+        rename(dump, part::key(part), communicators);
     }
 }
 

@@ -10,7 +10,7 @@ use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use journal::file_size::limit_of;
+use journal::host::limit_of;
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;

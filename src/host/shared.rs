@@ -7,7 +7,7 @@
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
-use journal::lock::Lock;
+use journal::host::Lock;
 use journal::uninterrupted::uninterrupted;
 
 use super::left::was_left;

@@ -16,7 +16,7 @@ use crate::host::version;
 use crate::record::open_ranges::RangeName;
 use crate::record::open_ranges::names::{name_and_number, note_other};
 use crate::record::ranges::{self, NO_LEVEL};
-use journal::format::layout::low;
+use journal::format::low;
 use nccl_events::range::{Range, RangeField, RangeFields};
 
 /// A function as NVTX's tables hold it.

@@ -12,15 +12,17 @@ pub(crate) mod open_ranges;
 pub(crate) mod ranges;
 mod slot;
 
+use crate::control;
+use crate::control::Answer;
 use crate::control::named::StepsOfThread;
-use crate::control::{self, Answer, Switch};
 use crate::gpu;
 use crate::host::shared;
 use crate::scorep;
 use journal::clock::ticks;
-use journal::part::late::LateCallbacks;
+use journal::part::LateCallbacks;
 use journal::writer::{JournalWriter, Lost, SlotWriter};
-use nccl_events::id::EventId;
+use nccl_events::Switch;
+use nccl_events::ids::EventId;
 use nccl_events::{Body, Name, Start, State};
 use slot::{RECORDING, SLOT};
 

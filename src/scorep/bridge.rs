@@ -16,9 +16,9 @@ use super::report::{self, Count, Counts};
 use super::setup::Setup;
 
 use journal::clock;
-use journal::part::scorep::ScorepReport;
+use journal::part::ScorepReport;
 use journal::uninterrupted::not_cancelled;
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 use nccl_events::{Body, CommInit, Kind, Name, Start, State, state};
 use settings::ScorepMode;
 

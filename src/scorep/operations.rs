@@ -12,7 +12,7 @@ use index::Index;
 use job::interval::{Interval, Known};
 use nccl_events::archive::Timing;
 use nccl_events::collective::{ALGORITHMS, element_bytes};
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 use nccl_events::{Body, Kind, Name, Start};
 
 /// The capacity, enough for a program that enqueues many small collectives without waiting.

@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_int};
 
 use nccl_events::archive::Timing;
 use nccl_events::collective::{self, Flow};
-use schema::AttributeId;
+use nccl_events::schema::attribute::AttributeId;
 
 /// `SCOREP_PARADIGM_USER`: Score-P has no paradigm for NCCL, and treats CUDA's paradigm specially.
 pub(super) const PARADIGM: c_int = 1;

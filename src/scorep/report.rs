@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use journal::part::scorep::ScorepReport;
+use journal::part::ScorepReport;
 
 macro_rules! counts {
     ($($(#[doc = $about:literal])* $count:ident $name:literal,)+) => {

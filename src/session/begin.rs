@@ -15,13 +15,14 @@ use crate::host::{dumps, mask, memory, process, signals};
 use crate::record;
 use crate::scorep;
 use journal::clock;
-use journal::file_size;
-use journal::part::process::ProcessInfo;
+
+use journal::host;
+use journal::part::ProcessInfo;
 use journal::part::{JOURNAL, part_name};
 use journal::writer::{JournalWriter, SlotWriter, Stop, WriterOptions};
 use journal::writing;
 use nccl_events::CommInit;
-use nccl_events::id::ProcessTag;
+use nccl_events::ids::ProcessTag;
 use settings::Config;
 
 /// `is_before_init`: NCCL has not described the communicator yet.
@@ -30,7 +31,7 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>, is_before_init: bool)
     let steps = control::heard(config.steps.clone(), "NCCL_OTF2_STEPS");
     let mut info = with_communicator(describe_process(&config, test_clock.as_ref()), &config, comm);
     info.steps = steps.to_string();
-    let directories = writing::guarded(|| Directories::make(&config, &info)).map_err(file_size::explain)?;
+    let directories = writing::guarded(|| Directories::make(&config, &info)).map_err(host::explain)?;
     info.job.clone_from(&directories.job);
     let tag = ProcessTag::new(process::random_bits());
     info.tag = tag.get();
@@ -92,7 +93,7 @@ fn open_journal(
 ) -> Result<(Arc<JournalWriter>, SlotWriter), String> {
     place_description(&directories.part, info, || {
         let written = chain::report().write(&directories.part);
-        written.map_err(|error| format!("{}: {}", directories.part.display(), file_size::explain(error)))?;
+        written.map_err(|error| format!("{}: {}", directories.part.display(), host::explain(error)))?;
         let options = WriterOptions {
             directory: directories.journal.clone(),
             tag,

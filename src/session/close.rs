@@ -16,13 +16,14 @@ use crate::host::{logger, memory};
 use crate::scorep::substrate;
 use crate::{chain, record, scorep};
 use in_process::{Recorded, tell_tensorflow};
+use journal::host;
+use journal::part::ChainReport;
 use journal::part::JOURNAL;
-use journal::part::chain::ChainReport;
+use journal::part::LateCallbacks;
+use journal::part::ScorepReport;
 use journal::part::environment::JobEnvironment;
-use journal::part::late::LateCallbacks;
-use journal::part::scorep::ScorepReport;
 use journal::writer::{JournalWriter, Stop};
-use journal::{file_size, private, writing};
+use journal::writing;
 use settings::{Config, Finalize, Verbosity};
 use trace::{ArchiveSummary, PartSummary, WriteOptions, is_last_process, part_directories, unify, write_part};
 
@@ -205,7 +206,7 @@ fn write(ended: &Ended, moment: Moment) {
             report_loss(&summary);
             archive(config, out, moment, &summary);
         }
-        Err(error) => is_kept(&file_size::explain(error)),
+        Err(error) => is_kept(&host::explain(error)),
     }
 }
 
@@ -243,7 +244,7 @@ pub(super) fn account_for_late() -> u64 {
     let mut last = LAST_PART.lock();
     if let (Some((part, all)), 1..) = (&mut *last, late.total()) {
         all.add(&late);
-        let write = || private::write(&LateCallbacks::path(part), &serde_json::to_vec(all)?);
+        let write = || host::write(&LateCallbacks::path(part), &serde_json::to_vec(all)?);
         if let Err(error) = writing::guarded(write) {
             logger::warn(&format!(
                 "{} callbacks or communicators came after the recording had ended, which the trace will not say: {error}",
@@ -266,7 +267,7 @@ fn unify_if_last(config: &Config, out: &Path, done: &str) {
         Ok(Some(archive)) => {
             // Score-P creates its directory with the user's umask; the archive's directory gets the same mode.
             if let Some(around) = substrate::directory_around(out) {
-                private::share(out, around);
+                host::share(out, around);
             }
             say(config, &describe_archive(&archive));
         }
@@ -277,7 +278,7 @@ fn unify_if_last(config: &Config, out: &Path, done: &str) {
             ),
         ),
         Err(error) => {
-            logger::warn(&format!("no archive: {}; `nccl-otf2 finalize {word}` tries again", file_size::explain(error)))
+            logger::warn(&format!("no archive: {}; `nccl-otf2 finalize {word}` tries again", host::explain(error)))
         }
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use nccl_events::CommInit;
-use nccl_events::id::{ContextId, ProcessTag};
+use nccl_events::ids::{ContextId, ProcessTag};
 
 #[derive(Debug, Default)]
 pub(crate) struct Communicators {

@@ -6,12 +6,14 @@ use std::path::Path;
 use super::test_clock::TestClock;
 use crate::host::{dumps, version};
 use crate::scorep::substrate;
+use journal::clock;
+use journal::part::Dump;
 use journal::part::PROCESS;
-use journal::part::dumps::Dump;
 use journal::part::environment::JobEnvironment;
-use journal::part::process::{self as process_json, PROCESS_FORMAT, ProcessInfo};
-use journal::{clock, file_size, private};
-use nccl_events::{CommInit, allgatherv, event};
+use journal::part::{PROCESS_FORMAT, ProcessInfo};
+use journal::{host, part};
+use nccl_events::versions;
+use nccl_events::{CommInit, event};
 use settings::{Config, VERSION};
 
 pub(super) fn describe_process(config: &Config, test_clock: Option<&TestClock>) -> ProcessInfo {
@@ -24,16 +26,16 @@ pub(super) fn describe_process(config: &Config, test_clock: Option<&TestClock>) 
     let working_directory = std::env::current_dir().unwrap_or_default();
     ProcessInfo {
         format: PROCESS_FORMAT,
-        host: simulated_host.clone().unwrap_or_else(journal::host::host_name),
-        boot_id: simulated_host.unwrap_or_else(journal::host::boot_id),
+        host: simulated_host.clone().unwrap_or_else(host::host_name),
+        boot_id: simulated_host.unwrap_or_else(host::boot_id),
         pid,
-        pid_namespace: journal::host::pid_namespace(),
-        start_ticks: journal::host::start_ticks(pid).unwrap_or(0),
+        pid_namespace: host::pid_namespace(),
+        start_ticks: host::start_ticks(pid).unwrap_or(0),
         session_start_realtime_ns: clock::realtime_ns(),
         environment,
         plugin_version: VERSION.to_owned(),
         tick_source: clock::select().name().to_owned(),
-        command: process_json::command(),
+        command: part::command(),
         working_directory: working_directory.display().to_string(),
         archive: config.archive,
         system_dump: dumps::of_user(Dump::System),
@@ -48,7 +50,7 @@ pub(super) fn with_communicator(info: ProcessInfo, config: &Config, comm: &CommI
     let event_mask = config.mask & event::kinds(comm.table);
     ProcessInfo {
         first_comm: comm.comm_id,
-        nccl_version: process_json::nccl_version_text(comm.nccl_version),
+        nccl_version: part::nccl_version_text(comm.nccl_version),
         library: if version::is_rccl() { "RCCL".to_owned() } else { String::new() },
         table: comm.table.number(),
         event_mask,
@@ -60,7 +62,7 @@ pub(super) fn with_communicator(info: ProcessInfo, config: &Config, comm: &CommI
 
 /// At `init` NCCL has put the variables of its files (`/etc/nccl.conf`) into the environment.
 pub(super) fn allgatherv_off() -> bool {
-    std::env::var_os(allgatherv::VARIABLE).is_some_and(|value| allgatherv::is_off(&value.to_string_lossy()))
+    std::env::var_os(versions::VARIABLE).is_some_and(|value| versions::is_off(&value.to_string_lossy()))
 }
 
 /// Writes `process.json`, and puts it in place when `meanwhile` is done.
@@ -70,9 +72,9 @@ pub(super) fn place_description<T>(
     meanwhile: impl FnOnce() -> Result<T, String>,
 ) -> Result<T, String> {
     let staged = part.join(format!(".{PROCESS}"));
-    let refused = |error| format!("{}: {}", staged.display(), file_size::explain(error));
+    let refused = |error| format!("{}: {}", staged.display(), host::explain(error));
     let json = serde_json::to_vec_pretty(info).map_err(std::io::Error::other);
-    json.and_then(|json| private::new_file(&staged)?.write_all(&json)).map_err(refused)?;
+    json.and_then(|json| host::new_file(&staged)?.write_all(&json)).map_err(refused)?;
     let done = meanwhile()?;
     std::fs::rename(&staged, part.join(PROCESS)).map_err(refused)?;
     Ok(done)

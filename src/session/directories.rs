@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::scorep::substrate;
+use journal::part::ProcessInfo;
 use journal::part::job::{self, JobDirectory};
-use journal::part::process::ProcessInfo;
 use journal::part::{JOURNAL, PARTS};
-use journal::private;
+
+use journal::host;
 use regular_files::refuse_foreign;
 use settings::{Config, PathValues};
 
@@ -33,7 +34,7 @@ impl Directories {
         let JobDirectory { path: out, job, other: other_job } = output(config, &values, process)?;
         let name = format!("{}-{}-{started_ns}", process.host, process.pid);
         let part = out.join(PARTS).join(&name);
-        private::directory(&part)
+        host::directory(&part)
             .map_err(|error| format!("{}: {error} (NCCL_OTF2_DIR says where the archive goes)", part.display()))?;
         match journal(config, &values, &part, &name) {
             Ok(journal) => {
@@ -71,7 +72,7 @@ fn output(config: &Config, values: &PathValues, process: &ProcessInfo) -> Result
     let parts = place.path.join(PARTS);
     refuse_foreign(&place.path, "NCCL_OTF2_DIR")?;
     refuse_foreign(&parts, "NCCL_OTF2_DIR")?;
-    private::directories(&parts).map_err(refused)?;
+    host::directories(&parts).map_err(refused)?;
     Ok(place)
 }
 
@@ -79,14 +80,14 @@ fn output(config: &Config, values: &PathValues, process: &ProcessInfo) -> Result
 fn journal(config: &Config, values: &PathValues, part: &Path, name: &str) -> Result<PathBuf, String> {
     let inside = part.join(JOURNAL);
     let Some(template) = &config.journal_directory else {
-        private::directory(&inside).map_err(|error| format!("{}: {error}", inside.display()))?;
+        host::directory(&inside).map_err(|error| format!("{}: {error}", inside.display()))?;
         return Ok(inside);
     };
     let outside = PathBuf::from(settings::expand(template, values)).join(name);
     let outside = std::path::absolute(&outside).unwrap_or(outside);
     let parent = outside.parent().unwrap_or(&outside);
     refuse_foreign(parent, "NCCL_OTF2_JOURNAL_DIR")?;
-    let made = private::directories(parent).and_then(|()| private::directory(&outside));
+    let made = host::directories(parent).and_then(|()| host::directory(&outside));
     made.map_err(|error| format!("NCCL_OTF2_JOURNAL_DIR: {}: {error}", outside.display()))?;
     // With the link, a reader of the part finds the journal without knowing the variable.
     std::os::unix::fs::symlink(&outside, &inside).map_err(|error| format!("{}: {error}", inside.display()))?;

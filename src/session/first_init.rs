@@ -9,9 +9,10 @@ use crate::chain;
 use crate::gpu::{self, Gpus};
 use crate::host::{logger, mask};
 use crate::scorep;
-use journal::file_size;
+
+use journal::host;
 use journal::part::PROCESS;
-use journal::part::process::ProcessInfo;
+use journal::part::ProcessInfo;
 use journal::writing;
 use nccl_events::{CommInit, Kind, event};
 use settings::{Config, VERSION, Verbosity};
@@ -39,7 +40,7 @@ impl Session {
     /// Adds to `process.json` what is known with the first communicator.
     fn complete_description(&self, comm: &CommInit<'_>) -> Result<(), String> {
         let path = self.part.join(PROCESS);
-        let refused = |error| format!("{}: {}", path.display(), file_size::explain(error));
+        let refused = |error| format!("{}: {}", path.display(), host::explain(error));
         let read = std::fs::read(&path).and_then(|json| Ok(serde_json::from_slice::<ProcessInfo>(&json)?));
         let info = with_communicator(read.map_err(refused)?, &self.config, comm);
         place_description(&self.part, &info, || Ok(()))?;

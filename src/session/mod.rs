@@ -23,7 +23,7 @@ use journal::clock::{self, ticks};
 use journal::part::part_name;
 use journal::uninterrupted::not_cancelled;
 use journal::writer::Lost;
-use nccl_events::id::{ContextId, ProcessTag};
+use nccl_events::ids::{ContextId, ProcessTag};
 use nccl_events::{CommInit, event};
 use settings::{Config, Verbosity};
 

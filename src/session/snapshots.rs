@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use crate::chain;
 use crate::host::{logger, signals};
 use journal::clock;
-use journal::part::process::ProcessInfo;
+use journal::part::ProcessInfo;
 use journal::part::{JOURNAL, PARTS, PROCESS, part_name};
-use journal::private;
+
+use journal::host;
+use journal::snapshots::{Request, standing};
 use journal::writer::JournalWriter;
-use snapshots::{Request, standing};
 
 /// How often the maintenance thread checks for the file.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -79,10 +80,10 @@ impl Maker {
     fn put_part(&self, request: &Request, writer: &JournalWriter) -> io::Result<()> {
         let directory = request.directory(&self.out);
         let parts = directory.join(PARTS);
-        private::directories(&parts)?;
+        host::directories(&parts)?;
         let name = part_name(&self.part);
         let making = directory.join(format!(".making-{name}"));
-        private::directory(&making)?;
+        host::directory(&making)?;
         let made = self.copy(&making, writer);
         let placed = made.and_then(|()| std::fs::rename(&making, parts.join(&name)));
         placed.inspect_err(|_| {
@@ -92,13 +93,13 @@ impl Maker {
 
     fn copy(&self, into: &Path, writer: &JournalWriter) -> io::Result<()> {
         let journal = into.join(JOURNAL);
-        private::directory(&journal)?;
+        host::directory(&journal)?;
         writer.copy_to(&journal)?;
         chain::report().write(into)?;
         let info = std::fs::read(self.part.join(PROCESS))?;
         let mut info: ProcessInfo = serde_json::from_slice(&info)?;
         info.snapshot_realtime_ns = clock::realtime_ns();
-        private::write(&into.join(PROCESS), &serde_json::to_vec_pretty(&info)?)
+        host::write(&into.join(PROCESS), &serde_json::to_vec_pretty(&info)?)
     }
 
     fn fail(&mut self, error: &io::Error) {

@@ -16,7 +16,7 @@ use crate::host::process::{ThreadKey, this_thread};
 use crate::scorep;
 use in_process::Recorded;
 use journal::writer::{JournalWriter, Stop};
-use nccl_events::id::ProcessTag;
+use nccl_events::ids::ProcessTag;
 use settings::{Config, Verbosity};
 
 pub(super) static SESSIONS: Mutex<Sessions> = Mutex::new(Sessions {

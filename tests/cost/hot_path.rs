@@ -11,7 +11,7 @@ use std::process::{Command, ExitStatus};
 use std::ptr;
 use std::time::Duration;
 
-use journal::layout::SEGMENT_BYTES;
+use journal::format::SEGMENT_BYTES;
 use recorder::abi::{sys, tables};
 use whole_plugin::process::wait_for;
 use whole_plugin::scratch::{Scratch, recording};

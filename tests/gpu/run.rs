@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use journal::format::record::{Record, RecordBody, Symbol};
+use journal::format::{Record, RecordBody, Symbol};
 use journal::reader::Journal;
 use nccl_events::gpu::{Backend, ClockSample, Device, GpuCount, GpuRecord, LaunchTime};
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 use nccl_events::{Body, Kind, event};
 use whole_plugin::process::Ended;
 use whole_plugin::scratch::Scratch;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use journal::format::record::{Record, RecordBody};
+use journal::format::{Record, RecordBody};
 use journal::reader::Journal;
 use whole_plugin::process::wait_for;
 use whole_plugin::scratch::Scratch;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use journal::layout::{HEADER_WORDS, header};
+use journal::format::{HEADER_WORDS, header};
 use serde_json::Value;
 use whole_plugin::process::{Running, run, start};
 use whole_plugin::scratch::Scratch;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use journal::layout::SEGMENT_BYTES;
+use journal::format::SEGMENT_BYTES;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, parse_canonical_name, path_of_ranges};
 use nccl_events::collective::Function;
+use nccl_events::schema::Statements;
+use nccl_events::schema::attribute::AttributeId;
+use nccl_events::sort::Gather;
 use otf2::{Archive, AttributeRef, AttributeValue, CommRef, Definitions, LocationRef, RegionRef, StringRef};
-use schema::{AttributeId, Statements};
-use small_sort::Gather;
 
 use crate::communicators::Communicators;
 use crate::fields::{Attributes, Fields};
@@ -156,7 +157,10 @@ impl Trace {
         self.read_fields(attributes)
     }
 
-    pub fn read_fields<'a, F: schema::Fields<'a>>(&'a self, attributes: &[(AttributeRef, AttributeValue)]) -> F {
+    pub fn read_fields<'a, F: nccl_events::schema::attribute::Fields<'a>>(
+        &'a self,
+        attributes: &[(AttributeRef, AttributeValue)],
+    ) -> F {
         let mut fields = F::default();
         self.attributes.add(&self.definitions, attributes, &mut fields);
         fields

@@ -1,9 +1,10 @@
 //! The attributes of NCCL's events that readers need.
 
+use nccl_events::schema::Value;
+use nccl_events::schema::attribute::AttributeId;
 use otf2::{AttributeRef, AttributeValue, Definitions};
-use schema::{AttributeId, Value};
 
-schema::fields! {
+nccl_events::fields! {
     /// The attributes that statistics, checks and exports need.
     pub struct Fields {
         event: Event,
@@ -34,7 +35,7 @@ schema::fields! {
     }
 }
 
-schema::fields! {
+nccl_events::fields! {
     /// Which event it is: quicker to read than [`Fields`].
     pub struct Ids {
         event: Event,
@@ -68,7 +69,7 @@ impl Attributes {
         &self,
         definitions: &'a Definitions,
         attributes: &[(AttributeRef, AttributeValue)],
-        fields: &mut impl schema::Fields<'a>,
+        fields: &mut impl nccl_events::schema::attribute::Fields<'a>,
     ) {
         for (attribute, value) in attributes {
             if let (Some(attribute), Some(value)) = (self.get(*attribute), value_of(*value)) {

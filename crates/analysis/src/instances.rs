@@ -35,7 +35,7 @@ pub struct Instances<'a, F = Fields<'a>> {
     open: Vec<InstanceOf<F>>,
 }
 
-impl<'a, F: schema::Fields<'a> + Copy> Instances<'a, F> {
+impl<'a, F: nccl_events::schema::attribute::Fields<'a> + Copy> Instances<'a, F> {
     pub const fn of(trace: &'a Trace) -> Self {
         Self { trace, open: Vec::new() }
     }
@@ -135,7 +135,7 @@ impl Trace {
     }
 
     /// The same with other attributes: the fewer, the faster.
-    pub(crate) fn instances_with<'a, F: schema::Fields<'a> + Copy>(
+    pub(crate) fn instances_with<'a, F: nccl_events::schema::attribute::Fields<'a> + Copy>(
         &'a self,
         location: LocationRef,
         mut each: impl FnMut(&InstanceOf<F>),

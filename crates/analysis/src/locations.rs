@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use nccl_events::archive::LocationKind;
+use nccl_events::schema::Carrier;
+use nccl_events::schema::definition::DefinitionProperty;
+use nccl_events::schema::definition::{RankLocation, Sibling};
 use otf2::{AttributeValue, CommRef, Definitions, LocationRef, StringRef};
-use schema::definition::{self, RankLocation, Sibling};
-use schema::{Carrier, DefinitionProperty};
 
 use crate::communicators::Communicators;
 use crate::fields::value_of;
+use nccl_events::schema::definition;
 
 #[derive(Debug, Default)]
 pub(crate) struct Locations {

@@ -1,9 +1,9 @@
 //! Finds the process, host and rank of a location, and hosts that are one boot of a machine and so share a clock.
 
 use nccl_events::archive::LocationKind;
-use nccl_events::index::index;
+use nccl_events::ids::index;
+use nccl_events::schema::definition::DefinitionProperty;
 use otf2::{LocationGroupRef, LocationGroupType, LocationRef, SystemTreeDomain, SystemTreeNodeRef};
-use schema::DefinitionProperty;
 
 use crate::archive::Trace;
 use crate::locations::{PropertyValue, property, stated};

@@ -18,7 +18,7 @@ use analysis::Shape;
 use analysis::report::{self, Communicator, OperationClass, Report};
 use analysis::units::{bandwidth, bytes, real, whole};
 use nccl_events::collective::{Collective, Function};
-use nccl_events::index::index;
+use nccl_events::ids::index;
 
 use curve::Curve;
 use measured::{Measured, Place};

@@ -3,7 +3,7 @@
 use crate::rules::{Findings, Rule};
 use analysis::Trace;
 use analysis::units::plural;
-use schema::{Listed, Statements};
+use nccl_events::schema::{Listed, Statements};
 
 pub(crate) fn check_counts(trace: &Trace, other_jobs: &[String], findings: &mut Findings) {
     let statements = &trace.statements;

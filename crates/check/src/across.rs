@@ -8,9 +8,9 @@ use crate::rules::{Findings, Rule, is_known, is_stated, rule_unless};
 use analysis::{Instances, Role, Sequences, Step, Trace, is_merged, is_nccl};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, OTHER_RANGES, PATH_SEPARATOR, RegionClass, path_of_ranges};
+use nccl_events::schema::Statements;
+use nccl_events::sort::Gather;
 use otf2::{Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef, Message, RegionRef};
-use schema::Statements;
-use small_sort::Gather;
 
 pub(crate) struct Across<'a> {
     trace: &'a Trace,
@@ -247,7 +247,7 @@ fn difference(a: &Part, b: &Part, rank_a: u32, rank_b: u32) -> Option<(Rule, Str
 // Ranges of the program: as many as the archive states, and around the calls that name them. A call that NCCL's
 // interface reports has no range of NCCL's around it.
 
-schema::fields! {
+nccl_events::fields! {
     struct CallFields {
         ranges: Ranges,
     }

@@ -11,12 +11,12 @@ use analysis::units::plural;
 use analysis::{Fields, Instance, Role, Step, Trace};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, Timing};
+use nccl_events::schema::Statements;
+use nccl_events::sort::Gather;
 use otf2::{
     Collective, CollectiveOp, CommRef, Event, EventKind, LocationGroupRef, LocationGroupType, LocationRef, Message,
     SystemTreeNodeRef,
 };
-use schema::Statements;
-use small_sort::Gather;
 
 pub(crate) struct Causality<'a> {
     trace: &'a Trace,

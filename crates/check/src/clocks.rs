@@ -10,11 +10,11 @@ use std::rc::Rc;
 
 use crate::rules::{Findings, Rule};
 use analysis::{Boot, Trace, is_merged, is_nccl};
-use otf2::{ClockOffset, LocationGroupRef, LocationRef};
-use schema::definition::{
+use nccl_events::schema::definition::{
     ClockAnchors, ClockCorrection, ClockDrift, ClockRelation, ClockUncertainty, ClockViolations, ClockWorstViolation,
 };
-use small_sort::Gather;
+use nccl_events::sort::Gather;
+use otf2::{ClockOffset, LocationGroupRef, LocationRef};
 
 /// The clock offsets of a location. Their times increase: libotf2 reads no others.
 type Clock = Rc<[ClockOffset]>;

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::rules::{Findings, Rule};
 use analysis::{Trace, is_merged, is_nccl};
+use nccl_events::sort::Gather as _;
 use otf2::records::{Group, Location, Property};
 use otf2::{
     AttributeValue, CommRef, Definitions, GroupRef, GroupType, LocationRef, Paradigm, StringRef, check_event_file,
 };
-use small_sort::Gather as _;
 
 pub(crate) fn check_definitions(trace: &Trace, findings: &mut Findings) {
     let definitions = &trace.definitions;
@@ -257,7 +257,7 @@ pub(crate) fn strays(trace: &Trace, findings: &mut Findings) {
             strays.push((path, is_events));
         }
     }
-    small_sort::sort(&mut strays);
+    nccl_events::sort::sort(&mut strays);
     for (path, is_events) in strays {
         let shown = path.display();
         let is_empty = || path.metadata().is_ok_and(|file| file.len() == 0);

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use analysis::Trace;
+use nccl_events::sort::Gather;
 use otf2::LocationRef;
 use schemars::JsonSchema;
 use serde::Serialize;
-use small_sort::Gather;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use journal::snapshots::{Request as Snapshot, Standing};
 use settings::shell_word;
-use snapshots::{Request as Snapshot, Standing};
 use trace::FinalizeOptions;
 
 use crate::exit::Exit;
@@ -45,8 +45,8 @@ pub(crate) struct Request {
 pub(crate) fn dump(request: &Request) -> Result<Exit> {
     let out = &request.directory;
     place::job(out)?;
-    let asked =
-        Snapshot::make(out).with_context(|| format!("cannot make {}", out.join(snapshots::REQUEST).display()))?;
+    let asked = Snapshot::make(out)
+        .with_context(|| format!("cannot make {}", out.join(journal::snapshots::REQUEST).display()))?;
     let standing = wait(out, &asked, Duration::from_secs(request.wait));
     // A process that starts late must not begin a snapshot that nobody waits for.
     let gone = withdraw(out, &asked);
@@ -94,7 +94,8 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
 fn wait(out: &Path, asked: &Snapshot, limit: Duration) -> Result<Standing> {
     let give_up = Instant::now() + limit;
     loop {
-        let standing = snapshots::standing(out, asked).with_context(|| format!("cannot read {}", out.display()))?;
+        let standing =
+            journal::snapshots::standing(out, asked).with_context(|| format!("cannot read {}", out.display()))?;
         if standing.awaited.is_empty() || Instant::now() >= give_up {
             return Ok(standing);
         }
@@ -104,7 +105,7 @@ fn wait(out: &Path, asked: &Snapshot, limit: Duration) -> Result<Standing> {
 
 /// Withdraws the request unless a process has accepted it.
 fn withdraw(out: &Path, asked: &Snapshot) -> Result<()> {
-    let path = out.join(snapshots::REQUEST);
+    let path = out.join(journal::snapshots::REQUEST);
     if Snapshot::find(out).ok().flatten().as_ref() != Some(asked) {
         return Ok(());
     }

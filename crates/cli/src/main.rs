@@ -57,8 +57,8 @@ use exit::Exit;
 
 fn main() -> ExitCode {
     // With a file size limit (`ulimit -f`), writing beyond it then fails with an error that says so.
-    journal::file_size::fail_in_this_process();
-    journal::memory::give_back_in_this_process();
+    journal::host::fail_in_this_process();
+    journal::host::give_back_in_this_process();
     let matches = match json_schema::with_option(Arguments::command()).try_get_matches() {
         Ok(matches) => matches,
         Err(error) => return refuse(&error),

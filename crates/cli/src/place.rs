@@ -132,7 +132,7 @@ fn named_otherwise(directory: &Path) -> Vec<PathBuf> {
     let is_anchor = |path: &PathBuf| path.extension().is_some_and(|end| end == "otf2") && path.is_file();
     let mut found: Vec<PathBuf> =
         fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_anchor).collect();
-    small_sort::sort(&mut found);
+    nccl_events::sort::sort(&mut found);
     found
 }
 

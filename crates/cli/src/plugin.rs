@@ -60,7 +60,7 @@ pub(crate) fn python_packages(prefix: &Path) -> Vec<PathBuf> {
     let packages = versions.flat_map(|entry| ["site-packages", "dist-packages"].map(|name| entry.path().join(name)));
     let mut packages: Vec<PathBuf> =
         packages.chain([prefix.to_owned()]).filter_map(|folder| folder.canonicalize().ok()).collect();
-    small_sort::sort(&mut packages);
+    nccl_events::sort::sort(&mut packages);
     packages.dedup();
     packages
 }

@@ -7,8 +7,8 @@ use analysis::tables::{Member, Members};
 use analysis::{Clock, Role, Trace};
 use anyhow::{Result, bail, ensure};
 use nccl_events::archive::LocationKind;
+use nccl_events::sort::Gather;
 use otf2::CommRef;
-use small_sort::Gather;
 
 use crate::units::time;
 

@@ -6,7 +6,8 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write as _};
 
 use anyhow::{Context as _, Result};
-use journal::file_size;
+
+use journal::host;
 use nccl_events::visible;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
@@ -69,7 +70,7 @@ pub(crate) fn notes(Text(text): &Text) {
 }
 
 pub(crate) fn error(error: &anyhow::Error) {
-    note(format_args!("error: {}", file_size::explain(reasons(error))));
+    note(format_args!("error: {}", host::explain(reasons(error))));
 }
 
 /// An error and its causes without repetition: some libraries' errors end with the text of their cause.

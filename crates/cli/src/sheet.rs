@@ -75,7 +75,7 @@ impl Sheet {
                 let names: Vec<&str> = self.columns.iter().map(|column| column.name).collect();
                 bail!("{:?} has no column {name:?}; it has {}", self.title, names.join(", "));
             };
-            small_sort::sort_by(&mut self.rows, |a, b| match (a.get(column), b.get(column)) {
+            nccl_events::sort::sort_by(&mut self.rows, |a, b| match (a.get(column), b.get(column)) {
                 (Some(Cell::Text(a)), Some(Cell::Text(b))) => a.cmp(b),
                 (a, b) => value(b).total_cmp(&value(a)),
             });

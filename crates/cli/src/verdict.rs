@@ -14,7 +14,7 @@ use analysis::{Matching, Trace};
 use anyhow::Result;
 use hang::{Error, Kind, Report};
 use journal::part::JOURNAL;
-use schema::Statements;
+use nccl_events::schema::Statements;
 use schemars::JsonSchema;
 use serde::Serialize;
 use trace::{is_done, part_directories};

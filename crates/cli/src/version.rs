@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use journal::layout::FORMAT_VERSION;
+use journal::format::FORMAT_VERSION;
 
 pub(crate) fn short() -> &'static str {
     settings::VERSION

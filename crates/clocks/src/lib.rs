@@ -6,7 +6,6 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::print_stdout, clippy::print_stderr))]
 
-pub mod anchors;
 pub mod fit;
 pub mod gpu;
 pub mod hosts;

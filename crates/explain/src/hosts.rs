@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 use analysis::tables::Tables;
 use analysis::{Clock, Ids, Trace, try_in_parallel};
 use nccl_events::archive::{LocationKind, RegionClass};
-use nccl_events::index::index;
+use nccl_events::ids::index;
+use nccl_events::sort::Gather;
 use otf2::{Event, EventKind, LocationRef, RegionRef};
-use small_sort::Gather;
 
 /// When an operation was called and launched; `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use analysis::tables::Operation;
 use analysis::units::time;
 use analysis::{Analysis, Awaits, Trace};
 use nccl_events::archive::path_of_ranges;
-use nccl_events::index::{index, index_u32};
-use small_sort::Gather;
+use nccl_events::ids::{index, index_u32};
+use nccl_events::sort::Gather;
 
 use crate::hosts::{Host, Hosts};
 
@@ -148,7 +148,7 @@ impl Late {
         waited.retain(|other| {
             starts[index(*other)] < starts[index(row)] && analysis.awaits(*other, true) != Awaits::Nobody
         });
-        small_sort::sort_by_key(&mut waited, |other| starts[index(*other)]);
+        nccl_events::sort::sort_by_key(&mut waited, |other| starts[index(*other)]);
         let median = *waited.get((waited.len().max(1) - 1) / 2)?;
         let (others_ns, error_ns) = (starts[index(median)], analysis.tables.error_ns(row, median));
         Some(Self { row, waited_ns, others_ns, error_ns })

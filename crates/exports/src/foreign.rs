@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use analysis::Trace;
+use nccl_events::schema::definition::ClockAnchors;
+use nccl_events::sort::Gather;
 use otf2::{ClockOffset, LocationRef, SystemTreeNodeRef};
-use schema::definition::ClockAnchors;
-use small_sort::Gather;
 
 use crate::error::{Error, Result};
 use crate::line::Line;
@@ -14,7 +14,7 @@ use crate::source::Source;
 
 pub(crate) fn names(traces: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut names: Vec<PathBuf> = traces.iter().filter_map(|trace| trace.file_name().map(PathBuf::from)).collect();
-    small_sort::sort(&mut names);
+    nccl_events::sort::sort(&mut names);
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
         let name = twice[0].display();
         return Err(Error::Refused(format!("two of the traces are called {name}: their copies would be one file")));

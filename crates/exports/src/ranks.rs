@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use analysis::tables::Members;
-use nccl_events::index::index;
-use small_sort::Gather;
+use nccl_events::ids::index;
+use nccl_events::sort::Gather;
 
 /// The numbers of the job's ranks: counted from 0 if a number is unknown or not unique.
 pub fn numbers(members: &Members) -> Vec<u32> {

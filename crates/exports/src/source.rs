@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use analysis::{Clock, Fields, Filter, Trace, try_in_parallel};
 use nccl_events::Progress;
 use nccl_events::archive::LocationKind;
+use nccl_events::sort::Gather;
 use otf2::{LocationGroupRef, LocationRef};
-use small_sort::Gather;
 
 use crate::error::{Error, Result};
 
@@ -61,14 +61,14 @@ impl<'a> Source<'a> {
     ) -> Result<Vec<T>> {
         self.progress.begin("locations", locations.len() as u64);
         let mut order: Vec<(usize, LocationRef)> = locations.iter().copied().enumerate().collect();
-        small_sort::sort_by_key(&mut order, |(_, location)| std::cmp::Reverse(self.trace.events_of(*location)));
+        nccl_events::sort::sort_by_key(&mut order, |(_, location)| std::cmp::Reverse(self.trace.events_of(*location)));
         let made = try_in_parallel(order, |(at, location)| {
             let made = each(location)?;
             self.progress.step();
             Ok::<_, Error>((at, made))
         });
         let mut made: Vec<(usize, T)> = made?;
-        small_sort::sort_by_key(&mut made, |(at, _)| *at);
+        nccl_events::sort::sort_by_key(&mut made, |(at, _)| *at);
         self.progress.end();
         Ok(made.into_iter().map(|(_, made)| made).collect())
     }

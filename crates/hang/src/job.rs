@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use job::life::Life;
 use nccl_events::MOST_RANKS;
-use nccl_events::ranks::{RankIdentity, number};
-use small_sort::Gather;
+use nccl_events::archive::{RankIdentity, number};
+use nccl_events::sort::Gather;
 
 use super::doing::Doing;
 use super::operation::{Message, OpenCall, Tail};

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use journal::part::{part_name, read_process};
-use journal::private;
+
 use trace::part_directories;
 
 use super::error::Error;
 use super::report::rows::{ProcessRow, Report};
+use journal::host;
 
 /// File name of a kept report, in the directory of the archive.
 pub const FILE: &str = "hang.json";
@@ -19,7 +20,7 @@ pub fn keep(directory: &Path, report: &mut Report, archive_events: Option<u64>) 
     let path = directory.join(FILE);
     let staged = directory.join(format!(".{FILE}.{}", std::process::id()));
     let json = serde_json::to_vec_pretty(report).map_err(io::Error::from);
-    let written = json.and_then(|json| private::write(&staged, &json)).and_then(|()| fs::rename(&staged, &path));
+    let written = json.and_then(|json| host::write(&staged, &json)).and_then(|()| fs::rename(&staged, &path));
     written.map_err(Error::io("write", &path))
 }
 

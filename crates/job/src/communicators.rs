@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use journal::reader::Symbols;
-use nccl_events::index::index;
+use nccl_events::ids::index;
 use serde::{Deserialize, Serialize};
 use tables::communicators::{Comm, CommIdentity, Comms, Member};
 

@@ -11,7 +11,7 @@
 //! root of a gather one send and N receives, the root of a scatter N sends and one receive. On the other ranks of a
 //! gather or scatter NCCL does the same as for a lone `ncclSend` or `ncclRecv`, so these cannot be recognised.
 
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use journal::reader::Symbols;
 use nccl_events::collective::{Function, Pattern};
 use nccl_events::event::P2pApi;

@@ -1,11 +1,18 @@
 //! The host and its processes.
 
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io::Write as _;
 use std::mem::MaybeUninit;
-use std::ptr;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+#[expect(clippy::disallowed_types, reason = "waiting for it needs no memory; poisoning is undone below")]
+use std::sync::Mutex;
+use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::{fs, io, ptr};
 
 /// The kernel's boot id, or an empty string.
 pub fn boot_id() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 /// The kernel's id of the calling thread.
@@ -76,7 +83,7 @@ pub fn life_here(pid: u32, start_ticks: Option<u64>) -> Life {
 
 /// The process id namespace of this process, or an empty string.
 pub fn pid_namespace() -> String {
-    let link = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     link.to_string_lossy().into_owned()
 }
 
@@ -94,7 +101,7 @@ struct Stat {
 
 impl Stat {
     fn read(pid: u32) -> Option<Self> {
-        Self::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
     fn parse(stat: &str) -> Option<Self> {
@@ -146,6 +153,174 @@ pub fn without_signals<T>(action: impl FnOnce() -> T) -> T {
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
     }
     result
+}
+
+// The limit on file size (`ulimit -f`). A write beyond it fails with EFBIG and sends the writing thread SIGXFSZ, which
+// kills a program that does not handle it.
+
+/// The largest file that this process may write, in bytes; `None` if unlimited. The limit can change at any time.
+pub fn limit() -> Option<u64> {
+    limit_of(libc::RLIMIT_FSIZE)
+}
+
+/// A soft limit of this process; `None` if unlimited.
+pub fn limit_of(resource: libc::__rlimit_resource_t) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is writable.
+    let is_known = unsafe { libc::getrlimit(resource, &raw mut limit) } == 0;
+    (is_known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+/// Makes writes beyond the limit fail in this whole process, one of our own tools. Uses a handler because programs that
+/// this process starts then get the signal's default action back; an ignored signal would stay ignored.
+pub fn fail_in_this_process() {
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    let handler: extern "C" fn(libc::c_int) = nothing;
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: `action` is writable; the call only reads the current action.
+    if unsafe { libc::sigaction(libc::SIGXFSZ, ptr::null(), action.as_mut_ptr()) } != 0 {
+        return;
+    }
+    // SAFETY: all zeroes is a valid `sigaction`, and the call succeeded.
+    let mut action = unsafe { action.assume_init() };
+    if action.sa_sigaction != libc::SIG_DFL {
+        return;
+    }
+    action.sa_sigaction = handler as usize;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the handler does nothing, so it may run at any time.
+    unsafe { libc::sigaction(libc::SIGXFSZ, &raw const action, ptr::null_mut()) };
+}
+
+/// The text of a write error. Names the limit if the limit is the reason.
+pub fn explain(error: impl ToString) -> String {
+    let text = error.to_string();
+    let reason = io::Error::from_raw_os_error(libc::EFBIG).to_string();
+    let reason = reason.split(" (").next().unwrap_or_default();
+    // libotf2 reports EFBIG in English, in its own words.
+    match limit() {
+        Some(bytes) if [reason, "File is too large"].iter().any(|reason| text.contains(reason)) => {
+            format!("{text}; files may have {} here: ulimit -f unlimited", in_words(bytes))
+        }
+        _ => text,
+    }
+}
+
+fn in_words(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        1024..1_048_576 => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
+// Files and directories accessible to their user only, whatever the umask. The umask is not changed, because all
+// threads of the job share it.
+
+const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// Creates a directory.
+pub fn directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(DIRECTORY_MODE).create(path)
+}
+
+/// Creates a directory and all missing parents; an existing directory is no error.
+pub fn directories(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(DIRECTORY_MODE).recursive(true).create(path)
+}
+
+/// Creates a file, which must not exist.
+pub fn new_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)
+}
+
+/// Writes a file, replacing an existing one.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)?.write_all(bytes)
+}
+
+/// Gives a directory and everything in it the mode of another directory; files without execute permission.
+pub fn share(path: &Path, like: &Path) {
+    let Ok(mode) = fs::metadata(like).map(|data| data.permissions().mode()) else {
+        return;
+    };
+    set_modes(path, mode & 0o777, mode & 0o666);
+}
+
+/// Removes the access of others from what another library created in a private directory, before it becomes visible.
+pub fn seal(path: &Path) {
+    set_modes(path, DIRECTORY_MODE, FILE_MODE);
+}
+
+/// Like [`seal`], but not what is in a directory.
+pub fn seal_alone(path: &Path) {
+    if let Ok(data) = fs::symlink_metadata(path) {
+        set_mode(path, &data, DIRECTORY_MODE, FILE_MODE);
+    }
+}
+
+fn set_modes(path: &Path, directory_mode: u32, file_mode: u32) {
+    let Ok(data) = fs::symlink_metadata(path) else {
+        return;
+    };
+    if data.is_dir() {
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            set_modes(&entry.path(), directory_mode, file_mode);
+        }
+    }
+    set_mode(path, &data, directory_mode, file_mode);
+}
+
+fn set_mode(path: &Path, data: &Metadata, directory_mode: u32, file_mode: u32) {
+    let mode = match () {
+        () if data.is_dir() => directory_mode,
+        () if data.is_file() => file_mode,
+        () => return,
+    };
+    // Most files were sealed under another name and have the mode already. A file system without modes refuses.
+    if data.permissions().mode() & 0o7777 != mode {
+        let _without_modes = fs::set_permissions(path, Permissions::from_mode(mode));
+    }
+}
+
+// A lock for callbacks. With `parking_lot`, a thread that waits allocates memory first, and aborts if there is none.
+
+/// A mutex that panics do not poison and that never allocates.
+#[derive(Debug, Default)]
+#[expect(clippy::disallowed_types, reason = "as above")]
+pub struct Lock<T>(Mutex<T>);
+
+impl<T> Lock<T> {
+    /// An unlocked lock.
+    #[expect(clippy::disallowed_types, reason = "as above")]
+    pub const fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    /// Waits for the lock.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the lock if no other thread holds it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+// How this process's allocator keeps memory.
+
+/// Gives large freed blocks back to the system at once, in this whole process, one of our own tools. glibc raises the
+/// size that counts as large with each such block that is freed, up to 32 MiB, and from then on keeps most of them.
+pub fn give_back_in_this_process() {
+    // SAFETY: any number is valid; no other thread runs yet that could change it, too.
+    #[cfg(target_env = "gnu")]
+    let _is_set = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20) };
 }
 
 #[cfg(test)]

@@ -12,24 +12,20 @@
 //!
 //! Each slot has one writing thread, which never waits; readers need nothing from the writer. [`follow`] reads while
 //! the process records; [`reader`] polls a follower once.
+
 #![warn(missing_docs, clippy::missing_panics_doc)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 pub mod clock;
-pub mod file_size;
 pub mod follow;
 pub mod format;
 pub mod host;
-pub mod lock;
-pub mod memory;
 pub mod part;
-pub mod private;
 pub mod reader;
 mod segments;
+pub mod snapshots;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod uninterrupted;
 pub mod writer;
 pub mod writing;
-
-pub use format::{layout, record};

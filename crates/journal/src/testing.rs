@@ -1,4 +1,5 @@
 //! For tests: processes recorded with the journal's own writer. Feature `testing` only.
+
 #![expect(
     missing_docs,
     clippy::missing_panics_doc,
@@ -10,13 +11,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nccl_events::event::{self, Start};
-use nccl_events::id::{ContextId, EventId, ProcessTag};
-use nccl_events::{Body, CommInit, Name, State, StateArgs, Table, state as number};
-
-use crate::clock::{self, ClockPair};
-use crate::part::process::ProcessInfo;
+use crate::clock;
+use crate::clock::ClockPair;
+use crate::part::ProcessInfo;
 use crate::writer::{JournalWriter, SlotWriter, WriterOptions};
+use nccl_events::event::Start;
+use nccl_events::ids::{ContextId, EventId, ProcessTag};
+use nccl_events::{Body, CommInit, Name, State, StateArgs, Table, event};
 
 /// A process id that no process has: Linux allows ids up to 2²².
 pub const NO_PROCESS: u32 = 1 << 30;
@@ -170,7 +171,7 @@ impl Process {
     pub fn all_reduce(&mut self, sequence: u64) -> [EventId; 2] {
         let group = event::GroupApi { graph_captured: false, depth: 1 };
         let group = self.start(EventId::NONE, Body::GroupApi(group));
-        self.main.state(&state(group, number::GROUP_START_API_STOP, StateArgs::None));
+        self.main.state(&state(group, nccl_events::state::GROUP_START_API_STOP, StateArgs::None));
         let call = event::CollApi {
             func: Name::from_cstr(c"AllReduce"),
             count: 1000,
@@ -180,7 +181,7 @@ impl Process {
         };
         let call = self.start(group, Body::CollApi(call));
         self.main.stop(call.get());
-        self.main.state(&state(group, number::GROUP_END_API_START, StateArgs::None));
+        self.main.state(&state(group, nccl_events::state::GROUP_END_API_START, StateArgs::None));
         let launch = self.start(group, Body::KernelLaunch(event::KernelLaunch { stream: 0x5000 }));
         let gpu_start_ns = clock::monotonic_ns() - GPU_OFFSET_NS;
         self.main.stop(launch.get());
@@ -206,10 +207,10 @@ impl Process {
             });
             self.start_proxy(operation, body)
         });
-        self.proxy.state(&state(send, number::PROXY_OP_IN_PROGRESS, StateArgs::None));
+        self.proxy.state(&state(send, nccl_events::state::PROXY_OP_IN_PROGRESS, StateArgs::None));
         let step = self.start_proxy(send, Body::ProxyStep(event::ProxyStep { step: 0 }));
         let bytes = StateArgs::ProxyStep { bytes: 4000 };
-        self.proxy.state(&state(step, number::PROXY_STEP_SEND_WAIT, bytes));
+        self.proxy.state(&state(step, nccl_events::state::PROXY_STEP_SEND_WAIT, bytes));
         for event in [step, send, receive] {
             self.proxy.stop(event.get());
         }
@@ -220,7 +221,7 @@ impl Process {
             let gpu_ns = gpu_start_ns + u64::from(channel);
             let kernel = self.start_proxy(operation, Body::KernelCh(event::KernelCh { channel, gpu_ns }));
             let stop = StateArgs::GpuTime { gpu_ns: clock::monotonic_ns() - GPU_OFFSET_NS };
-            self.proxy.state(&state(kernel, number::KERNEL_CH_STOP, stop));
+            self.proxy.state(&state(kernel, nccl_events::state::KERNEL_CH_STOP, stop));
             self.proxy.stop(kernel.get());
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use journal::host::boot_id;
-use journal::part::process::ProcessInfo;
+use journal::part::ProcessInfo;
 use journal::testing::{Process, Who};
 
 /// Events of one all-reduce of a process, with its calls, transfers and channels.

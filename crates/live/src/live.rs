@@ -116,7 +116,7 @@ impl Live {
             return;
         };
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        small_sort::sort(&mut paths);
+        nccl_events::sort::sort(&mut paths);
         for path in paths {
             let is_open = matches!(self.found.get(&path), None | Some(Found::Blank | Found::Unreadable(_)));
             if is_open && path.is_dir() && !path.is_symlink() {

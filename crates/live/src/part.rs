@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use journal::clock::ClockPair;
 use journal::follow::{Follower, Polled};
-use journal::format::record::Record;
+use journal::format::Record;
 use journal::host::Life;
-use journal::part::process::ProcessInfo;
+use journal::part::ProcessInfo;
 use journal::part::{DONE, JOURNAL, part_name};
 use journal::reader;
 

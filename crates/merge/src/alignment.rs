@@ -13,10 +13,10 @@ use crate::{clock, pairing, scorep};
 use anyhow::{Context as _, Result, bail};
 use clocks::piecewise::Piecewise;
 use nccl_events::archive::LocationKind;
+use nccl_events::schema::definition::{Sibling, ThreadId};
+use nccl_events::sort::Gather;
 use otf2::verbatim::RecordKind;
 use otf2::{ClockOffset, EventKind, LocationGroupRef, LocationRef};
-use schema::definition::{Sibling, ThreadId};
-use small_sort::Gather;
 
 /// How long after Score-P's last event, or before its first, a process may have called NCCL.
 const MARGIN_SECONDS: u64 = 5;
@@ -62,7 +62,7 @@ pub(crate) fn locals(nccl: &Nccl) -> Result<Locals> {
             Entry::Vacant(new) => {
                 let read = nccl.trace.archive.local_definitions(*location);
                 let mut before = read.context("cannot read local definitions")?.clock_offsets;
-                small_sort::sort_by_key(&mut before, |offset| offset.time);
+                nccl_events::sort::sort_by_key(&mut before, |offset| offset.time);
                 new.insert(Local { locations: Vec::new(), events: 0, before, after: Vec::new() })
             }
         };
@@ -346,7 +346,7 @@ pub(crate) fn order(inputs: &mut Inputs) {
         ranks[pair.scorep.archive] = ours.rank.or(ours.rank_in_communicator).unwrap_or(u32::MAX);
     }
     let mut order: Vec<_> = ranks.into_iter().zip(0..).zip(inputs.scoreps.drain(..)).collect();
-    small_sort::sort_by_key(&mut order, |(key, _)| *key);
+    nccl_events::sort::sort_by_key(&mut order, |(key, _)| *key);
     let mut places = BTreeMap::new();
     for (rank, ((_, before), mut scorep)) in (0..).zip(order) {
         places.insert(before, inputs.scoreps.len());

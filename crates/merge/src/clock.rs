@@ -11,9 +11,9 @@
 use std::collections::BTreeSet;
 
 use clocks::piecewise::{Beyond, Knot, Piecewise, advancing};
+use nccl_events::schema::Anchor;
+use nccl_events::sort::Gather;
 use otf2::ClockOffset;
-use schema::Anchor;
-use small_sort::Gather;
 
 pub(crate) const NS_PER_SECOND: i128 = 1_000_000_000;
 
@@ -68,7 +68,7 @@ pub(crate) fn local_curve(timer: Timer, anchors: &[Anchor]) -> Option<Piecewise>
 
 /// The clock offsets of a location in time order. A single offset has no effect.
 pub(crate) fn effective(mut offsets: Vec<ClockOffset>) -> Vec<ClockOffset> {
-    small_sort::sort_by_key(&mut offsets, |offset| offset.time);
+    nccl_events::sort::sort_by_key(&mut offsets, |offset| offset.time);
     offsets.dedup_by_key(|offset| offset.time);
     if offsets.len() < 2 { Vec::new() } else { offsets }
 }

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use crate::inputs::Inputs;
 use crate::scorep::ScoreP;
 use anyhow::{Context as _, Result, bail};
+use nccl_events::sort::Gather;
 use otf2::verbatim::{Definition, ReferenceKind};
 use otf2::{Definitions, GroupRef, GroupType, LocationGroupRef, LocationRef, StringRef, SystemTreeNodeRef};
-use small_sort::Gather;
 
 pub(crate) const TOO_MANY: &str = "there are more definitions than OTF2 can number";
 

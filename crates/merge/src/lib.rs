@@ -28,10 +28,10 @@ use crate::pairing::{Nccl, Pair};
 use crate::scorep::ScoreP;
 use anyhow::{Context as _, Result, bail};
 use nccl_events::Progress;
+use nccl_events::sort::Gather;
 use otf2::Archive;
 use schemars::JsonSchema;
 use serde::Serialize;
-use small_sort::Gather;
 
 mod alignment;
 mod clock;

@@ -12,14 +12,14 @@ use crate::scorep::ScoreP;
 use crate::{alignment, definitions};
 use anyhow::{Context as _, Result, bail};
 use nccl_events::Progress;
+use nccl_events::schema::{Lines, Statements, within_anchor};
+use nccl_events::sort::Gather;
 use otf2::verbatim::{Definition, EventRecords, ReferenceKind, rewrite_events};
 use otf2::{
     Archive, ArchiveWriter, AttributeRef, Attributes, ChunkBytes, ClockOffset, Definitions, EVENT_CHUNK_BYTES, Event,
     EventKind, EventWriter, LargestDefinition, LocalDefWriter, LocalDefinitions, LocationRef, MappingTable,
     MappingType, PartWriter, RegionRef,
 };
-use schema::{Lines, Statements, within_anchor};
-use small_sort::Gather;
 
 pub(crate) fn write(inputs: &Inputs, calls: &Calls, directory: &Path, progress: &dyn Progress) -> Result<Written> {
     let scorep = inputs.first();

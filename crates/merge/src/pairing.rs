@@ -8,13 +8,13 @@ use crate::scorep;
 use crate::scorep::ScoreP;
 use analysis::Trace;
 use anyhow::{Context as _, Result, bail};
+use nccl_events::schema::Anchor;
+use nccl_events::schema::definition::{ClockAnchors, ClockSource, LauncherRank, ProcessId};
+use nccl_events::sort::Gather;
 use otf2::verbatim::Definition;
 use otf2::{Archive, LocationGroupRef, LocationRef};
-use schema::Anchor;
-use schema::definition::{ClockAnchors, ClockSource, LauncherRank, ProcessId};
 use schemars::JsonSchema;
 use serde::Serialize;
-use small_sort::Gather;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

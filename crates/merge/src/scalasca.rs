@@ -20,11 +20,11 @@ use exports::scalasca::events::Numbers;
 use exports::scalasca::rank::{End, Operation, Rank};
 use exports::scalasca::{complete, events, regions};
 use nccl_events::Progress;
+use nccl_events::sort::Gather;
 use otf2::verbatim::{Definition, EventRecords, RecordKind, ReferenceKind};
 use otf2::{
     CommRef, GroupRef, GroupType, LocationGroupType, LocationRef, LocationType, MappingType, Paradigm, RegionRef,
 };
-use small_sort::Gather;
 
 /// First request number for NCCL's messages; MPI's are lower.
 const FIRST_REQUEST: u64 = 1 << 62;

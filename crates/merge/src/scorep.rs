@@ -8,6 +8,7 @@ use std::path::Path;
 use crate::clock;
 use crate::clock::Timer;
 use anyhow::{Context as _, Result, bail};
+use nccl_events::sort::Gather;
 use otf2::records::Group;
 use otf2::verbatim::{Definition, EventRecords};
 use otf2::{
@@ -17,7 +18,6 @@ use otf2::{
 use regular_files::MOST_DESCRIPTION_BYTES;
 use schemars::JsonSchema;
 use serde::Serialize;
-use small_sort::Gather;
 
 /// The event in which a process states its process id, and the attribute that contains it.
 const PROCESS_ID: (&str, &str) = ("ProgramBegin", "ProcessId");
@@ -142,7 +142,7 @@ impl ScoreP {
                 master: *master,
             });
         }
-        small_sort::sort_by_key(&mut processes, |process| process.id.rank);
+        nccl_events::sort::sort_by_key(&mut processes, |process| process.id.rank);
         Ok(processes)
     }
 

@@ -1,6 +1,6 @@
 //! Reads a journal's records into tables.
 
-use journal::format::record::{Record, RecordBody, Records, Symbol};
+use journal::format::{Record, RecordBody, Records, Symbol};
 use journal::reader::{Error, Journal, Outcome};
 use nccl_events::gpu::GpuRecord;
 use nccl_events::{Start, StateArgs};

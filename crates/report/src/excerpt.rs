@@ -8,7 +8,7 @@ use analysis::report::{Messages, OperationClass, Report};
 use anyhow::{Context as _, Result};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use small_sort::Gather;
+use nccl_events::sort::Gather;
 
 /// A table is not cut to fewer rows; there are fewer anomalies than twice as many.
 const LEAST_ROWS: usize = 128;
@@ -58,7 +58,7 @@ fn keep<T, K: Ord>(name: &'static str, table: &mut Vec<T>, rows: usize, left_out
         return;
     }
     let mut order: Vec<usize> = (0..table.len()).collect();
-    small_sort::sort_by_key(&mut order, |at| key(&table[*at]));
+    nccl_events::sort::sort_by_key(&mut order, |at| key(&table[*at]));
     let mut is_kept = vec![false; table.len()];
     order.into_iter().take(rows).for_each(|at| is_kept[at] = true);
     *left_out.entry(name).or_default() += table.len() - rows;

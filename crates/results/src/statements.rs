@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schema::{Listed, Statements, is_written};
+use nccl_events::schema::{Listed, Statements, is_written};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,12 +1,122 @@
-//! The settings of one process, with their defaults.
+//! Step ranges: what the plugin records (`NCCL_OTF2_STEPS`), by numbers of collectives or of a named NVTX range.
 
+use std::fmt;
 use std::time::Duration;
 
-use super::gpu::GpuSettings;
-use super::steps::StepRanges;
-use journal::part::options::ArchiveOptions;
+use journal::part::environment::ArchiveOptions;
 use journal::writer::Retention;
-use nccl_events::STANDARD;
+use nccl_events::Kind;
+use nccl_events::gpu::Backend;
+
+pub use nccl_events::{FULL, LIGHT, STANDARD, Span as StepRange, event_names};
+
+/// Sorted, non-adjacent ranges. Without any range, everything is recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StepRanges {
+    name: Option<String>,
+    ranges: Vec<StepRange>,
+}
+
+impl StepRanges {
+    /// The limit is low because callbacks search the ranges.
+    pub const MOST: usize = 16;
+
+    /// Parses `100-200`, `100-` (to the end), `100`, or several separated by commas: collectives. `NAME:100-200`
+    /// selects NVTX ranges with this name, `NAME` all of these. `none` removes the limit.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.eq_ignore_ascii_case("none") {
+            return Ok(Self::default());
+        }
+        let is_list = |text: &str| text.starts_with(|first: char| first.is_ascii_digit() || first == '-');
+        let (name, list) = match text.rsplit_once(':') {
+            Some((name, list)) if is_list(list.trim()) => (Some(name), list),
+            None if is_list(text.trim()) || text.is_empty() => (None, text),
+            _ => (Some(text), "1-"),
+        };
+        let name = name.map(|name| name.trim().to_owned());
+        if let Some(name) = &name {
+            check_name(name)?;
+        }
+        let words = list.split(',').map(str::trim);
+        let mut ranges: Vec<StepRange> = words.map(range).collect::<Result<_, _>>()?;
+        nccl_events::sort::sort(&mut ranges);
+        let mut joined: Vec<StepRange> = Vec::new();
+        for range in ranges {
+            match joined.last_mut() {
+                Some(previous) if range.first <= previous.last.saturating_add(1) => {
+                    previous.last = previous.last.max(range.last);
+                }
+                _ => joined.push(range),
+            }
+        }
+        if joined.len() > Self::MOST {
+            return Err(format!("{} ranges; {} at most", joined.len(), Self::MOST));
+        }
+        Ok(Self { name, ranges: joined })
+    }
+
+    /// The name of the NVTX ranges that are the steps; `None` if collectives are.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The ranges in order.
+    pub fn ranges(&self) -> &[StepRange] {
+        &self.ranges
+    }
+
+    pub const fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let number = name.split(|part: char| !part.is_ascii_alphanumeric()).find(|word| is_number(word));
+    if name.is_empty() {
+        Err("there is no name before the colon".to_owned())
+    } else if name.contains(',') {
+        Err(format!("\"{name}\" is no name of a range; only one can be given"))
+    } else if let Some(number) = number {
+        let recorded = name.replace(number, "#");
+        Err(format!(
+            "a number is no part of the name of a range: \"{recorded}:5-10\" are the 5th to the 10th range \"{recorded}\""
+        ))
+    } else {
+        Ok(())
+    }
+}
+
+/// As [`StepRanges::parse`] reads it; empty without any range.
+impl fmt::Display for StepRanges {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ranges: Vec<String> = self.ranges.iter().map(StepRange::to_string).collect();
+        let name = self.name.as_ref().map_or_else(String::new, |name| format!("{name}:"));
+        write!(formatter, "{name}{}", ranges.join(","))
+    }
+}
+
+fn range(word: &str) -> Result<StepRange, String> {
+    let (first, last) = match word.split_once('-') {
+        Some((first, last)) => (first.trim(), last.trim()),
+        None => (word, word),
+    };
+    let number = |text: &str| -> Result<u32, String> {
+        text.parse()
+            .map_err(|_| format!("\"{word}\" is no range of steps like 100-200 (100- for all from the 100th on)"))
+    };
+    let first = number(first)?;
+    let last = if last.is_empty() { u32::MAX } else { number(last)? };
+    if first == 0 {
+        Err(format!("\"{word}\": steps are counted from 1"))
+    } else if last < first {
+        Err(format!("\"{word}\" ends before it begins"))
+    } else {
+        Ok(StepRange { first, last })
+    }
+}
+
+// The settings of one process, with their defaults.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScorepMode {
@@ -20,7 +130,7 @@ pub enum ScorepMode {
 }
 
 impl ScorepMode {
-    pub(super) const CHOICES: &'static [(&'static str, Self)] =
+    pub(crate) const CHOICES: &'static [(&'static str, Self)] =
         &[("auto", Self::Auto), ("on", Self::On), ("calls", Self::Calls), ("off", Self::Off)];
 }
 
@@ -32,7 +142,7 @@ pub enum Finalize {
 }
 
 impl Finalize {
-    pub(super) const CHOICES: &'static [(&'static str, Self)] = &[("inline", Self::Inline), ("offline", Self::Offline)];
+    pub(crate) const CHOICES: &'static [(&'static str, Self)] = &[("inline", Self::Inline), ("offline", Self::Offline)];
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +155,7 @@ pub enum Verbosity {
 }
 
 impl Verbosity {
-    pub(super) const CHOICES: &'static [(&'static str, Self)] =
+    pub(crate) const CHOICES: &'static [(&'static str, Self)] =
         &[("quiet", Self::Quiet), ("normal", Self::Normal), ("verbose", Self::Verbose)];
 }
 
@@ -62,7 +172,7 @@ pub enum NvtxChoice {
 }
 
 impl NvtxChoice {
-    pub(super) const CHOICES: &'static [(&'static str, Self)] =
+    pub(crate) const CHOICES: &'static [(&'static str, Self)] =
         &[("auto", Self::Auto), ("nccl", Self::Nccl), ("all", Self::All), ("off", Self::Off)];
 }
 
@@ -76,7 +186,7 @@ pub enum TopologyChoice {
 }
 
 impl TopologyChoice {
-    pub(super) const CHOICES: &'static [(&'static str, Self)] =
+    pub(crate) const CHOICES: &'static [(&'static str, Self)] =
         &[("auto", Self::Auto), ("on", Self::On), ("off", Self::Off)];
 }
 
@@ -160,5 +270,268 @@ impl Config {
     pub fn limit_bytes(&self) -> u64 {
         let retained = self.flight_retention().map_or(0, |kept| kept.bytes);
         self.max_bytes.max(retained.saturating_mul(2))
+    }
+}
+
+// The settings of GPU timing.
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BackendChoice {
+    /// Calls no CUDA function.
+    Off,
+    /// CUPTI unless another tool may use it, else CUDA events.
+    #[default]
+    Auto,
+    Cupti,
+    Events,
+}
+
+impl BackendChoice {
+    pub(crate) const CHOICES: &'static [(&'static str, Self)] =
+        &[("off", Self::Off), ("auto", Self::Auto), ("cupti", Self::Cupti), ("events", Self::Events)];
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CuptiKernels {
+    #[default]
+    Nccl,
+    All,
+}
+
+impl CuptiKernels {
+    pub(crate) const CHOICES: &'static [(&'static str, Self)] = &[("nccl", Self::Nccl), ("all", Self::All)];
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuSettings {
+    pub backend: BackendChoice,
+    pub kernels: CuptiKernels,
+    pub cupti_library: Option<String>,
+}
+
+/// The advice for a user who asks for all kernels, which only CUPTI records, and gets this backend.
+pub fn without_all_kernels(kernels: CuptiKernels, backend: Backend) -> Option<&'static str> {
+    let has_no_effect = kernels == CuptiKernels::All && backend == Backend::Events;
+    has_no_effect.then_some(
+        "NCCL_OTF2_CUPTI_KERNELS=all has no effect, because CUDA events time NCCL's launches only: set NCCL_OTF2_GPU=cupti, too, and use no other profiler of GPUs in this job, PyTorch's among them, which may get nothing then",
+    )
+}
+
+// Parsers for values: one word from a list, a size, a signal, a number.
+
+/// Parses one word from a list, ignoring case.
+pub(crate) fn choice<T: Copy>(value: &str, choices: &[(&str, T)]) -> Result<T, String> {
+    let found = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(value));
+    found.map(|(_, choice)| *choice).ok_or_else(|| {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        format!(
+            "not one of {}; nearest: {}; the default is used",
+            names.join(", "),
+            nearest(value, names.iter().copied())
+        )
+    })
+}
+
+pub(crate) fn size(value: &str) -> Result<u64, String> {
+    let bad = || "not a size like 512M or 8G; 8G is used".to_owned();
+    let digits = value.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match value.get(digits.len()..).unwrap_or("").trim().to_ascii_uppercase().trim_end_matches("IB") {
+        "" | "B" => 0,
+        "K" | "KB" => 10,
+        "M" | "MB" => 20,
+        "G" | "GB" => 30,
+        "T" | "TB" => 40,
+        _ => return Err(bad()),
+    };
+    let count: u64 = digits.parse().map_err(|_| bad())?;
+    count.checked_mul(1 << shift).ok_or_else(bad)
+}
+
+/// Parses a signal that programs may use freely; `None` for no signal.
+pub(crate) fn signal(value: &str) -> Result<Option<i32>, String> {
+    let name = value.to_ascii_uppercase();
+    match name.strip_prefix("SIG").unwrap_or(&name) {
+        "NONE" | "OFF" | "0" => return Ok(None),
+        "USR1" => return Ok(Some(libc::SIGUSR1)),
+        "USR2" => return Ok(Some(libc::SIGUSR2)),
+        _ => {}
+    }
+    let free = |number: i32| {
+        [libc::SIGUSR1, libc::SIGUSR2].contains(&number) || (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&number)
+    };
+    let number = name.parse().ok().filter(|&number| free(number));
+    number
+        .map(Some)
+        .ok_or_else(|| "not USR1, USR2, the number of a real-time signal, or none; the default is used".to_owned())
+}
+
+pub(crate) fn number(text: &str) -> Option<u64> {
+    let text = text.trim();
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
+    let distance = |known: &&str| strsim::levenshtein(&word.to_ascii_lowercase(), &known.to_ascii_lowercase());
+    known.min_by_key(distance).unwrap_or("")
+}
+
+// Sets of event kinds: presets, and the syntax for users.
+
+/// Reads an event set: presets, kinds, `-kind`, numbers.
+pub fn event_mask(text: &str) -> Result<u32, String> {
+    event_kinds(text).map_err(|reason| format!("{reason}; `standard` is used"))
+}
+
+/// As [`event_mask`], for callers without a default.
+pub fn event_kinds(text: &str) -> Result<u32, String> {
+    let mut mask = 0;
+    for word in text.split([',', ' ', '+']).map(str::trim).filter(|word| !word.is_empty()) {
+        let (remove, word) = match word.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, word),
+        };
+        let bits = event_bits(word)?;
+        mask = if remove { mask & !with_dependents(bits) } else { mask | bits };
+    }
+    Ok(mask)
+}
+
+/// NCCL from 2.31 adds KernelCh to a mask that has KernelPhase: without channels there are no phases.
+const fn with_dependents(removed: u32) -> u32 {
+    if removed & Kind::KernelCh.mask() == 0 { removed } else { removed | Kind::KernelPhase.mask() }
+}
+
+fn event_bits(word: &str) -> Result<u32, String> {
+    if let Some(bits) = number(word) {
+        return u32::try_from(bits).map(|bits| bits & FULL).map_err(|_| format!("{word} is no event mask"));
+    }
+    let plain = word.to_ascii_lowercase().replace(['-', '_'], "");
+    let plain = plain.strip_prefix("ncclprofile").unwrap_or(&plain);
+    let presets = [("light", LIGHT), ("standard", STANDARD), ("full", FULL), ("all", FULL), ("none", 0)];
+    let kinds = Kind::ALL.iter().filter(|kind| **kind != Kind::Unknown).map(|kind| (kind.name(), kind.mask()));
+    let known: Vec<(&str, u32)> = presets.into_iter().chain(kinds).collect();
+    match known.iter().find(|(name, _)| name.eq_ignore_ascii_case(plain)) {
+        Some((_, bits)) => Ok(*bits),
+        None => Err(format!(
+            "{word} is no preset or event kind (nearest: {})",
+            nearest(plain, known.iter().map(|(name, _)| *name))
+        )),
+    }
+}
+
+/// Names a mask by its preset, or else by its kinds.
+pub fn event_set(mask: u32) -> String {
+    match mask {
+        LIGHT => "light".to_owned(),
+        STANDARD => "standard".to_owned(),
+        FULL => "full".to_owned(),
+        _ => event_names(mask).join(","),
+    }
+}
+
+// The cost and risk of recording kernel channels, by NCCL release. The plugin cannot prevent these, so it warns once.
+
+/// The warning for a user who records kernel channels on this release (22809 = 2.28.9; 0 = unknown). `allgatherv_off`:
+/// `NCCL_ALLGATHERV_ENABLE` is 0.
+pub fn kernel_channels(nccl_version: u32, allgatherv_off: bool) -> String {
+    let text = match nccl_version {
+        // NVIDIA/nccl #2039, fixed in 2.28.3; 2.26.2 also hangs after graph capture.
+        22_600..22_800 => {
+            "NCCL 2.26 and 2.27 can fail with \"Proxy append out of bounds\" in all-to-all with more than 64 peers, and 2.26.2 can hang after graph capture"
+        }
+        // Observed with the real libraries: the device counts work that the host does not count.
+        22_900..23_100 if !allgatherv_off => {
+            "NCCL 2.29 and 2.30 can hang in ncclCommDestroy after grouped broadcasts, or after a send to oneself and then a broadcast, unless NCCL_ALLGATHERV_ENABLE=0"
+        }
+        // NVIDIA/nccl #2355; rocm-systems #11860 describes the same teardown order.
+        23_100.. => {
+            "NCCL 2.31 and later measure phases in the kernel, which slows operations of 128 KiB to 4 MiB by up to 13 %, and can crash when a communicator is destroyed or aborted before its work is done: synchronise the device first"
+        }
+        _ => "NCCL sends even operations inside a node through its proxy thread then, some 9 µs each",
+    };
+    // NVIDIA/nccl #2369: the device counts broadcasts that the host does not count.
+    match nccl_version {
+        23_100.. if !allgatherv_off => format!(
+            "{text}; after a broadcast, unless NCCL_ALLGATHERV_ENABLE=0, kernel channels have the times of other operations, and NCCL can crash when the communicator is destroyed"
+        ),
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    mod steps {
+        use crate::config::*;
+
+        fn read(text: &str) -> Result<Vec<(u32, u32)>, String> {
+            let steps = StepRanges::parse(text)?;
+            Ok(steps.ranges().iter().map(|range| (range.first, range.last)).collect())
+        }
+
+        #[test]
+        fn ranges_are_sorted_and_joined() {
+            assert_eq!(read("100-200"), Ok(vec![(100, 200)]));
+            assert_eq!(read("100-110, 1-3,7"), Ok(vec![(1, 3), (7, 7), (100, 110)]));
+            assert_eq!(read("1-3,4-6,5-"), Ok(vec![(1, u32::MAX)]));
+            assert_eq!(read("none"), Ok(vec![]));
+        }
+
+        #[test]
+        fn steps_have_a_name() {
+            let of = |text: &str| {
+                let steps = StepRanges::parse(text).expect(text);
+                (steps.name().map(str::to_owned), read(text).expect(text))
+            };
+            for (text, name, ranges) in [
+                ("step:100-200,7", "step", vec![(7, 7), (100, 200)]),
+                ("train: step #:3-", "train: step #", vec![(3, u32::MAX)]),
+                ("backward", "backward", vec![(1, u32::MAX)]),
+                ("aten::mm", "aten::mm", vec![(1, u32::MAX)]),
+            ] {
+                assert_eq!(of(text), (Some(name.to_owned()), ranges), "{text}");
+                let shown = StepRanges::parse(text).expect(text).to_string();
+                assert_eq!(StepRanges::parse(&shown), StepRanges::parse(text), "{shown}");
+            }
+        }
+
+        #[test]
+        fn an_error_names_the_word() {
+            for (text, named) in [
+                ("", "\"\" is no range"),
+                ("7-b", "\"7-b\" is no range of steps like 100-200"),
+                ("step:7-b", "\"7-b\" is no range of steps like 100-200"),
+                (":7", "no name before the colon"),
+                ("step 3", "\"step #:5-10\" are the 5th to the 10th range \"step #\""),
+                ("backward,eval", "only one can be given"),
+                ("1-3,9-7", "\"9-7\" ends before it begins"),
+                ("0-7", "counted from 1"),
+                ("-7", "\"-7\" is no range"),
+                ("1-99999999999", "is no range"),
+            ] {
+                let reason = read(text).expect_err(text);
+                assert!(reason.contains(named), "{text}: {reason}");
+            }
+            let many: Vec<String> = (1..=17).map(|n| (2 * n).to_string()).collect();
+            let reason = read(&many.join(",")).expect_err("too many");
+            assert_eq!(reason, "17 ranges; 16 at most");
+        }
+    }
+
+    mod gpu {
+        use crate::config::*;
+
+        #[test]
+        fn all_kernels_need_cupti() {
+            use crate::config::CuptiKernels::{All, Nccl};
+            let line = without_all_kernels(All, Backend::Events).expect("a line");
+            assert!(line.contains("NCCL_OTF2_CUPTI_KERNELS=all") && line.contains("set NCCL_OTF2_GPU=cupti"), "{line}");
+            assert!(line.len() <= nccl_events::Name::MAX_BYTES, "it fits into the journal");
+            for (kernels, backend) in [(All, Backend::Cupti), (Nccl, Backend::Events), (All, Backend::Off)] {
+                assert_eq!(without_all_kernels(kernels, backend), None);
+            }
+        }
     }
 }

@@ -6,29 +6,23 @@
 //! Reading never fails: a bad value keeps the default and adds a line to [`Config::remarks`]. An unknown variable with
 //! the project's prefix also adds a line, which names the nearest existing variable.
 
-mod advice;
-mod calendar;
-mod config;
-mod events;
-pub mod gpu;
-mod nccl_files;
-mod shell;
-pub mod steps;
-mod template;
-#[cfg(test)]
-mod tests;
-mod values;
+use std::env;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use crate::config::{nearest, number};
+use regular_files::{MOST_DESCRIPTION_BYTES, open_named};
+
+pub mod config;
 mod variables;
 
-pub use advice::kernel_channels;
-pub use calendar::date_and_time;
-pub use config::{Config, Finalize, MOST_CHAINED, NvtxChoice, ScorepMode, TopologyChoice, Verbosity};
-pub use events::{FULL, LIGHT, STANDARD, event_kinds, event_mask, event_names, event_set};
-pub use nccl_files::{ENV_PLUGIN, PLUGIN, are_settings_awaited, nccl_file_entries, nccl_files};
-pub use shell::shell_word;
-pub use template::{PathValues, expand};
-use values::{nearest, number};
-pub use variables::{VARIABLES, Variable};
+pub use crate::config::{
+    Config, Finalize, MOST_CHAINED, NvtxChoice, ScorepMode, TopologyChoice, Verbosity, event_kinds, event_mask,
+    event_set, kernel_channels,
+};
+pub use crate::variables::{PathValues, VARIABLES, Variable, expand, shell_word};
+pub use journal::snapshots::date_and_time;
+pub use nccl_events::{FULL, LIGHT, STANDARD, event_names};
 
 /// The version of the plugin and the tool, with the commit if they were built from a checkout.
 pub const VERSION: &str = env!("NCCL_PROFILER_OTF2_VERSION");
@@ -38,7 +32,7 @@ const NCCL_EVENT_MASK: &str = "NCCL_PROFILE_EVENT_MASK";
 
 impl Config {
     pub fn from_environment() -> Self {
-        let variables = std::env::vars_os()
+        let variables = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
         Self::from_variables(variables)
     }
@@ -49,7 +43,7 @@ impl Config {
         let mut has_events = false;
         let mut ours: Vec<(String, String)> =
             variables.filter(|(name, _)| is_ours(name) || name == NCCL_EVENT_MASK).collect();
-        small_sort::sort(&mut ours);
+        nccl_events::sort::sort(&mut ours);
         for (name, value) in ours {
             if name == NCCL_EVENT_MASK {
                 nccl_mask = Some(value);
@@ -91,3 +85,40 @@ impl Config {
 fn is_ours(name: &str) -> bool {
     name.starts_with("NCCL_OTF2_") && !name.starts_with("NCCL_OTF2_TEST_")
 }
+
+// NCCL's files of variables. NCCL puts what they set into the environment in the first call that needs a variable.
+
+/// NCCL's variable that names the profiler plugin.
+pub const PLUGIN: &str = "NCCL_PROFILER_PLUGIN";
+/// Names a plugin from which NCCL takes its variables: it can overrule the environment.
+pub const ENV_PLUGIN: &str = "NCCL_ENV_PLUGIN";
+
+/// The files in the order of precedence: NCCL sets only what is not set yet.
+pub fn nccl_files() -> Vec<PathBuf> {
+    let user = match env::var_os("NCCL_CONF_FILE").filter(|file| !file.is_empty()) {
+        Some(file) => Some(file.into()),
+        None => env::home_dir().map(|home| home.join(".nccl.conf")),
+    };
+    user.into_iter().chain(["/etc/nccl.conf".into()]).collect()
+}
+
+/// The lines `NAME=VALUE` of a file, without any quoting (NCCL's `setEnvFile`).
+pub fn nccl_file_entries(path: &Path) -> Vec<(String, String)> {
+    let mut text = Vec::new();
+    let read = open_named(path, MOST_DESCRIPTION_BYTES).and_then(|mut file| file.read_to_end(&mut text));
+    if read.is_err() {
+        return Vec::new();
+    }
+    let text = String::from_utf8_lossy(&text);
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// Whether NCCL will add something to this process's environment that the plugin reads.
+pub fn are_settings_awaited() -> bool {
+    let is_awaited = |name: &str| (is_ours(name) || name == PLUGIN) && env::var_os(name).is_none();
+    nccl_files().iter().any(|file| nccl_file_entries(file).iter().any(|(name, _)| is_awaited(name)))
+}
+
+#[cfg(test)]
+mod tests;

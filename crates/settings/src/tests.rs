@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use super::values::size;
 use super::*;
+use crate::config::size;
 use journal::writer::Retention;
 use nccl_events::Kind;
 

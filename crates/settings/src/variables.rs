@@ -1,14 +1,14 @@
 //! The table of variables: their values, their meaning for users, and how each is read.
 
+use std::path::Path;
 use std::time::Duration;
 
-use super::config::{Config, Finalize, MOST_CHAINED, NvtxChoice, ScorepMode, TopologyChoice, Verbosity};
-use super::events::event_mask;
-use super::gpu::{BackendChoice, CuptiKernels};
-use super::steps::StepRanges;
-use super::values::{choice, signal, size};
-use journal::format::layout::SEGMENT_BYTES;
-use journal::part::options::{CollectiveRecords, CommLocations, Level};
+use crate::config::{
+    BackendChoice, Config, CuptiKernels, Finalize, MOST_CHAINED, NvtxChoice, ScorepMode, StepRanges, TopologyChoice,
+    Verbosity, choice, event_mask, signal, size,
+};
+use journal::format::SEGMENT_BYTES;
+use journal::part::environment::{CollectiveRecords, CommLocations, Level};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
@@ -17,7 +17,7 @@ pub struct Variable {
     pub default: &'static str,
     pub doc: &'static str,
     /// Stores a value in the settings; the error names the problem and the value used instead.
-    pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
+    pub(crate) set: fn(&mut Config, &str) -> Result<(), String>,
 }
 
 pub const VARIABLES: &[Variable] = &[
@@ -283,4 +283,67 @@ fn max_size(config: &mut Config, value: &str) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+// Templates for directory names.
+
+#[derive(Clone, Debug)]
+pub struct PathValues {
+    pub host: String,
+    pub process_id: u32,
+    pub job: Option<String>,
+    pub rank: Option<u32>,
+}
+
+/// Fills in a template. An unknown value becomes `unknown`; `/` in a value becomes `_`.
+pub fn expand(template: &str, values: &PathValues) -> String {
+    let clean = |text: &str| text.replace(['/', '\0'], "_");
+    let unknown = || "unknown".to_owned();
+    let mut result = String::new();
+    let mut letters = template.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '%' {
+            result.push(letter);
+            continue;
+        }
+        match letters.next() {
+            Some('h') => result.push_str(&clean(&values.host)),
+            Some('p') => result.push_str(&values.process_id.to_string()),
+            Some('j') => result.push_str(&values.job.as_deref().map_or_else(unknown, clean)),
+            Some('r') => result.push_str(&values.rank.map_or_else(unknown, |rank| rank.to_string())),
+            Some('%') | None => result.push('%'),
+            Some(other) => result.extend(['%', other]),
+        }
+    }
+    result
+}
+
+// Paths in commands that a message shows.
+
+/// A path as a word of a shell's command, so that the command can be copied.
+pub fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |it: char| it.is_alphanumeric() || "/._-+=:,@%".contains(it);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text
+    } else if text.contains('\n') {
+        // A message shows a line break as `\n`, which bash reads as one only between `$'` and `'`.
+        format!("$'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_the_path_again() {
+        for path in ["/tmp/trace-7", "sp ace/t", "it's", "$HOME;", "", "träce"] {
+            let command = format!("printf %s {}", shell_word(Path::new(path)));
+            let shell = std::process::Command::new("sh").args(["-c", &command]).output().expect("sh runs");
+            assert_eq!(String::from_utf8_lossy(&shell.stdout), path);
+        }
+    }
 }

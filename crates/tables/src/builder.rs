@@ -13,15 +13,15 @@ use std::collections::HashSet;
 
 use super::counts::{add_losses, add_not_selected};
 use super::event::Head;
-use super::index::{index, index_u32};
 use super::kinds::EventRow;
 use super::ranges::OpenRanges;
 use super::switches::SwitchAt;
 use super::{CommCall, Context, GpuAt, Tables, Thread};
 use clocks::ticks::HostClock;
 use journal::clock::{ClockPair, TickSource};
-use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
+use journal::format::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::reader::{Losses, Removed};
+use nccl_events::ids::{index, index_u32};
 use nccl_events::{Kind, Start, StateArgs, state};
 
 /// A stop or state whose start has not been read yet.
@@ -133,9 +133,9 @@ impl TableBuilder {
         }
         let mut tables = self.tables;
         self.ranges.finish(&mut tables.ranges);
-        small_sort::sort_by_key(&mut tables.clock_pairs, |pair| pair.ticks);
+        nccl_events::sort::sort_by_key(&mut tables.clock_pairs, |pair| pair.ticks);
         // Switches of step ranges are in the slots of the threads that called.
-        small_sort::sort_by_key(&mut tables.switches, |switch| switch.time);
+        nccl_events::sort::sort_by_key(&mut tables.switches, |switch| switch.time);
         tables.sort_contexts();
         tables.count_open(removed, process_tag);
         add_losses(&mut tables.counts, losses);

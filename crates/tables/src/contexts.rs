@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::index::{index, index_u32};
+use nccl_events::ids::{index, index_u32};
 
 /// Marks the number of an id that is not in the list of contexts.
 const NOT_LISTED: u32 = 1 << 31;

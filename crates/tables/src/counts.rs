@@ -1,9 +1,9 @@
 //! Counts what a journal lacks, as [`Counts`].
 
-use journal::part::late::LateCallbacks;
+use journal::part::LateCallbacks;
 use journal::reader::Losses;
 use nccl_events::Kind;
-use schema::Counts;
+use nccl_events::schema::Counts;
 
 /// Adds what the recorder could not record.
 pub(crate) fn add_losses(counts: &mut Counts, losses: &Losses) {

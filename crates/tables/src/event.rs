@@ -114,7 +114,7 @@ impl<F: Fields> Event<F> {
             }
         }
         if let Some(seen) = states.get_mut(..count) {
-            small_sort::sort_by_key(seen, |&(time, _)| time);
+            nccl_events::sort::sort_by_key(seen, |&(time, _)| time);
         }
         states.into_iter().take(count).map(|(time, number)| (number, time))
     }

@@ -2,11 +2,11 @@
 
 use super::contexts::ContextName;
 use super::ids::Ids;
-use super::index::{index, index_u32};
 use super::kinds::EventRow;
 use super::{Tables, context_key, event_key};
 use clocks::ticks::HostClock;
 use journal::reader::Removed;
+use nccl_events::ids::{index, index_u32};
 
 impl Tables {
     /// Sets the row of an event id unless it has one; returns whether it had none.
@@ -27,7 +27,7 @@ impl Tables {
     /// Sorts the communicator ranks by context id, which counts up in order of creation.
     pub(super) fn sort_contexts(&mut self) {
         let mut order: Vec<u32> = (0..index_u32(self.contexts.len())).collect();
-        small_sort::sort_by_key(&mut order, |&at| self.contexts.get(index(at)).map(|context| context.id));
+        nccl_events::sort::sort_by_key(&mut order, |&at| self.contexts.get(index(at)).map(|context| context.id));
         let mut moved = vec![None; order.len()];
         for (now, &before) in order.iter().enumerate() {
             if let Some(slot) = moved.get_mut(index(before)) {
@@ -35,7 +35,7 @@ impl Tables {
             }
         }
         let to_now = |at: u32| moved.get(index(at)).copied().flatten();
-        small_sort::sort_by_key(&mut self.contexts, |context| context.id);
+        nccl_events::sort::sort_by_key(&mut self.contexts, |context| context.id);
         for call in &mut self.comm_calls {
             call.context = call.context.and_then(to_now);
         }

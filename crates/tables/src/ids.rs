@@ -145,7 +145,7 @@ impl<T: Copy> Ids<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::index;
+    use nccl_events::ids::index;
     use proptest::prelude::*;
 
     /// Compares the ids with a map.

@@ -5,7 +5,7 @@ use super::event::{Event, Fields, Head};
 use super::row::Row;
 use super::states::{NoStates, StateTimes, States};
 use clocks::ticks::ClockReader;
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use nccl_events::event;
 use nccl_events::{Body, Kind, state};
 

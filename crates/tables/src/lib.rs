@@ -20,8 +20,6 @@ mod row;
 mod states;
 pub mod switches;
 
-pub use nccl_events::index;
-
 pub use self::contexts::ContextName;
 pub use self::event::{Event, Fields, Head};
 pub use self::kinds::{EventRow, Events, InTable};
@@ -32,18 +30,18 @@ use std::ops::Index;
 
 use self::contexts::ContextNames;
 use self::ids::{Ids, Key};
-use self::index::{index, index_u32};
 use self::ranges::Ranges;
 use self::switches::{Coverage, SwitchAt};
 use clocks::ticks::{ClockReader, HostClock};
 use journal::clock::ClockPair;
-use journal::format::record::{CommRecord, Symbol};
+use journal::format::{CommRecord, Symbol};
 use journal::reader::Removed;
 use nccl_events::Body;
 use nccl_events::event as fields;
 use nccl_events::gpu::GpuRecord;
-use nccl_events::id::{ContextId, EventId};
-use schema::Counts;
+use nccl_events::ids::{ContextId, EventId};
+use nccl_events::ids::{index, index_u32};
+use nccl_events::schema::Counts;
 
 pub use nccl_events::event::{
     CeBatch, CeSync, Group, GroupApi, KernelCh, KernelLaunch, NetPlugin, ProxyCtrl, ProxyOp, ProxyStep, Unknown,

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use crate::{CeColl, Coll, EventRow, Head, P2p, Row, Tables};
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use nccl_events::Kind;
 
 /// A Coll, P2p or CeColl. A CeColl has no children that show when it ran.

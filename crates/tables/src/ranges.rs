@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 
-use super::index::{index, index_u32};
 use clocks::ticks::ClockReader;
-use journal::format::record::Symbol;
+use journal::format::Symbol;
+use nccl_events::ids::{index, index_u32};
 use nccl_events::range::{Range, RangeCount, RangeFields, RangeRecord};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

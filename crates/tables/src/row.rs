@@ -19,7 +19,7 @@ impl<F> Row<F> {
     /// Index in the table, from 0.
     #[inline]
     pub fn index(self) -> usize {
-        crate::index::index(self.0.get() - 1)
+        nccl_events::ids::index(self.0.get() - 1)
     }
 }
 

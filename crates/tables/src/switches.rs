@@ -2,7 +2,7 @@
 
 use journal::reader::Removed;
 use nccl_events::Kind;
-use nccl_events::control::{Cause, Span, StepSwitch, Switch};
+use nccl_events::{Cause, Span, StepSwitch, Switch};
 
 /// The kinds from which the operations of ranks are counted and compared.
 const COMPARED: u32 =
@@ -88,7 +88,7 @@ impl Coverage {
 
 #[cfg(test)]
 mod tests {
-    use nccl_events::control::Wanted;
+    use nccl_events::Wanted;
 
     use super::*;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use journal::part::{JOURNAL, PARTS, PROCESS, part_name};
-use journal::{clock, host, private};
+use journal::{clock, host};
 use rayon::ThreadPoolBuilder;
 use trace::{WriteOptions, unify, write_part};
 
@@ -49,7 +49,7 @@ fn exported(part: &Path, begin: &Begin) -> Result<Vec<u8>, String> {
 }
 
 fn refer(part: &Path, copy: &Path) -> std::io::Result<()> {
-    private::directories(copy)?;
+    host::directories(copy)?;
     symlink(fs::canonicalize(part.join(JOURNAL))?, copy.join(JOURNAL))?;
-    private::write(&copy.join(PROCESS), &fs::read(part.join(PROCESS))?)
+    host::write(&copy.join(PROCESS), &fs::read(part.join(PROCESS))?)
 }

@@ -5,9 +5,10 @@ use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use journal::part::dumps::{DUMPS, Dump};
-use journal::part::process::ProcessInfo;
-use journal::private;
+use journal::part::ProcessInfo;
+use journal::part::{DUMPS, Dump};
+
+use journal::host;
 use regular_files::MOST_DESCRIPTION_BYTES;
 use topology::{Graph, System};
 
@@ -45,7 +46,7 @@ impl Dumps {
                 let [system, graphs] = pairs.entry((key, number)).or_default();
                 let place = if dump == Dump::System { system } else { graphs };
                 // NCCL's file has the modes that the umask gives.
-                private::seal_alone(&entry.path());
+                host::seal_alone(&entry.path());
                 *place = Some(entry.path());
             }
         }

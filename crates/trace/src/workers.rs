@@ -34,7 +34,7 @@ impl Workers {
     /// until their weight (bytes of memory) fits into the budget beside the running ones; a heavier one runs alone.
     pub(crate) fn map<T: Send + Sync>(&self, weights: &[u64], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
         let mut order: Vec<usize> = (0..weights.len()).collect();
-        small_sort::sort_by_key(&mut order, |&at| std::cmp::Reverse(weights.get(at).copied()));
+        nccl_events::sort::sort_by_key(&mut order, |&at| std::cmp::Reverse(weights.get(at).copied()));
         let budget = Budget::new(self.budget_bytes);
         let threads = self.threads.min(order.len());
         let made: Vec<OnceLock<T>> = weights.iter().map(|_| OnceLock::new()).collect();

@@ -6,8 +6,8 @@ use analysis::report::OperationClass;
 use analysis::tables::{Operation, Tables};
 use analysis::{Filter, Trace, median};
 use nccl_events::collective::{Collective, Function};
-use nccl_events::index::index_u32;
-use small_sort::Gather;
+use nccl_events::ids::index_u32;
+use nccl_events::sort::Gather;
 use topology::{Algorithm, Graph, GraphKind, Protocol};
 
 use crate::map::Map;

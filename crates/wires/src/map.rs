@@ -6,16 +6,16 @@ use analysis::report::{Communicator, Graph as GraphOf, GraphChannel, Nic, Topolo
 use analysis::tables::{NONE, Tables};
 use analysis::{Trace, stated};
 use nccl_events::archive::LocationKind;
-use nccl_events::index::{index, index_u32};
-use otf2::records::SystemTreeNode;
-use otf2::{SystemTreeDomain, SystemTreeNodeRef};
-use schema::DefinitionProperty;
-use schema::definition::{
+use nccl_events::ids::{index, index_u32};
+use nccl_events::schema::definition::DefinitionProperty;
+use nccl_events::schema::definition::{
     ConnectionChannel, ConnectionIsSend, ConnectionPeer, GpuCapability, GpuNvlinks, GpuPci, GraphCollNetChain,
     GraphCollNetDirect, GraphNvls, GraphRing, GraphTree, Nic as NicProperty, NicDevice, NicGdr, NicPath, NicSpeed,
     PciAddress, PciPath,
 };
-use small_sort::Gather;
+use nccl_events::sort::Gather;
+use otf2::records::SystemTreeNode;
+use otf2::{SystemTreeDomain, SystemTreeNodeRef};
 use topology::Graph;
 
 /// A rank's end of a connection: row of members, peer, channel, whether it sends.
@@ -210,6 +210,6 @@ fn of_node<'a, P: DefinitionProperty>(
     trace: &'a Trace,
     node: &SystemTreeNode,
     property: P,
-) -> Option<<P::Carrier as schema::Carrier>::Parsed<&'a str>> {
+) -> Option<<P::Carrier as nccl_events::schema::Carrier>::Parsed<&'a str>> {
     stated(&trace.definitions, &node.properties, property)
 }

@@ -8,7 +8,7 @@ use analysis::tables::{NONE, Network, Step, Tables, Transfer};
 use analysis::units::real;
 use analysis::{Filter, Sent, Trace, length, median, size_class, union, usual_times};
 use nccl_events::collective::Function;
-use nccl_events::index::index;
+use nccl_events::ids::index;
 
 use crate::map::{End, Map};
 

@@ -10,7 +10,7 @@ use analysis::try_in_parallel;
 use exports::{Error, Outcome, Result, Selection, Source};
 use nccl_events::archive::LocationKind;
 use nccl_events::collective::{Collective, Function, element_bytes};
-use nccl_events::index::index;
+use nccl_events::ids::index;
 use otf2::LocationGroupRef;
 
 use crate::operations::{Calls, Operation, locations, read};
@@ -90,7 +90,7 @@ fn shapes(source: &Source<'_>, members: &Members) -> Vec<Shape> {
             *processes.entry(process).or_default() += 1;
         }
         let mut hosts: Vec<u32> = hosts.into_values().collect();
-        small_sort::sort_by(&mut hosts, |a, b| b.cmp(a));
+        nccl_events::sort::sort_by(&mut hosts, |a, b| b.cmp(a));
         let of_process = processes.values().next().copied().unwrap_or(1);
         let of_process = if processes.values().all(|ranks| *ranks == of_process) { of_process } else { 1 };
         let have_threads = |process| callers.get(process).is_some_and(|threads| *threads >= of_process);
@@ -186,7 +186,7 @@ impl Mix {
                 }
             }
         }
-        small_sort::sort_by_key(&mut commands, |command| std::cmp::Reverse((command.sum.ns, command.sum.count)));
+        nccl_events::sort::sort_by_key(&mut commands, |command| std::cmp::Reverse((command.sum.ns, command.sum.count)));
         commands
     }
 }

@@ -8,7 +8,7 @@ use analysis::{Role, Slice, Trace};
 use exports::{Result, Selection, Source};
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::collective::{Collective, Function};
-use nccl_events::index::index;
+use nccl_events::ids::index;
 use otf2::LocationRef;
 
 /// The calls of the selected threads.

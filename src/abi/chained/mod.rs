@@ -21,7 +21,7 @@ pub(super) use functions::Communicator;
 use functions::Functions;
 use links::Links;
 use nccl_events::Table;
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 use settings::Config;
 
 /// The tables of events and communicators have 2 to the power of these numbers of entries.

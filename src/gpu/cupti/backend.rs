@@ -19,7 +19,7 @@ use crate::gpu::driver::{CudaError, DeviceContext, Driver, Stream};
 use crate::gpu::launch_counts::{LaunchCounts, NotTimed};
 use nccl_events::Kind;
 use nccl_events::gpu::{Backend as BackendKind, GpuCount};
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 
 /// How long the worker waits for a flush. It reads the available records even if the flush has not returned.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(250);

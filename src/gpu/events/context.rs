@@ -8,7 +8,7 @@ use crate::gpu::backend::Output;
 use crate::gpu::driver::{CudaError, DeviceContext, Driver};
 use journal::clock::ticks;
 use nccl_events::gpu::{GpuRecord, LaunchTime};
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 
 /// The initial number of event pairs; doubled when more than half are in use.
 const FIRST_PAIRS: u32 = 512;
@@ -140,7 +140,7 @@ impl Context {
         let mut collected = Collected::default();
         let mut left: Vec<LeftPair> = pool.left().collect();
         // A stream runs one thread's launches in order: the driver is not asked about those behind an unfinished one.
-        small_sort::sort_by_key(&mut left, |left| (left.stream, left.launch));
+        nccl_events::sort::sort_by_key(&mut left, |left| (left.stream, left.launch));
         let order = |left: &LeftPair| (left.stream, EventId::from_raw(left.launch).slot());
         let mut waits_in = None;
         for left in left {

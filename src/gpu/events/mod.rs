@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use super::backend::{Backend, Launch, Output};
 use super::driver::{DeviceContext, Driver};
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 
 mod context;
 mod pool;

@@ -8,7 +8,7 @@ use super::thread::{self, Open, Thread};
 use crate::gpu::backend::Launch;
 use crate::gpu::driver::{CudaContext, CudaError, Driver, Stream};
 use crate::gpu::launch_counts::{LaunchCounts, NotTimed};
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 
 /// The largest number of contexts at a time, one per device.
 const MOST_CONTEXTS: usize = 64;

@@ -5,7 +5,7 @@ use crate::gpu::driver::Stream;
 use crate::host::left::ThreadCell;
 use crate::host::per_thread::PerThread;
 use crate::host::process::thread_name;
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 
 /// The largest number of open launches: a thread has one, and perhaps others that never ended.
 const MOST_OPEN: usize = 4;

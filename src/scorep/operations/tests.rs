@@ -1,5 +1,5 @@
 use super::*;
-use nccl_events::id::ProcessTag;
+use nccl_events::ids::ProcessTag;
 
 const NEVER_WAIT: Patience =
     Patience { now_ticks: 1_000_000, after_parts_ticks: 10, without_parts_ticks: 1000, given_up_ticks: 500_000 };

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::Path;
 
 use journal::follow::{Follower, Polled};
+use journal::format::Record;
 use journal::reader::Journal;
-use journal::record::Record;
 
 use crate::pieces;
 use crate::segments::Segment;

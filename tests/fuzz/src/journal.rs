@@ -1,8 +1,8 @@
 //! The reader of journals.
 
-use journal::layout::HEADER_WORDS;
+use journal::format::HEADER_WORDS;
+use journal::format::Record;
 use journal::reader::{Journal, Symbols};
-use journal::record::Record;
 
 use crate::pieces;
 use crate::segments::{self, Segment};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use journal::layout::{header, segment_flag};
+use journal::format::{header, segment_flag};
 use journal::testing::{Process, Who};
 use proto_messages::Message as _;
 use proto_messages::xspace::{

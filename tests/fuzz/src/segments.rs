@@ -13,8 +13,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use journal::layout::{FORMAT_VERSION, HEADER_WORDS, MAGIC, RECORD_HEADER_WORDS, RECORD_MAX_WORDS};
-use journal::layout::{SEGMENT_BYTES, header, mark, pair};
+use journal::format::{FORMAT_VERSION, HEADER_WORDS, MAGIC, RECORD_HEADER_WORDS, RECORD_MAX_WORDS};
+use journal::format::{SEGMENT_BYTES, header, mark, pair};
 
 use crate::pieces::Piece;
 

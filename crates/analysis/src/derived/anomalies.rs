@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use small_sort::Gather;
+use nccl_events::sort::Gather;
 
 use super::classes::Classes;
 use super::instances::{Instance, Instances};
@@ -13,8 +13,9 @@ use super::network::{OfInstance, Traffic};
 use super::waiting::Waiting;
 use crate::archive::Trace;
 use crate::report::{Anomaly, CauseKind, LinkKey, Rank};
-use crate::tables::{Operation, Tables, large, small};
+use crate::tables::{Operation, Tables};
 use crate::units::time;
+use nccl_events::ids::{index as large, index_u32 as small};
 
 const MOST: usize = 100;
 /// A class with fewer instances has no typical duration.
@@ -180,7 +181,7 @@ pub(super) fn outliers(tables: &Tables, instances: &Instances, classes: &Classes
             outliers.push(Outlier { instance, class, median_ns, longest_ns, lost_ns, waiting_ns });
         }
     }
-    small_sort::sort_by_key(&mut outliers, |it| (std::cmp::Reverse(it.lost_ns), it.instance));
+    nccl_events::sort::sort_by_key(&mut outliers, |it| (std::cmp::Reverse(it.lost_ns), it.instance));
     outliers.truncate(MOST);
     outliers
 }

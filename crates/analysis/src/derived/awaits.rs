@@ -3,7 +3,7 @@
 use super::Analysis;
 use super::arrivals::Split;
 use super::messages::Until;
-use crate::tables::large;
+use nccl_events::ids::index as large;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaits {

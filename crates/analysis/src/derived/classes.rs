@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use nccl_events::collective::Function;
+use nccl_events::sort::Gather;
 use otf2::RegionRef;
-use small_sort::Gather;
 
 use super::arrivals::Split;
 use super::filter::Filter;
@@ -13,7 +13,8 @@ use super::maths::sample::{quantiles, real};
 use crate::archive::Trace;
 use crate::parallel::in_parallel;
 use crate::report::{Budget, OperationClass};
-use crate::tables::{Operation, Tables, large, small};
+use crate::tables::{Operation, Tables};
+use nccl_events::ids::{index as large, index_u32 as small};
 
 /// Communicator, function, and the size's binary logarithm.
 type Key = (u32, RegionRef, u32);
@@ -38,7 +39,7 @@ impl Classes {
         }
         let mut of_class: Vec<(Key, Vec<u32>)> = of_class.into_iter().gather();
         let name = |function| trace.function_name(function);
-        small_sort::sort_by_key(&mut of_class, |((communicator, function, size), _)| {
+        nccl_events::sort::sort_by_key(&mut of_class, |((communicator, function, size), _)| {
             (*communicator, name(*function), *size)
         });
         let all = in_parallel(&of_class, |(key, rows)| class(trace, tables, *key, name(key.1), rows));

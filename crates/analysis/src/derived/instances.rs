@@ -10,7 +10,8 @@ use rayon::prelude::*;
 use super::arrivals::{Arrival, Arrivals, Incomparable, Last, Split};
 use super::filter::Filter;
 use crate::archive::Trace;
-use crate::tables::{Members, NO_SEQUENCE, NONE, Operation, Operations, Tables, large, small};
+use crate::tables::{Members, NO_SEQUENCE, NONE, Operation, Operations, Tables};
+use nccl_events::ids::{index as large, index_u32 as small};
 
 #[derive(Clone, Debug)]
 pub struct Instance {

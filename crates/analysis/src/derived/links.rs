@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use nccl_events::sort::Gather;
 use rayon::prelude::*;
-use small_sort::Gather;
 
 use super::maths::change::change;
 use super::maths::fit::Regression;

@@ -38,12 +38,13 @@ use std::collections::BTreeMap;
 
 use nccl_events::Progress;
 use nccl_events::collective::Function;
-use small_sort::Gather;
+use nccl_events::sort::Gather;
 
 use crate::archive::Trace;
 use crate::report::Completeness;
 use crate::report::{self, Communicator, Report, Run};
-use crate::tables::{NONE, Network, Tables, small};
+use crate::tables::{NONE, Network, Tables};
+use nccl_events::ids::index_u32 as small;
 
 use anomalies::Inputs;
 use classes::Classes;
@@ -101,7 +102,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &waiting, &late, length_ns);
     let outliers = anomalies::outliers(&tables, &instances, &classes, &waiting);
     let mut numbers: Vec<u32> = outliers.iter().map(|it| it.instance).collect();
-    small_sort::sort(&mut numbers);
+    nccl_events::sort::sort(&mut numbers);
     let known = Known { filter, instances: &instances, classes: &classes, outliers: &numbers };
     let also = also(&tables);
     let (mut traffic, also) = tables.network(trace, || (Traffic::of(known), also()), progress)?;

@@ -9,7 +9,8 @@ use super::maths::union::{length, overlap, union};
 use crate::archive::Trace;
 use crate::parallel::in_parallel;
 use crate::report::Overlap;
-use crate::tables::{Tables, small};
+use crate::tables::Tables;
+use nccl_events::ids::index_u32 as small;
 
 /// Kernels of NCCL, and all others.
 type OfBoth = [Vec<(u64, u64)>; 2];

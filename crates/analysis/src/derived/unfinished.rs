@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nccl_events::sort::Gather;
 use otf2::RegionRef;
-use small_sort::Gather;
 
 use super::instances::{Instance, Instances};
 use crate::archive::Trace;
 use crate::report::{Cause, CauseKind, Rank};
-use crate::tables::{NO_SEQUENCE, Operation, Tables, large, small};
+use crate::tables::{NO_SEQUENCE, Operation, Tables};
 use crate::units::{plural, time};
+use nccl_events::ids::{index as large, index_u32 as small};
 
 /// Ranks of a healthy job that is killed also wait in their last operations: a shorter wait is not reported.
 const LEAST_NS: u64 = 1_000_000_000;
@@ -32,7 +33,7 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
     let open: Vec<(u32, Operation)> = open(tables).collect();
     let waiting: BTreeSet<u32> = open.iter().map(|(_, it)| job_rank(tables, it.member)).gather();
     let mut numbers: Vec<u32> = open.iter().filter_map(|(row, _)| instances.of_operation(*row)).collect();
-    small_sort::sort(&mut numbers);
+    nccl_events::sort::sort(&mut numbers);
     numbers.dedup();
     let blocked = numbers.iter().filter_map(|number| instances.all.get(large(*number)));
     let blocked = blocked.map(|instance| Blocked::of(tables, instances, instance));

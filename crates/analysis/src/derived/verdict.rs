@@ -9,12 +9,13 @@ use super::instances::Instances;
 use super::lateness::IMPROBABLE;
 use super::maths::sample::real;
 use nccl_events::Kind;
-use schema::Statements;
-use small_sort::Gather;
+use nccl_events::schema::Statements;
+use nccl_events::sort::Gather;
 
 use crate::report::{Cause, CauseKind, Clocks, Finding, Rank, Run, Verdict};
-use crate::tables::{Tables, large, small};
+use crate::tables::Tables;
 use crate::units::{count, plural, time};
+use nccl_events::ids::{index as large, index_u32 as small};
 
 /// Below this comparable share of the matched collectives, "nothing stands out" would overstate the result.
 const LEAST_COMPARABLE: f64 = 0.5;
@@ -167,7 +168,7 @@ fn late_ranks(inputs: &Inputs<'_>, causes: &[Cause]) -> String {
     }
     let ranks = || late.iter().filter_map(|it| inputs.ranks.get(large(it.rank?)));
     let mut hosts: Vec<&str> = ranks().map(|rank| rank.host.as_str()).collect();
-    small_sort::sort(&mut hosts);
+    nccl_events::sort::sort(&mut hosts);
     hosts.dedup();
     let of_host = |host: &str| inputs.ranks.iter().filter(|rank| rank.host == host).count();
     let which = match hosts.as_slice() {

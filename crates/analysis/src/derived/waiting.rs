@@ -9,7 +9,8 @@ use super::messages::{Blame, Messages, OfRank, Wait, Waits, WaitsIn};
 use super::program::Steps;
 use crate::archive::Trace;
 use crate::report::Budget;
-use crate::tables::{NONE, Tables, large};
+use crate::tables::{NONE, Tables};
+use nccl_events::ids::index as large;
 
 /// A part of a rank's time: parts of a rank do not overlap, so operations that share a kernel count once.
 #[derive(Clone, Copy, Debug)]

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nccl_events::archive::LocationKind;
-use nccl_events::index::{index as large, index_u32 as small};
-use nccl_events::ranks::{RankIdentity, number};
+use nccl_events::archive::{RankIdentity, number};
+use nccl_events::ids::{index as large, index_u32 as small};
+use nccl_events::schema::definition::{ClockReference, ClockUncertainty, GpuClockResidual, LauncherRank};
+use nccl_events::sort::Gather;
 use otf2::{CommRef, LocationGroupRef, LocationRef};
-use schema::definition::{ClockReference, ClockUncertainty, GpuClockResidual, LauncherRank};
-use small_sort::Gather;
 
 use crate::archive::Trace;
 use crate::system_tree::Boot;

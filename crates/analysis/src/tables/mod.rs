@@ -12,7 +12,6 @@ mod rows;
 pub(crate) use columns::{Column, Narrow, Short};
 pub(crate) use members::JobRank;
 pub use members::{Member, Members};
-pub(crate) use nccl_events::index::{index as large, index_u32 as small};
 pub use network::Network;
 pub use read::Tables;
 pub use rows::{

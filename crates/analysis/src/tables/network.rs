@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nccl_events::Kind;
 use nccl_events::Progress;
 use nccl_events::archive::LocationKind;
-use nccl_events::index::{index as large, index_u32 as small};
+use nccl_events::ids::{index as large, index_u32 as small};
 use otf2::{LocationGroupRef, LocationRef};
 use rayon::prelude::*;
 
@@ -44,7 +44,7 @@ impl<'a> Ids<'a> {
     }
 }
 
-schema::fields! {
+nccl_events::fields! {
     /// Of transfers and steps: quicker to read than all.
     struct Few {
         event: Event,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nccl_events::index::index_u32;
+use nccl_events::ids::index_u32;
 use parking_lot::RwLock;
 
 #[derive(Debug, Default)]

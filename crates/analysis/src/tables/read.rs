@@ -6,7 +6,7 @@ use std::ops::{ControlFlow, Range as Between};
 use nccl_events::Progress;
 use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::gpu::is_of_nccl;
-use nccl_events::index::{index as large, index_u32 as small};
+use nccl_events::ids::{index as large, index_u32 as small};
 use otf2::{LocationRef, RegionRef};
 use topology::{Algorithm, Protocol};
 

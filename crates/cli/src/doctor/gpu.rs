@@ -7,7 +7,7 @@ use cupti_sys::load::Mapped;
 use cupti_sys::{Search, other_user};
 use nccl_events::gpu::Backend;
 use nccl_events::{Kind, event};
-use settings::gpu::{BackendChoice, without_all_kernels};
+use settings::config::{BackendChoice, without_all_kernels};
 
 use super::environment::Environment;
 use super::find::Found;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nccl_events::{Kind, Table, allgatherv, event};
+use nccl_events::{Kind, Table, event};
 use settings::kernel_channels;
 use trace::blind_spots;
 
@@ -12,6 +12,7 @@ use super::report::{Findings, NcclRow};
 use super::slot::slot;
 use super::storage;
 use crate::slot::Nccl;
+use nccl_events::versions;
 
 pub(super) fn judge(here: &Environment, found: &Found, findings: &mut Findings) -> NcclRow {
     let Found { library, nccl, by } = found;
@@ -55,16 +56,16 @@ pub(super) fn judge(here: &Environment, found: &Found, findings: &mut Findings) 
 }
 
 fn allgatherv_off(here: &Environment) -> bool {
-    here.variable(allgatherv::VARIABLE).is_some_and(allgatherv::is_off)
+    here.variable(versions::VARIABLE).is_some_and(versions::is_off)
 }
 
 fn broadcasts(here: &Environment, nccl: &Nccl, findings: &mut Findings) {
-    match nccl.number >= allgatherv::FIRST {
+    match nccl.number >= versions::FIRST {
         false => {}
-        true if allgatherv_off(here) => findings.ok("events", allgatherv::WAY_OUT),
+        true if allgatherv_off(here) => findings.ok("events", versions::WAY_OUT),
         true => {
             let text = "calls of ncclBroadcast will be recorded, but neither the operations nor their network traffic";
-            findings.note("events", format!("NCCL {}: {text}", nccl.release), allgatherv::WAY_OUT);
+            findings.note("events", format!("NCCL {}: {text}", nccl.release), versions::WAY_OUT);
         }
     }
 }

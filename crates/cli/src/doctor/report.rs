@@ -66,7 +66,7 @@ impl Findings {
 
     /// Builds the report: worst findings first, otherwise in the order in which they were found.
     pub(super) fn report(mut self, nccl: Vec<NcclRow>, ready: String) -> Report {
-        small_sort::sort_by_key(&mut self.0, |finding| std::cmp::Reverse(finding.level));
+        nccl_events::sort::sort_by_key(&mut self.0, |finding| std::cmp::Reverse(finding.level));
         let count = |level: Level| self.0.iter().filter(|finding| finding.level == level).count();
         let worst = self.0.first().map_or(Level::Ok, |finding| finding.level);
         let text = match self.0.first() {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use journal::clock::{TickSource, select};
-use journal::layout::SEGMENT_BYTES;
+use journal::format::SEGMENT_BYTES;
 use rustix::process::{Resource, getrlimit};
 use settings::ScorepMode;
 

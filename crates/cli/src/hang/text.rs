@@ -213,7 +213,7 @@ fn sequence_text(comm: &CommRow, sequence: &SequenceRow, all: bool, text: &mut T
 /// Ranks that have not entered come first, then those that have waited longest: they are the most telling.
 fn ranks(comm: &CommRow, rows: &[RankRow], all: bool, text: &mut Text) {
     let mut rows: Vec<&RankRow> = rows.iter().collect();
-    small_sort::sort_by_key(&mut rows, |row| (row.stage != "not-entered", Reverse(row.for_ns), row.rank));
+    nccl_events::sort::sort_by_key(&mut rows, |row| (row.stage != "not-entered", Reverse(row.for_ns), row.rank));
     let columns: [ColumnOf<'_, (&CommRow, &RankRow)>; 5] = [
         ("rank", Side::Right, |(comm, row)| comm.numbers(&[row.rank])),
         ("process", Side::Left, |(_, row)| row.process.clone()),

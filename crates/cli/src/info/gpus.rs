@@ -1,6 +1,6 @@
 //! Describes the GPUs in one line for people.
 
-use schema::Statements;
+use nccl_events::schema::Statements;
 
 use crate::units::{count, plural};
 
@@ -38,7 +38,7 @@ pub(crate) fn line(statements: &Statements) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use schema::{GpuCounts, Lines, Sum};
+    use nccl_events::schema::{GpuCounts, Lines, Sum};
 
     use super::*;
 

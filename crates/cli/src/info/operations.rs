@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use analysis::{Instance, Instances, Step, Trace};
 use nccl_events::archive::Timing;
+use nccl_events::sort::Gather;
 use otf2::{Event, RegionRef};
 use schemars::JsonSchema;
 use serde::Serialize;
-use small_sort::Gather;
 
 pub(crate) struct Operations<'a> {
     trace: &'a Trace,
@@ -66,7 +66,7 @@ impl<'a> Operations<'a> {
         let classes = self.classes.into_iter();
         let mut rows: Vec<Row> =
             classes.map(|((region, _), class)| class.row(self.trace.region_name(region))).collect();
-        small_sort::sort_by(&mut rows, |a, b| (&a.function, a.bytes_min).cmp(&(&b.function, b.bytes_min)));
+        nccl_events::sort::sort_by(&mut rows, |a, b| (&a.function, a.bytes_min).cmp(&(&b.function, b.bytes_min)));
         rows
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use analysis::{Clock, Completeness, Trace};
+use nccl_events::schema::Statements;
+use nccl_events::sort::Gather;
 use otf2::{LocationGroupRef, LocationRef};
-use schema::Statements;
 use schemars::JsonSchema;
 use serde::Serialize;
-use small_sort::Gather;
 
 use super::communicators::{self, Messages};
 use super::operations;

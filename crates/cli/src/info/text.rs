@@ -1,8 +1,8 @@
 //! The report for people: long lists are cut; JSON is complete.
 
 use analysis::{Clock, Completeness, Matching, Trace};
+use nccl_events::schema::Statements;
 use nccl_events::{FULL, LIGHT, STANDARD, event, event_names};
-use schema::Statements;
 
 use crate::print::Text;
 use crate::table::Side::{Left, Right};

@@ -1,6 +1,6 @@
 //! The fields of an event or state, named as in `docs/REFERENCE.md` §10.
 
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use journal::reader::Symbols;
 use nccl_events::event::{self, Style};
 use nccl_events::gpu::extent;

@@ -1,12 +1,12 @@
 //! GPU records of a journal: facts that the plugin determined itself, as opposed to callbacks.
 
-use clocks::gpu::samples::SampleClocks;
+use clocks::gpu::SampleClocks;
 use clocks::ticks::HostClock;
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use journal::reader::Symbols;
 use nccl_events::event::{self, Style};
 use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord};
-use schema::GpuCounts;
+use nccl_events::schema::GpuCounts;
 
 use super::fields;
 use super::value::{List, Moment};

@@ -48,7 +48,7 @@ pub(crate) fn journals_of(path: &Path) -> Result<Journals> {
             Err(error) => unread.push(error),
         }
     }
-    small_sort::sort(&mut found);
+    nccl_events::sort::sort(&mut found);
     if !found.is_empty() {
         return Ok(Journals { found, unread });
     }

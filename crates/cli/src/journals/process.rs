@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use clocks::ticks::{Calibration, HostClock};
 use journal::clock::ClockPair;
-use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
+use journal::format::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::part::read_process;
 use journal::reader::{Journal, Outcome, Segments};
+use nccl_events::sort::Gather;
 use nccl_events::{Kind, Start, StateArgs};
 use rustc_hash::FxHashSet;
-use small_sort::Gather;
 
 use super::filter::Filter;
 use super::value::Moment;
@@ -81,7 +81,7 @@ impl Process {
         // A stable sort keeps the order of each thread's records.
         records.sort_by_key(|(_, record)| record.ticks);
         launches.sort_by_key(|(ticks, _)| *ticks);
-        small_sort::sort_by_key(&mut pairs, |pair| pair.ticks);
+        nccl_events::sort::sort_by_key(&mut pairs, |pair| pair.ticks);
         let clock = HostClock::new(tick_source, &pairs);
         let offset = |pair: &ClockPair| pair.realtime_ns.checked_signed_diff(pair.monotonic_ns);
         let process = path.parent().map(|part| read_process(part).0).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Records about NVTX ranges in a journal.
 
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use journal::reader::Symbols;
 use nccl_events::range::{Range, RangeCount, RangeField, RangeFields, RangeRecord};
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use nccl_events::index::index;
+use nccl_events::ids::index;
 
 const NAMES: [&str; nccl_events::state::LAST as usize + 1] = [
     "ProxyOpSendPosted",

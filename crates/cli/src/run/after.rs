@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use anyhow::{Context as _, Result};
 use journal::part::environment::JobEnvironment;
 use journal::part::{JOURNAL, read_process};
-use journal::private;
+
 use nccl_events::visible;
 use settings::shell_word;
 use trace::Progress;
@@ -23,6 +23,7 @@ use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::summary::Summary;
 use crate::verdict::{Ending, judged};
+use journal::host;
 
 /// Completes the archive and prints how to open it, or why there is none.
 pub(super) fn complete(
@@ -150,7 +151,7 @@ fn is_left_by(directory: &Path, job: &JobEnvironment) -> bool {
     let (process, _) = read_process(directory);
     !is_done(directory)
         && directory.join(JOURNAL).exists()
-        && process.boot_id == journal::host::boot_id()
+        && process.boot_id == host::boot_id()
         && process.environment.launcher == job.launcher
         && process.environment.rank == job.rank
         && !process.is_recording()
@@ -197,7 +198,7 @@ fn claim_summary(out: &Path) -> bool {
         return true;
     };
     let name = format!(".summary-printed-{}", written.as_nanos());
-    !matches!(private::new_file(&out.join(name)), Err(error) if error.kind() == ErrorKind::AlreadyExists)
+    !matches!(host::new_file(&out.join(name)), Err(error) if error.kind() == ErrorKind::AlreadyExists)
 }
 
 /// A process was not as it was set up.

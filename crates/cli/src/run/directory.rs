@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use journal::part::dumps::DUMPS;
+use journal::part::DUMPS;
 use journal::part::environment::JobEnvironment;
 use journal::part::job::{self, CLAIM, JobDirectory, OTHER_JOBS};
 use journal::part::read_process;
-use journal::private;
+
 use regular_files::refuse_foreign;
 use rustix::system::uname;
 use settings::PathValues;
@@ -21,6 +21,7 @@ use super::request::Request;
 use crate::calendar;
 use crate::place::{ANCHOR, PAGE, PARTS};
 use crate::print;
+use journal::host;
 
 /// The archive's directory as an absolute path, the same for all processes of the job.
 #[derive(Debug)]
@@ -92,7 +93,7 @@ impl Directory {
         let failed = || format!("cannot make {} (--out names another)", self.path.display());
         // Nobody else may read the recording, or put files there.
         let is_new = !self.path.exists();
-        private::directories(&self.path).with_context(failed)?;
+        host::directories(&self.path).with_context(failed)?;
         let JobDirectory { path, other, .. } = job::directory(&self.path, job, 0).with_context(failed)?;
         self.made = is_new || !path.join(PARTS).exists() && path != self.path;
         if let Some(other) = other {
@@ -106,7 +107,7 @@ impl Directory {
         }
         if !is_one_of_many(job) {
             let parts = self.path.join(PARTS);
-            private::directories(&parts).with_context(|| format!("cannot make {}", parts.display()))?;
+            host::directories(&parts).with_context(|| format!("cannot make {}", parts.display()))?;
             self.parts = stamps(&parts);
         }
         Ok(())

@@ -4,14 +4,15 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
-use journal::part::dumps::{self, DUMPS, Dump};
 use journal::part::environment::JobEnvironment;
-use journal::private;
+use journal::part::{DUMPS, Dump};
+
 use settings::TopologyChoice;
 
 use super::request::Request;
 use super::settings::Variables;
 use crate::print;
+use journal::{host, part};
 
 /// There where NVLink connects GPUs of several hosts.
 const LINKED_HOSTS: &str = "/dev/nvidia-caps-imex-channels";
@@ -42,7 +43,7 @@ pub(super) fn variables(out: &Path, request: &Request, job: &JobEnvironment) -> 
         return Ok(Variables::new());
     }
     let directory = out.join(DUMPS);
-    if let Err(error) = private::directories(&directory) {
+    if let Err(error) = host::directories(&directory) {
         if is_first {
             let directory = directory.display();
             print::note(format_args!(
@@ -57,7 +58,7 @@ pub(super) fn variables(out: &Path, request: &Request, job: &JobEnvironment) -> 
         let path = directory.join(dump.file_name(0, 0));
         let path = path.to_str().ok_or_else(|| anyhow!("{}: the name is not UTF-8", path.display()))?;
         variables.push((dump.variable(), path.into()));
-        variables.push((dump.rank_variable(), dumps::rank(Some(0)).into()));
+        variables.push((dump.rank_variable(), part::rank(Some(0)).into()));
     }
     Ok(variables)
 }

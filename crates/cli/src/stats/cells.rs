@@ -2,7 +2,7 @@
 
 use analysis::report::{Budget, LinkKey, Report};
 use analysis::units::real;
-use nccl_events::index::index;
+use nccl_events::ids::index;
 use serde::Serialize;
 
 use crate::sheet::Cell;

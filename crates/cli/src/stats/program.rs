@@ -36,7 +36,9 @@ pub(super) fn up_to(phases: Vec<Phase>, levels: u32) -> Vec<Phase> {
         sum.budget += phase.budget;
     }
     let mut phases: Vec<Phase> = sums.into_values().collect();
-    small_sort::sort_by_key(&mut phases, |phase| std::cmp::Reverse((phase.budget.operations_ns, phase.ranges_ns)));
+    nccl_events::sort::sort_by_key(&mut phases, |phase| {
+        std::cmp::Reverse((phase.budget.operations_ns, phase.ranges_ns))
+    });
     phases
 }
 

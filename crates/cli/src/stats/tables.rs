@@ -270,7 +270,7 @@ fn links(title: &'static str, report: &Report, links: &[Link], wanted: &[u32]) -
 fn messages(report: &Report, wanted: &[u32]) -> Sheet {
     let mut messages: Vec<_> = report.messages.iter().collect();
     messages.retain(|it| is_wanted(report, it.from, wanted) || is_wanted(report, it.to, wanted));
-    small_sort::sort_by_key(&mut messages, |it| std::cmp::Reverse(it.late_sender_ns + it.late_receiver_ns));
+    nccl_events::sort::sort_by_key(&mut messages, |it| std::cmp::Reverse(it.late_sender_ns + it.late_receiver_ns));
     Sheet::of(
         "messages between ranks: how long one end waited because the other came late",
         messages.into_iter().map(|it| (report, it)),

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use analysis::report::{Nic, Report, Run};
-use nccl_events::index::index;
-use small_sort::Gather;
+use nccl_events::ids::index;
+use nccl_events::sort::Gather;
 
 use super::cells::{of, text, time};
 use crate::sheet::{Cell, Sheet};

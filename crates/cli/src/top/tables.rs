@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use analysis::units::real;
 use live::{Operation, Process, ProcessState, Rank, Snapshot};
-use small_sort::Gather;
+use nccl_events::sort::Gather;
 
 use crate::sheet::{Cell, Sheet};
 use crate::units::time;
@@ -130,7 +130,7 @@ impl<'a> View<'a> {
             operations.entry((operation.communicator, operation.rank)).or_default().push(operation);
         }
         let mut ranks: Vec<&Rank> = self.ranks().collect();
-        small_sort::sort_by_key(&mut ranks, |it| (it.communicator, it.rank));
+        nccl_events::sort::sort_by_key(&mut ranks, |it| (it.communicator, it.rank));
         let rows = ranks.into_iter().map(|rank| {
             let member = (rank.communicator, rank.rank);
             // A rank without a proxy has no waits.
@@ -264,7 +264,7 @@ fn difference<const N: usize>(now: [u64; N], before: [u64; N]) -> [u64; N] {
 
 fn rate<'a>(operations: impl Iterator<Item = &'a &'a Operation>, get: fn(&Operation) -> Option<f64>) -> Cell {
     let mut rates: Vec<f64> = operations.filter_map(|it| get(it)).collect();
-    small_sort::sort_by(&mut rates, f64::total_cmp);
+    nccl_events::sort::sort_by(&mut rates, f64::total_cmp);
     rates.get(rates.len() / 2).map_or(Cell::None, |rate| Cell::Rate(*rate))
 }
 

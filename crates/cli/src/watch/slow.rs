@@ -113,7 +113,9 @@ impl Slow {
         let last = self.last(snapshot);
         let slow = self.classes.values().filter(|it| it.is_slow).filter_map(|it| it.row.clone());
         let mut operations: Vec<Row> = slow.collect();
-        small_sort::sort_by(&mut operations, |a, b| (a.algbw / a.usual_algbw).total_cmp(&(b.algbw / b.usual_algbw)));
+        nccl_events::sort::sort_by(&mut operations, |a, b| {
+            (a.algbw / a.usual_algbw).total_cmp(&(b.algbw / b.usual_algbw))
+        });
         let change = match operations.is_empty() {
             false if is_new => Change::Found,
             true if had_some => Change::Cleared,
@@ -143,7 +145,7 @@ impl Slow {
                 });
             }
         }
-        small_sort::sort_by_key(&mut rows, |row| std::cmp::Reverse(row.caused_waiting_ns));
+        nccl_events::sort::sort_by_key(&mut rows, |row| std::cmp::Reverse(row.caused_waiting_ns));
         rows.truncate(MOST_RANKS);
         rows
     }
@@ -171,7 +173,7 @@ impl History {
     /// Whether a value is below the median of the past by the factor, and below nine in ten of the past values.
     fn is_below(&self, value: f64, limits: Limits) -> bool {
         let mut past = self.past.clone();
-        small_sort::sort_by(&mut past, f64::total_cmp);
+        nccl_events::sort::sort_by(&mut past, f64::total_cmp);
         let quantile = |divisor: usize| past.get(past.len() / divisor).copied();
         let is_below = |limit: Option<f64>| limit.is_some_and(|limit| value < limit);
         past.len() >= limits.past && is_below(quantile(10)) && is_below(quantile(2).map(|it| it / limits.factor))
@@ -196,7 +198,7 @@ fn classes(snapshot: &Snapshot) -> BTreeMap<Class, Vec<&Operation>> {
 
 /// The lower median: with two ranks, one waits for the other.
 fn median(mut values: Vec<f64>) -> Option<f64> {
-    small_sort::sort_by(&mut values, f64::total_cmp);
+    nccl_events::sort::sort_by(&mut values, f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied()
 }
 

@@ -3,8 +3,8 @@
 use std::fs::{self, OpenOptions};
 use std::io::{Seek as _, SeekFrom, Write as _};
 
-use journal::layout::HEADER_WORDS;
-use journal::part::process::ProcessInfo;
+use journal::format::HEADER_WORDS;
+use journal::part::ProcessInfo;
 
 use super::recording::{NO_PROCESS, record, record_in};
 use super::support::Scratch;

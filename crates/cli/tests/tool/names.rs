@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use journal::clock;
-use nccl_events::id::{ContextId, ProcessTag};
+use nccl_events::ids::{ContextId, ProcessTag};
 use nccl_events::{CommInit, Name};
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use journal::clock;
-use journal::part::process::ProcessInfo;
+use journal::part::ProcessInfo;
 pub(crate) use journal::testing::NO_PROCESS;
 use journal::testing::{Process, Who};
 

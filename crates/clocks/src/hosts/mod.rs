@@ -12,17 +12,10 @@
 //! The stated uncertainty is half the range between earliest and latest, plus the slack that contradictions require.
 //! `docs/CLOCKS.md` explains the method and names its sources.
 
-mod components;
-mod constraint;
-mod correction;
-mod paths;
-mod pieces;
-mod repair;
-mod rough;
+mod constraints;
 mod solve;
 
-pub use constraint::{Constraint, Reading};
-pub use correction::{Correction, Relation};
+pub use crate::hosts::constraints::{Constraint, Correction, Reading, Relation};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Alignment {
@@ -41,9 +34,9 @@ pub fn align(spans: &[(u64, u64)], mut constraints: Vec<Constraint>) -> Alignmen
         let (earlier, later) = (constraint.earlier.boot, constraint.later.boot);
         earlier != later && earlier < boots && later < boots
     });
-    small_sort::sort(&mut constraints);
+    nccl_events::sort::sort(&mut constraints);
     constraints.dedup();
-    let components = components::components(boots, &constraints);
+    let components = components(boots, &constraints);
     let mut clocks = vec![Correction::default(); boots];
     for component in &components.all {
         for (boot, clock) in solve::solve(component, spans, &constraints) {
@@ -77,6 +70,158 @@ impl Alignment {
             }
             self.violations += u64::from(over > 0);
             self.worst_violation_ns = self.worst_violation_ns.max(over);
+        }
+    }
+}
+
+// Finds the hosts whose clocks bound each other: the strongly connected components of the constraints.
+//
+// Inside a component, every clock is known within bounds. Between components, constraints go one way only: one clock
+// is not later than the other. Their system clocks are moved only by the constants that this requires.
+
+/// The components, and the component of each host.
+#[derive(Debug, Default)]
+pub(crate) struct Components {
+    /// The hosts of each component, ascending; the largest component first, then by first host.
+    pub(crate) all: Vec<Vec<usize>>,
+    of: Vec<usize>,
+}
+
+pub(crate) fn components(boots: usize, constraints: &[Constraint]) -> Components {
+    let mut out: Vec<Vec<usize>> = vec![Vec::new(); boots];
+    let mut into: Vec<Vec<usize>> = vec![Vec::new(); boots];
+    // Sorted by the earlier host, so most duplicates are adjacent.
+    for one in constraints {
+        let (from, to) = (one.earlier.boot, one.later.boot);
+        if let (Some(out), Some(into)) = (out.get_mut(from), into.get_mut(to))
+            && out.last() != Some(&to)
+        {
+            out.push(to);
+            into.push(from);
+        }
+    }
+    // Kosaraju's algorithm: depth-first postorder, then backwards along the edges.
+    let mut order = Vec::with_capacity(boots);
+    let mut seen = vec![false; boots];
+    for boot in 0..boots {
+        visit(boot, &out, &mut seen, &mut order);
+    }
+    seen.fill(false);
+    let mut all = Vec::new();
+    for &boot in order.iter().rev() {
+        let mut members = Vec::new();
+        visit(boot, &into, &mut seen, &mut members);
+        if !members.is_empty() {
+            nccl_events::sort::sort(&mut members);
+            all.push(members);
+        }
+    }
+    nccl_events::sort::sort_by_key(&mut all, |members| (usize::MAX - members.len(), members.first().copied()));
+    let mut of = vec![0; boots];
+    for (component, members) in all.iter().enumerate() {
+        for &boot in members {
+            if let Some(slot) = of.get_mut(boot) {
+                *slot = component;
+            }
+        }
+    }
+    Components { all, of }
+}
+
+/// Depth-first postorder, without recursion.
+fn visit(start: usize, edges: &[Vec<usize>], seen: &mut [bool], left: &mut Vec<usize>) {
+    let mut stack = vec![(start, 0)];
+    match seen.get_mut(start) {
+        Some(seen) if !*seen => *seen = true,
+        _ => return,
+    }
+    while let Some((boot, next)) = stack.last_mut() {
+        let Some(&to) = edges.get(*boot).and_then(|edges| edges.get(*next)) else {
+            left.push(*boot);
+            stack.pop();
+            continue;
+        };
+        *next += 1;
+        if let Some(seen) = seen.get_mut(to).filter(|seen| !**seen) {
+            *seen = true;
+            stack.push((to, 0));
+        }
+    }
+}
+
+/// A component's shift is at most the shift of `other` plus `ns`.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    component: usize,
+    other: usize,
+    ns: i64,
+}
+
+impl Components {
+    /// Shifts components by constants as far as constraints between them require; the largest component stays.
+    pub(crate) fn shift(&self, clocks: &mut [Correction], constraints: &[Constraint], spans: &[(u64, u64)]) {
+        if self.all.len() < 2 {
+            return;
+        }
+        let limits = self.limits(clocks, constraints);
+        let shifts = shifts(self.all.len(), &limits);
+        for ((clock, component), span) in clocks.iter_mut().zip(&self.of).zip(spans) {
+            let by_ns = shifts.get(*component).copied().unwrap_or(0);
+            clock.shift(by_ns, *span);
+        }
+    }
+
+    fn limits(&self, clocks: &[Correction], constraints: &[Constraint]) -> Vec<Limit> {
+        let limit = |one: &Constraint| {
+            let (earlier, later) = (one.earlier, one.later);
+            let component = *self.of.get(earlier.boot)?;
+            let other = *self.of.get(later.boot)?;
+            let earlier_ns = clocks.get(earlier.boot)?.common_ns(earlier.ns);
+            let later_ns = clocks.get(later.boot)?.common_ns(later.ns);
+            let room = i128::from(later_ns) - i128::from(earlier_ns);
+            (component != other).then(|| Limit { component, other, ns: i64::try_from(room).unwrap_or(i64::MAX) })
+        };
+        let mut limits: Vec<Limit> = constraints.iter().filter_map(limit).collect();
+        nccl_events::sort::sort_by_key(&mut limits, |limit| (limit.component, limit.other, limit.ns));
+        limits.dedup_by_key(|limit| (limit.component, limit.other));
+        limits
+    }
+}
+
+/// The smallest shifts: within the range that the first component leaves each, then adjusted to each other. There are
+/// no cycles between components, so a solution exists.
+fn shifts(components: usize, limits: &[Limit]) -> Vec<i64> {
+    let mut open = vec![i64::MAX; components];
+    if let Some(first) = open.first_mut() {
+        *first = 0;
+    }
+    let (mut highest, mut negative) = (open.clone(), open);
+    lower(&mut highest, limits);
+    // The least shifts are the negated greatest shifts of the mirrored problem.
+    let mirrored = limits.iter().map(|limit| Limit { component: limit.other, other: limit.component, ns: limit.ns });
+    lower(&mut negative, &mirrored.collect::<Vec<_>>());
+    let ranges = negative.iter().zip(&highest);
+    let mut shifts: Vec<i64> = ranges.map(|(&negative, &high)| 0.max(negative.saturating_neg()).min(high)).collect();
+    lower(&mut shifts, limits);
+    shifts
+}
+
+/// Lowers values until all limits hold. Chains are no longer than the number of components. `i64::MAX` is no limit.
+fn lower(values: &mut [i64], limits: &[Limit]) {
+    for _ in 0..=values.len() {
+        let mut changed = false;
+        for limit in limits {
+            let other = values.get(limit.other).copied().unwrap_or(i64::MAX);
+            if let Some(value) = values.get_mut(limit.component)
+                && other != i64::MAX
+                && other.saturating_add(limit.ns) < *value
+            {
+                *value = other.saturating_add(limit.ns);
+                changed = true;
+            }
+        }
+        if !changed {
+            return;
         }
     }
 }

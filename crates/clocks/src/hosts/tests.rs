@@ -1,8 +1,7 @@
 //! Invented hosts with known clocks: results must be as close to the truth as their stated uncertainty.
 
-use proptest::prelude::*;
-
 use super::*;
+use proptest::prelude::*;
 
 /// The true CLOCK_REALTIME at the beginning.
 const EPOCH: u64 = 1_790_000_000_000_000_000;

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use analysis::report::{CriticalPath, PathKind, PathPart};
 use analysis::units::{capital, plural, time};
 use analysis::{Analysis, Filter, Trace};
-use nccl_events::index::index;
+use nccl_events::ids::index;
 
 use crate::hosts::Hosts;
 

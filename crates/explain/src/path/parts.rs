@@ -8,9 +8,9 @@ use analysis::tables::NONE;
 use analysis::units::real;
 use analysis::{Analysis, Trace};
 use nccl_events::collective::Function;
-use nccl_events::index::index;
+use nccl_events::ids::index;
+use nccl_events::sort::Gather;
 use otf2::RegionRef;
-use small_sort::Gather;
 
 use super::walk::{Gap, Stay, Walk};
 use crate::hosts::Hosts;
@@ -77,7 +77,7 @@ pub(super) fn of(
         times,
     });
     let mut parts: Vec<PathPart> = parts.collect();
-    small_sort::sort_by_key(&mut parts, |part| Reverse(part.ns));
+    nccl_events::sort::sort_by_key(&mut parts, |part| Reverse(part.ns));
     parts
 }
 
@@ -92,7 +92,7 @@ pub(super) fn outside(analysis: &Analysis, walk: &Walk) -> BTreeSet<u32> {
         *sums.entry(analysis.tables.job_rank(gap.next)).or_default() += gap.to_ns - gap.from_ns;
     }
     let mut sums: Vec<(u64, u32)> = sums.into_iter().map(|(rank, ns)| (ns, rank)).collect();
-    small_sort::sort_by_key(&mut sums, |it| Reverse(*it));
+    nccl_events::sort::sort_by_key(&mut sums, |it| Reverse(*it));
     sums.into_iter().take(MOST_RANKS).map(|(_, rank)| rank).gather()
 }
 

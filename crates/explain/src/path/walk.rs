@@ -2,7 +2,7 @@
 
 use analysis::tables::Tables;
 use analysis::{Analysis, Awaits, Filter};
-use nccl_events::index::index;
+use nccl_events::ids::index;
 
 /// A period outside of operations.
 #[derive(Clone, Copy, Debug)]

@@ -7,10 +7,10 @@ use analysis::tables::{Operation, Tables};
 use analysis::{MatchedCollectives, Slice};
 use nccl_events::archive::LocationKind;
 use nccl_events::collective::Function;
-use nccl_events::index::index;
+use nccl_events::ids::index;
+use nccl_events::schema::definition::{ProcessId, StreamId, ThreadId};
+use nccl_events::sort::Gather;
 use otf2::{LocationGroupRef, LocationRef, RegionRef};
-use schema::definition::{ProcessId, StreamId, ThreadId};
-use small_sort::Gather;
 
 use super::json::{Args, AttributeNames, Track};
 use super::kernels::Kernels;

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write as _};
 
 use analysis::Trace;
-use nccl_events::index::index;
+use nccl_events::ids::index;
 use otf2::{AttributeRef, AttributeValue};
 
 use crate::error::Result;

@@ -6,7 +6,7 @@ use analysis::Role;
 use analysis::tables::Tables;
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
-use nccl_events::index::index;
+use nccl_events::ids::index;
 
 use crate::error::Result;
 use crate::source::Source;

@@ -2,9 +2,9 @@
 
 use analysis::{Role, Slice};
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
-use nccl_events::index::index;
+use nccl_events::ids::index;
+use nccl_events::schema::attribute::AttributeId;
 use otf2::LocationRef;
-use schema::AttributeId;
 
 use super::job::{FIRST_OWN_PID, Job};
 use super::json::{Args, Events, Track};
@@ -233,7 +233,7 @@ const fn is_of_program(class: Option<RegionClass>) -> bool {
     matches!(class, Some(RegionClass::User | RegionClass::Mark))
 }
 
-schema::fields! {
+nccl_events::fields! {
     struct Way {
         algorithm: Algorithm,
         protocol: Protocol,

@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 
 use analysis::try_in_parallel;
 use nccl_events::archive::LocationKind;
-use nccl_events::index::index;
+use nccl_events::ids::index;
+use nccl_events::sort::Gather;
 use otf2::LocationRef;
-use small_sort::Gather;
 
 use crate::error::{Error, Result};
 use crate::outcome::Outcome;

@@ -5,7 +5,7 @@ use std::path::Path;
 use analysis::tables::Tables;
 use analysis::{Incomparable, MatchedCollective, MatchedCollectives, Trace};
 use nccl_events::collective::Flow;
-use nccl_events::index::index;
+use nccl_events::ids::index;
 
 use super::rows;
 use super::table_file::{TableFiles, Written};

@@ -88,7 +88,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
         }
     })?;
     written.extend(of_parts.into_iter().flatten());
-    small_sort::sort(&mut written);
+    nccl_events::sort::sort(&mut written);
     let mut outcome = Outcome { events: written.iter().map(|it| it.rows).sum(), described, ..Outcome::default() };
     let without = without_table(trace, selection.locations());
     outcome.leave_out(without, "regions of channels, proxy threads and network plugins: no table has them");

@@ -7,8 +7,8 @@ use analysis::{RegionInfo, Role, Trace};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::gpu::is_of_nccl;
+use nccl_events::schema::definition::Nic;
 use otf2::{LocationRef, RegionRef};
-use schema::definition::Nic;
 
 use super::collectives::Collectives;
 use super::rows;
@@ -33,7 +33,7 @@ struct OfTransfer {
     operation: Option<i64>,
 }
 
-schema::fields! {
+nccl_events::fields! {
     struct Details {
         algorithm: Algorithm,
         protocol: Protocol,

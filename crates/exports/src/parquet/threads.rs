@@ -2,8 +2,8 @@
 
 use analysis::{RegionInfo, Slice};
 use nccl_events::archive::{PATH_SEPARATOR, RegionClass};
+use nccl_events::schema::definition::ThreadId;
 use otf2::LocationRef;
-use schema::definition::ThreadId;
 
 use super::process::Process;
 use super::rows;
@@ -12,7 +12,7 @@ use super::values::small;
 use crate::error::Result;
 use crate::value::signed;
 
-schema::fields! {
+nccl_events::fields! {
     struct Details {
         stream: Stream,
         domain: RangeDomain,

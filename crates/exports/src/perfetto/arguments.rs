@@ -1,6 +1,6 @@
 //! Writes the attributes of an event as arguments of its slice.
 
-use nccl_events::index::index;
+use nccl_events::ids::index;
 use std::collections::BTreeSet;
 
 use analysis::Trace;

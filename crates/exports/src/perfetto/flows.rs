@@ -7,7 +7,7 @@ use analysis::{Fields, MatchedCollectives, RegionInfo, Role};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::collective::Function;
-use nccl_events::index::index;
+use nccl_events::ids::index;
 
 use super::tracks::{Space, Uuids};
 use crate::error::Result;
@@ -33,7 +33,7 @@ pub(super) struct Begun<'a> {
     pub(super) fields: Chained<'a>,
 }
 
-schema::fields! {
+nccl_events::fields! {
     pub(super) struct Chained {
         event: Event,
         parent: Parent,

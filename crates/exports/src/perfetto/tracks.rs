@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::Trace;
 use nccl_events::archive::LocationKind;
+use nccl_events::schema::definition::{ProcessId, Sibling, ThreadId};
+use nccl_events::sort::Gather;
 use otf2::{LocationGroupRef, LocationRef, MetricMemberRef};
 use proto_messages::perfetto::{
     Clock, ClockSnapshot, CounterDescriptor, MERGE_NONE, ORDERING_EXPLICIT, ProcessDescriptor, ThreadDescriptor,
     TracePacket, TrackDescriptor, UNIT_SIZE_BYTES, clock,
 };
-use schema::definition::{ProcessId, Sibling, ThreadId};
-use small_sort::Gather;
 
 use crate::selection::Selection;
 use crate::source::Source;

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use analysis::units::plural;
 use analysis::{Sequences, Trace};
 use nccl_events::archive::LocationKind;
-use nccl_events::index::index;
+use nccl_events::ids::index;
+use nccl_events::schema::Lack;
 use otf2::{Collective, CommRef};
-use schema::Lack;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -18,12 +18,12 @@ pub mod regions;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use nccl_events::sort::Gather;
 use otf2::records::{ClockProperties, Comm, Group, Location, LocationGroup, ParadigmRecord, Region, SystemTreeNode};
 use otf2::{
     ArchiveWriter, CommRef, GlobalDefinitions, GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationRef,
     LocationType, Paradigm, ParadigmClass, RegionRef, StringRef, SystemTreeDomain, SystemTreeNodeRef,
 };
-use small_sort::Gather;
 
 use events::{Numbers, Written};
 use rank::Rank;

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::Trace;
 use nccl_events::archive::LocationKind;
+use nccl_events::sort::Gather;
 use otf2::{AttributeRef, CommRef, LocationGroupRef, LocationRef, RegionRef, StringRef};
 use proto_messages::xspace::{CUSTOM_DEVICE, XEventMetadata, XPlane, XStatMetadata, begin_plane, line_bytes};
-use small_sort::Gather;
 
 use super::lines::{Line, attribute_id, region_id, text_id};
 use crate::value::signed;
@@ -28,7 +28,7 @@ impl Plane {
         let mut groups: Vec<(Vec<u32>, LocationGroupRef, Vec<Line>)> =
             groups.into_iter().map(|(group, lines)| (ranks.numbers(trace, group), group, lines)).collect();
         // Ranks first, then threads that work for several.
-        small_sort::sort_by(&mut groups, |one, other| {
+        nccl_events::sort::sort_by(&mut groups, |one, other| {
             (one.0.len() > 1, &one.0, one.1).cmp(&(other.0.len() > 1, &other.0, other.1))
         });
         let mut taken = BTreeSet::new();
@@ -122,7 +122,7 @@ impl Ranks {
         let one = [group];
         let gpus = self.of_process.get(&group).map_or(&one[..], Vec::as_slice);
         let mut numbers: Vec<u32> = gpus.iter().filter_map(|gpu| self.number(trace, *gpu)).collect();
-        small_sort::sort(&mut numbers);
+        nccl_events::sort::sort(&mut numbers);
         numbers
     }
 

@@ -49,7 +49,7 @@ pub(crate) fn find(
         return None;
     }
     let mut groups: Vec<(Signature, Vec<u32>)> = by_what.into_iter().collect();
-    small_sort::sort_by_key(&mut groups, |(_, members)| (Reverse(members.len()), members.first().copied()));
+    nccl_events::sort::sort_by_key(&mut groups, |(_, members)| (Reverse(members.len()), members.first().copied()));
     Some(Mismatch { position, from_beginning, shifted: shifted(ranks, sequence, position, &groups), groups })
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Quiet {
 pub(crate) fn find(job: &Job, after_ns: u64) -> Option<Quiet> {
     let living = job.processes.iter().enumerate().filter(|(index, process)| is_expected(job, *index, process));
     let mut living: Vec<(usize, &Process)> = living.collect();
-    small_sort::sort_by_key(&mut living, |(_, process)| (process.state != Life::Stopped, process.last_event_ns));
+    nccl_events::sort::sort_by_key(&mut living, |(_, process)| (process.state != Life::Stopped, process.last_event_ns));
     let last_ns = living.iter().map(|(_, process)| process.last_event_ns).max()?;
     let killed = living.iter().map(|(_, process)| process.until_ns);
     let until_ns = if job.is_over() { killed.max()? } else { job.now_ns };

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use job::life::Life;
 use nccl_events::range::RangeField;
-use small_sort::Gather;
+use nccl_events::sort::Gather;
 
 use super::blockage::{Blockage, Cause, Operation, Reason, StepCall};
 use super::survivors::Survivors;

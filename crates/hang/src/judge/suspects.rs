@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use job::life::Life;
-use small_sort::Gather;
+use nccl_events::sort::Gather;
 
 use super::blockage::{Blockage, Cause, Reason};
 use super::survivors::Survivors;
@@ -90,7 +90,7 @@ impl<'a> Suspects<'a> {
             }
         }
         let mut starts: Vec<usize> = lasting.to_vec();
-        small_sort::sort_by_key(&mut starts, |index| Reverse(blockages.get(*index).map(Blockage::longest_ns)));
+        nccl_events::sort::sort_by_key(&mut starts, |index| Reverse(blockages.get(*index).map(Blockage::longest_ns)));
         for index in starts.into_iter().take(MOST_STARTS) {
             search.follow(index, &mut Chain::default());
         }
@@ -218,7 +218,7 @@ impl<'a> Suspects<'a> {
 /// The likeliest suspects first, without duplicates: a GPU, process or deadlock that blocks several communicators, and
 /// the ranks with missing records of one operation, are listed once.
 fn without_repetitions(job: &Job, mut suspects: Vec<Suspect>) -> Vec<Suspect> {
-    small_sort::sort_by_key(&mut suspects, |one| (one.reason, Reverse(one.blocked), one.member));
+    nccl_events::sort::sort_by_key(&mut suspects, |one| (one.reason, Reverse(one.blocked), one.member));
     let mut known: BTreeSet<(Reason, Actor)> = BTreeSet::new();
     let mut cycles: BTreeSet<BTreeSet<usize>> = BTreeSet::new();
     let mut unrecorded: BTreeSet<usize> = BTreeSet::new();

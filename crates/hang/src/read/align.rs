@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use small_sort::Gather;
+use nccl_events::sort::Gather;
 
 use crate::job::Comm;
 use crate::operation::{Positions, Tail};

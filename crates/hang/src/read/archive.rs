@@ -7,10 +7,10 @@ use analysis::{Clock, Instance, Role, Trace, is_nccl, stated, try_in_parallel};
 use job::life::Life;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::collective::{Function, ends_communicator};
-use nccl_events::id::{ContextId, EventId};
+use nccl_events::ids::{ContextId, EventId};
+use nccl_events::schema::definition::{ClockAnchors, LauncherRank, ProcessId};
 use nccl_events::{Kind, Progress};
 use otf2::{CommRef, LocationGroupRef, LocationRef};
-use schema::definition::{ClockAnchors, LauncherRank, ProcessId};
 
 use super::align::align;
 use super::doubts::Doubts;
@@ -224,7 +224,7 @@ impl<'a> Reading<'a> {
         let mut found = Processes::default();
         for group in self.trace.processes() {
             let mut calls = calls.remove(&group).unwrap_or_default();
-            small_sort::sort_by_key(&mut calls.open, |(_, call)| call.since_ns);
+            nccl_events::sort::sort_by_key(&mut calls.open, |(_, call)| call.since_ns);
             found.numbers.insert(group, found.all.len());
             found.all.push(self.process(group, &calls, doubts));
             found.open_calls.push(calls.open);

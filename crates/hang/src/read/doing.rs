@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use journal::reader::Symbols;
+use nccl_events::ids::index;
 use nccl_events::range::{NCCL_DOMAIN, Range, RangeCount, RangeField};
-use small_sort::Gather;
+use nccl_events::sort::Gather;
 use tables::communicators::Comms;
-use tables::index::index;
 use tables::ranges::{RangeAt, RangeKind};
 use tables::{Event, Head, Tables};
 

@@ -3,7 +3,7 @@
 use analysis::Trace;
 use analysis::units::plural;
 use nccl_events::Kind;
-use schema::Lack;
+use nccl_events::schema::Lack;
 
 /// What NCCL does for operations in its proxy and network plugin, whose ends it may report late or never.
 const BELOW: [Kind; 4] = [Kind::ProxyOp, Kind::ProxyStep, Kind::ProxyCtrl, Kind::NetPlugin];

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nccl_events::Kind;
-use nccl_events::id::EventId;
-use small_sort::Gather;
+use nccl_events::ids::EventId;
+use nccl_events::sort::Gather;
 use tables::{Head, Tables};
 
 use crate::operation::Call;

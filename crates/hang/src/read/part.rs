@@ -11,7 +11,7 @@ use job::life::{Evidence, Life};
 use journal::clock::{self, ClockPair, TickSource};
 use journal::follow::{Follower, Polled};
 use journal::host::boot_id;
-use journal::part::process::ProcessInfo;
+use journal::part::ProcessInfo;
 use journal::part::{JOURNAL, part_name, read_process};
 use journal::reader::{Error, Removed, Symbols};
 use tables::Tables;

@@ -124,7 +124,7 @@ impl<'a> Progresses<'a> {
         let children = self.children(row);
         let open = self.open.get(&row).into_iter().flatten();
         let mut waits: Vec<_> = open.map(|&transfer| self.proxies.wait(&self.tables[transfer])).collect();
-        small_sort::sort_by_key(&mut waits, |wait| (wait.since_ns, wait.channel, wait.is_send));
+        nccl_events::sort::sort_by_key(&mut waits, |wait| (wait.since_ns, wait.channel, wait.is_send));
         let ran_after = operation.start < ran_until.start && operation.plan != ran_until.launch_plan;
         let stage = if children.transfers_open + children.channels_open > 0 {
             Stage::Running

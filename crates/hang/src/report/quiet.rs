@@ -96,7 +96,7 @@ fn rows(job: &Job, quiet: &Quiet) -> Vec<QuietRow> {
     let mut rows: Vec<QuietRow> =
         without.filter_map(|&index| job.processes.get(index)).map(|process| row(quiet, process)).collect();
     rows.extend(last.into_values().map(|(_, row)| row));
-    small_sort::sort_by_key(&mut rows, |row| (Reverse(row.quiet_ns), row.job_rank, row.rank));
+    nccl_events::sort::sort_by_key(&mut rows, |row| (Reverse(row.quiet_ns), row.job_rank, row.rank));
     rows
 }
 

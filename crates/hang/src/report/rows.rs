@@ -74,7 +74,7 @@ impl Report {
             places.entry((call, ranges)).or_default().push(row);
         }
         let mut places: Vec<((String, String), Vec<&DoingRow>)> = places.into_iter().collect();
-        small_sort::sort_by_key(&mut places, |(_, rows)| rows.len());
+        nccl_events::sort::sort_by_key(&mut places, |(_, rows)| rows.len());
         let is_any = self.ranks.iter().any(|row| row.call.is_some() || !row.ranges.is_empty());
         let places = places.into_iter().filter(|_| is_any).map(|((call, ranges), rows)| Place {
             who: who(&rows),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use analysis::units::{plural, time};
 use job::life::Life;
-use small_sort::Gather;
+use nccl_events::sort::Gather;
 
 use super::doing::{call_text, may_take_part, ranges_text, waiter};
 use super::names;

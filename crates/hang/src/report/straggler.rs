@@ -26,7 +26,7 @@ pub(crate) fn straggler(job: &Job, comm: &Comm) -> Option<Straggler> {
     for position in first.max(common.saturating_sub(MOST_COLLECTIVES))..common {
         let entered = |(at, (_, rank)): (usize, &(u32, &Rank))| Some((rank.calls.at(position)?.entered_ns, at));
         let mut entered: Vec<(u64, usize)> = ranks.iter().enumerate().filter_map(entered).collect();
-        small_sort::sort(&mut entered);
+        nccl_events::sort::sort(&mut entered);
         if let [.., (before, _), (last, at)] = entered.as_slice()
             && let Some((_, behind)) = behind_of.get_mut(*at)
         {
@@ -35,7 +35,7 @@ pub(crate) fn straggler(job: &Job, comm: &Comm) -> Option<Straggler> {
         }
     }
     let (rank, mut behind) = behind_of.into_iter().max_by_key(|(_, behind)| behind.len())?;
-    small_sort::sort(&mut behind);
+    nccl_events::sort::sort(&mut behind);
     let behind_ns = behind.get(behind.len() / 2).copied()?;
     let times = behind.len() as u64;
     let is_clear = of >= FEWEST_COLLECTIVES && times * 4 >= of * 3 && behind_ns >= LEAST_BEHIND_NS;

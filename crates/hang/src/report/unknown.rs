@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use analysis::units::plural;
 use job::communicators::rank_list;
 use job::life::Life;
+use nccl_events::sort::Gather;
 use nccl_events::{Kind, MOST_RANKS};
-use small_sort::Gather;
 
 use super::doubts::doubts;
 use super::names;

@@ -8,7 +8,7 @@ use journal::clock;
 use journal::testing::{Process as Recording, Who, all_reduce, start};
 use journal::writer::{PermanentName, PermanentText, SlotWriter};
 use nccl_events::event::{ProxyOp, Start};
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 use nccl_events::range::{Range, RangeCount, RangeField, RangeFields};
 use nccl_events::{Body, Name};
 use tempfile::TempDir;

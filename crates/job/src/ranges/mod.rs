@@ -12,10 +12,10 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashSet;
 
 use self::reported::Reported;
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use journal::reader::Symbols;
+use nccl_events::ids::{index, index_u32};
 use nccl_events::range::{NCCL_DOMAIN, RangeField};
-use tables::index::{index, index_u32};
 use tables::ranges::{RangeAt, RangeKind};
 use tables::{CollApi, P2pApi, Row, Tables};
 

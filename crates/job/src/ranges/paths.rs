@@ -6,11 +6,11 @@
 use rustc_hash::FxHashMap;
 
 use super::role::{RangeRole, range_name};
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use journal::reader::Symbols;
 use nccl_events::Table;
 use nccl_events::archive::{OTHER_RANGES, path_of_ranges};
-use tables::index::{index, index_u32};
+use nccl_events::ids::{index, index_u32};
 use tables::ranges::{RangeAt, RangeKind};
 use tables::{CommCall, EventRow, Head, OperationRow, Tables};
 
@@ -159,7 +159,7 @@ fn has_one_rank(tables: &Tables) -> bool {
     let are_described =
         comms().all(|comm| Table::of_number(comm.table).is_some_and(|table| table.facts().describes_communicators));
     let mut ids: Vec<u64> = comms().map(|comm| comm.comm_id).collect();
-    small_sort::sort(&mut ids);
+    nccl_events::sort::sort(&mut ids);
     are_described && ids.is_sorted_by(|one, next| one < next)
 }
 

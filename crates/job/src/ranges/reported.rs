@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::role::RangeRole;
-use journal::format::record::CommRecord;
+use journal::format::CommRecord;
 use journal::reader::Symbols;
 use nccl_events::collective::{ends_communicator, is_of_communicators};
+use nccl_events::ids::index;
 use nccl_events::range::RangeField;
-use tables::index::index;
 use tables::ranges::RangeAt;
 use tables::{CollApi, CommCall, GroupApi, Head, P2pApi, Row, Tables};
 
@@ -104,7 +104,7 @@ fn group_starts(tables: &Tables, symbols: &Symbols, roles: &mut [RangeRole], thr
             of_groups.push((thread, range.start, at, is_end));
         }
     }
-    small_sort::sort(&mut of_groups);
+    nccl_events::sort::sort(&mut of_groups);
     let mut open = Vec::new();
     for (thread, _, at, is_end) in of_groups {
         if !is_end {
@@ -162,7 +162,7 @@ impl<'a> Free<'a> {
                 free.push(Self { at, range, name, is_used: false });
             }
         }
-        small_sort::sort_by_key(&mut free, |one| one.range.start);
+        nccl_events::sort::sort_by_key(&mut free, |one| one.range.start);
         free
     }
 }
@@ -179,7 +179,7 @@ fn elsewhere(
     let mut free = Free::all(tables, symbols, roles, around);
     let mut calls: Vec<(u32, &CommCall)> =
         (0..).zip(&tables.comm_calls).filter(|(at, _)| !around.contains_key(at)).collect();
-    small_sort::sort_by_key(&mut calls, |(_, call)| call.start);
+    nccl_events::sort::sort_by_key(&mut calls, |(_, call)| call.start);
     let mut covered = Vec::new();
     for (at, call) in calls {
         let Some(comm) = comm_of(tables, at) else {
@@ -248,7 +248,7 @@ fn reports<'a>(
     for (at, call) in (0..).zip(&tables.comm_calls) {
         reports.push((place(call.thread, call.start), What::CommCall(at)));
     }
-    small_sort::sort_by_key(&mut reports, |(place, _)| *place);
+    nccl_events::sort::sort_by_key(&mut reports, |(place, _)| *place);
     reports
 }
 

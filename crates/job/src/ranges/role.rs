@@ -1,6 +1,6 @@
 //! What a range becomes, and names.
 
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use journal::reader::Symbols;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

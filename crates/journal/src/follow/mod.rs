@@ -9,30 +9,25 @@
 //! if they were held open ([`MOST_OPEN_FILES`]); until then they occupy disk space. Data removed before it could be
 //! read is counted ([`Discarded`]).
 
-use small_sort::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
-mod files;
-mod polled;
-mod slot;
-
 use crate::clock::TickSource;
-use crate::format::layout::{RECORD_MAX_WORDS, SEGMENT_BYTES, SEGMENTS_PER_FILE, header};
-use crate::format::record::Records;
+use crate::follow::slot::{FileKey, Files, Poll, Slot};
+use crate::format::{RECORD_MAX_WORDS, Records, SEGMENT_BYTES, SEGMENTS_PER_FILE, header};
 use crate::part::owner::Owner;
 use crate::part::{JOURNAL, has_begun};
-use crate::segments::gaps;
-use crate::segments::head::{HEADER_BYTES, Head, Recorder, head_words};
-use crate::segments::losses::slotless_losses;
-use crate::segments::segment::SegmentPlace;
-use crate::segments::{Error, Losses, Problem, Removed, Symbols};
-pub use files::MOST_OPEN_FILES;
-use files::{FileKey, Files};
-pub use polled::{Discarded, Polled};
-use slot::{Poll, Slot};
+use crate::segments;
+use crate::segments::{
+    Error, HEADER_BYTES, Head, Losses, Problem, Recorder, Removed, SegmentPlace, Symbols, head_words, slotless_losses,
+};
+use nccl_events::sort::Gather;
+
+mod slot;
+
+pub use crate::follow::slot::{Discarded, MOST_OPEN_FILES, Polled};
 
 /// Bytes that a follower reads at once. Slots take turns, so that no slot is read far ahead of the others.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -131,7 +126,7 @@ impl Follower {
         if !self.knows_slots && !polled.is_removed {
             let used = slots_used.max(self.directory.parent().is_some_and(has_begun).into());
             self.knows_slots = used > 0 || !self.slots.is_empty();
-            polled.report(gaps::of_slots(&self.directory, self.slots.keys().copied(), used));
+            polled.report(segments::of_slots(&self.directory, self.slots.keys().copied(), used));
         }
         Ok(polled)
     }

@@ -1,7 +1,12 @@
 //! Environment variables of the job's launcher: rank, size, job id.
 
-use small_sort::Gather;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use nccl_events::Kind;
+use nccl_events::sort::Gather;
+use serde::{Deserialize, Serialize};
 
 /// The job as this process sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -167,104 +172,459 @@ impl JobEnvironment {
     }
 }
 
+// Which records go into the archive, and how: chosen when the archive is written, not when it is recorded.
+//
+// The choice of the process is in its `process.json`; the choice with which a part was written is in the part's
+// manifest. All parts of an archive must be written with the same choice.
+
+/// How an archive is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "their types say what they are")]
+pub struct ArchiveOptions {
+    pub level: Level,
+    pub metrics: MetricSet,
+    pub comm_locations: CommLocations,
+    pub collectives: CollectiveRecords,
+}
+
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident $text:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)+
+        }
+
+        impl $name {
+            /// All choices, with their names.
+            pub const CHOICES: &'static [(&'static str, Self)] = &[$(($text, Self::$variant),)+];
+
+            /// The name in options.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                let found = Self::CHOICES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text.trim()));
+                found.map(|(_, choice)| *choice).ok_or_else(|| {
+                    let names: Vec<&str> = Self::CHOICES.iter().map(|(name, _)| *name).collect();
+                    format!("not one of {}", names.join(", "))
+                })
+            }
+        }
+    };
+}
+
+choice! {
+    /// Which recorded kinds of events are shown. Hidden ones are counted, and still say when operations ran.
+    Level {
+        /// Calls, launches, collectives, point-to-point and copy-engine operations.
+        Light "light",
+        /// `Light` and proxy operations.
+        Standard "standard",
+        /// All kinds.
+        #[default]
+        Full "full",
+    }
+}
+
+choice! {
+    /// The OTF2 location type of communicator locations.
+    CommLocations {
+        /// A stream of the GPU.
+        #[default]
+        Stream "stream",
+        /// A CPU thread, for tools that show only the communication of threads.
+        Cpu "cpu",
+    }
+}
+
+choice! {
+    /// Which records collectives have on their communicator location, besides regions.
+    CollectiveRecords {
+        /// `MpiCollectiveBegin` and `MpiCollectiveEnd` around the operation.
+        #[default]
+        Blocking "blocking",
+        /// `NonBlockingCollectiveRequest` when it was enqueued, `NonBlockingCollectiveComplete` when it ended.
+        Nonblocking "nonblocking",
+        /// No records.
+        None "none",
+    }
+}
+
+impl Level {
+    /// Whether events of a kind are shown.
+    pub const fn shows(self, kind: Kind) -> bool {
+        self as u8 >= Self::of(kind) as u8
+    }
+
+    /// The lowest level that shows a kind.
+    const fn of(kind: Kind) -> Self {
+        match nccl_events::Preset::of(kind) {
+            nccl_events::Preset::Light => Self::Light,
+            nccl_events::Preset::Standard => Self::Standard,
+            nccl_events::Preset::Full => Self::Full,
+        }
+    }
+}
+
+/// Options given when an archive is written again; the others stay as they were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields of `ArchiveOptions`")]
+pub struct ArchiveWishes {
+    pub level: Option<Level>,
+    pub metrics: Option<MetricSet>,
+    pub comm_locations: Option<CommLocations>,
+    pub collectives: Option<CollectiveRecords>,
+}
+
+impl ArchiveWishes {
+    /// Whether no option is given.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// `before`, overridden by the options given here.
+    pub fn over(&self, before: ArchiveOptions) -> ArchiveOptions {
+        ArchiveOptions {
+            level: self.level.unwrap_or(before.level),
+            metrics: self.metrics.unwrap_or(before.metrics),
+            comm_locations: self.comm_locations.unwrap_or(before.comm_locations),
+            collectives: self.collectives.unwrap_or(before.collectives),
+        }
+    }
+}
+
+impl ArchiveOptions {
+    /// Option names and values, as text.
+    pub fn named(&self) -> [(&'static str, String); 4] {
+        [
+            ("LEVEL", self.level.name().to_owned()),
+            ("METRICS", self.metrics.to_string()),
+            ("COMM_LOCATIONS", self.comm_locations.name().to_owned()),
+            ("COLLECTIVES", self.collectives.name().to_owned()),
+        ]
+    }
+
+    /// Whether event files written with these options are also valid for `other`. Only unify uses the other options.
+    pub fn same_events(&self, other: &Self) -> bool {
+        let with_lanes_of_other = Self { comm_locations: other.comm_locations, ..*self };
+        with_lanes_of_other == *other
+    }
+
+    /// The metrics to compute, in the order of their numbers in a part.
+    pub fn metrics(&self) -> Vec<Metric> {
+        self.metrics.iter().collect()
+    }
+}
+
+// The metrics that an archive can contain, and sets of metrics. `docs/MAPPING.md` defines each metric.
+
+/// A metric of an archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// Bytes of the operations under way, on a communicator location.
+    BytesInFlight,
+    /// Algorithm bandwidth of the operations under way, on a communicator location.
+    Bandwidth,
+    /// Bandwidth of the transfers under way, on a net location.
+    NetworkBandwidth,
+}
+
+impl Metric {
+    /// All metrics, in order.
+    pub const ALL: [Self; 3] = [Self::BytesInFlight, Self::Bandwidth, Self::NetworkBandwidth];
+
+    /// The name in options.
+    pub const fn option(self) -> &'static str {
+        match self {
+            Self::BytesInFlight => "bytes-in-flight",
+            Self::Bandwidth => "bandwidth",
+            Self::NetworkBandwidth => "network-bandwidth",
+        }
+    }
+
+    /// The name in the archive.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BytesInFlight => "nccl.bytes_in_flight",
+            Self::Bandwidth => "nccl.bandwidth",
+            Self::NetworkBandwidth => "nccl.network_bandwidth",
+        }
+    }
+
+    /// The description in the archive, for users.
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::BytesInFlight => {
+                "Sum of nccl.bytes of the operations under way on the rank of the communicator, until the next sample"
+            }
+            Self::Bandwidth => {
+                "Sum of the algorithm bandwidths of the operations under way on the rank of the communicator, \
+                 as far as they are known, until the next sample"
+            }
+            Self::NetworkBandwidth => {
+                "Sum of the bandwidths of the transfers under way on the connection, until the next sample"
+            }
+        }
+    }
+
+    /// The unit of the values.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::BytesInFlight => "bytes",
+            Self::Bandwidth | Self::NetworkBandwidth => "bytes/s",
+        }
+    }
+
+    /// Whether the metric belongs to communicator locations; otherwise it belongs to net locations.
+    pub const fn is_on_communicator(self) -> bool {
+        !matches!(self, Self::NetworkBandwidth)
+    }
+}
+
+/// A set of metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Metric>", into = "Vec<Metric>")]
+pub struct MetricSet(u8);
+
+impl MetricSet {
+    /// The set of all metrics.
+    pub fn all() -> Self {
+        Metric::ALL.into_iter().collect()
+    }
+
+    /// Whether the set contains a metric.
+    pub const fn has(self, metric: Metric) -> bool {
+        self.0 >> metric as u8 & 1 == 1
+    }
+
+    /// The metrics of the set, in order.
+    pub fn iter(self) -> impl Iterator<Item = Metric> {
+        Metric::ALL.into_iter().filter(move |metric| self.has(*metric))
+    }
+}
+
+impl FromIterator<Metric> for MetricSet {
+    fn from_iter<T: IntoIterator<Item = Metric>>(metrics: T) -> Self {
+        let bits = metrics.into_iter().map(|metric| 1 << metric as u8);
+        Self(bits.fold(0, |all, bit| all | bit))
+    }
+}
+
+impl From<Vec<Metric>> for MetricSet {
+    fn from(metrics: Vec<Metric>) -> Self {
+        metrics.into_iter().collect()
+    }
+}
+
+impl From<MetricSet> for Vec<Metric> {
+    fn from(set: MetricSet) -> Self {
+        set.iter().collect()
+    }
+}
+
+impl fmt::Display for MetricSet {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.iter().map(Metric::option).collect();
+        match names.as_slice() {
+            [] => formatter.write_str("none"),
+            names => formatter.write_str(&names.join(",")),
+        }
+    }
+}
+
+impl FromStr for MetricSet {
+    type Err = String;
+
+    /// Parses a list of names, `all` or `none`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut set = Self::default();
+        for word in text.split([',', ' ', '+']).filter(|word| !word.trim().is_empty()) {
+            let plain = word.to_ascii_lowercase().replace('_', "-");
+            let found = match plain.as_str() {
+                "all" => Self::all(),
+                "none" => Self::default(),
+                name => {
+                    let metric = Metric::ALL.into_iter().find(|metric| metric.option() == name);
+                    let metric = metric.ok_or_else(|| {
+                        let names = Metric::ALL.map(Metric::option).join(", ");
+                        format!("{word} is unknown: all, none, or some of {names}")
+                    })?;
+                    std::iter::once(metric).collect()
+                }
+            };
+            set.0 |= found.0;
+        }
+        Ok(set)
+    }
+}
+
 #[cfg(test)]
-pub(in crate::part) mod tests {
-    use super::*;
+pub(crate) mod tests {
+    pub(crate) mod environment {
+        use crate::part::environment::*;
 
-    /// The environment of a process with these variables, as `NAME=value` with blanks between them.
-    pub(in crate::part) fn read(variables: &str) -> JobEnvironment {
-        JobEnvironment::from_variables(|name| {
-            let mut variables = variables.split_whitespace().filter_map(|variable| variable.split_once('='));
-            variables.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
-        })
-    }
+        /// The environment of a process with these variables, as `NAME=value` with blanks between them.
+        pub(in crate::part) fn read(variables: &str) -> JobEnvironment {
+            JobEnvironment::from_variables(|name| {
+                let mut variables = variables.split_whitespace().filter_map(|variable| variable.split_once('='));
+                variables.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
+            })
+        }
 
-    /// Rank, size, local rank, local size and node; -1 means unknown.
-    #[test]
-    fn each_launcher_is_understood() {
-        for (variables, launcher, numbers) in [
-            ("RANK=11 WORLD_SIZE=16 LOCAL_RANK=3 LOCAL_WORLD_SIZE=8 GROUP_RANK=1", "torchrun", [11, 16, 3, 8, 1]),
-            // torchrun's ranks take precedence over those of the Slurm step around it.
-            (
-                "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0",
-                "torchrun",
-                [5, 8, 1, -1, -1],
-            ),
-            (
-                "OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_RANK=1 \
+        /// Rank, size, local rank, local size and node; -1 means unknown.
+        #[test]
+        fn each_launcher_is_understood() {
+            for (variables, launcher, numbers) in [
+                ("RANK=11 WORLD_SIZE=16 LOCAL_RANK=3 LOCAL_WORLD_SIZE=8 GROUP_RANK=1", "torchrun", [11, 16, 3, 8, 1]),
+                // torchrun's ranks take precedence over those of the Slurm step around it.
+                (
+                    "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0",
+                    "torchrun",
+                    [5, 8, 1, -1, -1],
+                ),
+                (
+                    "OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_RANK=1 \
                  OMPI_COMM_WORLD_LOCAL_SIZE=4 PMIX_RANK=5",
-                "Open MPI",
-                [5, 8, 1, 4, -1],
-            ),
-            // jsrun on LSF: Spectrum MPI is an Open MPI.
-            (
-                "JSM_NAMESPACE_RANK=7 JSM_NAMESPACE_SIZE=12 JSM_NAMESPACE_LOCAL_RANK=1 JSM_NAMESPACE_LOCAL_SIZE=6 \
+                    "Open MPI",
+                    [5, 8, 1, 4, -1],
+                ),
+                // jsrun on LSF: Spectrum MPI is an Open MPI.
+                (
+                    "JSM_NAMESPACE_RANK=7 JSM_NAMESPACE_SIZE=12 JSM_NAMESPACE_LOCAL_RANK=1 JSM_NAMESPACE_LOCAL_SIZE=6 \
                  OMPI_COMM_WORLD_RANK=7 OMPI_COMM_WORLD_SIZE=12 PMIX_RANK=7 LSB_JOBID=99",
-                "jsrun",
-                [7, 12, 1, 6, -1],
-            ),
-            ("MV2_COMM_WORLD_RANK=1 MV2_COMM_WORLD_SIZE=2 MV2_COMM_WORLD_LOCAL_RANK=0", "MVAPICH", [1, 2, 0, -1, -1]),
-            // For PALS, only PMI's variables have the size.
-            (
-                "PALS_RANKID=9 PALS_NODEID=2 PALS_LOCAL_RANKID=1 PALS_LOCAL_SIZE=4 PMI_RANK=9 PMI_SIZE=12 \
+                    "jsrun",
+                    [7, 12, 1, 6, -1],
+                ),
+                (
+                    "MV2_COMM_WORLD_RANK=1 MV2_COMM_WORLD_SIZE=2 MV2_COMM_WORLD_LOCAL_RANK=0",
+                    "MVAPICH",
+                    [1, 2, 0, -1, -1],
+                ),
+                // For PALS, only PMI's variables have the size.
+                (
+                    "PALS_RANKID=9 PALS_NODEID=2 PALS_LOCAL_RANKID=1 PALS_LOCAL_SIZE=4 PMI_RANK=9 PMI_SIZE=12 \
                  PBS_JOBID=5.head",
-                "PALS",
-                [9, 12, 1, 4, 2],
-            ),
-            (
-                "FLUX_TASK_RANK=3 FLUX_JOB_SIZE=4 FLUX_TASK_LOCAL_ID=1 PMI_RANK=3 PMI_SIZE=4 FLUX_JOB_ID=\u{192}Gr7",
-                "Flux",
-                [3, 4, 1, -1, -1],
-            ),
-            ("PMI_RANK=6 PMI_SIZE=8 MPI_LOCALRANKID=2 MPI_LOCALNRANKS=4", "PMI", [6, 8, 2, 4, -1]),
-            // A size that does not exceed the rank is ignored.
-            ("PMI_RANK=3 PMI_SIZE=2", "PMI", [3, -1, -1, -1, -1]),
-            (
-                "SLURM_PROCID=2 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_NTASKS=4 SLURM_LOCALID=0 SLURM_NODEID=1",
-                "Slurm",
-                [2, 4, 0, -1, 1],
-            ),
-            // The size of one component is not the size of the heterogeneous job.
-            ("SLURM_PROCID=1 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_HET_SIZE=2", "Slurm", [1, -1, -1, -1, -1]),
-            ("SLURM_PROCID=1 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_HET_SIZE=1", "Slurm", [1, 4, -1, -1, -1]),
-            // A step with PMIx takes its size from Slurm.
-            (
-                "PMIX_RANK=2 SLURM_PROCID=2 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=0 SLURM_NODEID=1",
-                "PMIx",
-                [2, 4, 0, -1, 1],
-            ),
-            // Started from within an interactive step, whose processes are all task 0.
-            ("PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=1", "PMIx", [0, -1, -1, -1, -1]),
-            ("PMIX_RANK=3 SLURM_PROCID=0 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=8", "PMIx", [3, -1, -1, -1, -1]),
-        ] {
-            let job = read(variables);
-            let found = [job.rank, job.size, job.local_rank, job.local_size, job.node];
-            let numbers = numbers.map(|number: i64| u32::try_from(number).ok());
-            assert_eq!((job.launcher.as_deref(), found), (Some(launcher), numbers), "{variables}");
+                    "PALS",
+                    [9, 12, 1, 4, 2],
+                ),
+                (
+                    "FLUX_TASK_RANK=3 FLUX_JOB_SIZE=4 FLUX_TASK_LOCAL_ID=1 PMI_RANK=3 PMI_SIZE=4 FLUX_JOB_ID=\u{192}Gr7",
+                    "Flux",
+                    [3, 4, 1, -1, -1],
+                ),
+                ("PMI_RANK=6 PMI_SIZE=8 MPI_LOCALRANKID=2 MPI_LOCALNRANKS=4", "PMI", [6, 8, 2, 4, -1]),
+                // A size that does not exceed the rank is ignored.
+                ("PMI_RANK=3 PMI_SIZE=2", "PMI", [3, -1, -1, -1, -1]),
+                (
+                    "SLURM_PROCID=2 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_NTASKS=4 SLURM_LOCALID=0 SLURM_NODEID=1",
+                    "Slurm",
+                    [2, 4, 0, -1, 1],
+                ),
+                // The size of one component is not the size of the heterogeneous job.
+                (
+                    "SLURM_PROCID=1 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_HET_SIZE=2",
+                    "Slurm",
+                    [1, -1, -1, -1, -1],
+                ),
+                ("SLURM_PROCID=1 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_HET_SIZE=1", "Slurm", [1, 4, -1, -1, -1]),
+                // A step with PMIx takes its size from Slurm.
+                (
+                    "PMIX_RANK=2 SLURM_PROCID=2 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=0 SLURM_NODEID=1",
+                    "PMIx",
+                    [2, 4, 0, -1, 1],
+                ),
+                // Started from within an interactive step, whose processes are all task 0.
+                ("PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=1", "PMIx", [0, -1, -1, -1, -1]),
+                ("PMIX_RANK=3 SLURM_PROCID=0 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=8", "PMIx", [3, -1, -1, -1, -1]),
+            ] {
+                let job = read(variables);
+                let found = [job.rank, job.size, job.local_rank, job.local_size, job.node];
+                let numbers = numbers.map(|number: i64| u32::try_from(number).ok());
+                assert_eq!((job.launcher.as_deref(), found), (Some(launcher), numbers), "{variables}");
+            }
+            assert_eq!(read(""), JobEnvironment::default());
         }
-        assert_eq!(read(""), JobEnvironment::default());
+
+        /// A batch script is task 0 but no rank; what it starts without `srun` inherits its variables.
+        #[test]
+        fn a_batch_script_is_no_rank() {
+            let job = read("SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_LOCALID=0 SLURM_JOB_ID=77");
+            assert_eq!((job.rank, job.size, job.launcher), (None, None, None));
+            assert_eq!(job.job.as_deref(), Some("77"));
+        }
+
+        #[test]
+        fn names_of_hosts_and_jobs() {
+            for (variables, job, node_name) in [
+                ("SLURMD_NODENAME=nid001 LSB_JOBID=12 LSB_JOBINDEX=3", "12.3", Some("nid001")),
+                ("LSB_JOBID=12 LSB_JOBINDEX=0", "12", None),
+                // The user's variable takes precedence.
+                ("NCCL_OTF2_JOB=both SLURM_JOB_ID=77 SLURM_STEP_ID=1", "both", None),
+                ("RANK=5 WORLD_SIZE=8 SLURM_JOB_ID=77 SLURM_STEP_ID=0 TORCHELASTIC_RUN_ID=none", "77.0", None),
+            ] {
+                let found = read(variables);
+                assert_eq!((found.job.as_deref(), found.node_name.as_deref()), (Some(job), node_name), "{variables}");
+            }
+            assert_eq!(read("NCCL_OTF2_JOB=both SLURM_JOB_ID=77 SLURM_STEP_ID=1").ids["SLURM_JOB_ID"], "77.1");
+        }
     }
 
-    /// A batch script is task 0 but no rank; what it starts without `srun` inherits its variables.
-    #[test]
-    fn a_batch_script_is_no_rank() {
-        let job = read("SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_LOCALID=0 SLURM_JOB_ID=77");
-        assert_eq!((job.rank, job.size, job.launcher), (None, None, None));
-        assert_eq!(job.job.as_deref(), Some("77"));
+    mod options {
+        use crate::part::environment::*;
+
+        #[test]
+        fn levels_are_the_presets_of_recording() {
+            use nccl_events::{FULL, LIGHT, STANDARD};
+            for (level, mask) in [(Level::Light, LIGHT), (Level::Standard, STANDARD), (Level::Full, FULL)] {
+                for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Unknown) {
+                    assert_eq!(level.shows(kind), mask & kind.mask() != 0, "{level:?} {kind:?}");
+                }
+            }
+        }
+
+        #[test]
+        fn what_is_not_asked_for_stays() {
+            let before = ArchiveOptions {
+                level: Level::Light,
+                collectives: CollectiveRecords::None,
+                ..ArchiveOptions::default()
+            };
+            let wishes = ArchiveWishes { comm_locations: Some(CommLocations::Cpu), ..ArchiveWishes::default() };
+            let after = wishes.over(before);
+            assert_eq!(after, ArchiveOptions { comm_locations: CommLocations::Cpu, ..before });
+            assert!(before.same_events(&after));
+            let wishes = ArchiveWishes { level: Some(Level::Full), ..wishes };
+            assert!(!before.same_events(&wishes.over(before)));
+        }
+
+        #[test]
+        fn a_word_that_means_nothing_is_refused() {
+            assert_eq!("Light".parse(), Ok(Level::Light));
+            let error = "lite".parse::<Level>().expect_err("no level");
+            assert_eq!(error, "not one of light, standard, full");
+        }
     }
 
-    #[test]
-    fn names_of_hosts_and_jobs() {
-        for (variables, job, node_name) in [
-            ("SLURMD_NODENAME=nid001 LSB_JOBID=12 LSB_JOBINDEX=3", "12.3", Some("nid001")),
-            ("LSB_JOBID=12 LSB_JOBINDEX=0", "12", None),
-            // The user's variable takes precedence.
-            ("NCCL_OTF2_JOB=both SLURM_JOB_ID=77 SLURM_STEP_ID=1", "both", None),
-            ("RANK=5 WORLD_SIZE=8 SLURM_JOB_ID=77 SLURM_STEP_ID=0 TORCHELASTIC_RUN_ID=none", "77.0", None),
-        ] {
-            let found = read(variables);
-            assert_eq!((found.job.as_deref(), found.node_name.as_deref()), (Some(job), node_name), "{variables}");
+    mod metrics {
+        use crate::part::environment::*;
+
+        #[test]
+        fn sets_are_written_as_they_are_read() {
+            let set = |text: &str| text.parse::<MetricSet>().expect("known");
+            assert_eq!(set("all"), MetricSet::all());
+            assert_eq!(set("none").to_string(), "none");
+            assert_eq!(set("Network_Bandwidth, bytes-in-flight").to_string(), "bytes-in-flight,network-bandwidth");
+            let error = "bandwith".parse::<MetricSet>().expect_err("none such");
+            assert!(error.contains("bandwidth"), "{error}");
         }
-        assert_eq!(read("NCCL_OTF2_JOB=both SLURM_JOB_ID=77 SLURM_STEP_ID=1").ids["SLURM_JOB_ID"], "77.1");
     }
 }

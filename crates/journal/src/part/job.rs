@@ -3,19 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::fs;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
+use crate::host;
+use crate::host::Life;
+use crate::part::environment::{JOB_VARIABLE, JobEnvironment};
+use crate::part::{DONE, PARTS, ProcessInfo, read_process};
 use regular_files::MOST_DESCRIPTION_BYTES;
 use serde::{Deserialize, Serialize};
-
-use crate::host::{self, Life};
-use crate::part::environment::{JOB_VARIABLE, JobEnvironment};
-use crate::part::process::ProcessInfo;
-use crate::part::{DONE, PARTS, read_process};
-use crate::private;
 
 /// Name of the claim in a job's directory.
 pub const CLAIM: &str = "job";
@@ -74,7 +72,7 @@ pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Resul
     let mut other = None;
     for number in 1..=MOST_DIRECTORIES {
         let path = candidate(out, number, job);
-        private::directories(&path)?;
+        host::directories(&path)?;
         let claim = claim(&path, || Claim { first_comm, ..Claim::of(job, number) })?;
         let shares_comm = first_comm != 0 && claim.first_comm == first_comm;
         let is_joined = match claim.relation(job) {
@@ -118,7 +116,7 @@ pub fn owner(out: &Path) -> io::Result<Option<Claim>> {
 pub fn other_jobs(out: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(out.join(OTHER_JOBS)).into_iter().flatten().flatten();
     let mut jobs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.join(PARTS).is_dir()).collect();
-    small_sort::sort(&mut jobs);
+    nccl_events::sort::sort(&mut jobs);
     jobs
 }
 
@@ -177,13 +175,13 @@ fn claim(directory: &Path, ours: impl FnOnce() -> Claim) -> io::Result<Claim> {
     // A hard link makes the file appear with its whole content.
     let path = directory.join(CLAIM);
     let draft = directory.join(format!(".{CLAIM}-{}-{}", host::host_name(), std::process::id()));
-    private::write(&draft, &json)?;
+    host::write(&draft, &json)?;
     let linked = fs::hard_link(&draft, &path);
     let _best_effort = fs::remove_file(&draft);
     let made = match linked {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             // The file system has no hard links.
-            private::new_file(&path).and_then(|mut file| file.write_all(&json))
+            host::new_file(&path).and_then(|mut file| file.write_all(&json))
         }
         made => made,
     };

@@ -5,10 +5,10 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use crate::format::layout::SEGMENT_BYTES;
+use crate::format::SEGMENT_BYTES;
 use crate::host::life_here;
 use crate::part::{JOURNAL, part_name, read_process};
-use crate::segments::head::{HEADER_BYTES, Head, Recorder, head_words};
+use crate::segments::{HEADER_BYTES, Head, Recorder, head_words};
 
 /// The process and session that a part is of. 0 for what is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 //! All of this file's `unsafe` rests on one fact: [`JournalFile`] owns the mapping from `mmap` to
 //! `munmap`, and everything that points into the mapping ([`Segment`]) keeps the `JournalFile` alive.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
@@ -11,11 +12,15 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use crate::format::layout::{SEGMENT_BYTES, SEGMENT_WORDS, SEGMENTS_PER_FILE, header};
-use crate::lock::Lock;
-use crate::writing;
+use crate::clock::TickSource;
+use crate::format::{SEGMENT_BYTES, SEGMENT_WORDS, SEGMENTS_PER_FILE, header};
+use crate::host::Lock;
+use crate::{host, writing};
+use nccl_events::Kind;
+use nccl_events::ids::{EventId, ProcessTag};
 
 const PAGE_WORDS: usize = 4096 / 8;
 
@@ -310,6 +315,341 @@ impl Deref for Segment {
         // SAFETY: `words` came from `JournalFile::words`, and `self.file` keeps that mapping alive.
         unsafe { self.words.as_ref() }
     }
+}
+
+// The disk space that the slots of a process share.
+
+/// How many files must fit within a limit on address space (`ulimit -v`): a thread maps up to three files, and the
+/// program itself may need nearly all of the limit. RLIMIT_DATA does not count shared mappings.
+const FILES_IN_ADDRESS_SPACE: u64 = 256;
+
+/// Identity of the recording process, and the limit on its journal.
+#[derive(Clone, Debug)]
+pub struct WriterOptions {
+    /// The journal's directory, which must exist.
+    pub directory: PathBuf,
+    /// The process tag in every id.
+    pub tag: ProcessTag,
+    /// Id of this process. Stored, because `getpid` is a system call and headers are written in callbacks.
+    pub process_id: u32,
+    /// The tick source of the process.
+    pub tick_source: TickSource,
+    /// Start of the session, CLOCK_REALTIME ns.
+    pub session_start_realtime_ns: u64,
+    /// Maximum number of bytes to reserve on disk.
+    pub limit_bytes: u64,
+}
+
+/// How much a flight recording retains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Maximum number of bytes on disk. One or two segments of each recording thread are never removed.
+    pub bytes: u64,
+    /// How long a used segment is kept; no time limit if `None`.
+    pub time: Option<Duration>,
+}
+
+/// Why recording stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// The size limit was reached.
+    Limit,
+    /// The system refused space or a file.
+    System(String),
+    /// The system refused memory.
+    Memory,
+    /// All slot numbers are taken: more simultaneous threads than slots.
+    Slots,
+}
+
+/// The reserved disk space, and whether more may be reserved.
+#[derive(Debug)]
+pub(crate) struct Space {
+    pub(crate) options: WriterOptions,
+    /// `None` if all segments are kept.
+    pub(crate) retention: Option<Retention>,
+    /// Maximum address space for one file; `None` if it is unlimited.
+    most_mapped_bytes: Option<u64>,
+    reserved_bytes: AtomicU64,
+    full: AtomicBool,
+    has_losses: AtomicBool,
+    stop: Lock<Option<Stop>>,
+}
+
+impl Space {
+    pub(crate) fn new(options: WriterOptions, retention: Option<Retention>) -> Self {
+        Self {
+            options,
+            retention,
+            most_mapped_bytes: host::limit_of(libc::RLIMIT_AS).map(|bytes| bytes / FILES_IN_ADDRESS_SPACE),
+            reserved_bytes: AtomicU64::new(0),
+            full: AtomicBool::new(false),
+            has_losses: AtomicBool::new(false),
+            stop: Lock::new(None),
+        }
+    }
+
+    pub(crate) fn create_file(&self, slot: &Slot) -> Result<Arc<JournalFile>, Stop> {
+        if self.full.load(Ordering::Relaxed) {
+            return Err(Stop::Limit);
+        }
+        let number = slot.next_file.fetch_add(1, Ordering::Relaxed);
+        let path = self.path_of(slot, number);
+        // A flight recording removes whole files, so its files have one segment.
+        let segments = match self.retention {
+            Some(_) => 1,
+            None => segments_in([host::limit(), self.most_mapped_bytes].into_iter().flatten().min()),
+        };
+        JournalFile::create(&path, number, segments)
+            .map_err(|error| self.stopped(Stop::System(format!("{}: {error}", path.display()))))
+    }
+
+    /// The path of a slot's file.
+    pub(crate) fn path_of(&self, slot: &Slot, number: u32) -> PathBuf {
+        let name = format!("{}.{number}", slot.number);
+        self.options.directory.join(name)
+    }
+
+    pub(crate) fn prepare(&self, file: &JournalFile, index: usize) -> Result<(), Stop> {
+        if self.full.load(Ordering::Relaxed) {
+            return Err(Stop::Limit);
+        }
+        // Count before preparing: threads that prepare at the same time must not all find room for the last segment.
+        let counted = !file.is_claimed(index);
+        if counted && !self.count_in() {
+            return Err(self.stopped(Stop::Limit));
+        }
+        let prepared = file.prepare(index);
+        match (&prepared, counted) {
+            (Ok(true), true) | (Ok(false) | Err(_), false) => {}
+            // Another thread claimed and counted the segment in the meantime, or there is no such segment.
+            (Ok(false) | Err(_), true) => self.count_out(),
+            // The claim of another thread was undone in the meantime.
+            (Ok(true), false) => {
+                self.reserved_bytes.fetch_add(SEGMENT_BYTES as u64, Ordering::Relaxed);
+            }
+        }
+        prepared.map(|_first| ()).map_err(|error| self.stopped(Stop::System(describe(&self.options.directory, &error))))
+    }
+
+    /// Counts a segment if the limit leaves room for it.
+    fn count_in(&self) -> bool {
+        let more = |reserved: u64| {
+            let reserved = reserved.checked_add(SEGMENT_BYTES as u64)?;
+            (reserved <= self.options.limit_bytes).then_some(reserved)
+        };
+        self.reserved_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    fn count_out(&self) {
+        self.reserved_bytes.fetch_sub(SEGMENT_BYTES as u64, Ordering::Relaxed);
+    }
+
+    /// Stops the recording: every thread fills only its current segment.
+    pub(super) fn stopped(&self, stop: Stop) -> Stop {
+        self.full.store(true, Ordering::Relaxed);
+        self.stop.lock().get_or_insert_with(|| stop.clone());
+        stop
+    }
+
+    /// Why recording stopped, if it did. The first reason is kept.
+    pub(crate) fn stop_reason(&self) -> Option<Stop> {
+        self.stop.lock().clone()
+    }
+
+    /// Notes that something is not recorded; the journal counts how much.
+    pub(crate) fn note_loss(&self) {
+        self.has_losses.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_losses(&self) -> bool {
+        self.has_losses.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a thread has no slot: its events are counted, and the other threads continue to record.
+    pub(crate) fn no_slot(&self) -> Stop {
+        self.stop.lock().get_or_insert(Stop::Slots);
+        Stop::Slots
+    }
+
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        self.reserved_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Removes a file of one prepared segment. One that cannot be removed stays in the account and in the archive.
+    pub(crate) fn remove_file(&self, slot: &Slot, number: u32) {
+        if std::fs::remove_file(self.path_of(slot, number)).is_ok() {
+            self.count_out();
+        }
+    }
+}
+
+/// Number of segments in a file of at most `limit` bytes.
+fn segments_in(limit: Option<u64>) -> usize {
+    let segments = limit.map_or(SEGMENTS_PER_FILE as u64, |bytes| bytes / SEGMENT_BYTES as u64);
+    usize::try_from(segments).unwrap_or(SEGMENTS_PER_FILE).clamp(1, SEGMENTS_PER_FILE)
+}
+
+fn describe(directory: &Path, error: &io::Error) -> String {
+    format!("{}: {}", directory.display(), host::explain(error))
+}
+
+// The state of a slot that the maintenance thread shares with the recording thread.
+
+/// How many used files a recording thread may leave for unmapping between two rounds of the maintenance thread.
+const LEFT_FILES: usize = 16;
+
+/// The maintenance thread's view of a slot.
+pub(crate) struct Slot {
+    pub(crate) number: u16,
+    pub(crate) next_file: AtomicU32,
+    pub(crate) current: Lock<Option<Arc<JournalFile>>>,
+    pub(crate) spare: Lock<Option<Arc<JournalFile>>>,
+    /// The maintenance thread's reference to the current file: it unmaps a used-up file, not the recording thread.
+    pub(crate) kept: Lock<Option<Arc<JournalFile>>>,
+    /// In a flight recording: files that the recording thread has finished with, for the maintenance thread to unmap.
+    pub(crate) left: Lock<Vec<Arc<JournalFile>>>,
+    /// In a flight recording: used files that still exist, oldest first.
+    pub(crate) used: Lock<UsedFiles>,
+    /// The time of the maintenance thread's last round, and the bytes that were recorded until then.
+    progress: Lock<Option<(Instant, u64)>>,
+}
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Slot").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl Slot {
+    pub(crate) fn new(number: u16) -> Self {
+        Self {
+            number,
+            next_file: AtomicU32::new(0),
+            current: Lock::new(None),
+            spare: Lock::new(None),
+            kept: Lock::new(None),
+            left: Lock::new(Vec::with_capacity(LEFT_FILES)),
+            used: Lock::new(UsedFiles::default()),
+            progress: Lock::new(None),
+        }
+    }
+
+    /// How long a segment lasts at the pace since the last call; `recorded` bytes have been recorded until `now`.
+    /// `None` if none since then.
+    pub(crate) fn segment_lasts(&self, now: Instant, recorded: u64) -> Option<Duration> {
+        let (since, before) = self.progress.lock().replace((now, recorded))?;
+        let more = recorded.checked_sub(before).filter(|more| *more > 0)?;
+        Some((now - since).mul_f64(SEGMENT_BYTES as f64 / more as f64))
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct UsedFiles {
+    /// The number of the first file that is not in `files` yet.
+    next: u32,
+    pub(crate) files: VecDeque<UsedFile>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UsedFile {
+    pub(crate) number: u32,
+    /// When the maintenance thread noticed that the recording thread had left the file: all its records are older.
+    pub(crate) since: Instant,
+}
+
+impl UsedFiles {
+    /// Adds the files before the current one. Of these, one may be gone: a spare file that came too late.
+    pub(crate) fn extend_to(&mut self, current: u32, now: Instant) {
+        for number in self.next..current {
+            self.files.push_back(UsedFile { number, since: now });
+        }
+        self.next = self.next.max(current);
+    }
+}
+
+// Flight recordings: removes what exceeds the retention, segment by segment, oldest first across all slots.
+//
+// Runs on the maintenance thread only. A segment in use is never removed, nor is any segment of the maintenance
+// thread's own slot: it contains the clock pairs and the communicators, without which the rest has no meaning, and
+// grows by about five megabytes a day.
+
+/// Fill level at which the maintenance thread prepares the next segment: at full speed the rest lasts less than 1 ms.
+pub(crate) const PREPARE_FROM_BYTES: u64 = SEGMENT_BYTES as u64 / 8;
+
+/// Whether the maintenance thread is about to prepare a file for the slot.
+fn wants_segment(slot: &Slot) -> bool {
+    let current = slot.current.lock().clone();
+    slot.spare.lock().is_none() && current.is_some_and(|file| file.committed_bytes() >= PREPARE_FROM_BYTES)
+}
+
+/// Unmaps the files that threads have finished with, and removes files beyond the retention.
+pub(crate) fn remove_old(space: &Space, slots: &[Arc<Slot>], retention: Retention) {
+    let now = Instant::now();
+    for slot in slots {
+        slot.left.lock().clear();
+        let current = slot.current.lock().as_ref().map(|file| file.number());
+        if let Some(current) = current
+            && slot.number != 0
+        {
+            slot.used.lock().extend_to(current, now);
+        }
+    }
+    // Leave room for the segments that are prepared next.
+    let segment = SEGMENT_BYTES as u64;
+    let next = slots.iter().filter(|slot| wants_segment(slot)).count() as u64;
+    let most = retention.bytes.saturating_sub(segment * next);
+    while let Some((slot, file)) = oldest(slots) {
+        let is_old = retention.time.is_some_and(|time| now - file.since > time);
+        if !is_old && space.reserved_bytes() <= most {
+            break;
+        }
+        space.remove_file(slot, file.number);
+        slot.used.lock().files.pop_front();
+    }
+}
+
+fn oldest(slots: &[Arc<Slot>]) -> Option<(&Slot, UsedFile)> {
+    let firsts = slots.iter().filter_map(|slot| Some((&**slot, slot.used.lock().files.front().copied()?)));
+    firsts.min_by_key(|(_, file)| file.since)
+}
+
+// Losses, and the counters that count them.
+
+/// Something that could not be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// An event's start.
+    Start(Kind),
+    /// The stop of the event with this id.
+    Stop(u64),
+    /// A change of state of the event with this id.
+    State(u64),
+    /// The start or the end of a communicator.
+    Communicator,
+}
+
+impl Lost {
+    /// Some callback.
+    pub const UNKNOWN: Self = Self::Stop(0);
+
+    /// Index among the loss counters of a process.
+    pub(crate) fn index(self, tag: ProcessTag) -> usize {
+        const STARTS: usize = header::LOST_STARTS;
+        match self {
+            Self::Start(kind) => kind as usize,
+            Self::Stop(event) => header::LOST_STOPS - STARTS + kind_of(event, tag) as usize,
+            Self::State(event) => header::LOST_STATES - STARTS + kind_of(event, tag) as usize,
+            Self::Communicator => header::LOST_COMMUNICATORS - STARTS,
+        }
+    }
+}
+
+/// The kind of an event. In a stale handle, or the id of another process, the kind's bits may mean anything: such
+/// events count as [`Kind::Unknown`].
+fn kind_of(event: u64, tag: ProcessTag) -> Kind {
+    let id = EventId::from_raw(event);
+    if id.tag() == tag.get() { id.kind() } else { Kind::Unknown }
 }
 
 #[cfg(test)]

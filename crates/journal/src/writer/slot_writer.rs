@@ -4,27 +4,25 @@
 //! maintenance thread only at the end of a segment: either the maintenance thread has prepared the next segment, or
 //! the slot writer prepares it itself and counts a stall.
 
-use nccl_events::event;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use crate::clock::ticks;
-use crate::format::encode::{self, NameNumber, Sink};
-use crate::format::layout::{HEADER_WORDS, RECORD_HEADER_WORDS, SEGMENT_WORDS, header, kind, mark, pair, record_word};
+use crate::clock::{ClockPair, ticks};
+use crate::format::{
+    FORMAT_VERSION, HEADER_WORDS, MAGIC, NameNumber, RECORD_HEADER_WORDS, SEGMENT_BYTES, SEGMENT_WORDS, Sink,
+    begin_word, end_word, flags, header, kind, mark, pair, record_word, segment_flag,
+};
 use crate::uninterrupted::uninterrupted;
-use crate::writer::lost::Lost;
-use crate::writer::mapping::Segment;
-use crate::writer::names::{NameCache, PermanentName};
-use crate::writer::repeat_filter::{HeldControl, Waits};
-use crate::writer::slot::Slot;
-use crate::writer::space::Space;
-use nccl_events::id::{EventId, LAST_SEQUENCE};
-use nccl_events::{Body, Kind, Name, Start, State};
+use crate::writer::mapping::{JournalFile, Lost, Segment, Slot, Space};
+use crate::writer::names::{HeldControl, NameCache, PermanentName, Waits};
+use crate::{format, host};
+use nccl_events::gpu::GpuRecord;
+use nccl_events::ids::{EventId, LAST_SEQUENCE};
+use nccl_events::range::{Range, RangeCount, RangeFields};
+use nccl_events::{Body, Cause, CommInit, Kind, Name, Span, Start, State, Switch, event};
+use parking_lot::{Mutex, MutexGuard};
 
-mod control_records;
 mod left;
-mod next_segment;
-mod range;
 
 /// Prefetch distance: about twenty records, several hundred nanoseconds at full speed.
 const FETCH_AHEAD_WORDS: usize = 128;
@@ -117,7 +115,7 @@ impl SlotWriter {
             // Counted as empty from now on, so that the count is right even if the process is killed.
             self.held = HeldControl::new(id, ticks(), event);
             self.add(header::EMPTY_CONTROLS, 1);
-        } else if sequence > LAST_SEQUENCE || !encode::start(self, id.get(), event) {
+        } else if sequence > LAST_SEQUENCE || !format::start(self, id.get(), event) {
             self.next_sequence = sequence + 1;
             return self.lose_start(id);
         }
@@ -196,7 +194,7 @@ impl SlotWriter {
             return;
         }
         self.put_held();
-        if self.is_of_lost(event.event) || !encode::state(self, event) {
+        if self.is_of_lost(event.event) || !format::state(self, event) {
             self.count_loss(Lost::State(event.event));
         }
     }
@@ -333,6 +331,364 @@ impl SlotWriter {
             *first = pair(u32::from(number), length);
         }
         let _full = self.put(kind::NAME, 0, 0, payload);
+    }
+}
+
+// The transition to the next segment, where the recording thread meets the maintenance thread.
+
+/// Used segments that may be resident before the recording thread releases them itself.
+const MOST_UNRELEASED: usize = 1;
+
+impl SlotWriter {
+    /// Moves on to the next segment. Returns false if there is none.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn advance(&mut self) -> bool {
+        if self.has_ended {
+            return false;
+        }
+        let (file, index) = (self.segment.file(), self.segment.index() + 1);
+        if file.is_prepared(index) {
+            // Takes no lock. So it needs no system call, which blocking signals would be.
+            let segment = Segment::take(Arc::clone(file), index);
+            self.begin_segment(segment);
+            return true;
+        }
+        uninterrupted(|| self.make_next())
+    }
+
+    /// Moves on to a segment that the maintenance thread has not prepared, or to the next file.
+    fn make_next(&mut self) -> bool {
+        let index = self.segment.index() + 1;
+        let next = if index < self.segment.file().segments() {
+            let file = Arc::clone(self.segment.file());
+            self.ready(file, index)
+        } else {
+            self.next_file()
+        };
+        let Some(next) = next else {
+            // Append nothing more, not even what would fit: it could name a string whose own record found no room.
+            self.at = SEGMENT_WORDS;
+            self.has_ended = true;
+            return false;
+        };
+        self.begin_segment(next);
+        if self.space.retention.is_some() {
+            self.make_self_contained();
+        }
+        true
+    }
+
+    fn begin_segment(&mut self, segment: Segment) {
+        self.segment = segment;
+        let file = self.segment.file();
+        if file.unreleased() > MOST_UNRELEASED {
+            // The maintenance thread is late, and used segments must not accumulate in memory.
+            file.release_used();
+            self.stall();
+        }
+        self.at = HEADER_WORDS;
+        self.write_header(self.order + 1);
+    }
+
+    /// The thread has left a callback with `siglongjmp`, perhaps while it began a segment.
+    pub(super) fn complete_segment(&mut self) {
+        let word = |place: usize| self.segment.get(place).map_or(0, |word| word.load(Ordering::Relaxed));
+        if word(header::MAGIC) == MAGIC {
+            self.order = word(header::ORDER);
+        } else {
+            self.write_header(self.order + 1);
+        }
+    }
+
+    /// Repeats what later records depend on, because the segments before this one will be removed.
+    fn make_self_contained(&mut self) {
+        self.names.record_anew();
+        if let Some(thread) = self.thread {
+            let _fits = self.put(kind::THREAD_BEGIN, 0, 0, thread);
+        }
+        if let Some(repeat) = self.repeat {
+            repeat(self);
+        }
+    }
+
+    fn ready(&mut self, file: Arc<JournalFile>, index: usize) -> Option<Segment> {
+        if !file.is_prepared(index) {
+            self.stall();
+            self.space.prepare(&file, index).ok()?;
+        }
+        Some(Segment::take(file, index))
+    }
+
+    /// A new file for the slot, with its first segment prepared.
+    fn next_file(&mut self) -> Option<Segment> {
+        // A spare file that came too late stays there for the maintenance thread to remove.
+        let number = self.segment.file().number();
+        let spare = self.slot.spare.try_lock().and_then(|mut spare| spare.take_if(|spare| spare.number() > number));
+        let file = match spare {
+            Some(file) => file,
+            None => self.space.create_file(&self.slot).ok()?,
+        };
+        let segment = self.ready(Arc::clone(&file), 0)?;
+        if self.space.retention.is_some()
+            && let Some(mut left) = self.slot.left.try_lock()
+            && left.len() < left.capacity()
+        {
+            // Leave the file for the maintenance thread to unmap.
+            left.push(Arc::clone(self.segment.file()));
+        }
+        // The maintenance thread holds this lock only while it copies the pointer. If it holds the lock now, it keeps
+        // working on the old file, and this thread prepares its own segments until the next file.
+        if let Some(mut current) = self.slot.current.try_lock() {
+            *current = Some(file);
+        }
+        Some(segment)
+    }
+
+    /// Writes the header of the slot's segment with this number.
+    pub(super) fn write_header(&mut self, order: u64) {
+        let options = &self.space.options;
+        let set = |index: usize, value: u64| {
+            if let Some(word) = self.segment.get(index) {
+                word.store(value, Ordering::Relaxed);
+            }
+        };
+        let slot = u32::from(self.slot.number) << 16;
+        #[expect(clippy::cast_possible_truncation, reason = "128")]
+        let head = HEADER_WORDS as u32;
+        set(header::VERSION, pair(FORMAT_VERSION, head | slot));
+        set(header::ORDER, order);
+        let source = u32::from(options.tick_source as u8) << 16;
+        set(header::PROCESS, pair(u32::from(options.tag.get()) | source, options.process_id));
+        set(header::SESSION, options.session_start_realtime_ns);
+        set(header::BYTES, SEGMENT_BYTES as u64);
+        set(header::TICKS, ticks());
+        set(header::COMMITTED, 8 * HEADER_WORDS as u64);
+        for (index, total) in (header::STALLS..).zip(self.counters.0) {
+            set(index, total);
+        }
+        if self.space.retention.is_some() {
+            let held = u64::from(!self.held.id.is_none());
+            let first = header::LOST_STARTS - header::STALLS;
+            let lost = self.counters.0.iter().skip(first).take(Kind::COUNT);
+            set(header::STARTED_BEFORE, self.next_sequence - 1 - held);
+            set(header::LOST_BEFORE, lost.sum());
+            set(header::FLAGS, segment_flag::FLIGHT);
+        }
+        if let Some(magic) = self.segment.get(header::MAGIC) {
+            magic.store(MAGIC, Ordering::Release);
+        }
+        // After the header, also to a signal handler on this thread: see `complete_segment`.
+        compiler_fence(Ordering::SeqCst);
+        self.order = order;
+    }
+
+    /// Counts that this thread did the maintenance thread's work.
+    fn stall(&mut self) {
+        self.add(header::STALLS, 1);
+    }
+}
+
+// Records other than events: communicators, switches, clocks, GPUs, and the threads themselves.
+
+impl SlotWriter {
+    /// Records the values of the system's clocks.
+    pub fn clock_pair(&mut self, clocks: &ClockPair) {
+        let payload = [clocks.monotonic_ns, clocks.realtime_ns, clocks.monotonic_raw_ns, clocks.uncertainty_ticks];
+        let _full = self.put_at(kind::CLOCK_PAIR, 0, clocks.ticks, 0, payload);
+    }
+
+    /// Records the creation of a communicator. `begin_ticks` is when `init` was entered.
+    pub fn comm_init(&mut self, context: u64, begin_ticks: u64, repetition: u32, comm: &CommInit<'_>) {
+        self.put_held();
+        if !self.put_comm(kind::COMM_INIT, context, begin_ticks, repetition, comm) {
+            self.count_loss(Lost::Communicator);
+        }
+    }
+
+    /// Records that a communicator exists, in case the record of its creation is removed.
+    pub fn comm_known(&mut self, context: u64, begin_ticks: u64, repetition: u32, comm: &CommInit<'_>) {
+        // The record of the creation reports a loss.
+        let _full = self.put_comm(kind::COMM_KNOWN, context, begin_ticks, repetition, comm);
+    }
+
+    fn put_comm(&mut self, record: u8, context: u64, begin_ticks: u64, repetition: u32, comm: &CommInit<'_>) -> bool {
+        self.make_room_for_names();
+        let name = self.name(comm.name);
+        let payload = [
+            ticks(),
+            comm.comm_id,
+            pair(comm.nodes.cast_unsigned(), comm.ranks.cast_unsigned()),
+            pair(comm.rank.cast_unsigned(), comm.nccl_version),
+            pair(u32::from(name) | u32::from(comm.table.number()) << 16, repetition),
+        ];
+        self.put_at(record, 0, begin_ticks, context, payload)
+    }
+
+    /// Records the end of a communicator.
+    pub fn comm_finalize(&mut self, context: u64, begin_ticks: u64) {
+        self.put_held();
+        if !self.put_at(kind::COMM_FINALIZE, 0, begin_ticks, context, [ticks()]) {
+            self.count_loss(Lost::Communicator);
+        }
+    }
+
+    /// Records a change of the selection. `context` is the context whose step ranges caused it, otherwise 0.
+    pub fn switch(&mut self, begin_ticks: u64, context: u64, switch: &Switch) {
+        self.put_held();
+        let [before, after] = [switch.before, switch.after].map(|wanted| pair(wanted.events, u32::from(wanted.is_on)));
+        let (cause, of_steps) = match switch.cause {
+            Cause::File => (0, None),
+            Cause::Signal => (1, None),
+            Cause::Steps(it) => (pair(2, u32::from(it.is_exact) | u32::from(it.is_named) << 1), Some(it)),
+        };
+        let range = of_steps.and_then(|it| it.range);
+        let payload = [before, after, cause, range.map_or(0, Span::word), of_steps.map_or(0, |it| it.started)];
+        let _full = self.put_at(kind::SWITCH, 0, begin_ticks, context, payload);
+    }
+
+    /// Records how many starts were not selected, by kind.
+    pub fn not_selected(&mut self, counts: [u64; Kind::COUNT]) {
+        let _full = self.put(kind::NOT_SELECTED, 0, 0, counts);
+    }
+
+    /// Records data about GPUs, at `ticks`. Returns false if there was no room.
+    pub fn gpu(&mut self, ticks: u64, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
+        self.put_held();
+        self.make_room_for_names();
+        let mut sink = At { slot_writer: self, ticks };
+        format::put(&mut sink, id, record)
+    }
+
+    pub(crate) fn thread_begin(&mut self, name: &str) {
+        let mut text = [0_u8; 16];
+        let length = name.len().min(text.len());
+        for (to, from) in text.iter_mut().zip(name.bytes()) {
+            *to = from;
+        }
+        let ([a, b], _) = text.as_chunks::<8>() else {
+            return;
+        };
+        let length = u32::try_from(length).unwrap_or(0);
+        let payload = [pair(host::thread_id(), length), u64::from_le_bytes(*a), u64::from_le_bytes(*b)];
+        let _full = self.put(kind::THREAD_BEGIN, 0, 0, payload);
+        self.thread = Some(payload);
+    }
+
+    pub(crate) fn thread_end(&mut self) {
+        self.put_held();
+        let _full = self.put(kind::THREAD_END, 0, 0, []);
+        self.thread = None;
+    }
+}
+
+/// The slot writer, for records of another time than now.
+struct At<'a> {
+    slot_writer: &'a mut SlotWriter,
+    ticks: u64,
+}
+
+impl Sink for At<'_> {
+    fn put<const WORDS: usize>(&mut self, record: u8, flags: u8, id: u64, payload: [u64; WORDS]) -> bool {
+        self.slot_writer.put_at(record, flags, self.ticks, id, payload)
+    }
+
+    fn name(&mut self, name: Name<'_>) -> NameNumber {
+        self.slot_writer.name(name)
+    }
+}
+
+// Records about ranges. `format::range` reads them back.
+
+type RangeText = Option<PermanentName>;
+/// What all records have: kind, flags, ticks, id.
+type Head = (u8, u8, u64, u64);
+
+impl SlotWriter {
+    /// Records that the thread pushed a range, at `ticks`. Returns false if there was no room.
+    #[inline]
+    pub fn push_range(&mut self, ticks: u64, level: u16, is_repeated: bool, range: &Range<RangeText>) -> bool {
+        self.begin_range((kind::RANGE_PUSH, flags(is_repeated), ticks, 0), level, range)
+    }
+
+    /// Records that the thread popped the range at this level.
+    #[inline]
+    pub fn pop_range(&mut self, ticks: u64, level: u16, fields: &RangeFields) -> bool {
+        self.put_held();
+        self.put_fields((kind::RANGE_POP, 0, ticks, 0), end_word(level), fields)
+    }
+
+    /// Records a moment.
+    pub fn mark_range(&mut self, ticks: u64, range: &Range<RangeText>) -> bool {
+        self.begin_range((kind::RANGE_MARK, 0, ticks, 0), 0, range)
+    }
+
+    /// Records the start of a range that any thread can end.
+    pub fn start_range(&mut self, ticks: u64, id: u64, is_repeated: bool, range: &Range<RangeText>) -> bool {
+        self.begin_range((kind::RANGE_START, flags(is_repeated), ticks, id), 0, range)
+    }
+
+    /// Records its end.
+    pub fn end_range(&mut self, ticks: u64, id: u64, fields: &RangeFields) -> bool {
+        self.put_held();
+        self.put_fields((kind::RANGE_END, 0, ticks, id), end_word(0), fields)
+    }
+
+    /// Records what was counted about ranges.
+    pub fn range_counts(&mut self, ticks: u64, counts: [u64; RangeCount::COUNT]) -> bool {
+        self.put_held();
+        self.put_at(kind::RANGE_COUNTS, 0, ticks, 0, counts)
+    }
+
+    /// Sets what the thread repeats in each new segment of a flight recording.
+    pub(crate) fn repeat_in_new_segments(&mut self, repeat: Option<fn(&mut Self)>) {
+        self.repeat = repeat;
+    }
+
+    #[inline]
+    fn begin_range(&mut self, head: Head, level: u16, range: &Range<RangeText>) -> bool {
+        self.put_held();
+        self.make_room_for_names();
+        let names = [range.name, range.domain, range.category].map(|name| self.permanent_name(name));
+        self.put_fields(head, begin_word(names, level), &range.fields)
+    }
+
+    /// Appends a record with its first word and its fields. The length of a record must be known at compile time.
+    #[inline]
+    fn put_fields(&mut self, (kind, flags, ticks, id): Head, first: u64, fields: &RangeFields) -> bool {
+        let (count, kinds, values) = fields.words();
+        match (count, values) {
+            (0, _) => self.put_at(kind, flags, ticks, id, [first]),
+            (1, [a, ..]) => self.put_at(kind, flags, ticks, id, [first, kinds, *a]),
+            (2 | 3, [a, b, c, ..]) => self.put_at(kind, flags, ticks, id, [first, kinds, *a, *b, *c]),
+            (_, [a, b, c, d, e, f, g, h]) => {
+                self.put_at(kind, flags, ticks, id, [first, kinds, *a, *b, *c, *d, *e, *f, *g, *h])
+            }
+        }
+    }
+}
+
+// A slot that several threads write in turn: the maintenance thread's.
+
+/// A [`SlotWriter`] behind a lock. Not for callbacks.
+#[derive(Clone, Debug)]
+pub struct SharedSlotWriter(Arc<Mutex<SlotWriter>>);
+
+impl SharedSlotWriter {
+    /// Puts a slot writer behind a lock.
+    pub fn new(slot_writer: SlotWriter) -> Self {
+        Self(Arc::new(Mutex::new(slot_writer)))
+    }
+
+    /// Locks the slot writer.
+    pub fn lock(&self) -> MutexGuard<'_, SlotWriter> {
+        self.0.lock()
+    }
+
+    /// Records data about GPUs at `ticks`. Returns false if there was no room.
+    #[expect(clippy::must_use_candidate, reason = "what had no room is counted by the slot_writer")]
+    pub fn put(&self, ticks: u64, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
+        self.lock().gpu(ticks, id, record)
     }
 }
 

@@ -2,11 +2,11 @@
 
 use nccl_events::event;
 
-use journal::format::record::{Record, RecordBody};
-use journal::layout::SEGMENT_BYTES;
+use journal::format::SEGMENT_BYTES;
+use journal::format::{Record, RecordBody};
 use journal::reader::Outcome;
 use journal::writer::{Lost, SlotWriter, Stop};
-use nccl_events::id::{EventId, ProcessTag};
+use nccl_events::ids::{EventId, ProcessTag};
 use nccl_events::{Body, Kind, Name, NetData, State, StateArgs};
 
 use super::{CONTROL, GROUP, Recording, TAG, read, start, state, step};

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use journal::clock;
+use journal::format::{Record, Symbol};
 use journal::reader::{Journal, Outcome, Symbols};
-use journal::record::{Record, Symbol};
 use journal::writer::{JournalWriter, SlotWriter, WriterOptions};
-use nccl_events::id::{EventId, ProcessTag};
+use nccl_events::ids::{EventId, ProcessTag};
 use nccl_events::{Body, Name, Start, State, StateArgs, event};
 use tempfile::TempDir;
 

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::ffi::CString;
 
 use journal::clock::ClockPair;
-use journal::format::record::{Record, RecordBody, Symbol};
+use journal::format::{Record, RecordBody, Symbol};
 use journal::reader::Outcome;
 use journal::writer::SlotWriter;
-use nccl_events::control::{Cause, Span, StepSwitch, Switch, Wanted};
 use nccl_events::gpu::{ALL_DEVICES, Backend, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel, LaunchTime};
 use nccl_events::{Body, CommInit, Kind, Name, NetData, Start, State, StateArgs, event};
+use nccl_events::{Cause, Span, StepSwitch, Switch, Wanted};
 
 use super::{Recording, text};
 

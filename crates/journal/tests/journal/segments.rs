@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use journal::layout::{HEADER_WORDS, SEGMENT_BYTES, header};
+use journal::format::{HEADER_WORDS, SEGMENT_BYTES, header};
+use journal::format::{Record, RecordBody};
 use journal::reader::Journal;
-use journal::record::{Record, RecordBody};
 use nccl_events::{Body, event};
 
 use super::{GROUP, Recording, start};

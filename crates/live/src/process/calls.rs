@@ -6,7 +6,7 @@
 use job::capture::Reported;
 use job::derived;
 use job::launch::{At, in_order, last_before};
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use journal::reader::Symbols;
 use nccl_events::event::P2pApi;
 use rustc_hash::FxHashMap;

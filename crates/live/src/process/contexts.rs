@@ -2,10 +2,10 @@
 
 use job::communicators::Claim;
 use job::interval::Earlier;
-use journal::format::record::{Record, RecordBody, Records, Symbol};
+use journal::format::{Record, RecordBody, Records, Symbol};
 use journal::reader::{Losses, Removed, Symbols};
-use nccl_events::id::ContextId;
-use nccl_events::index::{index, index_u32};
+use nccl_events::ids::ContextId;
+use nccl_events::ids::{index, index_u32};
 use nccl_events::{Body, CommInit};
 use rustc_hash::FxHashMap;
 use tables::builder::TableBuilder;

@@ -2,7 +2,7 @@
 
 use job::derived::Members;
 use job::interval::{Interval, around};
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use nccl_events::collective::Pattern;
 use rustc_hash::FxHashMap;
 
@@ -49,7 +49,7 @@ impl Derived {
     pub(crate) fn take(&mut self, before: u64, has_open: impl Fn(u64) -> bool) -> Vec<(u64, Execution)> {
         let over = self.0.extract_if(|(group, _), one| one.last < before && !has_open(*group));
         let mut over: Vec<_> = over.collect();
-        small_sort::sort_by_key(&mut over, |(key, _)| *key);
+        nccl_events::sort::sort_by_key(&mut over, |(key, _)| *key);
         over.into_iter().map(|((group, _), one)| (group, one)).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Which events of a process have been seen: ids count up within their slot.
 
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 
 /// The state of an event that is not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

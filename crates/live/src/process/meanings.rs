@@ -1,6 +1,6 @@
 //! Meanings of the strings of a process. Every operation repeats the same few.
 
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use journal::reader::Symbols;
 use nccl_events::collective::{Collective, element_bytes};
 use rustc_hash::FxHashMap;

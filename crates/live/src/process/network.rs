@@ -2,7 +2,7 @@
 
 use job::transfers::{STEP_SLOTS, slot};
 use nccl_events::event::{ProxyOp, ProxyStep};
-use nccl_events::index::{index, index_u32};
+use nccl_events::ids::{index, index_u32};
 use nccl_events::{StateArgs, state};
 use rustc_hash::FxHashMap;
 

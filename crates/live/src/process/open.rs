@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use journal::clock::{ClockPair, TickSource, monotonic_ns};
-use journal::format::record::{Record, RecordBody, Records, Symbol};
+use journal::format::{Record, RecordBody, Records, Symbol};
 use nccl_events::event::{KernelCh, ProxyOp};
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 use nccl_events::{Body, Kind, Start, StateArgs, state};
 
 use super::calls::Calls;

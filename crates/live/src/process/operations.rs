@@ -1,7 +1,7 @@
 //! Open operations, with what their children show.
 
 use job::has_ended;
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use nccl_events::{Body, Start};
 use rustc_hash::FxHashMap;
 

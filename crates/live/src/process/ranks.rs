@@ -1,7 +1,7 @@
 //! A process's ranks in a snapshot.
 
 use journal::reader::Symbols;
-use nccl_events::index::index;
+use nccl_events::ids::index;
 
 use super::open::OpenEvents;
 use crate::snapshot::Rank;

@@ -8,9 +8,9 @@ mod series;
 mod skew;
 
 use job::communicators::Twice;
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use journal::reader::Symbols;
-use nccl_events::index::index;
+use nccl_events::ids::index;
 
 use self::communicators::ranks;
 pub(crate) use self::communicators::{Communicators, Member};

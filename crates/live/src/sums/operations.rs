@@ -2,7 +2,7 @@
 
 use analysis::median;
 use job::interval::Interval;
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use nccl_events::archive::Timing;
 use nccl_events::collective::Collective;
 

@@ -1,6 +1,6 @@
 //! Copies sums into a snapshot.
 
-use nccl_events::index::{index, index_u32};
+use nccl_events::ids::{index, index_u32};
 
 use super::Sums;
 use super::communicators::{Member, OTHER, ranks};

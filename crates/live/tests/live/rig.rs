@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use journal::host::boot_id;
-use journal::part::process::ProcessInfo;
+use journal::part::ProcessInfo;
 use journal::testing::{Process, Who};
 use live::{Families, Live, MetricKind, Names, Options, ProcessState, Snapshot};
 use serde_json::Value;

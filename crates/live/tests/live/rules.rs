@@ -9,8 +9,8 @@ use journal::testing::{self, NO_PROCESS, Process};
 use journal::writer::SlotWriter;
 use live::{Live, Operation, Snapshot};
 use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord, LaunchTime};
-use nccl_events::id::{ContextId, EventId};
-use nccl_events::{Body, Name, StateArgs, event, state as number};
+use nccl_events::ids::{ContextId, EventId};
+use nccl_events::{Body, Name, StateArgs, event};
 use tempfile::{TempDir, tempdir};
 
 use crate::rig::{self, counters, options, to_the_end};
@@ -185,7 +185,11 @@ fn stamps_are_those_of_the_last_kernel_that_reports_them() {
     for (operation, ..) in [first, second] {
         let mut proxy = of_proxy(&mut process);
         let kernel = proxy.start(operation, Body::KernelCh(event::KernelCh { channel: 0, gpu_ns }));
-        proxy.slot.state(&testing::state(kernel, number::KERNEL_CH_STOP, StateArgs::GpuTime { gpu_ns: stop_gpu_ns }));
+        proxy.slot.state(&testing::state(
+            kernel,
+            nccl_events::state::KERNEL_CH_STOP,
+            StateArgs::GpuTime { gpu_ns: stop_gpu_ns },
+        ));
         proxy.stop(&[kernel]);
     }
     let snapshot = summed_up(process, &directory);
@@ -226,7 +230,7 @@ fn an_operation_has_its_launch_whenever_it_is_read() {
     let pid = i32::try_from(pid).expect("a process id");
     let transfer = event::ProxyOp { pid, channel: 0, peer: 1, steps: 1, chunk_bytes: 512, is_send: true };
     let transfer = proxy.start(operation, Body::ProxyOp(transfer));
-    proxy.slot.state(&testing::state(transfer, number::PROXY_OP_IN_PROGRESS, StateArgs::None));
+    proxy.slot.state(&testing::state(transfer, nccl_events::state::PROXY_OP_IN_PROGRESS, StateArgs::None));
     let least_ns = monotonic_ns() - after_ns;
     proxy.stop(&[transfer]);
     let most_ns = monotonic_ns() - before_ns;
@@ -266,7 +270,7 @@ fn a_step_ends_with_its_own_stop() {
     let mut step = |step| {
         let step = proxy.start(transfer, Body::ProxyStep(event::ProxyStep { step }));
         let sent = StateArgs::ProxyStep { bytes: 512 };
-        proxy.slot.state(&testing::state(step, number::PROXY_STEP_SEND_WAIT, sent));
+        proxy.slot.state(&testing::state(step, nccl_events::state::PROXY_STEP_SEND_WAIT, sent));
         step
     };
     let [first, ninth] = [0, 8].map(&mut step);

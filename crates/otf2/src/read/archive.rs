@@ -91,7 +91,7 @@ impl Reader {
             let value = value.map(|value| value.to_string()).unwrap_or_default();
             properties.push((text(name), value));
         }
-        small_sort::sort(&mut properties);
+        properties.sort();
         Ok(properties)
     }
 }

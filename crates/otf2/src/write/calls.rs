@@ -118,7 +118,7 @@ impl Defined {
     /// The locations in ascending order.
     pub(super) fn locations(&self) -> Vec<u64> {
         let mut locations: Vec<u64> = self.locations.iter().copied().collect();
-        small_sort::sort(&mut locations);
+        locations.sort_unstable();
         locations
     }
 

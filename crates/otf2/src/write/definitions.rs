@@ -282,7 +282,7 @@ impl<'a> LocalDefWriter<'a> {
         self.first_of_its_type(mapping)?;
         let mut sorted: Vec<(u64, u64)> = pairs.to_vec();
         // libotf2 inserts by shifting, so only ascending order is fast.
-        small_sort::sort(&mut sorted);
+        sorted.sort();
         if let Some(twice) = sorted.windows(2).find(|two| matches!(two, [(a, _), (b, _)] if a == b)) {
             return Err(refused(self.operation(mapping), format!("two entries for one: {twice:?}")));
         }

@@ -12,14 +12,14 @@ use crate::links::pxn::{self, placeholder};
 use crate::links::{Links, collective};
 use crate::timeline::instance::{RegionKey, RegionName, RegionNumber, Regions};
 use job::ranges::range_name;
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use journal::reader::Symbols;
 use nccl_events::archive::{RegionClass, Timing, canonical_name, canonical_range_name};
 use nccl_events::collective::Function;
 use nccl_events::event::{Style, Value};
-use small_sort::Gather;
+use nccl_events::ids::{index, index_u32};
+use nccl_events::sort::Gather;
 use tables::Tables;
-use tables::index::{index, index_u32};
 
 #[derive(Debug, Default)]
 pub struct Definitions {

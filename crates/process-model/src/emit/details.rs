@@ -11,12 +11,14 @@ use crate::links::interval::Interval;
 use crate::links::pxn::{self, placeholder};
 use crate::timeline::instance::{InstanceKind, RegionInstance, Source};
 use crate::timeline::model::ProcessModel;
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use nccl_events::archive::Timing;
 use nccl_events::collective::Collective;
+use nccl_events::ids::index;
+use nccl_events::schema::attribute;
+use nccl_events::schema::attribute::{Attribute, Written};
+use nccl_events::schema::{Carrier, Value};
 use nccl_events::state;
-use schema::{Attribute, Carrier, Value, Written, attribute};
-use tables::index::index;
 use tables::{
     CeColl, Coll, CollApi, Event, EventRow, GroupApi, KernelCh, KernelLaunch, OperationRow, P2p, P2pApi, ProxyOp, Row,
 };

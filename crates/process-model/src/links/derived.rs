@@ -6,11 +6,11 @@ use super::operations::Activities;
 use crate::links::interval::Interval;
 use job::derived::{Calls, Members};
 use job::interval::around;
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use journal::reader::Symbols;
 use nccl_events::CommInit;
 use nccl_events::collective::Pattern;
-use tables::index::{index, index_u32};
+use nccl_events::ids::{index, index_u32};
 use tables::{GroupApi, OperationRow, P2p, P2pApi, Row, Tables};
 
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ fn groups(tables: &Tables) -> BTreeMap<Row<GroupApi>, Vec<Row<P2pApi>>> {
         }
     }
     for calls in groups.values_mut() {
-        small_sort::sort_by_key(calls, |&row| (tables[row].start, row));
+        nccl_events::sort::sort_by_key(calls, |&row| (tables[row].start, row));
     }
     groups
 }

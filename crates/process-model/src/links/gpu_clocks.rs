@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 
 use crate::links::Links;
-use clocks::gpu::stamps::StampBounds;
+use clocks::gpu::StampBounds;
 use clocks::gpu::{GpuCalibration, GpuClock};
+use nccl_events::ids::index;
+use nccl_events::sort::Gather;
 use nccl_events::state;
-use small_sort::Gather;
 use tables::communicators::Comms;
-use tables::index::index;
 use tables::{KernelCh, Tables};
 
 /// The bounds of each communicator rank, from its trusted stamps.

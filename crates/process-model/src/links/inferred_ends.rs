@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use job::transfers::slot;
 use nccl_events::Kind;
-use small_sort::Gather;
+use nccl_events::sort::Gather;
 use tables::{ProxyCtrl, ProxyOp, ProxyStep, Row, Tables};
 
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ fn of_controls(tables: &Tables) -> BTreeMap<Row<ProxyCtrl>, u64> {
     let order =
         tables.rows::<ProxyCtrl>().map(|(row, event)| (tables.first_index_of_thread(event.thread), event.start, row));
     let mut order: Vec<(u32, u64, Row<ProxyCtrl>)> = order.collect();
-    small_sort::sort(&mut order);
+    nccl_events::sort::sort(&mut order);
     let pairs = order.iter().zip(order.iter().skip(1));
     let open =
         pairs.filter(|((thread, _, row), (next_thread, ..))| thread == next_thread && tables[*row].stop().is_none());

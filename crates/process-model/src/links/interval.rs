@@ -5,7 +5,7 @@ use crate::links::operations::{Activities, Activity};
 use clocks::gpu::GpuClock;
 use job::interval::{Earlier, Known, share_kernel};
 use nccl_events::archive::Timing;
-use tables::index::index;
+use nccl_events::ids::index;
 use tables::{Operation, Tables};
 
 pub use job::interval::Interval;

@@ -28,7 +28,7 @@ impl Launches {
         let with_group = tables.rows::<KernelLaunch>().filter(|(_, launch)| launch.parent != 0);
         let all = with_group.map(|(of, launch)| ((launch.parent, launch.context), At { start: launch.start, of }));
         let mut all: Vec<(Of, At<Row<KernelLaunch>>)> = all.collect();
-        small_sort::sort(&mut all);
+        nccl_events::sort::sort(&mut all);
         let mut begins: Vec<(Of, usize)> = Vec::with_capacity(all.len());
         for (at, (of, _)) in all.iter().enumerate() {
             if begins.last().is_none_or(|(last, _)| last != of) {
@@ -73,7 +73,7 @@ struct Plan {
 fn plans(tables: &Tables, activities: &Activities, launches: &Launches) -> FxHashMap<Of, Plan> {
     let tasks = activities.all.iter().map(|activity| (activity, tables.operation(activity.operation)));
     let mut tasks: Vec<_> = tasks.filter(|(_, operation)| operation.plan != 0).collect();
-    small_sort::sort_by_key(&mut tasks, |(_, operation)| operation.start);
+    nccl_events::sort::sort_by_key(&mut tasks, |(_, operation)| operation.start);
     let mut plans: FxHashMap<Of, Plan> = FxHashMap::default();
     for (activity, operation) in tasks {
         let Some((_, call)) = call_of(tables, &operation) else {
@@ -97,7 +97,7 @@ fn by_order(plans: &FxHashMap<Of, Plan>, launches: &Launches) -> FxHashMap<Of, R
         (sequence, found.start, plan)
     });
     let mut plans: Vec<(Sequence, u64, u64)> = plans.collect();
-    small_sort::sort(&mut plans);
+    nccl_events::sort::sort(&mut plans);
     let mut linked = FxHashMap::default();
     for plans in plans.chunk_by(|a, b| a.0 == b.0) {
         let Some(&((group, context, _), ..)) = plans.first() else {

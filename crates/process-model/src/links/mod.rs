@@ -32,8 +32,8 @@ use self::stamps::Stamps;
 use self::transfers::Transfers;
 use job::ranges::{RangeLinks, begin_of_operation};
 use journal::reader::Symbols;
+use nccl_events::ids::index;
 use tables::Tables;
-use tables::index::index;
 
 #[derive(Debug, Default)]
 pub struct Links {

@@ -1,7 +1,7 @@
 //! Collectives, sends and receives, each with the events linked to it.
 
 use job::has_ended;
-use tables::index::{index, index_u32};
+use nccl_events::ids::{index, index_u32};
 use tables::{KernelLaunch, OperationRow, Row, Tables};
 
 #[derive(Clone, Copy, Debug)]

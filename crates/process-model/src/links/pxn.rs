@@ -131,7 +131,7 @@ pub fn work(tables: &Tables, own: &Transfers) -> Vec<RemoteWork> {
 }
 
 fn covered(mut spans: Vec<(u64, u64)>) -> u64 {
-    small_sort::sort(&mut spans);
+    nccl_events::sort::sort(&mut spans);
     let (mut covered, mut until) = (0, 0);
     for (start, end) in spans {
         covered += end.saturating_sub(start.max(until));

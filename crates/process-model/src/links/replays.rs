@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::operations::{Activities, Activity};
 use job::capture::Reported;
-use tables::index::{index, index_u32};
+use nccl_events::ids::{index, index_u32};
 use tables::{ContextName, EventRow, Head, KernelLaunch, Row, Tables};
 
 /// Prefix of the names of CUDA's own threads, which report replays and never call NCCL.
@@ -59,7 +59,7 @@ pub(super) fn number(tables: &Tables, activities: &mut Activities) -> Replays {
             order.push((row, operation.start, at));
         }
     }
-    small_sort::sort(&mut order);
+    nccl_events::sort::sort(&mut order);
     for (call, _, at) in order {
         let seen = replays.of_call.entry(call).or_insert(0);
         *seen += 1;

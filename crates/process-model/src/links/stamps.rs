@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use job::stamps::{Distrust, Work, judge, pair};
-use schema::Counts;
+use nccl_events::schema::Counts;
 use tables::{ContextName, Event, EventRow, KernelCh, Row, Tables};
 
 pub fn count(why: Distrust, counts: &mut Counts) {
@@ -51,7 +51,7 @@ impl Stamps {
                 }
             }
         }
-        small_sort::sort(&mut works);
+        nccl_events::sort::sort(&mut works);
         let mut ring = Vec::new();
         for works in works.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             ring.clear();

@@ -13,10 +13,10 @@ use crate::timeline::location::LocationKey;
 use crate::timeline::messages::Messages;
 use crate::timeline::metrics::Sample;
 use crate::timeline::model::ProcessModel;
-use journal::part::options::Level;
+use journal::part::environment::Level;
 use nccl_events::Kind;
-use schema::Counts;
-use tables::index::{index, index_u32};
+use nccl_events::ids::{index, index_u32};
+use nccl_events::schema::Counts;
 use tables::{Tables, Thread};
 
 #[derive(Debug)]
@@ -153,19 +153,19 @@ impl TimelineBuilder {
         let shown = self.threads.into_iter().filter_map(|row| Some((row.thread?, row.instances)));
         let mut threads: Vec<(u32, Vec<TimedInstance>)> = shown.collect();
         let key = |thread: u32| tables.threads.get(index(thread)).map(Thread::key);
-        small_sort::sort_by_key(&mut threads, |(thread, instances)| (first(instances), key(*thread)));
+        nccl_events::sort::sort_by_key(&mut threads, |(thread, instances)| (first(instances), key(*thread)));
         for (thread, instances) in threads {
             let key = LocationKey::Thread(index_u32(timeline.threads.len()));
             timeline.threads.push(thread);
             timeline.locations.push(Location::new(key, 0, instances));
         }
-        small_sort::sort_by_key(&mut self.locations, |location| {
+        nccl_events::sort::sort_by_key(&mut self.locations, |location| {
             (location.key.position(&model.comms), location.sibling)
         });
         for location in self.locations.iter_mut().filter(|location| location.sibling == 0) {
             location.messages = self.messages.remove(&location.key).unwrap_or_default();
             location.samples = self.samples.remove(&location.key).unwrap_or_default();
-            small_sort::sort_by_key(&mut location.samples, |sample| (sample.time, sample.metric));
+            nccl_events::sort::sort_by_key(&mut location.samples, |sample| (sample.time, sample.metric));
         }
         timeline.locations.append(&mut self.locations);
         timeline.regions = self.regions;

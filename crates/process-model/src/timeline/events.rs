@@ -4,7 +4,7 @@ use std::iter::Peekable;
 
 use crate::timeline::instance::RegionInstance;
 use crate::timeline::metrics::Sample;
-use journal::part::metrics::Metric;
+use journal::part::environment::Metric;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {

@@ -6,9 +6,9 @@
 
 use crate::links::gpu_work::GpuStream;
 use nccl_events::Kind;
+use nccl_events::ids::{index, index_u32};
 use rustc_hash::FxHashMap;
 use tables::communicators::Comms;
-use tables::index::{index, index_u32};
 
 /// What a location represents. Locations are ordered by [`LocationKey::position`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -141,7 +141,7 @@ impl<T: Ord> ByLocation<T> {
     /// The locations in order, each with its items in order.
     pub fn in_order(self) -> Vec<(LocationKey, Vec<T>)> {
         let mut locations = self.locations;
-        small_sort::sort_by_key(&mut locations, |(key, _)| *key);
+        nccl_events::sort::sort_by_key(&mut locations, |(key, _)| *key);
         for (_, all) in &mut locations {
             // A stable sort is faster on sorted runs.
             all.sort();

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use journal::part::metrics::{Metric, MetricSet};
+use journal::part::environment::{Metric, MetricSet};
 use otf2::MetricRef;
 
-use tables::index::index_u32;
+use nccl_events::ids::index_u32;
 
 /// A metric's number in a part: its index among the part's metrics.
 pub fn reference(set: MetricSet, metric: Metric) -> MetricRef {

@@ -14,7 +14,7 @@ mod region;
 
 use self::builder::{Timeline, TimelineBuilder};
 use self::model::ProcessModel;
-use schema::Counts;
+use nccl_events::schema::Counts;
 
 pub fn build(model: &ProcessModel<'_>) -> (Timeline, Counts) {
     let mut builder = TimelineBuilder::new(model.tables, model.options.level);

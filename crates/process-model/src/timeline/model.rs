@@ -9,11 +9,11 @@ use crate::links::interval::{Interval, intervals};
 use crate::links::pxn::RemoteTransfers;
 use crate::timeline::location::Owner;
 use clocks::gpu::GpuClock;
-use journal::part::options::ArchiveOptions;
+use journal::part::environment::ArchiveOptions;
 use journal::reader::Symbols;
 use nccl_events::MOST_RANKS;
+use nccl_events::ids::index;
 use tables::communicators::{Comms, callers};
-use tables::index::index;
 use tables::{Event, EventRow, Head, ProxyOp, ProxyStep, Row, Tables, ThreadKey};
 
 /// A rank in its communicator, for communication records.

@@ -1,6 +1,6 @@
 //! The key of a region, before its strings are resolved.
 
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use nccl_events::Kind;
 use nccl_events::archive::RegionClass;
 use nccl_events::collective::Pattern;

@@ -77,7 +77,7 @@ impl Chunks {
         let of_moment = |ns: &u64| self.all.partition_point(|chunk| chunk.begin_ns <= *ns).saturating_sub(1);
         let mut order: Vec<usize> = ends.into_iter().chain(moments.iter().map(of_moment)).collect();
         let mut rest: Vec<usize> = (0..self.all.len()).collect();
-        small_sort::sort_by_key(&mut rest, |at| std::cmp::Reverse(self.all[*at].waiting_ns));
+        nccl_events::sort::sort_by_key(&mut rest, |at| std::cmp::Reverse(self.all[*at].waiting_ns));
         order.append(&mut rest);
         let mut seen = vec![false; self.all.len()];
         order.retain(|at| seen.get_mut(*at).is_some_and(|seen| !std::mem::replace(seen, true)));

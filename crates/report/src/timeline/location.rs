@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use analysis::{Analysis, Clock, Role, Trace};
 use anyhow::{Context as _, Result};
 use nccl_events::archive::RegionClass;
-use nccl_events::index::{index as large, index_u32 as small};
+use nccl_events::ids::{index as large, index_u32 as small};
+use nccl_events::schema::attribute::AttributeId;
+use nccl_events::sort::Gather;
 use otf2::{AttributeRef, AttributeType, AttributeValue, EventKind, RegionRef, StringRef};
-use schema::AttributeId;
-use small_sort::Gather;
 
 use super::events::{Event, NONE};
 use super::places::{LEVELS, Location, Part};
@@ -41,7 +41,7 @@ const OWN: [AttributeId; 9] = [
     AttributeId::CommId,
 ];
 
-schema::fields! {
+nccl_events::fields! {
     struct Own {
         event: Event,
         parent: Parent,

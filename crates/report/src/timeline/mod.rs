@@ -25,7 +25,7 @@ use std::mem;
 use analysis::{Analysis, Filter, Trace};
 use anyhow::Result;
 use nccl_events::Progress;
-use nccl_events::index::{index as large, index_u32 as small};
+use nccl_events::ids::{index as large, index_u32 as small};
 use schemars::JsonSchema;
 use serde::Serialize;
 

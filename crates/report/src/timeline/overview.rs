@@ -3,7 +3,7 @@
 
 use analysis::tables::NONE;
 use analysis::{Analysis, Filter};
-use nccl_events::index::index as large;
+use nccl_events::ids::index as large;
 use otf2::RegionRef;
 use schemars::JsonSchema;
 use serde::Serialize;

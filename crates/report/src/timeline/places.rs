@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use analysis::Trace;
 use analysis::tables::Tables;
 use nccl_events::archive::LocationKind;
+use nccl_events::sort::Gather;
 use otf2::{LocationGroupRef, LocationRef};
 use schemars::JsonSchema;
 use serde::Serialize;
-use small_sort::Gather;
 
 /// A rank, or a process that no rank belongs to.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use analysis::Analysis;
 use analysis::tables::{NONE, Operation};
-use nccl_events::index::{index as large, index_u32 as small};
+use nccl_events::ids::{index as large, index_u32 as small};
 use rayon::prelude::*;
 
 /// The longest window gets at most this fraction (1/n) of the events that all windows may have.
@@ -158,7 +158,7 @@ fn moments(analysis: &Analysis, span: (u64, u64), length_ns: u64) -> Vec<(u64, u
     moments.extend(report.causes.iter().filter_map(|cause| cause.since_ns).map(|ns| (ns, ns)));
     moments.extend(report.anomalies.iter().map(|it| (it.start_ns, it.end_ns)));
     let mut steps: Vec<_> = report.steps.iter().flat_map(|steps| &steps.steps).collect();
-    small_sort::sort_by_key(&mut steps, |step| std::cmp::Reverse(step.duration_ns));
+    nccl_events::sort::sort_by_key(&mut steps, |step| std::cmp::Reverse(step.duration_ns));
     moments.extend(steps.into_iter().take(OF_EACH).map(|step| (step.start_ns, step.start_ns + step.duration_ns)));
     let first_ns = tables.operations.start_ns.iter().copied().filter(|ns| *ns >= span.0).min().unwrap_or(span.0);
     moments.push((first_ns, first_ns + length_ns));

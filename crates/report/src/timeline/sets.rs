@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use nccl_events::schema::attribute::AttributeId;
 use otf2::{AttributeRef, AttributeValue};
-use schema::AttributeId;
 use schemars::JsonSchema;
 use serde::Serialize;
 

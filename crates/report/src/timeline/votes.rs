@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use analysis::Trace;
 use analysis::tables::{NONE, Tables};
-use nccl_events::index::index_u32 as small;
+use nccl_events::ids::index_u32 as small;
 use otf2::{AttributeRef, AttributeValue};
 
 /// Of larger jobs, this many operations evenly are enough.
 const MOST: usize = 1_000_000;
 
-schema::fields! {
+nccl_events::fields! {
     struct Own {
         event: Event,
     }

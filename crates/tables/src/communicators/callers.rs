@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashSet;
 
-use crate::index::index;
 use crate::{
     Coll, CollApi, ContextName, Event, Fields, GroupApi, KernelLaunch, P2p, P2pApi, Tables, Thread, ThreadKey,
 };
-use small_sort::Gather;
+use nccl_events::ids::index;
+use nccl_events::sort::Gather;
 
 /// Pairs of context and thread, without duplicates.
 pub(super) type Callers = FxHashSet<(ContextName, u32)>;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 
 /// How a communicator is identified across processes, most reliable first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::index::{index, index_u32};
 use crate::{Head, Tables};
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use nccl_events::gpu::{Device, GpuRecord};
+use nccl_events::ids::{index, index_u32};
 
 #[derive(Debug, Default)]
 pub struct Devices {

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use super::callers;
 use super::comm::{Comm, Member};
 use super::devices::Devices;
-use crate::index::{index, index_u32};
 use crate::{Tables, ThreadKey};
-use small_sort::Gather;
+use nccl_events::ids::{index, index_u32};
+use nccl_events::sort::Gather;
 
 /// A GPU of a process, named after a communicator rank that uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,7 +123,7 @@ pub(super) fn place_members(tables: &Tables, comms: &[Comm], members: &mut [Memb
         .zip(&*members)
         .map(|(context, member)| (member.comm != largest, member.comm, member.rank, context))
         .collect();
-    small_sort::sort(&mut order);
+    nccl_events::sort::sort(&mut order);
     let mut gpus = Vec::new();
     let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
     for (elsewhere, comm, rank, context) in order {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::comm::{Comm, CommIdentity, Member};
 use super::devices::Devices;
 use super::gpus::{Gpu, place_members};
-use crate::index::{index, index_u32};
 use crate::{Context, Head, Tables};
-use journal::format::record::Symbol;
+use journal::format::Symbol;
+use nccl_events::ids::{index, index_u32};
 use nccl_events::{CommInit, MOST_RANKS, Table};
 
 #[derive(Debug, Default)]

@@ -6,9 +6,10 @@ use std::fmt;
 
 use crate::archive::processes::Process;
 use crate::part::manifest::Manifest;
-use journal::part::process::nccl_version_text;
-use nccl_events::table::NOW;
-use nccl_events::{Kind, Release, Table, allgatherv, event};
+use journal::part::nccl_version_text;
+use nccl_events::versions;
+use nccl_events::versions::NOW;
+use nccl_events::{Kind, Release, Table, event};
 
 const fn release(minor: u32, patch: u32) -> Release {
     20_000 + minor * 100 + patch
@@ -51,7 +52,7 @@ impl fmt::Display for When {
             Self::Without(kind) => write!(formatter, "without {}", kind.name()),
             Self::Unless(Reporter::Cuda) => write!(formatter, "unless CUDA reports it"),
             Self::Unless(Reporter::Cupti) => write!(formatter, "unless CUPTI reports it"),
-            Self::Unless(Reporter::Unfused) => write!(formatter, "unless {}=0", allgatherv::VARIABLE),
+            Self::Unless(Reporter::Unfused) => write!(formatter, "unless {}=0", versions::VARIABLE),
             Self::Unless(Reporter::Nvtx | Reporter::NvtxOfSplits) => write!(formatter, "unless NVTX shows it"),
         }
     }
@@ -159,7 +160,7 @@ pub(crate) const BLIND_SPOTS: &[BlindSpot] = &[
     spot(release(28, 3), release(28, 99), When::Always, "collectives done by copy engines, below the call", "events for them came with 2.29"),
     spot(release(29, 2), NOW, When::Unless(Reporter::Cupti), "when copy engines worked", "NCCL reports when the host enqueued the copies"),
     spot(release(28, 3), NOW, When::Always, "which collective the sends and receives of ncclAlltoAll, ncclGather and ncclScatter belong to", "NCCL reports sends and receives only; the trace recognises them by their pattern"),
-    spot(allgatherv::FIRST, NOW, When::Unless(Reporter::Unfused), "broadcasts, below the call", allgatherv::WAY_OUT),
+    spot(versions::FIRST, NOW, When::Unless(Reporter::Unfused), "broadcasts, below the call", versions::WAY_OUT),
     spot(release(29, 2), NOW, When::Unless(Reporter::Nvtx), "ncclPutSignal, ncclSignal and ncclWaitSignal", "there are no events for them"),
     spot(FIRST, FIRST, When::Always, "which of several communicators that were split off one with the same color an operation is on", "they have the same hash, and NCCL reports nothing else of them"),
     spot(FIRST, NOW, When::Unless(Reporter::NvtxOfSplits), "which communicator another was split from", "the interface does not name it"),
@@ -200,7 +201,7 @@ pub(super) fn lines(processes: &[Process]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use journal::part::process::ProcessInfo;
+    use journal::part::ProcessInfo;
 
     fn unseen(nccl_version: &str, table: u8, event_mask: u32) -> String {
         let manifest = Manifest {

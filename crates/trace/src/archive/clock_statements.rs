@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::archive::processes::Process;
 use crate::part::manifest::{LocationKind, LocationOwner, Manifest};
 use clocks::hosts::{Alignment, Correction, Relation};
-use schema::definition::{
+use nccl_events::ids::index;
+use nccl_events::schema::definition::property;
+use nccl_events::schema::definition::{
     ClockAnchors, ClockCorrection, ClockDrift, ClockReference, ClockRelation, ClockSource, ClockUncertainty,
     ClockViolations, ClockWorstViolation, GpuClockBoundsAbove, GpuClockBoundsBelow, GpuClockBoundsOfKernels,
     GpuClockCalibration, GpuClockDrift, GpuClockLines, GpuClockResidual, LauncherRank, ProcessId,
 };
-use schema::{Anchor, Lines, Listed, Most, Statements, Sum, Value, property};
-use small_sort::Gather;
-use tables::index::index;
+use nccl_events::schema::{Anchor, Lines, Listed, Most, Statements, Sum, Value};
+use nccl_events::sort::Gather;
 
 pub(super) type Property = (&'static str, Value<String>);
 

@@ -3,7 +3,7 @@
 use crate::archive::processes::Process;
 use job::communicators::{self, Twice};
 use nccl_events::MOST_RANKS;
-use tables::index::{index, index_u32};
+use nccl_events::ids::{index, index_u32};
 
 /// Number of ranks without a part that get locations in any case, beside those that [`STUBS_FOR_EACH`] allows: a
 /// damaged journal can claim any number of ranks, and a location takes two files.

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use crate::archive::processes::Process;
 use crate::part::traffic::rows::{Key, Traffic};
 use clocks::hosts::{Alignment, Constraint, Reading, align};
+use nccl_events::ids::{index, index_u32};
 use tables::communicators::CommIdentity;
-use tables::index::{index, index_u32};
 
 /// In a collective on more hosts than this, each host is compared with the first only, not with all.
 const MOST_ALL_TO_ALL: usize = 8;
@@ -68,7 +68,7 @@ fn passages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constrai
             rows.push((key, index(process.boot), times.0, times.1));
         }
     }
-    small_sort::sort(&mut rows);
+    nccl_events::sort::sort(&mut rows);
     let mut constraints = Vec::new();
     for collective in rows.chunk_by(|a, b| a.0 == b.0) {
         let hosts: Vec<Presence> = collective
@@ -109,7 +109,7 @@ fn messages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constrai
             }
         }
     }
-    small_sort::sort(&mut rows);
+    nccl_events::sort::sort(&mut rows);
     let mut constraints = Vec::new();
     for message in rows.chunk_by(|a, b| a.0 == b.0) {
         // A message with other than two ends was matched wrongly.

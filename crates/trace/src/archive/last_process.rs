@@ -9,8 +9,9 @@ use crate::error::{Error, io_error};
 use crate::part::manifest::Manifest;
 use job::communicators::{Communicators, Twice};
 use journal::part::is_done;
-use journal::private;
-use small_sort::Gather;
+
+use journal::host;
+use nccl_events::sort::Gather;
 use tables::communicators::CommIdentity;
 
 /// Whether the caller, whose part is done, is the job's last process and unifies: only one for a set of finished parts.
@@ -49,7 +50,7 @@ fn has_all_ranks(done: &[Manifest]) -> bool {
 fn try_claim(out: &Path, done: &[Manifest]) -> Result<bool, Error> {
     let names = done.iter().map(|manifest| manifest.part.clone()).gather();
     let path = out.join(format!(".finished-{}", fingerprint(&names)));
-    match private::new_file(&path) {
+    match host::new_file(&path) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(io_error("make", &path)(error)),

@@ -2,8 +2,8 @@
 
 use crate::archive::communicators::Communicator;
 use crate::part::manifest::{Connection, LocationDefinition, LocationKind, LocationOwner};
+use nccl_events::ids::index;
 use process_model::links::pxn::placeholder;
-use tables::index::index;
 
 /// The name of a location. `comms` has the archive's communicators by the part's numbers; `origin` is the rank of
 /// another process that the work was for, if known.

@@ -5,9 +5,11 @@ use crate::archive::communicators::Communicators;
 use crate::archive::origins::Origin;
 use crate::part::manifest::{LocationDefinition, LocationKind, LocationOwner};
 use nccl_events::archive::LocationKind as Kind;
-use schema::definition::{LocationKind as LocationKindProperty, RankLocation, Sibling, StreamId, ThreadId};
-use schema::property;
-use tables::index::index;
+use nccl_events::ids::index;
+use nccl_events::schema::definition::property;
+use nccl_events::schema::definition::{
+    LocationKind as LocationKindProperty, RankLocation, Sibling, StreamId, ThreadId,
+};
 
 /// The properties of a location. `map` has the archive's numbers of the part's communicators; `origin` is the rank of
 /// another process that the location worked for.

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::part::manifest::{AttributeDefinition, Manifest, RegionDefinition};
+use nccl_events::ids::index_u32;
+use nccl_events::sort::Gather;
 use rustc_hash::FxHashMap;
-use small_sort::Gather;
-use tables::index::index_u32;
 
 /// The strings of the archive, numbered in the order of first use.
 #[derive(Debug, Default)]

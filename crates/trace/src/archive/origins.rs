@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use crate::archive::communicators::Communicators;
 use crate::archive::processes::Process;
 use crate::part::manifest::{LocationKind, LocationOwner};
+use nccl_events::ids::index;
+use nccl_events::schema::{Lines, Statements, Sum};
 use process_model::links::pxn::{context_of_placeholder, placeholder};
-use schema::{Lines, Statements, Sum};
-use tables::index::index;
 
 /// A rank for which another process worked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

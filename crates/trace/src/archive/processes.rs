@@ -7,9 +7,9 @@ use crate::dumps::Dumps;
 use crate::part::manifest::{LocationDefinition, LocationKind, Manifest};
 use clocks::hosts::{Alignment, Correction};
 use clocks::ticks::LATEST_NS;
-use journal::part::options::ArchiveOptions;
-use small_sort::Gather;
-use tables::index::index_u32;
+use journal::part::environment::ArchiveOptions;
+use nccl_events::ids::index_u32;
+use nccl_events::sort::Gather;
 
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -106,7 +106,7 @@ fn number_locations(processes: &mut [Process]) {
             }
         }
     }
-    small_sort::sort(&mut ranks);
+    nccl_events::sort::sort(&mut ranks);
     for (id, (at, _, _, number)) in (0..).zip(ranks) {
         if let Some(slot) = processes.get_mut(at).and_then(|process| process.ids.get_mut(number)) {
             *slot = id;
@@ -116,7 +116,7 @@ fn number_locations(processes: &mut [Process]) {
 
 /// Numbers the processes: by the launcher's rank if known and unique, else above all ranks by part names. Sorted.
 pub(crate) fn processes(mut parts: Vec<(PathBuf, Manifest)>) -> Vec<Process> {
-    small_sort::sort_by(&mut parts, |a, b| a.1.part.cmp(&b.1.part));
+    nccl_events::sort::sort_by(&mut parts, |a, b| a.1.part.cmp(&b.1.part));
     let offsets = offsets(parts.iter().map(|(_, manifest)| manifest));
     let mut taken: BTreeSet<u32> = BTreeSet::new();
     let mut waiting = Vec::new();
@@ -143,7 +143,7 @@ pub(crate) fn processes(mut parts: Vec<(PathBuf, Manifest)>) -> Vec<Process> {
         process.index = number;
         processes.push(process);
     }
-    small_sort::sort_by_key(&mut processes, |process| process.index);
+    nccl_events::sort::sort_by_key(&mut processes, |process| process.index);
     number_locations(&mut processes);
     number_boots(&mut processes);
     processes

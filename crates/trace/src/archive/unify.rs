@@ -25,11 +25,11 @@ use crate::part::lock_file::{LockFile, still_ours};
 use crate::part::staging::{Staging, foreign_file, move_aside, put_in_place, put_sealed_in_place};
 use crate::workers::Workers;
 use journal::part::PARTS;
+use journal::part::environment::ArchiveOptions;
 use journal::part::is_done;
-use journal::part::options::ArchiveOptions;
 use nccl_events::Progress;
-use schema::{Counts, Statements};
-use small_sort::Gather;
+use nccl_events::schema::{Counts, Statements};
+use nccl_events::sort::Gather;
 
 /// Name of the anchor: the file to open in a viewer.
 pub const ANCHOR: &str = "traces.otf2";

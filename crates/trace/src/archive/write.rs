@@ -22,9 +22,10 @@ use crate::part::files::{TRACES, event_file};
 use crate::part::manifest::Manifest;
 use crate::workers::Workers;
 use clocks::fit::approximate;
-use journal::private;
+
+use journal::host;
 use nccl_events::Progress;
-use schema::{Statements, within_anchor};
+use nccl_events::schema::{Statements, within_anchor};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveSize {
@@ -75,7 +76,7 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
     let failed = || otf2_error(directory);
     let chunks = ChunkBytes { events: EVENT_CHUNK_BYTES, definitions: largest(&merged, &maps).chunk_bytes() };
     let mut writer = ArchiveWriter::create_with_chunks(directory, TRACES, chunks).map_err(failed())?;
-    private::seal_alone(&directory.join(TRACES));
+    host::seal_alone(&directory.join(TRACES));
     let mut statements = statements(parts, &communicators);
     matching.add_to(&mut statements);
     origins.add_to(&mut statements);
@@ -137,7 +138,7 @@ fn stubs(writer: &mut ArchiveWriter, communicators: &Communicators) -> Result<()
     if let Some(first) = stubs.next() {
         let file = writer.definition_file(first);
         writer.local_definitions(first).and_then(otf2::LocalDefWriter::close).map_err(otf2_error(&file))?;
-        private::seal_alone(&file);
+        host::seal_alone(&file);
         stubs.try_for_each(|stub| link(&file, &writer.definition_file(stub)))?;
     }
     Ok(())
@@ -145,7 +146,7 @@ fn stubs(writer: &mut ArchiveWriter, communicators: &Communicators) -> Result<()
 
 fn write_stub(file: &Path) -> Result<(), Error> {
     otf2::write_stub_events(file).map_err(otf2_error(file))?;
-    private::seal_alone(file);
+    host::seal_alone(file);
     Ok(())
 }
 
@@ -193,7 +194,7 @@ fn link_events(writer: &PartWriter, process: &Process, progress: &dyn Progress) 
                     link(&from, &to)?;
                 }
                 // Whoever shared the part may not want to share the archive.
-                private::seal_alone(&to);
+                host::seal_alone(&to);
             }
         }
         progress.step();
@@ -215,7 +216,7 @@ fn local_definitions(writer: &mut PartWriter, process: (usize, &Process), maps: 
     };
     let file = writer.definition_file(first);
     write_definitions(writer, first, process, maps).map_err(otf2_error(&file))?;
-    private::seal_alone(&file);
+    host::seal_alone(&file);
     locations.try_for_each(|location| link(&file, &writer.definition_file(location)))
 }
 

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::part::files::write_json;
-use nccl_events::control::Span;
-use tables::index::index;
+use nccl_events::Span;
+use nccl_events::ids::index;
 
 pub(crate) const CALLS: &str = "collectives";
 

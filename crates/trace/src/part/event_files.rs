@@ -10,12 +10,12 @@ use crate::error::{Error, otf2_error};
 use crate::part::manifest::{LocationDefinition, LocationKind};
 use crate::part::manifest_builder;
 use nccl_events::Progress;
+use nccl_events::ids::index_u32;
+use nccl_events::schema::Counts;
 use process_model::emit::definitions::Definitions;
 use process_model::emit::events::Emitter;
 use process_model::timeline::builder::Location;
 use process_model::timeline::model::ProcessModel;
-use schema::Counts;
-use tables::index::index_u32;
 
 pub(super) struct Deadline<'a> {
     pub(super) at: Option<Instant>,

@@ -10,7 +10,8 @@ use crate::error::{Error, io_error};
 pub(crate) use journal::part::DONE;
 use journal::part::JOURNAL;
 use journal::part::is_done;
-use journal::private;
+
+use journal::host;
 
 pub(crate) const MANIFEST: &str = "manifest";
 /// Name of the directory of event files, in a part and in the archive.
@@ -47,7 +48,7 @@ impl Progress {
     }
 
     pub(crate) fn write(self, mark: &Path) -> std::io::Result<()> {
-        private::write(mark, self.text().as_bytes())
+        host::write(mark, self.text().as_bytes())
     }
 }
 
@@ -77,5 +78,5 @@ pub(crate) fn why_unusable(part: &Path) -> Option<String> {
 pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
     let json = serde_json::to_vec(value)
         .map_err(|error| Error::Manifest { path: path.to_owned(), reason: error.to_string() })?;
-    private::write(path, &json).map_err(io_error("write", path))
+    host::write(path, &json).map_err(io_error("write", path))
 }

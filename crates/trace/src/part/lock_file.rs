@@ -15,7 +15,8 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::error::{Error, io_error};
 use crate::part::staging::Staging;
 use journal::host::{Life, ProcessKey};
-use journal::private;
+
+use journal::host;
 use nccl_events::Progress;
 use regular_files::MOST_MARK_BYTES;
 
@@ -104,7 +105,7 @@ pub(crate) fn still_ours(path: &Path) -> Result<(), Error> {
 /// writing it would hold the lock like a process on another host.
 fn make(path: &Path, staging: &Staging, holder: &str) -> std::io::Result<File> {
     let prepared = staging.path().join("lock");
-    let linked = private::new_file(&prepared).and_then(|mut file| {
+    let linked = host::new_file(&prepared).and_then(|mut file| {
         file.write_all(holder.as_bytes())?;
         fs::hard_link(&prepared, path)?;
         Ok(file)
@@ -113,7 +114,7 @@ fn make(path: &Path, staging: &Staging, holder: &str) -> std::io::Result<File> {
     match linked {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             // For a file system without links.
-            let mut file = private::new_file(path)?;
+            let mut file = host::new_file(path)?;
             // The name only speeds up finding a dead holder; without it the file's age decides.
             let _holder = file.write_all(holder.as_bytes());
             Ok(file)
@@ -175,7 +176,7 @@ fn is_stale(path: &Path, staging: &Staging) -> bool {
 fn server_time(staging: &Staging) -> Option<SystemTime> {
     let path = staging.path().join("now");
     let _not_needed = fs::remove_file(&path);
-    let mut file = private::new_file(&path).ok()?;
+    let mut file = host::new_file(&path).ok()?;
     file.write_all(b"\n").and_then(|()| file.sync_all()).ok()?;
     file.metadata().and_then(|data| data.modified()).ok()
 }
@@ -206,7 +207,7 @@ impl Refreshing {
                 let _not_now = file.write_all_at(text.as_bytes(), 0).and_then(|()| file.sync_all());
             }
         };
-        let thread = journal::host::without_signals(|| {
+        let thread = host::without_signals(|| {
             std::thread::Builder::new().name("nccl-otf2-lock".to_owned()).stack_size(256 * 1024).spawn(touch).ok()
         });
         thread.map(|thread| Self { running: Some(running), thread: Some(thread) })

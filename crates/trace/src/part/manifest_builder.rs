@@ -10,24 +10,26 @@ use super::manifest::{
 };
 use super::recording::Recording;
 use crate::part::traffic::rows::Traffic;
-use clocks::anchors;
+
 use clocks::gpu::GpuCalibration;
+use clocks::ticks;
 use job::communicators::CommDefinition;
-use journal::part::chain::ChainReport;
+use journal::part::ChainReport;
+use journal::part::ScorepReport;
 use journal::part::part_name;
-use journal::part::scorep::ScorepReport;
 use journal::reader::{Outcome, Problem};
-use nccl_events::control::Cause;
+use nccl_events::Cause;
+use nccl_events::ids::index;
+use nccl_events::schema::attribute::AttributeId;
+use nccl_events::schema::{Counts, Type};
+use nccl_events::sort::Gather;
 use otf2::AttributeType;
 use process_model::emit::definitions::{Definitions, RegionText};
 use process_model::links::pxn;
 use process_model::timeline::location::{LocationKey, Owner};
 use process_model::timeline::model::ProcessModel;
-use schema::{AttributeId, Counts, Type};
-use small_sort::Gather;
 use tables::Tables;
 use tables::communicators::impossible_ranks;
-use tables::index::index;
 use tables::switches::SwitchAt;
 
 pub(super) struct Builder<'a> {
@@ -59,7 +61,7 @@ impl Builder<'_> {
             options: self.model.options,
             event_chunk_bytes: otf2::EVENT_CHUNK_BYTES,
             clock: clock.quality.clone(),
-            anchors: anchors::of(&tables.clock_pairs),
+            anchors: ticks::of(&tables.clock_pairs),
             span_ns: span(&locations, tables.span),
             strings: self.definitions.strings.clone().into(),
             attributes: AttributeId::ALL.iter().copied().map(attribute).collect(),

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::part::files::{is_final, write_json};
+use journal::part::ProcessInfo;
 use journal::part::part_name;
-use journal::part::process::ProcessInfo;
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 use process_model::links::pxn::RemoteTransfers;
 
 /// Name of the file in a part. Exists only if there were transfers.
@@ -71,7 +71,7 @@ pub(crate) fn from_neighbours(
     let paths = part.parent().and_then(|parts| fs::read_dir(parts).ok()).into_iter().flatten().flatten();
     let paths = paths.map(|entry| entry.path());
     let mut neighbours: Vec<PathBuf> = paths.filter(|path| are_neighbours(part, path)).collect();
-    small_sort::sort(&mut neighbours);
+    nccl_events::sort::sort(&mut neighbours);
     let (mut names, mut transfers) = (Vec::new(), Vec::new());
     for neighbour in neighbours {
         let Some(there) = TransfersFile::read(&neighbour) else {

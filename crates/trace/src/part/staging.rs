@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::files::TRACES;
 use crate::error::{Error, io_error};
 use journal::host::{self, Life};
-use journal::private;
 
 /// A temporary directory; removed when dropped.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ impl Staging {
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = directory.join(format!("{prefix}-{host}-{process}-{number}"));
-            match private::directory(&path) {
+            match host::directory(&path) {
                 Ok(()) => return Ok(Self { path }),
                 // A dead process with the same id left this directory.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -80,7 +79,7 @@ pub fn foreign_file(out: &Path) -> Option<PathBuf> {
 /// Renames `name` from the staging directory to `directory`, private to the user. Moves the old entry into staging
 /// first: a directory cannot be renamed onto one that is not empty.
 pub(crate) fn put_in_place(staging: &Staging, name: &str, directory: &Path) -> Result<(), Error> {
-    private::seal(&staging.path().join(name));
+    host::seal(&staging.path().join(name));
     put_sealed_in_place(staging, name, directory)
 }
 

@@ -18,12 +18,12 @@ use std::collections::BTreeMap;
 
 use self::rows::{End, Key, Passage, Traffic};
 use nccl_events::collective::{Flow, Function};
+use nccl_events::ids::{index, index_u32};
+use nccl_events::sort::Gather;
 use nccl_events::{Kind, state};
 use process_model::links::operations::Activity;
 use process_model::timeline::model::ProcessModel;
-use small_sort::Gather;
 use tables::communicators::CommIdentity;
-use tables::index::{index, index_u32};
 use tables::switches::Coverage;
 use tables::{ContextName, Event, KernelLaunch, Operation, OperationRow, ProxyOp, ProxyStep, Row, Tables};
 
@@ -223,7 +223,7 @@ fn compared<'a>(model: &'a ProcessModel<'_>) -> Vec<(&'a Activity, Operation<'a>
     let ran = model.links.activities.all.iter().filter(|activity| !activity.is_at_capture);
     let ran = ran.map(|activity| (activity, model.tables.operation(activity.operation)));
     let mut ran: Vec<_> = ran.filter(|(_, operation)| is_compared(operation)).collect();
-    small_sort::sort_by_key(&mut ran, |(_, operation)| (operation.start, operation.order));
+    nccl_events::sort::sort_by_key(&mut ran, |(_, operation)| (operation.start, operation.order));
     ran
 }
 
@@ -312,7 +312,7 @@ fn left(model: &ProcessModel<'_>, one: &Chosen<'_>) -> Option<u64> {
 
 /// Keeps every second, fourth, eighth … number until few enough are left: others keep the same numbers, or more.
 fn thin<T: Ord>(rows: &mut Vec<T>, sequence: impl Fn(&T) -> u64) {
-    small_sort::sort(rows);
+    nccl_events::sort::sort(rows);
     let mut every = 1;
     while rows.len() > MOST_ROWS && every < 1 << 40 {
         every *= 2;

@@ -23,13 +23,13 @@ use super::recording::Recording;
 use super::remote_transfers::{REMOTE_TRANSFERS, TransfersFile};
 use super::staging::{Staging, put_in_place, remove_if_there};
 use crate::error::{Error, io_error};
-use journal::part::options::ArchiveOptions;
+use journal::part::environment::ArchiveOptions;
 use nccl_events::Progress;
+use nccl_events::schema::Counts;
 use process_model::emit::definitions::Definitions;
 use process_model::links::pxn;
 use process_model::timeline::builder::Timeline;
 use process_model::timeline::model::ProcessModel;
-use schema::Counts;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteOptions {

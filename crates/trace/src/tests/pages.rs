@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use journal::part::process::nccl_version_text;
+use journal::part::nccl_version_text;
 use nccl_events::Table;
-use schema::{Counts, GpuCounts, KindCounts};
+use nccl_events::schema::{Counts, GpuCounts, KindCounts};
 use whole_plugin::{built, kinds, pages};
 
 use crate::archive::blind_spots::BLIND_SPOTS;

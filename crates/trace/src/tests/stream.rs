@@ -4,21 +4,21 @@ use nccl_events::{Body, Kind, Start, StateArgs, event, state};
 use std::collections::BTreeMap;
 
 use crate::part::traffic::rows::Traffic;
-use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
-use journal::part::metrics::Metric;
-use journal::part::options::ArchiveOptions;
+use journal::format::{CommRecord, Record, RecordBody, Records, Symbol};
+use journal::part::environment::ArchiveOptions;
+use journal::part::environment::Metric;
 use journal::reader::{Losses, Removed, Symbols};
 use nccl_events::archive::Timing;
 use nccl_events::gpu::{ALL_DEVICES, ClockSample, GpuClock, GpuRecord, Kernel};
+use nccl_events::ids::index;
+use nccl_events::schema::Counts;
 use process_model::timeline::build;
 use process_model::timeline::events::{EventBody, Message, TimelineEvent};
 use process_model::timeline::instance::InstanceKind;
 use process_model::timeline::location::LocationKey;
 use process_model::timeline::model::ProcessModel;
-use schema::Counts;
 use tables::Tables;
 use tables::builder::TableBuilder;
-use tables::index::index;
 
 pub(crate) const CONTEXT: u64 = 7 << 48 | 0xfff << 36 | 1;
 pub(crate) const FOREIGN: u64 = 9 << 48 | 0xfff << 36 | 1;

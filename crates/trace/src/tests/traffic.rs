@@ -1,7 +1,7 @@
 //! Traffic statements of a process: never more than is certain, and the same choice on both sides.
 
 use crate::part::traffic::rows::{End, Passage, Traffic};
-use journal::format::record::RecordBody;
+use journal::format::RecordBody;
 use journal::reader::Losses;
 use nccl_events::{Body, Kind, StateArgs, event, state};
 

@@ -1,7 +1,7 @@
 //! One event of every kind, and everything written for it: location, region, region group, attributes and their values.
 //! The table is in `docs/MAPPING.md` §5.
 
-use nccl_events::{Body, Kind, Name, NetData, StateArgs, event, state as number};
+use nccl_events::{Body, Kind, Name, NetData, StateArgs, event};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::job::{KEEP, new_job, unified};
 use crate::read::{attributes, events, print, text};
 use journal::testing::{NO_PROCESS, Process, Who, start, state};
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 use otf2::{Definitions, Event, EventKind, GroupType, LocationRef};
 use trace::write_part;
 
@@ -32,7 +32,7 @@ fn calls(process: &mut Process) -> EventId {
     let event = |parent: u64, body| start(context, parent, 0, body);
     let none = StateArgs::None;
     let group = main.start(&event(0, Body::GroupApi(event::GroupApi { graph_captured: true, depth: 2 })));
-    main.state(&state(group, number::GROUP_START_API_STOP, none));
+    main.state(&state(group, nccl_events::state::GROUP_START_API_STOP, none));
     let broadcast = main.start(&event(
         group.get(),
         Body::CollApi(event::CollApi {
@@ -58,7 +58,7 @@ fn calls(process: &mut Process) -> EventId {
         }),
     ));
     main.stop(send.get());
-    main.state(&state(group, number::GROUP_END_API_START, none));
+    main.state(&state(group, nccl_events::state::GROUP_END_API_START, none));
     let launch = main.start(&event(group.get(), Body::KernelLaunch(event::KernelLaunch { stream: 0x5000 })));
     main.stop(launch.get());
     let plan = main.start(&event(0, Body::Group(event::Group {})));
@@ -155,18 +155,27 @@ fn transfers(process: &mut Process, coll: EventId, peer: i32, size: u64) {
             is_send,
         });
         let operation = proxy.start(&start(context, coll.get(), 0, body));
-        let in_progress = number::PROXY_OP_IN_PROGRESS;
+        let in_progress = nccl_events::state::PROXY_OP_IN_PROGRESS;
         proxy.state(&state(operation, in_progress, StateArgs::None));
         let body = Body::ProxyStep(event::ProxyStep { step: 10 });
         let step = proxy.start(&start(context, operation.get(), 0, body));
         let states = match is_send {
-            true => [number::PROXY_STEP_SEND_GPU_WAIT, number::PROXY_STEP_SEND_PEER_WAIT, number::PROXY_STEP_SEND_WAIT],
-            false => {
-                [number::PROXY_STEP_RECV_WAIT, number::PROXY_STEP_RECV_FLUSH_WAIT, number::PROXY_STEP_RECV_GPU_WAIT]
-            }
+            true => [
+                nccl_events::state::PROXY_STEP_SEND_GPU_WAIT,
+                nccl_events::state::PROXY_STEP_SEND_PEER_WAIT,
+                nccl_events::state::PROXY_STEP_SEND_WAIT,
+            ],
+            false => [
+                nccl_events::state::PROXY_STEP_RECV_WAIT,
+                nccl_events::state::PROXY_STEP_RECV_FLUSH_WAIT,
+                nccl_events::state::PROXY_STEP_RECV_GPU_WAIT,
+            ],
         };
         for told in states {
-            let has_size = matches!(told, number::PROXY_STEP_SEND_WAIT | number::PROXY_STEP_RECV_FLUSH_WAIT);
+            let has_size = matches!(
+                told,
+                nccl_events::state::PROXY_STEP_SEND_WAIT | nccl_events::state::PROXY_STEP_RECV_FLUSH_WAIT
+            );
             let bytes = if has_size { size } else { 0 };
             proxy.state(&state(step, told, StateArgs::ProxyStep { bytes }));
         }
@@ -195,7 +204,8 @@ fn kernel(process: &mut Process, coll: EventId) {
         gpu_ns: now(),
     });
     let phase = proxy.start(&start(context, channel.get(), 0, body));
-    for (event, stop) in [(phase, number::KERNEL_PHASE_STOP), (channel, number::KERNEL_CH_STOP)] {
+    for (event, stop) in [(phase, nccl_events::state::KERNEL_PHASE_STOP), (channel, nccl_events::state::KERNEL_CH_STOP)]
+    {
         let gpu_ns = now();
         proxy.state(&state(event, stop, StateArgs::GpuTime { gpu_ns }));
         proxy.stop(event.get());
@@ -207,10 +217,10 @@ fn proxy_thread(process: &mut Process) {
     let context = process.context;
     let proxy = &mut process.proxy;
     let told: [&[(u32, i32)]; 4] = [
-        &[(number::PROXY_CTRL_IDLE, 0)],
-        &[(number::PROXY_CTRL_ACTIVE, 0)],
-        &[(number::PROXY_CTRL_SLEEP, 0), (number::PROXY_CTRL_WAKEUP, 0)],
-        &[(number::PROXY_CTRL_APPEND, 0), (number::PROXY_CTRL_APPEND_END, 3)],
+        &[(nccl_events::state::PROXY_CTRL_IDLE, 0)],
+        &[(nccl_events::state::PROXY_CTRL_ACTIVE, 0)],
+        &[(nccl_events::state::PROXY_CTRL_SLEEP, 0), (nccl_events::state::PROXY_CTRL_WAKEUP, 0)],
+        &[(nccl_events::state::PROXY_CTRL_APPEND, 0), (nccl_events::state::PROXY_CTRL_APPEND_END, 3)],
     ];
     for states in told {
         let control = proxy.start(&start(context, 0, 0, Body::ProxyCtrl(event::ProxyCtrl {})));

@@ -2,8 +2,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::job::{KEEP, contents, new_job, open, record_two_ranks};
-use journal::part::options::{ArchiveOptions, ArchiveWishes, Level};
-use journal::part::process::ProcessInfo;
+use journal::part::ProcessInfo;
+use journal::part::environment::{ArchiveOptions, ArchiveWishes, Level};
 use trace::{ANCHOR, FinalizeOptions, FinalizeSummary, PartState, WriteOptions, finalize, unify, write_part};
 
 fn wanted(out: &Path, wishes: ArchiveWishes) -> FinalizeSummary {

@@ -10,7 +10,7 @@ use crate::job::{new_job, unified, write};
 use crate::read::events;
 use journal::clock;
 use journal::testing::{Process, Who, start};
-use nccl_events::id::{ContextId, ProcessTag};
+use nccl_events::ids::{ContextId, ProcessTag};
 use nccl_events::{Body, CommInit, Name, event};
 use otf2::{CollectiveOp, EventKind};
 

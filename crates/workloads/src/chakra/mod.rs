@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use analysis::{Filter, try_in_parallel};
 use exports::{Error, Outcome, Result, Source};
-use nccl_events::index::index;
+use nccl_events::ids::index;
 use otf2::LocationRef;
 use proto_messages::Message as _;
 use proto_messages::chakra::{Attribute, GlobalMetadata, VERSION, Value};

@@ -3,7 +3,7 @@
 use analysis::tables::{Members, NONE};
 use analysis::{Slice, Trace};
 use nccl_events::collective::{Collective, Function};
-use nccl_events::index::index;
+use nccl_events::ids::index;
 use otf2::AttributeValue;
 use proto_messages::chakra::{self, Attribute, CommType, NodeType};
 

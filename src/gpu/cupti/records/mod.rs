@@ -24,7 +24,7 @@ use journal::clock::{monotonic_ns, ticks};
 use names::{NameId, Names};
 use nccl_events::Kind;
 use nccl_events::gpu::{Backend as BackendKind, Copy, GpuCount, GpuRecord, Kernel};
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 pub(super) use reports::Fault;
 use reports::Reports;
 use silence::Silence;

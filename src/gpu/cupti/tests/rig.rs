@@ -15,7 +15,7 @@ use crate::gpu::cupti::session::Session;
 use crate::gpu::cupti::{NotUsed, Settings, open};
 use crate::gpu::driver::Driver;
 use nccl_events::gpu::{Backend as BackendKind, ClockSample, Copy, GpuCount, GpuRecord, Kernel};
-use nccl_events::id::{EventId, ProcessTag};
+use nccl_events::ids::{EventId, ProcessTag};
 use nccl_events::{Kind, Name};
 
 /// The first level with each size of records and each set of functions, and a future level.

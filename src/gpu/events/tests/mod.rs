@@ -8,7 +8,7 @@ use super::*;
 use crate::gpu::driver::CudaContext;
 use driver_double::{CONTEXT, STREAM, double, driver};
 use nccl_events::gpu::{Backend as BackendKind, ClockSample, GpuCount, GpuRecord, LaunchTime};
-use nccl_events::id::ProcessTag;
+use nccl_events::ids::ProcessTag;
 use nccl_events::{Kind, Name};
 
 /// Collects the backend's records.

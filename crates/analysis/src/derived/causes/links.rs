@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use small_sort::Gather;
+use nccl_events::sort::Gather;
 
 use super::{capital, of_all};
 use crate::derived::anomalies::Inputs;
@@ -10,8 +10,8 @@ use crate::derived::links::{Cell, key};
 use crate::derived::maths::sample::{center, whole};
 use crate::derived::network::Pair;
 use crate::report::{Cause, CauseKind, Link, LinkKey};
-use crate::tables::large;
 use crate::units::{bandwidth, time};
+use nccl_events::ids::index as large;
 
 /// A slow link takes at least this many times as long as others, on all its channels or pairs.
 const SLOW: f64 = 1.3;

@@ -12,9 +12,9 @@ use super::lateness::Late;
 use super::maths::sample::{real, whole};
 use super::messages::Waited;
 use crate::report::{Anomaly, Cause, CauseKind, CausePhase, Rank};
-use crate::tables::{large, small};
 pub(super) use crate::units::capital;
 use crate::units::{count, plural, time};
+use nccl_events::ids::{index as large, index_u32 as small};
 
 /// A loss below this share of all ranks' time in operations is not reported.
 pub(super) const LEAST_SHARE: f64 = 0.02;
@@ -29,7 +29,9 @@ impl Inputs<'_> {
         causes.extend(self.slow_links());
         causes.extend(self.stalls(anomalies, &causes));
         causes.retain(|cause| cause.share.map_or(cause.lost_ns > 0, |share| share >= LEAST_SHARE));
-        small_sort::sort_by_key(&mut causes, |cause| (cause.is_stall, std::cmp::Reverse(cause.lost_ns), cause.kind));
+        nccl_events::sort::sort_by_key(&mut causes, |cause| {
+            (cause.is_stall, std::cmp::Reverse(cause.lost_ns), cause.kind)
+        });
         causes
     }
 

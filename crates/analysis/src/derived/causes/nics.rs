@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use small_sort::Gather;
+use nccl_events::sort::Gather;
 
 use super::{capital, of_all};
 use crate::derived::anomalies::Inputs;
 use crate::derived::links::key;
 use crate::derived::network::Pair;
 use crate::report::{Cause, CauseKind};
-use crate::tables::large;
 use crate::units::time;
+use nccl_events::ids::index as large;
 
 /// What several pairs share: a communicator, and a rank or all ranks of a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +32,7 @@ impl Inputs<'_> {
         loop {
             let explained = ends.iter().map(|(end, pairs)| (pairs.explained(&left), end));
             let mut explained: Vec<(Vec<Pair>, &End)> = explained.filter(|(pairs, _)| is_several(pairs)).collect();
-            small_sort::sort_by_key(&mut explained, |(pairs, _)| std::cmp::Reverse(pairs.len()));
+            nccl_events::sort::sort_by_key(&mut explained, |(pairs, _)| std::cmp::Reverse(pairs.len()));
             let Some((pairs, end)) = explained.first() else {
                 return (causes, taken);
             };

@@ -6,8 +6,8 @@ use super::{capital, of_all};
 use crate::derived::anomalies::Inputs;
 use crate::derived::maths::sample::real;
 use crate::report::{Anomaly, Cause, CauseKind, CausePhase, LinkKey};
-use crate::tables::large;
 use crate::units::{plural, time};
+use nccl_events::ids::index as large;
 
 impl Inputs<'_> {
     /// Causes that stopped operations rarely, but long enough to matter.

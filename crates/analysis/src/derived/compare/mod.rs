@@ -16,7 +16,7 @@ mod sentences;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use small_sort::Gather;
+use nccl_events::sort::Gather;
 
 use crate::archive::Trace;
 use crate::derived::filter::Filter;
@@ -87,7 +87,7 @@ pub fn compare(a: &Observed, b: &Observed) -> Comparison {
     let intervals = pairs.iter().map(Pair::intervals).sum::<usize>() + ranges.len();
     let miss = (1.0 - CONFIDENCE) / real(intervals.max(1) as u64);
     let mut groups: Vec<Group> = pairs.iter().map(|pair| pair.group(miss)).collect();
-    small_sort::sort_by_key(&mut groups, |group| {
+    nccl_events::sort::sort_by_key(&mut groups, |group| {
         let is_shown = matches!(group.outcome, Outcome::Slower | Outcome::Faster);
         // How much time the difference costs B, summed over ranks.
         let cost_ns = group.median.map_or(0.0, |it| it.difference_ns * real(group.b.operations));

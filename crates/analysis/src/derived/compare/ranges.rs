@@ -3,15 +3,16 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use nccl_events::sort::Gather;
 use otf2::LocationRef;
-use small_sort::Gather;
 
 use super::difference::{Estimate, LEAST};
 use crate::derived::filter::Filter;
 use crate::derived::maths::sample::{real, whole};
 use crate::derived::program::names_of;
 use crate::report::{Outcome, RangeChange};
-use crate::tables::{Tables, large};
+use crate::tables::Tables;
+use nccl_events::ids::index as large;
 
 /// Every range that is compared widens the intervals of all: only those that took longest in A are.
 const MOST: usize = 16;
@@ -47,7 +48,7 @@ pub(super) struct Pair<'a> {
 pub(super) fn pairs<'a>(a: &'a Durations, b: &Durations) -> Vec<Pair<'a>> {
     let both = a.iter().filter_map(|(path, of_a)| Some((whole(of_a.iter().sum()), path, of_a, b.get(path)?)));
     let mut both: Vec<_> = both.filter(|(.., of_a, of_b)| of_a.len().min(of_b.len()) >= LEAST).collect();
-    small_sort::sort_by_key(&mut both, |(total_ns, ..)| Reverse(*total_ns));
+    nccl_events::sort::sort_by_key(&mut both, |(total_ns, ..)| Reverse(*total_ns));
     both.truncate(MOST);
     // A duration is the difference of two times of one clock, which has no error here.
     let pairs = both.into_iter().filter_map(|(_, path, of_a, of_b)| {
@@ -66,7 +67,7 @@ pub(super) fn changes(pairs: &[Pair<'_>], miss: f64) -> Vec<RangeChange> {
         median: pair.estimate.difference(miss),
     });
     let mut changes: Vec<RangeChange> = changes.collect();
-    small_sort::sort_by_key(&mut changes, |it| {
+    nccl_events::sort::sort_by_key(&mut changes, |it| {
         let is_shown = matches!(it.median.outcome, Outcome::Slower | Outcome::Faster);
         Reverse((is_shown, whole((it.median.difference_ns * real(it.b)).abs())))
     });

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use small_sort::Gather;
+use nccl_events::sort::Gather;
 
 use crate::archive::Trace;
 use crate::derived::arrivals::Split;
@@ -10,7 +10,8 @@ use crate::derived::filter::Filter;
 use crate::derived::instances::{Instances, own_error_ns};
 use crate::derived::maths::sample::{real, whole};
 use crate::report::{Communicator, Kind, Rank, Report};
-use crate::tables::{Operation, Tables, large, small};
+use crate::tables::{Operation, Tables};
+use nccl_events::ids::{index as large, index_u32 as small};
 
 /// The placement of a communicator's ranks: for each, its host, numbered in order of appearance, and its rank in the
 /// job relative to the first member's. `None` for ranks that were not recorded.
@@ -70,7 +71,7 @@ impl Shape {
             *counts.entry((*rank)?.0).or_default() += 1;
         }
         let mut counts: Vec<u32> = counts.into_values().collect();
-        small_sort::sort_by(&mut counts, |a, b| b.cmp(a));
+        nccl_events::sort::sort_by(&mut counts, |a, b| b.cmp(a));
         Some(counts)
     }
 

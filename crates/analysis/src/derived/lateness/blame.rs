@@ -3,7 +3,7 @@
 use crate::derived::lateness::outside::{IMPROBABLE, Outside};
 use crate::derived::maths::sample::{median, real, whole};
 use crate::derived::messages::{Awaited, Blame, Waited};
-use crate::tables::large;
+use nccl_events::ids::index as large;
 
 /// Unless chance is ruled out, a late rank spends this many mean pauses longer outside operations than others.
 const CUT: u64 = 4;

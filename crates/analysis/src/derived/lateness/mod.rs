@@ -13,7 +13,8 @@ use super::waiting::Waiting;
 use crate::archive::Trace;
 use crate::parallel::in_parallel;
 use crate::report::{Change, Heat, Member, Rank};
-use crate::tables::{JobRank, Tables, large};
+use crate::tables::{JobRank, Tables};
+use nccl_events::ids::index as large;
 
 pub(super) use blame::{Late, late};
 pub(super) use outside::{IMPROBABLE, Outside};

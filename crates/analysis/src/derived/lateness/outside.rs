@@ -170,7 +170,7 @@ fn has_spell(longest: &[Option<usize>], rank: usize) -> bool {
 fn inflation(longest: &[Option<usize>]) -> f64 {
     let all: Vec<usize> = longest.iter().copied().flatten().collect();
     let mut sorted = all.clone();
-    small_sort::sort(&mut sorted);
+    nccl_events::sort::sort(&mut sorted);
     let counts: Vec<f64> = sorted.chunk_by(|a, b| a == b).map(|same| real(same.len() as u64)).collect();
     if all.len() < 2 {
         return 1.0;

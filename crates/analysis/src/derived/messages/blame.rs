@@ -13,7 +13,8 @@ use super::compared::Messages;
 use super::ranks::{Wait, Waits, WaitsIn};
 use crate::derived::instances::Instances;
 use crate::parallel::in_parallel;
-use crate::tables::{NONE, Tables, large, small};
+use crate::tables::{NONE, Tables};
+use nccl_events::ids::{index as large, index_u32 as small};
 
 /// For one wait, at most this many of the awaited rank's most recent waits are examined. Earlier ones are ignored.
 const MOST: usize = 64;

@@ -9,7 +9,8 @@ use crate::archive::Trace;
 use crate::derived::filter::Filter;
 use crate::derived::maths::union::{Covered, union};
 use crate::parallel::in_parallel;
-use crate::tables::{Operations, Tables, large};
+use crate::tables::{Operations, Tables};
+use nccl_events::ids::index as large;
 
 #[derive(Debug, Default)]
 pub(in crate::derived) struct Messages {

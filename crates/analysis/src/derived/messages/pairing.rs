@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use nccl_events::collective::Function;
-use schema::Lack;
 
 use crate::archive::Trace;
-use crate::tables::{NO_SEQUENCE, NONE, Tables, large, small};
+use crate::tables::{NO_SEQUENCE, NONE, Tables};
+use nccl_events::ids::{index as large, index_u32 as small};
 
 /// Which sends and receives belong together.
 #[derive(Clone, Debug, Default)]
@@ -88,7 +88,7 @@ impl Pairing {
 /// Whether the archive contains all messages of every rank, up to its end.
 fn is_whole(trace: &Trace) -> bool {
     !trace.statements.lacks().any(|lack| {
-        use Lack::{Beginning, Callbacks, Places, Processes, WhileOff};
+        use nccl_events::schema::Lack::{Beginning, Callbacks, Places, Processes, WhileOff};
         matches!(lack, Callbacks(_) | Processes(_) | Places(_) | Beginning | WhileOff)
     })
 }

@@ -4,7 +4,8 @@ use super::pairing::Pairing;
 use super::waits::Until;
 use crate::derived::instances::Instances;
 use crate::derived::maths::union::{Covered, subtract, union};
-use crate::tables::{NONE, Tables, large};
+use crate::tables::{NONE, Tables};
+use nccl_events::ids::index as large;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::derived) enum WaitsIn {

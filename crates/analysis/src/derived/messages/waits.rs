@@ -1,7 +1,8 @@
 //! Until when a send or receive waits for its other end.
 
 use super::pairing::Pairing;
-use crate::tables::{Tables, large};
+use crate::tables::Tables;
+use nccl_events::ids::index as large;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::derived) enum Until {

@@ -9,7 +9,8 @@ use otf2::{LocationGroupRef, RegionRef};
 use crate::archive::Trace;
 use crate::derived::filter::Filter;
 use crate::report::CommunicatorCall;
-use crate::tables::{Call, NONE, Tables, large};
+use crate::tables::{Call, NONE, Tables};
+use nccl_events::ids::index as large;
 
 /// The calls of each rank of a process, in the order of time.
 type OfRanks = BTreeMap<(LocationGroupRef, u32), Vec<Call>>;
@@ -25,7 +26,7 @@ pub(super) fn is_one(trace: &Trace, region: RegionRef) -> bool {
 /// One row for each call that ranks make together: of one function and communicator, the k-th of each process.
 pub(in crate::derived) fn communicator_calls(trace: &Trace, tables: &Tables, filter: &Filter) -> Vec<CommunicatorCall> {
     let mut calls: Vec<Call> = tables.calls.rows().filter(|call| is_one(trace, call.function)).collect();
-    small_sort::sort_by_key(&mut calls, |call| call.start_ns);
+    nccl_events::sort::sort_by_key(&mut calls, |call| call.start_ns);
     let mut made: BTreeMap<(RegionRef, u32), OfRanks> = BTreeMap::new();
     for call in calls {
         let process = trace.process(trace.group(call.location));
@@ -56,6 +57,6 @@ pub(in crate::derived) fn communicator_calls(trace: &Trace, tables: &Tables, fil
         }
     }
     found.retain(|call| filter.wants_time(call.start_ns, call.start_ns + call.duration_ns));
-    small_sort::sort_by_key(&mut found, |call| call.start_ns);
+    nccl_events::sort::sort_by_key(&mut found, |call| call.start_ns);
     found
 }

@@ -7,7 +7,8 @@ use crate::archive::Trace;
 use crate::derived::maths::sample::real;
 use crate::derived::maths::union::{Covered, length, union};
 use crate::report::CausePhase;
-use crate::tables::{Tables, large};
+use crate::tables::Tables;
+use nccl_events::ids::index as large;
 
 /// A range that took less of the time is not named.
 const LEAST_SHARE: f64 = 0.5;

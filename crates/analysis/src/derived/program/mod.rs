@@ -13,11 +13,12 @@ use std::collections::BTreeSet;
 
 use nccl_events::Progress;
 use nccl_events::archive::PATH_SEPARATOR;
+use nccl_events::sort::Gather;
 use otf2::{LocationGroupRef, LocationRef};
-use small_sort::Gather;
 
 use crate::archive::Trace;
-use crate::tables::{Tables, large};
+use crate::tables::Tables;
+use nccl_events::ids::index as large;
 
 /// The names of ranges in a text of `nvtx.ranges`, outermost first.
 pub(super) fn names_of(path: &str) -> Vec<String> {

@@ -4,7 +4,8 @@ use super::names_of;
 use crate::archive::Trace;
 use crate::derived::filter::Filter;
 use crate::report::{Budget, Phase};
-use crate::tables::{NONE, Tables, large};
+use crate::tables::{NONE, Tables};
+use nccl_events::ids::index as large;
 
 /// `budgets` are by the number of the path. Sorted by the time in operations, the longest first.
 pub(in crate::derived) fn phases(trace: &Trace, tables: &Tables, filter: &Filter, budgets: &[Budget]) -> Vec<Phase> {
@@ -35,7 +36,7 @@ pub(in crate::derived) fn phases(trace: &Trace, tables: &Tables, filter: &Filter
     }
     // Names of communicators are numbered with the paths.
     phases.retain(|phase| phase.ranges + phase.operations > 0);
-    small_sort::sort_by(&mut phases, |a, b| {
+    nccl_events::sort::sort_by(&mut phases, |a, b| {
         let of = |it: &Phase| (it.budget.operations_ns, it.ranges_ns);
         of(b).cmp(&of(a)).then_with(|| a.path.cmp(&b.path))
     });

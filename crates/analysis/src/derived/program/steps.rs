@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use nccl_events::archive::PATH_SEPARATOR;
+use nccl_events::sort::Gather;
 use otf2::{LocationGroupRef, LocationRef, RegionRef};
-use small_sort::Gather;
 
 use super::Threads;
 use crate::archive::Trace;
@@ -13,7 +13,8 @@ use crate::derived::filter::Filter;
 use crate::derived::maths::change::certain_trend;
 use crate::derived::maths::sample::{quantiles, real};
 use crate::report::{self, Budget};
-use crate::tables::{NO_SEQUENCE, Range, Tables, large, small};
+use crate::tables::{NO_SEQUENCE, Range, Tables};
+use nccl_events::ids::{index as large, index_u32 as small};
 
 fn process(trace: &Trace, thread: LocationRef) -> LocationGroupRef {
     trace.process(trace.group(thread))
@@ -70,7 +71,7 @@ impl Steps {
             return Self::default();
         };
         for ranges in threads.values_mut() {
-            small_sort::sort_by_key(ranges, |range| range.start_ns);
+            nccl_events::sort::sort_by_key(ranges, |range| range.start_ns);
             // A range inside another one of its name belongs to that step.
             let mut end_ns = 0;
             ranges.retain(|range| {

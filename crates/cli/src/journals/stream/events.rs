@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::vec;
 
 use clocks::ticks::ClockReader;
-use journal::format::record::{Record, RecordBody, Symbol};
+use journal::format::{Record, RecordBody, Symbol};
 use journal::reader::InOrder;
 use nccl_events::{Start, StateArgs};
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use journal::layout::{SEGMENT_BYTES, header};
+use journal::format::{SEGMENT_BYTES, header};
 use journal::testing::{NO_PROCESS, Process, Who};
 
 use super::{bounded, patch};

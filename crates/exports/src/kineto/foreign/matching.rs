@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use nccl_events::collective::Function;
-use nccl_events::index::index;
+use nccl_events::ids::index;
 
 use super::read::{Foreign, Kernel};
 use crate::kineto::job::Job;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use nccl_events::collective::Function;
-use schema::AttributeId;
+use nccl_events::schema::attribute::AttributeId;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

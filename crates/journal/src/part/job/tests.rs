@@ -1,7 +1,7 @@
 use super::*;
 use crate::host::ProcessKey;
 use crate::part::PROCESS;
-use crate::part::environment::tests::read;
+use crate::part::environment::tests::environment::read;
 
 fn place(out: &Path, job: &JobEnvironment, first_comm: u64) -> String {
     let path = directory(out, job, first_comm).expect("a place").path;

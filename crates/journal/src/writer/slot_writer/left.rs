@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use super::SlotWriter;
-use crate::format::layout::{HEADER_WORDS, SEGMENT_WORDS, header, kind};
-use crate::writer::lost::Lost;
-use crate::writer::repeat_filter::HeldControl;
+use crate::format::{HEADER_WORDS, SEGMENT_WORDS, header, kind};
+use crate::writer::mapping::Lost;
+use crate::writer::names::HeldControl;
+use crate::writer::slot_writer::SlotWriter;
 use nccl_events::Kind;
-use nccl_events::id::EventId;
+use nccl_events::ids::EventId;
 
 impl SlotWriter {
     /// Its use was left between any two instructions of a callback, but not in what runs [uninterrupted]: what was not

@@ -1,8 +1,9 @@
 use super::*;
 use crate::clock::TickSource;
 use crate::reader::Journal;
-use crate::writer::{JournalWriter, WriterOptions};
-use nccl_events::id::ProcessTag;
+use crate::writer::JournalWriter;
+use crate::writer::mapping::WriterOptions;
+use nccl_events::ids::ProcessTag;
 
 fn group() -> Start<Name<'static>> {
     Start { context: 1, parent: 0, rank: 0, body: Body::Group(event::Group {}) }

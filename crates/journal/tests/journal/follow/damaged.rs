@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use journal::layout::{FORMAT_VERSION, MAGIC, OLDEST_READ, SEGMENT_BYTES, header};
+use journal::format::{FORMAT_VERSION, MAGIC, OLDEST_READ, SEGMENT_BYTES, header};
 use journal::reader::{Error, Journal};
 
 use super::super::Recording;
@@ -72,7 +72,7 @@ fn a_header_that_makes_no_sense_is_reported() {
     let (_directory, journal) = recorded();
     let path = journal.join("1.0");
     let bytes = std::fs::read(&path).unwrap();
-    use header::{BYTES, COMMITTED, PROCESS, VERSION};
+    use journal::format::header::{BYTES, COMMITTED, PROCESS, VERSION};
     for (word, byte, new) in
         [(VERSION, 4, 0), (PROCESS, 2, 9), (BYTES, 2, 0), (COMMITTED, 1, 0), (PROCESS, 0, 9), (VERSION, 6, 9)]
     {

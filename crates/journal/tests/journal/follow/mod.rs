@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use journal::clock::ClockPair;
 use journal::follow::{Follower, Polled};
-use journal::layout::header;
+use journal::format::Record;
+use journal::format::header;
 use journal::reader::{Journal, Losses, Problem, Symbols};
-use journal::record::Record;
 use journal::writer::SlotWriter;
 use nccl_events::{Body, Name, event};
 

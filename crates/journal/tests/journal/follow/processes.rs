@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use journal::follow::MOST_OPEN_FILES;
-use journal::layout::SEGMENT_BYTES;
-use journal::record::{Record, RecordBody};
+use journal::format::SEGMENT_BYTES;
+use journal::format::{Record, RecordBody};
 use journal::writer::{JournalWriter, Retention, SlotWriter};
 use proptest::prelude::*;
 
@@ -95,7 +95,7 @@ proptest! {
         prop_assert_eq!(starts.iter().collect::<BTreeSet<_>>().len(), starts.len(), "none twice");
         let started: u64 = slot_writers.iter_mut().map(|slot_writer| {
             let id = slot_writer.start(&start(GROUP));
-            nccl_events::id::EventId::from_raw(id.get()).sequence() - 1
+            nccl_events::ids::EventId::from_raw(id.get()).sequence() - 1
         }).sum();
         prop_assert_eq!(starts.len() as u64 + followed.last.discarded.starts, started);
         if followed.last.discarded.segments == 0 {

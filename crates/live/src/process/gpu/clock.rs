@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use clocks::gpu::GpuClock;
-use clocks::gpu::stamps::StampBounds;
+use clocks::gpu::StampBounds;
 
 /// Limit on the bounds that are kept on either side.
 const MOST_BOUNDS: usize = 64;

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use clocks::gpu::samples::{Placed, Sample, SampleClock};
+use clocks::gpu::{Placed, Sample, SampleClock};
 use job::interval::Interval;
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use nccl_events::archive::Timing;
 use nccl_events::gpu::{ALL_DEVICES, ClockSample, GpuClock, GpuRecord};
 use rustc_hash::FxHashMap;

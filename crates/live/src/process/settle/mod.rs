@@ -8,7 +8,7 @@ mod kernel;
 
 use journal::reader::Symbols;
 use nccl_events::Kind;
-use nccl_events::index::{index, index_u32};
+use nccl_events::ids::{index, index_u32};
 
 use self::kernel::Task;
 use super::open::OpenEvents;

@@ -4,8 +4,9 @@ use super::Details;
 use crate::links::derived::DerivedCall;
 use crate::links::interval::Interval;
 use nccl_events::collective::Collective;
-use schema::attribute;
-use tables::index::index;
+
+use nccl_events::ids::index;
+use nccl_events::schema::attribute;
 use tables::{EventRow, OperationRow, P2pApi};
 
 impl Details<'_, '_> {

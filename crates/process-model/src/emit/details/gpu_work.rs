@@ -2,10 +2,11 @@
 
 use super::Details;
 use crate::links::gpu_work::{What, names};
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use nccl_events::NetData;
 use nccl_events::gpu::{Copy, Kernel, extent};
-use schema::{Attribute, attribute};
+use nccl_events::schema::attribute;
+use nccl_events::schema::attribute::Attribute;
 use tables::{EventRow, NetPlugin};
 
 impl Details<'_, '_> {
@@ -31,7 +32,7 @@ impl Details<'_, '_> {
 
     fn word<A>(&mut self, attribute: A, text: &str) -> otf2::Result<()>
     where
-        A: Attribute<Carrier = schema::Word>,
+        A: Attribute<Carrier = nccl_events::schema::Word>,
     {
         if text.is_empty() {
             return Ok(());

@@ -6,8 +6,9 @@ use job::ranges::{
 };
 use nccl_events::range::{RangeField, RangeFields};
 use otf2::StringRef;
-use schema::attribute;
-use tables::index::index;
+
+use nccl_events::ids::index;
+use nccl_events::schema::attribute;
 use tables::ranges::RangeAt;
 use tables::{CollApi, Head, Row};
 

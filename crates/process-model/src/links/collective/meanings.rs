@@ -1,9 +1,9 @@
 //! Meanings of the strings in a journal. Every operation repeats the same few, so each is interpreted once.
 
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use journal::reader::Symbols;
 use nccl_events::collective::{Collective, Function, element_bytes};
-use tables::index::index;
+use nccl_events::ids::index;
 
 /// The meaning of a string that names a data type or a function.
 #[derive(Clone, Copy, Debug, Default)]

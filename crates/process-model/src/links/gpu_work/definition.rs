@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::GpuWork;
-use clocks::gpu::samples::SampleQuality;
-use journal::format::record::Symbol;
+use clocks::gpu::SampleQuality;
+use journal::format::Symbol;
 use journal::reader::Symbols;
 use nccl_events::gpu::{ALL_DEVICES, Device, GpuClock};
-use small_sort::Gather;
+use nccl_events::sort::Gather;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -18,7 +18,7 @@ pub struct GpuWorkDefinition {
     pub backend: String,
     /// Decisions and failures of GPU recording, in order.
     pub notices: Vec<String>,
-    /// Counts by name, see [`schema::GpuCounts`]; zeros are left out.
+    /// Counts by name, see [`nccl_events::schema::GpuCounts`]; zeros are left out.
     pub counts: BTreeMap<String, u64>,
     pub clocks: Vec<SampleClockDefinition>,
     pub devices: Vec<DeviceDefinition>,

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::work::{GpuWork, Link, What};
 use crate::links::operations::Activities;
 use crate::links::replays::Replays;
-use small_sort::Gather;
+use nccl_events::sort::Gather;
 use tables::switches::Coverage;
 use tables::{EventRow, KernelLaunch, Operation, Row, Tables};
 
@@ -51,7 +51,7 @@ fn captured(work: &GpuWork, tables: &Tables, replays: &Replays) -> BTreeMap<u32,
         devices.entry(device).or_default().push((launch.start, row, launch.fields.stream));
     }
     for launches in devices.values_mut() {
-        small_sort::sort(launches);
+        nccl_events::sort::sort(launches);
     }
     devices
 }
@@ -75,7 +75,7 @@ pub(super) fn tie(work: &mut GpuWork, tables: &Tables, activities: &Activities, 
         }
         let mut in_order: Vec<Vec<usize>> = nodes.into_values().collect();
         // Kernels are sorted by start, so nodes sort by first start.
-        small_sort::sort(&mut in_order);
+        nccl_events::sort::sort(&mut in_order);
         for (kernels, &(_, launch, _)) in in_order.iter().zip(launches) {
             tie_node(work, tables, activities, (launch, kernels));
         }
@@ -105,7 +105,7 @@ fn tie_node(
     }
     let is_shared = calls.len() > 1;
     for mut of_call in calls.into_values() {
-        small_sort::sort_by_key(&mut of_call, |&(number, at, _)| (number, at));
+        nccl_events::sort::sort_by_key(&mut of_call, |&(number, at, _)| (number, at));
         let mut pairs = kernels.iter().zip(&of_call);
         let waits = pairs.all(|(&kernel, (_, _, operation))| {
             let begun = work.all.get(kernel).map(|one| one.start.saturating_add(one.uncertainty_ns));

@@ -6,7 +6,7 @@ use super::work::{GpuStream, GpuWork, Link, Ran, What, Work};
 use crate::links::operations::Activities;
 use journal::reader::Symbols;
 use nccl_events::gpu::{GpuClock, GpuRecord, is_of_nccl};
-use tables::index::{index, index_u32};
+use nccl_events::ids::{index, index_u32};
 use tables::{EventRow, OperationRow, Tables};
 
 /// The operations of each launch that ran and of each copy-engine collective: indices of activities.

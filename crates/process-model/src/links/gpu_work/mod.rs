@@ -22,12 +22,12 @@ use std::collections::BTreeSet;
 
 use crate::links::operations::Activities;
 use crate::links::replays::Replays;
-use clocks::gpu::samples::SampleClocks;
+use clocks::gpu::SampleClocks;
 use journal::reader::Symbols;
 use nccl_events::gpu::{Backend, GpuRecord, extent};
-use small_sort::Gather;
+use nccl_events::ids::index;
+use nccl_events::sort::Gather;
 use tables::communicators::devices::Devices;
-use tables::index::index;
 use tables::{EventRow, Tables};
 
 impl GpuWork {

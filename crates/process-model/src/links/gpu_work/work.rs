@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use clocks::gpu::samples::SampleClocks;
-use journal::format::record::Symbol;
+use clocks::gpu::SampleClocks;
+use journal::format::Symbol;
 use nccl_events::gpu::{Backend, Copy, GpuCount, Kernel};
-use schema::GpuCounts;
+use nccl_events::schema::GpuCounts;
 use tables::EventRow;
 use tables::communicators::devices::Devices;
 

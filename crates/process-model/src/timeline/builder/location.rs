@@ -4,7 +4,7 @@ use super::TimelineBuilder;
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, Source};
 use crate::timeline::location::LocationKey;
-use tables::index::index_u32;
+use nccl_events::ids::index_u32;
 
 /// A location and its siblings, to add many instances to.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use crate::timeline::model::ProcessModel;
 use clocks::gpu::GpuClock;
 use nccl_events::Kind;
 use nccl_events::archive::RegionClass;
-use tables::index::index;
+use nccl_events::ids::index;
 use tables::{Event, KernelCh, Row};
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {

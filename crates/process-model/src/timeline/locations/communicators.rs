@@ -10,13 +10,13 @@ use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionN
 use crate::timeline::location::{LocationKey, Siblings};
 use crate::timeline::messages::{Exchange, Messages};
 use crate::timeline::model::ProcessModel;
-use journal::format::record::Symbol;
-use journal::part::options::CollectiveRecords;
+use journal::format::Symbol;
+use journal::part::environment::CollectiveRecords;
 use nccl_events::archive::RegionClass;
 use nccl_events::collective::Function;
+use nccl_events::ids::{index, index_u32};
 use nccl_events::{Kind, Table, event};
 use tables::OperationRow;
-use tables::index::{index, index_u32};
 use tables::switches::Coverage;
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
@@ -56,7 +56,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         add(&mut order, collective);
     }
     for mut of_rank in order {
-        small_sort::sort_by_key(&mut of_rank, |shown| {
+        nccl_events::sort::sort_by_key(&mut of_rank, |shown| {
             let Interval { start, .. } = shown.interval;
             let RegionInstance { kind, order, .. } = shown.instance;
             (start, shown.enqueued, kind != InstanceKind::Derived, order)
@@ -178,7 +178,7 @@ fn put(model: &ProcessModel<'_>, location: &mut LocationBuilder<'_>, rows: &mut 
 /// Adds records in the order of enqueueing, which is the same on all ranks: readers match by order. The order in which
 /// a kernel's operations end differs from rank to rank.
 fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank: &mut [Shown]) {
-    small_sort::sort_by_key(of_rank, |shown| (shown.enqueued, shown.activity()));
+    nccl_events::sort::sort_by_key(of_rank, |shown| (shown.enqueued, shown.activity()));
     // Readers match the records of ranks by order, so all must be there.
     let Some(context) = of_rank.first().map(|shown| shown.context) else {
         return;

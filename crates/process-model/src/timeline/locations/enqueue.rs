@@ -14,8 +14,8 @@ use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionN
 use crate::timeline::model::ProcessModel;
 use nccl_events::Kind;
 use nccl_events::archive::RegionClass;
+use nccl_events::ids::index_u32;
 use tables::OperationRow;
-use tables::index::index_u32;
 
 /// The enqueueing of an operation, by thread, launch plan and start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +50,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             kind,
         });
     }
-    small_sort::sort(&mut order);
+    nccl_events::sort::sort(&mut order);
     for plan in order.chunk_by(|a, b| a.plan != 0 && (a.thread, a.plan) == (b.thread, b.plan)) {
         let first_stop = plan.iter().map(|one| one.stop).min();
         for (one, next) in plan.iter().zip(plan.iter().skip(1).map(|one| Some(one.start)).chain([None])) {

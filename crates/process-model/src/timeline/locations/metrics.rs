@@ -6,7 +6,7 @@ use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::location::LocationKey;
 use crate::timeline::metrics::{Load, rate};
 use crate::timeline::model::ProcessModel;
-use journal::part::metrics::Metric;
+use journal::part::environment::Metric;
 use nccl_events::state;
 use tables::{Event, Operation, OperationRow, ProxyOp, ProxyStep, Row};
 

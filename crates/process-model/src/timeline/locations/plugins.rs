@@ -34,7 +34,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             order.push((LocationKey::Plugin(owner, channel, send, peer, slot), event.start, row));
         }
     }
-    small_sort::sort(&mut order);
+    nccl_events::sort::sort(&mut order);
     for of_location in order.chunk_by(|a, b| a.0 == b.0) {
         let mut siblings = Siblings::default();
         for &(key, start, row) in of_location {

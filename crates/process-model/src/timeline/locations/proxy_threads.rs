@@ -47,7 +47,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         let thread = model.tables.first_index_of_thread(control.thread);
         order.push((LocationKey::Proxy(thread), control.start, row));
     }
-    small_sort::sort(&mut order);
+    nccl_events::sort::sort(&mut order);
     for of_thread in order.chunk_by(|a, b| a.0 == b.0) {
         let mut siblings = Siblings::default();
         for &(key, start, row) in of_thread {

@@ -9,7 +9,7 @@ use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionN
 use crate::timeline::location::{LocationKey, Siblings};
 use crate::timeline::model::ProcessModel;
 use nccl_events::archive::RegionClass;
-use tables::index::index_u32;
+use nccl_events::ids::index_u32;
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let mut streams: BTreeMap<GpuStream, Siblings> = BTreeMap::new();

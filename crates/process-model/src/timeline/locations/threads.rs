@@ -9,8 +9,8 @@ use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, Source};
 use crate::timeline::model::ProcessModel;
 use nccl_events::archive::RegionClass;
+use nccl_events::ids::index_u32;
 use nccl_events::{Kind, state};
-use tables::index::index_u32;
 use tables::{CeBatch, CeSync, CollApi, Event, Group, GroupApi, Head, InTable, KernelLaunch, P2pApi};
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {

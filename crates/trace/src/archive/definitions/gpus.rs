@@ -6,11 +6,11 @@ use crate::archive::clock_statements::Property;
 use crate::archive::communicators::Communicator;
 use crate::archive::processes::Process;
 use crate::part::manifest::{LocationDefinition, LocationKind, LocationOwner};
-use journal::part::options::{ArchiveOptions, CommLocations};
+use journal::part::environment::{ArchiveOptions, CommLocations};
+use nccl_events::ids::index;
+use nccl_events::schema::Value;
+use nccl_events::sort::Gather;
 use process_model::links::gpu_work::definition::DeviceDefinition;
-use schema::Value;
-use small_sort::Gather;
-use tables::index::index;
 
 pub(super) fn used_gpus(process: &Process, options: ArchiveOptions) -> BTreeSet<u32> {
     process.manifest.locations.iter().filter_map(|location| gpu_of(location, options.comm_locations)).gather()

@@ -15,7 +15,7 @@ use crate::archive::merged::Strings;
 use crate::archive::origins::Origins;
 use crate::archive::processes::Process;
 use crate::part::manifest::{AttributeDefinition, RegionDefinition};
-use journal::part::options::ArchiveOptions;
+use journal::part::environment::ArchiveOptions;
 use process_model::emit::details::attribute_value;
 
 /// The definitions of an archive; numbers are indices into the lists.

@@ -24,9 +24,9 @@ use crate::archive::location_properties;
 use crate::archive::merged::{Strings, region_groups};
 use crate::archive::processes::Process;
 use crate::part::manifest::RegionDefinition;
-use journal::part::options::{ArchiveOptions, CommLocations};
+use journal::part::environment::{ArchiveOptions, CommLocations};
 use nccl_events::archive::{LocationKind, RegionClass, parse_canonical_name};
-use tables::index::{index, index_u32};
+use nccl_events::ids::{index, index_u32};
 
 mod gpus;
 mod lists;

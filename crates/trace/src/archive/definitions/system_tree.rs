@@ -10,11 +10,12 @@ use super::lists::{Definitions, Sources};
 use crate::archive::clock_statements::Property;
 use crate::archive::definitions::topology::Host;
 use crate::archive::processes::Process;
+use nccl_events::ids::index_u32;
+use nccl_events::schema::Value;
+use nccl_events::schema::definition::property;
+use nccl_events::schema::definition::{GpuCapability, GpuNvlinks, NicDevice, NicGdr, NicSpeed, PciAddress, PciPath};
+use nccl_events::sort::Gather;
 use process_model::links::gpu_work::definition::DeviceDefinition;
-use schema::definition::{GpuCapability, GpuNvlinks, NicDevice, NicGdr, NicSpeed, PciAddress, PciPath};
-use schema::{Value, property};
-use small_sort::Gather;
-use tables::index::index_u32;
 use topology::Place;
 
 #[derive(Debug, Default)]

@@ -8,14 +8,16 @@ use crate::archive::origins::Origin;
 use crate::archive::processes::Process;
 use crate::dumps::{Dumped, Dumps};
 use crate::part::manifest::{Connection, LocationDefinition, LocationKind, LocationOwner};
-use journal::part::dumps::{self, Dump};
-use schema::definition::{
+use journal::part;
+use journal::part::Dump;
+use nccl_events::ids::index;
+use nccl_events::schema::definition::property;
+use nccl_events::schema::definition::{
     ConnectionChannel, ConnectionIsSend, ConnectionPeer, GpuPci, GraphCollNetChain, GraphCollNetDirect, GraphNvls,
     GraphRing, GraphTree, Nic as NicProperty, NicPath,
 };
-use schema::{Lines, Listed, Statements, Sum, property};
-use small_sort::Gather;
-use tables::index::index;
+use nccl_events::schema::{Lines, Listed, Statements, Sum};
+use nccl_events::sort::Gather;
 use topology::{Gpu, Graph, GraphKind, Nic, System};
 
 /// A host: its name and boot.
@@ -58,7 +60,7 @@ impl<'a> Topology<'a> {
         }
         let hosts = hosts_of_ranks(processes, communicators);
         let keys: BTreeMap<u64, Host<'_>> =
-            processes.iter().map(|process| (dumps::key(&process.manifest.part), process.host())).gather();
+            processes.iter().map(|process| (part::key(&process.manifest.part), process.host())).gather();
         for dumped in &dumps.all {
             let own = keys.get(&dumped.key).copied();
             let fitting: Vec<(u32, BTreeSet<Host<'_>>)> =

@@ -14,8 +14,8 @@ use crate::part::manifest::Manifest;
 use crate::part::remote_transfers::has_unwritten_neighbours;
 use crate::part::{journal_cleanup, write};
 use crate::workers::Workers;
+use journal::part::LateCallbacks;
 use journal::part::is_done;
-use journal::part::late::LateCallbacks;
 use journal::part::{JOURNAL, part_name};
 use nccl_events::Progress;
 
@@ -27,9 +27,9 @@ mod remote_transfers;
 pub use options::FinalizeOptions;
 pub use part::PartState;
 
+use nccl_events::sort::Gather;
 use options::{Known, options_of_all};
 use part::{Outcome, PartFinalizer};
-use small_sort::Gather;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinalizedPart {

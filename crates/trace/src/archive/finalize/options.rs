@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::archive::unify::most_common;
 use crate::error::Error;
 use crate::part::manifest::Manifest;
-use journal::part::options::{ArchiveOptions, ArchiveWishes};
+use journal::part::environment::{ArchiveOptions, ArchiveWishes};
 use journal::part::{JOURNAL, read_process};
 
 #[derive(Clone, Copy, Debug, Default)]

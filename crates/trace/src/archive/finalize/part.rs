@@ -12,9 +12,10 @@ use crate::part::manifest::Manifest;
 use crate::part::staging::{Staging, put_in_place};
 use crate::part::write::{self, PartSummary, WriteOptions, write_locked};
 use job::life::is_blank;
-use journal::file_size;
+
+use journal::host;
+use journal::part::environment::ArchiveOptions;
 use journal::part::is_done;
-use journal::part::options::ArchiveOptions;
 use journal::part::{JOURNAL, part_name, read_process};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +51,7 @@ impl Outcome {
     }
 
     fn failed(error: &Error) -> Self {
-        Self::new(PartState::Failed(file_size::explain(error)))
+        Self::new(PartState::Failed(host::explain(error)))
     }
 }
 
@@ -149,7 +150,7 @@ pub(super) fn write_again(part: &Path, archive: ArchiveOptions, provisional: boo
     let options = WriteOptions { keep_journal: true, provisional, archive: Some(archive), ..WriteOptions::default() };
     match write_locked(part, &options, &()) {
         Ok(summary) => PartState::Written(Box::new(summary)),
-        Err(error) => PartState::Failed(file_size::explain(error)),
+        Err(error) => PartState::Failed(host::explain(error)),
     }
 }
 
@@ -175,7 +176,7 @@ fn lacks_its_end(part: &Path) -> Option<String> {
 /// Why a journal outside the part cannot be read (`NCCL_OTF2_JOURNAL_DIR`).
 fn elsewhere(part: &Path, target: &Path) -> String {
     let (target, process) = (target.display(), read_process(part).0);
-    if process.boot_id.is_empty() || process.boot_id == journal::host::boot_id() {
+    if process.boot_id.is_empty() || process.boot_id == host::boot_id() {
         return format!("its journal was put into {target}, which is not there any more");
     }
     format!("its journal is in {target} on {}: run `nccl-otf2 finalize` there", process.host)

@@ -9,7 +9,7 @@ use crate::part::remote_transfers::{REMOTE_TRANSFERS, from_neighbours};
 use crate::part::write;
 use journal::part::JOURNAL;
 use nccl_events::Progress;
-use nccl_events::id::ContextId;
+use nccl_events::ids::ContextId;
 
 /// The parts to write again so that all transfers by neighbours count for them.
 pub(super) fn incomplete(all: &[PathBuf], parts: &[PathBuf]) -> Vec<PathBuf> {

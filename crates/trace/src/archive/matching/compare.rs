@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Kind;
 use crate::part::calls::{Call, Digest};
-use small_sort::Gather;
-use tables::index::index;
+use nccl_events::ids::index;
+use nccl_events::sort::Gather;
 
 /// How many groups are distinguished: each keeps a whole sequence in memory.
 pub(super) const MOST_GROUPS: usize = 16;
@@ -106,7 +106,7 @@ impl Groups {
     pub(super) fn of<T: Copy>(members: &[Member<T>], load: impl Fn(&Member<T>) -> Option<Sequence>) -> Self {
         let mut groups = Self { all: Vec::new(), unclear: BTreeSet::new() };
         let mut rest = members.to_vec();
-        small_sort::sort_by_key(&mut rest, |member| (std::cmp::Reverse(member.digest.count), member.rank));
+        nccl_events::sort::sort_by_key(&mut rest, |member| (std::cmp::Reverse(member.digest.count), member.rank));
         while let Some(longest) = rest.first().copied() {
             if groups.all.len() == MOST_GROUPS {
                 groups.unclear.extend(rest.iter().map(|member| member.rank));
@@ -135,7 +135,9 @@ impl Groups {
             let ranks = ranks.gather();
             groups.all.push(Group { ranks, sequence });
         }
-        small_sort::sort_by_key(&mut groups.all, |group| (std::cmp::Reverse(group.ranks.len()), group.ranks.clone()));
+        nccl_events::sort::sort_by_key(&mut groups.all, |group| {
+            (std::cmp::Reverse(group.ranks.len()), group.ranks.clone())
+        });
         groups
     }
 

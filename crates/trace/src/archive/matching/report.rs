@@ -9,8 +9,8 @@ use crate::archive::communicators::Communicators;
 use crate::archive::processes::Process;
 use crate::part::calls::StepRanges;
 use job::communicators::rank_list;
-use schema::{Listed, Statements};
-use tables::index::index;
+use nccl_events::ids::index;
+use nccl_events::schema::{Listed, Statements};
 
 /// Limit on the distinct ends that are listed for the ranks of a communicator.
 const MOST_ENDS: usize = 8;

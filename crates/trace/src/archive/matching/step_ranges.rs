@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::part::calls::StepRanges;
-use small_sort::Gather;
+use nccl_events::sort::Gather;
 
 /// The number, from 1, of the collective at `position`, from 0, within the ranges.
 pub(super) fn number(ranges: &StepRanges, position: u64) -> u64 {

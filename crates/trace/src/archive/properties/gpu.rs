@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::archive::processes::Process;
+use nccl_events::schema::{Lines, Most, Statements, Sum};
+use nccl_events::sort::Gather;
 use process_model::links::gpu_work::definition::SampleClockDefinition;
-use schema::{Lines, Most, Statements, Sum};
-use small_sort::Gather;
 
 /// Adds the GPU properties. Numbers that are 0 are left out.
 pub(super) fn of_archive(statements: &mut Statements, processes: &[Process]) {

@@ -9,14 +9,14 @@ use crate::archive::processes::{Parts, Process};
 use crate::archive::{blind_spots, clock_statements};
 use crate::part::manifest::{Manifest, StepRangeDefinition};
 use clocks::gpu::GpuCalibration;
-use journal::part::chain::ChainReport;
-use journal::part::options::ArchiveOptions;
-use journal::part::process::ProcessInfo;
-use nccl_events::control::Span;
+use journal::part::ChainReport;
+use journal::part::ProcessInfo;
+use journal::part::environment::ArchiveOptions;
+use nccl_events::Span;
 use nccl_events::event_names;
-use schema::{Counts, KnownSum, Lines, Listed, Most, Own, Statements, Sum};
-use small_sort::Gather;
-use tables::index::index;
+use nccl_events::ids::index;
+use nccl_events::schema::{Counts, KnownSum, Lines, Listed, Most, Own, Statements, Sum};
+use nccl_events::sort::Gather;
 
 pub(crate) use parts::{PartsThere, fingerprint};
 
@@ -246,6 +246,6 @@ fn switches(processes: &[Process]) -> Lines {
             lines.push((at, format!("{at}: {}: {what}, events {events}, by {by}", process.name())));
         }
     }
-    small_sort::sort(&mut lines);
+    nccl_events::sort::sort(&mut lines);
     Lines::of(lines.into_iter().map(|(_, line)| line))
 }

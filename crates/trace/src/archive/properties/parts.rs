@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use nccl_events::schema::{Listed, Statements};
+use nccl_events::sort::Gather;
 use regular_files::{FNV_SEED, fnv};
-use schema::{Listed, Statements};
-use small_sort::Gather;
 
 #[derive(Debug, Default)]
 pub(crate) struct PartsThere {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::{Call, CallLists, Digest, RankCalls, RankDigest, StepRanges};
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use journal::reader::Symbols;
 use nccl_events::collective::{Collective, element_bytes};
+use nccl_events::ids::{index, index_u32};
 use process_model::links::Links;
 use tables::communicators::Comms;
-use tables::index::{index, index_u32};
 use tables::switches::Coverage;
 use tables::{CollApi, OperationRow, Tables};
 
@@ -116,7 +116,7 @@ fn lists(comms: &Comms, ranks: Vec<Rank>, known: Known) -> CallLists {
         }
     }
     let in_order = |mut calls: Vec<Timed>| -> Vec<u32> {
-        small_sort::sort(&mut calls);
+        nccl_events::sort::sort(&mut calls);
         calls.into_iter().map(|(_, _, call)| numbers.get(index(call)).copied().unwrap_or(0)).collect()
     };
     let ranks = comms.members.iter().zip(ranks).map(|(member, rank)| {

@@ -1,7 +1,7 @@
 //! Collectives that NCCL makes of sends and receives: recognised by their calls, shown around their members.
 
 use crate::tests::stream::{Built, CONTEXT, Item, Stream, proxy_op};
-use journal::format::record::Symbol;
+use journal::format::Symbol;
 use nccl_events::collective::Pattern;
 use nccl_events::{Body, event};
 use process_model::timeline::events::Role;

@@ -4,9 +4,9 @@ use crate::tests::stream::{Built, CUPTI_AHEAD, Stream};
 use clocks::gpu::GpuCalibration;
 use nccl_events::archive::Timing;
 use nccl_events::gpu::{ALL_DEVICES, Copy, GpuClock, GpuRecord, LaunchTime};
+use nccl_events::schema::GpuCounts;
 use nccl_events::{Body, event};
 use process_model::links::gpu_work::{GpuStream, Link};
-use schema::GpuCounts;
 
 pub(super) const STREAM: GpuStream = GpuStream { ordinal: 3, context: 1, stream: 7 };
 

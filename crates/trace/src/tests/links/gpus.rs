@@ -1,7 +1,7 @@
 //! Which ranks of a process are taken to share a GPU.
 
 use crate::tests::stream::{CONTEXT, Stream, launch_on};
-use journal::format::record::RecordBody;
+use journal::format::RecordBody;
 use nccl_events::Start;
 use nccl_events::gpu::{GpuRecord, Kernel};
 

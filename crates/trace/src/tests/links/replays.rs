@@ -1,7 +1,7 @@
 //! Replays of a CUDA graph are operations of their own; operations reported at capture did not run.
 
 use crate::tests::stream::{Stream, group_api, launch_on, proxy_op};
-use journal::format::record::RecordBody;
+use journal::format::RecordBody;
 use process_model::timeline::instance::InstanceKind;
 use process_model::timeline::location::LocationKey;
 use tables::{CollApi, EventRow};

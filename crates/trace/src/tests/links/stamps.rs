@@ -3,9 +3,9 @@
 use crate::tests::stream::{Built, Stream};
 use clocks::gpu::GpuCalibration;
 use nccl_events::archive::Timing;
+use nccl_events::schema::Counts;
 use process_model::timeline::instance::InstanceKind;
 use process_model::timeline::location::{LocationKey, Owner};
-use schema::Counts;
 
 /// How far the GPU's timer is ahead of the host's clock.
 const AHEAD_NS: u64 = 1_000_000;

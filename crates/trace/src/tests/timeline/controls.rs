@@ -1,7 +1,7 @@
 //! Proxy threads between transfers.
 
 use crate::tests::stream::{Built, CONTEXT, Item, Stream};
-use journal::format::record::RecordBody;
+use journal::format::RecordBody;
 use nccl_events::{Body, Kind, Start, StateArgs, event, state};
 use process_model::timeline::instance::InstanceKind;
 use process_model::timeline::location::LocationKey;

@@ -1,7 +1,7 @@
 //! The intervals and locations of operations, from small streams with exact times.
 
 use crate::tests::stream::{CONTEXT, Stream, proxy_op};
-use journal::record::RecordBody;
+use journal::format::RecordBody;
 use nccl_events::archive::Timing;
 use nccl_events::{Body, StateArgs, event, state};
 use process_model::timeline::events::Role;

@@ -1,8 +1,8 @@
 //! What each level leaves out, and the values of metrics.
 
 use crate::tests::stream::{Stream, proxy_op, step};
-use journal::part::metrics::{Metric, MetricSet};
-use journal::part::options::{CollectiveRecords, Level};
+use journal::part::environment::{CollectiveRecords, Level};
+use journal::part::environment::{Metric, MetricSet};
 use nccl_events::archive::Timing;
 use nccl_events::{Body, Kind, StateArgs, state};
 use process_model::timeline::events::Role;

@@ -7,15 +7,15 @@ use std::path::Path;
 
 use journal::clock::ticks;
 use journal::testing::{Process, Who};
-use nccl_events::id::{ContextId, ProcessTag};
+use nccl_events::ids::{ContextId, ProcessTag};
 use nccl_events::range::RangeCount;
 use nccl_events::range::RangeField::{
     Bytes, Category, Color, CommId, Device, Float, Number, ParentCommId, Rank, Ranks, Reduction, Root, Signed,
     SplitColor, SplitKey, Unsigned,
 };
+use nccl_events::schema::{Counts, Lack, Statements};
 use nccl_events::{CommInit, Name, Table};
 use otf2::{Archive, CommRef};
-use schema::{Counts, Lack, Statements};
 use trace::{WriteOptions, write_part};
 
 use crate::job::{Job, KEEP, new_job, unified};

@@ -59,7 +59,7 @@ pub(super) fn build(
         }
         spans.push((start, stop, row));
     }
-    small_sort::sort(&mut spans);
+    nccl_events::sort::sort(&mut spans);
     let mut free_from = from;
     for (start, end, row) in spans {
         // Phases follow each other; stamps that overlap belong to different works.

@@ -10,7 +10,7 @@ use crate::timeline::location::{LocationKey, Siblings};
 use crate::timeline::model::ProcessModel;
 use job::ranges::{RangeEnd, RangeRole};
 use nccl_events::archive::RegionClass;
-use tables::index::index_u32;
+use nccl_events::ids::index_u32;
 use tables::ranges::{RangeAt, RangeKind};
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
@@ -38,7 +38,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             RangeKind::Pushed { .. } | RangeKind::Mark => builder.on_thread(range.thread, shown),
         }
     }
-    small_sort::sort_by_key(&mut started, |(domain, shown)| (*domain, shown.start, shown.instance.order));
+    nccl_events::sort::sort_by_key(&mut started, |(domain, shown)| (*domain, shown.start, shown.instance.order));
     for of_domain in started.chunk_by(|a, b| a.0 == b.0) {
         let mut siblings = Siblings::default();
         for &(domain, shown) in of_domain {
