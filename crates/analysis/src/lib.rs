@@ -13,31 +13,23 @@
 
 #![forbid(unsafe_code)]
 
-mod archive;
-mod clock;
-mod communicators;
-mod derived;
-mod fields;
+pub mod baseline;
 mod instances;
-mod locations;
-mod parallel;
-mod sequences;
-mod system_tree;
-pub mod tables;
+pub mod links;
+pub mod read;
+pub mod reasons;
+pub mod results;
+mod statistics;
 pub mod units;
 
-pub use archive::{RegionInfo, Role, Trace, is_merged, is_nccl};
-pub use clock::Clock;
-pub use derived::{
+pub use crate::instances::{Instance, Instances, Sequences, Slice, Slices, Step};
+pub use crate::read::archive::{
+    Boot, Clock, Fields, Ids, RegionInfo, Role, Trace, in_parallel, is_merged, is_nccl, property, stated,
+    try_in_parallel,
+};
+pub use crate::results::{Completeness, Matching, Statement};
+pub use crate::statistics::{
     Analysis, Arrival, Arrivals, Awaits, Filter, Incomparable, Instance as MatchedCollective,
     Instances as MatchedCollectives, Observed, Regression, Sent, Shape, Split, analyse, analyse_and, compare,
     is_slower_by, length, median, size_class, union, usual_times,
 };
-pub use fields::{Fields, Ids};
-pub use instances::{Instance, Instances, Slice, Slices, Step};
-pub use locations::{property, stated};
-pub use parallel::{in_parallel, try_in_parallel};
-pub use results as report;
-pub use results::{Completeness, Matching, Statement};
-pub use sequences::Sequences;
-pub use system_tree::Boot;

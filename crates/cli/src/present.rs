@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use analysis::tables::{Member, Members};
+use analysis::read::{Member, Members};
 use analysis::{Clock, Role, Trace};
 use anyhow::{Result, bail, ensure};
 use nccl_events::archive::LocationKind;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use analysis::report::Outcome;
+use analysis::results::Outcome;
 use anyhow::{Result, ensure};
 use clap::Args;
 use report_page::{Options, Written};

@@ -3,10 +3,10 @@
 use std::io;
 use std::path::Path;
 
-use analysis::report::{Comparison, Report};
+use analysis::baseline::Baseline;
+use analysis::results::{Comparison, Report};
 use analysis::{Analysis, Filter, Observed, Trace, compare};
 use anyhow::{Context as _, Error, Result, anyhow};
-use baseline::Baseline;
 
 use crate::archive;
 use crate::place;
@@ -31,12 +31,14 @@ pub(crate) fn unreadable(error: otf2::Error) -> Error {
 
 /// Analyses an archive. A verdict on a hang, if there is one, comes first.
 pub(crate) fn of(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
-    explained(trace, filter, bar, explain::add_reasons)
+    explained(trace, filter, bar, analysis::reasons::why::add_reasons)
 }
 
 /// Like [`of`], with the critical path, for which calls and launches are read.
 pub(crate) fn with_path(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
-    explained(trace, filter, bar, |trace, analysis| explain::add_reasons_and_path(trace, analysis, filter))
+    explained(trace, filter, bar, |trace, analysis| {
+        analysis::reasons::why::add_reasons_and_path(trace, analysis, filter)
+    })
 }
 
 fn explained(
@@ -45,7 +47,7 @@ fn explained(
     bar: &Bar,
     explain: impl FnOnce(&Trace, &mut Analysis) -> otf2::Result<()>,
 ) -> Result<Analysis> {
-    let mut analysis = wires::analyse(trace, filter, bar).map_err(unreadable)?;
+    let mut analysis = analysis::links::interfaces::analyse(trace, filter, bar).map_err(unreadable)?;
     explain(trace, &mut analysis).map_err(unreadable)?;
     verdict::put_first(trace, &mut analysis.report.verdict);
     Ok(analysis)

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use analysis::report::{Finding, Verdict};
+use analysis::results::{Finding, Verdict};
 use analysis::units::capital;
 use analysis::{Matching, Trace};
 use anyhow::Result;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use analysis::tables::Members;
+use analysis::read::Members;
 use nccl_events::ids::index;
 use nccl_events::sort::Gather;
 

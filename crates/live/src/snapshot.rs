@@ -195,8 +195,8 @@ pub struct Fit {
     pub points: u64,
 }
 
-impl From<analysis::report::Fit> for Fit {
-    fn from(fit: analysis::report::Fit) -> Self {
+impl From<analysis::results::Fit> for Fit {
+    fn from(fit: analysis::results::Fit) -> Self {
         Self { latency_ns: fit.latency_ns, rate: fit.rate, r2: fit.r_squared.unwrap_or(0.0), points: fit.points }
     }
 }

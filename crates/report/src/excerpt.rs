@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::{io, mem};
 
-use analysis::report::{Messages, OperationClass, Report};
+use analysis::results::{Messages, OperationClass, Report};
 use anyhow::{Context as _, Result};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;

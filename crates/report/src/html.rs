@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use analysis::Filter;
-use analysis::report::{Comparison, Report};
+use analysis::results::{Comparison, Report};
 use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

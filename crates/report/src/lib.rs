@@ -16,8 +16,8 @@ mod timeline;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use analysis::report::Comparison;
-use analysis::tables::{Kernels, Launches};
+use analysis::read::{Kernels, Launches};
+use analysis::results::Comparison;
 use analysis::{Analysis, Filter, Trace, try_in_parallel};
 use anyhow::{Context as _, Result};
 use nccl_events::Progress;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use analysis::tables::Members;
+use analysis::read::Members;
 use analysis::try_in_parallel;
 use exports::{Error, Outcome, Result, Selection, Source};
 use nccl_events::archive::LocationKind;

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
 
-use analysis::tables::{Member, Members, NONE};
+use analysis::read::{Member, Members, NONE};
 use analysis::{Role, Slice, Trace};
 use exports::{Result, Selection, Source};
 use nccl_events::archive::{LocationKind, RegionClass, Timing};

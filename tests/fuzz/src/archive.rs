@@ -64,6 +64,6 @@ fn events(anchor: &Path) -> otf2::Result<u64> {
         total += given;
     }
     let mut analysis = analysis::analyse(&trace, &Filter::default(), &())?;
-    explain::add_reasons_and_path(&trace, &mut analysis, &Filter::default())?;
+    analysis::reasons::why::add_reasons_and_path(&trace, &mut analysis, &Filter::default())?;
     failed.map_or(Ok(total), Err)
 }

@@ -1,6 +1,6 @@
 //! Pairs of runs whose difference is known.
 
-use analysis::report::{Comparison, Difference, Finding, Outcome};
+use analysis::results::{Comparison, Difference, Finding, Outcome};
 use analysis::{Filter, Observed, analyse, compare};
 use whole_plugin::synthetic::{Job, Operation, SIZES, Wrong, play};
 

@@ -4,7 +4,7 @@ mod compare;
 
 use std::collections::BTreeMap;
 
-use analysis::report::{CauseKind, Finding, Report};
+use analysis::results::{CauseKind, Finding, Report};
 use analysis::{Filter, Trace, analyse};
 use otf2::Archive;
 use whole_plugin::synthetic::{self, BYTE_NS, Job, LATENCY_NS, Operation, Wrong, play};

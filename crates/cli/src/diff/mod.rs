@@ -8,7 +8,7 @@ mod tables;
 
 use std::path::PathBuf;
 
-use analysis::report::{Answer, Comparison};
+use analysis::results::{Answer, Comparison};
 use anyhow::Result;
 use clap::Args;
 

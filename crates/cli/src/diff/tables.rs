@@ -1,6 +1,6 @@
 //! Shows a comparison as tables.
 
-use analysis::report::{Comparison, Difference, Group, Kind, Outcome, RangeChange};
+use analysis::results::{Comparison, Difference, Group, Kind, Outcome, RangeChange};
 use nccl_events::archive::path_of_ranges;
 
 use crate::sheet::{Cell, Sheet};

@@ -1,6 +1,6 @@
 //! Cells of all sheets.
 
-use analysis::report::{Budget, LinkKey, Report};
+use analysis::results::{Budget, LinkKey, Report};
 use analysis::units::real;
 use nccl_events::ids::index;
 use serde::Serialize;

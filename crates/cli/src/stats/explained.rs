@@ -1,6 +1,6 @@
 //! Why ranks are late, and the critical path.
 
-use analysis::report::{PathPart, Report, Why};
+use analysis::results::{PathPart, Report, Why};
 use nccl_events::archive::path_of_ranges;
 
 use super::cells::{communicator, is_wanted, link, of, rank, text, time, word};

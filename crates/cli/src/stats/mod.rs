@@ -12,7 +12,7 @@ mod wires;
 
 use std::path::PathBuf;
 
-use analysis::report::Report;
+use analysis::results::Report;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum as _};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::report::{Phase, Report};
+use analysis::results::{Phase, Report};
 use analysis::units::real;
 use nccl_events::archive::path_of_ranges;
 

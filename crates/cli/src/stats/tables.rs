@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::report::{Budget, Cause, Fit, Link, LinkKey, OperationClass, Quantiles, Rank, Report, Run};
+use analysis::results::{Budget, Cause, Fit, Link, LinkKey, OperationClass, Quantiles, Rank, Report, Run};
 use analysis::units::count;
 use clap::ValueEnum;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use analysis::report::{Nic, Report, Run};
+use analysis::results::{Nic, Report, Run};
 use nccl_events::ids::index;
 use nccl_events::sort::Gather;
 

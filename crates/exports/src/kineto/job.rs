@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use analysis::tables::{Operation, Tables};
+use analysis::read::{Operation, Tables};
 use analysis::{MatchedCollectives, Slice};
 use nccl_events::archive::LocationKind;
 use nccl_events::collective::Function;

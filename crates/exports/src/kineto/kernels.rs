@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use analysis::Role;
-use analysis::tables::Tables;
+use analysis::read::Tables;
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::ids::index;
@@ -46,7 +46,7 @@ impl Kernels {
         let enqueued = enqueued(source)?;
         let operations = &tables.operations;
         let mut rows: Vec<(u32, _)> = (0..).zip(operations.rows()).filter(|(_, it)| !it.is_unfinished).collect();
-        let is_message = |sequence| sequence == analysis::tables::NO_SEQUENCE;
+        let is_message = |sequence| sequence == analysis::read::NO_SEQUENCE;
         rows.sort_by_key(|(row, it)| (it.member, it.start_ns, Reverse(it.stop_ns), is_message(it.sequence), *row));
         let mut found = Self { of_operation: vec![None; operations.len()], ..Self::default() };
         // The last kernel with known times, and the last with only its enqueueing known.

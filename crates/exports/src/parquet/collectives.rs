@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use analysis::tables::Tables;
+use analysis::read::Tables;
 use analysis::{Incomparable, MatchedCollective, MatchedCollectives, Trace};
 use nccl_events::collective::Flow;
 use nccl_events::ids::index;

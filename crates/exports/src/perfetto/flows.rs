@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::tables::{NONE, Tables};
+use analysis::read::{NONE, Tables};
 use analysis::{Fields, MatchedCollectives, RegionInfo, Role};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::tables::{Member, Members};
+use analysis::read::{Member, Members};
 use analysis::{Clock, Instance, Role, Trace, is_nccl, stated, try_in_parallel};
 use job::life::Life;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};

@@ -1,7 +1,7 @@
 //! The share of time that each rank spends in transfer and in waiting. The page draws it where a view has too many
 //! events, or where some were left out.
 
-use analysis::tables::NONE;
+use analysis::read::NONE;
 use analysis::{Analysis, Filter};
 use nccl_events::ids::index as large;
 use otf2::RegionRef;

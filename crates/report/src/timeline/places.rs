@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use analysis::Trace;
-use analysis::tables::Tables;
+use analysis::read::Tables;
 use nccl_events::archive::LocationKind;
 use nccl_events::sort::Gather;
 use otf2::{LocationGroupRef, LocationRef};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use analysis::Analysis;
-use analysis::tables::{NONE, Operation};
+use analysis::read::{NONE, Operation};
 use nccl_events::ids::{index as large, index_u32 as small};
 use rayon::prelude::*;
 

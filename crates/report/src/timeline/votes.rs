@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use analysis::Trace;
-use analysis::tables::{NONE, Tables};
+use analysis::read::{NONE, Tables};
 use nccl_events::ids::index_u32 as small;
 use otf2::{AttributeRef, AttributeValue};
 

@@ -1,6 +1,6 @@
 //! A job's data shared by the traces of all its ranks.
 
-use analysis::tables::Members;
+use analysis::read::Members;
 use exports::{Result, Selection, Source, ranks};
 
 use crate::operations::Calls;

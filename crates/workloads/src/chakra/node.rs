@@ -1,6 +1,6 @@
 //! A node as a message.
 
-use analysis::tables::{Members, NONE};
+use analysis::read::{Members, NONE};
 use analysis::{Slice, Trace};
 use nccl_events::collective::{Collective, Function};
 use nccl_events::ids::index;

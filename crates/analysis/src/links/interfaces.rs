@@ -1,0 +1,243 @@
+//! Over which wires: what moved by each network interface, and what the graphs that NCCL chose allow.
+//!
+//! ```text
+//!  archive's definitions ─► map        hosts, GPUs, interfaces, graphs; the interface of each connection
+//!  map, network          ─┬► nics      traffic, rate and slowdown of interfaces; the interfaces of pairs and channels
+//!                         └► expected  the bus bandwidth that NCCL's model allows a class of collectives
+//! ```
+//!
+//! An archive without NCCL's dumps has none of this: its report stays as it is.
+
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::links::expected_bandwidth;
+use crate::links::expected_bandwidth::{End, Map};
+use crate::read::{NONE, Network, Step, Tables, Transfer};
+use crate::results::{Cause, CauseKind, Link, Nic, Rank, Topology, Verdict};
+use crate::units::real;
+use crate::{Analysis, Filter, Sent, Trace, analyse_and, length, median, size_class, union, usual_times};
+use nccl_events::Progress;
+use nccl_events::collective::Function;
+use nccl_events::ids::index;
+
+/// Analyses an archive, with what its topology tells.
+pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2::Result<Analysis> {
+    let (mut analysis, traffic) = analyse_and(trace, filter, progress, |tables| {
+        let map = Map::of(trace, tables).map(Arc::new);
+        move || map.clone().map(|map| Traffic::of(trace, filter, map))
+    })?;
+    let Some(traffic) = traffic else {
+        return Ok(analysis);
+    };
+    let map = Arc::clone(traffic.map());
+    let Analysis { tables, report, .. } = &mut analysis;
+    let mut topology = map.described(&report.communicators);
+    report.nics = traffic.nics(&mut topology);
+    name(&mut report.pairs, tables, &map);
+    name(&mut report.channels, tables, &map);
+    name_causes(&mut report.causes, &mut report.verdict, &report.pairs, &report.nics, &report.ranks);
+    expected_bandwidth::add(trace, tables, filter, &map, &mut report.operations);
+    report.topology = Some(topology);
+    Ok(analysis)
+}
+
+// What network interfaces moved, and which of them links use.
+
+/// Above it the speed is wrong: NCCL takes 10 Gbit/s for a socket whose speed the system does not state.
+const MOST_SHARE: f64 = 1.25;
+
+/// What the interfaces moved.
+pub(crate) struct Traffic<'a> {
+    trace: &'a Trace,
+    filter: &'a Filter,
+    map: Arc<Map>,
+    has_sizes: bool,
+    received: Vec<u64>,
+    sent: Vec<Vec<Sent>>,
+    /// Bytes that NCCL's graphs do not place.
+    elsewhere: u64,
+}
+
+impl<'a> Traffic<'a> {
+    pub(crate) fn of(trace: &'a Trace, filter: &'a Filter, map: Arc<Map>) -> Self {
+        let count = map.nics.len();
+        Self {
+            trace,
+            filter,
+            map,
+            has_sizes: false,
+            received: vec![0; count],
+            sent: vec![Vec::new(); count],
+            elsewhere: 0,
+        }
+    }
+
+    pub(crate) const fn map(&self) -> &Arc<Map> {
+        &self.map
+    }
+
+    /// The interfaces with their traffic. What NCCL's graphs do not place is counted in the topology.
+    pub(crate) fn nics(self, topology: &mut Topology) -> Vec<Nic> {
+        let mut nics = self.map.nics.clone();
+        if !self.has_sizes {
+            return nics;
+        }
+        topology.bytes_elsewhere += self.elsewhere;
+        let sent: Vec<((), &[Sent])> = self.sent.iter().map(|sent| ((), sent.as_slice())).collect();
+        let usual = usual_times(&sent);
+        for ((nic, steps), received) in nics.iter_mut().zip(self.sent).zip(self.received) {
+            nic.steps = steps.len() as u64;
+            let sent: u64 = steps.iter().map(Sent::bytes).sum();
+            let busy_ns = length(&union(steps.iter().map(|step| (step.at_ns, step.end_ns())).collect()));
+            (nic.sent_bytes, nic.received_bytes, nic.busy_ns) = (Some(sent), Some(received), Some(busy_ns));
+            nic.rate = (busy_ns > 0).then(|| real(sent) / real(busy_ns) * 1e9);
+            nic.share = nic.rate.zip(nic.speed).map(|(rate, speed)| rate / speed).filter(|share| *share <= MOST_SHARE);
+            let ratio = |step: &Sent| {
+                Some(real(step.ns()) / usual.get(&((), size_class(step.bytes()))).filter(|usual| **usual > 0.0)?)
+            };
+            let mut ratios: Vec<f64> = steps.iter().filter_map(ratio).collect();
+            nic.slowdown = (!ratios.is_empty()).then(|| median(&mut ratios));
+        }
+        nics
+    }
+}
+
+impl Network for Traffic<'_> {
+    fn step(&mut self, tables: &Tables, transfer: Option<&Transfer>, step: &Step) {
+        self.has_sizes |= step.bytes > 0;
+        let Some(transfer) = transfer.filter(|it| it.member != NONE && step.bytes > 0) else {
+            return;
+        };
+        if !self.filter.wants_time(step.start_ns, step.stop_ns())
+            || !self.filter.wants_communicator(&tables.members, transfer.member)
+        {
+            return;
+        }
+        match (nic_of(self.trace, tables, &self.map, transfer), transfer.is_send) {
+            (Some(nic), true) if step.third_ns > 0 => self.sent[index(nic)].push(Sent::of(step)),
+            (_, true) => self.elsewhere += step.bytes,
+            (Some(nic), false) => self.received[index(nic)] += step.bytes,
+            (None, false) => {}
+        }
+    }
+
+    fn append(&mut self, other: Self) {
+        self.has_sizes |= other.has_sizes;
+        self.elsewhere += other.elsewhere;
+        self.received.iter_mut().zip(other.received).for_each(|(own, other)| *own += other);
+        self.sent.iter_mut().zip(other.sent).for_each(|(own, other)| own.extend(other));
+    }
+}
+
+/// Sends and receives of the program may use another interface than the channel's collectives, unless there is one.
+fn nic_of(trace: &Trace, tables: &Tables, map: &Map, transfer: &Transfer) -> Option<u32> {
+    let end: End = (transfer.member, transfer.peer, transfer.channel, transfer.is_send);
+    let nic = map.wires.get(&end)?.nic;
+    let host = map.nics.get(index(nic))?.host;
+    if map.nics.iter().filter(|nic| nic.host == host).count() == 1 {
+        return Some(nic);
+    }
+    let operation = (transfer.operation != NONE).then(|| tables.operations.row(index(transfer.operation)))?;
+    trace.function(operation.function).and_then(Function::collective).map(|_| nic)
+}
+
+/// Names the interfaces of links, and the ways from their senders' GPUs.
+pub(crate) fn name(links: &mut [Link], tables: &Tables, map: &Map) {
+    type Ends = BTreeMap<(u32, Option<u32>, u32), [BTreeSet<u32>; 2]>;
+    let (mut pairs, mut channels) = (Ends::new(), Ends::new());
+    let mut paths: BTreeMap<(u32, Option<u32>, u32), BTreeSet<&str>> = BTreeMap::new();
+    for ((member, peer, channel, is_send), wire) in &map.wires {
+        let member = tables.members.row(*member);
+        let communicator = member.communicator;
+        let (from, to) = match is_send {
+            true => (Some(member.job_rank), *peer),
+            false => (tables.members.job_rank(communicator, *peer), member.rank),
+        };
+        let side = usize::from(!is_send);
+        let (pair, of_channel) = ((communicator, from, to), (communicator, None, *channel));
+        pairs.entry(pair).or_default()[side].insert(wire.nic);
+        channels.entry(of_channel).or_default()[side].insert(wire.nic);
+        if *is_send && !wire.path.is_empty() {
+            paths.entry(pair).or_default().insert(&wire.path);
+            // A channel is a key without a sender, which no pair is.
+            paths.entry(of_channel).or_default().insert(&wire.path);
+        }
+    }
+    for link in links {
+        let (all, key) = match (link.key.peer, link.key.channel) {
+            (Some(peer), _) => (&pairs, (link.key.communicator, link.key.from, peer)),
+            (None, Some(channel)) => (&channels, (link.key.communicator, None, channel)),
+            (None, None) => continue,
+        };
+        if let Some([from, to]) = all.get(&key) {
+            (link.from_nics, link.to_nics) = (from.iter().copied().collect(), to.iter().copied().collect());
+        }
+        link.nic_paths = paths.get(&key).into_iter().flatten().map(|path| (*path).to_owned()).collect();
+    }
+}
+
+/// A pair that is slower than others by this much shows which interface is meant.
+const SLOW: f64 = 1.3;
+/// A sentence names at most this many interfaces.
+const MOST_NAMES: usize = 4;
+
+/// Names the interfaces of slow ranks and hosts, of which the analysis knows their pairs only.
+pub(crate) fn name_causes(causes: &mut [Cause], verdict: &mut Verdict, pairs: &[Link], nics: &[Nic], ranks: &[Rank]) {
+    let slow: Vec<&Link> = pairs.iter().filter(|pair| pair.slowdown.is_some_and(|it| it >= SLOW)).collect();
+    for cause in causes.iter_mut().filter(|cause| cause.kind == CauseKind::SlowNic) {
+        let is_it = |rank: Option<u32>| match (cause.rank, rank.and_then(|rank| ranks.get(index(rank)))) {
+            (Some(_), _) => rank == cause.rank,
+            (None, known) => known.is_some_and(|known| Some(&known.host) == cause.host.as_ref()),
+        };
+        let mut found: BTreeSet<u32> = BTreeSet::new();
+        for pair in &slow {
+            match [pair.key.from, pair.key.to].map(is_it) {
+                // Within a host pairs do not say which way is slow.
+                [true, true] | [false, false] => {}
+                [true, false] => found.extend(&pair.from_nics),
+                [false, true] => found.extend(&pair.to_nics),
+            }
+        }
+        let names: BTreeSet<&str> =
+            found.iter().filter_map(|nic| nics.get(index(*nic))).map(|nic| nic.name.as_str()).collect();
+        if (1..=MOST_NAMES).contains(&names.len()) {
+            let names = names.into_iter().collect::<Vec<_>>().join(", ");
+            let named = cause.sentence.replacen(" is slow: ", &format!(", {names}, is slow: "), 1);
+            verdict.sentence = verdict.sentence.replace(&cause.sentence, &named);
+            cause.sentence = named;
+        }
+        cause.nics = found.into_iter().collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::results::LinkKey;
+
+    use super::*;
+
+    #[test]
+    fn a_slow_interface_has_the_name_of_that_of_its_slow_pairs() {
+        let nics = ["mlx5_0", "mlx5_1", "mlx5_2"].map(|name| Nic { name: name.to_owned(), ..Nic::default() });
+        let pair = |from, to, nics: [u32; 2], slowdown| Link {
+            key: LinkKey { from: Some(from), to: Some(to), ..LinkKey::default() },
+            from_nics: vec![nics[0]],
+            to_nics: vec![nics[1]],
+            slowdown: Some(slowdown),
+            ..Link::default()
+        };
+        let pairs =
+            [pair(0, 1, [0, 1], 1.0), pair(1, 2, [1, 2], 2.0), pair(2, 0, [2, 0], 1.0), pair(1, 0, [1, 0], 2.0)];
+        let sentence = "The network interface of rank 1 (node) is slow: 2 of its pairs".to_owned();
+        let mut verdict = Verdict { sentence: format!("First. {sentence}"), ..Verdict::default() };
+        let mut causes = [Cause { kind: CauseKind::SlowNic, rank: Some(1), sentence, ..Cause::default() }];
+        let ranks = vec![Rank::default(); 3];
+        name_causes(&mut causes, &mut verdict, &pairs, &nics, &ranks);
+        assert_eq!(causes[0].nics, [1]);
+        let wanted = "The network interface of rank 1 (node), mlx5_1, is slow: 2 of its pairs";
+        assert_eq!((causes[0].sentence.as_str(), verdict.sentence), (wanted, format!("First. {wanted}")));
+    }
+}

@@ -1,0 +1,212 @@
+//! The network's transfers and their steps, process after process: a job has several of each for every operation.
+
+use std::collections::BTreeMap;
+
+use crate::instances::InstanceOf;
+use crate::read::archive::{Role, Trace, try_in_parallel};
+use crate::read::columns::Near;
+use crate::read::rows::{NONE, Step, Transfer, Transfers};
+use crate::read::tables::{Reading, Tables};
+use nccl_events::archive::LocationKind;
+use nccl_events::ids::{index as large, index_u32 as small};
+use nccl_events::{Kind, Progress};
+use otf2::{LocationGroupRef, LocationRef};
+use rayon::prelude::*;
+
+struct Ids<'a> {
+    events: &'a Near,
+    /// Sorted by event id.
+    rows: Vec<u32>,
+}
+
+impl<'a> Ids<'a> {
+    fn of(events: &'a Near) -> Self {
+        let mut rows: Vec<u32> = (0..small(events.len())).collect();
+        // Those of a location ascend, mostly.
+        rows.par_sort_by_key(|row| events.get(large(*row)));
+        Self { events, rows }
+    }
+
+    /// The row of an event; mostly it is soon behind the one found before, at `near`.
+    fn row(&self, event: Option<u64>, near: &mut usize) -> u32 {
+        let event_of = |row: &u32| self.events.get(large(*row));
+        let at = event.and_then(|event| {
+            let soon = &self.rows[*near..self.rows.len().min(*near + 32)];
+            let is_soon = matches!(soon, [first, .., last] if event_of(first) <= event && event <= event_of(last));
+            let (from, rows) = if is_soon { (*near, soon) } else { (0, &self.rows[..]) };
+            Some(from + rows.binary_search_by_key(&event, event_of).ok()?)
+        });
+        *near = at.unwrap_or(*near);
+        at.map_or(NONE, |at| self.rows[at])
+    }
+}
+
+nccl_events::fields! {
+    /// Of transfers and steps: quicker to read than all.
+    struct Few {
+        event: Event,
+        parent: Parent,
+        peer: Peer,
+        channel: Channel,
+        bytes: Bytes,
+    }
+}
+
+/// What processes did over the network, as far as a reader keeps it.
+pub trait Network: Send {
+    /// Announces the number of transfers whose steps follow.
+    fn transfers(&mut self, _number: usize) {}
+    fn step(&mut self, tables: &Tables, transfer: Option<&Transfer>, step: &Step);
+    /// Adds what another process did.
+    fn append(&mut self, other: Self);
+}
+
+impl Network for () {
+    fn step(&mut self, _tables: &Tables, _transfer: Option<&Transfer>, _step: &Step) {}
+
+    fn append(&mut self, (): Self) {}
+}
+
+/// A reader that may not be needed.
+impl<N: Network> Network for Option<N> {
+    fn step(&mut self, tables: &Tables, transfer: Option<&Transfer>, step: &Step) {
+        if let Some(network) = self {
+            network.step(tables, transfer, step);
+        }
+    }
+
+    fn append(&mut self, other: Self) {
+        if let (Some(network), Some(other)) = (self, other) {
+            network.append(other);
+        }
+    }
+}
+
+/// Two readers at once: reading takes longer than what they do.
+impl<A: Network, B: Network> Network for (A, B) {
+    fn transfers(&mut self, number: usize) {
+        self.0.transfers(number);
+        self.1.transfers(number);
+    }
+
+    fn step(&mut self, tables: &Tables, transfer: Option<&Transfer>, step: &Step) {
+        self.0.step(tables, transfer, step);
+        self.1.step(tables, transfer, step);
+    }
+
+    fn append(&mut self, other: Self) {
+        self.0.append(other.0);
+        self.1.append(other.1);
+    }
+}
+
+impl Tables {
+    /// Reads the network, with the tables of one process for each core in memory.
+    pub(crate) fn network<N: Network>(
+        &self,
+        trace: &Trace,
+        new: impl Fn() -> N + Sync,
+        progress: &dyn Progress,
+    ) -> otf2::Result<N> {
+        let reading = Reading::of(trace, self, progress);
+        let connections = trace.locations_of(&[LocationKind::Connection]);
+        let slots = trace.locations_of(&[LocationKind::Slot]);
+        progress.begin("network", (connections.len() + slots.len()) as u64);
+        let mut processes: BTreeMap<LocationGroupRef, [Vec<LocationRef>; 2]> = BTreeMap::new();
+        for (at, locations) in [connections, slots].into_iter().enumerate() {
+            for location in locations {
+                processes.entry(trace.process(trace.group(location))).or_default()[at].push(location);
+            }
+        }
+        let processes: Vec<[Vec<LocationRef>; 2]> = processes.into_values().collect();
+        let ids = Ids::of(&self.operations.event);
+        let mut network = new();
+        for processes in processes.chunks(rayon::current_num_threads().max(1)) {
+            let read = try_in_parallel(processes, |locations| reading.network(self, locations, &ids, new()));
+            read?.into_iter().for_each(|of_process| network.append(of_process));
+        }
+        progress.end();
+        Ok(network)
+    }
+}
+
+impl Reading<'_> {
+    fn network<N: Network>(
+        &self,
+        tables: &Tables,
+        [connections, slots]: &[Vec<LocationRef>; 2],
+        ids: &Ids<'_>,
+        mut network: N,
+    ) -> otf2::Result<N> {
+        let mut transfers = Transfers::default();
+        for connection in connections {
+            transfers.append(self.transfers(*connection, ids)?);
+            self.progress.step();
+        }
+        network.transfers(transfers.len());
+        // A proxy thread takes the steps of its own transfers.
+        let ids = Ids::of(&transfers.event);
+        for slot in slots {
+            self.steps(*slot, &ids, |step| {
+                let transfer = (step.transfer != NONE).then(|| transfers.row(large(step.transfer)));
+                network.step(tables, transfer.as_ref(), step);
+            })?;
+            self.progress.step();
+        }
+        Ok(network)
+    }
+
+    fn transfers(&self, location: LocationRef, ids: &Ids<'_>) -> otf2::Result<Transfers> {
+        let mut rows = Transfers::default();
+        let (member, mut near) = (self.member(location), 0);
+        self.trace.instances_with(location, |it: &InstanceOf<Few<'_>>| {
+            if it.role != Some(Role::Work(Kind::ProxyOp)) {
+                return;
+            }
+            let fields = &it.fields;
+            rows.push(Transfer {
+                member,
+                operation: ids.row(fields.parent, &mut near),
+                peer: fields.peer.unwrap_or(NONE),
+                channel: fields.channel.unwrap_or(NONE),
+                is_send: self.trace.is_net_send(it.region),
+                event: fields.event.unwrap_or(0),
+            });
+        })?;
+        Ok(rows)
+    }
+
+    fn steps(&self, location: LocationRef, ids: &Ids<'_>, mut each: impl FnMut(&Step)) -> otf2::Result<()> {
+        // The phases of a step follow each other and share its id.
+        let mut open: Option<(Option<u64>, Step)> = None;
+        let mut near = 0;
+        self.trace.instances_with(location, |it: &InstanceOf<Few<'_>>| {
+            let Some(phase) = self.trace.phase(it.region) else {
+                return;
+            };
+            let event = it.fields.event;
+            if open.as_ref().is_none_or(|(id, _)| *id != event) {
+                let start_ns = self.clock.ns(it.start);
+                let transfer = ids.row(it.fields.parent, &mut near);
+                let step = Step { transfer, start_ns, first_ns: 0, second_ns: 0, third_ns: 0, bytes: 0 };
+                if let Some((_, step)) = open.replace((event, step)) {
+                    each(&step);
+                }
+            }
+            if let Some((_, step)) = &mut open {
+                let length_ns = self.clock.ns(it.end).saturating_sub(self.clock.ns(it.start));
+                let slot = match phase % 3 {
+                    0 => &mut step.first_ns,
+                    1 => &mut step.second_ns,
+                    _ => &mut step.third_ns,
+                };
+                *slot += length_ns;
+                step.bytes = it.fields.bytes.unwrap_or(step.bytes);
+            }
+        })?;
+        if let Some((_, step)) = open {
+            each(&step);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,479 @@
+//! When operations were called and launched on their hosts. Only threads of the processes concerned are read.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use crate::read::{NONE, Tables};
+use crate::results::{CriticalPath, LinkKey, PathKind, PathPart};
+use crate::units::{capital, plural, real, time};
+use crate::{Analysis, Awaits, Clock, Filter, Ids, Trace, try_in_parallel};
+use nccl_events::archive::{LocationKind, RegionClass};
+use nccl_events::collective::Function;
+use nccl_events::ids::index;
+use nccl_events::sort::Gather;
+use otf2::{Event, EventKind, LocationRef, RegionRef};
+
+/// When an operation was called and launched; `None` if unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Host {
+    pub(crate) called_ns: Option<u64>,
+    pub(crate) launched_ns: Option<u64>,
+}
+
+/// By row of the operation.
+pub(crate) type Hosts = BTreeMap<u32, Host>;
+
+/// The call, launch or enqueueing of some operations, by their event.
+#[derive(Default)]
+struct Found {
+    /// When it began, and the group it is in.
+    calls: BTreeMap<u64, (u64, u64)>,
+    enqueued: BTreeMap<u64, Enqueued>,
+}
+
+#[derive(Clone, Copy)]
+struct Enqueued {
+    at_ns: u64,
+    /// When the outermost call of NCCL around it began.
+    around_ns: Option<u64>,
+    /// When the last launch on its thread before it began, and the group of that.
+    launch: Option<(u64, u64)>,
+    /// Whether CUDA's own thread reported it, at a time that says nothing about the launch.
+    is_by_callback: bool,
+}
+
+pub(crate) fn read(trace: &Trace, tables: &Tables, rows: &BTreeSet<u32>) -> otf2::Result<Hosts> {
+    // A replay has the call and the launch of its capture.
+    let rows = rows.iter().map(|row| (*row, tables.operations.row(index(*row)))).filter(|(_, it)| it.replay == 0);
+    let rows: Vec<_> = rows.map(|(row, it)| (row, it.member, it.event, it.parent)).collect();
+    let calls: BTreeSet<u64> = rows.iter().map(|(.., call)| *call).filter(|event| *event != 0).collect();
+    let events: BTreeSet<u64> = rows.iter().map(|(_, _, event, _)| *event).filter(|event| *event != 0).collect();
+    let members: BTreeSet<u32> = rows.iter().map(|(_, member, ..)| *member).collect();
+    let process = |member: u32| trace.process(trace.group(tables.members.row(member).location));
+    let processes: BTreeSet<_> = members.into_iter().map(process).gather();
+    let mut threads = trace.locations_of(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
+    threads.retain(|thread| processes.contains(&trace.process(trace.group(*thread))));
+    let class = |region| trace.region(region).map(|it| it.class);
+    let is_read = |class: &RegionClass| matches!(class, RegionClass::Api | RegionClass::Launch | RegionClass::Enqueue);
+    let classes = trace.definitions.regions.keys().filter_map(|it| Some((*it, class(*it).filter(is_read)?)));
+    let classes: BTreeMap<RegionRef, RegionClass> = classes.gather();
+    let read = try_in_parallel(threads, |thread| of_thread(trace, &classes, thread, &calls, &events));
+    let mut found = Found::default();
+    for of_thread in read? {
+        found.calls.extend(of_thread.calls);
+        found.enqueued.extend(of_thread.enqueued);
+    }
+    Ok(rows.into_iter().map(|(row, _, event, call)| (row, found.host(event, call))).gather())
+}
+
+fn of_thread(
+    trace: &Trace,
+    classes: &BTreeMap<RegionRef, RegionClass>,
+    thread: LocationRef,
+    calls: &BTreeSet<u64>,
+    events: &BTreeSet<u64>,
+) -> otf2::Result<Found> {
+    let (mut found, mut launch) = (Found::default(), None);
+    let is_by_callback = trace.location_kind(thread) == Some(LocationKind::CallbackThread);
+    let clock = Clock::of(trace);
+    // When each call began that is open; `None` for other regions.
+    let mut open: Vec<Option<u64>> = Vec::new();
+    trace.archive.for_each_event(&[thread], |_, event| {
+        let EventKind::Enter(region) = event.kind else {
+            if matches!(event.kind, EventKind::Leave(_)) {
+                open.pop();
+            }
+            return ControlFlow::Continue(());
+        };
+        let (class, start_ns) = (classes.get(&region), clock.ns(event.time));
+        open.push(Some(start_ns).filter(|_| class == Some(&RegionClass::Api)));
+        let ids = |event: &Event| trace.read_fields::<Ids<'_>>(&event.attributes);
+        match class {
+            Some(RegionClass::Launch) => launch = Some((start_ns, ids(event).parent.unwrap_or(0))),
+            Some(RegionClass::Api) => {
+                let Ids { event: id, parent } = ids(event);
+                if let Some(id) = id.filter(|id| calls.contains(id)) {
+                    found.calls.insert(id, (start_ns, parent.unwrap_or(0)));
+                }
+            }
+            Some(RegionClass::Enqueue) => {
+                if let Some(id) = ids(event).event.filter(|id| events.contains(id)) {
+                    let around_ns = open.iter().flatten().next().copied();
+                    found.enqueued.insert(id, Enqueued { at_ns: start_ns, around_ns, launch, is_by_callback });
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
+
+impl Found {
+    fn host(&self, event: u64, parent: u64) -> Host {
+        let call = self.calls.get(&parent);
+        let enqueued = self.enqueued.get(&event).filter(|it| !it.is_by_callback);
+        let called_ns = call.map(|(start_ns, _)| *start_ns);
+        // Up to 2.27 NCCL reports no calls: the range of one is around, if NVTX was recorded.
+        let called_ns = called_ns.or(enqueued.map(|it| it.around_ns.unwrap_or(it.at_ns)));
+        // NCCL enqueues right after the launch.
+        let launched_ns = enqueued.map(|it| match (it.launch, call) {
+            (Some((start_ns, group)), Some((_, of_call))) if group == *of_call => start_ns,
+            _ => it.at_ns,
+        });
+        Host { called_ns, launched_ns }
+    }
+}
+
+// Goes back in time: through an operation to the rank that it waited for, then to that rank's previous operation.
+
+/// A period outside of operations.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gap {
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
+    /// The operation that begins at its end: a row.
+    pub(super) next: u32,
+}
+
+/// A period in an operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stay {
+    pub(super) row: u32,
+    /// The operation that it waited for before; its own row for none.
+    pub(super) other: u32,
+    pub(super) stop_ns: u64,
+    pub(super) transfer_ns: u64,
+    pub(super) unclear_ns: u64,
+    pub(super) is_warm_up: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Walk {
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
+    pub(super) operations: u64,
+    pub(super) gaps: Vec<Gap>,
+    pub(super) stays: Vec<Stay>,
+}
+
+/// The operations of each rank of the job that ended: rows, by their end.
+struct Ended<'a> {
+    tables: &'a Tables,
+    ranks: Vec<Vec<u32>>,
+}
+
+impl<'a> Ended<'a> {
+    fn of(tables: &'a Tables, filter: &Filter) -> Self {
+        let mut ranks = vec![Vec::new(); tables.members.job_ranks.len()];
+        for (row, it) in (0..).zip(tables.operations.rows()) {
+            if !it.is_unfinished && it.stop_ns >= it.start_ns && filter.to_ns.is_none_or(|to_ns| it.start_ns <= to_ns) {
+                ranks[index(tables.job_rank(row))].push(row);
+            }
+        }
+        let mut found = Self { tables, ranks: Vec::new() };
+        ranks.iter_mut().for_each(|rows| rows.sort_unstable_by_key(|row| (found.kernel(*row), *row)));
+        found.ranks = ranks;
+        found
+    }
+
+    /// Operations of a rank that have one interval share a kernel.
+    fn kernel(&self, row: u32) -> (u64, u64, u32) {
+        let operations = &self.tables.operations;
+        (operations.stop_ns[index(row)], operations.start_ns[index(row)], operations.member[index(row)])
+    }
+
+    /// The last kernel of a rank that began before a time and ended by then: the rows of its operations.
+    fn before(&self, rank: u32, ns: u64) -> Option<&[u32]> {
+        let rows = &self.ranks[index(rank)];
+        let behind = rows.partition_point(|row| self.kernel(*row).0 <= ns);
+        let last = rows[..behind].iter().rposition(|row| self.kernel(*row).1 < ns)?;
+        let kernel = self.kernel(rows[last]);
+        let first = rows[..last].partition_point(|row| self.kernel(*row) < kernel);
+        Some(&rows[first..=last])
+    }
+
+    fn last(&self) -> Option<(u32, u64)> {
+        let ends = (0..).zip(&self.ranks).filter_map(|(rank, rows)| Some((rank, self.kernel(*rows.last()?).0)));
+        ends.max_by_key(|(_, stop_ns)| *stop_ns)
+    }
+}
+
+impl Walk {
+    pub(super) fn of(analysis: &Analysis, filter: &Filter) -> Option<Self> {
+        let ended = Ended::of(&analysis.tables, filter);
+        let (mut rank, to_ns) = ended.last()?;
+        let mut found = Self { from_ns: to_ns, to_ns, ..Self::default() };
+        let mut next = None;
+        while let Some(rows) = ended.before(rank, found.from_ns) {
+            if filter.from_ns.is_some_and(|from_ns| found.from_ns <= from_ns) {
+                break;
+            }
+            let (stop_ns, start_ns, _) = ended.kernel(rows[0]);
+            if let Some(next) = next.filter(|_| stop_ns < found.from_ns) {
+                found.gaps.push(Gap { from_ns: stop_ns, to_ns: found.from_ns, next });
+            }
+            let stay = stay(analysis, rows, start_ns, stop_ns);
+            found.stays.push(stay);
+            found.operations += 1;
+            found.from_ns = stop_ns - stay.transfer_ns - stay.unclear_ns;
+            rank = analysis.tables.job_rank(stay.other);
+            next = Some(stay.other);
+        }
+        found.clip(filter);
+        (found.operations > 0).then_some(found)
+    }
+
+    /// Leaves the parts that are in the time of the filter.
+    fn clip(&mut self, filter: &Filter) {
+        self.from_ns = self.from_ns.max(filter.from_ns.unwrap_or(0));
+        self.to_ns = self.to_ns.min(filter.to_ns.unwrap_or(u64::MAX));
+        let (from_ns, to_ns) = (self.from_ns, self.to_ns);
+        let at = |ns: u64| ns.clamp(from_ns, to_ns.max(from_ns));
+        for gap in &mut self.gaps {
+            (gap.from_ns, gap.to_ns) = (at(gap.from_ns), at(gap.to_ns));
+        }
+        self.gaps.retain(|gap| gap.from_ns < gap.to_ns);
+        for stay in &mut self.stays {
+            let transfer_from_ns = stay.stop_ns - stay.transfer_ns;
+            let unclear_from_ns = transfer_from_ns - stay.unclear_ns;
+            stay.transfer_ns = at(stay.stop_ns) - at(transfer_from_ns);
+            stay.unclear_ns = at(transfer_from_ns) - at(unclear_from_ns);
+        }
+        self.stays.retain(|stay| stay.transfer_ns + stay.unclear_ns > 0);
+        self.operations = self.stays.len() as u64;
+    }
+}
+
+/// What the operations of a kernel waited for: the last of all. Time goes back in any case, or the way would not end.
+fn stay(analysis: &Analysis, rows: &[u32], start_ns: u64, stop_ns: u64) -> Stay {
+    let row = rows[0];
+    let instance = analysis.instances.of_operation(row).map(|number| &analysis.instances.all[index(number)]);
+    let is_warm_up = instance.is_some_and(|instance| instance.is_warm_up);
+    let whole = Stay { row, other: row, stop_ns, transfer_ns: stop_ns - start_ns, unclear_ns: 0, is_warm_up };
+    if is_warm_up {
+        return whole;
+    }
+    let (mut other, mut unclear) = (None, None);
+    for row in rows {
+        match analysis.awaits(*row, rows.len() == 1) {
+            Awaits::Nobody => {}
+            Awaits::Other { row: awaited, until_ns } => other = other.max(Some((until_ns, awaited, *row))),
+            Awaits::Unclear { until_ns } => unclear = unclear.max(Some(until_ns.clamp(start_ns, stop_ns))),
+        }
+    }
+    match (other, unclear) {
+        (Some((until_ns, other, row)), _) if until_ns < stop_ns && Some(until_ns) >= unclear => {
+            Stay { row, other, transfer_ns: stop_ns - until_ns.max(start_ns), ..whole }
+        }
+        (Some(_), None) => Stay { transfer_ns: 0, unclear_ns: stop_ns - start_ns, ..whole },
+        (_, Some(until_ns)) => Stay { transfer_ns: stop_ns - until_ns, unclear_ns: until_ns - start_ns, ..whole },
+        (None, None) => whole,
+    }
+}
+
+// Sums up the critical path by rank and by what it consists of.
+
+/// Reading calls and launches takes time: they are read for this many ranks, those with the longest time outside of
+/// operations on the path. Ranges are named for this many, too.
+const MOST_RANKS: usize = 16;
+
+/// Rank; function, communicator; link.
+type Key = (PathKind, Option<u32>, Option<(RegionRef, u32)>, Option<LinkKey>);
+
+#[derive(Default)]
+struct Sum {
+    ns: u64,
+    times: u64,
+}
+
+/// `hosts` has the first operations after gaps of `ranks`.
+pub(super) fn of(
+    trace: &Trace,
+    analysis: &Analysis,
+    (walk, ranks): (&Walk, &BTreeSet<u32>),
+    hosts: &Hosts,
+) -> Vec<PathPart> {
+    let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
+    let mut add = |key: Key, ns: u64| {
+        if ns > 0 {
+            let sum = sums.entry(key).or_default();
+            (sum.ns, sum.times) = (sum.ns + ns, sum.times + 1);
+        }
+    };
+    let usual_ns = usual_ns(analysis, hosts);
+    let mut computing: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
+    for gap in &walk.gaps {
+        let rank = analysis.tables.job_rank(gap.next);
+        let (from_ns, to_ns) = launching(gap, hosts, usual_ns);
+        add((PathKind::Launching, Some(rank), None, None), to_ns - from_ns);
+        add((PathKind::Computing, Some(rank), None, None), gap.to_ns - gap.from_ns - (to_ns - from_ns));
+        computing.entry(rank).or_default().extend([(gap.from_ns, from_ns), (to_ns, gap.to_ns)]);
+    }
+    for stay in &walk.stays {
+        let operation = analysis.tables.operations.row(index(stay.row));
+        let what = Some((operation.function, analysis.tables.members.row(operation.member).communicator));
+        let rank = Some(analysis.tables.job_rank(stay.row));
+        if stay.is_warm_up {
+            add((PathKind::WarmUp, rank, what, None), stay.transfer_ns);
+            continue;
+        }
+        add((PathKind::Transfer, None, what, link(trace, analysis, stay)), stay.transfer_ns);
+        add((PathKind::Unclear, rank, what, None), stay.unclear_ns);
+    }
+    let length_ns = walk.to_ns - walk.from_ns;
+    let parts = sums.into_iter().map(|((kind, rank, what, link), Sum { ns, times })| PathPart {
+        kind,
+        rank,
+        function: what.map(|(function, _)| trace.region_name(function)),
+        communicator: what.map(|(_, communicator)| communicator),
+        link,
+        phase: rank
+            .filter(|rank| kind == PathKind::Computing && ranks.contains(rank))
+            .and_then(|rank| analysis.tables.during(trace, rank, computing.remove(&rank)?)),
+        ns,
+        share: share(ns, length_ns),
+        times,
+    });
+    let mut parts: Vec<PathPart> = parts.collect();
+    nccl_events::sort::sort_by_key(&mut parts, |part| Reverse(part.ns));
+    parts
+}
+
+pub(super) fn share(part: u64, whole: u64) -> f64 {
+    real(part) / real(whole.max(1))
+}
+
+/// The ranks that are outside of operations for longest on the path.
+pub(super) fn outside(analysis: &Analysis, walk: &Walk) -> BTreeSet<u32> {
+    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+    for gap in &walk.gaps {
+        *sums.entry(analysis.tables.job_rank(gap.next)).or_default() += gap.to_ns - gap.from_ns;
+    }
+    let mut sums: Vec<(u64, u32)> = sums.into_iter().map(|(rank, ns)| (ns, rank)).collect();
+    nccl_events::sort::sort_by_key(&mut sums, |it| Reverse(*it));
+    sums.into_iter().take(MOST_RANKS).map(|(_, rank)| rank).gather()
+}
+
+/// The shortest time from a launch to the beginning of its operation.
+fn usual_ns(analysis: &Analysis, hosts: &Hosts) -> u64 {
+    let times = hosts.iter().filter_map(|(row, host)| {
+        Some(analysis.tables.operations.start_ns[index(*row)].saturating_sub(host.launched_ns?))
+    });
+    times.min().unwrap_or(0)
+}
+
+/// The part of a gap that is launching: from the call until the GPU could begin. Afterwards it is busy with other work.
+fn launching(gap: &Gap, hosts: &Hosts, usual_ns: u64) -> (u64, u64) {
+    let host = hosts.get(&gap.next).copied().unwrap_or_default();
+    let Some(called_ns) = host.called_ns else {
+        return (gap.to_ns, gap.to_ns);
+    };
+    let from_ns = called_ns.clamp(gap.from_ns, gap.to_ns);
+    let until_ns = host.launched_ns.map_or(gap.to_ns, |ns| ns.saturating_add(usual_ns));
+    (from_ns, until_ns.clamp(from_ns, gap.to_ns))
+}
+
+/// The link that a transfer took: of a message its ends; of a collective the slow link that was found for it.
+fn link(trace: &Trace, analysis: &Analysis, stay: &Stay) -> Option<LinkKey> {
+    let tables = &analysis.tables;
+    let Some(number) = analysis.instances.of_operation(stay.row) else {
+        let operation = tables.operations.row(index(stay.row));
+        let own = tables.members.row(operation.member);
+        let (communicator, partner) = (own.communicator, operation.partner);
+        let is_send = trace.function(operation.function).and_then(Function::is_send).filter(|_| partner != NONE)?;
+        let [from, to] = if is_send { [own.rank, partner] } else { [partner, own.rank] };
+        let [from, to_rank] = [from, to].map(|rank| tables.members.job_rank(communicator, rank));
+        return Some(LinkKey { communicator, from, to: to_rank, peer: Some(to), channel: None });
+    };
+    let instance = &analysis.instances.all[index(number)];
+    let is_it = |it: &LinkKey| it.communicator == instance.communicator;
+    let report = &analysis.report;
+    let own = report.anomalies.iter().filter(|it| it.start_ns == instance.arrivals.first_ns);
+    let own = own.filter_map(|it| it.link).find(is_it);
+    let causes = report.causes.iter().filter(|it| !it.is_stall && it.since_ns <= Some(instance.arrivals.last_ns));
+    own.or_else(|| causes.filter_map(|it| it.link).find(is_it))
+}
+
+// The critical path: from the end of the last operation back to the beginning of the first.
+//
+// ```text
+//  rank 0   ├──────── computing ─────────┤▒▒ waits ▒▒├─ transfer ─┤
+//  rank 1   ├ computing ┤ launching ├─────────────────┤
+//                                     ◄── rank 1 came last: here the path changes to it
+// ```
+//
+// `walk` finds the way, `parts` sums it up.
+
+/// The critical path of what the filter selects, and what is to be read to sum it up.
+pub(crate) struct Planned {
+    walk: Walk,
+    /// Whether the filter selects ranks, which the path does not.
+    is_of_some_ranks: bool,
+    ranks: BTreeSet<u32>,
+    /// Of the operations whose calls and launches are wanted.
+    pub(crate) rows: BTreeSet<u32>,
+}
+
+impl Planned {
+    /// `None` if the selection lacks operations that others waited for.
+    pub(crate) fn of(analysis: &Analysis, filter: &Filter) -> Option<Self> {
+        if !filter.communicators.is_empty() || !filter.functions.is_empty() {
+            return None;
+        }
+        let walk = Walk::of(analysis, filter)?;
+        let ranks = outside(analysis, &walk);
+        let wanted = |gap: &&Gap| ranks.contains(&analysis.tables.job_rank(gap.next));
+        let rows = walk.gaps.iter().filter(wanted).map(|gap| gap.next).collect();
+        Some(Self { walk, is_of_some_ranks: !filter.ranks.is_empty(), ranks, rows })
+    }
+
+    pub(crate) fn path(&self, trace: &Trace, analysis: &Analysis, hosts: &Hosts) -> CriticalPath {
+        let hosts = self.rows.iter().filter_map(|row| Some((*row, *hosts.get(row)?))).collect();
+        let parts = of(trace, analysis, (&self.walk, &self.ranks), &hosts);
+        path(analysis, (&self.walk, self.is_of_some_ranks), parts)
+    }
+}
+
+fn path(analysis: &Analysis, (walk, is_of_some_ranks): (&Walk, bool), parts: Vec<PathPart>) -> CriticalPath {
+    let sum = |kind: PathKind| parts.iter().filter(|part| part.kind == kind).map(|part| part.ns).sum();
+    let mut path = CriticalPath {
+        from_ns: walk.from_ns,
+        to_ns: walk.to_ns,
+        operations: walk.operations,
+        computing_ns: sum(PathKind::Computing),
+        launching_ns: sum(PathKind::Launching),
+        transfer_ns: sum(PathKind::Transfer),
+        warm_up_ns: sum(PathKind::WarmUp),
+        unclear_ns: sum(PathKind::Unclear),
+        parts,
+        sentence: String::new(),
+    };
+    path.sentence = sentence(analysis, &path, is_of_some_ranks);
+    path
+}
+
+fn sentence(analysis: &Analysis, path: &CriticalPath, is_of_some_ranks: bool) -> String {
+    let of_all = if is_of_some_ranks { " of all ranks" } else { "" };
+    let length_ns = path.to_ns - path.from_ns;
+    let kinds = [
+        (path.computing_ns, "computing"),
+        (path.launching_ns, "launching"),
+        (path.transfer_ns, "transfer"),
+        (path.warm_up_ns, "warm-up"),
+        (path.unclear_ns, "unclear"),
+    ];
+    let share = |ns: u64| share(ns, length_ns) * 100.0;
+    let kinds = kinds.into_iter().filter(|(ns, _)| *ns > 0).map(|(ns, what)| format!("{:.1} % {what}", share(ns)));
+    let most = path.parts.iter().find(|part| part.kind == PathKind::Computing);
+    let most = most.and_then(|part| Some((part, analysis.report.ranks.get(index(part.rank?))?)));
+    let most = most.map(|(part, rank)| format!(" {} computes {} of it.", capital(&rank.name), time(part.ns)));
+    format!(
+        "The critical path{of_all} takes {} through {}: {}.{}",
+        time(length_ns),
+        plural(path.operations, "operation", "operations"),
+        kinds.collect::<Vec<_>>().join(", "),
+        most.unwrap_or_default(),
+    )
+}

@@ -1,0 +1,363 @@
+//! Explains an analysis: why a late rank is late, and the critical path of the job.
+//!
+//! ```text
+//!  Trace, Analysis ─► hosts   when chosen operations were called and launched: read only for these
+//!                      ├► why    the stage that delayed a late rank: call, launch, GPU, operation before
+//!                      └► path   from the end of the job back through what each operation waited for
+//! ```
+
+#![forbid(unsafe_code)]
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::read::Operation;
+use crate::reasons::critical_path;
+use crate::reasons::critical_path::{Host, Hosts, Planned};
+use crate::results::{Cause, CausePhase, Delay, Why};
+use crate::units::time;
+use crate::{Analysis, Awaits, Filter, Trace};
+use nccl_events::archive::path_of_ranges;
+use nccl_events::ids::{index, index_u32};
+use nccl_events::sort::Gather;
+
+/// Gives late ranks and the causes about them their reasons. Calls and launches are read only if a rank is late.
+pub fn add_reasons(trace: &Trace, analysis: &mut Analysis) -> otf2::Result<()> {
+    add(trace, analysis, None)
+}
+
+/// [`add_reasons`], and the critical path of what the filter selects, if that has all operations that others waited
+/// for. Calls and launches are read once.
+pub fn add_reasons_and_path(trace: &Trace, analysis: &mut Analysis, filter: &Filter) -> otf2::Result<()> {
+    add(trace, analysis, Planned::of(analysis, filter))
+}
+
+fn add(trace: &Trace, analysis: &mut Analysis, planned: Option<Planned>) -> otf2::Result<()> {
+    let reasons = Reasons::of(analysis);
+    let mut rows = BTreeSet::new();
+    rows.extend(reasons.iter().flat_map(|it| &it.rows));
+    rows.extend(planned.iter().flat_map(|it| &it.rows));
+    let hosts = critical_path::read(trace, &analysis.tables, &rows)?;
+    if let Some(reasons) = reasons {
+        reasons.add(trace, analysis, &hosts);
+    }
+    if let Some(planned) = planned {
+        analysis.report.critical_path = Some(planned.path(trace, analysis, &hosts));
+    }
+    Ok(())
+}
+
+// What delayed a late rank while others waited for it.
+//
+// ```text
+//  others begin            own operation before ends      called        launched          own operation begins
+//  ├──────── operation ────┼──────── call ────────────────┼── launch ───┼───── gpu ───────┤
+// ```
+//
+// To calls and launches is added what another rank needs at least from there to the beginning of the operation.
+
+/// At most this many operations are examined, of each late rank those that others waited longest for.
+const MOST: usize = 2_000;
+const LEAST: usize = 100;
+const DELAYS: [Delay; 4] = [Delay::Call, Delay::Launch, Delay::Gpu, Delay::Operation];
+
+/// A rank of the job, and whether it is late in a few operations only.
+type Which = (u32, bool);
+
+/// An operation that came late.
+struct Late {
+    row: u32,
+    /// How long others waited for it.
+    waited_ns: u64,
+    /// When the others had come: the median of those that waited.
+    others_ns: u64,
+    /// The error of that relative to its own beginning; `None` if unknown.
+    error_ns: Option<u64>,
+}
+
+/// The shortest times that another rank needs.
+#[derive(Clone, Copy, Default)]
+struct Usual {
+    call_to_launch_ns: u64,
+    launch_to_start_ns: u64,
+}
+
+/// The parts of a delay, in the order of [`DELAYS`].
+struct Parts {
+    ns: [u64; 4],
+    lacks: Option<&'static str>,
+    /// From when the others had come to its call.
+    until_call: (u64, u64),
+}
+
+const NO_CALLS: &str = "its calls are not in the archive, or are those of a CUDA graph's capture";
+const NO_LAUNCHES: &str = "its launches are not in the archive";
+const CLOCKS: &str = "the delays are within the clocks' error";
+const MIXED: &str = "no single stage has half of the time";
+
+/// What came late, and what is to be read to explain it.
+pub(crate) struct Reasons {
+    late: BTreeMap<Which, Vec<Late>>,
+    others: Vec<u32>,
+    /// Of the operations whose calls and launches are wanted.
+    pub(crate) rows: BTreeSet<u32>,
+}
+
+impl Reasons {
+    /// `None` if no rank is late.
+    pub(crate) fn of(analysis: &Analysis) -> Option<Self> {
+        let mut late: BTreeMap<Which, Vec<Late>> = stalls(analysis);
+        late.extend(analysis.awaited.iter().map(|(rank, awaited)| ((*rank, false), often(analysis, awaited))));
+        if late.is_empty() {
+            return None;
+        }
+        let mut rows: BTreeSet<u32> = late.values().flatten().map(|it| it.row).gather();
+        let others = others(analysis, &late);
+        rows.extend(&others);
+        Some(Self { late, others, rows })
+    }
+
+    /// Gives late ranks and the causes about them their reasons.
+    pub(crate) fn add(&self, trace: &Trace, analysis: &mut Analysis, hosts: &Hosts) {
+        let usual = Usual::of(analysis, hosts, &self.others);
+        let other = self.others.first().map(|row| analysis.tables.job_rank(*row));
+        let of_other = other.map(|rank| own_operations(analysis, rank)).unwrap_or_default();
+        for ((rank, is_stall), late) in &self.late {
+            let own = own_operations(analysis, *rank);
+            let parts = |late: &Late| Parts::of(analysis, &own, hosts, usual, late);
+            let mut why = why(trace, analysis, *rank, late, parts);
+            let windows = late.iter().filter_map(|late| {
+                let mut rows = analysis.others(late.row).into_iter();
+                let row = rows.find(|row| Some(analysis.tables.job_rank(*row)) == other)?;
+                Some((before_call(analysis, &own, hosts, late.row)?, before_call(analysis, &of_other, hosts, row)?))
+            });
+            let (of_rank, of_other): (Vec<_>, Vec<_>) = windows.unzip();
+            if let (Some(Delay::Call), Some(other)) = (why.reason, other)
+                && !of_rank.is_empty()
+            {
+                why.phase = analysis.tables.longer_during(trace, (*rank, of_rank), (other, of_other));
+            }
+            let is_it = |cause: &Cause| cause.is_late() && cause.rank == Some(*rank) && cause.is_stall == *is_stall;
+            if let Some(at) = analysis.report.causes.iter().position(is_it) {
+                tell(analysis, at, &why);
+            }
+            if let Some(rank) = analysis.report.ranks.get_mut(index(*rank)).filter(|_| !is_stall) {
+                rank.why = Some(why);
+            }
+        }
+    }
+}
+
+fn often(analysis: &Analysis, awaited: &[(u32, u64)]) -> Vec<Late> {
+    let mut awaited = awaited.to_vec();
+    awaited.sort_by_key(|(_, ns)| Reverse(*ns));
+    awaited.truncate((MOST / analysis.awaited.len().max(1)).max(LEAST));
+    awaited.into_iter().filter_map(|(row, ns)| Late::of(analysis, row, ns)).collect()
+}
+
+/// The operations of anomalies for which a rank came late, if it is a cause.
+fn stalls(analysis: &Analysis) -> BTreeMap<Which, Vec<Late>> {
+    let report = &analysis.report;
+    let is_cause = |rank: u32| report.causes.iter().any(|it| it.is_stall && it.is_late() && it.rank == Some(rank));
+    let anomalies = report.anomalies.iter().filter_map(|it| Some((it, it.rank.filter(|rank| is_cause(*rank))?)));
+    let anomalies: BTreeMap<_, _> =
+        anomalies.map(|(it, rank)| ((it.start_ns, it.sequence), (rank, it.lost_ns))).gather();
+    let mut found: BTreeMap<Which, Vec<Late>> = BTreeMap::new();
+    if anomalies.is_empty() {
+        return found;
+    }
+    for instance in &analysis.instances.all {
+        if let Some((rank, lost_ns)) = anomalies.get(&(instance.arrivals.first_ns, instance.sequence)) {
+            let mut rows = analysis.instances.operations(instance).iter().copied();
+            let own = rows.find(|row| analysis.tables.job_rank(*row) == *rank);
+            let late = own.and_then(|row| Late::of(analysis, row, *lost_ns));
+            found.entry((*rank, true)).or_default().extend(late);
+        }
+    }
+    found
+}
+
+impl Late {
+    fn of(analysis: &Analysis, row: u32, waited_ns: u64) -> Option<Self> {
+        let starts = &analysis.tables.operations.start_ns;
+        let mut waited = analysis.others(row);
+        waited.retain(|other| {
+            starts[index(*other)] < starts[index(row)] && analysis.awaits(*other, true) != Awaits::Nobody
+        });
+        nccl_events::sort::sort_by_key(&mut waited, |other| starts[index(*other)]);
+        let median = *waited.get((waited.len().max(1) - 1) / 2)?;
+        let (others_ns, error_ns) = (starts[index(median)], analysis.tables.error_ns(row, median));
+        Some(Self { row, waited_ns, others_ns, error_ns })
+    }
+}
+
+/// Operations of another rank in the same collectives: of one that takes part most often. Reading threads takes time.
+fn others(analysis: &Analysis, late: &BTreeMap<Which, Vec<Late>>) -> Vec<u32> {
+    let mut of_rank: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for row in late.values().flatten().flat_map(|it| analysis.others(it.row)) {
+        of_rank.entry(analysis.tables.job_rank(row)).or_default().push(row);
+    }
+    of_rank.retain(|rank, _| !late.keys().any(|(late, _)| late == rank));
+    of_rank.into_values().max_by_key(Vec::len).unwrap_or_default()
+}
+
+impl Usual {
+    fn of(analysis: &Analysis, hosts: &Hosts, others: &[u32]) -> Self {
+        let others = || others.iter().filter_map(|row| Some((*row, hosts.get(row)?)));
+        let call_to_launch = others().filter_map(|(_, it)| Some(it.launched_ns?.saturating_sub(it.called_ns?)));
+        let start_ns = |row: u32| analysis.tables.operations.start_ns[index(row)];
+        let launch_to_start = others().filter_map(|(row, it)| Some(start_ns(row).saturating_sub(it.launched_ns?)));
+        Self {
+            call_to_launch_ns: call_to_launch.min().unwrap_or(0).min(u64::MAX / 2),
+            launch_to_start_ns: launch_to_start.min().unwrap_or(0).min(u64::MAX / 2),
+        }
+    }
+}
+
+/// The intervals of a rank's operations, by their ends.
+fn own_operations(analysis: &Analysis, rank: u32) -> Vec<(u64, u64)> {
+    let tables = &analysis.tables;
+    let rows = (0..index_u32(tables.operations.len())).filter(|row| tables.job_rank(*row) == rank);
+    let rows = rows.map(|row| tables.operations.row(index(row))).filter(Operation::is_known);
+    let mut own: Vec<(u64, u64)> = rows.map(|it| (it.stop_ns, it.start_ns)).collect();
+    own.sort_unstable();
+    own
+}
+
+/// From the end of a rank's operation before to the call of this one; `None` if it called meanwhile.
+fn before_call(analysis: &Analysis, own: &[(u64, u64)], hosts: &Hosts, row: u32) -> Option<(u64, u64)> {
+    let called_ns = hosts.get(&row)?.called_ns?.min(analysis.tables.operations.start_ns[index(row)]);
+    let ended = own.partition_point(|(stop_ns, _)| *stop_ns <= called_ns);
+    let (ended_ns, _) = own[..ended].last()?;
+    let is_inside = own[ended..].first().is_some_and(|(_, start_ns)| *start_ns < called_ns);
+    (!is_inside && *ended_ns < called_ns).then_some((*ended_ns, called_ns))
+}
+
+impl Parts {
+    fn of(analysis: &Analysis, own: &[(u64, u64)], hosts: &Hosts, usual: Usual, late: &Late) -> Self {
+        let start_ns = analysis.tables.operations.start_ns[index(late.row)];
+        let Host { called_ns, launched_ns } = hosts.get(&late.row).copied().unwrap_or_default();
+        let before = own.partition_point(|(stop_ns, _)| *stop_ns <= start_ns);
+        let before_ns = own[..before].last().filter(|(_, begin_ns)| *begin_ns < start_ns).map(|(stop_ns, _)| *stop_ns);
+        let at = |ns: Option<u64>, from_ns: u64| ns.unwrap_or(0).clamp(from_ns, start_ns);
+        let ended_ns = at(before_ns, late.others_ns);
+        let called = called_ns.map(|ns| ns.saturating_add(usual.call_to_launch_ns + usual.launch_to_start_ns));
+        let came_ns = at(called, ended_ns);
+        let launched_at_ns = at(launched_ns.map(|ns| ns.saturating_add(usual.launch_to_start_ns)), came_ns);
+        let mut ns =
+            [came_ns - ended_ns, launched_at_ns - came_ns, start_ns - launched_at_ns, ended_ns - late.others_ns];
+        let mut lacks = None;
+        if launched_ns.is_none() {
+            (ns[1], ns[2], lacks) = (0, 0, Some(NO_LAUNCHES));
+        }
+        if called_ns.is_none() {
+            (ns[0], ns[1], lacks) = (0, 0, Some(NO_CALLS));
+        }
+        // What the clocks cannot tell is no reason.
+        let error_ns = late.error_ns.unwrap_or(u64::MAX);
+        if ns.iter().all(|ns| *ns <= error_ns) {
+            (ns, lacks) = ([0; 4], lacks.or(Some(CLOCKS)));
+        }
+        let until_call = (ended_ns, called_ns.unwrap_or(0).max(ended_ns).min(start_ns));
+        Self { ns, lacks, until_call }
+    }
+}
+
+/// Sums up the parts of operations, each with the weight of what others waited for it.
+fn why(trace: &Trace, analysis: &Analysis, rank: u32, late: &[Late], parts: impl Fn(&Late) -> Parts) -> Why {
+    let (mut sums, mut all_ns) = ([0; 4], 0);
+    let mut samples: [Vec<(u64, u64)>; 4] = Default::default();
+    let mut lacks: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut windows = Vec::new();
+    for it in late {
+        let parts = parts(it);
+        let start_ns = analysis.tables.operations.start_ns[index(it.row)];
+        let whole_ns = u128::from((start_ns - it.others_ns).max(1));
+        let share = |ns: u64| u128::from(it.waited_ns) * u128::from(ns) / whole_ns;
+        let weighted = parts.ns.map(|ns| u64::try_from(share(ns)).unwrap_or(u64::MAX));
+        sums.iter_mut().zip(weighted).for_each(|(sum, ns)| *sum = u64::saturating_add(*sum, ns));
+        all_ns = u64::saturating_add(all_ns, it.waited_ns);
+        if let Some(lack) = parts.lacks {
+            let lacking = lacks.entry(lack).or_default();
+            *lacking = weighted.into_iter().fold(lacking.saturating_add(it.waited_ns), u64::saturating_sub);
+        }
+        for (ns, samples) in parts.ns.into_iter().zip(&mut samples).filter(|(ns, _)| u128::from(*ns) * 2 >= whole_ns) {
+            samples.push((ns, it.waited_ns));
+        }
+        windows.extend((parts.ns[0] > 0).then_some(parts.until_call));
+    }
+    let most = (0..4).max_by_key(|at| sums[*at]).filter(|at| sums[*at] > 0 && sums[*at] >= all_ns.div_ceil(2));
+    let reason = most.map(|at| DELAYS[at]);
+    let [call_ns, launch_ns, gpu_ns, operation_ns] = sums;
+    let phase = (reason == Some(Delay::Call)).then(|| analysis.tables.during(trace, rank, windows));
+    let lack = lacks.into_iter().find(|(_, ns)| *ns >= all_ns.div_ceil(2)).map_or(MIXED, |(lack, _)| lack);
+    Why {
+        reason,
+        later_ns: most.and_then(|at| weighted_median(&mut samples[at])),
+        phase: phase.flatten(),
+        call_ns,
+        launch_ns,
+        gpu_ns,
+        operation_ns,
+        unknown_ns: sums.into_iter().fold(all_ns, u64::saturating_sub),
+        missing: reason.is_none().then(|| lack.to_owned()),
+    }
+}
+
+/// Of delays and what others waited for them, the delay that half of the waiting is of at least: many short ones count
+/// less than the few that took the time.
+fn weighted_median(samples: &mut [(u64, u64)]) -> Option<u64> {
+    samples.sort_unstable();
+    let all_ns = samples.iter().map(|(_, waited_ns)| *waited_ns).fold(0, u64::saturating_add);
+    let mut sum_ns = 0;
+    let reaches_half = |(_, waited_ns): &&(u64, u64)| {
+        sum_ns = u64::saturating_add(sum_ns, *waited_ns);
+        sum_ns >= all_ns / 2
+    };
+    samples.iter().find(reaches_half).map(|(ns, _)| *ns)
+}
+
+/// Puts a reason into a cause, its sentence, and the verdict if that is about it.
+fn tell(analysis: &mut Analysis, at: usize, why: &Why) {
+    let report = &mut analysis.report;
+    let cause: &mut Cause = &mut report.causes[at];
+    let before = cause.sentence.clone();
+    if let Some(said) = sentence(why) {
+        // The range before its calls says more than those of the whole time.
+        let meanwhile = cause.phase.as_ref().filter(|_| why.phase.is_some()).map(CausePhase::sentence);
+        cause.sentence = before.replace(&meanwhile.unwrap_or_default(), "") + &said;
+    }
+    cause.why = Some(why.clone());
+    if at == 0
+        && let Some(prefix) = report.verdict.sentence.strip_suffix(&before)
+    {
+        report.verdict.sentence = format!("{prefix}{}", cause.sentence);
+    }
+}
+
+fn sentence(why: &Why) -> Option<String> {
+    let later = time(why.later_ns?);
+    Some(match why.reason? {
+        Delay::Call => {
+            let phase = why.phase.as_ref().map(|phase| format!(", in `{}`", path_of_ranges(&phase.path)));
+            format!(" Its calls come {later} after the others'{}.", phase.unwrap_or_default())
+        }
+        Delay::Launch => format!(" It calls in time, but launches {later} later than the others."),
+        Delay::Gpu => {
+            format!(" It launches in time, but its GPU begins {later} later than the others', after other work.")
+        }
+        Delay::Operation => format!(" Its operation before ends {later} after the others have come."),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::weighted_median;
+
+    #[test]
+    fn the_few_delays_that_took_the_time_count_more_than_many_short_ones() {
+        let mut samples = [(5, 5); 28].to_vec();
+        samples.extend([(300, 300); 13]);
+        assert_eq!((weighted_median(&mut samples), weighted_median(&mut [])), (Some(300), None));
+    }
+}

@@ -1,0 +1,261 @@
+//! What is derived from the tables of an archive.
+//!
+//! ```text
+//!  tables ─► instances   the same collective on all its ranks: arrivals, and who was last
+//!         ├► classes     by function, communicator and size
+//!         ├► messages    sends with their receives, and which end waited for the other
+//!         ├► waiting     the time of ranks, split into waiting and transfer
+//!         ├► lateness    by rank: how often last, trend, change; time outside operations compared with others, and
+//!         │              the waiting it caused
+//!         ├► network     what each connection sent, read process after process
+//!         ├► links       by pair and channel: latency, rate, slowdown against the others
+//!         ├► program     by ranges of the program and by its steps; calls that make and end communicators
+//!         └► overlap     kernels of NCCL's beside others
+//!  all of these ─► anomalies ─► causes ─► verdict
+//!  two runs ─► compare;  awaits: whom an operation waited for, for `explain`
+//! ```
+
+use std::collections::BTreeMap;
+
+use crate::read::archive::Trace;
+use crate::read::{NONE, Network, Tables};
+use crate::results;
+use crate::results::{Communicator, Completeness, Report, Run};
+use crate::statistics::anomalies::Inputs;
+use crate::statistics::collectives::Classes;
+use crate::statistics::lateness::{Late, Lateness, Outside, late};
+use crate::statistics::messages::{Messages, Pairing, Until};
+use crate::statistics::network::{Known, Links, Traffic};
+use crate::statistics::program::Steps;
+use crate::statistics::waiting::Waiting;
+use nccl_events::Progress;
+use nccl_events::collective::Function;
+use nccl_events::ids::{index as large, index_u32 as small};
+use nccl_events::sort::Gather;
+
+mod anomalies;
+mod causes;
+mod collectives;
+mod compare;
+mod difference;
+mod lateness;
+mod messages;
+mod network;
+mod numeric;
+mod program;
+mod verdict;
+mod waiting;
+
+pub use crate::statistics::collectives::{Arrival, Arrivals, Filter, Incomparable, Instance, Instances, Split};
+pub use crate::statistics::compare::{Observed, Shape, compare, is_slower_by};
+pub use crate::statistics::network::{Sent, size_class, usual_times};
+pub use crate::statistics::numeric::{Regression, length, median, union};
+
+#[derive(Clone, Debug)]
+pub struct Analysis {
+    pub tables: Tables,
+    pub instances: Instances,
+    pub pairing: Pairing,
+    /// Of each late rank: its operations that others waited for (rows), and how long they did.
+    pub awaited: BTreeMap<u32, Vec<(u32, u64)>>,
+    pub report: Report,
+}
+
+pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2::Result<Analysis> {
+    Ok(analyse_and(trace, filter, progress, |_| || ())?.0)
+}
+
+/// Like [`analyse`]; what `also` makes takes part in the one reading of the network.
+pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
+    trace: &Trace,
+    filter: &Filter,
+    progress: &dyn Progress,
+    also: impl FnOnce(&Tables) -> F,
+) -> otf2::Result<(Analysis, N)> {
+    let mut tables = Tables::read(trace, progress)?;
+    program::add(&mut tables, trace, progress)?;
+    let steps = Steps::find(trace, &tables, filter);
+    let instances = Instances::of(trace, &tables, filter);
+    let mut classes = Classes::of(trace, &tables, filter);
+    let messages = Messages::of(trace, &tables, filter);
+    let outside = Outside::of(&tables, filter, &instances, &messages);
+    let waiting = Waiting::of(trace, &tables, filter, &instances, &messages, &classes, (&outside.late(), &steps));
+    let late = late(&outside, &waiting.blame);
+    let pairing = messages.into_pairing();
+    classes.add_instances((trace, &tables, filter), &instances, &waiting.classes);
+    let length_ns = tables.clock.length_ns(trace).max(1);
+    let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &waiting, &late, length_ns);
+    let outliers = anomalies::outliers(&tables, &instances, &classes, &waiting);
+    let mut numbers: Vec<u32> = outliers.iter().map(|it| it.instance).collect();
+    nccl_events::sort::sort(&mut numbers);
+    let known = Known { filter, instances: &instances, classes: &classes, outliers: &numbers };
+    let also = also(&tables);
+    let (mut traffic, also) = tables.network(trace, || (Traffic::of(known), also()), progress)?;
+    let links = Links::of(&tables, &mut traffic);
+    let has_transfers = traffic.transfers > 0;
+    let inputs = Inputs {
+        trace,
+        tables: &tables,
+        instances: &instances,
+        classes: &classes,
+        waiting: &waiting,
+        late: &late,
+        links: &links,
+        ranks: &ranks,
+    };
+    let anomalies = inputs.anomalies(&outliers, &traffic);
+    let mut causes = inputs.causes(&anomalies);
+    // What never ended is reported before what was slow.
+    causes.splice(0..0, verdict::cause(trace, &tables, &instances, &ranks));
+    let awaited = awaited(&waiting, &late);
+    let clocks = verdict::clocks(&trace.statements, &tables, &instances, &ranks);
+    let report = Report {
+        format: 1,
+        run: Run { has_transfers, has_steps: links.has_steps, ..run(trace, &tables, &instances) },
+        verdict: verdict::verdict(&inputs, &causes, &clocks, &trace.statements),
+        budget: waiting.total,
+        causes,
+        anomalies,
+        communicators: communicators(trace, &tables),
+        operations: classes.all,
+        ranks,
+        lateness: heat,
+        topology: None,
+        nics: Vec::new(),
+        pairs: links.pairs,
+        channels: links.channels,
+        messages: sent(trace, &tables, filter, &waiting),
+        phases: program::phases(trace, &tables, filter, &waiting.paths),
+        steps: steps.report(trace, filter, &waiting.steps),
+        communicator_calls: program::communicator_calls(trace, &tables, filter),
+        overlap: collectives::overlaps(trace, &tables, filter),
+        critical_path: None,
+        clocks,
+        completeness: Completeness::of(&trace.statements),
+        blind_spots: trace.statements.blind_spots.shown(),
+    };
+    Ok((Analysis { tables, instances, pairing, awaited, report }, also))
+}
+
+fn awaited(waiting: &Waiting, late: &[Late]) -> BTreeMap<u32, Vec<(u32, u64)>> {
+    let late = (0..).zip(late).zip(&waiting.blame.ranks).filter(|((_, it), _)| it.is_certain());
+    late.map(|((rank, _), awaited)| (rank, awaited.operations.iter().map(|it| (it.row, it.ns)).collect())).gather()
+}
+
+fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {
+    let mut hosts: Vec<String> = Vec::new();
+    for process in trace.processes() {
+        let host = trace.host_name(process).unwrap_or_default();
+        if !hosts.iter().any(|known| known == host) {
+            hosts.push(host.to_owned());
+        }
+    }
+    Run {
+        anchor: trace.anchor.display().to_string(),
+        nccl_versions: trace.statements.version.shown(),
+        recorded: trace.statements.events.shown(),
+        commands: trace.statements.command.shown(),
+        start_ns: trace.start_ns(),
+        duration_ns: tables.clock.length_ns(trace),
+        hosts,
+        processes: trace.processes().count() as u64,
+        events: trace.events(),
+        operations: tables.operations.len() as u64,
+        instances: instances.all.len() as u64,
+        comparable: instances.all.iter().filter(|it| it.is_comparable()).count() as u64,
+        has_kernels: !tables.kernels.is_empty(),
+        has_other_kernels: tables.kernels.is_nccl.iter().any(|is_nccl| !is_nccl),
+        has_transfers: false,
+        has_steps: false,
+    }
+}
+
+fn communicators(trace: &Trace, tables: &Tables) -> Vec<Communicator> {
+    let members = &tables.members;
+    let made = (0..).zip(&members.communicators).map(|(number, comm)| {
+        let ranks = small(trace.members(*comm).len());
+        Communicator {
+            name: trace.comm_name(*comm),
+            ranks,
+            recorded: small(members.recorded(number)),
+            members: (0..ranks).map(|rank| members.job_rank(number, rank)).collect(),
+        }
+    });
+    made.collect()
+}
+
+/// What ranks sent to each other, and how long they waited for each other.
+fn sent(trace: &Trace, tables: &Tables, filter: &Filter, waiting: &Waiting) -> Vec<results::Messages> {
+    let mut sums: BTreeMap<(u32, u32, u32), results::Messages> = BTreeMap::new();
+    for operation in tables.operations.rows().filter(|it| it.partner != NONE) {
+        if trace.function(operation.function).and_then(Function::is_send) == Some(true)
+            && filter.wants(trace, &tables.members, &operation)
+        {
+            let member = tables.members.row(operation.member);
+            let sum = sums.entry((member.communicator, member.rank, operation.partner)).or_default();
+            (sum.count, sum.bytes) = (sum.count + 1, sum.bytes.saturating_add(operation.bytes));
+        }
+    }
+    for (pair, (late_sender_ns, late_receiver_ns)) in &waiting.blame.pairs {
+        let sum = sums.entry(*pair).or_default();
+        (sum.late_sender_ns, sum.late_receiver_ns) = (*late_sender_ns, *late_receiver_ns);
+    }
+    let made = sums.into_iter().map(|((communicator, from, to), sum)| results::Messages {
+        communicator,
+        from: tables.members.job_rank(communicator, from),
+        to: tables.members.job_rank(communicator, to),
+        ..sum
+    });
+    made.collect()
+}
+
+// Whom an operation waited for.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaits {
+    Nobody,
+    /// Another rank's operation, by its row, until it began.
+    Other {
+        row: u32,
+        until_ns: u64,
+    },
+    /// Unknown until this time; `u64::MAX` if the operation cannot be compared with those of other ranks.
+    Unclear {
+        until_ns: u64,
+    },
+}
+
+impl Analysis {
+    /// Whom an operation waited for. `is_alone`: no other operation shares its kernel.
+    pub fn awaits(&self, row: u32, is_alone: bool) -> Awaits {
+        let (tables, operation) = (&self.tables, self.tables.operations.row(large(row)));
+        let unknown = Awaits::Unclear { until_ns: u64::MAX };
+        if !operation.is_known() {
+            return unknown;
+        }
+        if let Some(number) = self.instances.of_operation(row) {
+            let instance = &self.instances.all[large(number)];
+            return match instance.split(tables, row) {
+                Split::Waits(until_ns) if until_ns <= operation.start_ns => Awaits::Nobody,
+                Split::Waits(until_ns) => Awaits::Other { row: instance.awaited, until_ns },
+                Split::Unclear(until_ns) => Awaits::Unclear { until_ns },
+            };
+        }
+        if !self.pairing.is_message(row) {
+            let is_single = tables.members.size(tables.members.row(operation.member).communicator) == 1;
+            return if is_single { Awaits::Nobody } else { unknown };
+        }
+        match Until::of(tables, &self.pairing, row, is_alone) {
+            Until::Other(until_ns) => self.pairing.other(row).map_or(unknown, |row| Awaits::Other { row, until_ns }),
+            Until::Never => Awaits::Nobody,
+            Until::Unclear(until_ns) => Awaits::Unclear { until_ns },
+        }
+    }
+
+    /// The operations of other ranks that belong to an operation: of its collective, or the other end of its message.
+    pub fn others(&self, row: u32) -> Vec<u32> {
+        let instance = self.instances.of_operation(row).map(|number| &self.instances.all[large(number)]);
+        let rows = instance.into_iter().flat_map(|instance| self.instances.operations(instance)).copied();
+        rows.filter(|other| *other != row).chain(self.pairing.other(row)).collect()
+    }
+}

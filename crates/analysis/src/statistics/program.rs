@@ -1,0 +1,375 @@
+//! What is derived from ranges that the program names, and from NCCL's calls that only NVTX shows.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::read::archive::Trace;
+use crate::read::{Call, NO_SEQUENCE, NONE, Range, Tables};
+use crate::results;
+use crate::results::{Budget, CausePhase, CommunicatorCall, Phase};
+use crate::statistics::collectives::Filter;
+use crate::statistics::numeric::{Covered, certain_trend, length, quantiles, union};
+use crate::units::real;
+use nccl_events::Progress;
+use nccl_events::archive::{PATH_SEPARATOR, RegionClass};
+use nccl_events::collective::is_of_communicators;
+use nccl_events::ids::{index as large, index_u32 as small};
+use nccl_events::sort::Gather;
+use otf2::{LocationGroupRef, LocationRef, RegionRef};
+
+/// The names of ranges in a text of `nvtx.ranges`, outermost first.
+pub(super) fn names_of(path: &str) -> Vec<String> {
+    path.split(PATH_SEPARATOR).map(str::to_owned).collect()
+}
+
+/// The threads whose ranges say what a rank does.
+enum Threads {
+    /// All of a process that has one rank, and one thread with ranges.
+    Process(LocationGroupRef),
+    /// Those that call for the rank. Other threads of its process may serve another rank, or wait for work.
+    Callers(BTreeSet<LocationRef>),
+}
+
+impl Threads {
+    fn of(trace: &Trace, tables: &Tables, rank: u32) -> Option<Self> {
+        let ranks = &tables.members.job_ranks;
+        let process = ranks.get(large(rank))?.process;
+        let own = (0..).zip(tables.operations.event.iter()).filter(|(row, _)| tables.job_rank(*row) == rank);
+        let callers: BTreeSet<_> = own.filter_map(|(_, event)| Some(tables.enqueued.get(&event)?.by)).gather();
+        let with_ranges: BTreeSet<_> = tables.ranges.location.iter().copied().gather();
+        let of_process = with_ranges.iter().filter(|thread| trace.process(trace.group(**thread)) == process);
+        let has_one_rank = ranks.iter().filter(|other| other.process == process).count() == 1;
+        let is_alone = has_one_rank && callers.is_disjoint(&with_ranges) && of_process.count() == 1;
+        Some(if is_alone { Self::Process(process) } else { Self::Callers(callers) })
+    }
+
+    fn has(&self, trace: &Trace, location: LocationRef) -> bool {
+        match self {
+            Self::Process(process) => trace.process(trace.group(location)) == *process,
+            Self::Callers(callers) => callers.contains(&location),
+        }
+    }
+}
+
+/// Reads ranges and the calls that make and end communicators, of an archive that has ranges.
+pub(super) fn add(tables: &mut Tables, trace: &Trace, progress: &dyn Progress) -> otf2::Result<()> {
+    let others = &trace.statements.counts.others;
+    if others.ranges_user + others.ranges_nccl + others.ranges_reported == 0 {
+        return Ok(());
+    }
+    tables.add_threads(trace, |region| is_one(trace, region), progress)
+}
+
+// The steps of the program: a range that repeats on all its processes.
+
+fn process(trace: &Trace, thread: LocationRef) -> LocationGroupRef {
+    trace.process(trace.group(thread))
+}
+
+/// A range that fewer steps have is not taken for one.
+const LEAST: usize = 3;
+
+/// A thread's steps; a process may have several threads that take steps, each for a rank.
+type OfThreads = BTreeMap<LocationRef, Vec<Range>>;
+
+/// The k-th step of each thread.
+#[derive(Debug, Default)]
+pub(crate) struct Steps {
+    region: Option<RegionRef>,
+    /// The filter names the range.
+    is_named: bool,
+    threads: OfThreads,
+    /// The thread of each rank of the job.
+    of_rank: Vec<Option<LocationRef>>,
+}
+
+impl Steps {
+    /// The steps of the range that the filter names; else of the outermost range around operations that repeats on all
+    /// processes that have ranges, of the longest one if there are several.
+    pub(crate) fn find(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
+        let processes = |threads: &mut dyn Iterator<Item = &LocationRef>| -> BTreeSet<LocationGroupRef> {
+            threads.map(|thread| process(trace, *thread)).gather()
+        };
+        let mut candidates: BTreeMap<RegionRef, OfThreads> = BTreeMap::new();
+        let all = processes(&mut tables.ranges.location.iter());
+        for range in tables.ranges.rows() {
+            candidates.entry(range.region).or_default().entry(range.location).or_default().push(range);
+        }
+        let texts = tables.paths.texts();
+        let paths: BTreeSet<&u32> = tables.operations.path.iter().gather();
+        let paths = paths.into_iter().filter_map(|path| texts.get(large(*path)));
+        let around: BTreeSet<&str> = paths.flat_map(|text| text.split(PATH_SEPARATOR)).gather();
+        let depth = |range: &Range| texts.get(large(range.path)).map_or(0, |text| text.matches(PATH_SEPARATOR).count());
+        let rank = |(region, threads): &(RegionRef, OfThreads)| {
+            let all_ranges = || threads.values().flatten();
+            let time: u64 = all_ranges().map(|it| it.stop_ns.saturating_sub(it.start_ns)).sum();
+            let depth = all_ranges().map(depth).min().unwrap_or(0);
+            (Reverse(depth), time, Reverse(*region))
+        };
+        let is_step = |(region, threads): &(RegionRef, OfThreads)| match &filter.step {
+            Some(name) => trace.region_name(*region) == *name,
+            None => {
+                around.contains(trace.region_name(*region).as_str())
+                    && processes(&mut threads.iter().filter(|(_, ranges)| ranges.len() >= LEAST).map(|it| it.0)) == all
+            }
+        };
+        let Some((region, mut threads)) = candidates.into_iter().filter(is_step).max_by_key(rank) else {
+            return Self::default();
+        };
+        for ranges in threads.values_mut() {
+            nccl_events::sort::sort_by_key(ranges, |range| range.start_ns);
+            // A range inside another one of its name belongs to that step.
+            let mut end_ns = 0;
+            ranges.retain(|range| {
+                let is_outermost = range.start_ns >= end_ns;
+                end_ns = end_ns.max(range.stop_ns);
+                is_outermost
+            });
+        }
+        // Numbers that do not rise do not count the steps: they are ids.
+        if !threads.values().all(|ranges| ranges.is_sorted_by(|a, b| a.number < b.number)) {
+            threads.values_mut().flatten().for_each(|range| range.number = NO_SEQUENCE);
+        }
+        let own = |rank| {
+            let own = Threads::of(trace, tables, rank)?;
+            threads.keys().copied().find(|thread| own.has(trace, *thread))
+        };
+        let of_rank = (0..small(tables.members.job_ranks.len())).map(own).collect();
+        Self { region: Some(region), is_named: filter.step.is_some(), threads, of_rank }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.threads.values().map(Vec::len).max().unwrap_or(0)
+    }
+
+    /// The step of a rank at a time.
+    pub(crate) fn at(&self, rank: usize, time_ns: u64) -> Option<usize> {
+        let ranges = self.threads.get(&(*self.of_rank.get(rank)?)?)?;
+        let at = ranges.partition_point(|range| range.start_ns <= time_ns).checked_sub(1)?;
+        (time_ns < ranges[at].stop_ns).then_some(at)
+    }
+
+    /// The steps within the time of the filter: of others it has no operations, or not all.
+    pub(crate) fn report(&self, trace: &Trace, filter: &Filter, budgets: &[Budget]) -> Option<results::Steps> {
+        let name = trace.region_name(self.region?);
+        let is_in_time = |ns| filter.wants_time(ns, ns);
+        let is_inside = |at: &usize| {
+            let mut ranges = self.threads.values().filter_map(|ranges| ranges.get(*at));
+            ranges.all(|range| is_in_time(range.start_ns) && is_in_time(range.stop_ns))
+        };
+        let steps: Vec<results::Step> = (0..self.count()).filter(is_inside).map(|at| self.step(at, budgets)).collect();
+        // A range that ends before most of its operations do only launches them: its length is not a step's.
+        let launches = steps.iter().filter(|step| step.budget.operations_ns > step.ranks_ns).count();
+        if steps.is_empty() || !self.is_named && launches > steps.len() / 2 {
+            return None;
+        }
+        let durations: Vec<f64> = steps.iter().map(|step| real(step.duration_ns)).collect();
+        // By place instead of by time: the slope is for 10⁹ steps.
+        let places: Vec<(u64, f64)> = (0..).zip(durations.iter().copied()).collect();
+        let trend_ns_per_step = certain_trend(&places).map(|slope| slope / 1e9);
+        let processes = self.threads.keys().map(|it| process(trace, *it)).gather::<BTreeSet<_>>().len() as u64;
+        Some(results::Steps { name, processes, duration_ns: quantiles(durations), trend_ns_per_step, steps })
+    }
+
+    fn step(&self, at: usize, budgets: &[Budget]) -> results::Step {
+        let length = |range: &Range| range.stop_ns.saturating_sub(range.start_ns);
+        let of_threads = || self.threads.iter().filter_map(|(thread, ranges)| Some((*thread, *ranges.get(at)?)));
+        let slowest = of_threads().max_by_key(|(_, range)| length(range));
+        let number = slowest.map(|(_, range)| range.number).filter(|number| *number != NO_SEQUENCE);
+        // As budgets count: a thread counts for each of its ranks, and not if it has none.
+        let of_rank = |thread: &Option<LocationRef>| self.threads.get(thread.as_ref()?)?.get(at);
+        let of_thread = |thread| self.of_rank.iter().position(|own| *own == Some(thread));
+        results::Step {
+            number: number.unwrap_or(at as u64),
+            start_ns: of_threads().map(|(_, range)| range.start_ns).min().unwrap_or(0),
+            duration_ns: slowest.map_or(0, |(_, range)| length(&range)),
+            shortest_ns: of_threads().map(|(_, range)| length(&range)).min().unwrap_or(0),
+            slowest: slowest.and_then(|(thread, _)| Some(small(of_thread(thread)?))),
+            ranks_ns: self.of_rank.iter().filter_map(of_rank).map(length).sum(),
+            budget: budgets.get(at).copied().unwrap_or_default(),
+        }
+    }
+}
+
+// Which range of the program a rank was in while others waited for it.
+
+/// A range that took less of the time is not named.
+const LEAST_SHARE: f64 = 0.5;
+
+/// By path of ranges: the time in them, with what is inside.
+type Inclusive = BTreeMap<Vec<String>, u64>;
+
+impl Tables {
+    /// The innermost range that a rank was in for at least half of `times`.
+    pub fn during(&self, trace: &Trace, rank: u32, times: Vec<(u64, u64)>) -> Option<CausePhase> {
+        let (inclusive_ns, whole_ns) = self.inclusive(trace, rank, times)?;
+        innermost(inclusive_ns, whole_ns)
+    }
+
+    /// The innermost range in which a rank spent at least half of what its times are longer than those of another one.
+    pub fn longer_during(
+        &self,
+        trace: &Trace,
+        (rank, times): (u32, Vec<(u64, u64)>),
+        (other, times_of_other): (u32, Vec<(u64, u64)>),
+    ) -> Option<CausePhase> {
+        let (mut inclusive_ns, whole_ns) = self.inclusive(trace, rank, times)?;
+        let (of_other, whole_of_other_ns) = self.inclusive(trace, other, times_of_other)?;
+        for (path, ns) in &mut inclusive_ns {
+            *ns = ns.saturating_sub(of_other.get(path).copied().unwrap_or(0));
+        }
+        innermost(inclusive_ns, whole_ns.saturating_sub(whole_of_other_ns))
+    }
+
+    /// The parts of a rank's `times` in ranges, and the length of all.
+    fn inclusive(&self, trace: &Trace, rank: u32, times: Vec<(u64, u64)>) -> Option<(Inclusive, u64)> {
+        if self.ranges.is_empty() {
+            return None;
+        }
+        let threads = Threads::of(trace, self, rank)?;
+        let times = union(times);
+        let whole_ns = length(&times);
+        let times = Covered::of(&times);
+        let mut own_ns: BTreeMap<u32, u64> = BTreeMap::new();
+        // Ranges of a thread are in the order of their ends: those inside a range come before it.
+        let mut inside: Vec<(u64, u64)> = Vec::new();
+        let mut before = None;
+        for range in self.ranges.rows().filter(|range| threads.has(trace, range.location)) {
+            if before.replace(range.location) != Some(range.location) {
+                inside.clear();
+            }
+            let within_ns = times.within(range.start_ns, range.stop_ns);
+            let mut inside_ns = 0;
+            while let Some((_, ns)) = inside.pop_if(|(start_ns, _)| *start_ns >= range.start_ns) {
+                inside_ns += ns;
+            }
+            *own_ns.entry(range.path).or_default() += within_ns.saturating_sub(inside_ns);
+            inside.push((range.start_ns, within_ns));
+        }
+        // With what is inside of each range, by its path.
+        let texts = self.paths.texts();
+        let mut inclusive_ns = Inclusive::new();
+        for (path, ns) in own_ns {
+            let names = names_of(texts.get(large(path))?);
+            for depth in 1..=names.len() {
+                *inclusive_ns.entry(names[..depth].to_vec()).or_default() += ns;
+            }
+        }
+        Some((inclusive_ns, whole_ns))
+    }
+}
+
+fn innermost(inclusive_ns: Inclusive, whole_ns: u64) -> Option<CausePhase> {
+    let share = |ns: u64| real(ns) / real(whole_ns.max(1));
+    let most = inclusive_ns.into_iter().filter(|(_, ns)| *ns > 0 && share(*ns) >= LEAST_SHARE);
+    let (path, ns) = most.max_by_key(|(path, ns)| (path.len(), *ns))?;
+    Some(CausePhase { path, share: share(ns).min(1.0) })
+}
+
+// How long communicators took to make and end, and which rank called last.
+
+/// The calls of each rank of a process, in the order of time.
+type OfRanks = BTreeMap<(LocationGroupRef, u32), Vec<Call>>;
+
+/// Whether a region is a call that all ranks of a communicator make to create or end one.
+pub(super) fn is_one(trace: &Trace, region: RegionRef) -> bool {
+    let Some(region) = trace.region(region) else {
+        return false;
+    };
+    region.class == RegionClass::Api && is_of_communicators(region.name)
+}
+
+/// One row for each call that ranks make together: of one function and communicator, the k-th of each process.
+pub(crate) fn communicator_calls(trace: &Trace, tables: &Tables, filter: &Filter) -> Vec<CommunicatorCall> {
+    let mut calls: Vec<Call> = tables.calls.rows().filter(|call| is_one(trace, call.function)).collect();
+    nccl_events::sort::sort_by_key(&mut calls, |call| call.start_ns);
+    let mut made: BTreeMap<(RegionRef, u32), OfRanks> = BTreeMap::new();
+    for call in calls {
+        let process = trace.process(trace.group(call.location));
+        let of_rank = made.entry((call.function, call.comm)).or_default().entry((process, call.rank)).or_default();
+        of_rank.push(call);
+    }
+    let texts = tables.paths.texts();
+    let mut found = Vec::new();
+    for ((function, comm), ranks) in &made {
+        for turn in 0..ranks.values().map(Vec::len).max().unwrap_or(0) {
+            let calls = || ranks.values().filter_map(|calls| calls.get(turn));
+            let (Some(first), Some(last)) =
+                (calls().min_by_key(|call| call.start_ns), calls().max_by_key(|call| call.start_ns))
+            else {
+                continue;
+            };
+            found.push(CommunicatorCall {
+                function: trace.region_name(*function),
+                communicator: texts.get(large(*comm)).cloned().unwrap_or_default(),
+                ranks: calls().count() as u64,
+                unfinished: calls().filter(|call| call.is_unfinished).count() as u64,
+                start_ns: first.start_ns,
+                duration_ns: calls().map(|call| call.stop_ns.saturating_sub(call.start_ns)).max().unwrap_or(0),
+                skew_ns: last.start_ns - first.start_ns,
+                last_rank: Some(last.rank).filter(|rank| *rank != NONE),
+                last_process: trace.group_name(trace.process(trace.group(last.location))).to_owned(),
+            });
+        }
+    }
+    found.retain(|call| filter.wants_time(call.start_ns, call.start_ns + call.duration_ns));
+    nccl_events::sort::sort_by_key(&mut found, |call| call.start_ns);
+    found
+}
+
+// Operations by the ranges of the program that their calls were in.
+
+/// `budgets` are by the number of the path. Sorted by the time in operations, the longest first.
+pub(crate) fn phases(trace: &Trace, tables: &Tables, filter: &Filter, budgets: &[Budget]) -> Vec<Phase> {
+    let texts = tables.paths.texts();
+    let mut phases: Vec<Phase> = texts.iter().map(|text| Phase { path: names_of(text), ..Phase::default() }).collect();
+    if tables.ranges.is_empty() && tables.operations.path.iter().all(|path| *path == NONE) {
+        return Vec::new();
+    }
+    // Operations outside of ranges.
+    let outside = phases.len();
+    phases.push(Phase::default());
+    for range in tables.ranges.rows().filter(|it| filter.wants_time(it.start_ns, it.stop_ns)) {
+        if let Some(phase) = phases.get_mut(large(range.path)) {
+            phase.ranges += 1;
+            phase.ranges_ns += range.stop_ns.saturating_sub(range.start_ns);
+        }
+    }
+    for operation in tables.operations.rows() {
+        if filter.wants(trace, &tables.members, &operation)
+            && let Some(phase) = phases.get_mut(large(operation.path).min(outside))
+        {
+            phase.operations += 1;
+            phase.bytes = phase.bytes.saturating_add(operation.bytes);
+        }
+    }
+    for (phase, budget) in phases.iter_mut().zip(budgets) {
+        phase.budget = *budget;
+    }
+    // Names of communicators are numbered with the paths.
+    phases.retain(|phase| phase.ranges + phase.operations > 0);
+    nccl_events::sort::sort_by(&mut phases, |a, b| {
+        let of = |it: &Phase| (it.budget.operations_ns, it.ranges_ns);
+        of(b).cmp(&of(a)).then_with(|| a.path.cmp(&b.path))
+    });
+    phases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_counts_for_each_of_its_ranks() {
+        let [of_two, loader] = [1, 2].map(LocationRef::new);
+        let range = |location, stop_ns| {
+            let region = RegionRef::new(0);
+            Range { location, region, start_ns: 10, stop_ns, number: NO_SEQUENCE, path: 0, is_unfinished: false }
+        };
+        let threads = [(of_two, vec![range(of_two, 110)]), (loader, vec![range(loader, 60)])];
+        let of_rank = vec![Some(of_two), Some(of_two), None];
+        let steps = Steps { region: None, is_named: false, threads: threads.into(), of_rank };
+        let step = steps.step(0, &[]);
+        assert_eq!((step.ranks_ns, step.duration_ns, step.slowest), (200, 100, Some(0)));
+    }
+}

@@ -1,0 +1,268 @@
+//! How ranks spent their time in operations, and which ranks are to blame for waiting.
+
+use crate::read::archive::Trace;
+use crate::read::{NONE, Tables};
+use crate::results::Budget;
+use crate::statistics::collectives::{Classes, Filter, Instances, Split};
+use crate::statistics::messages::{Blame, Messages, OfRank, Wait, Waits, WaitsIn};
+use crate::statistics::numeric::subtract;
+use crate::statistics::program::Steps;
+use nccl_events::ids::index as large;
+
+/// A part of a rank's time: parts of a rank do not overlap, so operations that share a kernel count once.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// `None` if the operation is not compared across ranks.
+    instance: Option<u32>,
+    class: u32,
+    budget: Budget,
+    row: u32,
+    /// Waiting that would have been avoided if the last rank had arrived with the second-last.
+    alone_ns: u64,
+}
+
+/// Sums over the ranks of an instance.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OfInstance {
+    /// Excludes time charged to other operations in the same kernel.
+    pub(super) time_ns: u64,
+    pub(super) waiting_ns: u64,
+}
+
+/// Time by rank, by class and by the rank that was waited for.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    /// Of all ranks. Every share of lost time is relative to its `operations_ns`.
+    pub(super) total: Budget,
+    /// The part spent in the first collectives of communicators.
+    pub(super) warm_up: Budget,
+    pub(super) ranks: Vec<Budget>,
+    pub(super) classes: Vec<Budget>,
+    /// What others waited for each rank, and what they would not have waited if it had come with the second-last.
+    pub(super) caused: Vec<(u64, u64)>,
+    pub(super) instances: Vec<OfInstance>,
+    pub(super) blame: Blame,
+    /// By the ranges of the program around the call: an index in [`Tables::paths`].
+    pub(super) paths: Vec<Budget>,
+    /// By step of the program.
+    pub(super) steps: Vec<Budget>,
+}
+
+impl Waiting {
+    pub(super) fn of(
+        trace: &Trace,
+        tables: &Tables,
+        filter: &Filter,
+        instances: &Instances,
+        messages: &Messages,
+        classes: &Classes,
+        (late, steps): (&[bool], &Steps),
+    ) -> Self {
+        let ranks = tables.members.job_ranks.len();
+        let mut found = Self {
+            ranks: vec![Budget::default(); ranks],
+            classes: vec![Budget::default(); classes.all.len()],
+            caused: vec![(0, 0); ranks],
+            instances: vec![OfInstance::default(); instances.all.len()],
+            paths: vec![Budget::default(); tables.paths.texts().len() + 1],
+            steps: vec![Budget::default(); steps.count()],
+            ..Self::default()
+        };
+        let mut of_rank: Vec<Rows> = Vec::new();
+        of_rank.resize_with(ranks, Rows::default);
+        for (row, operation) in (0..).zip(tables.operations.rows()) {
+            if operation.is_known() {
+                let rows = &mut of_rank[large(tables.job_rank(row))];
+                if instances.of_operation(row).is_some() {
+                    rows.compared.push(row);
+                } else if filter.wants(trace, &tables.members, &operation) {
+                    rows.others.push(row);
+                }
+            }
+        }
+        let mut waits: Vec<Waits> = Vec::with_capacity(ranks);
+        let at_once = rayon::current_num_threads().max(1);
+        let mut in_messages = Vec::new().into_iter();
+        for (rank, rows) in of_rank.into_iter().enumerate() {
+            if rank % at_once == 0 {
+                in_messages = messages.waits(tables, rank..ranks.min(rank + at_once)).into_iter();
+            }
+            let of_messages = in_messages.next().unwrap_or_default();
+            waits.push(Waits::of(&rows.parts(tables, instances, classes, messages, of_messages, |part| {
+                found.add(tables, instances, rank, &part);
+                found.add_to_program(tables, steps, rank, &part);
+            })));
+        }
+        found.blame = Blame::of(tables, instances, messages, &waits, late);
+        found
+    }
+
+    fn add_to_program(&mut self, tables: &Tables, steps: &Steps, rank: usize, part: &Part) {
+        // The last one is of operations outside of ranges.
+        let path = large(tables.operations.path[large(part.row)]).min(self.paths.len() - 1);
+        self.paths[path] += part.budget;
+        let event = tables.operations.event.get(large(part.row));
+        let called_ns = tables.enqueued.get(&event).map(|it| it.at_ns);
+        let called_ns = called_ns.unwrap_or(tables.operations.start_ns[large(part.row)]);
+        if let Some(step) = steps.at(rank, called_ns) {
+            self.steps[step] += part.budget;
+        }
+    }
+
+    fn add(&mut self, tables: &Tables, instances: &Instances, rank: usize, part: &Part) {
+        self.total += part.budget;
+        self.ranks[rank] += part.budget;
+        if let Some(class) = self.classes.get_mut(large(part.class)) {
+            *class += part.budget;
+        }
+        let Some(number) = part.instance else {
+            return;
+        };
+        let of_instance = &mut self.instances[large(number)];
+        of_instance.time_ns += part.budget.operations_ns;
+        of_instance.waiting_ns += part.budget.waiting_ns;
+        let instance = &instances.all[large(number)];
+        if instance.is_warm_up {
+            self.warm_up += part.budget;
+        } else if let Some(last) = instance.last {
+            let caused = &mut self.caused[large(tables.members.row(last).job_rank)];
+            caused.0 += part.budget.waiting_ns;
+            caused.1 += part.alone_ns;
+        }
+    }
+}
+
+/// The operations of a rank that were measured to their end.
+#[derive(Debug, Default)]
+struct Rows {
+    /// Collectives that were matched across their ranks.
+    compared: Vec<u32>,
+    others: Vec<u32>,
+}
+
+impl Rows {
+    /// Cuts a rank's time at its operations: first at compared operations, then at the others, which get the remaining
+    /// time. The parts add up to the union. Returns the waits, sorted and disjoint.
+    fn parts(
+        mut self,
+        tables: &Tables,
+        instances: &Instances,
+        classes: &Classes,
+        messages: &Messages,
+        of_messages: OfRank,
+        mut each: impl FnMut(Part),
+    ) -> Vec<Wait> {
+        let operations = &tables.operations;
+        let by_start = |rows: &mut Vec<u32>| {
+            rows.sort_unstable_by_key(|row| (operations.start_ns[large(*row)], *row));
+        };
+        by_start(&mut self.compared);
+        by_start(&mut self.others);
+        let class = |row| classes.number(tables, row).unwrap_or(NONE);
+        let mut taken = Occupied::default();
+        let mut waits: Vec<Wait> = Vec::new();
+        let mut covered_ns = 0;
+        for row in self.compared {
+            let (start_ns, stop_ns) = (operations.start_ns[large(row)].max(covered_ns), operations.stop_ns[large(row)]);
+            let Some(number) = instances.of_operation(row).filter(|_| stop_ns > start_ns) else {
+                continue;
+            };
+            covered_ns = stop_ns;
+            taken.push(start_ns, stop_ns);
+            let instance = &instances.all[large(number)];
+            let before = |until_ns: u64| until_ns.clamp(start_ns, stop_ns) - start_ns;
+            let operations_ns = stop_ns - start_ns;
+            let (waiting_ns, unclear_ns) = match instance.split(tables, row) {
+                Split::Waits(until_ns) => (before(until_ns), 0),
+                Split::Unclear(until_ns) => (0, before(until_ns)),
+            };
+            // In a first collective, NCCL delays ranks by connecting them.
+            let other = instance.awaited;
+            if waiting_ns > 0 && !instance.is_warm_up && ![NONE, row].contains(&other) {
+                let waits_in = WaitsIn::Collective(number);
+                waits.push(Wait { start_ns, stop_ns: start_ns + waiting_ns, row, other, waits_in });
+            }
+            let alone_ns = waiting_ns.saturating_sub(before(instance.arrivals.second_ns));
+            let transfer_ns = operations_ns - waiting_ns - unclear_ns;
+            let budget = Budget { operations_ns, waiting_ns, transfer_ns, unclear_ns, not_compared_ns: 0 };
+            each(Part { instance: Some(number), class: class(row), budget, row, alone_ns });
+        }
+        let in_messages: Vec<Wait> = of_messages.waits.iter().flat_map(|wait| apart(wait, &taken.all)).collect();
+        let mut waiting = Occupied::of(in_messages.iter().map(|it| (it.start_ns, it.stop_ns)).collect());
+        waits.extend(in_messages);
+        waits.sort_unstable_by_key(|it| it.start_ns);
+        let mut unclear = Occupied::of(subtract(&of_messages.unclear, &taken.all));
+        covered_ns = 0;
+        for row in self.others {
+            let (start_ns, stop_ns) = (operations.start_ns[large(row)].max(covered_ns), operations.stop_ns[large(row)]);
+            if stop_ns > start_ns {
+                covered_ns = stop_ns;
+                let operations_ns = taken.free_ns(start_ns, stop_ns);
+                let [waiting_ns, unclear_ns] =
+                    [&mut waiting, &mut unclear].map(|it| stop_ns - start_ns - it.free_ns(start_ns, stop_ns));
+                let budget = Budget { operations_ns, waiting_ns, unclear_ns, ..Budget::default() };
+                let rest_ns = operations_ns - waiting_ns - unclear_ns;
+                let budget = match messages.pairing.is_message(row) {
+                    true => Budget { transfer_ns: rest_ns, ..budget },
+                    false => Budget { not_compared_ns: rest_ns, ..budget },
+                };
+                each(Part { instance: None, class: class(row), budget, row, alone_ns: 0 });
+            }
+        }
+        waits
+    }
+}
+
+/// The parts of a wait outside the `taken` intervals.
+fn apart(wait: &Wait, taken: &[(u64, u64)]) -> impl Iterator<Item = Wait> + use<> {
+    let first = taken.partition_point(|(_, end_ns)| *end_ns <= wait.start_ns);
+    let behind = taken[first..].partition_point(|(begin_ns, _)| *begin_ns < wait.stop_ns);
+    let left = subtract(&[(wait.start_ns, wait.stop_ns)], &taken[first..first + behind]);
+    let wait = *wait;
+    left.into_iter().map(move |(start_ns, stop_ns)| Wait { start_ns, stop_ns, ..wait })
+}
+
+/// The intervals that parts occupy, sorted and disjoint.
+#[derive(Debug, Default)]
+struct Occupied {
+    all: Vec<(u64, u64)>,
+    /// Intervals before this index end before the range last asked for.
+    at: usize,
+}
+
+impl Occupied {
+    const fn of(all: Vec<(u64, u64)>) -> Self {
+        Self { all, at: 0 }
+    }
+
+    fn push(&mut self, start_ns: u64, stop_ns: u64) {
+        match self.all.last_mut() {
+            Some((_, end_ns)) if *end_ns == start_ns => *end_ns = stop_ns,
+            _ => self.all.push((start_ns, stop_ns)),
+        }
+    }
+
+    /// How much of a range is free; each call's range begins after the previous one's.
+    fn free_ns(&mut self, start_ns: u64, stop_ns: u64) -> u64 {
+        self.at += self.all[self.at..].partition_point(|(_, end_ns)| *end_ns <= start_ns);
+        let over = self.all[self.at..].iter().take_while(|(begin_ns, _)| *begin_ns < stop_ns);
+        let taken_ns: u64 = over.map(|(begin_ns, end_ns)| stop_ns.min(*end_ns) - start_ns.max(*begin_ns)).sum();
+        stop_ns - start_ns - taken_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Occupied;
+
+    #[test]
+    fn what_is_taken_is_not_free() {
+        let mut taken = Occupied::default();
+        for (start_ns, stop_ns) in [(10, 20), (20, 25), (40, 50)] {
+            taken.push(start_ns, stop_ns);
+        }
+        assert_eq!(taken.all, [(10, 25), (40, 50)]);
+        let free = [(0, 12), (12, 20), (22, 45), (45, 60), (70, 80)].map(|(from, to)| taken.free_ns(from, to));
+        assert_eq!(free, [10, 0, 15, 10, 10]);
+    }
+}
