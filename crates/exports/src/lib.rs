@@ -18,22 +18,16 @@
 #![forbid(unsafe_code)]
 
 mod error;
-mod foreign;
 pub mod kineto;
-mod line;
-mod outcome;
-mod output;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod perfetto;
-pub mod ranks;
+pub mod protobuf;
 pub mod scalasca;
-mod selection;
 mod source;
-mod value;
+pub mod values;
+pub mod workloads;
 pub mod xplane;
 
-pub use error::{Error, Result};
-pub use outcome::{LeftOut, Outcome};
-pub use selection::Selection;
-pub use source::Source;
+pub use crate::error::{Error, LeftOut, Outcome, Result};
+pub use crate::source::{Selection, Source};

@@ -1,14 +1,14 @@
 //! The state of a job at one moment, as far as known, for [`super::judge`]. Times are the host's CLOCK_REALTIME ns.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use job::life::Life;
 use nccl_events::MOST_RANKS;
-use nccl_events::archive::{RankIdentity, number};
+use nccl_events::archive::{RankIdentity, number, path_of_ranges};
+use nccl_events::collective::{Collective, Flow};
+use nccl_events::range::{RangeField, RangeFields};
 use nccl_events::sort::Gather;
-
-use super::doing::Doing;
-use super::operation::{Message, OpenCall, Tail};
 
 #[derive(Debug, Default)]
 pub(crate) struct Job {
@@ -224,4 +224,357 @@ pub(crate) struct Rank {
     pub(crate) open_calls: Vec<OpenCall>,
     pub(crate) doing: Doing,
     pub(crate) finalized: bool,
+}
+
+// An operation as one rank called it: its arguments, and its progress.
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Signature {
+    /// NCCL's name, such as `AllReduce`.
+    pub(crate) func: Arc<str>,
+    pub(crate) count: u64,
+    pub(crate) datatype: Arc<str>,
+    /// The root, for functions that have one.
+    pub(crate) root: Option<i32>,
+}
+
+impl Signature {
+    /// Whether each rank's result depends on all ranks, so that no rank completes before all have entered. Transfers
+    /// that end earlier have failed: when a peer dies, NCCL stops them like any others.
+    pub(crate) fn needs_all(&self) -> bool {
+        Collective::named(&*self.func).is_some_and(|collective| collective.flow() == Flow::AllToAll)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) what: Signature,
+    /// Whether `what` comes from the API call; below the API AllGather and Broadcast count bytes.
+    pub(crate) from_api: bool,
+    /// NCCL's number of the call within its function.
+    pub(crate) sequence: Option<u64>,
+    /// Whether a copy engine does the work: NCCL numbers these calls separately.
+    pub(crate) by_copy_engine: bool,
+    pub(crate) entered_ns: u64,
+    pub(crate) progress: Progress,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) stage: Stage,
+    pub(crate) waits: Vec<Wait>,
+    pub(crate) channels_open: u32,
+    pub(crate) began: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// The program is in the call; nothing was enqueued.
+    #[default]
+    Calling,
+    /// The call has returned; later events are not recorded.
+    Called,
+    /// NCCL is launching the kernel; the launch has not returned.
+    Launching,
+    /// The operation was enqueued; whether it began is not recorded.
+    Enqueued,
+    /// The kernel was launched; whether it began is not recorded.
+    Launched,
+    /// Transfers or kernel channels were seen, but not their end.
+    Running,
+    /// All network transfers have ended; the GPU's work is not recorded.
+    Transferred,
+    Done,
+}
+
+impl Stage {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Calling => "calling",
+            Self::Called => "called",
+            Self::Launching => "launching",
+            Self::Enqueued => "enqueued",
+            Self::Launched => "launched",
+            Self::Running => "running",
+            Self::Transferred => "transferred",
+            Self::Done => "done",
+        }
+    }
+
+    pub(crate) const fn is_over(self) -> bool {
+        matches!(self, Self::Transferred | Self::Done)
+    }
+
+    pub(crate) const fn is_open(self) -> bool {
+        matches!(self, Self::Calling | Self::Launching | Self::Running)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wait {
+    pub(crate) channel: u8,
+    pub(crate) peer: i32,
+    pub(crate) is_send: bool,
+    pub(crate) state: WaitState,
+    /// The waiting step, if steps were recorded.
+    pub(crate) step: Option<i32>,
+    pub(crate) steps: i32,
+    pub(crate) since_ns: u64,
+}
+
+/// What a proxy waits for, in NCCL's terms (`ncclProfilerProxyStep…`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum WaitState {
+    Queued,
+    SendGpu,
+    SendPeer,
+    SendNetwork,
+    Receive,
+    /// The data has arrived and is being flushed to the GPU.
+    Flush,
+    ReceiveGpu,
+    Unknown,
+}
+
+impl WaitState {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Queued => "Queued",
+            Self::SendGpu => "SendGPUWait",
+            Self::SendPeer => "SendPeerWait",
+            Self::SendNetwork => "SendWait",
+            Self::Receive => "RecvWait",
+            Self::Flush => "RecvFlushWait",
+            Self::ReceiveGpu => "RecvGPUWait",
+            Self::Unknown => "not recorded",
+        }
+    }
+
+    pub(crate) const fn is_for_peer(self) -> bool {
+        matches!(self, Self::SendPeer | Self::SendNetwork | Self::Receive)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) peer: u32,
+    pub(crate) is_send: bool,
+    /// Zero-based index among the messages with this peer in this direction.
+    pub(crate) number: u64,
+    pub(crate) count: u64,
+    pub(crate) datatype: Arc<str>,
+    pub(crate) entered_ns: u64,
+    pub(crate) progress: Progress,
+}
+
+impl Message {
+    pub(crate) const fn func(&self) -> &'static str {
+        if self.is_send { "ncclSend" } else { "ncclRecv" }
+    }
+
+    pub(crate) const fn matching_func(&self) -> &'static str {
+        if self.is_send { "ncclRecv" } else { "ncclSend" }
+    }
+}
+
+/// An NCCL call that has not returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OpenCall {
+    /// The function, `ncclGroupEnd`, or a kernel launch: `in …`.
+    pub(crate) what: String,
+    /// Whether NCCL does not return. If false, the program is between two calls.
+    pub(crate) is_in_nccl: bool,
+    pub(crate) since_ns: u64,
+}
+
+/// How many collectives are kept per rank: ranks that are further apart have another problem anyway.
+pub(crate) const KEPT: usize = 1024;
+
+/// How the positions of a rank's operations in the communicator's order are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Positions {
+    #[default]
+    Counted,
+    /// The beginning is not kept; NCCL's numbers match operations with those of other ranks.
+    Aligned,
+    /// No kept operation matches another rank's; NCCL's numbers give the order, but not the distance.
+    Ordered,
+    /// The beginning is not kept, and the positions are unknown.
+    Unknown,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
+    /// Number of operations before those in the list.
+    pub(crate) before: u64,
+    pub(crate) list: Vec<Call>,
+    pub(crate) positions: Positions,
+}
+
+impl Tail {
+    /// Keeps the last of these calls, which are counted from the first.
+    pub(crate) fn of(mut calls: Vec<Call>) -> Self {
+        let before = calls.len().saturating_sub(KEPT);
+        Self { before: before as u64, list: calls.split_off(before), positions: Positions::Counted }
+    }
+
+    /// Number of operations in total, from the origin of positions.
+    pub(crate) fn count(&self) -> u64 {
+        self.before + self.list.len() as u64
+    }
+
+    pub(crate) fn has_positions(&self) -> bool {
+        self.positions != Positions::Unknown
+    }
+
+    /// The operation at a position, from 0; `None` if there is none, if it is not kept, or if its position is unknown.
+    pub(crate) fn at(&self, position: u64) -> Option<&Call> {
+        self.list.get(usize::try_from(position.checked_sub(self.before)?).ok()?).filter(|_| self.has_positions())
+    }
+
+    /// The first operation known not to have ended.
+    pub(crate) fn first_open(&self) -> Option<&Call> {
+        self.list.iter().find(|call| call.progress.stage.is_open())
+    }
+}
+
+// What a program does, by its NVTX ranges: the NCCL call that it is in, and its own ranges around the call.
+
+/// What one thread is in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Doing {
+    /// The innermost open call of NCCL.
+    pub(crate) call: Option<NcclCall>,
+    /// The program's open ranges, outermost first; those around the call if there is one.
+    pub(crate) ranges: Vec<OpenRange>,
+    /// The steps that are over.
+    pub(crate) taken: BTreeMap<Step, Taken>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OpenRange {
+    pub(crate) domain: String,
+    pub(crate) name: String,
+    pub(crate) since_ns: u64,
+}
+
+/// A call of NCCL that has not returned.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NcclCall {
+    /// Such as `ncclCommSplit`. A group that makes communicators is named after the calls in it.
+    pub(crate) name: String,
+    pub(crate) since_ns: u64,
+    /// The arguments, as far as NCCL has stated them.
+    pub(crate) fields: RangeFields,
+}
+
+impl NcclCall {
+    /// A number among the arguments; `None` if NCCL has not stated it.
+    pub(crate) fn number(&self, field: RangeField) -> Option<u64> {
+        self.fields.get(field).filter(|id| *id != 0 || !matches!(field, RangeField::CommId | RangeField::ParentCommId))
+    }
+
+    pub(crate) fn step(&self) -> Option<Step> {
+        Step::of(&self.name)
+    }
+}
+
+/// The steps of one kind that a thread has taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Taken {
+    pub(crate) times: u64,
+    pub(crate) last_ns: u64,
+}
+
+impl Doing {
+    /// The names of the program's ranges: `train_step > load_batch`; `None` without ranges.
+    pub(crate) fn path(&self) -> Option<String> {
+        (!self.ranges.is_empty()).then(|| path_of_ranges(self.ranges.iter().map(|range| &range.name)))
+    }
+
+    pub(crate) fn convert_times(&mut self, realtime: impl Fn(u64) -> u64) {
+        let call = self.call.iter_mut().map(|call| &mut call.since_ns);
+        let ranges = self.ranges.iter_mut().map(|range| &mut range.since_ns);
+        let taken = self.taken.values_mut().map(|taken| &mut taken.last_ns);
+        call.chain(ranges).chain(taken).for_each(|ns| *ns = realtime(*ns));
+    }
+}
+
+/// A step in the life of a communicator that its ranks take together: a call that waits for the others' calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Step {
+    Init,
+    Split,
+    Shrink,
+    Grow,
+    /// Finalize or destroy: destroying a communicator finalizes it.
+    End,
+}
+
+impl Step {
+    /// The step that a call of NCCL takes. `ncclCommAbort` and `ncclCommRevoke` wait for nobody.
+    pub(crate) fn of(call: &str) -> Option<Self> {
+        match call {
+            "ncclCommInitRank" | "ncclCommInitRankConfig" | "ncclCommInitRankScalable" | "ncclCommInitAll" => {
+                Some(Self::Init)
+            }
+            "ncclCommSplit" => Some(Self::Split),
+            "ncclCommShrink" => Some(Self::Shrink),
+            "ncclCommGrow" => Some(Self::Grow),
+            "ncclCommFinalize" | "ncclCommDestroy" => Some(Self::End),
+            _ => None,
+        }
+    }
+
+    /// Whether the call waits for all ranks of the communicator. A shrink leaves ranks out, and nothing says which. The
+    /// end waits at most for ranks of the same host, and not with all transports.
+    pub(crate) const fn is_of_all(self) -> bool {
+        matches!(self, Self::Split)
+    }
+}
+
+// The two sequences of collectives in a communicator.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sequence {
+    Calls,
+    /// The collectives of launched CUDA graphs.
+    Replays,
+}
+
+impl Sequence {
+    pub(crate) const ALL: [Self; 2] = [Self::Calls, Self::Replays];
+
+    pub(crate) const fn of(self, rank: &Rank) -> &Tail {
+        match self {
+            Self::Calls => &rank.calls,
+            Self::Replays => &rank.replays,
+        }
+    }
+
+    pub(crate) const fn of_mut(self, rank: &mut Rank) -> &mut Tail {
+        match self {
+            Self::Calls => &mut rank.calls,
+            Self::Replays => &mut rank.replays,
+        }
+    }
+
+    /// The sequences of a communicator: launches of graphs only if a rank reports them.
+    pub(crate) fn in_comm(comm: &Comm) -> impl Iterator<Item = Self> {
+        let has = |sequence: Self| comm.ranks.values().any(|rank| sequence.of(rank).count() > 0);
+        Self::ALL.into_iter().filter(move |sequence| *sequence == Self::Calls || has(*sequence))
+    }
+
+    /// The ranks that take part in the sequence: only ranks with network transfers report launches of graphs.
+    pub(crate) fn ranks(self, comm: &Comm) -> impl Iterator<Item = (u32, &Rank)> {
+        let takes_part = move |rank: &Rank| self == Self::Calls || self.of(rank).count() > 0;
+        comm.ranks.iter().map(|(number, rank)| (*number, rank)).filter(move |(_, rank)| takes_part(rank))
+    }
+
+    /// Whether positions count from the communicator's first collective, not from the first kept one.
+    pub(crate) fn is_from_beginning(self, comm: &Comm) -> bool {
+        let tails = || comm.ranks.values().map(|rank| self.of(rank));
+        let is_counted = |tail: &Tail| tail.positions == Positions::Counted;
+        tails().all(is_counted) || tails().any(|tail| is_counted(tail) && !tail.list.is_empty())
+    }
 }

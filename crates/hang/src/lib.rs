@@ -8,33 +8,28 @@
 
 #![forbid(unsafe_code)]
 
-mod doing;
-mod error;
-mod job;
-mod judge;
-mod kept;
-mod operation;
-mod read;
-mod report;
-mod sequence;
-#[cfg(test)]
-mod tests;
-
 use std::path::Path;
 
+use crate::read::part;
 use analysis::Trace;
 use nccl_events::Progress;
 
-pub use error::Error;
-pub use kept::{FILE, keep, kept};
-pub use report::rows::{
+mod error;
+mod job;
+mod judge;
+pub(crate) mod read;
+mod report;
+
+pub use crate::error::Error;
+pub use crate::report::rows::{
     CallRow, CollectiveRow, CommRow, DoingRow, Kind, MessageRow, MismatchRow, Place, ProcessRow, QuietReport, QuietRow,
     RangeRow, RankRow, Report, SequenceRow, Straggler, SuspectRow, Verdict,
 };
+pub use crate::report::{FILE, keep, kept};
 
 /// Judges the records in `directory` so far. Waits shorter than `after_ns` do not count.
 pub fn judge_journals(directory: &Path, after_ns: u64, progress: &dyn Progress) -> Result<Report, Error> {
-    let job = read::journals(directory, progress)?;
+    let job = part::journals(directory, progress)?;
     Ok(report::report(&directory.display().to_string(), &job, after_ns))
 }
 
@@ -43,3 +38,6 @@ pub fn judge_archive(trace: &Trace, path: &Path, after_ns: u64, progress: &dyn P
     let job = read::archive::job(trace, progress)?;
     Ok(report::report(&path.display().to_string(), &job, after_ns))
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,18 +13,14 @@
 
 mod families;
 mod live;
-mod metric;
-mod options;
-mod part;
+pub mod otlp;
 mod process;
 mod snapshot;
 mod sums;
 
-pub use families::{Families, Names};
-pub use live::{Live, Progress};
-pub use metric::{Buckets, Family, Label, MetricKind, Sample, Value};
-pub use options::{DURATION_BOUNDS, Options};
-pub use snapshot::{
-    Channel, CollectiveSkew, Communicator, Fit, Histogram, JobLabels, Operation, Pair, Process, ProcessState, Proxy,
-    Rank, Snapshot, Window,
+pub use crate::families::{Families, Names};
+pub use crate::live::{Live, Progress};
+pub use crate::snapshot::{
+    Buckets, Channel, CollectiveSkew, Communicator, DURATION_BOUNDS, Family, Fit, Histogram, JobLabels, Label,
+    MetricKind, Operation, Options, Pair, Process, ProcessState, Proxy, Rank, Sample, Snapshot, Value, Window,
 };

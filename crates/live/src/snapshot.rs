@@ -3,9 +3,13 @@
 //! Sums and histograms cover everything since each process began. [`Window`]s cover the last interval only. Times are
 //! nanoseconds, moments are CLOCK_REALTIME nanoseconds, sizes are bytes, rates are bytes per second.
 
-pub(crate) use analysis::units::real;
+use std::borrow::Cow;
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::Serialize;
+
+pub(crate) use analysis::units::real;
 
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Snapshot {
@@ -230,4 +234,95 @@ pub struct CollectiveSkew {
     pub communicator: usize,
     pub skew: Histogram,
     pub count: u64,
+}
+
+// Metrics for exporters: families of samples with labels, in base units.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Family {
+    /// Name with its base unit, such as `nccl_operation_bytes`; exporters add `_total` to counters.
+    pub name: Cow<'static, str>,
+    pub help: Cow<'static, str>,
+    /// `bytes`, `seconds`, `bytes_per_second`, `ratio`; empty for plain numbers.
+    pub unit: &'static str,
+    pub kind: MetricKind,
+    pub samples: Vec<Sample>,
+}
+
+pub type Label = (&'static str, String);
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// In the order of the family, without duplicate names.
+    pub labels: Vec<Label>,
+    pub value: Value,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Number(f64),
+    /// An integer counter: exact above 2^53.
+    Count(u64),
+    Histogram(Buckets),
+}
+
+/// A histogram in the unit of its family.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Buckets {
+    /// Upper bounds, rising, without `+Inf`.
+    pub bounds: &'static [f64],
+    /// For each bound, the number of values up to it and above the previous bound; the last count has no bound.
+    pub counts: Vec<u64>,
+    pub sum: f64,
+}
+
+impl Buckets {
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
+impl From<&Histogram> for Buckets {
+    fn from(of: &Histogram) -> Self {
+        Self { bounds: of.bounds, counts: of.counts.clone(), sum: seconds(of.sum_ns) }
+    }
+}
+
+// Options for following processes.
+
+/// Upper bounds of durations in seconds: 5 µs to 10 s, three per decade.
+pub const DURATION_BOUNDS: &[f64] =
+    &[5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
+
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Upper bounds of the classes of durations, in seconds, rising.
+    pub duration_bounds: &'static [f64],
+    /// Limit on the number of series; further ones are folded into one.
+    pub max_series: usize,
+    /// Limit on the bytes of journals that one poll reads.
+    pub poll_bytes: u64,
+    /// An operation is complete when every part that began has ended and no record came for this long.
+    pub settle: Duration,
+    /// How often to look for new processes in the directory, and whether processes are alive.
+    pub scan: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            duration_bounds: DURATION_BOUNDS,
+            max_series: 10_000,
+            poll_bytes: 8 << 20,
+            settle: Duration::from_secs(1),
+            scan: Duration::from_secs(1),
+        }
+    }
 }

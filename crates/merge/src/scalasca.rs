@@ -16,9 +16,10 @@ use crate::scorep::{Process, ScoreP};
 use crate::{alignment, output};
 use analysis::units::plural;
 use anyhow::{Context as _, Result, bail};
-use exports::scalasca::events::Numbers;
-use exports::scalasca::rank::{End, Operation, Rank};
-use exports::scalasca::{complete, events, regions};
+use exports::scalasca;
+use exports::scalasca::Numbers;
+use exports::scalasca::complete;
+use exports::scalasca::{End, Operation, Rank};
 use nccl_events::Progress;
 use nccl_events::sort::Gather;
 use otf2::verbatim::{Definition, EventRecords, RecordKind, ReferenceKind};
@@ -148,7 +149,7 @@ fn define_regions(merged: &mut Merged) -> Result<u32> {
     let source_file = merged.string(b"MPI")?;
     let description = merged.string(b"operation of NCCL's")?;
     let mut first = None;
-    for (canonical, name, role) in regions::all() {
+    for (canonical, name, role) in scalasca::all() {
         let this = RegionRef::new(merged.free(ReferenceKind::Region)?);
         first = first.or(Some(this.get()));
         let (name, canonical_name) = (merged.string(name.as_bytes())?, merged.string(canonical.as_bytes())?);
@@ -217,7 +218,7 @@ fn write_archive(
         let file = writer.event_file(master);
         let (mut both, chunk_bytes) = (None, writer.chunks().events);
         for (rank, numbers) in operations {
-            let own = records(directory, master, |to| Ok(events::write_thread(to, rank, *numbers)?))?;
+            let own = records(directory, master, |to| Ok(scalasca::write_thread(to, rank, *numbers)?))?;
             let before = both.as_ref().unwrap_or(&host.records);
             before.write_with(&own, &before.by_time(&own), &file, chunk_bytes)?;
             both = Some(EventRecords::read(&file, chunk_bytes)?);

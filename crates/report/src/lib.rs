@@ -8,22 +8,29 @@
 
 #![forbid(unsafe_code)]
 
-mod encoding;
-mod excerpt;
-mod html;
-mod timeline;
-
-use std::fs;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io, mem};
 
+use crate::timeline::chunks::pack;
+use crate::timeline::{At, Chunks, Made, Timeline};
 use analysis::read::{Kernels, Launches};
-use analysis::results::Comparison;
+use analysis::results::{Comparison, Messages, OperationClass, Report};
 use analysis::{Analysis, Filter, Trace, try_in_parallel};
 use anyhow::{Context as _, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use nccl_events::Progress;
+use nccl_events::sort::Gather;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
 
-use html::{DiffModel, Model, Part};
-use timeline::{At, Chunks, Made};
+mod timeline;
 
 /// The size of a page without events: its uncompressed sources, and names and attributes.
 const FIXED_BYTES: usize = 600_000;
@@ -62,8 +69,8 @@ pub fn write(trace: &Trace, mut analysis: Analysis, options: Options<'_>, progre
     let tables = &mut analysis.tables;
     (tables.kernels, tables.launches) = (Kernels::default(), Launches::default());
     analysis.awaited.clear();
-    let left_out = excerpt::cut(&mut analysis.report, options.most_bytes / 4)?;
-    let fixed = FIXED_BYTES + excerpt::packed_bytes(&analysis.report)?;
+    let left_out = cut(&mut analysis.report, options.most_bytes / 4)?;
+    let fixed = FIXED_BYTES + packed_bytes(&analysis.report)?;
     let room = options.most_bytes.saturating_sub(fixed);
     let most = if options.keeps_all { usize::MAX } else { (room / EVENT_BYTES).max(LEAST_EVENTS) };
     let mut made = Made::of(trace, &analysis, options.filter, most as u64, progress)?;
@@ -71,7 +78,7 @@ pub fn write(trace: &Trace, mut analysis: Analysis, options: Options<'_>, progre
     drop((tables, instances, pairing));
     made.cut();
     progress.begin("page", 1);
-    let overview = encoding::pack(&made.cells)?;
+    let overview = pack(&made.cells)?;
     let room = room.saturating_sub(overview.len());
     let mut data = vec![("overview".to_owned(), overview)];
     let moments: Vec<u64> = report.anomalies.iter().map(|anomaly| anomaly.start_ns).collect();
@@ -86,7 +93,7 @@ pub fn write(trace: &Trace, mut analysis: Analysis, options: Options<'_>, progre
     let part = Part::of(options.filter);
     let (title, tool) = (options.title, options.tool);
     let model = Model { title, tool, part, report: &report, timeline: &timeline, left_out };
-    let page = html::page(&model, &data)?;
+    let page = page(&model, &data)?;
     replace(options.output, page.as_bytes())?;
     progress.end();
     Ok(Written { bytes: page.len(), events, events_in_page, folder, files })
@@ -94,14 +101,14 @@ pub fn write(trace: &Trace, mut analysis: Analysis, options: Options<'_>, progre
 
 /// Writes the page of two runs; returns its size.
 pub fn write_comparison(comparison: &Comparison, output: &Path, title: &str, tool: &str) -> Result<usize> {
-    let page = html::page(&DiffModel { title, tool, comparison }, &[])?;
+    let page = page(&DiffModel { title, tool, comparison }, &[])?;
     replace(output, page.as_bytes())?;
     Ok(page.len())
 }
 
 /// The JSON Schema of what the page's script is given: `cargo xtask page` makes `page/model.d.ts` of it.
-pub fn model_schema() -> schemars::Schema {
-    html::model_schema()
+pub fn model_schema() -> Schema {
+    schema_of_model()
 }
 
 /// Puts the most important chunks into the page, as many as fit.
@@ -156,4 +163,199 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
         .and_then(|()| fs::rename(&part, path))
         .inspect_err(|_| drop(fs::remove_file(&part)))
         .with_context(|| format!("cannot write {}; -o names another file", path.display()))
+}
+
+// The page: its sources, which are embedded in the tool, and the data of an archive.
+
+const PAGE: &str = include_str!("../page/page.html");
+const STYLE: &str = concat!(include_str!("../page/vendor/uPlot.min.css"), include_str!("../page/page.css"));
+const UPLOT: &str = concat!(
+    "/*! uPlot 1.6.32, https://github.com/leeoniya/uPlot\n",
+    include_str!("../page/vendor/uPlot.LICENSE"),
+    "*/\n",
+    include_str!("../page/vendor/uPlot.iife.min.js")
+);
+
+macro_rules! modules {
+    ($($name:literal)*) => { [$(($name, include_str!(concat!("../page/js/", $name, ".js")))),*] };
+}
+
+/// The script's modules: the page's import map names them, so that they stay modules in a single file.
+const MODULES: [(&str, &str); 26] = modules!(
+    "diff" "dom" "encoding" "format" "html" "main" "operations" "pairs" "path" "plot" "program" "sections" "skew"
+    "timeline/controls" "timeline/draw" "timeline/palette" "timeline/panel" "timeline/related" "timeline/rows"
+    "timeline/search" "timeline/selection" "timeline/store" "timeline/timeline" "timeline/view" "verdict" "wires"
+);
+
+/// What the script is given of one run.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Model<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) tool: &'a str,
+    pub(crate) part: Part<'a>,
+    pub(crate) report: &'a Report,
+    pub(crate) timeline: &'a Timeline,
+    /// How many rows of which tables of the report are not in the page.
+    pub(crate) left_out: LeftOut,
+}
+
+/// The time and the ranks that a page is about, as they were asked for.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Part<'a> {
+    from_ns: Option<u64>,
+    to_ns: Option<u64>,
+    ranks: &'a [u32],
+}
+
+impl<'a> Part<'a> {
+    pub(crate) fn of(filter: &'a Filter) -> Self {
+        Self { from_ns: filter.from_ns, to_ns: filter.to_ns, ranks: &filter.ranks }
+    }
+}
+
+/// What the script is given of two runs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DiffModel<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) tool: &'a str,
+    pub(crate) comparison: &'a Comparison,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "a type for its schema")]
+enum AnyModel<'a> {
+    Run(Model<'a>),
+    Comparison(DiffModel<'a>),
+}
+
+pub(crate) fn schema_of_model() -> Schema {
+    SchemaSettings::draft07().for_serialize().into_generator().into_root_schema_for::<AnyModel<'_>>()
+}
+
+/// Makes the page of a model. `data`: names and base64 contents of data elements.
+pub(crate) fn page(model: &impl Serialize, data: &[(String, String)]) -> Result<String> {
+    let mut elements = element("model", &pack(&serde_json::to_vec(model).context("cannot write JSON")?)?);
+    for (name, text) in data {
+        elements.push_str(&element(name, text));
+    }
+    let mut map = String::from("{\"imports\":{");
+    for (at, (name, source)) in MODULES.iter().enumerate() {
+        let comma = if at == 0 { "" } else { "," };
+        write!(map, "{comma}\n\"#page/{name}\":\"data:text/javascript;base64,{}\"", STANDARD.encode(source))?;
+    }
+    map.push_str("\n}}");
+    let parts =
+        [("/*{{style}}*/", STYLE), ("<!--{{data}}-->", &elements), ("/*{{uplot}}*/", UPLOT), ("/*{{modules}}*/", &map)];
+    let mut page = String::with_capacity(PAGE.len() + parts.iter().map(|(_, part)| part.len()).sum::<usize>());
+    let mut rest = PAGE;
+    for (mark, part) in parts {
+        let (before, after) = rest.split_once(mark).with_context(|| format!("the page has no {mark}"))?;
+        page.push_str(before);
+        page.push_str(part);
+        rest = after;
+    }
+    page.push_str(rest);
+    Ok(page)
+}
+
+fn element(name: &str, text: &str) -> String {
+    format!("<script type=\"text/plain\" id=\"data-{name}\">{text}</script>\n")
+}
+
+// The report as far as it fits into a page: long tables keep what lost most, and plots fewer points.
+
+/// A table is not cut to fewer rows; there are fewer anomalies than twice as many.
+const LEAST_ROWS: usize = 128;
+
+/// How many rows of which tables were left out.
+pub(crate) type LeftOut = BTreeMap<&'static str, usize>;
+
+/// Cuts tables until the report takes at most `most_bytes` in a page.
+pub(crate) fn cut(report: &mut Report, most_bytes: usize) -> Result<LeftOut> {
+    let mut left_out = LeftOut::new();
+    let mut rows = 8_192;
+    while rows > LEAST_ROWS && packed_bytes(report)? > most_bytes {
+        rows /= 2;
+        keep("pairs", &mut report.pairs, rows, &mut left_out, |it| Reverse((it.excess_ns, it.bytes)));
+        let by = |it: &Messages| Reverse((it.late_sender_ns + it.late_receiver_ns, it.bytes));
+        keep("messages", &mut report.messages, rows, &mut left_out, by);
+        operations(report, rows, &mut left_out);
+        keep("phases", &mut report.phases, rows, &mut left_out, |it| Reverse(it.ranges_ns));
+        if let Some(steps) = &mut report.steps {
+            keep("steps", &mut steps.steps, rows, &mut left_out, |it| Reverse(it.duration_ns));
+        }
+        keep("communicator_calls", &mut report.communicator_calls, rows, &mut left_out, |it| Reverse(it.duration_ns));
+        for link in report.pairs.iter_mut().chain(&mut report.channels) {
+            let each = link.points.len().div_ceil((rows / 16).max(1)).max(1);
+            link.points = link.points.iter().copied().step_by(each).collect();
+        }
+    }
+    Ok(left_out)
+}
+
+/// Keeps the classes that took longest, and those of the anomalies, which name them by their place.
+fn operations(report: &mut Report, rows: usize, left_out: &mut LeftOut) {
+    let named: BTreeSet<u32> = report.anomalies.iter().map(|it| it.class).gather();
+    let mut places: Vec<(u32, OperationClass)> = (0..).zip(mem::take(&mut report.operations)).collect();
+    let key = |(place, it): &(u32, OperationClass)| (!named.contains(place), Reverse(it.budget.operations_ns));
+    keep("operations", &mut places, rows, left_out, key);
+    let numbers: BTreeMap<u32, u32> = places.iter().map(|(place, _)| *place).zip(0..).gather();
+    for anomaly in &mut report.anomalies {
+        anomaly.class = numbers.get(&anomaly.class).copied().unwrap_or(0);
+    }
+    report.operations = places.into_iter().map(|(_, it)| it).collect();
+}
+
+/// Keeps the first rows by a key, in their order.
+fn keep<T, K: Ord>(name: &'static str, table: &mut Vec<T>, rows: usize, left_out: &mut LeftOut, key: impl Fn(&T) -> K) {
+    if table.len() <= rows {
+        return;
+    }
+    let mut order: Vec<usize> = (0..table.len()).collect();
+    nccl_events::sort::sort_by_key(&mut order, |at| key(&table[*at]));
+    let mut is_kept = vec![false; table.len()];
+    order.into_iter().take(rows).for_each(|at| is_kept[at] = true);
+    *left_out.entry(name).or_default() += table.len() - rows;
+    let mut each = is_kept.into_iter();
+    table.retain(|_| each.next() == Some(true));
+}
+
+/// The size of a report in a page.
+pub(crate) fn packed_bytes(report: &Report) -> Result<usize> {
+    #[derive(Default)]
+    struct Counted(usize);
+    impl io::Write for Counted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut deflated = ZlibEncoder::new(Counted::default(), Compression::default());
+    serde_json::to_writer(&mut deflated, report).context("cannot write JSON")?;
+    let Counted(bytes) = deflated.finish().context("cannot deflate")?;
+    // Base64 has four characters for three bytes.
+    Ok(bytes.div_ceil(3) * 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_every_module() {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("page/js");
+        let mut names = Vec::new();
+        for folder in ["", "timeline/"] {
+            for file in fs::read_dir(script.join(folder)).expect("a folder of the script") {
+                let name = file.expect("a file").file_name().into_string().expect("a name");
+                names.extend(name.strip_suffix(".js").map(|name| format!("{folder}{name}")));
+            }
+        }
+        names.sort_unstable();
+        assert_eq!(MODULES.map(|(name, _)| name).as_slice(), names);
+    }
 }

@@ -54,6 +54,6 @@ pub(crate) fn kineto(input: &[u8]) {
 pub(crate) fn xplane(input: &[u8]) {
     let Some(copy) = copy(input, "host0.xplane.pb", exports::xplane::into) else { return };
     assert!(copy.starts_with(input), "the profile itself is as it was");
-    let space: Result<proto_messages::xspace::XSpace, _> = proto_messages::Message::decode(copy.as_slice());
+    let space: Result<exports::protobuf::XSpace, _> = exports::protobuf::Message::decode(copy.as_slice());
     assert!(space.is_ok(), "the copy is an XSpace");
 }

@@ -110,8 +110,8 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         Format::Kineto if !into.is_empty() => Box::new(|source, out| exports::kineto::into(source, into, out)),
         Format::Kineto => Box::new(exports::kineto::write),
         Format::Perfetto => Box::new(exports::perfetto::write),
-        Format::Chakra => Box::new(workloads::chakra::write),
-        Format::NcclTests => Box::new(workloads::nccl_tests::write),
+        Format::Chakra => Box::new(exports::workloads::chakra::write),
+        Format::NcclTests => Box::new(exports::workloads::nccl_tests::write),
         #[cfg(feature = "parquet")]
         Format::Parquet => Box::new(exports::parquet::write),
         Format::Xplane if !into.is_empty() => Box::new(|source, out| exports::xplane::into(source, into, out)),

@@ -8,12 +8,12 @@ use std::time::Duration;
 use std::{io, thread};
 
 use anyhow::{Result, bail};
-use live::{Family, Label, MetricKind, Value};
-use proto_messages::Message as _;
-use proto_messages::otlp::{
+use exports::protobuf::Message as _;
+use live::otlp::{
     AnyValue, CUMULATIVE, Data, ExportMetricsServiceRequest, Gauge, Histogram, HistogramDataPoint,
     InstrumentationScope, KeyValue, Metric, Number, NumberDataPoint, Resource, ResourceMetrics, ScopeMetrics, Sum,
 };
+use live::{Family, Label, MetricKind, Value};
 
 use super::page::OutputErrors;
 use super::url::shown;

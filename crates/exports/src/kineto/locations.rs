@@ -1,17 +1,15 @@
 //! Writes locations' region instances as events of PyTorch's profiler.
 
+use crate::error::Result;
+use crate::kineto::job::{FIRST_OWN_PID, Job};
+use crate::kineto::json;
+use crate::kineto::json::{Args, Events, Track};
+use crate::source::{Output, Selection};
 use analysis::{Role, Slice};
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::ids::index;
 use nccl_events::schema::attribute::AttributeId;
 use otf2::LocationRef;
-
-use super::job::{FIRST_OWN_PID, Job};
-use super::json::{Args, Events, Track};
-use super::pytorch;
-use crate::error::Result;
-use crate::output::Output;
-use crate::selection::Selection;
 
 pub(super) struct Locations<'a> {
     pub(super) job: &'a Job<'a>,
@@ -127,7 +125,7 @@ impl<'a> Locations<'a> {
                 args.attributes(trace, &job.attributes, &slice.attributes);
                 let name = trace.region_name(slice.region);
                 let way: Way<'_> = trace.read_fields(&slice.attributes);
-                let name = pytorch::kernel(&name, way.algorithm, way.protocol);
+                let name = json::kernel(&name, way.algorithm, way.protocol);
                 events.complete("kernel", &name, track, (kernel.start_ns, kernel.stop_ns), &args);
                 if kernel.launch != 0 {
                     events.arrow(false, id(number), track, kernel.start_ns);

@@ -7,33 +7,27 @@
 //!  pytorch    PyTorch's names;  json  events as text
 //! ```
 
-mod foreign;
-mod job;
-mod json;
-mod kernels;
-mod locations;
-mod pytorch;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::error::{Error, Outcome, Result};
+use crate::kineto::foreign_write::Foreign;
+use crate::kineto::job::{FIRST_OWN_PID, Job};
+use crate::kineto::json::{Events, Track, quoted};
+use crate::kineto::locations::{Locations, Written, track};
+use crate::source::{Output, Selection, Source};
 use analysis::try_in_parallel;
 use nccl_events::archive::LocationKind;
 use nccl_events::ids::index;
 use nccl_events::sort::Gather;
 use otf2::LocationRef;
 
-use crate::error::{Error, Result};
-use crate::outcome::Outcome;
-use crate::output::Output;
-use crate::selection::Selection;
-use crate::source::Source;
-
-use foreign::Foreign;
-use job::{FIRST_OWN_PID, Job};
-use json::{Events, Track, quoted};
-use locations::{Locations, Written, track};
+mod foreign_read;
+mod foreign_write;
+mod job;
+mod json;
+mod locations;
 
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let selection = Selection::of(*source)?;
@@ -72,7 +66,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
 
 /// Puts the archive's events into copies, in the folder `out`, of torch.profiler traces of the same job.
 pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outcome> {
-    let names = crate::foreign::names(traces)?;
+    let names = crate::source::names(traces)?;
     let job = Job::of(source)?;
     fs::create_dir(out).map_err(Error::io("make", out))?;
     source.progress.begin("traces", traces.len() as u64);
@@ -81,9 +75,9 @@ pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outco
         source.progress.step();
         written
     });
-    let written: Vec<foreign::Written> = written?;
+    let written: Vec<foreign_write::Written> = written?;
     source.progress.end();
-    let sum = |count: fn(&foreign::Written) -> u64| written.iter().map(count).sum::<u64>();
+    let sum = |count: fn(&foreign_write::Written) -> u64| written.iter().map(count).sum::<u64>();
     let [kernels, matched, uncertain] = [sum(|it| it.kernels), sum(|it| it.matched), sum(|it| it.uncertain)];
     source.progress.remark(&format!("{matched} of {kernels} kernels of NCCL's in the traces are matched"));
     let mut outcome = Outcome { files: names, events: sum(|it| it.events), ..Outcome::default() };

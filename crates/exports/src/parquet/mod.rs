@@ -12,33 +12,21 @@
 //! Each table is a folder `table=…`. Rows of a process are in `host=…/process=…` below it: readers treat these as
 //! columns, and read only the files that a query needs.
 
-mod collectives;
-mod process;
-mod rows;
-mod table_file;
-#[cfg(test)]
-mod tests;
-mod threads;
-mod values;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::error::{Error, Outcome, Result};
+use crate::parquet::columns::{TableFiles, host};
+use crate::parquet::process::{Collectives, Process};
+use crate::source::{Selection, Source};
 use analysis::Trace;
 use nccl_events::archive::LocationKind;
 use otf2::{LocationGroupRef, LocationRef};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::error::{Error, Result};
-use crate::outcome::Outcome;
-use crate::selection::Selection;
-use crate::source::Source;
-
-use collectives::Collectives;
-use process::Process;
-use table_file::TableFiles;
-use values::host;
+mod columns;
+mod process;
 
 /// A unit of writing: files of a process that are made from the same locations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,3 +109,6 @@ fn folder(trace: &Trace, process: LocationGroupRef) -> PathBuf {
     let host = utf8_percent_encode(host(trace, process), PLAIN);
     PathBuf::from(format!("host={host}/process={}", process.get()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,22 +1,22 @@
 //! The rows of a process.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use analysis::{RegionInfo, Role, Trace};
-use nccl_events::Kind;
-use nccl_events::archive::{LocationKind, RegionClass, Timing};
-use nccl_events::gpu::is_of_nccl;
-use nccl_events::schema::definition::Nic;
-use otf2::{LocationRef, RegionRef};
-
-use super::collectives::Collectives;
-use super::rows;
-use super::table_file::{TableFiles, Written};
-use super::values::small;
 use crate::error::Result;
-use crate::selection::Selection;
-use crate::value::signed;
+use crate::parquet::columns;
+use crate::parquet::columns::{TableFiles, Written, host, small};
+use crate::source::{Selection, Source};
+use crate::values::signed;
+use analysis::read::Tables;
+use analysis::{Incomparable, MatchedCollective, MatchedCollectives, RegionInfo, Role, Slice, Trace};
+use nccl_events::Kind;
+use nccl_events::archive::{LocationKind, PATH_SEPARATOR, RegionClass, Timing};
+use nccl_events::collective::Flow;
+use nccl_events::gpu::is_of_nccl;
+use nccl_events::ids::index;
+use nccl_events::schema::definition::{Nic, ThreadId};
+use otf2::{LocationRef, RegionRef};
 
 pub(super) struct Process<'a> {
     pub(super) trace: &'a Trace,
@@ -55,7 +55,7 @@ impl<'a> Process<'a> {
                 let fields = self.trace.fields_of(&slice.attributes);
                 let details: Details<'_> = self.trace.read_fields(&slice.attributes);
                 let instance = self.collectives.of_operation(fields.event);
-                table.push(rows::Operation {
+                table.push(columns::Operation {
                     instance: instance.map(|it| it.instance),
                     communicator,
                     rank,
@@ -106,7 +106,7 @@ impl<'a> Process<'a> {
                 if let Some(event) = fields.event.filter(|_| !slots.is_empty()) {
                     transfers.insert(event, OfTransfer { peer, channel, operation });
                 }
-                table.push(rows::Transfer {
+                table.push(columns::Transfer {
                     communicator,
                     rank,
                     peer,
@@ -131,7 +131,7 @@ impl<'a> Process<'a> {
         for location in slots {
             let (communicator, rank) = self.member(*location);
             // The phases of a step follow each other and share its id.
-            let mut open: Option<rows::Step<'_>> = None;
+            let mut open: Option<columns::Step<'_>> = None;
             self.selection.slices(*location, |slice| {
                 let Some(phase) = self.trace.phase(slice.region) else {
                     return;
@@ -142,7 +142,7 @@ impl<'a> Process<'a> {
                     table.push(step);
                 }
                 let transfer = fields.parent.and_then(|parent| transfers.get(&parent));
-                let step = open.get_or_insert_with(|| rows::Step {
+                let step = open.get_or_insert_with(|| columns::Step {
                     communicator,
                     rank,
                     peer: transfer.and_then(|it| it.peer),
@@ -192,7 +192,7 @@ impl<'a> Process<'a> {
                 let details: Details<'_> = self.trace.read_fields(&slice.attributes);
                 let is_copy = self.trace.is_copy(slice.region);
                 let by_name = !is_copy && self.trace.canonical_name(slice.region).is_some_and(is_of_nccl);
-                table.push(rows::Kernel {
+                table.push(columns::Kernel {
                     class: if is_copy { RegionClass::Copy.name() } else { RegionClass::Kernel.name() },
                     name: self.region_name(slice.region),
                     is_nccl: by_name || fields.parent.is_some() || fields.external_correlation.is_some(),
@@ -229,4 +229,193 @@ impl<'a> Process<'a> {
 
 fn direction(is_send: bool) -> &'static str {
     if is_send { "send" } else { "receive" }
+}
+
+// The tables that span ranks: instances of collectives, and ranks.
+
+pub(super) struct Collectives {
+    of_operations: Vec<OfOperation>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OfOperation {
+    event: u64,
+    pub(super) instance: i64,
+    /// How long it waited for the last rank; `None` if the clocks cannot tell.
+    pub(super) waiting_ns: Option<i64>,
+}
+
+impl Collectives {
+    /// Reads all operations, which are in memory together while they are matched, and writes both tables.
+    pub(super) fn write(source: &Source<'_>, files: &TableFiles) -> Result<(Self, Vec<Written>)> {
+        let trace = source.trace;
+        let tables = Tables::read(trace, source.progress)?;
+        let matched = MatchedCollectives::of(trace, &tables, source.filter);
+        let mut instances = files.create("instances", Path::new(""));
+        let mut of_operations = Vec::new();
+        for (number, instance) in (0..).zip(&matched.all) {
+            let operations = matched.operations(instance);
+            for row in operations {
+                let waiting_ns = instance.waiting_ns(&tables, *row).filter(|_| instance.is_comparable()).map(signed);
+                let event = tables.operations.event.get(index(*row));
+                of_operations.push(OfOperation { event, instance: number, waiting_ns });
+            }
+            instances.push(row(trace, &tables, instance, number, operations.len()));
+        }
+        of_operations.sort_unstable_by_key(|it| it.event);
+        let mut ranks = files.create("ranks", Path::new(""));
+        for row in rows_of_ranks(trace, &tables) {
+            ranks.push(row);
+        }
+        Ok((Self { of_operations }, [instances.close()?, ranks.close()?].into_iter().flatten().collect()))
+    }
+
+    pub(super) fn of_operation(&self, event: Option<u64>) -> Option<OfOperation> {
+        self.of_operations.get(self.of_operations.binary_search_by_key(&event?, |it| it.event).ok()?).copied()
+    }
+}
+
+fn row<'a>(
+    trace: &'a Trace,
+    tables: &Tables,
+    it: &MatchedCollective,
+    number: i64,
+    operations: usize,
+) -> columns::Instance<'a> {
+    let last = it.last.map(|row| tables.members.row(row));
+    columns::Instance {
+        instance: number,
+        communicator: small(it.communicator),
+        function: trace.region(it.function).map_or("", |region| region.name),
+        sequence: it.sequence.map(signed),
+        warm_up: it.is_warm_up,
+        bytes: signed(it.bytes),
+        flow: match it.flow {
+            Flow::AllToAll => "all-to-all",
+            Flow::FromRoot => "from-root",
+            Flow::ToRoot => "to-root",
+        },
+        ranks: i32::try_from(operations).unwrap_or(i32::MAX),
+        first_ns: signed(it.arrivals.first_ns),
+        last_ns: it.is_comparable().then_some(signed(it.arrivals.last_ns)),
+        end_ns: signed(it.arrivals.end_ns),
+        last_rank: last.map(|member| small(member.rank)),
+        last_job_rank: last.map(|member| small(member.job_rank)),
+        error_ns: it.arrivals.error_ns.ok().map(signed),
+        incomparable: it.arrivals.error_ns.err().map(|why| match why {
+            Incomparable::RankMissing => "rank-missing",
+            Incomparable::Unfinished => "unfinished",
+            Incomparable::NotMeasured => "not-measured",
+            Incomparable::ClockUnknown => "clock-unknown",
+            Incomparable::Contradiction => "contradiction",
+        }),
+    }
+}
+
+fn rows_of_ranks<'a>(trace: &'a Trace, tables: &Tables) -> impl Iterator<Item = columns::Rank<'a>> {
+    let members = &tables.members;
+    members.all.iter().filter_map(|member| {
+        let job_rank = members.job_ranks.get(index(member.job_rank))?;
+        let comm = members.communicators.get(index(member.communicator))?;
+        let name = trace.definitions.comms.get(comm).and_then(|comm| trace.definitions.string(comm.name));
+        Some(columns::Rank {
+            communicator: small(member.communicator),
+            communicator_name: name.unwrap_or_default(),
+            rank: small(member.rank),
+            job_rank: small(member.job_rank),
+            job_rank_number: job_rank.number.map(small),
+            host: host(trace, job_rank.process),
+            process: small(job_rank.process.get()),
+            process_name: trace.group_name(job_rank.process),
+            group_name: trace.group_name(job_rank.group),
+            location: member.location.get().cast_signed(),
+        })
+    })
+}
+
+// What a process's threads did: calls of NCCL, and the program's ranges around them.
+
+nccl_events::fields! {
+    struct ThreadDetails {
+        stream: Stream,
+        domain: RangeDomain,
+        category: RangeCategory,
+        color: RangeColor,
+        payload: RangePayload,
+        payload_signed: RangePayloadSigned,
+        payload_float: RangePayloadFloat,
+    }
+}
+
+impl<'a> Process<'a> {
+    /// Writes the calls and ranges of threads, and the ranges that any thread ends.
+    pub(super) fn threads(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
+        let mut calls = self.files.create("calls", &self.folder);
+        let mut ranges = self.files.create("ranges", &self.folder);
+        for location in locations {
+            let thread = self.trace.of_location(*location, ThreadId).map(signed);
+            self.selection.nested_slices(*location, |slice, around| {
+                let Some(region) = self.trace.region(slice.region) else {
+                    return;
+                };
+                match region.class {
+                    RegionClass::User | RegionClass::Mark => ranges.push(self.range(region, slice, around, thread)),
+                    _ => calls.push(self.call(region, slice, thread)),
+                }
+            })?;
+        }
+        Ok([calls.close()?, ranges.close()?].into_iter().flatten().collect())
+    }
+
+    fn call(&self, region: RegionInfo<'a>, slice: &Slice, thread: Option<i64>) -> columns::Call<'a> {
+        let fields = self.trace.fields_of(&slice.attributes);
+        let details: ThreadDetails<'_> = self.trace.read_fields(&slice.attributes);
+        columns::Call {
+            class: region.class.name(),
+            function: region.name,
+            thread,
+            stream: details.stream.map(u64::cast_signed),
+            bytes: fields.bytes.map(signed),
+            count: fields.count.map(signed),
+            datatype: fields.datatype,
+            root: fields.root.map(small),
+            peer: fields.peer.map(small),
+            start_ns: signed(slice.start_ns),
+            stop_ns: signed(slice.stop_ns),
+            path: fields.ranges,
+            unfinished: fields.is_unfinished == Some(true),
+            event: fields.event.map(u64::cast_signed),
+            parent: fields.parent.map(u64::cast_signed),
+            location: slice.location.get().cast_signed(),
+        }
+    }
+
+    fn range(
+        &self,
+        region: RegionInfo<'_>,
+        slice: &Slice,
+        around: &[Slice],
+        thread: Option<i64>,
+    ) -> columns::Range<'a> {
+        let fields = self.trace.fields_of(&slice.attributes);
+        let details: ThreadDetails<'_> = self.trace.read_fields(&slice.attributes);
+        let path = self.trace.path(around.iter().map(|it| it.region), slice.region);
+        columns::Range {
+            class: region.class.name(),
+            domain: details.domain,
+            name: self.region_name(slice.region),
+            number: fields.range_number.map(u64::cast_signed),
+            category: details.category,
+            color: details.color.map(i64::from),
+            payload: details.payload.map(u64::cast_signed).or(details.payload_signed),
+            payload_float: details.payload_float,
+            depth: i32::try_from(path.matches(PATH_SEPARATOR).count()).unwrap_or(i32::MAX),
+            path,
+            thread,
+            start_ns: signed(slice.start_ns),
+            stop_ns: signed(slice.stop_ns),
+            unfinished: fields.is_unfinished == Some(true),
+            location: slice.location.get().cast_signed(),
+        }
+    }
 }

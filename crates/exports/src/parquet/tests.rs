@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
+use crate::parquet::columns;
 use parquet::basic::{LogicalType, Type};
 use parquet::record::RecordWriter;
-
-use super::rows;
 
 /// Names and types, as the page lists them.
 fn columns<R>(_of: fn(R)) -> Vec<[String; 2]>
@@ -48,14 +47,14 @@ fn the_reference_has_all_columns() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/REFERENCE.md");
     let page = std::fs::read_to_string(page).expect("the page");
     let tables = [
-        ("instances", columns(|_: rows::Instance<'_>| ())),
-        ("ranks", columns(|_: rows::Rank<'_>| ())),
-        ("operations", columns(|_: rows::Operation<'_>| ())),
-        ("calls", columns(|_: rows::Call<'_>| ())),
-        ("ranges", columns(|_: rows::Range<'_>| ())),
-        ("transfers", columns(|_: rows::Transfer<'_>| ())),
-        ("steps", columns(|_: rows::Step<'_>| ())),
-        ("kernels", columns(|_: rows::Kernel<'_>| ())),
+        ("instances", columns(|_: columns::Instance<'_>| ())),
+        ("ranks", columns(|_: columns::Rank<'_>| ())),
+        ("operations", columns(|_: columns::Operation<'_>| ())),
+        ("calls", columns(|_: columns::Call<'_>| ())),
+        ("ranges", columns(|_: columns::Range<'_>| ())),
+        ("transfers", columns(|_: columns::Transfer<'_>| ())),
+        ("steps", columns(|_: columns::Step<'_>| ())),
+        ("kernels", columns(|_: columns::Kernel<'_>| ())),
     ];
     for (table, columns) in tables {
         assert_eq!(columns, documented(&page, table), "{table}");

@@ -9,25 +9,22 @@
 //! Each location is a track, whose region instances nest as Perfetto requires of slices. Each location is a separate
 //! packet sequence, so that locations can be written concurrently, in any order.
 
-mod arguments;
-mod flows;
-mod sequence;
-mod tracks;
-
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use otf2::{EventKind, LocationRef};
+use crate::error::{Outcome, Result};
+use crate::perfetto::tracks::{Arguments, AttributeNames, Begun, Flows, Group, Tracks, named};
+use crate::protobuf::{
+    InternedData, SEQ_INCREMENTAL_STATE_CLEARED, SEQ_NEEDS_INCREMENTAL_STATE, TracePacket, TracePacketDefaults,
+    TrackEvent, TrackEventDefaults, clock, event_type,
+};
+use crate::source::{CHUNK_BYTES, FOREIGN_OTHERS, Output, Selection, Source};
+use crate::values::signed;
+use analysis::{RegionInfo, Trace};
+use nccl_events::archive::{LocationKind, RegionClass};
+use otf2::{Event, EventKind, LocationRef, MetricMemberRef, MetricValue, RegionRef};
 
-use crate::error::Result;
-use crate::outcome::Outcome;
-use crate::output::{CHUNK_BYTES, Output};
-use crate::selection::{FOREIGN_OTHERS, Selection};
-use crate::source::Source;
-
-use arguments::AttributeNames;
-use flows::Flows;
-use sequence::{LeftOut, Sequence};
-use tracks::Tracks;
+mod tracks;
 
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let selection = Selection::of(*source)?;
@@ -76,4 +73,203 @@ fn unfinished(source: &Source<'_>, selection: &Selection<'_>, location: Location
     })?;
     found.sort_unstable();
     Ok(found)
+}
+
+// Writes the events of a location as packets: slices with attributes as arguments, and counter values.
+
+pub(crate) struct Sequence<'a> {
+    trace: &'a Trace,
+    tracks: &'a Tracks<'a>,
+    flows: &'a Flows,
+    location: LocationRef,
+    is_stream: bool,
+    arguments: Arguments<'a>,
+    regions: BTreeMap<RegionRef, Option<RegionInfo<'a>>>,
+    packet: TracePacket,
+    names: BTreeSet<u64>,
+    categories: BTreeSet<u64>,
+    counters: BTreeSet<MetricMemberRef>,
+    unfinished: Vec<u64>,
+    begun: u64,
+    group: Group,
+    depth: usize,
+    is_foreign: bool,
+    pub(crate) count: u64,
+    pub(crate) left_out: LeftOut,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Numbers of records without a packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LeftOut {
+    /// Of metrics that are not defined, or instances.
+    pub(crate) metrics: u64,
+    /// Of other kinds, on locations of other writers.
+    pub(crate) others: u64,
+}
+
+const UNFINISHED: &str = "unfinished";
+/// The id of the category `unfinished`; classes have smaller ones.
+const UNFINISHED_CATEGORY: u64 = 1 << 16;
+
+impl<'a> Sequence<'a> {
+    pub(crate) fn of(
+        trace: &'a Trace,
+        (tracks, flows, names): (&'a Tracks<'a>, &'a Flows, &'a AttributeNames<'a>),
+        location: LocationRef,
+        unfinished: Vec<u64>,
+    ) -> Self {
+        let sequence = Some(tracks.sequence(location));
+        let mut found = Self {
+            trace,
+            tracks,
+            flows,
+            location,
+            is_stream: trace.location_kind(location) == Some(LocationKind::Stream),
+            arguments: Arguments::of(trace, names),
+            regions: BTreeMap::new(),
+            packet: TracePacket {
+                trusted_packet_sequence_id: sequence,
+                sequence_flags: Some(SEQ_INCREMENTAL_STATE_CLEARED),
+                trace_packet_defaults: Some(TracePacketDefaults {
+                    timestamp_clock_id: Some(clock::REALTIME),
+                    track_event_defaults: Some(TrackEventDefaults { track_uuid: Some(tracks.of_location(location)) }),
+                }),
+                ..TracePacket::default()
+            },
+            names: BTreeSet::new(),
+            categories: BTreeSet::new(),
+            counters: BTreeSet::new(),
+            unfinished,
+            begun: 0,
+            group: Group::default(),
+            depth: 0,
+            is_foreign: trace.location_kind(location).is_none(),
+            count: 0,
+            left_out: LeftOut::default(),
+            bytes: Vec::new(),
+        };
+        found.packet.append_to(&mut found.bytes);
+        found.packet.trace_packet_defaults = None;
+        found.packet.sequence_flags = Some(SEQ_NEEDS_INCREMENTAL_STATE);
+        found
+    }
+
+    /// Adds an event. Communication records of NCCL's are skipped: the slices around them contain the same data.
+    pub(crate) fn event(&mut self, after_ns: u64, event: &Event) {
+        self.packet.timestamp = Some(self.tracks.time_ns(after_ns));
+        match &event.kind {
+            EventKind::Enter(region) => self.begin(*region, event),
+            EventKind::Leave(_) => self.end(event),
+            EventKind::Metric { metric, values } => {
+                let Some(class) = self.trace.definitions.metric_classes.get(metric) else {
+                    self.left_out.metrics += 1;
+                    return;
+                };
+                for (member, value) in class.members.iter().zip(values) {
+                    self.counter(*member, *value);
+                }
+            }
+            _ => self.left_out.others += u64::from(self.is_foreign),
+        }
+    }
+
+    fn begin(&mut self, region: RegionRef, event: &Event) {
+        let mut slice = self.empty(event_type::SLICE_BEGIN);
+        let mut interned = InternedData::default();
+        let fields = self.trace.read_fields(&event.attributes);
+        let info = *self.regions.entry(region).or_insert_with(|| self.trace.region(region));
+        let is_unfinished = self.unfinished.binary_search(&self.begun).is_ok();
+        self.begun += 1;
+        slice.name_iid = Some(self.name(region, is_unfinished, &mut interned));
+        self.add_categories(info, is_unfinished, &mut slice, &mut interned);
+        self.arguments.add(event, &mut slice.debug_annotations, &mut interned);
+        let begun = Begun { region: info, is_on_stream: self.is_stream, fields };
+        self.flows.add(&begun, &mut self.group, &mut slice.flow_ids);
+        self.depth += 1;
+        self.count += 1;
+        self.write(slice, interned);
+    }
+
+    fn end(&mut self, event: &Event) {
+        let mut slice = self.empty(event_type::SLICE_END);
+        let mut interned = InternedData::default();
+        self.arguments.add(event, &mut slice.debug_annotations, &mut interned);
+        self.depth = self.depth.saturating_sub(1);
+        if self.depth == 0 {
+            self.group = Group::default();
+        }
+        self.write(slice, interned);
+    }
+
+    fn counter(&mut self, member: MetricMemberRef, value: MetricValue) {
+        if self.counters.insert(member) {
+            let track = self.tracks.counter(self.location, member);
+            let sequence = self.packet.trusted_packet_sequence_id;
+            let packet =
+                TracePacket { trusted_packet_sequence_id: sequence, track_descriptor: track, ..TracePacket::default() };
+            packet.append_to(&mut self.bytes);
+        }
+        let mut sample = self.empty(event_type::COUNTER);
+        sample.track_uuid = Some(self.tracks.of_counter(self.location, member));
+        match value {
+            MetricValue::U64(number) => sample.counter_value = Some(signed(number)),
+            MetricValue::I64(number) => sample.counter_value = Some(number),
+            MetricValue::F64(number) => sample.double_counter_value = Some(number),
+        }
+        self.count += 1;
+        self.write(sample, InternedData::default());
+    }
+
+    /// An event that reuses the memory of the previous one.
+    fn empty(&mut self, event_type: i32) -> TrackEvent {
+        let mut event = self.packet.track_event.take().unwrap_or_default();
+        event.category_iids.clear();
+        event.debug_annotations.clear();
+        event.flow_ids.clear();
+        TrackEvent {
+            event_type: Some(event_type),
+            category_iids: event.category_iids,
+            debug_annotations: event.debug_annotations,
+            flow_ids: event.flow_ids,
+            ..TrackEvent::default()
+        }
+    }
+
+    fn write(&mut self, event: TrackEvent, interned: InternedData) {
+        self.packet.track_event = Some(event);
+        self.packet.interned_data = (interned != InternedData::default()).then_some(interned);
+        self.packet.append_to(&mut self.bytes);
+    }
+
+    fn name(&mut self, region: RegionRef, is_unfinished: bool, interned: &mut InternedData) -> u64 {
+        let iid = (u64::from(region.get()) << 1 | u64::from(is_unfinished)) + 1;
+        if self.names.insert(iid) {
+            let name = self.trace.region_name(region);
+            let name = if is_unfinished { format!("{name}, {UNFINISHED}") } else { name };
+            interned.event_names.push(named(iid, name));
+        }
+        iid
+    }
+
+    /// Adds the class of the region; kernel names contain none.
+    fn add_categories(
+        &mut self,
+        region: Option<RegionInfo<'_>>,
+        is_unfinished: bool,
+        slice: &mut TrackEvent,
+        interned: &mut InternedData,
+    ) {
+        let class = match region {
+            Some(region) => Some(region.class),
+            None => self.is_stream.then_some(RegionClass::Kernel),
+        };
+        let class = class.map(|class| (class as u64 + 1, class.name()));
+        for (iid, name) in class.into_iter().chain(is_unfinished.then_some((UNFINISHED_CATEGORY, UNFINISHED))) {
+            if self.categories.insert(iid) {
+                interned.event_categories.push(named(iid, name.to_owned()));
+            }
+            slice.category_iids.push(iid);
+        }
+    }
 }

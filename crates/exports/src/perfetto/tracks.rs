@@ -2,22 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::Trace;
-use nccl_events::archive::LocationKind;
+use crate::error::Result;
+use crate::protobuf::{
+    Clock, ClockSnapshot, CounterDescriptor, DebugAnnotation, Interned, InternedData, MERGE_NONE, ORDERING_EXPLICIT,
+    ProcessDescriptor, ThreadDescriptor, TracePacket, TrackDescriptor, UNIT_SIZE_BYTES, clock,
+};
+use crate::source::{Selection, Source};
+use crate::values::Value;
+use analysis::read::{NONE, Tables};
+use analysis::{Fields, MatchedCollectives, RegionInfo, Role, Trace};
+use nccl_events::Kind;
+use nccl_events::archive::{LocationKind, RegionClass};
+use nccl_events::collective::Function;
+use nccl_events::ids::index;
 use nccl_events::schema::definition::{ProcessId, Sibling, ThreadId};
 use nccl_events::sort::Gather;
-use otf2::{LocationGroupRef, LocationRef, MetricMemberRef};
-use proto_messages::perfetto::{
-    Clock, ClockSnapshot, CounterDescriptor, MERGE_NONE, ORDERING_EXPLICIT, ProcessDescriptor, ThreadDescriptor,
-    TracePacket, TrackDescriptor, UNIT_SIZE_BYTES, clock,
-};
-
-use crate::selection::Selection;
-use crate::source::Source;
+use otf2::{AttributeRef, AttributeValue, Event, LocationGroupRef, LocationRef, MetricMemberRef};
 
 /// The namespace of an id: ids of different spaces never collide.
 #[derive(Clone, Copy)]
-pub(super) enum Space {
+pub(crate) enum Space {
     Group = 1,
     Network,
     Location,
@@ -30,19 +34,19 @@ pub(super) enum Space {
 
 /// Ids of tracks and flows. They differ between archives, so that their exports can be concatenated.
 #[derive(Clone, Copy)]
-pub(super) struct Uuids {
+pub(crate) struct Uuids {
     seed: u64,
 }
 
 impl Uuids {
-    pub(super) fn of(trace: &Trace) -> Self {
+    pub(crate) fn of(trace: &Trace) -> Self {
         let clock = trace.definitions.clock.as_ref();
         let begin = clock.map_or(0, |clock| clock.global_offset ^ clock.trace_length.rotate_left(32));
         Self { seed: mix(begin ^ trace.events().rotate_left(48)) }
     }
 
     /// The id of an object; never 0.
-    pub(super) fn of_id(self, space: Space, id: u64) -> u64 {
+    pub(crate) fn of_id(self, space: Space, id: u64) -> u64 {
         mix(mix(self.seed ^ space as u64) ^ id).max(1)
     }
 }
@@ -59,7 +63,7 @@ const WRITER: u64 = 0xffff_ffff;
 /// The first packet sequence id: Perfetto's own services use small ones.
 const FIRST_SEQUENCE: u32 = 1 << 24;
 
-pub(super) struct Tracks<'a> {
+pub(crate) struct Tracks<'a> {
     trace: &'a Trace,
     uuids: Uuids,
     begin_ns: u64,
@@ -68,7 +72,7 @@ pub(super) struct Tracks<'a> {
 }
 
 impl<'a> Tracks<'a> {
-    pub(super) fn of(source: &Source<'a>, selection: &Selection<'a>) -> Self {
+    pub(crate) fn of(source: &Source<'a>, selection: &Selection<'a>) -> Self {
         let trace = source.trace;
         let mut locations: BTreeSet<LocationRef> = selection.locations().iter().copied().gather();
         // Channels are below the track of their rank, which may have no events.
@@ -83,20 +87,20 @@ impl<'a> Tracks<'a> {
     }
 
     /// The time of an event, given in ns from the start of the trace.
-    pub(super) const fn time_ns(&self, after_ns: u64) -> u64 {
+    pub(crate) const fn time_ns(&self, after_ns: u64) -> u64 {
         self.begin_ns.saturating_add(after_ns)
     }
 
-    pub(super) fn sequence(&self, location: LocationRef) -> u32 {
+    pub(crate) fn sequence(&self, location: LocationRef) -> u32 {
         let at = self.locations.binary_search(&location).unwrap_or_default();
         FIRST_SEQUENCE.saturating_add(u32::try_from(at).unwrap_or(u32::MAX)).saturating_add(1)
     }
 
-    pub(super) fn of_location(&self, location: LocationRef) -> u64 {
+    pub(crate) fn of_location(&self, location: LocationRef) -> u64 {
         self.uuids.of_id(Space::Location, location.get())
     }
 
-    pub(super) fn of_counter(&self, location: LocationRef, member: MetricMemberRef) -> u64 {
+    pub(crate) fn of_counter(&self, location: LocationRef, member: MetricMemberRef) -> u64 {
         self.uuids.of_id(Space::Counter, location.get() ^ u64::from(member.get()).rotate_right(16))
     }
 
@@ -104,7 +108,7 @@ impl<'a> Tracks<'a> {
         self.uuids.of_id(Space::Group, group.get().into())
     }
 
-    pub(super) fn packets(&self) -> Vec<u8> {
+    pub(crate) fn packets(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut add = |packet: TracePacket| {
             TracePacket { trusted_packet_sequence_id: Some(FIRST_SEQUENCE), ..packet }.append_to(&mut bytes);
@@ -118,7 +122,7 @@ impl<'a> Tracks<'a> {
         bytes
     }
 
-    pub(super) fn counter(&self, location: LocationRef, reference: MetricMemberRef) -> Option<TrackDescriptor> {
+    pub(crate) fn counter(&self, location: LocationRef, reference: MetricMemberRef) -> Option<TrackDescriptor> {
         let definitions = &self.trace.definitions;
         let member = definitions.metric_members.get(&reference)?;
         let unit = definitions.string(member.unit).unwrap_or_default();
@@ -256,4 +260,223 @@ fn process_numbers(trace: &Trace) -> BTreeMap<LocationGroupRef, i32> {
         (process, number)
     });
     numbers.gather()
+}
+
+// Arrows: slices with the same flow id are connected in the order of their starts.
+
+pub(crate) struct Flows {
+    uuids: Uuids,
+    /// By operation id: the collectives, messages and transfers that the operation is part of. Ascending.
+    of_operations: Vec<(u64, u64)>,
+    /// Whether calls were recorded; if not, an operation's flow starts at its enqueueing.
+    has_calls: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Group {
+    /// For each call: id of the group, stream, and id of the call.
+    calls: Vec<(Option<u64>, Option<u64>, u64)>,
+}
+
+pub(crate) struct Begun<'a> {
+    pub(crate) region: Option<RegionInfo<'a>>,
+    pub(crate) is_on_stream: bool,
+    pub(crate) fields: Chained<'a>,
+}
+
+nccl_events::fields! {
+    pub(crate) struct Chained {
+        event: Event,
+        parent: Parent,
+        stream: Stream,
+    }
+}
+
+impl Flows {
+    pub(crate) fn of(source: &Source<'_>) -> Result<Self> {
+        let trace = source.trace;
+        let uuids = Uuids::of(trace);
+        let tables = Tables::read(trace, source.progress)?;
+        let collectives = MatchedCollectives::of(trace, &tables, source.filter);
+        let event = |row: u32| tables.operations.event.get(index(row));
+        let mut found = Vec::new();
+        for (number, instance) in (0..).zip(&collectives.all) {
+            let rows = collectives.operations(instance).iter();
+            found.extend(rows.map(|row| (event(*row), uuids.of_id(Space::Collective, number))));
+        }
+        let transfer = |fields: Fields<'_>| fields.parent.zip(fields.event);
+        let transfers = source.fields(LocationKind::Connection, transfer)?.into_iter();
+        found.extend(transfers.map(|(operation, event)| (operation, uuids.of_id(Space::Transfer, event))));
+        for (number, (send, receive)) in (0..).zip(messages(source, &tables)) {
+            let flow = uuids.of_id(Space::Message, number);
+            found.extend([(send, flow), (receive, flow)]);
+        }
+        found.sort_unstable();
+        let is_call = |role| matches!(role, Role::Call(Kind::CollApi | Kind::P2pApi));
+        let has_calls = trace.definitions.regions.keys().any(|region| trace.role(*region).is_some_and(is_call));
+        Ok(Self { uuids, of_operations: found, has_calls })
+    }
+
+    /// Adds the flows of a slice. `group` holds the preceding calls on the same location.
+    pub(crate) fn add(&self, begun: &Begun<'_>, group: &mut Group, flows: &mut Vec<u64>) {
+        let chain = |id: u64| self.uuids.of_id(Space::Chain, id);
+        let fields = &begun.fields;
+        if begun.is_on_stream {
+            return flows.extend(fields.parent.map(chain));
+        }
+        let (Some(region), Some(event)) = (begun.region, fields.event) else {
+            return;
+        };
+        match region.class {
+            RegionClass::Api if matches!(region.kind, Some(Kind::CollApi | Kind::P2pApi)) => {
+                group.calls.push((fields.parent, fields.stream, event));
+                flows.push(chain(event));
+            }
+            RegionClass::Launch => {
+                let is_of = |it: &&(Option<u64>, Option<u64>, u64)| it.0 == fields.parent && it.1 == fields.stream;
+                flows.extend(group.calls.iter().filter(is_of).map(|(.., call)| chain(*call)));
+                flows.push(chain(event));
+            }
+            RegionClass::Enqueue if !self.has_calls || region.kind == Some(Kind::Group) => flows.push(chain(event)),
+            RegionClass::Operation => {
+                flows.extend([Some(event), fields.parent].into_iter().flatten().map(chain));
+                let begin = self.of_operations.partition_point(|(operation, _)| *operation < event);
+                let own = self.of_operations.iter().skip(begin).take_while(|(operation, _)| *operation == event);
+                flows.extend(own.map(|(_, flow)| *flow));
+            }
+            RegionClass::Network if region.kind == Some(Kind::ProxyOp) => {
+                flows.push(self.uuids.of_id(Space::Transfer, event));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The ids of sends and of their receives: NCCL matches messages of two ranks in order. If the messages of a rank and
+/// its peer differ, it is unknown which one is missing.
+fn messages(source: &Source<'_>, tables: &Tables) -> Vec<(u64, u64)> {
+    /// Starts and ids of sends and of receives.
+    type Ends = [Vec<(u64, u64)>; 2];
+    let mut ends: BTreeMap<(u32, u32, u32), Ends> = BTreeMap::new();
+    for operation in tables.operations.rows().filter(|it| it.partner != NONE) {
+        let member = tables.members.row(operation.member);
+        let (from, to, end) = match source.trace.function(operation.function).and_then(Function::is_send) {
+            Some(true) => (member.rank, operation.partner, 0),
+            Some(false) => (operation.partner, member.rank, 1),
+            None => continue,
+        };
+        ends.entry((member.communicator, from, to)).or_default()[end].push((operation.start_ns, operation.event));
+    }
+    let mut found = Vec::new();
+    for [mut sends, mut receives] in ends.into_values().filter(|[sends, receives]| sends.len() == receives.len()) {
+        sends.sort_unstable();
+        receives.sort_unstable();
+        found.extend(sends.into_iter().zip(receives).map(|((_, send), (_, receive))| (send, receive)));
+    }
+    found
+}
+
+// Writes the attributes of an event as arguments of its slice.
+
+/// The names of an archive's attributes, by number. Perfetto replaces dots by underscores, but joins nested names with
+/// a dot: so `nccl.bytes` is written as `bytes` nested in `nccl`.
+pub(crate) struct AttributeNames<'a> {
+    above: Vec<&'a str>,
+    all: Vec<(Option<usize>, &'a str)>,
+}
+
+impl<'a> AttributeNames<'a> {
+    pub(crate) fn of(trace: &'a Trace) -> Self {
+        let mut found = Self { above: Vec::new(), all: Vec::new() };
+        for attribute in trace.definitions.attributes.values() {
+            let name = trace.definitions.string(attribute.name).unwrap_or("unnamed");
+            let (above, own) = name.split_once('.').map_or((None, name), |(above, own)| (Some(above), own));
+            let above = above.map(|above| {
+                found.above.iter().position(|known| *known == above).unwrap_or_else(|| {
+                    found.above.push(above);
+                    found.above.len() - 1
+                })
+            });
+            // OTF2 requires attribute numbers without gaps.
+            found.all.push((above, own));
+        }
+        found
+    }
+
+    fn get(&self, attribute: AttributeRef) -> (Option<usize>, &'a str) {
+        self.all.get(index(attribute.get())).copied().unwrap_or((None, "unnamed"))
+    }
+}
+
+pub(crate) struct Arguments<'a> {
+    trace: &'a Trace,
+    names: &'a AttributeNames<'a>,
+    /// Interned names: of first words, then of attributes.
+    named: BTreeSet<u64>,
+    texts: BTreeSet<u64>,
+}
+
+impl<'a> Arguments<'a> {
+    pub(crate) const fn of(trace: &'a Trace, names: &'a AttributeNames<'a>) -> Self {
+        Self { trace, names, named: BTreeSet::new(), texts: BTreeSet::new() }
+    }
+
+    pub(crate) fn add(&mut self, event: &Event, arguments: &mut Vec<DebugAnnotation>, interned: &mut InternedData) {
+        let first_attribute = self.names.above.len() as u64 + 1;
+        for (attribute, value) in &event.attributes {
+            let (above, own) = self.names.get(*attribute);
+            let name_iid = first_attribute + u64::from(attribute.get());
+            self.name(name_iid, own, interned);
+            let argument = self.argument(name_iid, *value, interned);
+            let Some(above) = above else {
+                arguments.push(argument);
+                continue;
+            };
+            let above_iid = above as u64 + 1;
+            match arguments.iter_mut().find(|it| it.name_iid == Some(above_iid)) {
+                Some(above) => above.dict_entries.push(argument),
+                None => {
+                    self.name(above_iid, self.names.above[above], interned);
+                    let dict_entries = vec![argument];
+                    let name_iid = Some(above_iid);
+                    arguments.push(DebugAnnotation { name_iid, dict_entries, ..DebugAnnotation::default() });
+                }
+            }
+        }
+    }
+
+    fn name(&mut self, iid: u64, name: &str, interned: &mut InternedData) {
+        if self.named.insert(iid) {
+            interned.debug_annotation_names.push(named(iid, name.to_owned()));
+        }
+    }
+
+    fn argument(&mut self, name_iid: u64, value: AttributeValue, interned: &mut InternedData) -> DebugAnnotation {
+        let mut argument = DebugAnnotation { name_iid: Some(name_iid), ..DebugAnnotation::default() };
+        match Value::of(self.trace, value) {
+            Value::Unsigned(number) => argument.uint_value = Some(number),
+            Value::Signed(number) => argument.int_value = Some(number),
+            Value::Real(number) => argument.double_value = Some(number),
+            Value::Text(text) => {
+                let (space, reference) = match value {
+                    AttributeValue::String(it) => (0, it.get().into()),
+                    AttributeValue::Region(it) => (1, it.get().into()),
+                    AttributeValue::Location(it) => (2, it.get()),
+                    AttributeValue::Comm(it) => (3, it.get().into()),
+                    // This project writes none of these types: each value gets a new number.
+                    _ => (4, self.texts.len() as u64),
+                };
+                let iid = ((reference << 3) | space) + 1;
+                if self.texts.insert(iid) {
+                    interned.debug_annotation_string_values.push(named(iid, text.into_owned()));
+                }
+                argument.string_value_iid = Some(iid);
+            }
+        }
+        argument
+    }
+}
+
+pub(crate) const fn named(iid: u64, name: String) -> Interned {
+    Interned { iid: Some(iid), name: Some(name) }
 }

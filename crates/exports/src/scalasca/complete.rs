@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::scalasca;
+use crate::scalasca::{End, Operation, Rank, is_known};
 use analysis::units::plural;
 use analysis::{Sequences, Trace};
 use nccl_events::archive::LocationKind;
@@ -10,9 +12,6 @@ use nccl_events::schema::Lack;
 use otf2::{Collective, CommRef};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use super::rank::{self, End, Operation, Rank};
-use super::regions::is_known;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeftOut {
@@ -42,7 +41,7 @@ pub fn missing_ranks(trace: &Trace, comm: CommRef) -> Option<String> {
 
 /// The operations that all ranks of a communicator have, and what was left out.
 pub fn read(trace: &Trace, comm: CommRef) -> otf2::Result<(Vec<Rank>, Vec<LeftOut>)> {
-    let ranks = trace.members(comm).iter().map(|location| rank::read(trace, comm, *location));
+    let ranks = trace.members(comm).iter().map(|location| scalasca::read(trace, comm, *location));
     let mut ranks = ranks.collect::<otf2::Result<Vec<Rank>>>()?;
     let left_out = unfinished(&ranks).into_iter().chain(complete(&mut ranks)).collect();
     Ok((ranks, left_out))

@@ -10,23 +10,20 @@
 //!
 //! The analyser knows only MPI: regions by canonical name and the file "MPI", one process with one thread per rank.
 
-pub mod complete;
-pub mod events;
-pub mod rank;
-pub mod regions;
-
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::path::Path;
 
+use analysis::{Instances, Step, Trace};
 use nccl_events::sort::Gather;
 use otf2::records::{ClockProperties, Comm, Group, Location, LocationGroup, ParadigmRecord, Region, SystemTreeNode};
 use otf2::{
-    ArchiveWriter, CommRef, GlobalDefinitions, GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationRef,
-    LocationType, Paradigm, ParadigmClass, RegionRef, StringRef, SystemTreeDomain, SystemTreeNodeRef,
+    ArchiveWriter, Attributes, Collective, CollectiveOp, CommRef, Event, EventKind, EventWriter, GlobalDefinitions,
+    GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationRef, LocationType, Message, Paradigm,
+    ParadigmClass, RegionRef, RegionRole, StringRef, SystemTreeDomain, SystemTreeNodeRef,
 };
 
-use events::{Numbers, Written};
-use rank::Rank;
+pub mod complete;
 
 /// Time before the first and after the last operation at which ranks begin and end, in ticks.
 const AROUND: u64 = 1000;
@@ -56,7 +53,7 @@ impl Communicator<'_> {
             let location = LocationRef::new(number);
             let mut to = archive.event_writer(location)?;
             let numbers = Numbers { comm: COMM, first_region: 0, first_request: 0 };
-            let written = events::write_process(&mut to, rank, numbers, span)?;
+            let written = write_process(&mut to, rank, numbers, span)?;
             all.last = all.last.max(written.last);
             all.moved += written.moved;
             all.most_moved = all.most_moved.max(written.most_moved);
@@ -89,7 +86,7 @@ impl Communicator<'_> {
             ParadigmRecord { name: definer.text("MPI")?, class: ParadigmClass::Process, properties: Vec::new() };
         definer.to.paradigm(Paradigm::Mpi, &paradigm)?;
         self.define_ranks(&mut definer, events)?;
-        for (number, (canonical, name, role)) in (0..).zip(regions::all()) {
+        for (number, (canonical, name, role)) in (0..).zip(all()) {
             let (paradigm, source_file) = match canonical.starts_with("MPI_") {
                 true => (Paradigm::Mpi, definer.text("MPI")?),
                 false => (Paradigm::Compiler, StringRef::UNDEFINED),
@@ -186,5 +183,402 @@ impl Definer<'_> {
         let reference = SystemTreeNodeRef::new(self.nodes);
         self.nodes += 1;
         self.to.system_tree_node(reference, &node)
+    }
+}
+
+// Writes what a rank did as MPI events.
+
+const NONE: &Attributes = Attributes::NONE;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Numbers {
+    pub comm: CommRef,
+    pub first_region: u32,
+    pub first_request: u64,
+}
+
+impl Numbers {
+    fn region(self, number: u32) -> RegionRef {
+        RegionRef::new(self.first_region + number)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Written {
+    pub last: u64,
+    /// The number of events that were moved later, so that no two share a time.
+    pub moved: u64,
+    pub most_moved: u64,
+}
+
+/// Writes all that a rank did, between MPI_Init and MPI_Finalize. No two events share a time: Pipit sorts by time.
+pub(crate) fn write_process(
+    to: &mut EventWriter<'_>,
+    rank: &Rank,
+    numbers: Numbers,
+    (first, last): (u64, u64),
+) -> otf2::Result<Written> {
+    let mut times = Times { free: Some(first), written: Written::default() };
+    to.enter(times.of(first), numbers.region(MAIN), NONE)?;
+    to.enter(times.of(first + 1), numbers.region(INIT), NONE)?;
+    to.leave(times.of(first + 2), numbers.region(INIT), NONE)?;
+    let mut times = Events::new(to, rank, numbers, times).write()?;
+    let end = last.max(times.written.last + 1);
+    to.enter(times.of(end), numbers.region(FINALIZE), NONE)?;
+    to.leave(times.of(end + 1), numbers.region(FINALIZE), NONE)?;
+    to.leave(times.of(end + 2), numbers.region(MAIN), NONE)?;
+    Ok(times.written)
+}
+
+/// Writes all that a rank did, on a thread of a process that already has MPI_Init and MPI_Finalize.
+pub fn write_thread(to: &mut EventWriter<'_>, rank: &Rank, numbers: Numbers) -> otf2::Result<()> {
+    Events::new(to, rank, numbers, Times::default()).write().map(drop)
+}
+
+#[derive(Debug, Default)]
+struct Times {
+    /// The first unused time; `None` if events may share a time.
+    free: Option<u64>,
+    written: Written,
+}
+
+impl Times {
+    /// The time to write for an event that happened at `happened`: that time, or the next unused one.
+    fn of(&mut self, happened: u64) -> u64 {
+        let time = self.free.map_or(happened, |free| happened.max(free));
+        let by = time - happened;
+        self.free = self.free.map(|_| time + 1);
+        self.written.last = time;
+        self.written.moved += u64::from(by > 0);
+        self.written.most_moved = self.written.most_moved.max(by);
+        time
+    }
+}
+
+/// What happens to a message at one of its ends, in the order in which simultaneous steps are written: a message often
+/// begins when the previous one ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum MessageStep {
+    Complete,
+    Post,
+    /// Completes a message of no duration.
+    CompleteAtOnce,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Direction {
+    Receive,
+    Send,
+}
+
+impl Direction {
+    const fn wait(self) -> u32 {
+        match self {
+            Self::Send => WAIT_SEND,
+            Self::Receive => WAIT_RECEIVE,
+        }
+    }
+}
+
+/// An end of a message: time, step, direction, and index in its list.
+type MessageEnd = (u64, MessageStep, Direction, usize);
+
+struct Events<'a, 'b> {
+    to: &'a mut EventWriter<'b>,
+    rank: &'a Rank,
+    numbers: Numbers,
+    time: u64,
+    times: Times,
+    wait: Option<Direction>,
+    receives: usize,
+    sends: usize,
+    /// The requests of sends that are done but not completed.
+    sent: Vec<u64>,
+}
+
+impl<'a, 'b> Events<'a, 'b> {
+    const fn new(to: &'a mut EventWriter<'b>, rank: &'a Rank, numbers: Numbers, times: Times) -> Self {
+        Self { to, rank, numbers, time: times.written.last, times, wait: None, receives: 0, sends: 0, sent: Vec::new() }
+    }
+
+    fn write(mut self) -> otf2::Result<Times> {
+        let rank = self.rank;
+        let mut steps: Vec<MessageEnd> = Vec::new();
+        for (direction, list) in [(Direction::Send, &rank.sends), (Direction::Receive, &rank.receives)] {
+            for (number, end) in list.iter().enumerate() {
+                steps.push((end.begin, MessageStep::Post, direction, number));
+                steps.push(match end.end > end.begin {
+                    true => (end.end, MessageStep::Complete, direction, number),
+                    false => (end.begin, MessageStep::CompleteAtOnce, direction, number),
+                });
+            }
+        }
+        steps.sort_unstable();
+        let mut steps = steps.into_iter().peekable();
+        let mut collectives = rank.collectives.iter().peekable();
+        loop {
+            let until = collectives.peek().map_or(u64::MAX, |next| next.begin);
+            if let Some((at, step, direction, number)) = steps.next_if(|(at, ..)| *at <= until) {
+                self.advance(at)?;
+                self.message(step, direction, number)?;
+            } else if let Some(collective) = collectives.next() {
+                self.advance(collective.begin)?;
+                self.complete_sends()?;
+                self.wait(None)?;
+                let region = self.numbers.region(region_of_collective(collective.collective.op));
+                self.to.enter(self.times.of(self.time), region, NONE)?;
+                self.to.mpi_collective_begin(self.times.of(self.time), NONE)?;
+                self.time = self.time.max(collective.end);
+                let record = Collective { comm: self.numbers.comm, ..collective.collective };
+                self.to.mpi_collective_end(self.times.of(self.time), &record, NONE)?;
+                self.to.leave(self.times.of(self.time), region, NONE)?;
+            } else {
+                self.complete_sends()?;
+                self.wait(None)?;
+                return Ok(self.times);
+            }
+        }
+    }
+
+    /// Writes one end of a message; request numbers are the indices of sends, then of receives. Receives are waited for
+    /// first, so that they get all the waiting; a send that finishes meanwhile is completed after them.
+    fn message(&mut self, step: MessageStep, direction: Direction, number: usize) -> otf2::Result<()> {
+        let (list, before) = match direction {
+            Direction::Send => (&self.rank.sends, 0),
+            Direction::Receive => (&self.rank.receives, self.rank.sends.len()),
+        };
+        let Some(end) = list.get(number) else {
+            return Ok(());
+        };
+        let message = Message { peer: end.peer, comm: self.numbers.comm, tag: 0, bytes: end.bytes };
+        let request = self.numbers.first_request + (before + number) as u64;
+        if step == MessageStep::Post {
+            self.wait(None)?;
+            let region = self.numbers.region(if direction == Direction::Send { ISEND } else { IRECV });
+            self.to.enter(self.times.of(self.time), region, NONE)?;
+            if direction == Direction::Send {
+                self.sends += 1;
+                self.to.mpi_isend(self.times.of(self.time), &message, request, NONE)?;
+            } else {
+                self.receives += 1;
+                self.to.mpi_irecv_request(self.times.of(self.time), request, NONE)?;
+            }
+            return self.to.leave(self.times.of(self.time), region, NONE);
+        }
+        if direction == Direction::Send {
+            self.sends -= 1;
+            self.sent.push(request);
+        } else {
+            self.receives -= 1;
+            self.wait(Some(Direction::Receive))?;
+            self.to.mpi_irecv(self.times.of(self.time), &message, request, NONE)?;
+            self.wait(None)?;
+        }
+        if self.receives == 0 { self.complete_sends() } else { Ok(()) }
+    }
+
+    fn complete_sends(&mut self) -> otf2::Result<()> {
+        for request in std::mem::take(&mut self.sent) {
+            self.wait(Some(Direction::Send))?;
+            self.to.mpi_isend_complete(self.times.of(self.time), request, NONE)?;
+            self.wait(None)?;
+        }
+        Ok(())
+    }
+
+    /// Advances the time; if messages are pending, the rank waits for one.
+    fn advance(&mut self, at: u64) -> otf2::Result<()> {
+        let next = match (self.receives, self.sends) {
+            (0, 0) => None,
+            (0, _) => Some(Direction::Send),
+            _ => Some(Direction::Receive),
+        };
+        if next.is_some() && at > self.time {
+            self.wait(next)?;
+        }
+        self.time = self.time.max(at);
+        Ok(())
+    }
+
+    fn wait(&mut self, wanted: Option<Direction>) -> otf2::Result<()> {
+        if wanted == self.wait {
+            return Ok(());
+        }
+        if let Some(before) = self.wait {
+            self.to.leave(self.times.of(self.time), self.numbers.region(before.wait()), NONE)?;
+        }
+        if let Some(next) = wanted {
+            self.to.enter(self.times.of(self.time), self.numbers.region(next.wait()), NONE)?;
+        }
+        self.wait = wanted;
+        Ok(())
+    }
+}
+
+// What a rank did in a communicator, according to the communication records.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    pub begin: u64,
+    pub end: u64,
+    pub collective: Collective,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    pub begin: u64,
+    pub end: u64,
+    pub peer: u32,
+    pub bytes: u64,
+}
+
+/// What a rank did in a communicator; each list is sorted by start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rank {
+    pub collectives: Vec<Operation>,
+    pub sends: Vec<End>,
+    pub receives: Vec<End>,
+    /// How many collectives and message ends were left out: the first unfinished one and everything after it.
+    pub left_out: (u64, u64),
+}
+
+/// Reads what a rank did, except for the first unfinished operation and everything after it.
+pub fn read(trace: &Trace, comm: CommRef, location: LocationRef) -> otf2::Result<Rank> {
+    let mut reading = Reading::default();
+    let mut ends_at = u64::MAX;
+    // Operations that overlap others are on siblings.
+    let siblings = trace.siblings(location).iter().copied().filter(|sibling| trace.has_events(*sibling));
+    for of in [location].into_iter().chain(siblings) {
+        let mut instances: Instances<'_> = Instances::of(trace);
+        trace.archive.for_each_event(&[of], |_, event| {
+            if let Step::Left(it) = instances.step(event)
+                && it.fields.is_unfinished == Some(true)
+            {
+                ends_at = ends_at.min(it.start);
+            }
+            if of == location {
+                reading.event(comm, event);
+            }
+            ControlFlow::Continue(())
+        })?;
+    }
+    let mut rank = reading.rank;
+    let number = |rank: &Rank| (rank.collectives.len() as u64, (rank.sends.len() + rank.receives.len()) as u64);
+    let all = number(&rank);
+    rank.collectives.retain(|it| it.begin < ends_at);
+    rank.sends.retain(|it| it.begin < ends_at);
+    rank.receives.retain(|it| it.begin < ends_at);
+    let kept = number(&rank);
+    rank.left_out = (all.0 - kept.0, all.1 - kept.1);
+    for ends in [&mut rank.sends, &mut rank.receives] {
+        ends.sort_by_key(|it| it.begin);
+    }
+    Ok(rank)
+}
+
+#[derive(Debug, Default)]
+struct Reading {
+    rank: Rank,
+    begun: Option<u64>,
+    requests: BTreeMap<u64, (u64, Option<Message>)>,
+}
+
+impl Reading {
+    fn event(&mut self, comm: CommRef, event: &Event) {
+        let time = event.time;
+        match &event.kind {
+            EventKind::MpiCollectiveBegin => self.begun = Some(time),
+            EventKind::MpiCollectiveEnd(collective) => {
+                let begin = self.begun.take().unwrap_or(time);
+                self.collective(comm, begin, time, *collective);
+            }
+            EventKind::NonBlockingCollectiveRequest { request } | EventKind::MpiIrecvRequest { request } => {
+                self.requests.insert(*request, (time, None));
+            }
+            EventKind::NonBlockingCollectiveComplete { collective, request } => {
+                let begin = self.requests.remove(request).map_or(time, |(begin, _)| begin);
+                self.collective(comm, begin, time, *collective);
+            }
+            EventKind::MpiIsend { message, request } => {
+                self.requests.insert(*request, (time, Some(*message)));
+            }
+            EventKind::MpiIsendComplete { request } => {
+                if let Some((begin, Some(message))) = self.requests.remove(request) {
+                    self.rank.sends.extend(end(comm, begin, time, &message));
+                }
+            }
+            EventKind::MpiIrecv { message, request } => {
+                let begin = self.requests.remove(request).map_or(time, |(begin, _)| begin);
+                self.rank.receives.extend(end(comm, begin, time, message));
+            }
+            _ => {}
+        }
+    }
+
+    /// Collective requests may overlap: each collective begins where the previous one ended.
+    fn collective(&mut self, comm: CommRef, begin: u64, end: u64, collective: Collective) {
+        if collective.comm != comm {
+            return;
+        }
+        let begin = begin.max(self.rank.collectives.last().map_or(0, |before| before.end));
+        self.rank.collectives.push(Operation { begin, end: end.max(begin), collective });
+    }
+}
+
+fn end(comm: CommRef, begin: u64, end: u64, message: &Message) -> Option<End> {
+    (message.comm == comm).then_some(End { begin, end, peer: message.peer, bytes: message.bytes })
+}
+
+// The regions of an archive for Scalasca, and the MPI function for each NCCL operation.
+
+/// Operations that MPI has: the canonical name for Scalasca, and the name for people.
+const OPERATIONS: [(CollectiveOp, &str, &str); 8] = [
+    (CollectiveOp::Allreduce, "MPI_Allreduce", "ncclAllReduce"),
+    (CollectiveOp::Bcast, "MPI_Bcast", "ncclBroadcast"),
+    (CollectiveOp::Reduce, "MPI_Reduce", "ncclReduce"),
+    (CollectiveOp::Allgather, "MPI_Allgather", "ncclAllGather"),
+    (CollectiveOp::ReduceScatterBlock, "MPI_Reduce_scatter_block", "ncclReduceScatter"),
+    (CollectiveOp::Alltoall, "MPI_Alltoall", "ncclAlltoAll"),
+    (CollectiveOp::Gather, "MPI_Gather", "ncclGather"),
+    (CollectiveOp::Scatter, "MPI_Scatter", "ncclScatter"),
+];
+
+const OTHERS: [(&str, &str, RegionRole); 7] = [
+    ("main", "main", RegionRole::Function),
+    ("MPI_Init", "ncclCommInitRank", RegionRole::Function),
+    ("MPI_Finalize", "ncclCommDestroy", RegionRole::Function),
+    ("MPI_Isend", "ncclSend begins", RegionRole::Point2Point),
+    ("MPI_Irecv", "ncclRecv begins", RegionRole::Point2Point),
+    ("MPI_Wait", "ncclSend", RegionRole::Point2Point),
+    ("MPI_Wait", "ncclRecv", RegionRole::Point2Point),
+];
+pub(crate) const MAIN: u32 = 0;
+pub(crate) const INIT: u32 = 1;
+pub(crate) const FINALIZE: u32 = 2;
+pub(crate) const ISEND: u32 = 3;
+pub(crate) const IRECV: u32 = 4;
+pub(crate) const WAIT_SEND: u32 = 5;
+pub(crate) const WAIT_RECEIVE: u32 = 6;
+
+/// All regions, by number: canonical name for Scalasca, name for people, role.
+pub fn all() -> impl Iterator<Item = (&'static str, &'static str, RegionRole)> {
+    let operations = OPERATIONS.iter().map(|(op, canonical, name)| (*canonical, *name, role(*op)));
+    OTHERS.into_iter().chain(operations)
+}
+
+pub(crate) fn region_of_collective(op: CollectiveOp) -> u32 {
+    let place = (7..).zip(OPERATIONS).find(|(_, (known, ..))| *known == op);
+    place.map_or(MAIN, |(place, _)| place)
+}
+
+pub(crate) fn is_known(op: CollectiveOp) -> bool {
+    OPERATIONS.iter().any(|(known, ..)| *known == op)
+}
+
+fn role(op: CollectiveOp) -> RegionRole {
+    match op {
+        CollectiveOp::Bcast | CollectiveOp::Scatter => RegionRole::CollOne2All,
+        CollectiveOp::Reduce | CollectiveOp::Gather => RegionRole::CollAll2One,
+        _ => RegionRole::CollAll2All,
     }
 }

@@ -7,21 +7,14 @@
 //! rank 2   AllReduce                          absent in 2: it causes the blockage, unless it waits elsewhere
 //! ```
 
-pub(super) mod blockage;
-pub(super) mod collectives;
-mod messages;
-pub(super) mod mismatch;
-pub(super) mod quiet;
-mod steps;
-mod survivors;
-pub(super) mod suspects;
+use crate::job::{Comm, Job, Sequence};
+use crate::judge::blockage::{Blockage, Cause, LONG_AT_THE_END_NS, Survivors};
+use crate::judge::collectives::{Collectives, Reach};
+use crate::judge::suspects::{Suspect, Suspects};
 
-use super::job::{Comm, Job};
-use super::sequence::Sequence;
-use blockage::{Blockage, Cause};
-use collectives::{Collectives, Reach};
-use survivors::{LONG_AT_THE_END_NS, Survivors};
-use suspects::{Suspect, Suspects};
+pub(crate) mod blockage;
+pub(crate) mod collectives;
+pub(crate) mod suspects;
 
 pub(crate) struct Judgement {
     pub(crate) reaches: Vec<Vec<(Sequence, Reach)>>,
@@ -50,7 +43,7 @@ pub(crate) fn judge(job: &Job, after_ns: u64) -> Judgement {
     let comms = job.comms.iter().zip(&reaches).enumerate();
     let mut blockages: Vec<Blockage> =
         comms.flat_map(|(index, (comm, reaches))| of_comm(job, &survivors, (index, comm), reaches)).collect();
-    blockages.extend(steps::blockages(job, &survivors));
+    blockages.extend(collectives::blockages(job, &survivors));
     let lasting = |after_ns: u64| -> Vec<usize> {
         let lasts =
             |one: &Blockage| one.longest_ns() >= after_ns.max(one.takes_ns()) || suspects::is_final(&survivors, one);
@@ -75,7 +68,7 @@ fn of_comm(
         .filter_map(|(sequence, reach)| Collectives::of(job, survivors, (index, comm), *sequence).blockage(reach))
         .collect();
     for (number, rank) in &comm.ranks {
-        let mut waits = messages::blockages(job, survivors, (index, *number), rank);
+        let mut waits = blockage::blockages(job, survivors, (index, *number), rank);
         if survivors.outlived((index, *number)) {
             let is_absent = |one: &Blockage| matches!(one.cause, Cause::Absent(_));
             waits.retain(|one| is_absent(one) && survivors.had_waited(one.longest_ns()));

@@ -9,12 +9,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::job::{Actor, Job, Member};
+use crate::judge::blockage::{Blockage, Cause, Reason, Survivors};
 use job::life::Life;
 use nccl_events::sort::Gather;
-
-use super::blockage::{Blockage, Cause, Reason};
-use super::survivors::Survivors;
-use crate::job::{Actor, Job, Member};
 
 /// How many blockages the search starts from, the longest first. All lead to the same few ranks.
 const MOST_STARTS: usize = 1000;

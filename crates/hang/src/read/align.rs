@@ -16,11 +16,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::job::{Comm, Positions, Sequence, Tail};
 use nccl_events::sort::Gather;
-
-use crate::job::Comm;
-use crate::operation::{Positions, Tail};
-use crate::sequence::Sequence;
 
 /// The unit of NCCL's numbering: a function, and whether a copy engine does it.
 type Function = (Arc<str>, bool);

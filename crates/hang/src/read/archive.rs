@@ -2,6 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::error::Error;
+use crate::job::{
+    Actor, Call, Comm, Job, Message, OpenCall, Positions, Process, Progress as Reached, Rank, Signature, Stage, Tail,
+};
+use crate::read::align::align;
+use crate::read::part::Doubts;
 use analysis::read::{Member, Members};
 use analysis::{Clock, Instance, Role, Trace, is_nccl, stated, try_in_parallel};
 use job::life::Life;
@@ -11,12 +17,6 @@ use nccl_events::ids::{ContextId, EventId};
 use nccl_events::schema::definition::{ClockAnchors, LauncherRank, ProcessId};
 use nccl_events::{Kind, Progress};
 use otf2::{CommRef, LocationGroupRef, LocationRef};
-
-use super::align::align;
-use super::doubts::Doubts;
-use crate::error::Error;
-use crate::job::{Actor, Comm, Job, Process, Rank};
-use crate::operation::{Call, Message, OpenCall, Positions, Progress as Reached, Signature, Stage, Tail};
 
 pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> {
     if !is_nccl(&trace.archive) {

@@ -1,31 +1,84 @@
-//! One process: from its journal, or only its ranks if the part is written and its journal removed.
+//! Reads a [`Job`] from a job's directory: parts are read in parallel, then merged.
+//!
+//! Does not contact the processes and changes nothing: they may be running, hanging, or dead.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::DirEntry;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 
+use crate::error::Error;
+use crate::job::{Actor, Call, Comm, Doing, Job, Positions, Process, Rank, Tail};
+use crate::read::align::align;
+use crate::read::operations::Reader;
+use crate::read::threads::{Threads, not_recorded};
 use analysis::units::plural;
+use analysis::{Trace, in_parallel};
 use clocks::ticks::{Calibration, HostClock};
-use job::communicators::Claim;
-use job::life::{Evidence, Life};
-use journal::clock::{self, ClockPair, TickSource};
+use job::communicators::{Claim, CommDefinition, Communicator, Communicators, Twice};
+use job::life::{Evidence, Life, is_blank};
+use journal::clock;
+use journal::clock::{ClockPair, TickSource};
 use journal::follow::{Follower, Polled};
 use journal::host::boot_id;
-use journal::part::ProcessInfo;
-use journal::part::{JOURNAL, part_name, read_process};
-use journal::reader::{Error, Removed, Symbols};
-use tables::Tables;
+use journal::part::{JOURNAL, ProcessInfo, part_name, read_process};
+use journal::reader::{Error as JournalError, Removed, Symbols};
+use nccl_events::ids::EventId;
+use nccl_events::schema::Lack;
+use nccl_events::sort::Gather;
+use nccl_events::{Kind, MOST_RANKS, Progress};
 use tables::builder::TableBuilder;
 use tables::communicators::devices::Devices;
-use tables::communicators::{Comms, impossible_ranks};
+use tables::communicators::{CommIdentity, Comms, impossible_ranks};
 use tables::switches::SwitchAt;
-use trace::{WrittenPart, is_done};
+use tables::{Head, Tables};
+use trace::{WrittenPart, is_done, part_directories};
 
-use super::doing::{Threads, not_recorded};
-use super::operations::Reader;
-use crate::doing::Doing;
-use crate::job::{Actor, Process, Rank};
-use crate::operation::{Positions, Tail};
+/// Reads the journals of the job in `directory`.
+pub(crate) fn journals(directory: &Path, progress: &dyn Progress) -> Result<Job, Error> {
+    let mut directories = part_directories(directory)?;
+    directories.retain(|part| !is_blank(part));
+    if directories.is_empty() {
+        return Err(Error::NothingRecorded(directory.to_owned()));
+    }
+    let moment = Moment::now();
+    progress.begin("journals", directories.len() as u64);
+    let parts = in_parallel(directories.iter().enumerate(), |(number, directory)| {
+        let part = Part::read(number, directory, &moment);
+        progress.step();
+        part
+    });
+    progress.end();
+    let mut job = Job { now_ns: moment.pair.realtime_ns, ..Job::default() };
+    let mut comms = Communicators::new(Twice::Newer);
+    for (number, Part { process, claims }) in parts.into_iter().enumerate() {
+        comms.add((number, &process.part), claims);
+        job.processes.push(process);
+    }
+    job.comms = comms.into_key_order().map(comm).collect();
+    job.number();
+    Ok(job)
+}
+
+fn comm(known: Communicator<Rank>) -> Comm {
+    let name = known.name();
+    let CommDefinition { identity, id, ranks, ranks_seen, .. } = known.comm;
+    let seen = ranks_seen.max(known.members.keys().next_back().map_or(0, |rank| rank.saturating_add(1)));
+    let knows_size = (1..=MOST_RANKS).contains(&ranks);
+    let mut comm = Comm {
+        name,
+        id: if identity == CommIdentity::Part { 0 } else { id },
+        size: if knows_size { ranks } else { seen.min(MOST_RANKS) },
+        knows_size,
+        ranks: known.members,
+        ..Comm::default()
+    };
+    align(&mut comm);
+    comm
+}
+
+// One process: from its journal, or only its ranks if the part is written and its journal removed.
 
 pub(super) struct Part {
     pub(super) process: Process,
@@ -40,7 +93,7 @@ struct Recording {
 }
 
 impl Recording {
-    fn read(journal: &Path) -> Result<Self, Error> {
+    fn read(journal: &Path) -> Result<Self, JournalError> {
         let mut follower = Follower::open(journal)?;
         let mut builder = TableBuilder::default();
         let polled = follower.poll(&mut builder, u64::MAX)?;
@@ -310,4 +363,114 @@ fn written_ranks(process: usize, written: WrittenPart) -> Vec<Claim<Rank>> {
     };
     let claims = written.claims.into_iter();
     claims.map(|Claim { comm, members }| Claim { comm, members: members.into_iter().map(rank).collect() }).collect()
+}
+
+// The archive's statements about missing data.
+
+/// What NCCL does for operations in its proxy and network plugin, whose ends it may report late or never.
+const BELOW: [Kind; 4] = [Kind::ProxyOp, Kind::ProxyStep, Kind::ProxyCtrl, Kind::NetPlugin];
+
+/// The archive's statements about missing data.
+pub(super) struct Doubts {
+    /// The recorded kinds of events, as NCCL's mask.
+    pub(super) event_mask: u32,
+    pub(super) is_whole: bool,
+    /// Whether only the end of a recording was kept.
+    pub(super) is_flight: bool,
+    pub(super) missing: Vec<String>,
+    /// Operations that do not end or differ, one per line.
+    pub(super) signs: Vec<String>,
+    /// Network events that do not end, if nothing else does not.
+    pub(super) open_below: Option<String>,
+}
+
+impl Doubts {
+    pub(super) fn of(trace: &Trace) -> Self {
+        let statements = &trace.statements;
+        let is_missing = |lack| match lack {
+            Lack::Callbacks(lost) => Some(format!("{} not recorded", plural(lost, "callback was", "callbacks were"))),
+            Lack::Places(number) => {
+                let first = statements.problems.lines.all.first().map(String::as_str).unwrap_or_default();
+                let places = plural(number, "place", "places");
+                Some(format!("{places} of the recordings could not be read, the first: {first}"))
+            }
+            Lack::Processes(number) => Some(format!("the archive lacks {}", plural(number, "process", "processes"))),
+            Lack::WhileOff => Some("recording was switched, so the order of calls is not known".to_owned()),
+            _ => None,
+        };
+        let mut missing: Vec<String> = statements.lacks().filter_map(is_missing).collect();
+        missing.extend(statements.matching_unknown.lines.shown());
+        let mut signs = statements.ranks_behind.lines.shown();
+        let unfinished = statements.unfinished();
+        let below = BELOW.map(|kind| statements.counts.kinds.get(kind).unfinished).iter().sum::<u64>();
+        let open = || format!("{} had not ended when recording did", plural(unfinished, "event", "events"));
+        let open_below = (unfinished > 0 && unfinished == below).then(open);
+        if unfinished > below {
+            signs.push(open());
+        }
+        Self {
+            event_mask: event_mask(&statements.events.all),
+            is_whole: !statements.has_gaps() && statements.measurement_list.is_empty(),
+            is_flight: statements.flight_processes.get() > 0,
+            missing,
+            signs,
+            open_below,
+        }
+    }
+}
+
+/// The mask of the kinds that the archive lists.
+fn event_mask(lines: &[String]) -> u32 {
+    let has = |kind: &Kind| lines.iter().any(|line| line.split([',', ' ']).any(|name| name == kind.name()));
+    Kind::ALL.into_iter().filter(has).map(Kind::mask).fold(0, |mask, kind| mask | kind)
+}
+
+// The beginning of a rank's operations if only the end of a recording is kept.
+//
+// Each thread loses its first records at another time, a mebibyte at once: an operation may be kept without its call.
+
+/// Largest distance between a call and its operation, in events of their thread: about a large group.
+const NEAR_EVENTS: u64 = 1 << 14;
+
+/// An operation's call whose record is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RemovedCall {
+    /// Removed recently, with its number on its thread: the operation belongs to this call.
+    Near(u64),
+    /// Removed long ago: the call was captured into a CUDA graph, and the operation is from a launch of the graph.
+    Captured,
+}
+
+/// The removed call of an operation; `None` if the call is kept, or was not recorded.
+pub(super) fn removed_call(tables: &Tables, operation: &Head) -> Option<RemovedCall> {
+    let later = tables.removed.starts_after(operation.parent, tables.process_tag)?;
+    let call = EventId::from_raw(operation.parent);
+    matches!(call.kind(), Kind::CollApi | Kind::P2pApi).then(|| match later < NEAR_EVENTS {
+        true => RemovedCall::Near(call.sequence()),
+        false => RemovedCall::Captured,
+    })
+}
+
+/// Removes calls before a gap in NCCL's numbers: calls may come from several threads, some of which keep more than
+/// others. `others` are operations of the same rank that share the numbering.
+pub(crate) fn leave_out_before_holes(calls: &mut Vec<Call>, others: &[Call]) {
+    let of = |call: &Call| Some((Arc::clone(&call.what.func), call.sequence.filter(|_| !call.by_copy_engine)?));
+    let all: BTreeSet<(Arc<str>, u64)> = calls.iter().chain(others).filter_map(of).gather();
+    let mut highest: BTreeMap<Arc<str>, u64> = BTreeMap::new();
+    let mut from = 0;
+    for (at, call) in calls.iter().enumerate() {
+        let Some((func, number)) = of(call) else {
+            continue;
+        };
+        let before = *highest.entry(Arc::clone(&func)).or_insert(number);
+        if number <= before {
+            continue;
+        }
+        let between = (Arc::clone(&func), before + 1)..(Arc::clone(&func), number);
+        if (all.range(between).count() as u64) < number - before - 1 {
+            from = at;
+        }
+        highest.insert(func, number);
+    }
+    calls.drain(..from);
 }

@@ -1,26 +1,24 @@
 //! Makes the report from a judged job.
 
-mod comms;
-mod doing;
-mod doubts;
-mod names;
-mod quiet;
-mod ranks;
-pub(super) mod rows;
-mod sentences;
-mod straggler;
-mod stuck;
-mod unknown;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
+use crate::error::Error;
+use crate::job::{Job, Process, state_name};
+use crate::judge::blockage::Quiet;
+use crate::judge::suspects::Suspect;
+use crate::judge::{Judgement, blockage, judge};
+use crate::report::ranks::comm_row;
+use crate::report::rows::{CommRow, Kind, ProcessRow, Report, SuspectRow, Verdict};
 use analysis::units::{plural, time};
 use job::life::Life;
+use journal::host;
+use journal::part::{part_name, read_process};
+use trace::part_directories;
 
-use super::job::{Job, Process, state_name};
-use super::judge::quiet::{self as silence, Quiet};
-use super::judge::suspects::Suspect;
-use super::judge::{Judgement, judge};
-use comms::comm_row;
-use rows::{CommRow, Kind, ProcessRow, Report, SuspectRow, Verdict};
+mod ranks;
+pub(crate) mod rows;
+mod sentences;
 
 /// Judges a job. Waits shorter than `after_ns` do not count as hanging.
 pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
@@ -30,7 +28,7 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
     // Computed once: in a large communicator every rank can be a suspect, and the text of a wait lists all of them.
     let waits: Vec<String> = judgement.blockages.iter().map(|blockage| sentences::waits(job, blockage)).collect();
     let suspects = judgement.suspects.iter().map(|suspect| suspect_row(job, &judgement, &waits, suspect));
-    let silence = silence::find(job, after_ns);
+    let silence = blockage::find_quiet(job, after_ns);
     let (kind, text) = verdict(job, &judgement, &communicators, silence.as_ref(), after_ns);
     let silence = silence.filter(|_| kind == Kind::Quiet);
     Report {
@@ -41,9 +39,9 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
         source: if job.is_archive { "archive" } else { "journals" }.into(),
         verdict: Verdict { found: !matches!(kind, Kind::Waiting | Kind::Nothing | Kind::Unknown), kind, text },
         suspects: suspects.collect(),
-        quiet: silence.map(|silence| quiet::report(job, &silence)),
-        ranks: doing::rows(job),
-        unknown: unknown::unknown(job, &judgement, kind),
+        quiet: silence.map(|silence| ranks::report(job, &silence)),
+        ranks: rows::rows(job),
+        unknown: sentences::unknown(job, &judgement, kind),
         processes: job.processes.iter().map(process_row).collect(),
         communicators,
         archive_events: None,
@@ -69,7 +67,7 @@ fn verdict(
             return (Kind::Mismatch, text);
         }
     }
-    if let Some(text) = stuck::stuck_in_call(job, after_ns) {
+    if let Some(text) = sentences::stuck_in_call(job, after_ns) {
         return (Kind::Hang, format!("HANG: {text}"));
     }
     let gone: Vec<&Process> = job.processes.iter().filter(|one| one.state == Life::Gone).collect();
@@ -87,7 +85,7 @@ fn verdict(
             );
             (Kind::Unknown, text)
         }
-        (Some(_), _) if job.is_over() && doubts::has_lost(job) => nobody_waits(job),
+        (Some(_), _) if job.is_over() && sentences::has_lost(job) => nobody_waits(job),
         (Some(blockage), _) => {
             let waits = sentences::waits(job, blockage);
             let why = match blockage.takes_ns() {
@@ -98,11 +96,11 @@ fn verdict(
             (Kind::Waiting, format!("{word}: {waits}; {why}"))
         }
         // The missing records may show which rank holds up the job.
-        (None, Some(_)) if job.is_over() && doubts::has_lost(job) => nobody_waits(job),
+        (None, Some(_)) if job.is_over() && sentences::has_lost(job) => nobody_waits(job),
         (None, Some(silence)) if job.is_archive => {
-            (Kind::Unknown, format!("CANNOT TELL: {}", quiet::verdict(job, silence)))
+            (Kind::Unknown, format!("CANNOT TELL: {}", ranks::verdict(job, silence)))
         }
-        (None, Some(silence)) => (Kind::Quiet, format!("QUIET: {}", quiet::verdict(job, silence))),
+        (None, Some(silence)) => (Kind::Quiet, format!("QUIET: {}", ranks::verdict(job, silence))),
         (None, None) => nobody_waits(job),
     }
 }
@@ -110,7 +108,7 @@ fn verdict(
 /// The verdict if no rank is seen to wait for long. Missing records of a finished job could have shown a hang.
 fn nobody_waits(job: &Job) -> (Kind, String) {
     let is_unclear = job.processes.iter().any(|process| process.state == Life::Unknown);
-    let doubts = if job.is_over() || is_unclear { doubts::doubts(job) } else { Vec::new() };
+    let doubts = if job.is_over() || is_unclear { sentences::doubts(job) } else { Vec::new() };
     let Some((first, others)) = doubts.split_first() else {
         return (Kind::Nothing, format!("No hang: {}", sentences::nothing(job)));
     };
@@ -118,7 +116,7 @@ fn nobody_waits(job: &Job) -> (Kind, String) {
         0 => String::new(),
         number => format!(" (and {} below)", plural(number as u64, "reason", "reasons")),
     };
-    let way_out = doubts::way_out(job);
+    let way_out = sentences::way_out(job);
     (Kind::Unknown, format!("CANNOT TELL: nobody is seen to wait for long, but {first}{others}; {way_out}"))
 }
 
@@ -151,4 +149,40 @@ fn process_row(process: &Process) -> ProcessRow {
         has_journal: process.has_journal,
         problems: process.problems.clone(),
     }
+}
+
+// Keeps the verdict beside an archive, because the journals that it is based on are removed.
+
+/// File name of a kept report, in the directory of the archive.
+pub const FILE: &str = "hang.json";
+
+/// Stores a report beside the archive in `directory`. The archive's number of events identifies the archive.
+pub fn keep(directory: &Path, report: &mut Report, archive_events: Option<u64>) -> Result<(), Error> {
+    report.archive_events = archive_events;
+    let path = directory.join(FILE);
+    let staged = directory.join(format!(".{FILE}.{}", std::process::id()));
+    let json = serde_json::to_vec_pretty(report).map_err(io::Error::from);
+    let written = json.and_then(|json| host::write(&staged, &json)).and_then(|()| fs::rename(&staged, &path));
+    written.map_err(Error::io("write", &path))
+}
+
+/// The report kept in `directory`; `None` if it is about another archive or another job.
+pub fn kept(directory: &Path, archive_events: impl FnOnce() -> Option<u64>) -> Result<Option<Report>, Error> {
+    let path = directory.join(FILE);
+    let bytes = match regular_files::read(&path, regular_files::MOST_MANIFEST_BYTES) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        bytes => bytes.map_err(Error::io("read", &path))?,
+    };
+    let report: Report = serde_json::from_slice(&bytes).map_err(|source| Error::NotAReport { path, source })?;
+    // A report on an archive has no part names.
+    let is_process = |part: &PathBuf, process: &ProcessRow| {
+        let (info, _) = read_process(part);
+        info.pid != 0 && (&info.host, info.pid) == (&process.host, process.pid)
+    };
+    let is_judged = |part: &PathBuf| {
+        report.processes.iter().any(|it| it.part == part_name(part))
+            || report.processes.iter().any(|it| is_process(part, it))
+    };
+    let has_all = part_directories(directory).is_ok_and(|parts| parts.iter().all(is_judged));
+    Ok((has_all && report.archive_events.is_some() && report.archive_events == archive_events()).then_some(report))
 }

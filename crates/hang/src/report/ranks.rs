@@ -1,13 +1,21 @@
 //! Describes where each rank is.
 
-use analysis::units::{plural, time};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
-use super::doing::call_text;
-use super::names;
-use super::rows::{RankRow, WaitRow};
-use crate::job::{Comm, Job, Process, Rank, state_name};
-use crate::operation::{Call, Stage, Wait, WaitState};
-use crate::sequence::Sequence;
+use crate::job::{Actor, Call, Comm, Job, Message, Process, Rank, Sequence, Stage, Wait, WaitState, state_name};
+use crate::judge::Judgement;
+use crate::judge::blockage::{Blockage, Cause, Mismatch, Operation, Quiet};
+use crate::judge::collectives::Reach;
+use crate::report::rows::{
+    CollectiveRow, CommRow, MessageRow, MismatchCall, MismatchRow, QuietReport, QuietRow, RankRow, SequenceRow,
+    Straggler, WaitRow, are_all_outside, call_text,
+};
+use crate::report::sentences::records;
+use crate::report::{rows, sentences};
+use analysis::units::{plural, time};
+use job::life::Life;
+use nccl_events::Kind;
 
 /// Limit on the waits spelled out in a line.
 const MOST_WAITS: usize = 4;
@@ -108,7 +116,7 @@ fn whereabouts(
         }
         .to_owned();
     };
-    let what = names::call(&call.what);
+    let what = rows::call(&call.what);
     let stage = stage_text(call.progress.stage, is_over);
     let mut text = match entered {
         Entered::No => return format!("not there; its last: {what}, {stage}"),
@@ -152,7 +160,7 @@ fn waits_text(comm: &Comm, waits: &[Wait], until_ns: u64) -> String {
         let step =
             wait.step.map_or_else(String::new, |step| format!(", step {} of {}", i64::from(step) + 1, wait.steps));
         let peer = match u32::try_from(wait.peer) {
-            Ok(peer) if peer < comm.size => names::ranks(comm, &[peer]),
+            Ok(peer) if peer < comm.size => rows::ranks(comm, &[peer]),
             _ => format!("peer {}", wait.peer),
         };
         let since = time(until_ns.saturating_sub(wait.since_ns));
@@ -177,4 +185,291 @@ pub(crate) fn wait_rows(job: &Job, rank: &Rank, waits: &[Wait]) -> Vec<WaitRow> 
         for_ns: until_ns.saturating_sub(wait.since_ns),
     };
     waits.iter().map(row).collect()
+}
+
+// The report of a job from which NCCL reports nothing any more: the last operations, and where to look.
+
+/// Where the job may hang, after "the job hangs".
+fn place(job: &Job, quiet: &Quiet) -> String {
+    let is_whole = processes(job, quiet).iter().all(|process| process.is_whole);
+    let unrecorded = if is_whole { "" } else { "in an operation that was not recorded, " };
+    let place = match are_all_outside(processes(job, quiet)) {
+        true => "outside NCCL, or in a call of a nonblocking communicator,",
+        false => "in a call that NCCL does not report (such as ncclCommSplit) or outside NCCL,",
+    };
+    format!("{unrecorded}{place}")
+}
+
+fn processes<'a>(job: &'a Job, quiet: &Quiet) -> Vec<&'a Process> {
+    quiet.processes.iter().filter_map(|&index| job.processes.get(index)).collect()
+}
+
+pub(crate) fn verdict(job: &Job, quiet: &Quiet) -> String {
+    let place = place(job, quiet);
+    let quiet_ns = time(quiet.for_ns);
+    let number = quiet.processes.len() as u64;
+    if job.is_over() {
+        let ended = match job.is_archive {
+            true => "had not ended their communicators",
+            false => "were killed, crashed, or ended without telling NCCL",
+        };
+        let (hung, did) = if job.is_archive { ("may have hung", "it did") } else { ("hung", "did") };
+        return format!(
+            "when the recording ended, NCCL had reported nothing for {quiet_ns} in any of {} that {ended}, and nobody was seen to wait in an operation: the job {hung} {place} or {did} something else",
+            plural(number, "process", "processes"),
+        );
+    }
+    let processes = match number {
+        1 => "the process that lives".to_owned(),
+        n => format!("any of the {} that live", plural(n, "process", "processes")),
+    };
+    let stopped = quiet.processes.iter().filter_map(|&it| job.processes.get(it)).find(|it| it.state == Life::Stopped);
+    let stopped = stopped.map_or_else(String::new, |process| format!("{} is stopped, and ", process.address()));
+    format!(
+        "{stopped}NCCL has reported nothing for {quiet_ns} in {processes}, and nobody is seen to wait in an operation: the job hangs {place} or it does something else"
+    )
+}
+
+pub(crate) fn report(job: &Job, quiet: &Quiet) -> QuietReport {
+    let processes = processes(job, quiet);
+    // If API calls are recorded, a rank without an open call is outside NCCL.
+    let reports_all_calls = processes.iter().all(|process| process.shows_calls);
+    let reports_calls = reports_all_calls
+        || records(job, Kind::CollApi) && processes.iter().all(|process| process.event_mask.is_some());
+    let advice = advice(&processes, job.is_over(), reports_calls);
+    QuietReport { for_ns: quiet.for_ns, reports_calls, reports_all_calls, ranks: rows(job, quiet), advice }
+}
+
+/// A row for each GPU of each process: its ranks in all communicators share one line of work.
+fn rows(job: &Job, quiet: &Quiet) -> Vec<QuietRow> {
+    let mut last: BTreeMap<Actor, (u64, QuietRow)> = BTreeMap::new();
+    for comm in &job.comms {
+        for (number, rank) in &comm.ranks {
+            let Some(process) = job.process_of(rank).filter(|_| quiet.processes.contains(&rank.actor.process)) else {
+                continue;
+            };
+            let (at_ns, text) = last_operation(comm, rank, process.state.is_over());
+            let mut row = QuietRow {
+                rank: Some(*number),
+                job_rank: rank.job_rank,
+                communicator: Some(comm.name.clone()),
+                text,
+                inside: all_open_calls(rank, process.until_ns),
+                ..row(quiet, process)
+            };
+            let (known_ns, known) = last.entry(rank.actor).or_insert_with(|| (0, QuietRow::default()));
+            let inside = [std::mem::take(&mut known.inside), std::mem::take(&mut row.inside)].concat();
+            if known.rank.is_none() || at_ns > *known_ns {
+                (*known_ns, *known) = (at_ns, row);
+            }
+            known.inside = inside;
+        }
+    }
+    let without = quiet.processes.iter().filter(|index| !last.keys().any(|actor| actor.process == **index));
+    let mut rows: Vec<QuietRow> =
+        without.filter_map(|&index| job.processes.get(index)).map(|process| row(quiet, process)).collect();
+    rows.extend(last.into_values().map(|(_, row)| row));
+    nccl_events::sort::sort_by_key(&mut rows, |row| (Reverse(row.quiet_ns), row.job_rank, row.rank));
+    rows
+}
+
+fn row(quiet: &Quiet, process: &Process) -> QuietRow {
+    QuietRow {
+        process: process.address(),
+        launcher_rank: process.launcher_rank,
+        process_state: state_name(process.state).into(),
+        quiet_ns: quiet.until_ns.saturating_sub(process.last_event_ns),
+        text: "no communicator yet".to_owned(),
+        inside: process.doing.values().filter_map(|doing| call_text(doing, process.until_ns)).collect(),
+        ..QuietRow::default()
+    }
+}
+
+/// The last operation of a rank, and the time of its call.
+fn last_operation(comm: &Comm, rank: &Rank, is_over: bool) -> (u64, String) {
+    let calls = Sequence::ALL.into_iter().filter_map(|sequence| {
+        let tail = sequence.of(rank);
+        let call = tail.list.last()?;
+        let at = match tail.has_positions() {
+            true => rows::position(tail.count(), sequence.is_from_beginning(comm)),
+            false => "not known which".to_owned(),
+        };
+        let stage = stage_text(call.progress.stage, is_over);
+        Some((call.entered_ns, format!("{} ({at}): {stage}", rows::call(&call.what))))
+    });
+    let message = rank.messages.last().map(|message| {
+        let stage = stage_text(message.progress.stage, is_over);
+        (message.entered_ns, format!("{}: {stage}", rows::message(Some(comm), message)))
+    });
+    calls.chain(message).max().unwrap_or_else(|| {
+        let text = if rank.finalized { "it has ended the communicator" } else { "it has the communicator" };
+        (0, text.to_owned())
+    })
+}
+
+fn advice(processes: &[&Process], is_over: bool, reports_calls: bool) -> Vec<String> {
+    let mut advice = Vec::new();
+    if let Some(Process { host, pid, .. }) = processes.first().filter(|_| !is_over) {
+        advice.push(format!(
+            "look at what the programs do, this one first, then the others; on {host}: py-spy dump --native --pid {pid}, or gdb -p {pid} -batch -ex 'thread apply all backtrace'; a thread with libnccl in its stack is inside NCCL"
+        ));
+    }
+    for process in processes.iter().filter(|process| process.state == Life::Stopped) {
+        advice.push(format!("{} is stopped: kill -CONT {} lets it go on", process.address(), process.pid));
+    }
+    if !are_all_outside(processes.iter().copied()) {
+        advice.push(
+            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT in the next run: NCCL's log then names the communicators that are being made and split, and by whom".to_owned(),
+        );
+    }
+    if !reports_calls {
+        advice.push(
+            "calls are known from NCCL 2.28 on, and with the kind CollApi (NCCL_OTF2_EVENTS=standard): without them a rank inside a call looks like one outside".to_owned(),
+        );
+    }
+    advice.push("if the program computes, loads data or waits for requests that long: a longer --after".to_owned());
+    advice
+}
+
+// The rows of a communicator.
+
+pub(crate) fn comm_row(job: &Job, index: usize, comm: &Comm, judgement: &Judgement) -> CommRow {
+    let blockages = judgement.blockages.iter().filter(|one| one.comm == index);
+    let messages = blockages.filter_map(|blockage| match &blockage.operation {
+        Operation::Message(message) => Some(message_row(job, comm, blockage, message)),
+        Operation::Collective { .. } | Operation::Step(_) => None,
+    });
+    let reaches = judgement.reaches.get(index).into_iter().flatten();
+    CommRow {
+        name: comm.name.clone(),
+        id: format!("{:#018x}", comm.id),
+        ranks: comm.size,
+        ranks_known: comm.knows_size,
+        has_all_ranks: comm.has_all,
+        ranks_missing: comm.missing(),
+        messages: messages.collect(),
+        sequences: reaches.map(|(sequence, reach)| sequence_row(job, comm, *sequence, reach)).collect(),
+        straggler: straggler(job, comm),
+    }
+}
+
+fn sequence_row(job: &Job, comm: &Comm, sequence: Sequence, reach: &Reach) -> SequenceRow {
+    let ranks: Vec<(u32, &Rank)> = sequence.ranks(comm).collect();
+    let numbers = |of: &dyn Fn(&Rank) -> bool| -> Vec<u32> {
+        ranks.iter().filter(|(_, rank)| of(rank)).map(|(number, _)| *number).collect()
+    };
+    let at = reach.first_incomplete;
+    let has_positions = |rank: &Rank| sequence.of(rank).has_positions();
+    let is_past = |rank: &Rank| at.is_some_and(|at| sequence.of(rank).count() > at);
+    let waited_ns = |&(_, rank): &(u32, &Rank)| {
+        let call = sequence.of(rank).at(at?).filter(|call| !call.progress.stage.is_over())?;
+        job.waited_ns(rank, call.entered_ns)
+    };
+    let all_entered = ranks.iter().all(|(_, rank)| is_past(rank));
+    let incomplete = at.map(|position| Incomplete { position, all_entered });
+    SequenceRow {
+        graphs: sequence == Sequence::Replays,
+        from_beginning: sequence.is_from_beginning(comm),
+        last_complete: reach.last_complete.map(|(at, is_sure)| collective_row(comm, sequence, at, is_sure)),
+        first_incomplete: at.map(|at| collective_row(comm, sequence, at, true)),
+        entered: numbers(&|rank| has_positions(rank) && is_past(rank)),
+        not_entered: numbers(&|rank| at.is_some() && has_positions(rank) && !is_past(rank)),
+        position_unknown: numbers(&|rank| !has_positions(rank)),
+        waited_ns: ranks.iter().filter_map(waited_ns).max(),
+        mismatch: reach.mismatch.as_ref().map(|mismatch| mismatch_row(job, comm, sequence, mismatch)),
+        ranks: ranks.iter().map(|rank| rank_row(job, comm, *rank, sequence, incomplete)).collect(),
+    }
+}
+
+fn collective_row(comm: &Comm, sequence: Sequence, position: u64, is_sure: bool) -> CollectiveRow {
+    let calls = comm.ranks.values().filter_map(|rank| sequence.of(rank).at(position));
+    let what = calls.clone().next().map(|call| &call.what);
+    CollectiveRow {
+        position: position + 1,
+        is_sure,
+        function: what.map(rows::function),
+        sequence: calls.clone().find_map(|call| call.sequence),
+        count: what.map(|what| what.count),
+        datatype: what.map(|what| what.datatype.to_string()),
+        root: what.and_then(|what| what.root),
+    }
+}
+
+fn mismatch_row(job: &Job, comm: &Comm, sequence: Sequence, mismatch: &Mismatch) -> MismatchRow {
+    let calls = mismatch.groups.iter().map(|(what, ranks)| {
+        // If some calls are not from the API, only functions were compared: shows the arguments all the same.
+        let mut members = ranks.iter().filter_map(|rank| comm.ranks.get(rank));
+        let call: Option<&Call> = members.find_map(|rank| sequence.of(rank).at(mismatch.position));
+        let what = call.map_or(what, |call| &call.what);
+        MismatchCall {
+            ranks: ranks.clone(),
+            function: rows::function(what),
+            count: what.count,
+            datatype: what.datatype.to_string(),
+            root: what.root,
+        }
+    });
+    let text = sentences::mismatch(job, comm, mismatch);
+    MismatchRow { position: mismatch.position + 1, text, calls: calls.collect() }
+}
+
+fn message_row(job: &Job, comm: &Comm, blockage: &Blockage, message: &Message) -> MessageRow {
+    // The blockage of a message has one waiter.
+    let (number, for_ns) = blockage.waiters.first().copied().unwrap_or((0, 0));
+    let rank = comm.ranks.get(&number);
+    MessageRow {
+        rank: number,
+        job_rank: comm.job_rank(number),
+        function: message.func().into(),
+        peer: message.peer,
+        number: message.number + 1,
+        count: message.count,
+        datatype: message.datatype.to_string(),
+        stage: message.progress.stage.name().into(),
+        for_ns,
+        peer_called: matches!(blockage.cause, Cause::AllEntered(_)),
+        waits: rank.map_or_else(Vec::new, |rank| wait_rows(job, rank, &message.progress.waits)),
+        text: sentences::waits(job, blockage),
+    }
+}
+
+// The rank that is last in most collectives.
+
+/// How many of the last collectives are compared at most, and how many are needed.
+const MOST_COLLECTIVES: u64 = 16;
+const FEWEST_COLLECTIVES: u64 = 4;
+
+/// One of two ranks is always last: a rank that is behind by less than this is not named.
+const LEAST_BEHIND_NS: u64 = 10_000_000;
+
+/// The rank that was last in most of the last collectives. Clock differences between hosts are not subtracted.
+pub(crate) fn straggler(job: &Job, comm: &Comm) -> Option<Straggler> {
+    let has_clock = |rank: &Rank| job.process_of(rank).is_some_and(|process| process.has_clock);
+    let ranks: Vec<(u32, &Rank)> =
+        comm.ranks.iter().filter(|(_, rank)| has_clock(rank)).map(|(number, rank)| (*number, rank)).collect();
+    let tails = ranks.iter().map(|(_, rank)| &rank.calls).filter(|tail| tail.has_positions());
+    if tails.clone().count() < 2 {
+        return None;
+    }
+    let common = tails.clone().map(|tail| tail.count()).min()?;
+    let first = tails.map(|tail| tail.before).max()?;
+    let mut behind_of: Vec<(u32, Vec<u64>)> = ranks.iter().map(|(number, _)| (*number, Vec::new())).collect();
+    let mut of = 0;
+    for position in first.max(common.saturating_sub(MOST_COLLECTIVES))..common {
+        let entered = |(at, (_, rank)): (usize, &(u32, &Rank))| Some((rank.calls.at(position)?.entered_ns, at));
+        let mut entered: Vec<(u64, usize)> = ranks.iter().enumerate().filter_map(entered).collect();
+        nccl_events::sort::sort(&mut entered);
+        if let [.., (before, _), (last, at)] = entered.as_slice()
+            && let Some((_, behind)) = behind_of.get_mut(*at)
+        {
+            behind.push(last - before);
+            of += 1;
+        }
+    }
+    let (rank, mut behind) = behind_of.into_iter().max_by_key(|(_, behind)| behind.len())?;
+    nccl_events::sort::sort(&mut behind);
+    let behind_ns = behind.get(behind.len() / 2).copied()?;
+    let times = behind.len() as u64;
+    let is_clear = of >= FEWEST_COLLECTIVES && times * 4 >= of * 3 && behind_ns >= LEAST_BEHIND_NS;
+    is_clear.then_some(Straggler { rank, job_rank: comm.job_rank(rank), times, of, behind_ns })
 }

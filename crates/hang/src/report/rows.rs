@@ -1,16 +1,21 @@
 //! The report as data: `docs/REFERENCE.md` §9 describes the fields. The text is generated from it.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::job::{
+    Comm, Doing, Job, Member, Message, NcclCall, OpenRange, Process, Rank, Sequence, Signature, state_name,
+};
+use crate::judge::blockage::{Blockage, Operation, StepCall};
+use crate::judge::suspects::Suspect;
+use analysis::units::{count, time};
 use job::communicators::rank_list;
 use job::life::Life;
 use nccl_events::archive::path_of_ranges;
+use nccl_events::range::RangeField;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::names;
-use crate::job::state_name;
 
 type Name = Cow<'static, str>;
 
@@ -141,7 +146,7 @@ pub struct Place {
 
 fn who(rows: &[&DoingRow]) -> String {
     let ranks: Option<Vec<u32>> = rows.iter().map(|row| row.job_rank).collect();
-    ranks.map_or_else(|| names::addresses(rows.iter().map(|row| row.process.clone())), |ranks| rank_list(&ranks))
+    ranks.map_or_else(|| addresses(rows.iter().map(|row| row.process.clone())), |ranks| rank_list(&ranks))
 }
 
 /// What a rank is in, by NVTX ranges.
@@ -238,12 +243,12 @@ impl CommRow {
     /// Ranks by their numbers in the job: `4-6 (0-2 in tp)`.
     pub fn numbers(&self, ranks: &[u32]) -> String {
         let row = |rank| self.sequences.iter().flat_map(|one| &one.ranks).find(|row| row.rank == rank);
-        names::numbers(&self.name, ranks, |rank| if self.has_all_ranks { Some(rank) } else { row(rank)?.job_rank })
+        numbers(&self.name, ranks, |rank| if self.has_all_ranks { Some(rank) } else { row(rank)?.job_rank })
     }
 
     /// Like [`Self::numbers`], with the noun: `ranks 4-6 (0-2 in tp)`.
     pub fn named(&self, ranks: &[u32]) -> String {
-        format!("{} {}", names::noun(ranks), self.numbers(ranks))
+        format!("{} {}", noun(ranks), self.numbers(ranks))
     }
 }
 
@@ -280,7 +285,7 @@ pub struct CollectiveRow {
 impl CollectiveRow {
     /// `collective 3`, or `collective 3 of those kept`.
     pub fn place(&self, from_beginning: bool) -> String {
-        names::position(self.position, from_beginning)
+        position(self.position, from_beginning)
     }
 }
 
@@ -354,4 +359,204 @@ pub struct Straggler {
     pub of: u64,
     /// Median delay after the previous rank.
     pub behind_ns: u64,
+}
+
+// Readable names of operations, ranks and communicators.
+
+/// Limit on the processes named in a line.
+const MOST_ADDRESSES: usize = 4;
+
+pub(crate) fn function(what: &Signature) -> String {
+    format!("nccl{}", what.func)
+}
+
+pub(crate) fn call(what: &Signature) -> String {
+    let mut text = function(what);
+    if !what.datatype.is_empty() {
+        text += &format!(" of {} {}", count(what.count), what.datatype);
+    }
+    if let Some(root) = what.root {
+        text += &format!(", root {root}");
+    }
+    text
+}
+
+pub(crate) fn message(comm: Option<&Comm>, message: &Message) -> String {
+    let preposition = if message.is_send { "to" } else { "from" };
+    let peer = comm.map_or_else(String::new, |comm| ranks(comm, &[message.peer]));
+    format!("{} {preposition} {peer}", message.func())
+}
+
+/// Ranks of a communicator by their numbers in the job: `0-6, 8`, `4-6 (0-2 in tp)`; if these are unknown, `0-2 of tp`.
+pub(crate) fn numbers(comm: &str, ranks: &[u32], job_rank: impl Fn(u32) -> Option<u32>) -> String {
+    let own = rank_list(ranks);
+    let in_job: Option<Vec<u32>> = ranks.iter().map(|rank| job_rank(*rank)).collect();
+    match in_job.map(|numbers| rank_list(&numbers)) {
+        Some(in_job) if in_job == own => own,
+        Some(in_job) => format!("{in_job} ({own} in {comm})"),
+        None => format!("{own} of {comm}"),
+    }
+}
+
+pub(crate) fn ranks(comm: &Comm, ranks: &[u32]) -> String {
+    format!("{} {}", noun(ranks), numbers(&comm.name, ranks, |rank| comm.job_rank(rank)))
+}
+
+pub(crate) const fn noun(ranks: &[u32]) -> &'static str {
+    verb(ranks, "rank", "ranks")
+}
+
+pub(crate) fn members(job: &Job, comm: usize, list: &[u32]) -> String {
+    let Some(of) = job.comm(comm) else {
+        return format!("{} {}", noun(list), rank_list(list));
+    };
+    let processes = list.iter().filter_map(|rank| job.process_of_member((comm, *rank)));
+    if of.lacks_numbers {
+        return addresses(processes.map(Process::address));
+    }
+    let mut addresses: Vec<String> = processes.map(Process::address).collect();
+    addresses.dedup();
+    match addresses.len() {
+        1..=MOST_ADDRESSES => format!("{} [{}]", ranks(of, list), addresses.join(", ")),
+        _ => ranks(of, list),
+    }
+}
+
+/// Processes whose ranks are not known.
+pub(crate) fn addresses(all: impl Iterator<Item = String>) -> String {
+    let mut all: Vec<String> = all.collect();
+    all.dedup();
+    match all.len() {
+        0..=MOST_ADDRESSES => all.join(", "),
+        n => format!("{n} processes"),
+    }
+}
+
+/// The verb form for "rank 3" or for "ranks 3-5".
+pub(crate) const fn verb<'a>(list: &[u32], one: &'a str, several: &'a str) -> &'a str {
+    if list.len() == 1 { one } else { several }
+}
+
+pub(crate) fn comm(job: &Job, index: usize) -> &str {
+    job.comm(index).map_or("?", |comm| &comm.name)
+}
+
+/// An operation with its communicator, if that is known.
+pub(crate) fn in_comm(job: &Job, blockage: &Blockage) -> String {
+    let what = operation(job, blockage.comm, &blockage.operation);
+    match &blockage.operation {
+        Operation::Step(StepCall { knows_comm: false, .. }) => what,
+        _ => format!("{what} of communicator {}", comm(job, blockage.comm)),
+    }
+}
+
+pub(crate) fn member(job: &Job, (comm, rank): Member) -> String {
+    members(job, comm, &[rank])
+}
+
+pub(crate) fn position(position: u64, from_beginning: bool) -> String {
+    let of = if from_beginning { "" } else { " of those kept" };
+    format!("collective {position}{of}")
+}
+
+pub(crate) fn operation(job: &Job, comm: usize, operation: &Operation) -> String {
+    let (sequence, at, what) = match operation {
+        Operation::Message(one) => return message(job.comms.get(comm), one),
+        Operation::Step(call) => return call.name.clone(),
+        Operation::Collective { sequence, position, what } => (*sequence, position, what),
+    };
+    // `stats` shows NCCL's number, which identifies a call if positions do not count from the beginning.
+    let at = match (at.index, at.sequence) {
+        (Some(index), Some(sequence)) if at.from_beginning => {
+            format!("{}, sequence {sequence}", position(index + 1, true))
+        }
+        (_, Some(sequence)) => format!("sequence {sequence}"),
+        (Some(index), None) => position(index + 1, false),
+        (None, None) => "not known which".to_owned(),
+    };
+    let graphs = if sequence == Sequence::Replays { " of launched CUDA graphs" } else { "" };
+    format!("{} ({at}{graphs})", function(what))
+}
+
+// Says which call of NCCL and which of the program's ranges a rank is in.
+
+/// `in ncclCommSplit for 42.000 s`, if the rank is in a call.
+pub(super) fn call_text(doing: &Doing, until_ns: u64) -> Option<String> {
+    let NcclCall { name, since_ns, .. } = doing.call.as_ref()?;
+    Some(format!("in {name} for {}", time(until_ns.saturating_sub(*since_ns))))
+}
+
+/// "in `train_step > load_batch`", if the program has ranges.
+pub(super) fn ranges_text(doing: &Doing) -> Option<String> {
+    doing.path().map(|path| format!("in `{path}`"))
+}
+
+/// A row for each rank whose process recorded NVTX ranges.
+pub(super) fn rows(job: &Job) -> Vec<DoingRow> {
+    let ranks = job.everyone.ranks.values().filter_map(|rank| Some((rank, job.process_of(rank)?)));
+    let is_shown = |(rank, process): &(&Rank, &Process)| process.shows_calls || !rank.doing.ranges.is_empty();
+    ranks.filter(is_shown).map(|(rank, process)| row(rank, process)).collect()
+}
+
+fn row(rank: &Rank, process: &Process) -> DoingRow {
+    let for_ns = |since_ns: u64| process.until_ns.saturating_sub(since_ns);
+    let range = |range: &OpenRange| RangeRow {
+        domain: range.domain.clone(),
+        name: range.name.clone(),
+        for_ns: for_ns(range.since_ns),
+    };
+    DoingRow {
+        job_rank: rank.job_rank,
+        process: process.address(),
+        process_state: state_name(process.state).into(),
+        reports_calls: process.shows_calls,
+        call: rank.doing.call.as_ref().map(|call| call_row(call, for_ns(call.since_ns))),
+        ranges: rank.doing.ranges.iter().map(range).collect(),
+    }
+}
+
+fn call_row(call: &NcclCall, for_ns: u64) -> CallRow {
+    let id = |field| call.number(field).map(|id| format!("{id:#018x}"));
+    let number = |field| call.number(field).map(u64::cast_signed);
+    CallRow {
+        name: call.name.clone(),
+        for_ns,
+        communicator: id(RangeField::CommId),
+        parent: id(RangeField::ParentCommId),
+        rank: number(RangeField::Rank),
+        ranks: number(RangeField::Ranks),
+        color: number(RangeField::SplitColor),
+        key: number(RangeField::SplitKey),
+    }
+}
+
+/// Whether every call of NCCL that a process of these is in would be seen, and none is in one.
+pub(super) fn are_all_outside<'a>(processes: impl IntoIterator<Item = &'a Process>) -> bool {
+    processes.into_iter().all(|process| process.shows_calls && process.doing.values().all(|one| one.call.is_none()))
+}
+
+/// The rank that waits longest of those whose program has ranges, and these: ", rank 0 in `train_step`".
+pub(super) fn waiter(job: &Job, blockage: &Blockage, found: &Suspect) -> String {
+    let ranges = |(rank, for_ns): &(u32, u64)| {
+        let member = (blockage.comm, *rank);
+        let text = ranges_text(&job.member(member)?.doing).filter(|_| member != found.member)?;
+        Some((*for_ns, Reverse(*rank), text))
+    };
+    blockage.waiters.iter().filter_map(ranges).max().map_or_else(String::new, |(_, Reverse(rank), text)| {
+        let who = match job.comm(blockage.comm).filter(|comm| !comm.lacks_numbers) {
+            Some(comm) => ranks(comm, &[rank]),
+            None => member(job, (blockage.comm, rank)),
+        };
+        format!(", {who} {text}")
+    })
+}
+
+/// Nothing says which ranks a communicator that is being made will have, nor whose end the end of one waits for.
+pub(super) const fn may_take_part(call: &StepCall, ranks: &[u32]) -> &'static str {
+    match call.is_end {
+        true => {
+            verb(ranks, "whether the call waits for it is not known", "whether the call waits for them is not known")
+        }
+        false => verb(ranks, "whether it takes part is not known", "whether they take part is not known"),
+    }
 }

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use crate::job::{Comm, Job, Member, Positions, Process, Rank, Sequence, Signature, Stage};
+use crate::judge::Judgement;
+use crate::judge::blockage::{Blockage, Cause, Mismatch, Operation, Reason, StepCall};
+use crate::judge::suspects::Suspect;
+use crate::report::rows;
+use crate::report::rows::{Kind as VerdictKind, call_text, may_take_part, ranges_text, waiter};
 use analysis::units::{plural, time};
+use job::communicators::rank_list;
 use job::life::Life;
 use nccl_events::sort::Gather;
-
-use super::doing::{call_text, may_take_part, ranges_text, waiter};
-use super::names;
-use crate::job::{Comm, Job, Member, Process};
-use crate::judge::blockage::{Blockage, Cause, Operation, Reason, StepCall};
-use crate::judge::mismatch::Mismatch;
-use crate::judge::suspects::Suspect;
-use crate::operation::Signature;
+use nccl_events::{Kind, MOST_RANKS};
 
 /// Why calls of flight recordings may not be comparable.
 pub(crate) const NO_NUMBERS: &str = "the beginning of the recording is not kept, and nothing that is kept has a number of NCCL's that other ranks have, too";
@@ -28,19 +28,19 @@ pub(super) fn tense<'a>(job: &Job, now: &'a str, past: &'a str) -> &'a str {
 
 /// "has", or "have" for several ranks, or "had".
 fn has(job: &Job, ranks: &[u32]) -> &'static str {
-    tense(job, names::verb(ranks, "has", "have"), "had")
+    tense(job, rows::verb(ranks, "has", "have"), "had")
 }
 
 pub(crate) fn waits(job: &Job, blockage: &Blockage) -> String {
-    let members = |ranks: &[u32]| names::members(job, blockage.comm, ranks);
+    let members = |ranks: &[u32]| rows::members(job, blockage.comm, ranks);
     let for_whom = match (&blockage.cause, &blockage.operation) {
         (Cause::Mismatch(mismatch), _) => {
             let deviants = mismatch.deviants();
-            let call = tense(job, names::verb(&deviants, "calls", "call"), "called");
+            let call = tense(job, rows::verb(&deviants, "calls", "call"), "called");
             format!(", where {} {call} something else", members(&deviants))
         }
         (Cause::Absent(absent), Operation::Step(call @ StepCall { is_of_all: false, .. })) => {
-            let is = tense(job, names::verb(absent, "is", "are"), names::verb(absent, "was", "were"));
+            let is = tense(job, rows::verb(absent, "is", "are"), rows::verb(absent, "was", "were"));
             format!(", which {} {is} not in, and {}", members(absent), may_take_part(call, absent))
         }
         (Cause::Absent(absent), Operation::Collective { .. } | Operation::Step(_)) => {
@@ -67,8 +67,8 @@ pub(crate) fn waits(job: &Job, blockage: &Blockage) -> String {
     format!(
         "{} {} in {} for {}{for_whom}",
         members(&waiters),
-        tense(job, names::verb(&waiters, "waits", "wait"), "waited"),
-        names::in_comm(job, blockage),
+        tense(job, rows::verb(&waiters, "waits", "wait"), "waited"),
+        rows::in_comm(job, blockage),
         time(blockage.longest_ns()),
     )
 }
@@ -86,19 +86,19 @@ pub(crate) fn mismatch(job: &Job, comm: &Comm, mismatch: &Mismatch) -> String {
         different.extend(differ(&|what| format!("{:?}", what.root)).then_some("roots"));
     }
     let groups = mismatch.groups.iter().take(4).map(|(what, members)| {
-        let verb = tense(job, names::verb(members, "calls", "call"), "called");
-        format!("{} {verb} {}", names::ranks(comm, members), names::call(what))
+        let verb = tense(job, rows::verb(members, "calls", "call"), "called");
+        format!("{} {verb} {}", rows::ranks(comm, members), rows::call(what))
     });
     let groups: Vec<String> = groups.collect();
     let shifted = match mismatch.shifted {
-        Some((rank, true)) => format!("; {} seems to have left out a call", names::ranks(comm, &[rank])),
-        Some((rank, false)) => format!("; {} seems to have made one call too many", names::ranks(comm, &[rank])),
+        Some((rank, true)) => format!("; {} seems to have left out a call", rows::ranks(comm, &[rank])),
+        Some((rank, false)) => format!("; {} seems to have made one call too many", rows::ranks(comm, &[rank])),
         None => String::new(),
     };
     format!(
         "different {} in {}: {}{shifted}",
         different.join(" and "),
-        names::position(mismatch.position + 1, mismatch.from_beginning),
+        rows::position(mismatch.position + 1, mismatch.from_beginning),
         groups.join(", ")
     )
 }
@@ -124,10 +124,10 @@ fn why(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> String {
         return String::new();
     };
     let (comm, _) = suspect.member;
-    let who = names::member(job, suspect.member);
-    let name = names::comm(job, comm);
-    let what = names::operation(job, comm, &blockage.operation);
-    let in_comm = names::in_comm(job, blockage);
+    let who = rows::member(job, suspect.member);
+    let name = rows::comm(job, comm);
+    let what = rows::operation(job, comm, &blockage.operation);
+    let in_comm = rows::in_comm(job, blockage);
     let process = job.process_of_member(suspect.member);
     let not_called = || not_called(job, blockage, suspect.member);
     let [is, has, holds_up, wait] = [("is", "was"), ("has", "had"), ("holds up", "held up"), ("wait", "waited")]
@@ -216,27 +216,27 @@ fn last_sign_of_life(process: Option<&Process>) -> String {
 }
 
 fn not_called(job: &Job, blockage: &Blockage, (_, rank): Member) -> String {
-    let (comm, has) = (names::comm(job, blockage.comm), tense(job, "has", "had"));
+    let (comm, has) = (rows::comm(job, blockage.comm), tense(job, "has", "had"));
     match &blockage.operation {
         Operation::Step(call @ StepCall { is_of_all: false, .. }) => {
             let is = tense(job, "is", "was");
-            format!("{is} not in {}, and {}", names::in_comm(job, blockage), may_take_part(call, &[rank]))
+            format!("{is} not in {}, and {}", rows::in_comm(job, blockage), may_take_part(call, &[rank]))
         }
         Operation::Collective { .. } | Operation::Step(_) => {
-            format!("{has} not called {}", names::in_comm(job, blockage))
+            format!("{has} not called {}", rows::in_comm(job, blockage))
         }
         Operation::Message(message) => format!(
             "{has} not called the {} that answers the {} of {} in communicator {comm}",
             message.matching_func(),
             message.func(),
-            names::members(job, blockage.comm, &blockage.waiting_ranks()),
+            rows::members(job, blockage.comm, &blockage.waiting_ranks()),
         ),
     }
 }
 
 /// All ranks entered an operation, and no record shows who delays it.
 fn all_entered(job: &Job, blockage: &Blockage, who: &str, what: &str) -> String {
-    let comm = names::comm(job, blockage.comm);
+    let comm = rows::comm(job, blockage.comm);
     let (have, does_not) = (tense(job, "have", "had"), tense(job, "does not", "did not"));
     match &blockage.operation {
         Operation::Collective { position, .. } if position.index.is_none() => format!(
@@ -260,7 +260,7 @@ fn all_entered(job: &Job, blockage: &Blockage, who: &str, what: &str) -> String 
         ),
         Operation::Message(message) => format!(
             "{who} and {} {have} called {what} and its counterpart in communicator {comm}, and it {does_not} end",
-            names::member(job, (blockage.comm, message.peer))
+            rows::member(job, (blockage.comm, message.peer))
         ),
     }
 }
@@ -268,7 +268,7 @@ fn all_entered(job: &Job, blockage: &Blockage, who: &str, what: &str) -> String 
 /// A rank that may or may not have made the call.
 fn unrecorded(job: &Job, blockage: &Blockage, suspect: &Suspect, in_comm: &str) -> String {
     let (comm, rank) = suspect.member;
-    let who = names::member(job, suspect.member);
+    let who = rows::member(job, suspect.member);
     let kept_since = |rank: u32| {
         let process = job.process_of_member((comm, rank))?;
         Some(process.until_ns.saturating_sub(process.kept_since_ns?))
@@ -279,10 +279,10 @@ fn unrecorded(job: &Job, blockage: &Blockage, suspect: &Suspect, in_comm: &str) 
     if is_message && waiters.iter().chain([&rank]).any(|rank| kept_since(*rank).is_some()) {
         return format!(
             "{} {} in {} in communicator {}, and {who} {} not seen to be in its part; whether it {} called it is not known: the beginning of the recording is not kept, and NCCL gives sends and receives no numbers",
-            names::members(job, comm, &waiters),
+            rows::members(job, comm, &waiters),
             tense(job, "waits", "waited"),
-            names::operation(job, comm, &blockage.operation),
-            names::comm(job, comm),
+            rows::operation(job, comm, &blockage.operation),
+            rows::comm(job, comm),
             tense(job, "is", "was"),
             tense(job, "has", "had"),
         );
@@ -308,9 +308,9 @@ fn unrecorded(job: &Job, blockage: &Blockage, suspect: &Suspect, in_comm: &str) 
     {
         return format!(
             "{} {} in {in_comm}; of {} there are no records here, or not all: each may have called it or not",
-            names::members(job, comm, &waiters),
-            tense(job, names::verb(&waiters, "waits", "wait"), "waited"),
-            names::members(job, comm, ranks),
+            rows::members(job, comm, &waiters),
+            tense(job, rows::verb(&waiters, "waits", "wait"), "waited"),
+            rows::members(job, comm, ranks),
         );
     }
     format!("all other ranks {} called {in_comm}; {records}", tense(job, "have", "had"))
@@ -380,4 +380,269 @@ pub(crate) fn nothing(job: &Job) -> String {
     let idle = job.processes.iter().map(|one| one.last_event_ns).max().and_then(|last| job.now_ns.checked_sub(last));
     let idle = idle.map_or_else(String::new, |idle| format!("; NCCL was last heard of {} ago", time(idle)));
     format!("nobody waits in the {comms} of {processes}{idle}")
+}
+
+// What the records do not show, and which events would show it.
+
+/// Whether all processes record such events. If that is unknown for a process, its problems say so.
+pub(super) fn records(job: &Job, kind: Kind) -> bool {
+    let is_archive = job.is_archive;
+    let mut processes = job.processes.iter().filter(|process| process.has_journal || is_archive);
+    processes.all(|process| process.event_mask.is_none_or(|mask| mask & kind.mask() != 0))
+}
+
+/// Whether the archive says of each rank's last operation that it ended on the GPU, which CUPTI or CUDA events timed.
+fn has_ends(job: &Job) -> bool {
+    let last = |rank: &Rank| {
+        Sequence::ALL.into_iter().filter_map(|it| it.of(rank).list.last()).all(|it| it.progress.stage == Stage::Done)
+    };
+    job.is_archive && job.comms.iter().flat_map(|comm| comm.ranks.values()).all(last)
+}
+
+pub(crate) fn unknown(job: &Job, judgement: &Judgement, kind: VerdictKind) -> Vec<String> {
+    let mut unknown = Vec::new();
+    match kind {
+        VerdictKind::Unknown => unknown.extend(doubts(job)),
+        _ => unknown.extend(job.missing.iter().cloned()),
+    }
+    let mut lasting = judgement.lasting.iter().filter_map(|index| judgement.blockages.get(*index));
+    let all_entered = lasting.any(|blockage| matches!(blockage.cause, Cause::AllEntered(_)));
+    if !records(job, Kind::ProxyOp) {
+        unknown.push("Network transfers were not recorded (NCCL_OTF2_EVENTS=standard): that a collective was called is known, whether it ended is not.".to_owned());
+    } else if !records(job, Kind::KernelCh) && !has_ends(job) {
+        unknown.push("What the GPU does was not recorded (NCCL_OTF2_EVENTS=full, which costs the job more): a collective counts as ended with its network transfers, and on a rank without any only its launch is known.".to_owned());
+    }
+    if all_entered && !records(job, Kind::ProxyStep) {
+        unknown.push("The steps of network transfers were not recorded (NCCL_OTF2_EVENTS=standard,ProxyStep): whether a transfer waits for the GPU, for the peer or for the network is not known.".to_owned());
+    }
+    let shows_calls = job.processes.iter().all(|process| process.shows_calls);
+    if !shows_calls && !records(job, Kind::CollApi) {
+        unknown.push("There are no API events (NCCL 2.28 and later, not left out of NCCL_OTF2_EVENTS): a rank that is inside the call and one that has not called look alike, and collectives of CUDA graphs look like others.".to_owned());
+    }
+    for comm in &job.comms {
+        let missing = comm.missing();
+        if !missing.is_empty() {
+            unknown.push(format!(
+                "Communicator {}: of {} there is no record here; they never came, run without the plugin, or record elsewhere.",
+                comm.name,
+                rows::ranks(comm, &missing)
+            ));
+        }
+    }
+    unknown.extend(job.comms.iter().flat_map(position_unknown));
+    if judgement.lasting.is_empty() && shows_calls {
+        unknown.push("Waiting outside of NCCL's calls is not seen: on a stream, in a nonblocking communicator, or in the program.".to_owned());
+    } else if judgement.lasting.is_empty() {
+        unknown.push("Waiting outside recorded operations is not seen: while communicators are created, split or destroyed, on a stream, or outside NCCL.".to_owned());
+    }
+    let silent = job.processes.iter().filter(|one| one.state == Life::Silent).count() as u64;
+    if silent > 0 {
+        unknown.push(format!(
+            "{} on other hosts or in other containers, and silent: whether they run is known only there.",
+            plural(silent, "process is", "processes are")
+        ));
+    }
+    unknown.extend(never_seen(job));
+    for process in &job.processes {
+        unknown.extend(process.problems.iter().map(|problem| format!("{}: {problem}", process.address())));
+    }
+    unknown
+}
+
+/// What is unknown about the positions of a communicator's ranks, in flight recordings.
+fn position_unknown(comm: &Comm) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let sequences = [(Sequence::Calls, "collectives"), (Sequence::Replays, "collectives of launched CUDA graphs")];
+    for (sequence, what) in sequences {
+        let is_empty = |rank: &Rank| sequence.of(rank).list.is_empty();
+        // Communicators without collectives are used for sends and receives.
+        if comm.ranks.values().all(|rank| is_empty(rank) || rank.finalized) {
+            continue;
+        }
+        let with = |positions: Positions, empty: bool| -> Option<String> {
+            let is_such = |rank: &Rank| sequence.of(rank).positions == positions && is_empty(rank) == empty;
+            let ranks: Vec<u32> =
+                comm.ranks.iter().filter(|(_, rank)| is_such(rank)).map(|(number, _)| *number).collect();
+            (!ranks.is_empty()).then(|| rows::ranks(comm, &ranks))
+        };
+        let name = &comm.name;
+        if let Some(ranks) = with(Positions::Unknown, false) {
+            remarks.push(format!(
+                "Communicator {name}: where {ranks} came to with their {what} is not known, nor who is behind: {NO_NUMBERS}."
+            ));
+        }
+        if let Some(ranks) = with(Positions::Unknown, true).filter(|_| sequence == Sequence::Calls) {
+            remarks.push(format!(
+                "Communicator {name}: of {ranks} no {what} are kept; whether they have called what others wait in is not known."
+            ));
+        }
+        if let Some(ranks) = with(Positions::Ordered, false) {
+            remarks.push(format!(
+                "Communicator {name}: what {ranks} called is not among the {what} that others have kept; NCCL's numbers say who is behind, not by how many."
+            ));
+        }
+    }
+    remarks
+}
+
+/// Ranks of the launcher that no process has: it is unknown whether their processes started.
+fn never_seen(job: &Job) -> Option<String> {
+    let Some(size) = job.processes.iter().filter_map(|one| one.launcher_size).max() else {
+        let text =
+            "No launcher says how many ranks there are (WORLD_SIZE …): one that has made no call of NCCL is not seen.";
+        return job.comms.is_empty().then(|| text.to_owned());
+    };
+    if job.processes.iter().any(|one| one.event_mask.is_none() && one.launcher_rank.is_none()) {
+        return None;
+    }
+    if size > MOST_RANKS {
+        return Some(format!(
+            "The launcher says that there are {size} processes, which cannot be (is WORLD_SIZE, or what the launcher \
+             has in its place, set wrongly?): whether some recorded nothing is not known."
+        ));
+    }
+    let seen: BTreeSet<u32> = job.processes.iter().filter_map(|one| one.launcher_rank).gather();
+    let missing: Vec<u32> = (0..size).filter(|rank| !seen.contains(rank)).collect();
+    let recorded = format!("{} {}", rows::noun(&missing), rank_list(&missing));
+    (!missing.is_empty()).then(|| format!("The launcher started {size} processes; {recorded} recorded nothing here."))
+}
+
+// Why a finished job may have hung, although no rank is seen to wait for long.
+
+/// The reasons, most important first; empty if everything is recorded and has ended.
+pub(super) fn doubts(job: &Job) -> Vec<String> {
+    // Damage first: it may explain other gaps.
+    let mut doubts: Vec<String> = job.processes.iter().filter_map(|process| of_process(job, process)).collect();
+    let has_called =
+        |rank: &Rank| Sequence::ALL.into_iter().any(|it| !it.of(rank).list.is_empty()) || !rank.messages.is_empty();
+    if job.comms.is_empty() {
+        doubts.push("no communicator was recorded".to_owned());
+    } else if !job.comms.iter().flat_map(|comm| comm.ranks.values()).any(has_called) {
+        doubts.push("no operation was recorded".to_owned());
+    }
+    doubts.extend(job.comms.iter().flat_map(|comm| of_comm(job, comm)));
+    doubts.extend(job.missing.iter().chain(&job.signs).cloned());
+    // Operations that ended, as the GPU's times show, need nothing more of the network.
+    let has_open = job.comms.iter().any(|comm| open_ended(job, comm).next().is_some());
+    doubts.extend(job.open_below.iter().filter(|_| has_open).cloned());
+    doubts
+}
+
+/// Whether missing records could show a longer wait than the existing ones.
+pub(super) fn has_lost(job: &Job) -> bool {
+    job.comms.iter().any(|comm| !comm.missing().is_empty())
+        || job.processes.iter().any(|process| of_process(job, process).is_some())
+}
+
+pub(super) const fn way_out(job: &Job) -> &'static str {
+    if job.is_archive {
+        "`nccl-otf2 hang` while the job runs, or --keep-journal in the next run, lets it see more; `nccl-otf2 check` says what is missing"
+    } else {
+        "`nccl-otf2 finalize` makes an archive of what can be read, and `nccl-otf2 check` says what that lacks"
+    }
+}
+
+fn of_comm(job: &Job, comm: &Comm) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let missing = comm.missing();
+    if !missing.is_empty() {
+        doubts.push(format!("of {} of communicator {} there is no record", rows::ranks(comm, &missing), comm.name));
+    }
+    let open_ended: Vec<u32> = open_ended(job, comm).collect();
+    if !open_ended.is_empty() {
+        doubts.push(format!(
+            "whether the last operation of {} in communicator {} ended is not recorded (NCCL_OTF2_EVENTS=full shows the end on the GPU)",
+            rows::ranks(comm, &open_ended),
+            comm.name
+        ));
+    }
+    doubts
+}
+
+/// The ranks that may be in their last operation. One that ended the communicator had completed it.
+fn open_ended(job: &Job, comm: &Comm) -> impl Iterator<Item = u32> {
+    let ranks = comm.ranks.iter().filter(|(_, rank)| !rank.finalized && may_be_in_its_last(job, rank));
+    ranks.map(|(number, _)| *number)
+}
+
+/// Whether a rank's last operation is not known to have ended.
+fn may_be_in_its_last(job: &Job, rank: &Rank) -> bool {
+    let is_read = job.is_archive || job.process_of(rank).is_some_and(|process| process.has_journal);
+    let calls = Sequence::ALL.into_iter().filter_map(|sequence| sequence.of(rank).list.last());
+    let mut last = calls.map(|call| call.progress.stage).chain(rank.messages.last().map(|last| last.progress.stage));
+    is_read && last.any(|stage| !stage.is_over())
+}
+
+fn of_process(job: &Job, process: &Process) -> Option<String> {
+    let who = process.address();
+    let problems = || {
+        let first = process.problems.first().map_or("", String::as_str);
+        format!("{first}{}", if process.problems.len() > 1 { " (more below)" } else { "" })
+    };
+    match process.state {
+        _ if job.is_archive => None,
+        // A process that ended all its communicators had no open operation.
+        Life::Ended if process.has_clock && process.has_journal => None,
+        Life::Ended if !process.has_journal => {
+            Some(format!("the journal of {who} is removed, and only its archive says what it did"))
+        }
+        _ if !process.has_journal => Some(format!("nothing of {who} can be read here: {}", problems())),
+        _ if !process.is_whole => Some(format!("not all that {who} did is recorded: {}", problems())),
+        _ if !process.has_clock => Some(format!("the times of {who} are not known: {}", problems())),
+        Life::Unknown => Some(format!("how {who} ended is not known: {}", problems())),
+        _ => None,
+    }
+}
+
+// Ranks in a call that does not return, for whom nobody is seen to wait.
+
+/// The unreturned call that has lasted longest: NCCL is connecting in it, and reports nothing yet.
+pub(crate) fn stuck_in_call(job: &Job, after_ns: u64) -> Option<String> {
+    let members = job.comms.iter().enumerate().flat_map(|(index, comm)| {
+        let ranks = comm.ranks.iter().filter(|(_, rank)| job.is_whole(rank));
+        ranks.map(move |(number, rank)| ((index, *number), comm, rank))
+    });
+    let calls = members.flat_map(|(member, comm, rank)| {
+        let reported = rank.open_calls.iter().filter(|call| call.is_in_nccl);
+        let reported = reported.map(|call| (call.since_ns, format!("{} of communicator {}", call.what, comm.name)));
+        // Whoever is in a step waits for others: that is a blockage.
+        let of_ranges = rank.doing.call.iter().filter(|call| call.step().is_none() && !is_in_nccl(rank));
+        let of_ranges = of_ranges.map(|call| (call.since_ns, format!("in {}", call.name)));
+        // A call without a time counts as just begun.
+        let calls = reported.chain(of_ranges).collect::<Vec<_>>().into_iter();
+        calls.map(move |(since_ns, what)| (job.waited_ns(rank, since_ns).unwrap_or(0), member, comm, what))
+    });
+    // The first of equals.
+    let longest = calls.rev().max_by_key(|(for_ns, ..)| *for_ns);
+    let (for_ns, member, comm, what) = longest.filter(|(for_ns, ..)| *for_ns >= after_ns.max(1))?;
+    let [is, has, does] = [("is", "was"), ("has", "had"), ("does", "did")].map(|(now, past)| tense(job, now, past));
+    let who = rows::member(job, member);
+    let ranges = job.member(member).and_then(|rank| ranges_text(&rank.doing));
+    let ranges = ranges.map_or_else(String::new, |ranges| format!(", {ranges}"));
+    let in_call = format!("{who} {is} {what} for {}{ranges}, and it {has} not returned", time(for_ns));
+    let maybe = format!("maybe a connection {is} being made, and its peer {does} not come");
+    let outside = outside(job, comm);
+    if outside.is_empty() {
+        return Some(format!("{in_call}; nobody {is} seen to wait in an operation: {maybe}"));
+    }
+    Some(format!(
+        "{} {} in no call of NCCL, and all other ranks of the communicator {}: {in_call}; {maybe}",
+        rows::members(job, member.0, &outside),
+        tense(job, rows::verb(&outside, "is", "are"), rows::verb(&outside, "was", "were")),
+        tense(job, "are", "were"),
+    ))
+}
+
+/// Whether NCCL has reported a call that has not returned.
+fn is_in_nccl(rank: &Rank) -> bool {
+    rank.open_calls.iter().any(|call| call.is_in_nccl)
+}
+
+/// The ranks of a communicator outside any call, if most are in one.
+fn outside(job: &Job, comm: &Comm) -> Vec<u32> {
+    let is_inside = |rank: &Rank| is_in_nccl(rank) || rank.doing.call.is_some();
+    let (inside, outside): (Vec<_>, Vec<_>) = comm.ranks.iter().partition(|(_, rank)| is_inside(rank));
+    let are_known = outside.iter().all(|(_, rank)| job.is_whole(rank) && !rank.finalized);
+    let is_clear = are_known && comm.missing().is_empty() && outside.len() <= inside.len();
+    outside.into_iter().filter(|_| is_clear).map(|(number, _)| *number).collect()
 }

@@ -4,6 +4,8 @@ use std::ffi::CStr;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use super::*;
+use crate::judge_journals;
 use journal::clock;
 use journal::testing::{Process as Recording, Who, all_reduce, start};
 use journal::writer::{PermanentName, PermanentText, SlotWriter};
@@ -12,9 +14,6 @@ use nccl_events::ids::EventId;
 use nccl_events::range::{Range, RangeCount, RangeField, RangeFields};
 use nccl_events::{Body, Name};
 use tempfile::TempDir;
-
-use super::*;
-use crate::judge_journals;
 
 const NAMES: [&CStr; 12] = [
     c"NCCL",

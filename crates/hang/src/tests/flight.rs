@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::read::align::align;
-use crate::read::flight::leave_out_before_holes;
+use crate::read::part::leave_out_before_holes;
 
 /// `AllReduce 40` …, all `seconds_ago`.
 fn numbered(func: &str, sequence: u64, seconds_ago: u64, stage: Stage) -> Call {

@@ -1,17 +1,18 @@
 //! Judges invented jobs: each is a table of ranks, with their calls and the stages of the calls.
 
+use crate::job::{
+    Actor, Call, Comm, Job, Message, OpenCall, Positions, Process, Progress, Rank, Signature, Stage, Tail, Wait,
+    WaitState,
+};
+use crate::report::report;
+use crate::report::rows::{Kind, Report};
+use job::life::Life;
+
 mod doing;
 mod flight;
 mod reports;
 mod steps;
 mod suspects;
-
-use job::life::Life;
-
-use super::job::{Actor, Comm, Job, Process, Rank};
-use super::operation::{Call, Message, OpenCall, Positions, Progress, Signature, Stage, Tail, Wait, WaitState};
-use super::report::report;
-use super::report::rows::{Kind, Report};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const NOW_NS: u64 = 1_000 * SECOND_NS;

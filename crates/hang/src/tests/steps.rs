@@ -1,7 +1,7 @@
 //! Jobs in calls that make or end communicators.
 
 use super::*;
-use crate::doing::{Doing, NcclCall, OpenRange};
+use crate::job::{Doing, NcclCall, OpenRange};
 use nccl_events::range::{RangeField, RangeFields};
 
 /// A call entered 20 s ago, in a range of the program.

@@ -1,13 +1,12 @@
 //! Proxy operations and their steps that have not ended.
 
+use crate::process::operations::Operations;
+use crate::process::{Lifecycle, SeenIds};
 use job::transfers::{STEP_SLOTS, slot};
 use nccl_events::event::{ProxyOp, ProxyStep};
 use nccl_events::ids::{index, index_u32};
 use nccl_events::{StateArgs, state};
 use rustc_hash::FxHashMap;
-
-use super::ids::{Lifecycle, SeenIds};
-use super::operations::Operations;
 
 /// Proxy operations of one rank that go to the same peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

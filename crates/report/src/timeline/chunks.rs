@@ -1,12 +1,41 @@
-//! The events of the timeline in chunks of time: each is loaded as a whole or not at all.
+//! Compact data for the page: numbers as LEB128, deflated, in base64.
 
-use anyhow::Result;
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::timeline::plan::Plan;
+use anyhow::{Context as _, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use nccl_events::schema::attribute::AttributeId;
+use otf2::{AttributeRef, AttributeValue};
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::events::{Event, NONE};
-use crate::encoding::{pack, put, zigzag};
+pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value.to_le_bytes()[0]);
+}
+
+/// Maps signed to unsigned numbers such that small ones stay small.
+pub(crate) const fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)).cast_unsigned()
+}
+
+pub(crate) fn pack(bytes: &[u8]) -> Result<String> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    let deflated = encoder.write_all(bytes).and_then(|()| encoder.finish()).context("cannot deflate")?;
+    Ok(STANDARD.encode(deflated))
+}
+
+// The events of the timeline in chunks of time: each is loaded as a whole or not at all.
 
 const EVENTS: usize = 16_384;
 
@@ -41,7 +70,7 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     /// No chunk has events both of a `complete` time and of others.
-    pub(super) fn of(mut events: Vec<Event>, complete: &[(u64, u64)]) -> Self {
+    pub(crate) fn of(mut events: Vec<Event>, complete: &[(u64, u64)]) -> Self {
         events.par_sort_unstable_by_key(|event| (event.begin_ns, event.location, event.depth));
         let time = |event: &Event| {
             let behind = complete.partition_point(|(_, end_ns)| *end_ns < event.begin_ns);
@@ -125,4 +154,153 @@ fn encode(events: &[Event], chunk: &Chunk, number: impl Fn(u64) -> Option<u64>) 
     columns.iter().for_each(|column| put(&mut bytes, column.len() as u64));
     bytes.extend(columns.concat());
     bytes
+}
+
+// Which windows have room for their events.
+
+/// Why an event is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// For the window of this importance, if that fits.
+    Window,
+    Chosen,
+    /// It is the longest of its part of the time. If its window fits, that has it.
+    Longest,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    pub(crate) event: Event,
+    pub(crate) why: Why,
+    /// The window that it is in.
+    pub(crate) place: u32,
+}
+
+impl Kept {
+    pub(crate) const fn stays(&self, fitting: u32) -> bool {
+        match self.why {
+            Why::Chosen => true,
+            Why::Window => self.place < fitting,
+            Why::Longest => self.place >= fitting,
+        }
+    }
+
+    pub(crate) const fn length_ns(&self) -> u64 {
+        self.event.end_ns - self.event.begin_ns
+    }
+}
+
+/// The events in each window, by its importance: less important windows are given up where the events do not fit.
+#[derive(Debug)]
+pub(crate) struct Room {
+    in_windows: Vec<AtomicU64>,
+    most: u64,
+}
+
+impl Room {
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let in_windows = (0..plan.windows.len()).map(|_| AtomicU64::new(0)).collect();
+        Self { in_windows, most: plan.most_in_windows }
+    }
+
+    /// Adds events. Returns how many of the windows fit, as far as events were added.
+    pub(crate) fn add(&self, events: &mut [u64]) -> u32 {
+        let (mut sum, mut fitting) = (0, 0);
+        for (all, own) in self.in_windows.iter().zip(events) {
+            sum += all.fetch_add(*own, Ordering::Relaxed) + *own;
+            *own = 0;
+            fitting += u32::from(sum <= self.most);
+        }
+        fitting
+    }
+}
+
+// Attributes that many events have alike, each set once.
+
+/// Beyond this many distinct sets, new sets drop numbers other than bytes: nearly every set would be unique.
+pub(crate) const MOST_SETS: usize = 20_000;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Value {
+    Text(String),
+    Number(i64),
+}
+
+pub(crate) type Set = Vec<(String, Value)>;
+
+/// A set as the archive has it: numbers, and references of strings.
+pub(crate) type Key = Vec<(AttributeRef, i64)>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Sets {
+    pub(crate) all: Vec<Set>,
+    known: BTreeMap<Set, u64>,
+}
+
+impl Sets {
+    pub(crate) fn number(&mut self, mut set: Set) -> u64 {
+        if self.known.len() >= MOST_SETS && !self.known.contains_key(&set) {
+            set.retain(|(name, value)| matches!(value, Value::Text(_)) || name == AttributeId::Bytes.name());
+        }
+        if set.is_empty() {
+            return NONE;
+        }
+        *self.known.entry(set).or_insert_with_key(|set| {
+            self.all.push(set.clone());
+            self.all.len() as u64 - 1
+        })
+    }
+}
+
+/// An integer, or the reference of a string; `None` for other values.
+pub(crate) fn bits(value: AttributeValue) -> Option<i64> {
+    match value {
+        AttributeValue::U64(number) => Some(number.cast_signed()),
+        AttributeValue::U32(number) => Some(number.into()),
+        AttributeValue::U16(number) => Some(number.into()),
+        AttributeValue::U8(number) => Some(number.into()),
+        AttributeValue::I64(number) => Some(number),
+        AttributeValue::I32(number) => Some(number.into()),
+        AttributeValue::String(string) => Some(string.get().into()),
+        _ => None,
+    }
+}
+
+// An event of the timeline, as small as sorting and linking allow.
+
+/// No set of attributes, no instance, no waiting time.
+pub(crate) const NONE: u64 = u64::MAX;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Event {
+    pub(crate) begin_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) event: u64,
+    /// The id of its parent; 0 if it has none.
+    pub(crate) parent: u64,
+    pub(crate) waiting_ns: u64,
+    pub(crate) sequence: u64,
+    pub(crate) instance: u64,
+    pub(crate) attributes: u64,
+    pub(crate) location: u32,
+    pub(crate) name: u32,
+    pub(crate) depth: u32,
+    /// Whether it is an operation: the enqueueing of one has the same id.
+    pub(crate) is_operation: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_leb128() {
+        let mut bytes = Vec::new();
+        for value in [0, 127, 128, 300] {
+            put(&mut bytes, value);
+        }
+        assert_eq!(bytes, [0, 127, 0x80, 1, 0xac, 2]);
+        assert_eq!([0, -1, 1, -2].map(zigzag), [0, 1, 2, 3]);
+    }
 }

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::timeline::chunks::{Event, Kept, Key, MOST_SETS, NONE, Room, Set, Value, Why, bits};
+use crate::timeline::plan::{LEVELS, Location, Part, Plan, Votes, With};
 use analysis::{Analysis, Clock, Role, Trace};
 use anyhow::{Context as _, Result};
 use nccl_events::archive::RegionClass;
@@ -12,18 +14,11 @@ use nccl_events::schema::attribute::AttributeId;
 use nccl_events::sort::Gather;
 use otf2::{AttributeRef, AttributeType, AttributeValue, EventKind, RegionRef, StringRef};
 
-use super::events::{Event, NONE};
-use super::places::{LEVELS, Location, Part};
-use super::plan::{Plan, With};
-use super::room::{Kept, Room, Why};
-use super::sets::{Key, MOST_SETS, Set, Value, bits};
-use super::votes::Votes;
-
 /// The name of a region without a definition, until all events are read.
-pub(super) const UNDEFINED: u32 = u32::MAX;
+pub(crate) const UNDEFINED: u32 = u32::MAX;
 
 /// Equal parts of the time in which all events are counted.
-pub(super) const PARTS: usize = 1024;
+pub(crate) const PARTS: usize = 1024;
 
 /// Whether windows still have room is checked each time that this many events were kept.
 const AT_ONCE: usize = 4096;
@@ -52,28 +47,28 @@ nccl_events::fields! {
 
 /// What is kept of a location.
 #[derive(Debug, Default)]
-pub(super) struct OfLocation {
-    pub(super) kept: Vec<Kept>,
+pub(crate) struct OfLocation {
+    pub(crate) kept: Vec<Kept>,
     /// Sets of attributes and their numbers in `kept`.
-    pub(super) sets: BTreeMap<Key, u64>,
+    pub(crate) sets: BTreeMap<Key, u64>,
     /// The rank of the job that used it most, of a location that several may use.
-    pub(super) rank: Option<u32>,
+    pub(crate) rank: Option<u32>,
 }
 
-pub(super) struct Reading<'a> {
+pub(crate) struct Reading<'a> {
     trace: &'a Trace,
     analysis: &'a Analysis,
     plan: &'a Plan,
     locations: &'a [Location],
     clock: Clock,
-    pub(super) room: Room,
+    pub(crate) room: Room,
     /// How many events begin in each of [`PARTS`] equal parts of the time.
-    pub(super) all: Vec<AtomicU64>,
+    pub(crate) all: Vec<AtomicU64>,
     votes: Votes,
-    pub(super) regions: BTreeMap<RegionRef, u32>,
-    pub(super) names: Vec<String>,
+    pub(crate) regions: BTreeMap<RegionRef, u32>,
+    pub(crate) names: Vec<String>,
     /// Indices of `names`.
-    pub(super) ranges: BTreeSet<u32>,
+    pub(crate) ranges: BTreeSet<u32>,
     shared: BTreeMap<AttributeRef, String>,
 }
 
@@ -112,7 +107,7 @@ struct State {
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn of(trace: &'a Trace, analysis: &'a Analysis, plan: &'a Plan, locations: &'a [Location]) -> Self {
+    pub(crate) fn of(trace: &'a Trace, analysis: &'a Analysis, plan: &'a Plan, locations: &'a [Location]) -> Self {
         let definitions = &trace.definitions;
         let is_shared = |reference| trace.attribute(reference).is_none_or(|known| !OWN.contains(&known));
         let attributes = definitions.attributes.iter().filter(|(reference, _)| is_shared(**reference));
@@ -138,7 +133,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    pub(super) fn location(&self, at: usize) -> Result<OfLocation> {
+    pub(crate) fn location(&self, at: usize) -> Result<OfLocation> {
         let location = &self.locations[at];
         if location.part != Part::Whole {
             return Ok(OfLocation::default());
@@ -318,7 +313,7 @@ impl<'a> Reading<'a> {
             || self.trace.attribute(name) == Some(AttributeId::Bytes)
     }
 
-    pub(super) fn set(&self, key: &Key) -> Set {
+    pub(crate) fn set(&self, key: &Key) -> Set {
         let attributes = key.iter().filter_map(|(name, bits)| {
             let definition = self.trace.definitions.attributes.get(name)?;
             let text = || self.trace.definitions.string(StringRef::new(u32::try_from(*bits).ok()?));

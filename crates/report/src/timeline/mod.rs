@@ -9,38 +9,31 @@
 //!  overview     shares of the time of each rank, of the analysis
 //! ```
 
-mod chunks;
-mod events;
-mod kept;
-mod location;
-mod overview;
-mod places;
-mod plan;
-mod room;
-mod sets;
-mod votes;
-
+use std::collections::BTreeMap;
 use std::mem;
+use std::sync::atomic::AtomicU64;
 
-use analysis::{Analysis, Filter, Trace};
+use crate::timeline::chunks::{Event, NONE, Set, Sets};
+use crate::timeline::location::{OfLocation, Reading, UNDEFINED};
+use crate::timeline::plan::{Location, Part, Places, Plan, Row};
+use analysis::read::NONE as NO_ROW;
+use analysis::{Analysis, Filter, Trace, try_in_parallel};
 use anyhow::Result;
 use nccl_events::Progress;
 use nccl_events::ids::{index as large, index_u32 as small};
+use otf2::RegionRef;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub(super) use chunks::{At, Chunks};
+pub(crate) mod chunks;
+mod location;
+mod plan;
 
-use events::Event;
-use kept::Events;
-use overview::{Bins, Overview};
-use places::{Location, Part, Places, Row};
-use plan::Plan;
-use sets::Set;
+pub(crate) use crate::timeline::chunks::{At, Chunks};
 
 /// What the timeline shows. The cells of the overview and the events of chunks are in data elements of their own.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Timeline {
+pub(crate) struct Timeline {
     begin_ns: u64,
     /// The end.
     duration_ns: u64,
@@ -67,19 +60,19 @@ pub(super) struct Timeline {
 
 /// A timeline whose chunks have not been placed yet.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(crate) struct Made {
     timeline: Timeline,
-    pub(super) cells: Vec<u8>,
+    pub(crate) cells: Vec<u8>,
     kept: Vec<Event>,
     /// Empty until [`Made::cut`].
-    pub(super) chunks: Chunks,
+    pub(crate) chunks: Chunks,
     /// How many events there are, those that were not kept included.
-    pub(super) events: u64,
+    pub(crate) events: u64,
 }
 
 impl Made {
     /// Reads the events that `filter` wants, and keeps about `most` of them.
-    pub(super) fn of(
+    pub(crate) fn of(
         trace: &Trace,
         analysis: &Analysis,
         filter: &Filter,
@@ -125,12 +118,12 @@ impl Made {
     }
 
     /// Cuts the events into chunks, for which the analysis is no longer needed.
-    pub(super) fn cut(&mut self) {
+    pub(crate) fn cut(&mut self) {
         self.chunks = Chunks::of(mem::take(&mut self.kept), &self.timeline.complete);
     }
 
     /// Returns the timeline, once its chunks are placed.
-    pub(super) fn finish(self, folder: Option<String>) -> Result<Timeline> {
+    pub(crate) fn finish(self, folder: Option<String>) -> Result<Timeline> {
         Ok(Timeline { chunks: serde_json::to_value(&self.chunks.all)?, folder, ..self.timeline })
     }
 }
@@ -188,5 +181,188 @@ impl Events {
             event.location = number.map_or(event.location, small);
             number.is_some()
         });
+    }
+}
+
+// The share of time that each rank spends in transfer and in waiting. The page draws it where a view has too many
+// events, or where some were left out.
+
+/// Maximum bins per rank, and cells of all ranks: about a megabyte when deflated.
+const MOST_BINS: u64 = 16_384;
+const MOST_CELLS: u64 = 2_000_000;
+
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub(crate) struct Bins {
+    bin_ns: f64,
+    bins: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Overview {
+    pub(crate) bins: Bins,
+    /// Names of regions that the third plane of `cells` refers to.
+    pub(crate) functions: Vec<u32>,
+    /// Three planes of rows of bins: share of time in transfer and in waiting (0 to 255), and the function.
+    pub(crate) cells: Vec<u8>,
+}
+
+impl Overview {
+    /// `rows`: the row of each rank of the job. `name`: the number of a region's name.
+    pub(crate) fn of(
+        analysis: &Analysis,
+        filter: &Filter,
+        rows: &[Option<usize>],
+        name: impl Fn(RegionRef) -> u32,
+        span: (u64, u64),
+    ) -> Self {
+        let Analysis { tables, instances, .. } = analysis;
+        let mut shares = Shares::of(rows.iter().flatten().count(), span);
+        let mut functions: Vec<u32> = Vec::new();
+        let mut last: Option<(RegionRef, usize)> = None;
+        for (number, operation) in (0..).zip(tables.operations.rows()).filter(|(_, it)| it.member != NO_ROW) {
+            let row = rows.get(large(tables.job_rank(number))).copied().flatten();
+            let Some(row) = row.filter(|_| filter.wants_time(operation.start_ns, operation.stop_ns)) else {
+                continue;
+            };
+            let function = match last {
+                Some((region, function)) if region == operation.function => function,
+                _ => {
+                    let name = name(operation.function);
+                    functions.iter().position(|known| *known == name).unwrap_or_else(|| {
+                        functions.push(name);
+                        functions.len() - 1
+                    })
+                }
+            };
+            last = Some((operation.function, function));
+            let instance = instances.of_operation(number).and_then(|at| instances.all.get(large(at)));
+            // It is unknown whether unfinished operations waited or transferred; they do not count as transfer.
+            let waiting_ns = match operation.is_unfinished {
+                true => operation.duration_ns(),
+                false => instance.and_then(|it| it.waiting_ns(tables, number)).unwrap_or(0),
+            };
+            let arrived = (operation.start_ns + waiting_ns).min(operation.stop_ns);
+            shares.add(row, true, (operation.start_ns, arrived), 0);
+            // Below 255: a timeline has a few dozen functions.
+            shares.add(row, false, (arrived, operation.stop_ns), u8::try_from(function).unwrap_or(u8::MAX));
+        }
+        Self { bins: Bins { bin_ns: shares.bin_ns, bins: shares.bins }, functions, cells: shares.bytes() }
+    }
+}
+
+struct Shares {
+    begin_ns: u64,
+    bin_ns: f64,
+    bins: usize,
+    plane: usize,
+    cells: Vec<f32>,
+    most: Vec<(f32, u8)>,
+}
+
+impl Shares {
+    fn of(rows: usize, (begin_ns, end_ns): (u64, u64)) -> Self {
+        let duration_ns = end_ns.saturating_sub(begin_ns).max(1);
+        let most = MOST_CELLS / (rows.max(1) as u64);
+        let bins = usize::try_from(most.clamp(256, MOST_BINS).min(duration_ns)).unwrap_or(256);
+        #[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
+        let bin_ns = duration_ns as f64 / bins as f64;
+        let plane = rows * bins;
+        Self { begin_ns, bin_ns, bins, plane, cells: vec![0.0; 2 * plane], most: vec![(0.0, 0); plane] }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bins are few, and none is negative")]
+    fn add(&mut self, row: usize, is_waiting: bool, (begin_ns, end_ns): (u64, u64), function: u8) {
+        let [begin, end] = [begin_ns, end_ns].map(|ns| ns.saturating_sub(self.begin_ns) as f64 / self.bin_ns);
+        let last = (end as usize).min(self.bins - 1);
+        for bin in (begin as usize).min(last)..=last {
+            let part = (end.min(bin as f64 + 1.0) - begin.max(bin as f64)).max(0.0) as f32;
+            let cell = row * self.bins + bin;
+            self.cells[cell + if is_waiting { self.plane } else { 0 }] += part;
+            if !is_waiting && self.most[cell].0 < part {
+                self.most[cell] = (part, function);
+            }
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shares are cut to 0 … 255")]
+    fn bytes(&self) -> Vec<u8> {
+        let shares = self.cells.iter().map(|share| (share.min(1.0) * 255.0).round() as u8);
+        shares.chain(self.most.iter().map(|(_, function)| *function)).collect()
+    }
+}
+
+// The region instances of an archive that the plan keeps. Memory is that of what is kept.
+
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    pub(crate) kept: Vec<Event>,
+    pub(crate) names: Vec<String>,
+    regions: BTreeMap<RegionRef, u32>,
+    /// Names that are of ranges of the program.
+    pub(crate) ranges: Vec<u32>,
+    pub(crate) sets: Vec<Set>,
+    /// How many events there are in equal parts of the time, by their begin.
+    pub(crate) all: Vec<u64>,
+    /// Times of which all events are kept.
+    pub(crate) complete: Vec<(u64, u64)>,
+    /// Of each location that several ranks may have used, the rank of the job that did it most.
+    pub(crate) ranks: Vec<Option<u32>>,
+}
+
+impl Events {
+    pub(crate) fn read(
+        trace: &Trace,
+        analysis: &Analysis,
+        plan: &Plan,
+        locations: &[Location],
+        progress: &dyn Progress,
+    ) -> Result<Self> {
+        let reading = Reading::of(trace, analysis, plan, locations);
+        progress.begin("timeline", locations.len() as u64);
+        let read = try_in_parallel(0..locations.len(), |at| {
+            let made = reading.location(at);
+            progress.step();
+            made
+        });
+        let parts: Vec<OfLocation> = read?;
+        progress.end();
+        let fitting = reading.room.add(&mut vec![0; plan.windows.len()]);
+        let complete = match plan.is_whole() {
+            true => vec![plan.span],
+            false => {
+                let windows = plan.windows.iter().filter(|it| it.place < fitting);
+                windows.map(|it| (it.begin_ns, it.end_ns)).collect()
+            }
+        };
+        let mut found = Self { complete, ..Self::default() };
+        let mut sets = Sets::default();
+        for part in parts {
+            let mut numbers = vec![NONE; part.sets.len()];
+            for (key, own) in &part.sets {
+                if let Some(number) = usize::try_from(*own).ok().and_then(|own| numbers.get_mut(own)) {
+                    *number = sets.number(reading.set(key));
+                }
+            }
+            let set = |event: &Event| numbers.get(usize::try_from(event.attributes).ok()?).copied();
+            let kept = part.kept.iter().filter(|it| it.stays(fitting));
+            found.kept.extend(kept.map(|it| Event { attributes: set(&it.event).unwrap_or(NONE), ..it.event }));
+            found.ranks.push(part.rank);
+        }
+        found.sets = sets.all;
+        found.all = reading.all.into_iter().map(AtomicU64::into_inner).collect();
+        found.ranges = reading.ranges.into_iter().collect();
+        (found.names, found.regions) = (reading.names, reading.regions);
+        if found.kept.iter().any(|event| event.name == UNDEFINED) {
+            let name = u32::try_from(found.names.len())?;
+            found.names.push("undefined region".to_owned());
+            found.kept.iter_mut().filter(|event| event.name == UNDEFINED).for_each(|event| event.name = name);
+        }
+        Ok(found)
+    }
+
+    /// The number of a region's name.
+    pub(crate) fn number_of(&self, region: RegionRef) -> u32 {
+        self.regions.get(&region).copied().unwrap_or(UNDEFINED)
     }
 }

@@ -3,10 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use analysis::Analysis;
-use analysis::read::{NONE, Operation};
+use analysis::read::{NONE, Operation, Tables};
+use analysis::{Analysis, Trace};
+use nccl_events::archive::LocationKind;
 use nccl_events::ids::{index as large, index_u32 as small};
+use nccl_events::sort::Gather;
+use otf2::{AttributeRef, AttributeValue, LocationGroupRef, LocationRef};
 use rayon::prelude::*;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// The longest window gets at most this fraction (1/n) of the events that all windows may have.
 const SHARES: u64 = 32;
@@ -17,33 +22,33 @@ const OF_EACH: usize = 3;
 
 /// A time of which all events are kept, while there is room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
-    pub(super) begin_ns: u64,
-    pub(super) end_ns: u64,
+pub(crate) struct Window {
+    pub(crate) begin_ns: u64,
+    pub(crate) end_ns: u64,
     /// The most important one is 0.
-    pub(super) place: u32,
+    pub(crate) place: u32,
 }
 
 /// What a call is kept with: its operation. The first is the best reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum With {
+pub(crate) enum With {
     Chosen,
     /// The operation is in the window of this importance, if that fits.
     Window(u32),
 }
 
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// The time that the page is about.
-    pub(super) span: (u64, u64),
+    pub(crate) span: (u64, u64),
     /// What begins later is not wanted.
     until_ns: u64,
     /// Sorted by time; they do not overlap.
-    pub(super) windows: Vec<Window>,
+    pub(crate) windows: Vec<Window>,
     /// Events in windows at most.
-    pub(super) most_in_windows: u64,
+    pub(crate) most_in_windows: u64,
     /// Number of equal parts of the time. Outside of windows, each location keeps at most one event in each part.
-    pub(super) samples: u64,
+    pub(crate) samples: u64,
     /// Whether an operation, by its row, is kept outside of windows, too.
     chosen: Vec<bool>,
     /// The ids of calls of these operations and of those in windows, sorted, and what they are kept with.
@@ -52,7 +57,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Keeps about `most` of the events that `events` says each location has at most, and that begin before `until_ns`.
-    pub(super) fn of(analysis: &Analysis, span: (u64, u64), until_ns: Option<u64>, most: u64, events: &[u64]) -> Self {
+    pub(crate) fn of(analysis: &Analysis, span: (u64, u64), until_ns: Option<u64>, most: u64, events: &[u64]) -> Self {
         let until_ns = until_ns.unwrap_or(u64::MAX);
         let operations = &analysis.tables.operations;
         // A part of the run has about the share of the events that it has of the operations. Without operations there
@@ -84,31 +89,31 @@ impl Plan {
         Self { span, until_ns, windows, most_in_windows, samples, chosen, calls }
     }
 
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.samples == u64::MAX
     }
 
-    pub(super) const fn wants(&self, begin_ns: u64, end_ns: u64) -> bool {
+    pub(crate) const fn wants(&self, begin_ns: u64, end_ns: u64) -> bool {
         end_ns >= self.span.0 && begin_ns <= self.until_ns
     }
 
     /// The most important window that an interval reaches into.
-    pub(super) fn window(&self, begin_ns: u64, end_ns: u64) -> Option<Window> {
+    pub(crate) fn window(&self, begin_ns: u64, end_ns: u64) -> Option<Window> {
         window_of(&self.windows, begin_ns, end_ns)
     }
 
-    pub(super) fn is_chosen(&self, row: u32) -> bool {
+    pub(crate) fn is_chosen(&self, row: u32) -> bool {
         self.chosen.get(large(row)) == Some(&true)
     }
 
     /// What the call of this id is kept with, if its operation is kept.
-    pub(super) fn call(&self, id: u64) -> Option<With> {
+    pub(crate) fn call(&self, id: u64) -> Option<With> {
         let at = self.calls.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         Some(self.calls[at].1)
     }
 
     /// The part of the span, of `parts` equal ones, that a time is in.
-    pub(super) fn part(&self, at_ns: u64, parts: u64) -> usize {
+    pub(crate) fn part(&self, at_ns: u64, parts: u64) -> usize {
         part(self.span, at_ns, parts)
     }
 }
@@ -276,6 +281,219 @@ struct Unit {
 enum Of {
     Instance(u32),
     Row(u32),
+}
+
+// The rows of the timeline (ranks, and processes without ranks), and the locations in them.
+
+/// A rank, or a process that no rank belongs to.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Row {
+    name: String,
+    /// Index in `hosts`.
+    host: usize,
+    /// Index in the report's ranks.
+    rank: Option<usize>,
+}
+
+/// What a location shows; the names are those of classes in the page's style.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Shown {
+    Range,
+    Operation,
+    Kernel,
+    Call,
+    Channel,
+    Transfer,
+    Step,
+    Proxy,
+    Other,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Location {
+    #[serde(skip)]
+    pub(crate) reference: LocationRef,
+    name: String,
+    kind: Shown,
+    /// Index in `rows`.
+    pub(crate) row: usize,
+    /// The reference in the archive.
+    id: u64,
+    /// Size of the communicator whose rank it shows.
+    ranks: Option<usize>,
+    #[serde(skip)]
+    pub(crate) part: Part,
+    /// At most, as slices: each has an ENTER and a LEAVE.
+    #[serde(skip)]
+    pub(crate) events: u64,
+    /// Whether it is a thread of a process with several ranks.
+    #[serde(skip)]
+    pub(crate) is_shared: bool,
+}
+
+/// What of an archive's location is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All but the ranges of a thread.
+    Whole,
+    /// Ranges of a thread that are nested as deep. The levels come after the thread in [`Places::locations`].
+    Level,
+}
+
+impl Location {
+    pub(crate) fn is_operations(&self) -> bool {
+        self.kind == Shown::Operation
+    }
+
+    pub(crate) fn is_thread(&self) -> bool {
+        self.kind == Shown::Call
+    }
+}
+
+/// Ranges of a thread that are nested deeper share the last row.
+pub(crate) const LEVELS: u32 = 4;
+
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    pub(crate) hosts: Vec<String>,
+    pub(crate) rows: Vec<Row>,
+    /// Locations with events, in the order of their references.
+    pub(crate) locations: Vec<Location>,
+}
+
+impl Places {
+    pub(crate) fn of(trace: &Trace, tables: &Tables, names: &[String]) -> Self {
+        let mut found = Self::default();
+        for (rank, name) in tables.members.job_ranks.iter().zip(names) {
+            found.add_row(trace, rank.process, name.clone(), true);
+        }
+        let has_shared = tables.members.has_process_of_several_ranks();
+        let mut processes = BTreeMap::new();
+        for (row, rank) in tables.members.job_ranks.iter().enumerate() {
+            processes.entry(rank.process).or_insert(row);
+        }
+        let groups: BTreeMap<_, _> =
+            tables.members.job_ranks.iter().enumerate().map(|(row, rank)| (rank.group, row)).gather();
+        for reference in trace.definitions.locations.keys().copied().filter(|it| trace.has_events(*it)) {
+            let group = trace.group(reference);
+            let process = trace.process(group);
+            let own = rank_of(trace, tables, reference);
+            let known = own.or_else(|| groups.get(&group).copied()).or_else(|| processes.get(&process).copied());
+            let row = known.unwrap_or_else(|| {
+                let row = found.add_row(trace, process, trace.group_name(process).to_owned(), false);
+                processes.insert(process, row);
+                row
+            });
+            let comm = trace.rank_of(reference).map(|(comm, _)| trace.members(comm).len());
+            let is_shared = has_shared && own.is_none() && is_thread(trace.location_kind(reference));
+            let levels = if may_have_ranges(trace, trace.location_kind(reference)) { LEVELS } else { 0 };
+            found.locations.push(Location {
+                reference,
+                name: trace.location_name(reference),
+                kind: shown(trace.location_kind(reference)),
+                row,
+                id: reference.get(),
+                ranks: comm,
+                part: Part::Whole,
+                events: trace.events_of(reference) / 2,
+                is_shared,
+            });
+            for _level in 0..levels {
+                let name = format!("ranges of {}", trace.location_name(reference));
+                let (id, part) = (reference.get(), Part::Level);
+                let (kind, ranks, events) = (Shown::Range, None, 0);
+                found.locations.push(Location { reference, name, kind, row, id, ranks, part, events, is_shared });
+            }
+        }
+        found
+    }
+
+    fn add_row(&mut self, trace: &Trace, process: LocationGroupRef, name: String, is_rank: bool) -> usize {
+        let host = trace.host_name(process).unwrap_or("host unknown");
+        let host = self.hosts.iter().position(|known| known == host).unwrap_or_else(|| {
+            self.hosts.push(host.to_owned());
+            self.hosts.len() - 1
+        });
+        let row = self.rows.len();
+        self.rows.push(Row { name, host, rank: is_rank.then_some(row) });
+        row
+    }
+}
+
+/// Whether rows are made for the ranges of a thread; those that have none are removed.
+fn may_have_ranges(trace: &Trace, kind: Option<LocationKind>) -> bool {
+    is_thread(kind) && trace.statements.counts.others.ranges_user > 0
+}
+
+const fn is_thread(kind: Option<LocationKind>) -> bool {
+    matches!(kind, Some(LocationKind::ApiThread | LocationKind::CallbackThread))
+}
+
+const fn shown(kind: Option<LocationKind>) -> Shown {
+    match kind {
+        Some(LocationKind::Communicator | LocationKind::NotRecorded) => Shown::Operation,
+        Some(LocationKind::Stream) => Shown::Kernel,
+        Some(LocationKind::ApiThread | LocationKind::CallbackThread) => Shown::Call,
+        Some(LocationKind::Channel) => Shown::Channel,
+        Some(LocationKind::Connection) => Shown::Transfer,
+        Some(LocationKind::Slot | LocationKind::NetPlugin) => Shown::Step,
+        Some(LocationKind::ProxyThread) => Shown::Proxy,
+        Some(LocationKind::Ranges) => Shown::Range,
+        None => Shown::Other,
+    }
+}
+
+fn rank_of(trace: &Trace, tables: &Tables, location: LocationRef) -> Option<usize> {
+    let members = &tables.members;
+    let row = members.at(location).or_else(|| members.at(trace.member_of(location)?))?;
+    usize::try_from(members.row(row).job_rank).ok()
+}
+
+// A thread of a process with several GPUs belongs to the rank that most of its calls are for.
+
+/// Of larger jobs, this many operations evenly are enough.
+const MOST: usize = 1_000_000;
+
+nccl_events::fields! {
+    struct Own {
+        event: Event,
+    }
+}
+
+/// The ranks of calls, by the calls' ids; empty if no process has several ranks.
+#[derive(Debug, Default)]
+pub(crate) struct Votes(Vec<(u64, u32)>);
+
+impl Votes {
+    pub(crate) fn of(tables: &Tables) -> Self {
+        if !tables.members.has_process_of_several_ranks() {
+            return Self::default();
+        }
+        let operations = &tables.operations;
+        let rows = (0..operations.len()).step_by(operations.len().div_ceil(MOST).max(1));
+        let rows = rows.filter(|row| operations.parent.get(*row) != 0 && operations.member[*row] != NONE);
+        let mut ranks: Vec<(u64, u32)> =
+            rows.map(|row| (operations.parent.get(row), tables.job_rank(small(row)))).collect();
+        ranks.sort_unstable();
+        Self(ranks)
+    }
+
+    /// Counts the operations of an event, if it is their call.
+    pub(crate) fn add(
+        &self,
+        trace: &Trace,
+        attributes: &[(AttributeRef, AttributeValue)],
+        votes: &mut BTreeMap<u32, u64>,
+    ) {
+        let Own { event: Some(event), .. } = trace.read_fields::<Own<'_>>(attributes) else {
+            return;
+        };
+        let first = self.0.partition_point(|(call, _)| *call < event);
+        for (_, rank) in self.0[first..].iter().take_while(|(call, _)| *call == event) {
+            *votes.entry(*rank).or_default() += 1;
+        }
+    }
 }
 
 #[cfg(test)]
