@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use archive::{FinalizeOptions, WriteOptions, finalize, unify, write_part};
 use journal::clock;
-use trace::{FinalizeOptions, WriteOptions, finalize, unify, write_part};
 
 use rank::Rank;
 

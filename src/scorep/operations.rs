@@ -9,7 +9,7 @@ mod index;
 
 use super::regions::Function;
 use index::Index;
-use job::interval::{Interval, Known};
+use model::links::intervals::{Interval, Known};
 use nccl_events::archive::Timing;
 use nccl_events::collective::{ALGORITHMS, element_bytes};
 use nccl_events::ids::EventId;
@@ -288,7 +288,8 @@ impl SlotState {
 
     /// The operation's interval by the rules of archives; here it begins with the enqueueing.
     fn interval(&self) -> Interval {
-        let has_ended = job::has_ended(self.open > 0, self.enqueued_ticks > 0, self.stopped_ticks > 0);
+        let has_ended =
+            model::links::operations::has_ended(self.open > 0, self.enqueued_ticks > 0, self.stopped_ticks > 0);
         let known = |ticks: u64| (ticks > 0).then_some(ticks);
         let known = Known {
             launched: self.begin_ticks,

@@ -15,6 +15,7 @@ use crate::control::named;
 use crate::host::{logger, memory};
 use crate::scorep::substrate;
 use crate::{chain, record, scorep};
+use archive::{ArchiveSummary, PartSummary, WriteOptions, is_last_process, part_directories, unify, write_part};
 use in_process::{Recorded, tell_tensorflow};
 use journal::host;
 use journal::part::ChainReport;
@@ -25,7 +26,6 @@ use journal::part::environment::JobEnvironment;
 use journal::writer::{JournalWriter, Stop};
 use journal::writing;
 use settings::{Config, Finalize, Verbosity};
-use trace::{ArchiveSummary, PartSummary, WriteOptions, is_last_process, part_directories, unify, write_part};
 
 /// The largest journal that is written inside the job. Writing a larger one would hardly meet the time limit, and
 /// writing needs about three times as much memory.

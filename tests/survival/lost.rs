@@ -51,8 +51,8 @@ fn a_lost_mark_does_not_complete_what_was_written_too_early() {
     let scratch = Scratch::new();
     let [_, part] = job(&scratch.out());
     let _written = run(finalize(&scratch.out()).arg("--keep-journal")).with_code(0);
-    let provisional = trace::WriteOptions { provisional: true, ..trace::WriteOptions::default() };
-    trace::write_part(&part, &provisional, &()).expect("written");
+    let provisional = archive::WriteOptions { provisional: true, ..archive::WriteOptions::default() };
+    archive::write_part(&part, &provisional, &()).expect("written");
     fs::remove_dir_all(part.join("journal")).expect("removed");
     fs::remove_file(part.join("done")).expect("removed");
     let ended = run(&mut finalize(&scratch.out())).with_code(1);

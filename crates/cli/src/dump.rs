@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use archive::FinalizeOptions;
 use clap::Args;
 use journal::snapshots::{Request as Snapshot, Standing};
 use settings::shell_word;
-use trace::FinalizeOptions;
 
 use crate::exit::Exit;
 use crate::place;
@@ -69,7 +69,8 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
     let bar = Bar::new();
     let options = FinalizeOptions::default();
     let (summary, hang) = judged(out, &directory, true, || {
-        trace::finalize(&directory, &options, &bar).with_context(|| format!("cannot finalize {}", directory.display()))
+        archive::finalize(&directory, &options, &bar)
+            .with_context(|| format!("cannot finalize {}", directory.display()))
     })?;
     drop(bar);
     let mut text = Text::default();

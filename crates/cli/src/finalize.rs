@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use archive::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState};
 use clap::Args;
 use journal::part::JOURNAL;
 use journal::part::environment::MetricSet;
@@ -11,7 +12,6 @@ use journal::part::environment::{ArchiveWishes, CollectiveRecords, CommLocations
 use schemars::JsonSchema;
 use serde::Serialize;
 use settings::shell_word;
-use trace::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState};
 
 use crate::exit::Exit;
 use crate::place::{self, PARTS};
@@ -140,7 +140,7 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
     let bar = Bar::new();
     // A shard covers only part of the job, and judging a job takes as long as writing it.
     let (summary, hang) = judged(directory, directory, request.shard.is_none(), || {
-        trace::finalize(directory, &options, &bar).with_context(|| format!("cannot finalize {}", directory.display()))
+        archive::finalize(directory, &options, &bar).with_context(|| format!("cannot finalize {}", directory.display()))
     })?;
     drop(bar);
     let report = Report::of(&summary, directory, hang)?;

@@ -9,12 +9,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::Exit;
-use crate::place::{self, ANCHOR};
+use crate::place;
 use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::staging::{self, Staging};
 use crate::table::{Side, Table};
 use crate::units::plural;
+use archive::ANCHOR;
 
 const EXAMPLES: &str = "\
 Examples:

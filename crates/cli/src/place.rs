@@ -13,8 +13,8 @@ use settings::shell_word;
 
 use crate::print;
 
+pub(crate) use archive::ANCHOR;
 pub(crate) use journal::part::PARTS;
-pub(crate) use trace::ANCHOR;
 
 /// The page of `report`, beside the archive.
 pub(crate) const PAGE: &str = "report.html";

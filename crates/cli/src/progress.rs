@@ -1,7 +1,7 @@
 //! Progress of long work, shown on stderr if it is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use trace::Progress;
+use nccl_events::Progress;
 
 use crate::print;
 

@@ -8,16 +8,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ::archive::part_directories;
 use analysis::results::{Finding, Verdict};
 use analysis::units::capital;
 use analysis::{Matching, Trace};
 use anyhow::Result;
 use hang::{Error, Kind, Report};
 use journal::part::JOURNAL;
+use journal::part::is_done;
 use nccl_events::schema::Statements;
 use schemars::JsonSchema;
 use serde::Serialize;
-use trace::{is_done, part_directories};
 
 use crate::archive;
 use crate::place;

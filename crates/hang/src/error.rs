@@ -14,7 +14,7 @@ pub enum Error {
     )]
     NothingRecorded(PathBuf),
     #[error(transparent)]
-    Parts(#[from] trace::Error),
+    Parts(#[from] archive::Error),
     #[error("{}: no archive of NCCL's events", .0.display())]
     NotNccl(PathBuf),
     #[error("cannot read the archive")]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use job::life::Life;
+use model::job::Life;
 use nccl_events::MOST_RANKS;
 use nccl_events::archive::{RankIdentity, number, path_of_ranges};
 use nccl_events::collective::{Collective, Flow};

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use crate::process::{OpenEvents, Recorder, Until, ticks_now};
 use crate::snapshot::{JobLabels, Options, Process, ProcessState, Rank, Snapshot};
 use crate::sums::Sums;
-use job::life::is_blank;
 use journal::clock::{ClockPair, realtime_ns, select};
 use journal::follow::{Follower, Polled};
 use journal::format::Record;
@@ -17,6 +16,7 @@ use journal::host;
 use journal::host::Life;
 use journal::part::{DONE, JOURNAL, PARTS, ProcessInfo, part_name, read_process};
 use journal::reader::Error;
+use model::job::is_blank;
 
 /// Time between the two clock readings that give the length of a tick.
 const CALIBRATION: Duration = Duration::from_millis(10);

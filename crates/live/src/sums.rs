@@ -8,10 +8,10 @@ use crate::snapshot::{
 };
 use analysis::units::real;
 use analysis::{Arrival, Arrivals, Regression, Split, length, median, union};
-use job::communicators::Twice;
-use job::interval::Interval;
 use journal::format::Symbol;
 use journal::reader::Symbols;
+use model::job::Twice;
+use model::links::intervals::Interval;
 use nccl_events::MOST_RANKS;
 use nccl_events::archive::Timing;
 use nccl_events::collective::{Collective, Flow};
@@ -603,8 +603,8 @@ pub(crate) struct Member {
 }
 
 /// Members are process numbers.
-pub(crate) type Communicators = job::communicators::Communicators<usize>;
-pub(crate) type KnownCommunicator = job::communicators::Communicator<usize>;
+pub(crate) type Communicators = model::job::Communicators<usize>;
+pub(crate) type KnownCommunicator = model::job::Communicator<usize>;
 
 /// The plausible size: a damaged journal can claim any number.
 pub(crate) fn ranks(communicator: &KnownCommunicator) -> u32 {

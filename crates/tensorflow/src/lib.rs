@@ -17,6 +17,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use archive::{WriteOptions, unify, write_part};
 use in_process::{Recorded, SessionEndsFunction, ask_plugin};
 use journal::clock::ticks;
 use journal::part::{JOURNAL, PARTS, PROCESS, part_name};
@@ -24,7 +25,6 @@ use journal::uninterrupted::NotCancelled;
 use journal::{clock, host, writing};
 use parking_lot::{Mutex, MutexGuard};
 use rayon::ThreadPoolBuilder;
-use trace::{WriteOptions, unify, write_part};
 
 // TensorFlow's C interface (`pluggable_profiler.h`, version 0.0.1).
 //

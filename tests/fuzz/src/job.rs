@@ -11,7 +11,7 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use trace::{FinalizeOptions, FinalizeSummary, PartState};
+use ::archive::{FinalizeOptions, FinalizeSummary, PartState};
 
 use crate::archive;
 use crate::pieces::{self, Piece};
@@ -65,7 +65,7 @@ fn finalize_pieces(pieces: &[Piece<'_>], out: &Path) -> Option<FinalizeSummary> 
     }
     let jobs = NonZeroUsize::new(1);
     let options = FinalizeOptions { jobs, include_live: true, keep_journal: true, ..FinalizeOptions::default() };
-    trace::finalize(out, &options, &()).ok()
+    ::archive::finalize(out, &options, &()).ok()
 }
 
 fn write_part(part: &Path, pieces: &[Piece<'_>]) {

@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::Path;
 
+use ::archive::{FinalizeOptions, finalize};
 use exports::protobuf::Message as _;
 use exports::protobuf::{
     PROFILE_START_TIME, PROFILE_STOP_TIME, TASK_ENVIRONMENT, XPlane, XSpace, XStat, XStatMetadata,
 };
 use journal::format::{header, segment_flag};
 use journal::testing::{Process, Who};
-use trace::{FinalizeOptions, finalize};
 
 use crate::segments::{SEGMENT, Segment};
 use crate::{archive, dumps, foreign, job, pieces};

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use archive::blind_spots;
 use nccl_events::{Kind, Table, event};
 use settings::kernel_channels;
-use trace::blind_spots;
 
 use super::environment::Environment;
 use super::find::Found;

@@ -11,8 +11,9 @@ use settings::PathValues;
 
 use super::environment::Environment;
 use super::report::Findings;
-use crate::place::{ANCHOR, PARTS};
+use crate::place::PARTS;
 use crate::units;
+use archive::ANCHOR;
 
 /// If `/dev/shm` is smaller than this, it has Docker's default size or is nearly full.
 pub(super) const SMALL_SHM: u64 = 256 << 20;

@@ -6,19 +6,19 @@ use analysis::{Filter, Trace};
 use anyhow::{Context as _, Result, bail};
 use exports::scalasca::Communicator;
 use exports::scalasca::complete::{self, LeftOut};
+use nccl_events::Progress as _;
 use otf2::{CommRef, LocationRef};
 use schemars::JsonSchema;
 use serde::Serialize;
-use trace::Progress as _;
 
 use crate::archive::{is_merged, is_nccl};
 use crate::exit::Exit;
-use crate::place::ANCHOR;
 use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::staging::Staging;
 use crate::table::{ColumnOf, Side, Table};
 use crate::units::plural;
+use archive::ANCHOR;
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Exported {

@@ -10,10 +10,11 @@ use clap::Args;
 use hang::{Kind, Report};
 
 use crate::exit::Exit;
-use crate::place::{self, ANCHOR};
+use crate::place;
 use crate::print;
 use crate::units::{seconds, time};
 use crate::verdict::{AFTER_SECONDS, judge, ns};
+use archive::ANCHOR;
 
 const EXAMPLES: &str = "\
 Reads what the processes of a job have recorded so far, without asking them: they may run, hang, or have been \

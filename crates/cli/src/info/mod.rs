@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use analysis::Completeness;
 use anyhow::{Context as _, Result};
 use clap::Args;
+use nccl_events::Progress as _;
 use otf2::LocationRef;
-use trace::Progress as _;
 
 use crate::archive::{self, is_merged};
 use crate::exit::Exit;

@@ -8,21 +8,23 @@ use anyhow::{Context as _, Result};
 use journal::part::environment::JobEnvironment;
 use journal::part::{JOURNAL, read_process};
 
+use archive::{
+    FinalizeOptions, PartState, WriteOptions, finalize, is_last_process, part_directories, unify, write_part,
+};
+use journal::part::is_done;
+use nccl_events::Progress;
 use nccl_events::visible;
 use settings::shell_word;
-use trace::Progress;
-use trace::{
-    FinalizeOptions, PartState, WriteOptions, finalize, is_done, is_last_process, part_directories, unify, write_part,
-};
 
 use super::directory::{Cleared, Directory, is_one_of_many};
 use super::processes::Strayed;
 use super::request::Request;
-use crate::place::{ANCHOR, PARTS};
+use crate::place::PARTS;
 use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::summary::Summary;
 use crate::verdict::{Ending, judged};
+use archive::ANCHOR;
 use journal::host;
 
 /// Completes the archive and prints how to open it, or why there is none.

@@ -19,8 +19,9 @@ use settings::PathValues;
 
 use super::request::Request;
 use crate::calendar;
-use crate::place::{ANCHOR, PAGE, PARTS};
+use crate::place::{PAGE, PARTS};
 use crate::print;
+use archive::ANCHOR;
 use journal::host;
 
 /// The archive's directory as an absolute path, the same for all processes of the job.
@@ -159,7 +160,7 @@ impl Directory {
     fn remove_archive(&self) -> Result<()> {
         let directory = self.path.display();
         let names = [ANCHOR, "traces.def", "traces", PARTS, DUMPS, CLAIM, hang::FILE, PAGE];
-        if let Some(file) = trace::foreign_file(&self.path) {
+        if let Some(file) = archive::foreign_file(&self.path) {
             bail!(
                 "--force: {} is not of an archive: move it away, or name another directory with --out",
                 file.display()
@@ -173,7 +174,7 @@ impl Directory {
                 None => return Ok(()),
             }
         }
-        let mut parts = trace::part_directories(&self.path).unwrap_or_default().into_iter();
+        let mut parts = archive::part_directories(&self.path).unwrap_or_default().into_iter();
         if let Some(part) = parts.find(|part| read_process(part).0.is_recording()) {
             bail!(
                 "--force: a process records into {} now: end its job, or name another directory with --out",

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use archive::part_directories;
 use rustix::process::Pid;
-use trace::part_directories;
 
 use crate::slot::{CHAIN, PLUGIN, Variables};
 

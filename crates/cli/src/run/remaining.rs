@@ -4,9 +4,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use archive::part_directories;
 use journal::part::environment::JobEnvironment;
 use journal::part::read_process;
-use trace::part_directories;
 
 use super::directory::is_one_of_many;
 use super::request::Request;

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::job::{Call, Comm, Job, Member, Message, Process, Rank, Sequence, Signature};
-use job::life::Life;
+use model::job::Life;
 
 /// NCCL may take tens of seconds to connect thousands of ranks.
 const LONG_STEP_NS: u64 = 60_000_000_000;

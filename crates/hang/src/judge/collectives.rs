@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::job::{Actor, Call, Comm, Job, NcclCall, Process, Rank, Sequence, Stage, Step, Tail};
 use crate::judge::blockage;
 use crate::judge::blockage::{Blockage, Cause, Mismatch, Operation, Position, Reason, StepCall, Survivors};
-use job::life::Life;
+use model::job::Life;
 use nccl_events::range::RangeField;
 use nccl_events::sort::Gather;
 

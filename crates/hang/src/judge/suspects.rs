@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::job::{Actor, Job, Member};
 use crate::judge::blockage::{Blockage, Cause, Reason, Survivors};
-use job::life::Life;
+use model::job::Life;
 use nccl_events::sort::Gather;
 
 /// How many blockages the search starts from, the longest first. All lead to the same few ranks.

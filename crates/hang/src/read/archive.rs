@@ -10,7 +10,7 @@ use crate::read::align::align;
 use crate::read::part::Doubts;
 use analysis::read::{Member, Members};
 use analysis::{Clock, Instance, Role, Trace, is_nccl, stated, try_in_parallel};
-use job::life::Life;
+use model::job::Life;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::collective::{Function, ends_communicator};
 use nccl_events::ids::{ContextId, EventId};

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use crate::job::{Call, KEPT, Message, OpenCall, Progress, Rank, Signature, Stage, Tail, Wait, WaitState};
 use crate::read::part;
 use crate::read::part::RemovedCall;
-use job::transfers::{Reporting, STEP_SLOTS};
 use journal::format::Symbol;
 use journal::reader::Symbols;
+use model::links::transfers::{Reporting, STEP_SLOTS};
+use model::tables::{Event, EventRow, Head, OperationRow, P2p, Row, Tables};
 use nccl_events::collective::{Collective, Function};
+use nccl_events::event::{ProxyOp, ProxyStep};
 use nccl_events::{Body, Table, event, state};
-use tables::{Event, EventRow, Head, OperationRow, P2p, ProxyOp, ProxyStep, Row, Tables};
 
 /// Reads a process's operations. Times are those of the tables.
 pub(super) struct Reader<'a> {

@@ -15,25 +15,26 @@ use crate::read::operations::Reader;
 use crate::read::threads::{Threads, not_recorded};
 use analysis::units::plural;
 use analysis::{Trace, in_parallel};
+use archive::{WrittenPart, part_directories};
 use clocks::ticks::{Calibration, HostClock};
-use job::communicators::{Claim, CommDefinition, Communicator, Communicators, Twice};
-use job::life::{Evidence, Life, is_blank};
 use journal::clock;
 use journal::clock::{ClockPair, TickSource};
 use journal::follow::{Follower, Polled};
 use journal::host::boot_id;
+use journal::part::is_done;
 use journal::part::{JOURNAL, ProcessInfo, part_name, read_process};
 use journal::reader::{Error as JournalError, Removed, Symbols};
+use model::communicators::Devices;
+use model::communicators::{CommIdentity, Comms, impossible_ranks};
+use model::job::{Claim, CommDefinition, Communicator, Communicators, Twice};
+use model::job::{Evidence, Life, is_blank};
+use model::tables::builder::TableBuilder;
+use model::tables::ranges::SwitchAt;
+use model::tables::{Head, Tables};
 use nccl_events::ids::EventId;
 use nccl_events::schema::Lack;
 use nccl_events::sort::Gather;
 use nccl_events::{Kind, MOST_RANKS, Progress};
-use tables::builder::TableBuilder;
-use tables::communicators::devices::Devices;
-use tables::communicators::{CommIdentity, Comms, impossible_ranks};
-use tables::switches::SwitchAt;
-use tables::{Head, Tables};
-use trace::{WrittenPart, is_done, part_directories};
 
 /// Reads the journals of the job in `directory`.
 pub(crate) fn journals(directory: &Path, progress: &dyn Progress) -> Result<Job, Error> {

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::job::{Doing, NcclCall, OpenRange, Step, Taken};
 use journal::format::Symbol;
 use journal::reader::Symbols;
+use model::communicators::Comms;
+use model::tables::ranges::{RangeAt, RangeKind};
+use model::tables::{Event, Head, Tables};
 use nccl_events::ids::index;
 use nccl_events::range::{NCCL_DOMAIN, Range, RangeCount, RangeField};
 use nccl_events::sort::Gather;
-use tables::communicators::Comms;
-use tables::ranges::{RangeAt, RangeKind};
-use tables::{Event, Head, Tables};
 
 /// NCCL's work on a thread of CUDA's, which is no call of the program.
 const NO_CALL: &str = "hostStreamPlanCallback";

@@ -11,10 +11,10 @@ use crate::judge::{Judgement, blockage, judge};
 use crate::report::ranks::comm_row;
 use crate::report::rows::{CommRow, Kind, ProcessRow, Report, SuspectRow, Verdict};
 use analysis::units::{plural, time};
-use job::life::Life;
+use archive::part_directories;
 use journal::host;
 use journal::part::{part_name, read_process};
-use trace::part_directories;
+use model::job::Life;
 
 mod ranks;
 pub(crate) mod rows;

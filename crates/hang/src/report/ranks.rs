@@ -14,7 +14,7 @@ use crate::report::rows::{
 use crate::report::sentences::records;
 use crate::report::{rows, sentences};
 use analysis::units::{plural, time};
-use job::life::Life;
+use model::job::Life;
 use nccl_events::Kind;
 
 /// Limit on the waits spelled out in a line.

@@ -10,8 +10,8 @@ use crate::job::{
 use crate::judge::blockage::{Blockage, Operation, StepCall};
 use crate::judge::suspects::Suspect;
 use analysis::units::{count, time};
-use job::communicators::rank_list;
-use job::life::Life;
+use model::job::Life;
+use model::job::rank_list;
 use nccl_events::archive::path_of_ranges;
 use nccl_events::range::RangeField;
 use schemars::JsonSchema;

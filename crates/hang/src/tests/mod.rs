@@ -6,7 +6,7 @@ use crate::job::{
 };
 use crate::report::report;
 use crate::report::rows::{Kind, Report};
-use job::life::Life;
+use model::job::Life;
 
 mod doing;
 mod flight;

@@ -4,13 +4,14 @@
 //! replayed as long as the process runs.
 
 use crate::process::{Kept, Lifecycle, SeenIds};
-use job::capture::Reported;
-use job::derived;
-use job::derived::Members;
-use job::interval::{Interval, around};
-use job::launch::{At, in_order, last_before};
+use model::links::launches::Reported;
+
 use journal::format::Symbol;
 use journal::reader::Symbols;
+use model::links::derived;
+use model::links::derived::Members;
+use model::links::intervals::{Interval, around};
+use model::links::launches::{At, in_order, last_before};
 use nccl_events::collective::Pattern;
 use nccl_events::event::P2pApi;
 use rustc_hash::FxHashMap;

@@ -2,7 +2,7 @@
 
 use crate::process::operations::Operations;
 use crate::process::{Lifecycle, SeenIds};
-use job::transfers::{STEP_SLOTS, slot};
+use model::links::transfers::{STEP_SLOTS, slot};
 use nccl_events::event::{ProxyOp, ProxyStep};
 use nccl_events::ids::{index, index_u32};
 use nccl_events::{StateArgs, state};

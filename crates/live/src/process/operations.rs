@@ -7,19 +7,19 @@ use crate::process::gpu::ProcessClock;
 use crate::process::network::Network;
 use crate::process::{GpuWork, Kernels, Lifecycle, Meanings, RecentBounds, SeenIds};
 use crate::sums::{Communicators, Member, Places};
-use job::communicators::Claim;
-use job::has_ended;
-use job::interval::Earlier;
 use journal::clock::{ClockPair, TickSource, monotonic_ns};
 use journal::format::{Record, RecordBody, Records, Symbol};
 use journal::reader::{Losses, Removed, Symbols};
+use model::communicators::Comms;
+use model::communicators::Devices;
+use model::job::Claim;
+use model::links::intervals::Earlier;
+use model::links::operations::has_ended;
+use model::tables::builder::TableBuilder;
 use nccl_events::event::{KernelCh, ProxyOp};
 use nccl_events::ids::{ContextId, EventId, index, index_u32};
 use nccl_events::{Body, CommInit, Kind, Start, StateArgs, state};
 use rustc_hash::FxHashMap;
-use tables::builder::TableBuilder;
-use tables::communicators::Comms;
-use tables::communicators::devices::Devices;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Started {

@@ -7,8 +7,8 @@
 use crate::process::calls::{Execution, Few, Launch, OfCall};
 use crate::process::operations::{Details, OpenEvents, Operation, Started};
 use crate::sums::{Connection, EndedOperation, EndedStep, Member, Sums};
-use job::interval::{Interval, Known, share_kernel};
 use journal::reader::Symbols;
+use model::links::intervals::{Interval, Known, share_kernel};
 use nccl_events::Kind;
 use nccl_events::archive::Timing;
 use nccl_events::ids::{index, index_u32};

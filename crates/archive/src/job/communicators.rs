@@ -1,0 +1,233 @@
+//! Communicators of the whole archive: those of the parts merged, with a location for every rank.
+
+use std::collections::BTreeMap;
+
+use crate::job::processes::Process;
+use crate::part::manifest::{LocationKind, LocationOwner};
+use model::job;
+use model::job::Twice;
+use model::links::transfers::{context_of_placeholder, placeholder};
+use nccl_events::MOST_RANKS;
+use nccl_events::ids::{index, index_u32};
+use nccl_events::schema::{Lines, Statements, Sum};
+
+/// Number of ranks without a part that get locations in any case, beside those that [`STUBS_FOR_EACH`] allows: a
+/// damaged journal can claim any number of ranks, and a location takes two files.
+const LEAST_STUBS: u64 = 1 << 14;
+/// Number of ranks without a part that get locations for each recorded rank.
+const STUBS_FOR_EACH: u64 = 64;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Communicator {
+    pub(crate) name: String,
+    /// Location ids in rank order.
+    pub(crate) locations: Vec<u64>,
+    /// Ranks without a part, whose locations are stubs.
+    pub(crate) missing: Vec<u32>,
+    /// Claimed ranks without a location: too many ranks are missing for the claimed size to be plausible.
+    pub(crate) unlocated: u64,
+    /// Collectives that were not recorded on all ranks with a part.
+    pub(crate) unmatched: u64,
+    /// The communicator that this one was split from or grown of; always an earlier one.
+    pub(crate) parent: Option<u32>,
+}
+
+/// A rank that no part has: a location without events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stub {
+    pub(crate) location: u64,
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Communicators {
+    pub(crate) all: Vec<Communicator>,
+    /// For each process: the archive's number of each of its communicators.
+    pub(crate) maps: Vec<Vec<u32>>,
+    /// Number of locations of recorded ranks, whose ids are `0..recorded`.
+    pub(crate) recorded: u64,
+    /// Ranks without a part; their ids follow those of recorded ranks.
+    pub(crate) stubs: Vec<Stub>,
+    /// Ranks that two parts claim ([`Twice::OwnIdentity`]).
+    pub(crate) ranks_twice: u64,
+}
+
+/// A rank's location, and the number of its collectives.
+type Located = (u64, u64);
+
+impl Communicators {
+    /// Merges the communicators of all processes, in the order of first mention.
+    pub(crate) fn of(processes: &[Process]) -> Self {
+        let mut known = job::Communicators::new(Twice::OwnIdentity);
+        let maps = processes.iter().map(|process| {
+            let id = |at| process.ids.get(at).copied().unwrap_or(0);
+            let claims = process.manifest.claims(|at, _, location| (id(at), location.collectives));
+            let part = (index(process.index), process.manifest.part.as_str());
+            known.add(part, claims).into_iter().map(index_u32).collect()
+        });
+        let mut communicators = Self { maps: maps.collect(), ..Self::default() };
+        communicators.ranks_twice = known.claimed_twice;
+        let locations = processes.iter().flat_map(Process::locations);
+        communicators.recorded = locations.filter(|(_, it)| it.is_rank()).count() as u64;
+        known.all.iter().for_each(|known| communicators.finish(known));
+        communicators.add_parents(processes);
+        communicators
+    }
+
+    /// Readers rely on parents to be defined first, as they are where processes saw them in the order of creation.
+    fn add_parents(&mut self, processes: &[Process]) {
+        for (process, map) in processes.iter().zip(&self.maps) {
+            let number = |comm: u32| map.get(index(comm)).copied();
+            for &(comm, parent) in &process.manifest.parents {
+                if let (Some(comm), Some(parent)) = (number(comm), number(parent))
+                    && parent < comm
+                    && let Some(comm) = self.all.get_mut(index(comm))
+                {
+                    comm.parent.get_or_insert(parent);
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, known: &job::Communicator<Located>) {
+        let room = LEAST_STUBS.max(self.recorded * STUBS_FOR_EACH).saturating_sub(self.stubs.len() as u64);
+        let mut ranks = 0;
+        for (recorded, rank) in (0_u64..).zip(known.members.keys().filter(|rank| **rank < MOST_RANKS)) {
+            if u64::from(*rank) - recorded <= room {
+                ranks = rank + 1;
+            }
+        }
+        let claimed = known.comm.ranks.max(known.comm.ranks_seen);
+        if claimed <= MOST_RANKS && u64::from(claimed).saturating_sub(known.members.len() as u64) <= room {
+            ranks = ranks.max(claimed);
+        }
+        // Recorded, and yet without a place in the communicator, because too many ranks before them were not.
+        let behind = known.members.range(ranks..).count();
+        let counts = || known.members.values().map(|(_, collectives)| *collectives);
+        let mut comm = Communicator {
+            unmatched: counts().max().unwrap_or(0) - counts().min().unwrap_or(0),
+            name: known.name(),
+            locations: Vec::with_capacity(index(ranks)),
+            missing: Vec::new(),
+            unlocated: u64::from(claimed.saturating_sub(ranks)).saturating_sub(behind as u64),
+            parent: None,
+        };
+        for rank in 0..ranks {
+            comm.locations.push(known.members.get(&rank).map(|(id, _)| *id).unwrap_or_else(|| {
+                comm.missing.push(rank);
+                let location = self.recorded + self.stubs.len() as u64;
+                let name = format!("NCCL {} rank {rank}/{ranks} (not recorded)", comm.name);
+                self.stubs.push(Stub { location, name });
+                location
+            }));
+        }
+        self.all.push(comm);
+    }
+}
+
+// Resolves contexts of other processes (PXN), once all parts are read: the ranks that transfers were done for.
+
+/// A rank for which another process worked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// An index into the archive's processes.
+    pub(crate) process: usize,
+    /// The archive's number of the communicator.
+    pub(crate) comm: u32,
+    pub(crate) rank: u32,
+}
+
+/// The ranks of all processes by context. Only 16 bits of a context identify its process, so two processes of a host
+/// can hand out the same context by chance; the origin is then unknown.
+#[derive(Debug)]
+pub(crate) struct Origins<'a> {
+    by_context: BTreeMap<(&'a str, &'a str, u64), Option<Origin>>,
+    comms: Vec<&'a str>,
+    processes: &'a [Process],
+}
+
+impl<'a> Origins<'a> {
+    pub(crate) fn of(processes: &'a [Process], communicators: &'a Communicators) -> Self {
+        let mut by_context = BTreeMap::new();
+        for (at, (process, map)) in processes.iter().zip(&communicators.maps).enumerate() {
+            let (host, boot) = process.host();
+            for exported in &process.manifest.exported_ranks {
+                let origin =
+                    map.get(index(exported.comm)).map(|&comm| Origin { process: at, comm, rank: exported.rank });
+                by_context.entry((host, boot, exported.context)).and_modify(|twice| *twice = None).or_insert(origin);
+            }
+        }
+        Self { by_context, comms: communicators.all.iter().map(|comm| comm.name.as_str()).collect(), processes }
+    }
+
+    /// The rank behind a context that a process got from a neighbour.
+    fn find(&self, worker: &'a Process, context: u64) -> Option<Origin> {
+        let (host, boot) = worker.host();
+        let origin = self.by_context.get(&(host, boot, context)).copied()??;
+        // NCCL 2.23 passes a context of the worker itself, which does not identify the rank.
+        let part = &self.processes.get(origin.process)?.manifest.part;
+        (*part != worker.manifest.part).then_some(origin)
+    }
+
+    /// The rank that a location worked for, if it belongs to another process.
+    pub(crate) fn of_location(&self, worker: &'a Process, kind: &LocationKind) -> Option<Origin> {
+        let connection = match kind {
+            LocationKind::Net(connection)
+            | LocationKind::Step { connection, .. }
+            | LocationKind::Plugin { connection, .. } => connection,
+            _ => return None,
+        };
+        match connection.owner {
+            LocationOwner::Foreign { context, own: false } => self.find(worker, context),
+            _ => None,
+        }
+    }
+
+    /// Communicator and rank, in the format of location names.
+    pub(crate) fn short(&self, origin: Origin) -> String {
+        format!("{} r{}", self.comm(origin), origin.rank)
+    }
+
+    fn comm(&self, origin: Origin) -> &str {
+        self.comms.get(index(origin.comm)).copied().unwrap_or("?")
+    }
+
+    fn text(&self, origin: Origin) -> String {
+        let place = self.processes.get(origin.process).map_or_else(|| "?".to_owned(), Process::place);
+        format!("rank {} of {} [{place}]", origin.rank, self.comm(origin))
+    }
+
+    /// The rank that a placeholder text stands for; `None` for other texts.
+    pub(crate) fn resolve(&self, worker: &'a Process, text: &str) -> Option<String> {
+        Some(self.text(self.find(worker, context_of_placeholder(text)?)?))
+    }
+
+    /// Adds the properties `NCCL::PXN::…`.
+    pub(crate) fn add_to(&self, statements: &mut Statements) {
+        let (mut lines, mut operations, mut unresolved) = (Vec::new(), 0, 0);
+        for worker in self.processes {
+            for work in &worker.manifest.remote_work {
+                operations += work.operations;
+                let whose = match self.find(worker, work.context) {
+                    Some(origin) => self.text(origin),
+                    None => {
+                        unresolved += work.operations;
+                        placeholder(work.context)
+                    }
+                };
+                lines.push(format!(
+                    "{whose} by {}: {} transfers, {} bytes sent, {} bytes received, {} ns",
+                    worker.place(),
+                    work.operations,
+                    work.bytes_sent,
+                    work.bytes_received,
+                    work.busy_ns
+                ));
+            }
+        }
+        statements.pxn_transfers = Sum::some(operations);
+        statements.pxn_unresolved = Sum::some(unresolved);
+        statements.pxn_counted = Sum::some(self.processes.iter().map(|it| it.manifest.remote_operations).sum());
+        statements.pxn_list = Lines::of(lines);
+    }
+}

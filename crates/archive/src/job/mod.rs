@@ -1,0 +1,598 @@
+//! Makes one archive from many parts.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, io_error, otf2_error};
+use crate::job::clocks::align_clocks;
+use crate::job::communicators::{Communicators, Origins};
+use crate::job::definitions::{Definitions, Sources, clock};
+use crate::job::matching::Matching;
+use crate::job::names::{Strings, attributes, regions};
+use crate::job::processes::{Parts, Process, processes};
+use crate::job::properties::{PartsThere, fingerprint, statements, total};
+use crate::job::topology::Topology;
+use crate::part::files::{
+    LockFile, Staging, TRACES, event_file, foreign_file, move_aside, put_in_place, put_sealed_in_place, still_ours,
+};
+use crate::part::manifest::Manifest;
+use crate::workers::{Dumps, Workers};
+use ::clocks::fit::approximate;
+use journal::host;
+use journal::part::environment::ArchiveOptions;
+use journal::part::{PARTS, is_done};
+use model::communicators::CommIdentity;
+use model::job::{Communicators as KnownCommunicators, Twice};
+use nccl_events::Progress;
+use nccl_events::schema::definition::within_anchor;
+use nccl_events::schema::{Counts, Statements};
+use nccl_events::sort::Gather;
+use otf2::verbatim::rewrite_events;
+use otf2::{
+    ArchiveWriter, AttributeRef, ChunkBytes, CommRef, EVENT_CHUNK_BYTES, GlobalDefinitions, GroupRef,
+    LEAST_CHUNK_BYTES, LargestDefinition, LocationGroupRef, LocationRef, MappingType, MetricMemberRef, MetricRef,
+    PartWriter, RegionRef, RmaWinRef, StringRef, SystemTreeNodeRef,
+};
+
+pub(crate) mod blind_spots;
+mod clocks;
+mod communicators;
+mod definitions;
+mod matching;
+mod names;
+mod processes;
+mod properties;
+mod topology;
+
+// Writes an archive from the parts of its processes.
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveSize {
+    pub locations: u64,
+    pub events: u64,
+    pub comms: u64,
+    pub ranks_missing: u64,
+    /// Collectives that not all recorded ranks have.
+    pub collectives_unmatched: u64,
+    /// Positions at which ranks of a communicator called different collectives.
+    pub mismatches: u64,
+}
+
+/// For each kind of definition, the archive's numbers of each part's definitions.
+type Maps<'a> = [(MappingType, &'a [Vec<u32>]); 5];
+
+/// Writes the archive into `directory`: links event files and makes all others. All get private modes at
+/// once: looking at each file of a large archive again takes long.
+pub(crate) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress) -> Result<ArchiveSize, Error> {
+    let processes = parts.processes;
+    let manifests: Vec<&Manifest> = processes.iter().map(|process| &process.manifest).collect();
+    let communicators = Communicators::of(processes);
+    let origins = Origins::of(processes, &communicators);
+    let topology = Topology::of(parts.dumps, processes, &communicators);
+    let mut strings = Strings::default();
+    let string_maps = number_strings(processes, &origins, &mut strings);
+    let matching = Matching::of(processes, &communicators);
+    let attributes = attributes(&manifests);
+    let regions = regions(&manifests);
+    let sources = Sources {
+        processes,
+        communicators: &communicators,
+        origins: &origins,
+        topology: &topology,
+        attributes: &attributes.all,
+        regions: &regions.all,
+        options: parts.options,
+    };
+    let merged = Definitions::of(&sources, strings);
+    let maps: Maps<'_> = [
+        (MappingType::String, &string_maps),
+        (MappingType::Attribute, &attributes.maps),
+        (MappingType::Region, &regions.maps),
+        (MappingType::Comm, &communicators.maps),
+        // A window has the number of its communicator.
+        (MappingType::RmaWin, &communicators.maps),
+    ];
+    let failed = || otf2_error(directory);
+    let chunks = ChunkBytes { events: EVENT_CHUNK_BYTES, definitions: largest(&merged, &maps).chunk_bytes() };
+    let mut writer = ArchiveWriter::create_with_chunks(directory, TRACES, chunks).map_err(failed())?;
+    host::seal_alone(&directory.join(TRACES));
+    let mut statements = statements(parts, &communicators);
+    matching.add_to(&mut statements);
+    origins.add_to(&mut statements);
+    topology.add_to(&mut statements);
+    describe(&mut writer, &statements).map_err(failed())?;
+    stubs(&mut writer, &communicators)?;
+    files_of_locations((directory, chunks), processes, &maps, progress)?;
+    let mut definitions = writer.definitions().map_err(failed())?;
+    definitions.clock_properties(&clock(processes)).map_err(failed())?;
+    define(&mut definitions, &merged).map_err(failed())?;
+    writer.close().map_err(failed())?;
+    Ok(ArchiveSize {
+        locations: merged.locations.len() as u64,
+        events: manifests.iter().map(|manifest| manifest.events()).sum(),
+        comms: communicators.all.len() as u64,
+        ranks_missing: communicators.all.iter().map(|comm| comm.missing.len() as u64 + comm.unlocated).sum(),
+        collectives_unmatched: communicators.all.iter().map(|comm| comm.unmatched).sum(),
+        mismatches: matching.mismatches.len() as u64,
+    })
+}
+
+/// The largest definition of the archive, global or local.
+fn largest(merged: &Definitions, maps: &Maps<'_>) -> LargestDefinition {
+    let mut largest = LargestDefinition::default();
+    merged.strings.all().iter().for_each(|text| largest.text(text));
+    merged.groups.iter().for_each(|group| largest.group(&group.members));
+    let tables = maps.iter().flat_map(|(_, tables)| *tables);
+    tables.for_each(|table| largest.mapping_table(table.len() as u64));
+    largest
+}
+
+/// Numbers the strings of all parts; placeholders for ranks of other processes are resolved.
+fn number_strings(processes: &[Process], origins: &Origins<'_>, strings: &mut Strings) -> Vec<Vec<u32>> {
+    let maps = processes.iter().map(|process| {
+        let numbers = process.manifest.strings.iter().map(|text| match origins.resolve(process, text) {
+            Some(origin) => strings.number(&origin),
+            None => strings.number(text),
+        });
+        numbers.collect()
+    });
+    maps.collect()
+}
+
+fn describe(writer: &mut ArchiveWriter, statements: &Statements) -> otf2::Result<()> {
+    writer.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;
+    writer.set_description("What NCCL did, recorded through its profiler interface")?;
+    for (name, value) in within_anchor(statements.write()) {
+        writer.set_property(&name, &value)?;
+    }
+    Ok(())
+}
+
+/// Writes the files of ranks without a part.
+fn stubs(writer: &mut ArchiveWriter, communicators: &Communicators) -> Result<(), Error> {
+    let mut stubs = communicators.stubs.iter().map(|stub| LocationRef::new(stub.location));
+    for stub in stubs.clone() {
+        write_stub(&writer.event_file(stub))?;
+    }
+    if let Some(first) = stubs.next() {
+        let file = writer.definition_file(first);
+        writer.local_definitions(first).and_then(otf2::LocalDefWriter::close).map_err(otf2_error(&file))?;
+        host::seal_alone(&file);
+        stubs.try_for_each(|stub| link(&file, &writer.definition_file(stub)))?;
+    }
+    Ok(())
+}
+
+fn write_stub(file: &Path) -> Result<(), Error> {
+    otf2::write_stub_events(file).map_err(otf2_error(file))?;
+    host::seal_alone(file);
+    Ok(())
+}
+
+/// Links the event files (those of an older plugin, with other chunks, are written anew), and writes the local
+/// definitions of all locations: maps from the part's numbers to the
+/// archive's, and the clock. Parts keep their files, so that unify can be repeated when more parts come.
+fn files_of_locations(
+    (directory, chunks): (&Path, ChunkBytes),
+    processes: &[Process],
+    maps: &Maps<'_>,
+    progress: &dyn Progress,
+) -> Result<(), Error> {
+    /// libotf2 searches all locations of a writer for each file.
+    const OF_A_WRITER: usize = 256;
+    let locations: usize = processes.iter().map(|it| it.ids.len()).sum();
+    progress.begin("locations", locations as u64);
+    let batches = vec![0; processes.len().div_ceil(OF_A_WRITER)];
+    let written = Workers::new(None).map(&batches, |at| {
+        let batch = || processes.iter().enumerate().skip(at * OF_A_WRITER).take(OF_A_WRITER);
+        let most_bytes = batch().map(|process| local_bytes(process, maps)).max().unwrap_or(0);
+        let is_short = most_bytes < LEAST_CHUNK_BYTES;
+        let chunks = if is_short { ChunkBytes::default() } else { chunks };
+        let writer = PartWriter::create_with_chunks(directory, TRACES, chunks);
+        let mut writer = writer.map_err(otf2_error(directory))?;
+        for (number, process) in batch() {
+            link_events(&writer, process, progress)?;
+            local_definitions(&mut writer, (number, process), maps)?;
+        }
+        writer.close().map_err(otf2_error(directory))
+    });
+    progress.end();
+    written.into_iter().collect()
+}
+
+fn link_events(writer: &PartWriter, process: &Process, progress: &dyn Progress) -> Result<(), Error> {
+    for (number, (id, location)) in process.locations().enumerate() {
+        let to = writer.event_file(LocationRef::new(id));
+        // The event file may be lost.
+        match location.events {
+            0 => write_stub(&to)?,
+            _ => {
+                let from = event_file(&process.directory, number);
+                let chunk_bytes = process.manifest.event_chunk_bytes;
+                if !rewrite_events(&from, chunk_bytes, &to, EVENT_CHUNK_BYTES).map_err(otf2_error(&from))? {
+                    link(&from, &to)?;
+                }
+                // Whoever shared the part may not want to share the archive.
+                host::seal_alone(&to);
+            }
+        }
+        progress.step();
+    }
+    Ok(())
+}
+
+/// The most bytes of a process's local definitions: a number of 32 bits takes up to five, an offset less than 64.
+fn local_bytes((number, process): (usize, &Process), maps: &Maps<'_>) -> u64 {
+    let entries: usize = maps.iter().filter_map(|(_, tables)| tables.get(number)).map(Vec::len).sum();
+    5 * entries as u64 + 64 * (process.clock_offsets().count() as u64 + 16)
+}
+
+/// All locations of a process have the same definitions, so one file is written and linked under the other names.
+fn local_definitions(writer: &mut PartWriter, process: (usize, &Process), maps: &Maps<'_>) -> Result<(), Error> {
+    let mut locations = process.1.ids.iter().map(|&id| LocationRef::new(id));
+    let Some(first) = locations.next() else {
+        return Ok(());
+    };
+    let file = writer.definition_file(first);
+    write_definitions(writer, first, process, maps).map_err(otf2_error(&file))?;
+    host::seal_alone(&file);
+    locations.try_for_each(|location| link(&file, &writer.definition_file(location)))
+}
+
+fn write_definitions(
+    writer: &mut PartWriter,
+    location: LocationRef,
+    (number, process): (usize, &Process),
+    maps: &Maps<'_>,
+) -> otf2::Result<()> {
+    let mut local = writer.local_definitions(location)?;
+    for (mapping, tables) in *maps {
+        let table = tables.get(number).map_or(&[][..], Vec::as_slice);
+        local.mapping_table_dense(mapping, table)?;
+    }
+    // A single offset has no effect, and readers differ in how they treat times before the first. So two equal offsets
+    // enclose all events. A corrected clock has its own offsets, the same for all processes of its host.
+    let uncertainty = process.correction.map.uncertainty.unwrap_or(0);
+    if process.correction.knots().next().is_none() {
+        let locations = process.manifest.locations.iter();
+        let used = || locations.clone().filter(|location| location.events > 0);
+        let first_ns = used().map(|location| location.first_ns).min().unwrap_or(0);
+        let last_ns = used().map(|location| location.last_ns).max().unwrap_or(0);
+        local.clock_offset(first_ns, process.offset_ns, 0.0)?;
+        local.clock_offset(last_ns.saturating_add(1), process.offset_ns, 0.0)?;
+    }
+    for (ns, offset) in process.clock_offsets() {
+        // OTF2 stores a standard deviation: here, of a uniform distribution within the bounds.
+        local.clock_offset(ns, offset, approximate(uncertainty.into()) / 3.0_f64.sqrt())?;
+    }
+    local.close()
+}
+
+/// Copies on file systems without links or with a limit on them.
+fn link(from: &Path, to: &Path) -> Result<(), Error> {
+    if fs::hard_link(from, to).is_err() {
+        fs::copy(from, to).map_err(io_error("copy", from))?;
+    }
+    Ok(())
+}
+
+fn define(definitions: &mut GlobalDefinitions<'_>, merged: &Definitions) -> otf2::Result<()> {
+    for (number, text) in (0..).zip(merged.strings.all()) {
+        definitions.string(StringRef::new(number), text)?;
+    }
+    for (number, node) in (0..).zip(&merged.nodes) {
+        definitions.system_tree_node(SystemTreeNodeRef::new(number), node)?;
+    }
+    for (number, group) in (0..).zip(&merged.location_groups) {
+        definitions.location_group(LocationGroupRef::new(number), group)?;
+    }
+    for (&id, location) in &merged.locations {
+        definitions.location(LocationRef::new(id), location)?;
+    }
+    for (number, attribute) in (0..).zip(&merged.attributes) {
+        definitions.attribute(AttributeRef::new(number), attribute)?;
+    }
+    for (number, region) in (0..).zip(&merged.regions) {
+        definitions.region(RegionRef::new(number), region)?;
+    }
+    for (paradigm, record) in &merged.paradigms {
+        definitions.paradigm(*paradigm, record)?;
+    }
+    for (number, group) in (0..).zip(&merged.groups) {
+        definitions.group(GroupRef::new(number), group)?;
+    }
+    for (number, comm) in (0..).zip(&merged.comms) {
+        definitions.comm(CommRef::new(number), comm)?;
+    }
+    for (number, win) in (0..).zip(&merged.windows) {
+        definitions.rma_win(RmaWinRef::new(number), win)?;
+    }
+    // A class has one member, with the same number: an event has one metric.
+    for (number, (member, class)) in (0..).zip(&merged.metrics) {
+        definitions.metric_member(MetricMemberRef::new(number), member)?;
+        definitions.metric_class(MetricRef::new(number), class)?;
+    }
+    Ok(())
+}
+
+// Makes one archive from all finished parts.
+//
+// ```text
+// parts/*/{done, manifest, traces/*.evt} ─► .unify-…/traces.{otf2,def}, traces/ ─ rename ─► out/
+// ```
+//
+// Cost grows with definitions, not events: event files are linked. Unifying can be repeated when more parts exist; the
+// same parts always give the same archive. The old archive is moved away first and the anchor comes last: an archive
+// with an anchor is complete.
+
+/// Name of the anchor: the file to open in a viewer.
+pub const ANCHOR: &str = "traces.otf2";
+const GLOBAL_DEFINITIONS: &str = "traces.def";
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ArchiveSummary {
+    pub anchor: PathBuf,
+    pub parts: Vec<String>,
+    /// Parts that are not in the archive, and why.
+    pub left_out: Vec<String>,
+    pub size: ArchiveSize,
+    pub counts: Counts,
+}
+
+/// The parts in a job's directory, in the order of their names.
+pub fn part_directories(out: &Path) -> Result<Vec<PathBuf>, Error> {
+    journal::part::part_directories(out).map_err(io_error("read", &out.join(PARTS)))
+}
+
+/// A part that is not written and cannot be.
+pub(crate) struct Missing {
+    pub(crate) part: String,
+    pub(crate) reason: String,
+}
+
+/// Whether the archive in place is complete, has these parts and options, lists the missing parts, and states no more
+/// than these problems: an event file may be back.
+pub(crate) fn is_in_place(
+    out: &Path,
+    (parts, problems): (&BTreeSet<String>, usize),
+    missing: &[Missing],
+    options: ArchiveOptions,
+) -> bool {
+    let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
+        return false;
+    };
+    let statements = Statements::read(archive.properties());
+    let has_options = has_options(&statements, options);
+    let left_out = &statements.parts_left_out.all;
+    let is_listed = |it: &Missing| left_out.iter().any(|line| line.starts_with(&format!("{}: ", it.part)));
+    let lists_missing = missing.iter().all(is_listed);
+    let stated = statements.problems.number.get();
+    let existing = PartsThere::of(statements).unwrap_or_default();
+    let is_outdated = !existing.has_more_than(parts) && stated > problems as u64;
+    has_options
+        && !is_outdated
+        && existing.has_all(parts)
+        && (existing.has_more_than(parts) || lists_missing)
+        && is_whole(&archive)
+}
+
+/// Refuses to write with other options than those of an archive with a part that is gone: it would lose the part.
+pub(crate) fn check_parts_remain(out: &Path, options: ArchiveOptions) -> Result<(), Error> {
+    let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
+        return Ok(());
+    };
+    let statements = Statements::read(archive.properties());
+    let is_alike = has_options(&statements, options);
+    let existing = PartsThere::of(statements);
+    match existing.as_ref().and_then(|existing| existing.gone(&BTreeSet::new(), &out.join(PARTS))) {
+        Some(part) if !is_alike => Err(Error::PartsGone { path: out.join(ANCHOR), part: part.clone() }),
+        _ => Ok(()),
+    }
+}
+
+fn has_options(statements: &Statements, options: ArchiveOptions) -> bool {
+    let wanted = properties::options(options);
+    statements.level == wanted.level
+        && statements.metrics == wanted.metrics
+        && statements.comm_locations == wanted.comm_locations
+        && statements.collectives == wanted.collectives
+}
+
+/// Whether the files that the anchor refers to are complete: some may have been deleted, or copied in part.
+fn is_whole(archive: &otf2::Archive) -> bool {
+    let Ok(definitions) = archive.definitions() else {
+        return false;
+    };
+    if archive.check_definitions(&definitions).is_err() {
+        return false;
+    }
+    let locations: Vec<(LocationRef, u64)> =
+        definitions.locations.iter().map(|(location, it)| (*location, it.number_of_events)).collect();
+    let is_whole = |at: usize| {
+        let &(location, promised) = locations.get(at)?;
+        let events = otf2::check_event_file(&archive.event_file(location), archive.event_chunk_bytes()).ok()?;
+        let has_definitions = archive.has_local_definitions(location).ok()?;
+        (events == promised && has_definitions).then_some(())
+    };
+    let whole = Workers::new(None).map(&vec![0; locations.len()], is_whole);
+    locations.len() as u64 == archive.number_of_locations() && whole.iter().all(Option::is_some)
+}
+
+pub fn unify(out: &Path, progress: &dyn Progress) -> Result<ArchiveSummary, Error> {
+    unify_alike(out, None, &[], progress)
+}
+
+/// [`unify`] for parts with these options, or with those of most (`None`). The archive lists the others as missing.
+pub(crate) fn unify_alike(
+    out: &Path,
+    options: Option<ArchiveOptions>,
+    missing: &[Missing],
+    progress: &dyn Progress,
+) -> Result<ArchiveSummary, Error> {
+    Staging::sweep(out, STAGING);
+    let mut parts = Vec::new();
+    let mut left_out: Vec<String> = missing.iter().map(|it| format!("{}: {}", it.part, it.reason)).collect();
+    let mut directories = part_directories(out)?;
+    directories.retain(|directory| is_done(directory));
+    let read = Workers::new(None).read_manifests(&directories);
+    for (directory, read) in directories.into_iter().zip(read) {
+        match read {
+            Ok(manifest) => parts.push((directory, manifest)),
+            Err(error) => left_out.push(error.to_string()),
+        }
+    }
+    let all = parts.iter().map(|(_, manifest)| manifest.options);
+    let options = options.or_else(|| most_common(all)).unwrap_or_default();
+    parts.retain(|(_, manifest)| {
+        let is_alike = manifest.options == options;
+        if !is_alike {
+            left_out.push(other_options(&manifest.part, manifest.options));
+        }
+        is_alike
+    });
+    if parts.is_empty() {
+        return Err(Error::NoParts { path: out.join(PARTS) });
+    }
+    let mut processes = processes(parts);
+    let alignment = align_clocks(&mut processes);
+    let dumps = Dumps::read(out, processes.iter().map(|it| &it.manifest.process));
+    let staging = Staging::create(out, STAGING)?;
+    let parts = Parts { processes: &processes, alignment: &alignment, dumps: &dumps, options, left_out: &left_out };
+    let size = write(staging.path(), &parts, progress)?;
+    let parts: BTreeSet<String> = processes.iter().map(|process| &process.manifest.part).cloned().gather();
+    commit(out, &staging, &parts, progress)?;
+    Ok(ArchiveSummary {
+        anchor: out.join(ANCHOR),
+        parts: parts.into_iter().collect(),
+        left_out,
+        size,
+        counts: total(&processes),
+    })
+}
+
+const STAGING: &str = ".unify";
+
+/// The most frequent options; of equally frequent ones the first.
+pub(crate) fn most_common(all: impl Iterator<Item = ArchiveOptions>) -> Option<ArchiveOptions> {
+    let mut counts: Vec<(ArchiveOptions, usize)> = Vec::new();
+    for options in all {
+        match counts.iter_mut().find(|(known, _)| *known == options) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((options, 1)),
+        }
+    }
+    counts.iter().rev().max_by_key(|(_, count)| *count).map(|(options, _)| *options)
+}
+
+/// Why a part written with other options than most is not in the archive.
+pub(crate) fn other_options(part: &str, options: ArchiveOptions) -> String {
+    let options: Vec<String> = options.named().iter().map(|(name, value)| format!("{name} {value}")).collect();
+    format!(
+        "{part} is written with other options than most parts ({}): `nccl-otf2 finalize` writes it like them while \
+         its journal is there",
+        options.join(", ")
+    )
+}
+
+/// The lock file for putting an archive in place, and the time to wait for it: a few renames are quick.
+const LOCK: &str = ".unify.lock";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Whether the new archive equals the one in place: the same definitions, and the same event files of the parts.
+fn is_same_archive(made: &Path, existing: &Path) -> bool {
+    let open = |directory: &Path| otf2::Archive::open(&directory.join(ANCHOR)).ok();
+    let (Some(one), Some(other)) = (open(made), open(existing)) else {
+        return false;
+    };
+    let is_same_file = |name: &Path| {
+        let (one, other) = (made.join(name), existing.join(name));
+        match (fs::metadata(&one), fs::metadata(&other)) {
+            (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.dev(), b.ino()) => true,
+            // Event files that could not be linked are too long to compare, unless they are stubs.
+            (Ok(a), Ok(b)) if a.len() == b.len() && (name.extension() != Some("evt".as_ref()) || a.len() < 4096) => {
+                let (one, other) = (regular_files::read(&one, a.len()).ok(), regular_files::read(&other, b.len()).ok());
+                one.is_some() && one == other
+            }
+            _ => false,
+        }
+    };
+    let Ok(mut files) = fs::read_dir(made.join(TRACES)) else {
+        return false;
+    };
+    one.properties() == other.properties()
+        && is_same_file(Path::new(GLOBAL_DEFINITIONS))
+        && files.all(|file| file.is_ok_and(|file| is_same_file(&Path::new(TRACES).join(file.file_name()))))
+}
+
+fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>, progress: &dyn Progress) -> Result<(), Error> {
+    let _lock = LockFile::take(out.join(LOCK), staging, Instant::now() + PATIENCE, progress)?;
+    // Another process saw more parts and was faster: its archive stays.
+    let existing = otf2::Archive::open(&out.join(ANCHOR)).ok();
+    let existing = existing.and_then(|archive| PartsThere::of(Statements::read(archive.properties())));
+    if existing.as_ref().is_some_and(|existing| existing.has_more_than(parts)) {
+        return Ok(());
+    }
+    // Another process made the same archive: its readers are not disturbed.
+    if is_same_archive(staging.path(), out) {
+        return Ok(());
+    }
+    if let Some(path) = foreign_file(out) {
+        return Err(Error::Foreign { path });
+    }
+    if let Some(part) = existing.as_ref().and_then(|existing| existing.gone(parts, &out.join(PARTS))) {
+        return Err(Error::PartsGone { path: out.join(ANCHOR), part: part.clone() });
+    }
+    still_ours(&out.join(LOCK))?;
+    move_aside(staging, ANCHOR, out)?;
+    put_sealed_in_place(staging, TRACES, out)?;
+    put_in_place(staging, GLOBAL_DEFINITIONS, out)?;
+    put_in_place(staging, ANCHOR, out)
+}
+
+// Decides who makes the archive: the process that finishes last, if the processes of the job are known; else the tool.
+
+/// Whether the caller, whose part is done, is the job's last process and unifies: only one for a set of finished parts.
+pub fn is_last_process(out: &Path) -> Result<bool, Error> {
+    let parts = part_directories(out)?;
+    // All processes of a job ask at about the same time. Each begins elsewhere, so that most soon find an unfinished
+    // part, instead of all looking at the same finished ones.
+    let (before, from_here) = parts.split_at(std::process::id() as usize % parts.len().max(1));
+    if !from_here.iter().chain(before).all(|part| is_done(part)) {
+        return Ok(false);
+    }
+    let done: Vec<Manifest> = parts.iter().filter_map(|part| Manifest::read(part).ok()).collect();
+    Ok(is_everything(&done) && try_claim(out, &done)?)
+}
+
+fn is_everything(done: &[Manifest]) -> bool {
+    let environments = || done.iter().map(|manifest| &manifest.process.environment);
+    if let Some(size) = environments().filter_map(|it| it.size).max() {
+        let ranks: BTreeSet<u32> = environments().filter_map(|it| it.rank).gather();
+        return ranks.len() as u64 == u64::from(size);
+    }
+    !done.is_empty() && has_all_ranks(done)
+}
+
+fn has_all_ranks(done: &[Manifest]) -> bool {
+    let mut comms = KnownCommunicators::new(Twice::Newer);
+    for (number, manifest) in done.iter().enumerate() {
+        comms.add((number, &manifest.part), manifest.claims(|_, _, _| ()));
+    }
+    // Without a size from `init`, the number of ranks is unknown.
+    let mut comms = comms.all.iter().map(|known| (&known.comm, known.members.len() as u64));
+    comms.all(|(comm, members)| comm.identity == CommIdentity::Id && members == u64::from(comm.ranks))
+}
+
+/// Creates a file named after the set of parts: with more parts the name differs.
+fn try_claim(out: &Path, done: &[Manifest]) -> Result<bool, Error> {
+    let names = done.iter().map(|manifest| manifest.part.clone()).gather();
+    let path = out.join(format!(".finished-{}", fingerprint(&names)));
+    match host::new_file(&path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(io_error("make", &path)(error)),
+    }
+}

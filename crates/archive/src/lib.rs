@@ -1,0 +1,23 @@
+//! Turns journals into OTF2 archives. No global state; the plugin and the tool share this code.
+
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::print_stdout, clippy::print_stderr))]
+
+mod error;
+mod finalize;
+mod job;
+pub(crate) mod part;
+mod workers;
+
+pub use crate::error::Error;
+pub use crate::finalize::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState, finalize};
+pub use crate::job::blind_spots::of_release as blind_spots;
+pub use crate::job::{ANCHOR, ArchiveSummary, is_last_process, part_directories, unify};
+pub use crate::part::files::foreign_file;
+pub use crate::part::manifest::WrittenPart;
+pub use crate::part::write::{PartSummary, WriteOptions, write_part};
+pub use journal::part::is_done;
+pub use nccl_events::Progress;
+
+#[cfg(test)]
+mod tests;

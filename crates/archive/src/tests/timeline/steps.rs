@@ -1,0 +1,116 @@
+//! Proxy steps: their phases, one after the other, on the location of their slot.
+
+use crate::tests::stream::{FOREIGN, Item, Stream, proxy_op, step};
+use model::process::Owner;
+use nccl_events::{Body, Kind, StateArgs, event, state};
+use timeline::builder::LocationKey;
+use timeline::instance::InstanceKind;
+
+const OP: u64 = 20;
+
+/// A rank with a proxy operation that stops at `stop`.
+fn transfer(is_send: bool, stop: Option<u64>) -> Stream {
+    let mut stream = Stream::of_rank();
+    stream.event(OP, 0, (100, stop), proxy_op(is_send));
+    stream
+}
+
+fn location(is_send: bool, slot: u8) -> (LocationKey, u32) {
+    let key = LocationKey::Step(Owner::Context(0), 0, is_send, 0, slot);
+    (key, 0)
+}
+
+fn states(stream: &mut Stream, id: u64, states: &[(u32, u64)]) {
+    for &(number, time) in states {
+        stream.state(id, time, number, StateArgs::ProxyStep { bytes: time });
+    }
+}
+
+/// Whether the step sends, the reported states, the expected intervals.
+type Case<'a> = (bool, &'a [(u32, u64)], &'a [Item]);
+
+#[test]
+fn what_a_step_waits_for_is_a_chain() {
+    let cases: [Case<'_>; 5] = [
+        (
+            true,
+            // The peer's credit is requested repeatedly: the first time counts.
+            &[(8, 101), (20, 110), (20, 115), (20, 118), (9, 120)],
+            &[
+                (InstanceKind::SendGpuWait, 100, 110),
+                (InstanceKind::SendPeerWait, 110, 120),
+                (InstanceKind::SendWait, 120, 150),
+            ],
+        ),
+        (true, &[(8, 101), (9, 120)], &[(InstanceKind::SendGpuWait, 100, 120), (InstanceKind::SendWait, 120, 150)]),
+        (
+            false,
+            &[(10, 100), (11, 120), (12, 130)],
+            &[
+                (InstanceKind::RecvWait, 100, 120),
+                (InstanceKind::RecvFlushWait, 120, 130),
+                (InstanceKind::RecvGpuWait, 130, 150),
+            ],
+        ),
+        // The first state was lost.
+        (false, &[(12, 130)], &[(InstanceKind::RecvWait, 100, 130), (InstanceKind::RecvGpuWait, 130, 150)]),
+        (true, &[], &[(InstanceKind::Step, 100, 150)]),
+    ];
+    for (is_send, reported, expected) in cases {
+        let mut stream = transfer(is_send, Some(200));
+        stream.event(30, OP, (100, Some(150)), step(3));
+        states(&mut stream, 30, reported);
+        let built = stream.build();
+        assert_eq!(built.locations[&location(is_send, 3)], expected, "{reported:?}");
+        assert_eq!(built.fates(Kind::ProxyStep), (1, 1, 0));
+    }
+}
+
+#[test]
+fn a_step_without_stop_ends_when_its_slot_is_used_again_or_its_operation_stops() {
+    let mut stream = transfer(false, Some(190));
+    stream.event(30, OP, (100, None), step(0));
+    stream.event(31, OP, (140, None), step(8));
+    let built = stream.build();
+    let expected = [(InstanceKind::Step, 100, 140), (InstanceKind::Step, 140, 190)];
+    assert_eq!(built.locations[&location(false, 0)], expected);
+    assert_eq!((built.counts.closed, built.counts.overflowed), (2, 0));
+    assert_eq!(built.counts.kinds.get(Kind::ProxyStep).unfinished, 2);
+}
+
+#[test]
+fn a_step_of_a_transfer_that_hangs_is_shown_to_the_end() {
+    let mut stream = transfer(true, None);
+    stream.state(OP, 101, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
+    stream.event(30, OP, (102, None), step(0));
+    states(&mut stream, 30, &[(8, 103), (20, 104)]);
+    stream.event(40, 0, (500, Some(800)), Body::Group(event::Group {}));
+    let built = stream.build();
+    let expected = [(InstanceKind::SendGpuWait, 102, 104), (InstanceKind::SendPeerWait, 104, 800)];
+    assert_eq!(built.locations[&location(true, 0)], expected);
+    assert_eq!(built.counts.closed, 0);
+}
+
+#[test]
+fn a_step_without_its_operation_is_counted() {
+    let mut stream = transfer(true, Some(200));
+    stream.event(30, 0, (100, Some(150)), step(0));
+    stream.event(31, 999, (100, Some(150)), step(0));
+    stream.event(32, 30, (100, Some(150)), step(0));
+    let built = stream.build();
+    assert_eq!(built.fates(Kind::ProxyStep), (3, 0, 3));
+}
+
+#[test]
+fn steps_of_a_transfer_for_another_process_are_beside_it() {
+    let mut stream = Stream::of_rank();
+    stream.event_of(FOREIGN, OP, FOREIGN | 1, (100, Some(190)), proxy_op(true));
+    // The step's own context is not used: with PXN it is the other process's, without a pid.
+    stream.event_of(FOREIGN, 30, OP, (110, Some(120)), step(9));
+    let built = stream.build();
+    let of = Owner::Foreign(FOREIGN);
+    let net = (LocationKey::Net(of, 0, true, 0), 0);
+    let step = (LocationKey::Step(of, 0, true, 0, 1), 0);
+    assert_eq!(built.order[built.order.len() - 2..], [net, step]);
+    assert_eq!(built.locations[&step], [(InstanceKind::Step, 110, 120)]);
+}

@@ -1,0 +1,156 @@
+//! Journals become parts, parts become an archive, and the archive states what happened: read back by our reader and by
+//! otf2-print.
+use std::path::Path;
+
+use crate::job::{new_job, record_two_ranks, unified, write};
+use crate::read::{events, print, text};
+use archive::{FinalizeOptions, PartState, WriteOptions, finalize, write_part};
+use journal::testing::{Process, Who};
+use nccl_events::Kind;
+use otf2::verbatim::rewrite_events;
+use otf2::{AttributeValue, LocationRef};
+use serde_json::Value;
+
+/// The clock of a GPU is stated on the locations that show its times, and on no others.
+#[test]
+fn locations_of_a_gpu_state_its_clock() {
+    let out: &Path = &new_job();
+    record_two_ranks(out).iter().for_each(|part| write(part));
+    let archive = unified(out);
+    let definitions = archive.definitions().expect("definitions");
+    let listed = archive.property("NCCL::GPU_CLOCK::LIST").expect("a list");
+    for location in definitions.locations.values() {
+        let mut properties = location.properties.iter().map(|(name, value)| (text(&definitions, *name), value));
+        let residual = properties.find(|(name, _)| *name == "NCCL::GPU_CLOCK::RESIDUAL_NS");
+        assert_eq!(residual.is_some(), text(&definitions, location.name).starts_with("NCCL "));
+        if let Some((_, AttributeValue::U64(residual_ns))) = residual {
+            // Three operations on two channels: a launch, and two callbacks each.
+            let clock = format!("BOUNDED, residual {residual_ns} ns");
+            assert!(listed.contains(&clock) && listed.contains("bounds 6 + 12"), "no {clock} in {listed}");
+        }
+    }
+}
+
+/// Two processes claim the same rank of the same communicator: a job was restarted in its directory, or NCCL gave an id
+/// to several communicators. The later one's records go to a communicator that it is a member of, and the archive
+/// reports the conflict.
+#[test]
+fn a_rank_that_was_claimed_before_has_a_communicator_of_its_own() {
+    let out: &Path = &new_job();
+    let mut parts = record_two_ranks(out);
+    let again = Who { rank: 0, ranks: 2, in_environment: false };
+    let mut process = Process::begin(out, again);
+    process.all_reduce(0);
+    parts.push(process.end());
+    parts.iter().for_each(|part| write(part));
+    let archive = unified(out);
+    let definitions = archive.definitions().expect("definitions");
+    let names: Vec<&str> =
+        definitions.comms.values().map(|comm| definitions.string(comm.name).expect("defined")).collect();
+    let part = parts[2].file_name().expect("a name").to_string_lossy();
+    assert_eq!(names, ["0xabcdef0123456789", format!("{part} 0xabcdef0123456789").as_str()]);
+    let archive = whole_plugin::archive::Archive::open(out);
+    archive.sound();
+    assert_eq!(archive.properties()["NCCL::RANKS_CLAIMED_TWICE"], "1");
+}
+
+#[test]
+fn a_deadline_leaves_the_part_as_it_was() {
+    let out: &Path = &new_job();
+    let part = record_two_ranks(out).remove(0);
+    let options = WriteOptions { deadline: Some(std::time::Instant::now()), ..WriteOptions::default() };
+    let error = write_part(&part, &options, &()).expect_err("no time");
+    assert!(error.to_string().contains("nccl-otf2 finalize"), "{error}");
+    let left = std::fs::read_dir(&part).expect("readable").count();
+    assert_eq!(left, 2, "process.json, journal");
+}
+
+#[test]
+fn what_was_written_of_a_running_process_is_written_again() {
+    let out: &Path = &new_job();
+    let who = Who { rank: 0, ranks: 1, in_environment: true };
+    let mut process = Process::begin(out, who);
+    process.all_reduce(0);
+    let provisional = WriteOptions { provisional: true, ..WriteOptions::default() };
+    let first = write_part(&process.part, &provisional, &()).expect("written while it runs");
+    assert_eq!(first.counts.kinds.get(Kind::Coll).seen, 1);
+    process.all_reduce(1);
+    let _part = process.end();
+    let summary = finalize(out, &FinalizeOptions::default(), &()).expect("finalized");
+    let PartState::Written(part) = &summary.parts[0].state else {
+        panic!("{:?}", summary.parts);
+    };
+    assert_eq!(part.counts.kinds.get(Kind::Coll).seen, 2);
+}
+
+/// Changes the manifest of a written part.
+fn change_manifest(part: &Path, change: impl FnOnce(&mut Value)) {
+    let path = part.join("manifest");
+    let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path).expect("readable")).expect("JSON");
+    change(&mut manifest);
+    std::fs::write(&path, manifest.to_string()).expect("written");
+}
+
+/// Chunks are the smallest that libotf2 takes, unless a definition needs more.
+#[test]
+fn chunks_are_as_large_as_definitions_need() {
+    let text = |length| vec!["x".repeat(length)];
+    let numbered = |rank| (0..80_000).map(|number| format!("rank {rank} text {number}")).collect::<Vec<String>>();
+    for (chunk_bytes, strings) in [
+        (256 << 10, [text(1), text(2)]),
+        (512 << 10, [text(1), text(300 << 10)]),
+        // The numbers of the second part's strings are others in the archive: its local definitions map them.
+        (512 << 10, [0, 1].map(numbered)),
+    ] {
+        let out: &Path = &new_job();
+        for (part, strings) in record_two_ranks(out).iter().zip(strings) {
+            write(part);
+            change_manifest(part, |manifest| {
+                let all = manifest["strings"].as_array_mut().expect("a list");
+                all.extend(strings.into_iter().map(Value::from));
+            });
+        }
+        let archive = unified(out);
+        assert_eq!((archive.event_chunk_bytes(), archive.definitions_chunk_bytes()), (256 << 10, chunk_bytes));
+        assert!(print(out).contains("ncclAllReduce"));
+    }
+}
+
+/// The event files of an older plugin have chunks of 1 MiB, and its manifest does not say so.
+#[test]
+fn parts_with_other_chunks_become_one_archive() {
+    let out: &Path = &new_job();
+    let who = |rank| Who { rank, ranks: 2, in_environment: true };
+    let parts = [0, 1].map(|rank| {
+        let mut process = Process::begin(out, who(rank));
+        (0..4000).for_each(|sequence| process.collective(sequence));
+        process.end()
+    });
+    parts.iter().for_each(|part| write(part));
+    let wanted = events(&unified(out));
+    assert!(wanted.values().any(|events| events.len() >= 16_000));
+    let traces = std::fs::read_dir(parts[1].join("traces")).expect("event files");
+    let mut is_rewritten = false;
+    for file in traces {
+        let file = file.expect("a file").path();
+        let other = parts[1].join("other");
+        if rewrite_events(&file, 256 << 10, &other, 1 << 20).expect("rewritten") {
+            std::fs::rename(&other, &file).expect("renamed");
+            is_rewritten = true;
+        }
+    }
+    assert!(is_rewritten, "no file has several chunks");
+    change_manifest(&parts[1], |manifest| {
+        let bytes = manifest.as_object_mut().expect("an object").remove("event_chunk_bytes");
+        assert_eq!(bytes, Some(Value::from(256 << 10)));
+    });
+    let archive = unified(out);
+    assert_eq!((archive.event_chunk_bytes(), archive.property("NCCL::PROBLEM_LIST")), (256 << 10, None));
+    let read = events(&archive);
+    let counts = |events: &std::collections::BTreeMap<LocationRef, Vec<_>>| {
+        events.iter().map(|(location, events)| (*location, events.len())).collect::<Vec<(LocationRef, usize)>>()
+    };
+    assert_eq!(counts(&read), counts(&wanted));
+    assert!(read == wanted);
+    let _printed = print(out);
+}

@@ -1,0 +1,313 @@
+//! Infers the kernel launch of an operation. NCCL does not report it: a launch names the API group, as the operation's
+//! call does, and a group has a launch for each plan (kernel) of each communicator.
+//!
+//! ```text
+//!  GroupApi ──┬── KernelLaunch 1     Group 1 ── Coll, Coll     the k-th plan has the k-th launch
+//!             └── KernelLaunch 2     Group 2 ── P2p
+//! ```
+//!
+//! Plans are mostly reported right after their launch, but all later, by CUDA's callback thread, if the host stream is
+//! busy or launches block. So order decides, and time only if the numbers of plans and launches differ: because
+//! something was lost, or does not name its plan.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::links::operations::{Activities, Activity};
+use crate::tables::{ContextName, EventRow, Head, Operation, Row, Tables};
+use nccl_events::event::KernelLaunch;
+use nccl_events::ids::{index, index_u32};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct At<R> {
+    pub start: u64,
+    pub of: R,
+}
+
+/// Whether the k-th plan of a group on a communicator has the k-th launch: both are equally many, sorted by time, and
+/// each launch precedes its plan. If `more_may_come`, there may be fewer plans than launches.
+pub fn in_order<R>(launches: &[At<R>], plans: impl ExactSizeIterator<Item = u64>, more_may_come: bool) -> bool {
+    let as_many = plans.len() == launches.len() || more_may_come && plans.len() < launches.len();
+    as_many && launches.iter().zip(plans).all(|(launch, plan)| launch.start <= plan)
+}
+
+/// The last launch that began at or before `time`; `launches` is sorted by time.
+pub fn last_before<R>(launches: &[At<R>], time: u64) -> Option<&At<R>> {
+    launches.get(launches.partition_point(|launch| launch.start <= time).checked_sub(1)?)
+}
+
+// Gives operations their kernel launches.
+
+/// Handle of an API group or a plan, and the communicator.
+type Of = (u64, ContextName);
+/// Group, communicator, and number of the replay.
+type Sequence = (u64, ContextName, u64);
+
+#[derive(Debug, Default)]
+struct Launches {
+    /// All launches with a group, sorted by group, communicator and start.
+    all: Vec<At<Row<KernelLaunch>>>,
+    /// Index in `all` of the first launch of each group and communicator, in order.
+    begins: Vec<(Of, usize)>,
+    /// Index in `begins` of the last lookup: groups come in order, so the next one is close to it.
+    last: Cell<usize>,
+}
+
+impl Launches {
+    fn new(tables: &Tables) -> Self {
+        let with_group = tables.rows::<KernelLaunch>().filter(|(_, launch)| launch.parent != 0);
+        let all = with_group.map(|(of, launch)| ((launch.parent, launch.context), At { start: launch.start, of }));
+        let mut all: Vec<(Of, At<Row<KernelLaunch>>)> = all.collect();
+        nccl_events::sort::sort(&mut all);
+        let mut begins: Vec<(Of, usize)> = Vec::with_capacity(all.len());
+        for (at, (of, _)) in all.iter().enumerate() {
+            if begins.last().is_none_or(|(last, _)| last != of) {
+                begins.push((*of, at));
+            }
+        }
+        let all = all.into_iter().map(|(_, launch)| launch).collect();
+        Self { all, begins, last: Cell::new(0) }
+    }
+
+    /// The launches of a group and communicator, by start.
+    fn of(&self, of: Of) -> &[At<Row<KernelLaunch>>] {
+        let is_at = |at: &usize| self.begins.get(*at).is_some_and(|begin| begin.0 == of);
+        let last = self.last.get();
+        let near = [last, last + 1].into_iter().find(is_at);
+        let search = || self.begins.binary_search_by_key(&of, |begin| begin.0).ok();
+        let Some(at) = near.or_else(search) else {
+            return &[];
+        };
+        self.last.set(at);
+        let begin = |at: usize| self.begins.get(at).map(|begin| begin.1);
+        let end = begin(at + 1).unwrap_or(self.all.len());
+        begin(at).and_then(|begin| self.all.get(begin..end)).unwrap_or(&[])
+    }
+}
+
+fn call_of<'a>(tables: &'a Tables, operation: &Operation<'_>) -> Option<(EventRow, &'a Head)> {
+    let row = tables.find(operation.parent)?;
+    Some((row, tables.head(row)?))
+}
+
+/// A plan on its communicator: when it was reported, and the group whose launches it can have.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    start: u64,
+    group: u64,
+    replay: u64,
+}
+
+/// The plans by handle and communicator. A plan's group is that of its first task with launches: NCCL gives a launch
+/// the group of one task, and groups can be nested.
+fn plans(tables: &Tables, activities: &Activities, launches: &Launches) -> FxHashMap<Of, Plan> {
+    let tasks = activities.all.iter().map(|activity| (activity, tables.operation(activity.operation)));
+    let mut tasks: Vec<_> = tasks.filter(|(_, operation)| operation.plan != 0).collect();
+    nccl_events::sort::sort_by_key(&mut tasks, |(_, operation)| operation.start);
+    let mut plans: FxHashMap<Of, Plan> = FxHashMap::default();
+    for (activity, operation) in tasks {
+        let Some((_, call)) = call_of(tables, &operation) else {
+            continue;
+        };
+        if !launches.of((call.parent, operation.context)).is_empty() {
+            plans.entry((operation.plan, operation.context)).or_insert(Plan {
+                start: operation.start,
+                group: call.parent,
+                replay: activity.replay.unwrap_or(0),
+            });
+        }
+    }
+    plans
+}
+
+/// Pairs the k-th plan with the k-th launch, if there are equally many.
+fn by_order(plans: &FxHashMap<Of, Plan>, launches: &Launches) -> FxHashMap<Of, Row<KernelLaunch>> {
+    let plans = plans.iter().map(|(&(plan, context), found)| {
+        let sequence: Sequence = (found.group, context, found.replay);
+        (sequence, found.start, plan)
+    });
+    let mut plans: Vec<(Sequence, u64, u64)> = plans.collect();
+    nccl_events::sort::sort(&mut plans);
+    let mut linked = FxHashMap::default();
+    for plans in plans.chunk_by(|a, b| a.0 == b.0) {
+        let Some(&((group, context, _), ..)) = plans.first() else {
+            continue;
+        };
+        let launches = launches.of((group, context));
+        if in_order(launches, plans.iter().map(|plan| plan.1), false) {
+            linked.extend(plans.iter().zip(launches).map(|(plan, launch)| ((plan.2, context), launch.of)));
+        }
+    }
+    linked
+}
+
+pub fn link(tables: &Tables, activities: &mut Activities) {
+    let launches = Launches::new(tables);
+    let plans = plans(tables, activities, &launches);
+    let by_order = by_order(&plans, &launches);
+    let mut calls_seen: FxHashSet<EventRow> = FxHashSet::default();
+    for activity in &mut activities.all {
+        let operation = tables.operation(activity.operation);
+        let Some((row, call)) = call_of(tables, &operation) else {
+            continue;
+        };
+        let plan = (operation.plan, operation.context);
+        let group = plans.get(&plan).map_or(call.parent, |plan| plan.group);
+        let of = (group, operation.context);
+        let launch = by_order.get(&plan).copied();
+        let launch = launch.or_else(|| last_before(launches.of(of), operation.start).map(|launch| launch.of));
+        if launch.is_some() {
+            activity.launch = launch;
+            // A second operation of the same call is a replay.
+            activity.launch_is_own = !tables.is_captured(row) && calls_seen.insert(row);
+        }
+    }
+}
+
+// Replays of a CUDA graph: operations that NCCL reports again at each launch of a captured call.
+
+/// Prefix of the names of CUDA's own threads, which report replays and never call NCCL.
+const CUDA_THREADS: &str = "cuda";
+
+#[derive(Debug, Default)]
+pub struct Replays {
+    of_call: BTreeMap<EventRow, u64>,
+    /// Launches of captured calls, which put a kernel into a graph.
+    captured_launches: BTreeSet<Row<KernelLaunch>>,
+}
+
+fn captured_calls(tables: &Tables) -> BTreeSet<(u64, ContextName)> {
+    let calls = tables.events.coll_apis.iter().filter(|call| call.fields.graph_captured);
+    let messages = tables.events.p2p_apis.iter().filter(|call| call.fields.graph_captured);
+    calls.map(|call| (call.parent, call.context)).chain(messages.map(|call| (call.parent, call.context))).collect()
+}
+
+/// Numbers the replays of each captured call in time order.
+pub fn number(tables: &Tables, activities: &mut Activities) -> Replays {
+    let mut replays = Replays::default();
+    let captured = captured_calls(tables);
+    if captured.is_empty() {
+        return replays;
+    }
+    let launches = || tables.rows::<KernelLaunch>();
+    let put_in_graph = launches().filter(|(_, launch)| captured.contains(&(launch.parent, launch.context)));
+    replays.captured_launches = put_in_graph.map(|(row, _)| row).collect();
+    // A thread can have written in several slots.
+    let threads: Vec<u32> =
+        (0..index_u32(tables.threads.len())).map(|thread| tables.first_index_of_thread(thread)).collect();
+    let thread_of = |head: &Head| threads.get(index(head.thread)).copied();
+    let launch_threads: BTreeSet<(u64, Option<u32>)> =
+        launches().map(|(_, launch)| (launch.parent, thread_of(launch))).collect();
+    let mut order: Vec<(EventRow, u64, usize)> = Vec::new();
+    for (at, activity) in activities.all.iter_mut().enumerate() {
+        let operation = tables.operation(activity.operation);
+        let call = tables.find(operation.parent).filter(|&call| tables.is_captured(call));
+        let Some((row, call)) = call.and_then(|call| Some((call, tables.head(call)?))) else {
+            continue;
+        };
+        let thread = thread_of(&operation);
+        let reported = Reported {
+            start: operation.start,
+            is_callers_thread: thread == thread_of(call),
+            thread_launched: launch_threads.contains(&(call.parent, thread)),
+            group_stop: tables.head_of(call.parent).map(Head::stop),
+        };
+        if reported.is_at_capture() {
+            activity.is_at_capture = true;
+        } else {
+            order.push((row, operation.start, at));
+        }
+    }
+    nccl_events::sort::sort(&mut order);
+    for (call, _, at) in order {
+        let seen = replays.of_call.entry(call).or_insert(0);
+        *seen += 1;
+        if let Some(activity) = activities.all.get_mut(at) {
+            activity.replay = Some(*seen);
+        }
+    }
+    replays
+}
+
+impl Replays {
+    /// How many replays of a captured call NCCL reported.
+    pub fn of_call(&self, call: EventRow) -> u64 {
+        self.of_call.get(&call).copied().unwrap_or(0)
+    }
+
+    /// Whether a launch put its kernel into a graph instead of running it.
+    pub fn is_captured_launch(&self, launch: Row<KernelLaunch>) -> bool {
+        self.captured_launches.contains(&launch)
+    }
+}
+
+impl Activity {
+    /// Whether the operation shows that the rank uses graphs.
+    pub fn shows_graphs(&self, tables: &Tables) -> bool {
+        let thread = tables.operation(self.operation).thread;
+        let thread = tables.threads.get(index(thread));
+        self.is_at_capture
+            || self.replay.is_some()
+            || thread.is_some_and(|thread| thread.name.starts_with(CUDA_THREADS))
+    }
+}
+
+// Captured calls: what NCCL reports at each launch of a CUDA graph, and what it reports during capture.
+//
+// ```text
+//  capture   GroupApi ── CollApi (graph captured)         once, on the calling thread
+//  replay 1      Group ── Coll, parent: that CollApi      CUDA's callback thread
+//  replay 2      Group ── Coll, the same parent
+// ```
+//
+// A launch plan without network transfers and kernel channels is reported at capture instead, on the calling thread
+// inside the call's group. Such a report is not an execution, and NCCL never reports the replays. A nonblocking
+// communicator launches from its own thread, perhaps after the group ended: that thread has the kernel launch.
+
+/// An operation of a captured call, as NCCL reported it.
+#[derive(Clone, Copy, Debug)]
+pub struct Reported {
+    pub start: u64,
+    /// Whether the thread is the one that made the call.
+    pub is_callers_thread: bool,
+    /// Whether the thread launched a kernel of the call's group.
+    pub thread_launched: bool,
+    /// When the call's group stopped; `None` if the group is unknown.
+    pub group_stop: Option<Option<u64>>,
+}
+
+impl Reported {
+    /// Whether the operation was reported at capture, the only time when NCCL launches a captured call.
+    pub fn is_at_capture(&self) -> bool {
+        match self.is_callers_thread {
+            true => self.group_stop.is_some_and(|stop| stop.is_none_or(|stop| self.start <= stop)),
+            false => self.thread_launched,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launches(starts: &[u64]) -> Vec<At<u64>> {
+        starts.iter().map(|&start| At { start, of: start }).collect()
+    }
+
+    #[test]
+    fn the_order_counts_where_there_are_as_many() {
+        let is = |starts: &[u64], plans: &[u64], more| in_order(&launches(starts), plans.iter().copied(), more);
+        assert!(is(&[1, 2], &[5, 6], false));
+        assert!(!is(&[1, 2], &[5], false), "a plan was lost: it may be either");
+        assert!(is(&[1, 2], &[5], true), "the second one is not reported yet");
+        assert!(!is(&[1], &[5, 6], true), "a launch was lost");
+        assert!(!is(&[1, 6], &[2, 5], false), "launched after it was reported");
+    }
+
+    #[test]
+    fn else_it_is_the_last_one_before() {
+        let of = |time| last_before(&launches(&[3, 5, 5]), time).map(|launch| launch.of);
+        assert_eq!([2, 3, 4, 9].map(of), [None, Some(3), Some(3), Some(5)]);
+    }
+}

@@ -1,0 +1,160 @@
+//! Decides which events of a process belong together, when its operations ran, and which communicators of several
+//! processes are the same: pure rules without storage.
+//!
+//! The writer of archives (`trace`) and `hang` apply the rules after reading a whole journal, `live` once all threads
+//! are read up to the end of an operation. Events are named by whatever the caller uses. Times are only compared, so
+//! they may be ticks.
+
+#![forbid(unsafe_code)]
+
+use crate::links::gpu_stamps::Stamps;
+use crate::tables::{OperationRow, Row, Tables};
+use nccl_events::event::{KernelCh, KernelLaunch};
+use nccl_events::ids::{index, index_u32};
+
+/// Whether an operation has ended: all its started children have, and it has a stop or an ended child. If its children
+/// ended, a missing stop was lost.
+pub const fn has_ended(has_open_children: bool, has_stop: bool, has_ended_children: bool) -> bool {
+    !has_open_children && (has_stop || has_ended_children)
+}
+
+// Collectives, sends and receives, each with the events linked to it.
+
+#[derive(Clone, Copy, Debug)]
+pub struct Activity {
+    pub operation: OperationRow,
+    /// Number of the replay of its captured call, from 1.
+    pub replay: Option<u64>,
+    /// Whether the operation was reported during capture, and so did not run then.
+    pub is_at_capture: bool,
+    pub launch: Option<Row<KernelLaunch>>,
+    /// Whether the launch is this operation's own, not one captured in a graph before.
+    pub launch_is_own: bool,
+    pub proxies: u32,
+    /// The last stop of the proxy operations.
+    pub proxy_last: Option<u64>,
+    pub kernel_channels: u32,
+    /// First start and last stop on the GPU's timer, from trusted stamps.
+    pub gpu: Option<(u64, u64)>,
+    /// First start and last stop of kernel channels as reported on the host.
+    pub kernel_host: Option<(u64, u64)>,
+    pub unfinished: bool,
+    /// Bytes sent on the network, as far as NCCL reported them.
+    pub bytes_sent: u64,
+    /// Bytes received from the network, as far as NCCL reported them.
+    pub bytes_received: u64,
+}
+
+impl Activity {
+    const fn new(operation: OperationRow) -> Self {
+        Self {
+            operation,
+            replay: None,
+            is_at_capture: false,
+            launch: None,
+            launch_is_own: false,
+            proxies: 0,
+            proxy_last: None,
+            kernel_channels: 0,
+            gpu: None,
+            kernel_host: None,
+            unfinished: false,
+            bytes_sent: 0,
+            bytes_received: 0,
+        }
+    }
+}
+
+/// One activity for each operation, in the order of the journal.
+#[derive(Debug, Default)]
+pub struct Activities {
+    pub all: Vec<Activity>,
+    /// Index in `all`, by row.
+    of_colls: Vec<u32>,
+    of_p2ps: Vec<u32>,
+    of_ce_colls: Vec<u32>,
+}
+
+impl Activities {
+    /// The activities of a process, not yet linked to anything.
+    pub fn of(tables: &Tables) -> Self {
+        let mut order: Vec<(u32, OperationRow)> = Vec::new();
+        order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::Coll(row))));
+        order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::P2p(row))));
+        order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::CeColl(row))));
+        // A stable sort is faster here: the input is three sorted runs.
+        order.sort_by_key(|&(order, _)| order);
+        let mut activities = Self {
+            all: Vec::with_capacity(order.len()),
+            of_colls: vec![0; tables.events.colls.len()],
+            of_p2ps: vec![0; tables.events.p2ps.len()],
+            of_ce_colls: vec![0; tables.events.ce_colls.len()],
+        };
+        for (_, operation) in order {
+            let at = index_u32(activities.all.len());
+            let of_row = match operation {
+                OperationRow::Coll(row) => activities.of_colls.get_mut(row.index()),
+                OperationRow::P2p(row) => activities.of_p2ps.get_mut(row.index()),
+                OperationRow::CeColl(row) => activities.of_ce_colls.get_mut(row.index()),
+            };
+            if let Some(of_row) = of_row {
+                *of_row = at;
+            }
+            activities.all.push(Activity::new(operation));
+        }
+        activities
+    }
+
+    #[inline]
+    pub fn at(&self, operation: OperationRow) -> Option<u32> {
+        let at = match operation {
+            OperationRow::Coll(row) => self.of_colls.get(row.index()),
+            OperationRow::P2p(row) => self.of_p2ps.get(row.index()),
+            OperationRow::CeColl(row) => self.of_ce_colls.get(row.index()),
+        };
+        at.copied()
+    }
+
+    /// The index of the activity of the event with this id.
+    #[inline]
+    pub fn find(&self, tables: &Tables, id: u64) -> Option<u32> {
+        self.at(OperationRow::of(tables.find(id)?)?)
+    }
+
+    /// The activity of the event with this id, for linking.
+    #[inline]
+    pub fn get_mut(&mut self, tables: &Tables, id: u64) -> Option<&mut Activity> {
+        let at = self.find(tables, id)?;
+        self.all.get_mut(index(at))
+    }
+
+    pub fn find_unfinished(&mut self, tables: &Tables) {
+        for activity in &mut self.all {
+            let ended_children = activity.proxy_last.is_some() || activity.kernel_host.is_some();
+            let has_stop = ended_children || tables.operation(activity.operation).stop().is_some();
+            activity.unfinished = !has_ended(activity.unfinished, has_stop, ended_children);
+        }
+    }
+}
+
+// Kernel channels → operations.
+
+fn widen(interval: Option<(u64, u64)>, start: u64, end: u64) -> Option<(u64, u64)> {
+    Some(interval.map_or((start, end), |(first, last)| (first.min(start), last.max(end))))
+}
+
+pub fn add_to(tables: &Tables, stamps: &Stamps, activities: &mut Activities) {
+    for (row, channel) in tables.rows::<KernelCh>() {
+        let Some(activity) = activities.get_mut(tables, channel.parent) else {
+            continue;
+        };
+        activity.kernel_channels += 1;
+        activity.unfinished |= channel.stop().is_none();
+        if let Some((start, stop)) = stamps.of_channel(row, channel) {
+            activity.gpu = widen(activity.gpu, start, stop);
+        }
+        if let Some(stop) = channel.stop() {
+            activity.kernel_host = widen(activity.kernel_host, channel.start, stop);
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Links events that belong together: call ↔ operation ↔ launch ↔ transfer ↔ channel.
+//!
+//! NCCL stops Coll and P2p when they are enqueued; only their children show when the work was done:
+//!
+//! ```text
+//!  GroupApi ── CollApi ── Coll ──┬── ProxyOp ── ProxyStep …   network
+//!     └── KernelLaunch ╌╌╌╌╌┘    └── KernelCh                 GPU
+//!          (same group, same communicator, see [`launches`])
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::communicators;
+use crate::communicators::Comms;
+use crate::links::derived::DerivedCollectives;
+use crate::links::gpu_stamps::Stamps;
+use crate::links::gpu_work::GpuWork;
+use crate::links::intervals::{InferredEnds, Interval, intervals};
+use crate::links::launches::Replays;
+use crate::links::operations::{Activities, Activity};
+use crate::links::transfers::{RemoteTransfers, Transfers};
+use crate::links::{intervals, launches, operations, transfers};
+use crate::program_ranges::{RangeLinks, begin_of_operation};
+use crate::tables::builder::TableBuilder;
+use crate::tables::{Event, EventRow, Head, Row, Tables, ThreadKey};
+use clocks::gpu::{GpuCalibration, GpuClock, StampBounds};
+use journal::format::{Record, RecordBody, Records, Symbol};
+use journal::part::environment::ArchiveOptions;
+use journal::reader::{Error, Journal, Outcome, Symbols};
+use nccl_events::collective::{Collective, Function, element_bytes};
+use nccl_events::event::{KernelCh, ProxyOp, ProxyStep};
+use nccl_events::gpu::GpuRecord;
+use nccl_events::ids::index;
+use nccl_events::sort::Gather;
+use nccl_events::{MOST_RANKS, Start, StateArgs, state};
+
+#[derive(Debug, Default)]
+pub struct Links {
+    /// One for each Coll, P2p and CeColl, in the order of the journal.
+    pub activities: Activities,
+    pub stamps: Stamps,
+    pub replays: Replays,
+    pub derived: DerivedCollectives,
+    pub gpu: GpuWork,
+    pub transfers: Transfers,
+    pub inferred_ends: InferredEnds,
+    pub ranges: RangeLinks,
+    /// Proxy operations of other processes that count for operations of this process.
+    pub remote_operations: u64,
+}
+
+impl Links {
+    /// Links the events. Times must already be nanoseconds; `remote` is what other processes did for this one (PXN).
+    pub fn of(tables: &Tables, symbols: &Symbols, remote: &[RemoteTransfers]) -> Self {
+        let inferred_ends = intervals::of(tables);
+        let stamps = Stamps::of(tables);
+        let mut activities = Activities::of(tables);
+        let replays = launches::number(tables, &mut activities);
+        let transfers = Transfers::of(tables);
+        transfers.add_to(tables, &mut activities);
+        operations::add_to(tables, &stamps, &mut activities);
+        let remote_operations = transfers::add_to(tables, remote, &mut activities);
+        activities.find_unfinished(tables);
+        launches::link(tables, &mut activities);
+        let gpu = GpuWork::of(tables, symbols, &activities, &replays);
+        let derived = DerivedCollectives::of(tables, symbols, &activities);
+        let called = activities.all.iter().map(|one| begin_of_operation(tables, one.operation, one.replay.is_some()));
+        let of_calls = derived.calls.iter().filter_map(|it| Some((*it.calls.first()?, it.pattern.collective().name())));
+        let ranges = RangeLinks::of(tables, symbols, called, of_calls);
+        Self { activities, stamps, replays, derived, gpu, transfers, inferred_ends, ranges, remote_operations }
+    }
+
+    #[inline]
+    pub fn activity(&self, at: u32) -> Option<&Activity> {
+        self.activities.all.get(index(at))
+    }
+}
+
+// What is known about a process before its timeline is built: links, communicators, clocks and intervals.
+
+/// A rank in its communicator, for communication records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommunicatorMember {
+    /// The part's number of the communicator.
+    pub comm: u32,
+    pub rank: u32,
+    /// Number of ranks, as far as this process knows.
+    pub ranks: u32,
+    pub knows_ranks: bool,
+}
+
+impl CommunicatorMember {
+    /// The number of ranks that the bytes of a collective record cover. 1 if the size is unknown: another process may
+    /// have seen other ranks, and the records of all members must fit together.
+    pub fn ranks_in_bytes(&self) -> u64 {
+        if self.knows_ranks { self.ranks.into() } else { 1 }
+    }
+
+    /// Whether the communicator can have this rank. One of unknown size can have more than this process has seen, but
+    /// not if what NCCL states of it is impossible.
+    pub fn may_have(&self, rank: u32) -> bool {
+        if self.knows_ranks { rank < self.ranks } else { self.ranks > 0 && rank < MOST_RANKS }
+    }
+}
+
+/// The owner of a location: a context of this process, of another (PXN), or one whose beginning was not recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Owner {
+    /// An index in [`crate::tables::Tables::contexts`].
+    Context(u32),
+    /// The context that NCCL gave for another process's operation, or for one whose beginning was lost.
+    Foreign(u64),
+}
+
+impl Owner {
+    pub const fn is_foreign(&self) -> bool {
+        matches!(self, Self::Foreign(_))
+    }
+}
+
+/// The interpretation of a process's events, and when its operations ran.
+#[derive(Debug)]
+pub struct ProcessModel<'a> {
+    pub tables: &'a Tables,
+    pub symbols: &'a Symbols,
+    pub meanings: Meanings,
+    pub links: Links,
+    pub comms: Comms,
+    /// The clocks of the GPUs, by index of the context.
+    pub gpu_clocks: Vec<GpuClock>,
+    /// When operations ran, by index of the activity.
+    pub intervals: Vec<Option<Interval>>,
+    pub callback_threads: BTreeSet<ThreadKey>,
+    pub options: ArchiveOptions,
+}
+
+impl<'a> ProcessModel<'a> {
+    /// Computes links, communicators, clocks and intervals. Times must already be nanoseconds; `remote` is what other
+    /// processes did for this one.
+    pub fn of(tables: &'a Tables, symbols: &'a Symbols, remote: &[RemoteTransfers], options: ArchiveOptions) -> Self {
+        let links = Links::of(tables, symbols, remote);
+        let comms = Comms::of(tables, &links.gpu.devices);
+        let gpu_clocks = gpu_clocks(tables, &links, &comms);
+        let intervals = intervals(tables, &links.activities, &links.gpu, &gpu_clocks);
+        Self {
+            tables,
+            symbols,
+            meanings: Meanings::of(symbols),
+            links,
+            comms,
+            gpu_clocks,
+            intervals,
+            callback_threads: communicators::callback_threads(tables),
+            options,
+        }
+    }
+
+    pub fn interval(&self, activity: u32) -> Option<Interval> {
+        self.intervals.get(index(activity)).copied().flatten()
+    }
+
+    /// When an event stopped; the last time seen if it did not stop.
+    #[inline]
+    pub fn end(&self, event: &Head) -> u64 {
+        event.stop().unwrap_or_else(|| self.tables.span.1.max(event.start))
+    }
+
+    /// When a step ended, reported or inferred.
+    pub fn step_end(&self, row: Row<ProxyStep>) -> Option<u64> {
+        self.links.inferred_ends.steps.get(&row).copied().or(self.tables[row].stop())
+    }
+
+    /// Whether an event never stopped, although NCCL would have reported the stop.
+    pub fn is_unfinished(&self, event: EventRow) -> bool {
+        let head = self.tables.head(event);
+        let is_reported = || match event {
+            EventRow::ProxyOp(row) => self.links.transfers.is_silent(row),
+            EventRow::ProxyStep(row) => self.links.inferred_ends.steps.contains_key(&row),
+            EventRow::ProxyCtrl(row) => self.links.inferred_ends.controls.contains_key(&row),
+            _ => false,
+        };
+        head.is_some_and(|head| head.stop().is_none()) && !is_reported()
+    }
+
+    /// The communicator member that took part in an operation, or that a transfer belongs to.
+    #[inline]
+    pub fn member_of(&self, event: &Head) -> Option<CommunicatorMember> {
+        let member = self.comms.member(event.context_at()?)?;
+        let comm = self.comms.comm(member)?;
+        Some(CommunicatorMember {
+            comm: member.comm,
+            rank: member.rank,
+            ranks: if comm.ranks > 0 { comm.ranks } else { comm.ranks_seen },
+            knows_ranks: comm.ranks > 0,
+        })
+    }
+
+    pub fn owner(&self, event: &Head) -> Owner {
+        let foreign = || Owner::Foreign(self.tables.context_of(event));
+        event.context_at().map_or_else(foreign, Owner::Context)
+    }
+
+    #[inline]
+    pub fn owner_of_transfer(&self, op: &Event<ProxyOp>) -> Owner {
+        if self.tables.names_another_process(op) {
+            return Owner::Foreign(self.tables.context_of(op));
+        }
+        self.owner(op)
+    }
+}
+
+// Collects what bounds a process's GPU clocks: launches, callbacks, and kernel times from CUPTI or CUDA events.
+//
+// Ranks on one GPU pool their bounds. If these contradict each other, the guess which ranks share a GPU was wrong, and
+// each rank gets a clock of its own.
+
+/// The bounds of each communicator rank, from its trusted stamps.
+fn collect(tables: &Tables, links: &Links) -> Vec<StampBounds> {
+    let mut bounds = vec![StampBounds::default(); tables.contexts.len()];
+    for (row, channel) in tables.rows::<KernelCh>() {
+        let Some((start_gpu_ns, stop_gpu_ns)) = links.stamps.of_channel(row, channel) else {
+            continue;
+        };
+        let Some(bound) = channel.context_at().and_then(|at| bounds.get_mut(index(at))) else {
+            continue;
+        };
+        bound.not_after(start_gpu_ns, channel.start);
+        if let Some(reported) = channel.state_time(state::KERNEL_CH_STOP) {
+            bound.not_after(stop_gpu_ns, reported);
+        }
+        let activity = links.activities.find(tables, channel.parent);
+        if let Some(earliest) = activity.and_then(|at| earliest_start(tables, links, at)) {
+            bound.not_before(start_gpu_ns, earliest);
+        }
+        let ran = activity.map(|at| links.gpu.ran(index(at))).unwrap_or_default();
+        for ran in ran.work.into_iter().chain(ran.events) {
+            bound.after_kernel_began(start_gpu_ns, ran.start.saturating_sub(ran.uncertainty_ns));
+            if !ran.unfinished {
+                bound.before_kernel_ended(stop_gpu_ns, ran.end.saturating_add(ran.uncertainty_ns));
+            }
+        }
+    }
+    bounds
+}
+
+/// The time before which a kernel channel cannot have begun: its kernel's launch. A graph's kernels run long after
+/// their launch was captured; they wait for the host function that starts their Coll or P2p.
+fn earliest_start(tables: &Tables, links: &Links, activity: u32) -> Option<u64> {
+    let activity = links.activity(activity)?;
+    let operation = tables.operation(activity.operation);
+    if tables.is_captured(tables.find(operation.parent)?) {
+        return Some(operation.start);
+    }
+    Some(tables[activity.launch?].start)
+}
+
+/// The GPU clocks of a process, by index of the context. Times must already be nanoseconds.
+pub fn gpu_clocks(tables: &Tables, links: &Links, comms: &Comms) -> Vec<GpuClock> {
+    let bounds = collect(tables, links);
+    let mut of_gpu: BTreeMap<u32, StampBounds> = BTreeMap::new();
+    for (member, of_rank) in comms.members.iter().zip(&bounds) {
+        of_gpu.entry(member.gpu).or_default().add(of_rank);
+    }
+    let pooled: BTreeMap<u32, GpuClock> = of_gpu.iter().map(|(&gpu, bounds)| (gpu, bounds.clock())).gather();
+    let of_rank = comms.members.iter().zip(&bounds).map(|(member, own)| {
+        let pooled = pooled.get(&member.gpu).cloned().unwrap_or_default();
+        match pooled.quality.calibration {
+            _ if own.is_empty() => GpuClock::default(),
+            GpuCalibration::Inconsistent => own.clock(),
+            // Pooled bounds also bend if two GPUs were taken for one: the rank's own must bend, too.
+            GpuCalibration::Piecewise => match own.clock() {
+                own if own.quality.calibration == GpuCalibration::Piecewise => pooled,
+                own => own,
+            },
+            _ => pooled,
+        }
+    });
+    of_rank.collect()
+}
+
+// Reads a journal's records into tables.
+
+/// Reads a journal without the events and GPU work before `ticks`; with all ranges, which can be open then.
+pub fn read_since(journal: Journal, ticks: u64) -> Result<(TableBuilder, Outcome), Error> {
+    let mut since = Since { ticks, builder: TableBuilder::default() };
+    let outcome = journal.read(&mut since)?;
+    Ok((since.builder, outcome))
+}
+
+/// Drops events and GPU work before a time, and passes on all other records.
+struct Since {
+    ticks: u64,
+    builder: TableBuilder,
+}
+
+impl Records for Since {
+    fn record(&mut self, record: Record) {
+        let is_work = matches!(
+            record.body,
+            RecordBody::Gpu(GpuRecord::Kernel(_) | GpuRecord::Copy(_) | GpuRecord::LaunchTime(_))
+                | RecordBody::Start(_)
+                | RecordBody::Stop
+                | RecordBody::State { .. }
+        );
+        if record.ticks >= self.ticks || !is_work {
+            self.builder.record(record);
+        }
+    }
+
+    #[inline]
+    fn start(&mut self, slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
+        if ticks >= self.ticks {
+            self.builder.start(slot, ticks, id, start);
+        }
+    }
+
+    #[inline]
+    fn stop(&mut self, slot: u16, ticks: u64, id: u64) {
+        if ticks >= self.ticks {
+            self.builder.stop(slot, ticks, id);
+        }
+    }
+
+    #[inline]
+    fn state(&mut self, slot: u16, ticks: u64, id: u64, state: (u32, StateArgs)) {
+        if ticks >= self.ticks {
+            self.builder.state(slot, ticks, id, state);
+        }
+    }
+}
+
+// Meanings of the strings in a journal. Every operation repeats the same few, so each is interpreted once.
+
+/// The meaning of a string that names a data type or a function.
+#[derive(Clone, Copy, Debug, Default)]
+struct Meaning {
+    element_bytes: u64,
+    function: Option<Function>,
+}
+
+#[derive(Debug, Default)]
+pub struct Meanings(Vec<Meaning>);
+
+impl Meanings {
+    pub fn of(symbols: &Symbols) -> Self {
+        let none = Meaning::default();
+        let named = symbols.all().map(|symbol| {
+            let text = symbols.text(symbol);
+            Meaning { element_bytes: element_bytes(text), function: Function::named(text) }
+        });
+        Self([none].into_iter().chain(named).collect())
+    }
+
+    /// Bytes of an element of a data type, see [`element_bytes`].
+    #[inline]
+    fn element_bytes(&self, datatype: Symbol) -> u64 {
+        self.0.get(index(datatype.0)).map_or(0, |meaning| meaning.element_bytes)
+    }
+
+    #[inline]
+    pub fn bytes(&self, count: u64, datatype: Symbol) -> u64 {
+        count.saturating_mul(self.element_bytes(datatype))
+    }
+
+    #[inline]
+    pub fn function(&self, func: Symbol) -> Option<Function> {
+        self.0.get(index(func.0))?.function
+    }
+
+    #[inline]
+    pub fn collective(&self, func: Symbol) -> Option<Collective> {
+        self.function(func)?.collective()
+    }
+}

@@ -1,0 +1,731 @@
+//! The attributes of an event: what NCCL reported about the operation, without empty values.
+
+use crate::definitions::Definitions;
+use crate::instance::{InstanceKind, RegionInstance, Source};
+use journal::format::Symbol;
+use model::links::derived::DerivedCall;
+use model::links::gpu_work::What;
+use model::links::intervals::Interval;
+use model::links::transfers::placeholder;
+use model::links::{gpu_work, transfers};
+use model::process::ProcessModel;
+use model::program_ranges::{
+    Begin, RangeEnd, RangeRole, begin, begin_of_comm_call, begin_of_operation, begin_of_range, reduction_name,
+};
+use model::tables::ranges::RangeAt;
+use model::tables::{CeColl, Coll, CollApi, Event, EventRow, Head, OperationRow, P2p, P2pApi, Row};
+use nccl_events::archive::Timing;
+use nccl_events::collective::Collective;
+use nccl_events::event::{GroupApi, KernelCh, KernelLaunch, NetPlugin, ProxyOp};
+use nccl_events::gpu::{Copy, Kernel, extent};
+use nccl_events::ids::index;
+use nccl_events::range::{RangeField, RangeFields};
+use nccl_events::schema::attribute;
+use nccl_events::schema::attribute::{Attribute, Written};
+use nccl_events::schema::carriers::{Carrier, Value};
+use nccl_events::{NetData, state};
+use otf2::{AttributeRef, AttributeValue, LocationRef, NextAttributes, StringRef};
+
+/// The names of the ways to measure intervals, in the order of [`Timing::ALL`].
+pub type Timings = [StringRef; Timing::ALL.len()];
+
+#[derive(Debug)]
+pub struct Details<'a, 'e> {
+    pub model: &'a ProcessModel<'a>,
+    pub definitions: &'a Definitions,
+    pub timings: &'e Timings,
+    pub attributes: &'e mut NextAttributes,
+}
+
+#[inline(always)]
+pub const fn attribute_value(value: Value<StringRef>) -> AttributeValue {
+    match value {
+        Value::U8(number) => AttributeValue::U8(number),
+        Value::U32(number) => AttributeValue::U32(number),
+        Value::U64(number) => AttributeValue::U64(number),
+        Value::I32(number) => AttributeValue::I32(number),
+        Value::I64(number) => AttributeValue::I64(number),
+        Value::F64(number) => AttributeValue::F64(number),
+        Value::String(text) => AttributeValue::String(text),
+        Value::Location(number) => AttributeValue::Location(LocationRef::new(number)),
+    }
+}
+
+impl Details<'_, '_> {
+    #[inline(always)]
+    fn add<A: Attribute>(&mut self, _: A, value: Written<A, StringRef>) -> otf2::Result<()> {
+        let reference = AttributeRef::new(A::ID as u32);
+        self.attributes.add(reference, attribute_value(A::Carrier::put(value)))
+    }
+
+    /// Adds an attribute unless its value is 0 or false, which NCCL writes where it has no value.
+    #[inline]
+    fn some<A>(&mut self, attribute: A, value: Written<A, StringRef>) -> otf2::Result<()>
+    where
+        A: Attribute,
+        Written<A, StringRef>: Default + PartialEq,
+    {
+        if value == Default::default() { Ok(()) } else { self.add(attribute, value) }
+    }
+
+    #[inline]
+    fn string<A>(&mut self, attribute: A, text: StringRef) -> otf2::Result<()>
+    where
+        A: Attribute,
+        A::Carrier: Carrier<Written<StringRef> = StringRef>,
+    {
+        if text == StringRef::UNDEFINED { Ok(()) } else { self.add(attribute, text) }
+    }
+
+    fn name<A>(&mut self, attribute: A, symbol: Symbol) -> otf2::Result<()>
+    where
+        A: Attribute,
+        A::Carrier: Carrier<Written<StringRef> = StringRef>,
+    {
+        self.string(attribute, self.definitions.symbol(symbol))
+    }
+
+    fn elements(&mut self, count: u64, datatype: Symbol) -> otf2::Result<()> {
+        let count = Some(count).filter(|count| *count != u64::MAX);
+        count.map_or(Ok(()), |count| self.add(attribute::Count, count))?;
+        self.name(attribute::Datatype, datatype)?;
+        self.some(attribute::Bytes, count.map_or(0, |count| self.model.meanings.bytes(count, datatype)))
+    }
+
+    pub fn enter(&mut self, instance: RegionInstance) -> otf2::Result<()> {
+        match instance.source {
+            Source::CommCall(at) => {
+                self.comm_call(at)?;
+                self.comm_call_within(at)
+            }
+            Source::DerivedCall(at) => self.derived_call(at),
+            Source::Derived(leader) => self.derived(leader),
+            Source::Work(at) => self.gpu_work(at),
+            Source::Activity(at) => self.operation(instance, at),
+            Source::Event(event) => self.event(instance, event),
+            Source::Range(at) => self.range(at),
+        }
+    }
+
+    fn event(&mut self, instance: RegionInstance, event: EventRow) -> otf2::Result<()> {
+        if matches!(instance.kind, InstanceKind::GroupStart | InstanceKind::GroupEnd | InstanceKind::Queued) {
+            return Ok(());
+        }
+        let tables = self.model.tables;
+        let Some(head) = tables.head(event) else {
+            return Ok(());
+        };
+        self.some(attribute::Event, head.id)?;
+        self.some(attribute::Parent, head.parent)?;
+        match event {
+            EventRow::ProxyStep(row) => {
+                let step = &tables[row];
+                self.add(attribute::Step, step.fields.step)?;
+                // NCCL reports the size at these two states.
+                if matches!(instance.kind, InstanceKind::SendWait | InstanceKind::RecvFlushWait) {
+                    self.some(attribute::Bytes, step.state_value())?;
+                }
+                Ok(())
+            }
+            EventRow::ProxyOp(row) => self.proxy(&tables[row]),
+            EventRow::GroupApi(row) => {
+                let GroupApi { graph_captured, depth } = tables[row].fields;
+                self.add(attribute::Depth, depth)?;
+                self.some(attribute::Captured, graph_captured)?;
+                self.within(head)
+            }
+            EventRow::CollApi(row) => {
+                self.collective_call(&tables[row].fields)?;
+                self.reduction_of(row)?;
+                self.within(head)
+            }
+            EventRow::P2pApi(row) => {
+                self.message_call(&tables[row].fields)?;
+                self.within(head)
+            }
+            EventRow::KernelLaunch(row) => self.launch(row),
+            EventRow::KernelCh(row) => self.channel(row),
+            EventRow::KernelPhase(row) => self.add(attribute::Phase, tables[row].fields.phase.into()),
+            EventRow::NetPlugin(row) => self.net_plugin(&tables[row].fields),
+            EventRow::CeSync(row) => self.add(attribute::Ranks, u32::try_from(tables[row].fields.ranks).unwrap_or(0)),
+            EventRow::CeBatch(row) => {
+                self.add(attribute::Operations, tables[row].fields.operations)?;
+                self.add(attribute::Bytes, tables[row].fields.bytes)
+            }
+            EventRow::Group(_)
+            | EventRow::Coll(_)
+            | EventRow::P2p(_)
+            | EventRow::CeColl(_)
+            | EventRow::ProxyCtrl(_)
+            | EventRow::Unknown(_) => Ok(()),
+        }
+    }
+
+    fn collective_call(&mut self, call: &CollApi) -> otf2::Result<()> {
+        let CollApi { func, count, datatype, root, stream, graph_captured, user_tag } = *call;
+        self.elements(count, datatype)?;
+        self.root(func, root)?;
+        self.some(attribute::Stream, stream)?;
+        self.some(attribute::Captured, graph_captured)?;
+        self.some(attribute::UserTag, user_tag)
+    }
+
+    fn message_call(&mut self, call: &P2pApi) -> otf2::Result<()> {
+        let P2pApi { func: _, count, datatype, stream, graph_captured, user_tag } = *call;
+        self.elements(count, datatype)?;
+        self.some(attribute::Stream, stream)?;
+        self.some(attribute::Captured, graph_captured)?;
+        self.some(attribute::UserTag, user_tag)
+    }
+
+    fn launch(&mut self, row: Row<KernelLaunch>) -> otf2::Result<()> {
+        let model = self.model;
+        self.some(attribute::Stream, model.tables[row].fields.stream)?;
+        self.some(attribute::Captured, model.links.replays.is_captured_launch(row))?;
+        self.external(EventRow::KernelLaunch(row))
+    }
+
+    fn channel(&mut self, row: Row<KernelCh>) -> otf2::Result<()> {
+        let model = self.model;
+        let channel = &model.tables[row];
+        self.add(attribute::Channel, channel.fields.channel.into())?;
+        if let Some(coll) = model.tables.get::<Coll>(channel.parent) {
+            self.add(attribute::Sequence, coll.fields.sequence)?;
+        }
+        self.some(attribute::Suspicious, model.links.stamps.distrust(row).is_some())
+    }
+
+    fn operation(&mut self, instance: RegionInstance, at: u32) -> otf2::Result<()> {
+        let model = self.model;
+        let Some(activity) = model.links.activity(at) else {
+            return Ok(());
+        };
+        let operation = model.tables.operation(activity.operation);
+        self.some(attribute::Event, operation.id)?;
+        self.some(attribute::Parent, operation.parent)?;
+        self.some(attribute::Replay, activity.replay.unwrap_or(0))?;
+        if instance.kind == InstanceKind::Enqueue {
+            self.some(attribute::Captured, activity.is_at_capture)?;
+        } else {
+            match activity.operation {
+                OperationRow::Coll(row) => self.collective(&model.tables[row].fields)?,
+                OperationRow::P2p(row) => self.point_to_point(&model.tables[row].fields)?,
+                OperationRow::CeColl(row) => self.by_copy_engines(&model.tables[row].fields)?,
+            }
+            self.timing_of(model.interval(at))?;
+            self.operation_within(at)?;
+        }
+        match activity.operation {
+            OperationRow::CeColl(row) => self.external(EventRow::CeColl(row)),
+            _ => Ok(()),
+        }
+    }
+
+    fn comm_call(&mut self, at: u32) -> otf2::Result<()> {
+        let model = self.model;
+        let number = model.tables.comm_calls.get(index(at)).and_then(|call| call.context);
+        let Some((number, context)) = number.and_then(|at| Some((at, model.tables.contexts.get(index(at))?))) else {
+            return Ok(());
+        };
+        self.some(attribute::Event, context.id)?;
+        self.name(attribute::CommName, context.comm.name)?;
+        let member = model.comms.member(number);
+        if let Some((member, comm)) = member.and_then(|m| Some((m, model.comms.comm(m)?))) {
+            self.some(attribute::CommId, comm.comm_id)?;
+            self.add(attribute::Rank, member.rank)?;
+            if comm.ranks > 0 {
+                self.add(attribute::Ranks, comm.ranks)?;
+            }
+            if comm.nodes > 0 {
+                self.add(attribute::Nodes, comm.nodes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn root(&mut self, func: Symbol, root: i32) -> otf2::Result<()> {
+        if self.model.meanings.collective(func).is_some_and(Collective::has_root) {
+            return self.add(attribute::Root, root);
+        }
+        Ok(())
+    }
+
+    fn timing_of(&mut self, interval: Option<Interval>) -> otf2::Result<()> {
+        let Some(interval) = interval else {
+            return Ok(());
+        };
+        self.some(attribute::StartMoved, interval.moved_ns)?;
+        let timing = self.timings.get(interval.timing as usize).copied();
+        self.string(attribute::Timing, timing.unwrap_or(StringRef::UNDEFINED))
+    }
+
+    fn collective(&mut self, coll: &Coll) -> otf2::Result<()> {
+        // Fields that are not shown are named, too, so that a new field fails to compile here.
+        let Coll {
+            func,
+            sequence,
+            algorithm,
+            protocol,
+            channels,
+            warps,
+            count,
+            root,
+            datatype,
+            kernel_variant,
+            is_symmetric,
+            user_tag,
+            send_buffer: _,
+            recv_buffer: _,
+            parent_group: _,
+            comm_hash: _,
+        } = *coll;
+        self.add(attribute::Sequence, sequence)?;
+        self.elements(count, datatype)?;
+        self.root(func, root)?;
+        self.name(attribute::Algorithm, algorithm)?;
+        self.name(attribute::Protocol, protocol)?;
+        self.add(attribute::Channels, channels.into())?;
+        self.add(attribute::Warps, warps.into())?;
+        self.name(attribute::KernelVariant, kernel_variant)?;
+        self.some(attribute::Symmetric, is_symmetric)?;
+        self.some(attribute::UserTag, user_tag)
+    }
+
+    fn point_to_point(&mut self, p2p: &P2p) -> otf2::Result<()> {
+        let P2p { func: _, peer, channels, count, datatype, buffer: _, parent_group: _, comm_hash: _, user_tag } = *p2p;
+        self.add(attribute::Peer, peer)?;
+        self.elements(count, datatype)?;
+        if channels > 0 {
+            self.add(attribute::Channels, channels.into())?;
+        }
+        self.some(attribute::UserTag, user_tag)
+    }
+
+    fn by_copy_engines(&mut self, coll: &CeColl) -> otf2::Result<()> {
+        let CeColl {
+            func,
+            sequence,
+            count,
+            root,
+            datatype,
+            stream,
+            sync_strategy,
+            user_tag,
+            ce_sequence: _,
+            send_buffer: _,
+            recv_buffer: _,
+            intra_batch_sync: _,
+            batch_size: _,
+            batches: _,
+        } = *coll;
+        self.add(attribute::Sequence, sequence)?;
+        self.elements(count, datatype)?;
+        self.root(func, root)?;
+        self.name(attribute::SyncStrategy, sync_strategy)?;
+        self.some(attribute::Stream, stream)?;
+        self.some(attribute::UserTag, user_tag)
+    }
+
+    fn proxy(&mut self, op: &Event<ProxyOp>) -> otf2::Result<()> {
+        let tables = self.model.tables;
+        let ProxyOp { pid, channel, peer, steps, chunk_bytes, is_send: _ } = op.fields;
+        self.add(attribute::Peer, peer)?;
+        self.add(attribute::Channel, channel.into())?;
+        self.add(attribute::Steps, steps)?;
+        self.add(attribute::ChunkBytes, chunk_bytes)?;
+        if tables.is_foreign(op) {
+            self.add(attribute::OriginPid, pid)?;
+        }
+        if transfers::is_for_another(tables, op) {
+            let origin = placeholder(tables.context_of(op));
+            self.string(attribute::Origin, self.definitions.text(&origin))?;
+        }
+        if let Some(progress) = op.state_time(state::PROXY_OP_IN_PROGRESS) {
+            self.add(attribute::QueuedNs, progress.saturating_sub(op.start))?;
+        }
+        Ok(())
+    }
+
+    /// Attributes known only at the LEAVE.
+    pub fn leave(&mut self, instance: RegionInstance) -> otf2::Result<()> {
+        let model = self.model;
+        match instance.source {
+            Source::Work(at) => {
+                let unfinished = model.links.gpu.get(at).is_some_and(|work| work.unfinished);
+                self.some(attribute::Unfinished, unfinished)
+            }
+            Source::CommCall(_) => Ok(()),
+            Source::Range(at) => self.range_result(at),
+            Source::DerivedCall(at) => self.derived_call_result(at),
+            Source::Derived(leader) => self.derived_result(leader),
+            Source::Activity(at) if instance.kind == InstanceKind::Operation => self.operation_result(at),
+            Source::Activity(at) => {
+                let operation = model.links.activity(at).map(|one| model.tables.operation(one.operation));
+                let open = operation.is_some_and(|operation| operation.stop().is_none());
+                self.some(attribute::Unfinished, open)
+            }
+            Source::Event(event) => self.event_result(instance, event),
+        }
+    }
+
+    fn event_result(&mut self, instance: RegionInstance, event: EventRow) -> otf2::Result<()> {
+        let model = self.model;
+        match (instance.kind, event) {
+            (InstanceKind::Net, EventRow::ProxyOp(row)) => {
+                self.some(attribute::WireBytes, model.links.transfers.bytes(row, &model.tables[row]))?;
+                self.some(attribute::Closed, model.links.transfers.is_silent(row))?;
+            }
+            (InstanceKind::Call, _) => {
+                self.some(attribute::Replays, model.links.replays.of_call(event))?;
+            }
+            (InstanceKind::Channel | InstanceKind::PluginSend | InstanceKind::PluginReceive, _) => {}
+            (_, EventRow::ProxyCtrl(row)) if instance.is_last => {
+                self.some(attribute::Appended, model.tables[row].state_value())?;
+                self.some(attribute::Closed, model.links.inferred_ends.controls.contains_key(&row))?;
+            }
+            // A step with a stop of its own needs no `Closed`.
+            (_, EventRow::ProxyStep(row)) if instance.is_last && model.tables[row].stop().is_none() => {
+                self.some(attribute::Closed, model.links.inferred_ends.steps.contains_key(&row))?;
+            }
+            _ => return Ok(()),
+        }
+        self.some(attribute::Unfinished, model.is_unfinished(event))
+    }
+}
+
+// Attributes of ranges, and of the ranges around calls and operations.
+
+/// A number of 32 bits, which the journal has extended to 64.
+const fn small(value: u64) -> u32 {
+    let [a, b, c, d, ..] = value.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
+const fn signed(value: u64) -> i32 {
+    small(value).cast_signed()
+}
+
+impl Details<'_, '_> {
+    pub(crate) fn range(&mut self, at: u32) -> otf2::Result<()> {
+        let model = self.model;
+        let role = model.links.ranges.roles.get(index(at));
+        match (model.tables.ranges.all.get(index(at)), role) {
+            (Some(range), Some(RangeRole::User)) => self.user_range(range),
+            (Some(range), _) => self.call_by_range(at, range),
+            (None, _) => Ok(()),
+        }
+    }
+
+    pub(crate) fn range_result(&mut self, at: u32) -> otf2::Result<()> {
+        let tables = self.model.tables;
+        let end = tables.ranges.all.get(index(at)).map(|range| self.model.links.ranges.end(at, range));
+        match end {
+            Some(RangeEnd::Bounded) => self.add(attribute::Closed, true),
+            Some(RangeEnd::Open) => self.add(attribute::Unfinished, true),
+            Some(RangeEnd::Known) | None => Ok(()),
+        }
+    }
+
+    fn user_range(&mut self, range: &RangeAt) -> otf2::Result<()> {
+        let name = range.range;
+        self.name(attribute::RangeDomain, name.domain)?;
+        let category = match (self.definitions.symbol(name.category), name.fields.get(RangeField::Category)) {
+            (StringRef::UNDEFINED, Some(number)) => self.definitions.text(&number.to_string()),
+            (category, _) => category,
+        };
+        self.string(attribute::RangeCategory, category)?;
+        for (field, value) in name.fields.iter() {
+            match field {
+                RangeField::Number => self.add(attribute::RangeNumber, value)?,
+                RangeField::Color => self.add(attribute::RangeColor, small(value))?,
+                RangeField::Unsigned => self.add(attribute::RangePayload, value)?,
+                RangeField::Signed => self.add(attribute::RangePayloadSigned, value.cast_signed())?,
+                RangeField::Float => self.add(attribute::RangePayloadFloat, f64::from_bits(value))?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A call that only a range of NCCL's shows; with what is known of the communicator that it begins or ends.
+    fn call_by_range(&mut self, at: u32, range: &RangeAt) -> otf2::Result<()> {
+        let model = self.model;
+        let call = model.links.ranges.comm_call(at);
+        if let Some(call) = call {
+            self.comm_call(call)?;
+        }
+        let context = call.and_then(|call| model.tables.comm_calls.get(index(call))?.context);
+        if context.and_then(|context| model.comms.member(context)).is_none() {
+            self.communicator(&range.range.fields)?;
+        }
+        for (field, value) in range.range.fields.iter() {
+            match field {
+                RangeField::ParentCommId => self.some(attribute::ParentCommId, value)?,
+                RangeField::Device => self.add(attribute::Device, signed(value))?,
+                RangeField::Bytes => self.add(attribute::Bytes, value)?,
+                RangeField::Root => self.add(attribute::Root, signed(value))?,
+                RangeField::Peer => self.add(attribute::Peer, signed(value))?,
+                RangeField::Reduction => self.reduction(value)?,
+                RangeField::SplitColor => self.add(attribute::SplitColor, signed(value))?,
+                RangeField::SplitKey => self.add(attribute::SplitKey, signed(value))?,
+                _ => {}
+            }
+        }
+        self.at(begin_of_range(range))
+    }
+
+    /// The communicator that the range itself names.
+    fn communicator(&mut self, fields: &RangeFields) -> otf2::Result<()> {
+        let model = self.model;
+        if let Some(id) = fields.get(RangeField::CommId).filter(|&id| id != 0) {
+            self.add(attribute::CommId, id)?;
+            if let Some(comm) = model.comms.comms.iter().find(|comm| comm.comm_id == id) {
+                self.name(attribute::CommName, comm.name)?;
+            }
+        }
+        if let Some(rank) = fields.get(RangeField::Rank).and_then(|rank| u32::try_from(rank).ok()) {
+            self.add(attribute::Rank, rank)?;
+        }
+        self.some(attribute::Ranks, fields.get(RangeField::Ranks).and_then(|ranks| ranks.try_into().ok()).unwrap_or(0))
+    }
+
+    fn reduction(&mut self, number: u64) -> otf2::Result<()> {
+        let name = self.definitions.text(&reduction_name(number));
+        self.string(attribute::Reduction, name)
+    }
+
+    /// The reduction operator of a call, which only the range around it has.
+    pub(crate) fn reduction_of(&mut self, call: Row<CollApi>) -> otf2::Result<()> {
+        self.model.links.ranges.reduction(call).map_or(Ok(()), |number| self.reduction(number))
+    }
+
+    fn at(&mut self, begin: Begin) -> otf2::Result<()> {
+        let around = self.model.links.ranges.paths.around(begin);
+        around.map_or(Ok(()), |path| self.string(attribute::Ranges, self.definitions.path(path)))
+    }
+
+    /// The user ranges around a call.
+    #[inline]
+    pub(crate) fn within(&mut self, call: &Head) -> otf2::Result<()> {
+        self.at(begin(call))
+    }
+
+    pub(crate) fn comm_call_within(&mut self, at: u32) -> otf2::Result<()> {
+        self.model.tables.comm_calls.get(index(at)).map_or(Ok(()), |call| self.at(begin_of_comm_call(call)))
+    }
+
+    /// The user ranges around the call of an operation.
+    #[inline]
+    pub(crate) fn operation_within(&mut self, at: u32) -> otf2::Result<()> {
+        let model = self.model;
+        if model.links.ranges.paths.texts.is_empty() {
+            return Ok(());
+        }
+        let activity = model.links.activity(at);
+        activity.map_or(Ok(()), |activity| {
+            self.at(begin_of_operation(model.tables, activity.operation, activity.replay.is_some()))
+        })
+    }
+}
+
+// Attributes of collectives that NCCL makes of sends and receives.
+
+impl Details<'_, '_> {
+    pub(crate) fn derived_call(&mut self, at: u32) -> otf2::Result<()> {
+        let model = self.model;
+        let Some(call) = model.links.derived.calls.get(index(at)) else {
+            return Ok(());
+        };
+        self.call(call)?;
+        match call.calls.first() {
+            Some(&first) => self.within(&model.tables[first]),
+            None => Ok(()),
+        }
+    }
+
+    /// The call has ended when all its sends and receives have.
+    pub(crate) fn derived_call_result(&mut self, at: u32) -> otf2::Result<()> {
+        let model = self.model;
+        let call = model.links.derived.calls.get(index(at));
+        let is_open = |&row| model.is_unfinished(EventRow::P2pApi(row));
+        let open = call.is_some_and(|call| call.calls.iter().any(is_open));
+        self.some(attribute::Unfinished, open)
+    }
+
+    fn call(&mut self, call: &DerivedCall) -> otf2::Result<()> {
+        let Some(&first) = call.calls.first() else {
+            return Ok(());
+        };
+        let first = &self.model.tables[first];
+        self.some(attribute::Parent, first.parent)?;
+        self.elements(call.count, call.datatype)?;
+        if call.pattern.collective().has_root() {
+            self.add(attribute::Root, call.rank)?;
+        }
+        let P2pApi { stream, graph_captured, user_tag, func: _, count: _, datatype: _ } = first.fields;
+        self.some(attribute::Stream, stream)?;
+        self.some(attribute::Captured, graph_captured)?;
+        self.some(attribute::UserTag, user_tag)
+    }
+
+    /// The collective as it ran, identified by its first activity.
+    pub(crate) fn derived(&mut self, leader: u32) -> otf2::Result<()> {
+        let model = self.model;
+        let Some((collective, call)) = model.links.derived.of_member(leader) else {
+            return Ok(());
+        };
+        self.call(call)?;
+        self.some(attribute::Replay, model.links.activity(leader).and_then(|one| one.replay).unwrap_or(0))?;
+        self.timing_of(collective.interval(&model.intervals))?;
+        self.operation_within(leader)
+    }
+
+    pub(crate) fn derived_result(&mut self, leader: u32) -> otf2::Result<()> {
+        let model = self.model;
+        let Some((collective, call)) = model.links.derived.of_member(leader) else {
+            return Ok(());
+        };
+        let members = || collective.members.iter().filter_map(|&at| model.links.activity(at));
+        self.some(attribute::BytesSent, members().map(|member| member.bytes_sent).sum())?;
+        self.some(attribute::BytesReceived, members().map(|member| member.bytes_received).sum())?;
+        let Some(interval) = collective.interval(&model.intervals) else {
+            return Ok(());
+        };
+        self.some(attribute::Unfinished, interval.unfinished)?;
+        if collective.missing > 0 {
+            // The missing members may have ended later, so a bandwidth would be invented.
+            return self.add(attribute::MembersMissing, collective.missing);
+        }
+        let bytes = model.meanings.bytes(call.count, call.datatype);
+        self.bandwidths(Some(call.pattern.collective()), bytes, call.ranks, interval)
+    }
+
+    /// Attributes of a collective or point-to-point operation that are known when it ends.
+    pub(crate) fn operation_result(&mut self, at: u32) -> otf2::Result<()> {
+        let model = self.model;
+        let Some(activity) = model.links.activity(at) else {
+            return Ok(());
+        };
+        self.some(attribute::BytesSent, activity.bytes_sent)?;
+        self.some(attribute::BytesReceived, activity.bytes_received)?;
+        let Some(interval) = model.interval(at) else {
+            return Ok(());
+        };
+        self.some(attribute::Unfinished, interval.unfinished)?;
+        if !matches!(activity.operation, OperationRow::Coll(_)) {
+            return Ok(());
+        }
+        let operation = model.tables.operation(activity.operation);
+        // Without the number of ranks, a bandwidth would be invented.
+        let Some(member) = model.member_of(&operation).filter(|member| member.knows_ranks) else {
+            return Ok(());
+        };
+        let bytes = model.meanings.bytes(operation.count, operation.datatype);
+        let collective = model.meanings.collective(operation.func);
+        self.bandwidths(collective, bytes, member.ranks, interval)
+    }
+
+    /// The bandwidths of a collective of `bytes` per rank, if its interval is known.
+    pub(crate) fn bandwidths(
+        &mut self,
+        collective: Option<Collective>,
+        bytes: u64,
+        ranks: u32,
+        interval: Interval,
+    ) -> otf2::Result<()> {
+        let measured = interval.timing.is_measured() && !interval.is_shared;
+        let seconds = std::time::Duration::from_nanos(interval.end.saturating_sub(interval.start)).as_secs_f64();
+        if interval.unfinished || !measured || seconds <= 0.0 {
+            return Ok(());
+        }
+        if let Some(collective) = collective {
+            let (bandwidth, bus) = collective.bandwidths(bytes, ranks, seconds);
+            self.add(attribute::AlgorithmBandwidth, bandwidth)?;
+            self.add(attribute::BusBandwidth, bus)?;
+        }
+        Ok(())
+    }
+}
+
+// Attributes of kernels and copies, of the launches that lead to them, and of the work of network plugins.
+
+impl Details<'_, '_> {
+    pub(crate) fn gpu_work(&mut self, at: u32) -> otf2::Result<()> {
+        let Some(&work) = self.model.links.gpu.get(at) else {
+            return Ok(());
+        };
+        self.some(attribute::Parent, work.parent)?;
+        self.some(attribute::ExternalCorrelation, work.external)?;
+        match work.what {
+            What::Kernel(kernel) => self.kernel(&kernel),
+            What::Copy(copy) => self.copy(&copy),
+        }
+    }
+
+    /// The external correlation id that CUPTI reported with the work of a launch or copy-engine collective, if it did.
+    pub(crate) fn external(&mut self, launch: EventRow) -> otf2::Result<()> {
+        let model = self.model;
+        let joined = Some(launch).filter(|&launch| model.links.gpu.is_joined(launch));
+        let id = joined.and_then(|launch| model.tables.head(launch)).map_or(0, |head| head.id);
+        self.some(attribute::ExternalCorrelation, id)
+    }
+
+    fn word<A>(&mut self, attribute: A, text: &str) -> otf2::Result<()>
+    where
+        A: Attribute<Carrier = nccl_events::schema::carriers::Word>,
+    {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.string(attribute, self.definitions.text(text))
+    }
+
+    fn kernel(&mut self, kernel: &Kernel<Symbol>) -> otf2::Result<()> {
+        self.some(attribute::Correlation, kernel.correlation)?;
+        self.word(attribute::Grid, &extent(kernel.grid))?;
+        self.word(attribute::Block, &extent(kernel.block))?;
+        self.some(attribute::Registers, kernel.registers_per_thread.into())?;
+        self.some(attribute::StaticShared, kernel.static_shared_bytes)?;
+        self.some(attribute::DynamicShared, kernel.dynamic_shared_bytes)?;
+        self.some(attribute::Graph, kernel.graph)?;
+        self.some(attribute::GraphNode, kernel.graph_node)?;
+        self.some(attribute::SourceGraphNode, kernel.source_graph_node)
+    }
+
+    fn copy(&mut self, copy: &Copy) -> otf2::Result<()> {
+        self.some(attribute::Correlation, copy.correlation)?;
+        self.some(attribute::Bytes, copy.bytes)?;
+        if copy.count > 1 {
+            self.some(attribute::Copies, copy.count)?;
+        }
+        if copy.source_device != copy.device {
+            self.add(attribute::SourceDevice, copy.source_device)?;
+        }
+        if copy.destination_device != copy.device {
+            self.add(attribute::DestinationDevice, copy.destination_device)?;
+        }
+        self.word(attribute::SourceMemory, gpu_work::memory_kind(copy.source_kind))?;
+        self.word(attribute::DestinationMemory, gpu_work::memory_kind(copy.destination_kind))?;
+        self.some(attribute::GraphNode, copy.graph_node)
+    }
+
+    /// What the network plugin reported at the start, as numbers: only the plugin knows their meaning.
+    pub(crate) fn net_plugin(&mut self, fields: &NetPlugin) -> otf2::Result<()> {
+        self.add(attribute::PluginId, fields.id.cast_unsigned())?;
+        match fields.data {
+            NetData::Opaque => Ok(()),
+            NetData::IbQueuePair { device, work_request, opcode, queue_pair, bytes } => {
+                self.add(attribute::NetDevice, device)?;
+                self.add(attribute::QueuePair, queue_pair)?;
+                self.add(attribute::Opcode, opcode)?;
+                self.add(attribute::WorkRequest, work_request)?;
+                self.add(attribute::Bytes, bytes)
+            }
+            NetData::Socket { descriptor, operation, bytes } => {
+                self.add(attribute::Socket, descriptor)?;
+                self.add(attribute::Opcode, operation)?;
+                self.add(attribute::Bytes, bytes)
+            }
+        }
+    }
+}

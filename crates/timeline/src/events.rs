@@ -1,0 +1,229 @@
+//! Writes the events of a timeline and their definitions.
+
+use crate::attributes::{Details, Timings};
+use crate::builder::Location;
+use crate::definitions;
+use crate::definitions::Definitions;
+use crate::instance::{InstanceKind, RegionInstance, Source};
+use crate::locations::network::Put;
+use crate::locations::{metrics, network};
+use crate::messages::{EventBody, Interleaved, Message, Nested, Role, TimelineEvent, reference};
+use model::process::{CommunicatorMember, ProcessModel};
+use model::tables::{EventRow, OperationRow};
+use nccl_events::archive::Timing;
+use nccl_events::collective::Collective;
+use otf2::{Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RmaAccess, RmaWinRef};
+
+// One location's events as OTF2 events.
+
+/// How many events are written between two checks of the deadline.
+const EVENTS_PER_CHECK: usize = 16 * 1024;
+
+#[derive(Debug)]
+pub struct Emitter<'a> {
+    model: &'a ProcessModel<'a>,
+    definitions: &'a Definitions,
+    timings: Timings,
+}
+
+impl<'a> Emitter<'a> {
+    pub fn new(model: &'a ProcessModel<'a>, definitions: &'a Definitions) -> Self {
+        Self { model, definitions, timings: Timing::ALL.map(|timing| definitions.text(timing.name())) }
+    }
+
+    /// Writes the events of a location; `None` if the deadline passed.
+    pub fn write_location(
+        &mut self,
+        writer: &mut EventWriter<'_>,
+        mut location: Location,
+        cut: &mut u64,
+        is_late: &dyn Fn() -> bool,
+    ) -> otf2::Result<Option<Written>> {
+        location.sort();
+        let switches = metrics::of_location(location.key, location.sibling, self.model.tables);
+        let instances = location.instances.iter();
+        if location.has_only_instances() && switches.is_empty() {
+            return self.write_events(writer, Nested::new(instances, cut), is_late);
+        }
+        let events = Interleaved::new(location.events(instances, cut), switches.into_iter());
+        self.write_events(writer, events, is_late)
+    }
+
+    fn write_events(
+        &mut self,
+        writer: &mut EventWriter<'_>,
+        events: impl Iterator<Item = TimelineEvent>,
+        is_late: &dyn Fn() -> bool,
+    ) -> otf2::Result<Option<Written>> {
+        let mut written = Written::default();
+        for event in events {
+            if written.events % EVENTS_PER_CHECK == 0 && is_late() {
+                return Ok(None);
+            }
+            self.write(writer, &event)?;
+            written.note(&event);
+        }
+        Ok(Some(written))
+    }
+
+    fn write(&mut self, writer: &mut EventWriter<'_>, event: &TimelineEvent) -> otf2::Result<()> {
+        match event.body {
+            EventBody::Enter(instance) => {
+                let region = self.definitions.region(instance.region);
+                self.details(writer).enter(instance)?;
+                writer.enter(event.time, region, Attributes::NONE)?;
+                self.put(writer, event.time, instance)
+            }
+            EventBody::Leave(instance) => {
+                self.put_completes(writer, event.time, instance)?;
+                let region = self.definitions.region(instance.region);
+                self.details(writer).leave(instance)?;
+                writer.leave(event.time, region, Attributes::NONE)
+            }
+            EventBody::Message(message) => self.message(writer, event.time, message),
+            EventBody::Sample(metric, value) => {
+                let metric = reference(self.model.options.metrics, metric);
+                writer.metric(event.time, metric, &[MetricValue::U64(value)], Attributes::NONE)
+            }
+            EventBody::Measurement(is_on) => {
+                let mode = if is_on { MeasurementMode::On } else { MeasurementMode::Off };
+                writer.measurement_on_off(event.time, mode, Attributes::NONE)
+            }
+        }
+    }
+
+    fn details<'e>(&'e self, writer: &'e mut EventWriter<'_>) -> Details<'a, 'e> {
+        Details {
+            model: self.model,
+            definitions: self.definitions,
+            timings: &self.timings,
+            attributes: writer.next_attributes(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    pub events: usize,
+    /// How many of the events complete a collective on this rank.
+    pub collectives: u64,
+    pub span_ns: Option<(u64, u64)>,
+}
+
+impl Written {
+    #[inline]
+    fn note(&mut self, event: &TimelineEvent) {
+        self.events += 1;
+        self.collectives += u64::from(event.ends_collective());
+        let (first, _) = self.span_ns.unwrap_or((event.time, event.time));
+        self.span_ns = Some((first, event.time));
+    }
+}
+
+impl Emitter<'_> {
+    /// What the step of an instance puts into its peer's memory.
+    fn put_of(&self, instance: RegionInstance) -> Option<Put> {
+        match instance.source {
+            Source::Event(EventRow::ProxyStep(row)) => network::put(self.model, row),
+            _ => None,
+        }
+    }
+
+    /// A step that begins to send puts data into its peer's memory.
+    fn put(&self, writer: &mut EventWriter<'_>, time: u64, instance: RegionInstance) -> otf2::Result<()> {
+        let is_put = instance.kind == InstanceKind::SendWait;
+        let Some(put) = is_put.then(|| self.put_of(instance)).flatten() else {
+            return Ok(());
+        };
+        let access = RmaAccess {
+            win: RmaWinRef::new(put.comm),
+            remote: put.peer,
+            bytes: put.bytes,
+            matching: u64::from(instance.order),
+        };
+        writer.rma_put(time, &access, Attributes::NONE)
+    }
+
+    /// The data is all sent in the last phase of the step.
+    fn put_completes(&self, writer: &mut EventWriter<'_>, time: u64, instance: RegionInstance) -> otf2::Result<()> {
+        if !instance.kind.is_step() || !instance.is_last {
+            return Ok(());
+        }
+        let Some(put) = self.put_of(instance).filter(|put| put.completes) else {
+            return Ok(());
+        };
+        let (win, matching) = (RmaWinRef::new(put.comm), u64::from(instance.order));
+        writer.rma_op_complete_non_blocking(time, win, matching, Attributes::NONE)
+    }
+
+    fn message(&self, writer: &mut EventWriter<'_>, time: u64, message: Message) -> otf2::Result<()> {
+        let model = self.model;
+        let request = u64::from(message.activity);
+        let Some(activity) = model.links.activity(message.activity) else {
+            return Ok(());
+        };
+        let operation = model.tables.operation(activity.operation);
+        let Some(member) = model.member_of(&operation) else {
+            return Ok(());
+        };
+        let none = Attributes::NONE;
+        let exchanged = || match activity.operation {
+            OperationRow::P2p(row) => otf2::Message {
+                peer: u32::try_from(model.tables[row].fields.peer).unwrap_or(u32::MAX),
+                comm: CommRef::new(member.comm),
+                tag: 0,
+                bytes: self.model.meanings.bytes(operation.count, operation.datatype),
+            },
+            _ => otf2::Message { peer: u32::MAX, comm: CommRef::new(member.comm), tag: 0, bytes: 0 },
+        };
+        match message.role {
+            Role::CollectiveBegin => writer.mpi_collective_begin(time, none),
+            Role::CollectiveRequest => writer.non_blocking_collective_request(time, request, none),
+            Role::CollectiveEnd => match self.collective(message.activity, member) {
+                Some(collective) => writer.mpi_collective_end(time, &collective, none),
+                None => Ok(()),
+            },
+            Role::CollectiveComplete => match self.collective(message.activity, member) {
+                Some(collective) => writer.non_blocking_collective_complete(time, &collective, request, none),
+                None => Ok(()),
+            },
+            Role::SendBegin => writer.mpi_isend(time, &exchanged(), request, none),
+            Role::SendEnd => writer.mpi_isend_complete(time, request, none),
+            Role::ReceiveBegin => writer.mpi_irecv_request(time, request, none),
+            Role::ReceiveEnd => writer.mpi_irecv(time, &exchanged(), request, none),
+        }
+    }
+
+    /// The collective record of an operation, or of the collective that its send or receive belongs to.
+    fn collective(&self, activity: u32, member: CommunicatorMember) -> Option<otf2::Collective> {
+        let model = self.model;
+        let operation = model.links.activity(activity)?.operation;
+        let root = match operation {
+            OperationRow::Coll(row) => Some(model.tables[row].fields.root),
+            OperationRow::CeColl(row) => Some(model.tables[row].fields.root),
+            OperationRow::P2p(_) => None,
+        };
+        let (collective, bytes, root): (Collective, u64, i32) = match root {
+            Some(root) => {
+                let operation = model.tables.operation(operation);
+                let bytes = model.meanings.bytes(operation.count, operation.datatype);
+                (model.meanings.collective(operation.func)?, bytes, root)
+            }
+            None => {
+                let (_, call) = model.links.derived.of_member(activity)?;
+                let bytes = self.model.meanings.bytes(call.count, call.datatype);
+                (call.pattern.collective(), bytes, call.rank)
+            }
+        };
+        let root = u32::try_from(root).ok().filter(|root| collective.has_root() && member.may_have(*root));
+        let is_root = root == Some(member.rank);
+        let (bytes_sent, bytes_received) = collective.bytes(bytes, member.ranks_in_bytes(), is_root);
+        Some(otf2::Collective {
+            op: definitions::operation(collective),
+            comm: CommRef::new(member.comm),
+            root,
+            bytes_sent,
+            bytes_received,
+        })
+    }
+}

@@ -1,0 +1,301 @@
+//! A region instance: the unit of what is shown.
+
+use journal::format::Symbol;
+use model::tables::{EventRow, InTable, Row};
+use nccl_events::Kind;
+use nccl_events::archive::RegionClass;
+use nccl_events::collective::Pattern;
+use rustc_hash::FxHashMap;
+
+// [`RegionInstance::tie`] reserves five bits for the kind.
+const _: () = assert!((InstanceKind::Work as u8) < 1 << 5);
+// Each step has several instances.
+const _: () = assert!(size_of::<RegionInstance>() <= 16);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionInstance {
+    pub source: Source,
+    /// Breaks ties: an instance recorded earlier is around one recorded later.
+    pub order: u32,
+    pub region: RegionNumber,
+    pub kind: InstanceKind,
+    /// Whether this is the last of consecutive parts, which gets the attributes known at the end.
+    pub is_last: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    Event(EventRow),
+    /// A call of `init` or `finalize`: an index in [`model::tables::Tables::comm_calls`].
+    CommCall(u32),
+    /// An operation: an index of activities.
+    Activity(u32),
+    /// A call that NCCL turns into sends and receives: an index in
+    /// [`model::links::derived::DerivedCollectives::calls`].
+    DerivedCall(u32),
+    /// The collective of such a call: the index of its first activity.
+    Derived(u32),
+    /// A kernel or a copy: an index in [`model::links::gpu_work::GpuWork::all`].
+    Work(u32),
+    /// A range or a mark: an index in [`model::tables::ranges::Ranges::all`].
+    Range(u32),
+}
+
+impl RegionInstance {
+    pub const fn new(source: Source, order: u32, kind: InstanceKind, region: RegionNumber) -> Self {
+        Self { source, order, region, kind, is_last: false }
+    }
+
+    #[inline]
+    pub fn of<F: InTable>(row: Row<F>, order: u32, kind: InstanceKind, region: RegionNumber) -> Self {
+        Self::new(Source::Event(F::any(row)), order, kind, region)
+    }
+
+    /// Breaks ties of equal start times: an instance recorded earlier is around one recorded later, and a derived
+    /// instance is around its members.
+    pub const fn tie(&self) -> u64 {
+        match self.kind {
+            // An init or finalize is around everything its thread does in the meantime.
+            InstanceKind::CommInit | InstanceKind::CommFinalize => self.order as u64,
+            kind => 1 << 40 | (self.order as u64) << 5 | kind as u64,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegionNumber(u16);
+
+impl RegionNumber {
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+}
+
+/// The regions that are shown, in no particular order.
+#[derive(Debug, Default)]
+pub struct Regions {
+    keys: Vec<RegionKey>,
+    numbers: FxHashMap<RegionKey, RegionNumber>,
+    /// Whether something is shown in the region, by region number.
+    is_used: Vec<bool>,
+    last: Option<(RegionKey, RegionNumber)>,
+    /// By kind, for kinds that alone determine their region.
+    of_kinds: [Option<RegionNumber>; 32],
+}
+
+impl Regions {
+    /// The number of a region. Regions beyond the first 65 535 share one number.
+    #[inline]
+    pub fn number(&mut self, key: RegionKey) -> RegionNumber {
+        match self.last {
+            Some((last, number)) if last.is_surely(key) => number,
+            _ => self.look_up(key),
+        }
+    }
+
+    fn look_up(&mut self, key: RegionKey) -> RegionNumber {
+        let next = u16::try_from(self.keys.len());
+        let key = match next {
+            Ok(u16::MAX) | Err(_) => RegionKey::fixed(RegionClass::Kernel, "further regions"),
+            Ok(_) => key,
+        };
+        let next = RegionNumber(next.unwrap_or(u16::MAX));
+        let number = *self.numbers.entry(key).or_insert(next);
+        if number == next && self.keys.len() == next.index() {
+            self.keys.push(key);
+            self.is_used.push(false);
+        }
+        self.last = Some((key, number));
+        number
+    }
+
+    /// The number of the region of a kind that alone determines it.
+    #[inline]
+    pub fn of_kind(&mut self, kind: InstanceKind) -> RegionNumber {
+        self.of_kinds.get(kind as usize).copied().flatten().unwrap_or_else(|| {
+            let unknown = RegionKey::fixed(RegionClass::Network, "unknown");
+            let number = self.number(kind.region().unwrap_or(unknown));
+            if let Some(of_kind) = self.of_kinds.get_mut(kind as usize) {
+                *of_kind = Some(number);
+            }
+            number
+        })
+    }
+
+    #[inline]
+    pub fn use_one(&mut self, number: RegionNumber) {
+        if let Some(is_used) = self.is_used.get_mut(number.index()) {
+            *is_used = true;
+        }
+    }
+
+    pub fn used(&self) -> impl Iterator<Item = (RegionNumber, RegionKey)> {
+        let all = (0..).map(RegionNumber).zip(&self.keys).zip(&self.is_used);
+        all.filter_map(|((number, &key), &is_used)| is_used.then_some((number, key)))
+    }
+}
+
+// Which part of an event an instance shows.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum InstanceKind {
+    CommInit,
+    CommFinalize,
+    /// A call that NCCL turns into sends and receives.
+    DerivedCall,
+    Derived,
+    /// An API call or launch, as the calling thread saw it.
+    Call,
+    /// A range or a mark of the program, or a call that only a range of NCCL's shows.
+    Range,
+    /// `ncclGroupStart` inside a GroupApi.
+    GroupStart,
+    /// `ncclGroupEnd` inside a GroupApi.
+    GroupEnd,
+    /// The enqueueing of a Coll, P2p or CeColl.
+    Enqueue,
+    Operation,
+    Net,
+    /// The beginning of a proxy operation, before it makes progress.
+    Queued,
+    Channel,
+    /// A proxy step without a reported state. The kinds of a step's phases are declared in the order the phases occur.
+    Step,
+    /// Sending step: the GPU has not filled the buffer yet.
+    SendGpuWait,
+    /// Sending step: the data is ready; the peer has not given credit yet.
+    SendPeerWait,
+    SendWait,
+    /// Receiving step: the network has not delivered yet.
+    RecvWait,
+    /// Receiving step: the data is being flushed to GPU memory.
+    RecvFlushWait,
+    /// Receiving step: the GPU has not consumed the buffer yet.
+    RecvGpuWait,
+    /// A proxy thread ran out of work.
+    ProxyIdle,
+    ProxyActive,
+    ProxySleep,
+    ProxyWakeup,
+    ProxyAppend,
+    Phase,
+    /// Work of a network plugin for a sending step.
+    PluginSend,
+    PluginReceive,
+    Work,
+}
+
+impl InstanceKind {
+    /// Whether the instance shows a proxy step or one of its phases.
+    pub const fn is_step(self) -> bool {
+        use InstanceKind::{RecvFlushWait, RecvGpuWait, RecvWait, SendGpuWait, SendPeerWait, SendWait, Step};
+        matches!(self, Step | SendGpuWait | SendPeerWait | SendWait | RecvWait | RecvFlushWait | RecvGpuWait)
+    }
+
+    const fn is_control(self) -> bool {
+        use InstanceKind::{ProxyActive, ProxyAppend, ProxyIdle, ProxySleep, ProxyWakeup};
+        matches!(self, ProxyIdle | ProxyActive | ProxySleep | ProxyWakeup | ProxyAppend)
+    }
+
+    /// Whether the instance shows a part of an event, not the whole event.
+    pub const fn is_part(self) -> bool {
+        let is_other = matches!(self, Self::Queued | Self::GroupStart | Self::GroupEnd | Self::Phase);
+        is_other || self.is_step() || self.is_control()
+    }
+
+    /// The region, if the kind alone determines it.
+    pub const fn region(self) -> Option<RegionKey> {
+        let (class, name) = match self {
+            Self::CommInit => (RegionClass::Api, "ncclCommInitRank"),
+            Self::CommFinalize => (RegionClass::Api, "ncclCommDestroy"),
+            Self::GroupStart => (RegionClass::Api, "ncclGroupStart"),
+            Self::GroupEnd => (RegionClass::Api, "ncclGroupEnd"),
+            Self::Queued => (RegionClass::Network, "queued"),
+            Self::Channel => (RegionClass::Channel, "ncclKernelChannel"),
+            Self::Step => (RegionClass::Network, "ProxyStep"),
+            Self::SendGpuWait => (RegionClass::Network, "SendGPUWait"),
+            Self::SendPeerWait => (RegionClass::Network, "SendPeerWait"),
+            Self::SendWait => (RegionClass::Network, "SendWait"),
+            Self::RecvWait => (RegionClass::Network, "RecvWait"),
+            Self::RecvFlushWait => (RegionClass::Network, "RecvFlushWait"),
+            Self::RecvGpuWait => (RegionClass::Network, "RecvGPUWait"),
+            Self::ProxyIdle => (RegionClass::Proxy, "ProxyIdle"),
+            Self::ProxyActive => (RegionClass::Proxy, "ProxyActive"),
+            Self::ProxySleep => (RegionClass::Proxy, "ProxySleep"),
+            Self::ProxyWakeup => (RegionClass::Proxy, "ProxyWakeup"),
+            Self::ProxyAppend => (RegionClass::Proxy, "ProxyAppend"),
+            _ => return None,
+        };
+        let key = RegionKey::fixed(class, name);
+        Some(match self {
+            Self::Channel => key.showing(Kind::KernelCh),
+            _ if self.is_step() => key.showing(Kind::ProxyStep),
+            _ if self.is_control() => key.showing(Kind::ProxyCtrl),
+            _ => key,
+        })
+    }
+}
+
+// The key of a region, before its strings are resolved.
+
+/// A region by meaning; its name comes from the strings of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegionKey {
+    pub class: RegionClass,
+    pub kind: Option<Kind>,
+    pub name: RegionName,
+}
+
+/// A region's name before its strings are resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RegionName {
+    Fixed(&'static str),
+    /// `nccl` and the function NCCL named, then a suffix.
+    Func(Symbol, &'static str),
+    Text(Symbol),
+    /// A call by its full name.
+    Call(Symbol),
+    /// A range or a mark, by domain and name.
+    Range(Symbol, Symbol),
+    Derived(Pattern),
+    /// Work of an unknown network plugin, by the plugin's id.
+    Plugin(i64),
+    /// A C++ function, by its mangled name.
+    Mangled(Symbol),
+    /// A copy, by CUPTI's number of its kind.
+    Copy(u8),
+}
+
+impl RegionKey {
+    pub const fn new(class: RegionClass, name: RegionName) -> Self {
+        Self { class, kind: None, name }
+    }
+
+    /// A region whose name does not depend on the journal.
+    pub const fn fixed(class: RegionClass, name: &'static str) -> Self {
+        Self::new(class, RegionName::Fixed(name))
+    }
+
+    pub const fn func(class: RegionClass, func: Symbol, suffix: &'static str) -> Self {
+        Self::new(class, RegionName::Func(func, suffix))
+    }
+
+    /// Pointer equality of literals, as a fast path: `false` is possible for equal texts.
+    #[inline]
+    pub(crate) fn is_surely(self, other: Self) -> bool {
+        let is_name = match (self.name, other.name) {
+            (RegionName::Fixed(name), RegionName::Fixed(other)) => std::ptr::eq(name, other),
+            (RegionName::Func(func, suffix), RegionName::Func(other, other_suffix)) => {
+                func == other && std::ptr::eq(suffix, other_suffix)
+            }
+            (name, other) => name == other,
+        };
+        is_name && self.class == other.class && self.kind == other.kind
+    }
+
+    /// The same region, marked as showing events of this kind.
+    pub const fn showing(self, kind: Kind) -> Self {
+        Self { kind: Some(kind), ..self }
+    }
+}

@@ -1,0 +1,247 @@
+//! Collective and point-to-point operations as they ran, on the location of the communicator's rank. A derived
+//! collective is shown around its sends and receives; those that overlap go to siblings.
+
+use std::collections::BTreeMap;
+
+use crate::builder::{LocationBuilder, LocationKey, Siblings, TimelineBuilder};
+use crate::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, Source};
+use crate::messages::{Exchange, Messages, TimedInstance};
+use journal::format::Symbol;
+use journal::part::environment::CollectiveRecords;
+use model::links::intervals::Interval;
+use model::process::ProcessModel;
+use model::tables::OperationRow;
+use model::tables::ranges::Coverage;
+use nccl_events::archive::RegionClass;
+use nccl_events::collective::Function;
+use nccl_events::ids::{index, index_u32};
+use nccl_events::{Kind, Table, event};
+
+pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+    // A rank that did nothing is still a member of its communicator.
+    for context in 0..index_u32(model.tables.contexts.len()) {
+        builder.create(LocationKey::Communicator(context));
+    }
+    let mut order: Vec<Vec<Shown>> = vec![Vec::new(); model.tables.contexts.len()];
+    for (at, activity) in (0..).zip(&model.links.activities.all) {
+        if activity.is_at_capture {
+            // Captured in a graph, the operation did not run: only its enqueueing is shown.
+            continue;
+        }
+        let operation = model.tables.operation(activity.operation);
+        let interval = model.interval(at);
+        let (Some(context), Some(interval)) = (operation.context_at(), interval) else {
+            // Without a communicator it has no location; only its enqueueing is shown.
+            builder.count_without_communicator(model.tables.is_of_foreign_context(&operation));
+            continue;
+        };
+        let suffix = if activity.operation.is_by_copy_engines() { " (CE)" } else { "" };
+        let kind = activity.operation.kind();
+        let key = RegionKey::func(RegionClass::Operation, operation.func, suffix).showing(kind);
+        let region = builder.region(key);
+        let shown = Shown {
+            context,
+            interval,
+            enqueued: operation.start,
+            instance: RegionInstance::new(Source::Activity(at), at, InstanceKind::Operation, region),
+            operation: Some(activity.operation),
+            func: operation.func,
+            on_primary_location: false,
+        };
+        add(&mut order, shown);
+    }
+    for collective in derived(model, builder, order.iter().flatten()) {
+        add(&mut order, collective);
+    }
+    for mut of_rank in order {
+        nccl_events::sort::sort_by_key(&mut of_rank, |shown| {
+            let Interval { start, .. } = shown.interval;
+            let RegionInstance { kind, order, .. } = shown.instance;
+            (start, shown.enqueued, kind != InstanceKind::Derived, order)
+        });
+        let mut rows = Rows::default();
+        let context = of_rank.first().map(|shown| shown.context);
+        if let Some(context) = context {
+            let mut location = builder.location(LocationKey::Communicator(context));
+            location.reserve(of_rank.len());
+            for shown in &mut of_rank {
+                put(model, &mut location, &mut rows, shown);
+            }
+        }
+        add_messages(model, builder, &mut of_rank);
+    }
+}
+
+fn add(order: &mut [Vec<Shown>], shown: Shown) {
+    if let Some(of_rank) = order.get_mut(index(shown.context)) {
+        of_rank.push(shown);
+    }
+}
+
+/// An operation or a derived collective, on its way to the locations.
+#[derive(Clone, Copy, Debug)]
+struct Shown {
+    context: u32,
+    interval: Interval,
+    enqueued: u64,
+    instance: RegionInstance,
+    /// The operation; `None` for a derived collective.
+    operation: Option<OperationRow>,
+    func: Symbol,
+    on_primary_location: bool,
+}
+
+impl Shown {
+    /// The index of its activity, or of its first member's.
+    const fn activity(&self) -> u32 {
+        self.instance.order
+    }
+
+    fn is_collective(&self) -> bool {
+        self.operation.is_some_and(OperationRow::is_collective)
+    }
+}
+
+/// The derived collectives: each from its first member to its last.
+fn derived<'a>(
+    model: &ProcessModel<'_>,
+    builder: &mut TimelineBuilder,
+    operations: impl Iterator<Item = &'a Shown>,
+) -> Vec<Shown> {
+    let derived = &model.links.derived;
+    let mut enqueued: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
+    for shown in operations {
+        if let Some(at) = derived.place_of_member(shown.activity()) {
+            let first = (shown.enqueued, shown.context);
+            let first = enqueued.entry(at).or_insert(first);
+            first.0 = first.0.min(shown.enqueued);
+        }
+    }
+    let shown = enqueued.into_iter().filter_map(|(at, (enqueued, context))| {
+        let collective = derived.all.get(index(at))?;
+        let leader = collective.leader()?;
+        let name = RegionName::Derived(derived.call(collective)?.pattern);
+        let key = RegionKey::new(RegionClass::Operation, name).showing(Kind::Coll);
+        let region = builder.region(key);
+        Some(Shown {
+            context,
+            interval: collective.interval(&model.intervals)?,
+            enqueued,
+            instance: RegionInstance::new(Source::Derived(leader), leader, InstanceKind::Derived, region),
+            operation: None,
+            func: Symbol::NONE,
+            on_primary_location: false,
+        })
+    });
+    shown.collect()
+}
+
+#[derive(Debug, Default)]
+struct Rows {
+    siblings: Siblings,
+    /// The row of each derived collective, and the time from which the row is free inside it.
+    derived: BTreeMap<u32, (usize, u64)>,
+}
+
+impl Rows {
+    /// Takes a row for an operation or a derived collective; `derived` is the collective itself or the one around.
+    fn take(&mut self, shown: &Shown, derived: Option<u32>) -> usize {
+        let Interval { start, end, .. } = shown.interval;
+        if let (InstanceKind::Operation, Some(derived)) = (shown.instance.kind, derived)
+            && let Some((row, free_from)) = self.derived.get_mut(&derived)
+            && *free_from <= start
+        {
+            *free_from = end;
+            return *row;
+        }
+        let row = self.siblings.take(start, end);
+        if let (InstanceKind::Derived, Some(derived)) = (shown.instance.kind, derived) {
+            self.derived.insert(derived, (row, start));
+        }
+        row
+    }
+}
+
+fn put(model: &ProcessModel<'_>, location: &mut LocationBuilder<'_>, rows: &mut Rows, shown: &mut Shown) {
+    let Interval { start, end, .. } = shown.interval;
+    let instance = shown.instance;
+    let moved = instance.kind == InstanceKind::Operation && shown.interval.moved_ns > 0;
+    location.builder().counts.starts_moved += u64::from(moved);
+    let derived = &model.links.derived;
+    let sibling = rows.take(shown, derived.place_of_member(shown.activity()));
+    shown.on_primary_location = sibling == 0;
+    location.add(sibling, TimedInstance { start, end, instance });
+}
+
+/// Adds records in the order of enqueueing, which is the same on all ranks: readers match by order. The order in which
+/// a kernel's operations end differs from rank to rank.
+fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank: &mut [Shown]) {
+    nccl_events::sort::sort_by_key(of_rank, |shown| (shown.enqueued, shown.activity()));
+    // Readers match the records of ranks by order, so all must be there.
+    let Some(context) = of_rank.first().map(|shown| shown.context) else {
+        return;
+    };
+    let is_whole = match model.tables.coverage(context) {
+        Coverage::Whole => true,
+        // Sends and receives are cut by call time, which differs between ranks.
+        Coverage::StepRanges(_) if counts_alike(model, context, of_rank) => false,
+        // Other ranks may have had other collectives in their steps.
+        Coverage::StepRanges(_) | Coverage::NamedSteps(_) | Coverage::Unknown => return,
+    };
+    let mut messages = Messages::for_operations(of_rank.len());
+    for shown in of_rank.iter() {
+        if !is_whole && !shown.is_collective() {
+            continue;
+        }
+        if let Some(exchange) = exchange(model, builder, shown) {
+            let exchange = match (exchange, model.options.collectives) {
+                (Exchange::Collective, CollectiveRecords::Nonblocking) => {
+                    Exchange::Requested { at: shown.enqueued.min(shown.interval.end) }
+                }
+                (Exchange::Collective, CollectiveRecords::None) => continue,
+                (exchange, _) => exchange,
+            };
+            let span = (shown.interval.start, shown.interval.end);
+            messages.add(shown.instance, exchange, span, shown.on_primary_location);
+        }
+    }
+    builder.messages(LocationKey::Communicator(context), messages);
+}
+
+/// Whether all ranks count their collectives alike. Up to 2.27 they also count launches of CUDA graphs, which differ.
+fn counts_alike(model: &ProcessModel<'_>, context: u32, of_rank: &[Shown]) -> bool {
+    let table = model.tables.contexts.get(index(context)).and_then(|context| Table::of_number(context.comm.table));
+    let has_api_events = table.is_some_and(|table| event::has(table, Kind::CollApi));
+    let mut activities = of_rank.iter().filter_map(|shown| model.links.activity(shown.activity()));
+    has_api_events || !activities.any(|activity| activity.shows_graphs(model.tables))
+}
+
+/// The communication record of an operation; `None` if a reader could not interpret it.
+fn exchange(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, shown: &Shown) -> Option<Exchange> {
+    let derived = model.links.derived.of_member(shown.activity());
+    let is_reported_once = derived.is_some_and(|(_, call)| call.pattern.is_collective_record());
+    let Some(operation) = shown.operation else {
+        return is_reported_once.then_some(Exchange::Collective);
+    };
+    if is_reported_once {
+        return None;
+    }
+    let comm = model.comms.comm(model.comms.member(shown.context)?)?;
+    let OperationRow::P2p(row) = operation else {
+        if model.meanings.collective(shown.func).is_some() {
+            builder.counts.sizes_unknown += u64::from(comm.ranks == 0);
+            return Some(Exchange::Collective);
+        }
+        builder.counts.collectives_unknown += 1;
+        return None;
+    };
+    let is_send = model.meanings.function(shown.func).and_then(Function::is_send);
+    let exchange = is_send.map(|is_send| if is_send { Exchange::Send } else { Exchange::Receive });
+    let known =
+        u32::try_from(model.tables[row].fields.peer).ok().filter(|&peer| peer < comm.ranks.max(comm.ranks_seen));
+    if known.is_none() || exchange.is_none() {
+        builder.counts.messages_without_peer += 1;
+        return None;
+    }
+    exchange
+}

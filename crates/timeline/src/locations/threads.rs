@@ -1,0 +1,260 @@
+//! One file for each kind of location: its contents and their regions.
+//!
+//! A new kind of location is a new file with a `build` function, a line in [`build`] here, its
+//! [`LocationKey`](crate::timeline::location::LocationKey) and what its region instances say in `emit`.
+
+use std::collections::BTreeMap;
+
+use crate::builder::{LocationKey, Siblings, TimelineBuilder};
+use crate::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, RegionNumber, Source};
+use crate::locations::{communicators, metrics, network};
+use crate::messages::TimedInstance;
+use model::links::gpu_work::{GpuStream, What};
+use model::process::ProcessModel;
+use model::program_ranges::{RangeEnd, RangeRole};
+use model::tables::ranges::{RangeAt, RangeKind};
+use model::tables::{CollApi, Event, Head, InTable, OperationRow, P2pApi};
+use nccl_events::archive::RegionClass;
+use nccl_events::event::{CeBatch, CeSync, Group, GroupApi, KernelLaunch};
+use nccl_events::ids::index_u32;
+use nccl_events::{Kind, state};
+
+pub(crate) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+    build_threads(model, builder);
+    build_ranges(model, builder);
+    communicators::build(model, builder);
+    network::build_connections(model, builder);
+    network::build_steps(model, builder);
+    network::build_plugins(model, builder);
+    network::build_proxy_threads(model, builder);
+    network::build_channels(model, builder);
+    build_streams(model, builder);
+    metrics::build(model, builder);
+}
+
+// Threads: their calls, launches and enqueueing.
+//
+// For copy-engine collectives, NCCL reports when the host enqueued synchronisations and batches of copies, so they are
+// nested in the enqueueing of their collective. The collective itself is on the location of its communicator.
+
+pub(super) fn build_threads(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+    comm_calls(model, builder);
+    derived_calls(model, builder);
+    events::<GroupApi>(model, builder, |_| RegionKey::fixed(RegionClass::Api, "ncclGroup"));
+    parts_of_groups(model, builder);
+    events::<CollApi>(model, builder, |call| RegionKey::func(RegionClass::Api, call.fields.func, ""));
+    events::<P2pApi>(model, builder, |call| RegionKey::func(RegionClass::Api, call.fields.func, ""));
+    events::<KernelLaunch>(model, builder, |_| RegionKey::fixed(RegionClass::Launch, "ncclKernelLaunch"));
+    events::<Group>(model, builder, |_| RegionKey::fixed(RegionClass::Enqueue, "ncclLaunchPlan"));
+    build_enqueue(model, builder);
+    events::<CeSync>(model, builder, |_| RegionKey::fixed(RegionClass::Enqueue, "CeSync"));
+    events::<CeBatch>(model, builder, |_| RegionKey::fixed(RegionClass::Enqueue, "CeBatch"));
+}
+
+/// Shows the events of a kind, each on the location of its thread.
+fn events<F: InTable>(
+    model: &ProcessModel<'_>,
+    builder: &mut TimelineBuilder,
+    region: impl Fn(&Event<F>) -> RegionKey,
+) {
+    for (row, event) in model.tables.rows::<F>() {
+        builder.shown(F::KIND);
+        let region = builder.region(region(event).showing(F::KIND));
+        let instance = RegionInstance::of(row, event.order, InstanceKind::Call, region);
+        let (start, end) = (event.start, model.end(event));
+        builder.on_thread(event.thread, TimedInstance { start, end, instance });
+    }
+}
+
+fn comm_calls(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+    for (at, call) in (0..).zip(&model.tables.comm_calls) {
+        if model.links.ranges.shows_comm_call(at) {
+            continue;
+        }
+        let (kind, name) = if call.is_init {
+            (InstanceKind::CommInit, "ncclCommInitRank")
+        } else {
+            (InstanceKind::CommFinalize, "ncclCommDestroy")
+        };
+        let region = builder.region(RegionKey::fixed(RegionClass::Api, name));
+        let instance = RegionInstance::new(Source::CommCall(at), at, kind, region);
+        let (start, end) = (call.start, call.end);
+        builder.on_thread(call.thread, TimedInstance { start, end, instance });
+    }
+}
+
+/// Shows calls that NCCL turns into sends and receives around these.
+fn derived_calls(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+    for (at, call) in model.links.derived.calls.iter().enumerate() {
+        let ends = call.calls.iter().map(|&row| model.end(&model.tables[row]));
+        let (Some(&first), Some(end)) = (call.calls.first(), ends.max()) else {
+            continue;
+        };
+        let first: &Head = &model.tables[first];
+        let name = RegionName::Derived(call.pattern);
+        let key = RegionKey::new(RegionClass::Api, name).showing(Kind::CollApi);
+        let region = builder.region(key);
+        let source = Source::DerivedCall(index_u32(at));
+        let instance = RegionInstance::new(source, first.order, InstanceKind::DerivedCall, region);
+        let start = first.start;
+        builder.on_thread(first.thread, TimedInstance { start, end, instance });
+    }
+}
+
+/// `ncclGroupStart` and `ncclGroupEnd` inside a group: state 23 ends the first, state 24 begins the second.
+fn parts_of_groups(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+    let start_region = builder.region(RegionKey::fixed(RegionClass::Api, "ncclGroupStart"));
+    let end_region = builder.region(RegionKey::fixed(RegionClass::Api, "ncclGroupEnd"));
+    for (row, group) in model.tables.rows::<GroupApi>() {
+        let (start, end) = (group.start, model.end(group));
+        if let Some(until) = group.state_time(state::GROUP_START_API_STOP) {
+            let end = until.clamp(start, end);
+            let instance = RegionInstance::of(row, group.order, InstanceKind::GroupStart, start_region);
+            builder.on_thread(group.thread, TimedInstance { start, end, instance });
+        }
+        if let Some(from) = group.state_time(state::GROUP_END_API_START) {
+            let start = from.clamp(start, end);
+            let instance = RegionInstance::of(row, group.order, InstanceKind::GroupEnd, end_region);
+            builder.on_thread(group.thread, TimedInstance { start, end, instance });
+        }
+    }
+}
+
+// Ranges and marks of the program, and calls that only a range of NCCL's shows.
+//
+// Pushed ranges and marks are on their thread, where they nest with the calls. Ranges that any thread ends do not
+// nest: they are on a location of their domain.
+
+pub(super) fn build_ranges(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+    let ranges = &model.tables.ranges;
+    builder.counts.take_range_counts(ranges.counts);
+    let links = &model.links.ranges;
+    let mut started: Vec<(u32, TimedInstance)> = Vec::new();
+    for (at, (range, role)) in (0..).zip(ranges.all.iter().zip(&links.roles)) {
+        let Some((class, name)) = region(range, *role, builder) else {
+            continue;
+        };
+        match links.end(at, range) {
+            RangeEnd::Known => {}
+            RangeEnd::Bounded => builder.counts.ranges_closed += 1,
+            RangeEnd::Open => builder.counts.ranges_unfinished += 1,
+        }
+        let region = builder.region(RegionKey::new(class, name));
+        let instance = RegionInstance::new(Source::Range(at), range.order, InstanceKind::Range, region);
+        let shown = TimedInstance { start: range.start, end: range.end(model.tables.span.1), instance };
+        match range.kind {
+            RangeKind::Started { .. } => {
+                let domain = links.domains.iter().position(|domain| *domain == range.range.domain);
+                started.push((index_u32(domain.unwrap_or(0)), shown));
+            }
+            RangeKind::Pushed { .. } | RangeKind::Mark => builder.on_thread(range.thread, shown),
+        }
+    }
+    nccl_events::sort::sort_by_key(&mut started, |(domain, shown)| (*domain, shown.start, shown.instance.order));
+    for of_domain in started.chunk_by(|a, b| a.0 == b.0) {
+        let mut siblings = Siblings::default();
+        for &(domain, shown) in of_domain {
+            let sibling = siblings.take(shown.start, shown.end);
+            builder.on_location(LocationKey::Ranges(domain), sibling, shown);
+        }
+    }
+}
+
+/// Class and name of the region of a range, which is counted; `None` if the range is not shown.
+fn region(range: &RangeAt, role: RangeRole, builder: &mut TimelineBuilder) -> Option<(RegionClass, RegionName)> {
+    let counts = &mut builder.counts;
+    let (counter, shown) = match (role, range.kind) {
+        (RangeRole::Reported, _) => (&mut counts.ranges_reported, None),
+        (RangeRole::Call, _) => (&mut counts.ranges_nccl, Some((RegionClass::Api, RegionName::Call(range.range.name)))),
+        (RangeRole::User, kind) => {
+            let name = RegionName::Range(range.range.domain, range.range.name);
+            match kind {
+                RangeKind::Mark => (&mut counts.ranges_marks, Some((RegionClass::Mark, name))),
+                RangeKind::Pushed { .. } | RangeKind::Started { .. } => {
+                    (&mut counts.ranges_user, Some((RegionClass::User, name)))
+                }
+            }
+        }
+    };
+    *counter += 1;
+    shown
+}
+
+// The enqueueing of operations, on the location of the thread.
+//
+// NCCL reports the operations of a launch plan together: it starts all, enqueues all, then stops all in the same
+// order. So they overlap, and the times of a single one are unknown:
+//
+// ```text
+//   NCCL:   start a   start b ────────────────── stop a   stop b
+//   shown:  ├── a ───┤├───────── b ─────────────┤
+// ```
+
+/// The enqueueing of an operation, by thread, launch plan and start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Enqueueing {
+    thread: u32,
+    plan: u64,
+    start: u64,
+    order: u32,
+    stop: u64,
+    activity: u32,
+    region: RegionNumber,
+    kind: Kind,
+}
+
+pub(super) fn build_enqueue(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+    let mut order: Vec<Enqueueing> = Vec::with_capacity(model.links.activities.all.len());
+    for (at, activity) in model.links.activities.all.iter().enumerate() {
+        let operation = model.tables.operation(activity.operation);
+        let (suffix, kind) = match activity.operation {
+            OperationRow::CeColl(_) => (" (CE) enqueue", Kind::CeColl),
+            OperationRow::Coll(_) => (" enqueue", Kind::Coll),
+            OperationRow::P2p(_) => (" enqueue", Kind::P2p),
+        };
+        order.push(Enqueueing {
+            thread: operation.thread,
+            plan: operation.plan,
+            start: operation.start,
+            order: operation.order,
+            stop: model.end(&operation),
+            activity: index_u32(at),
+            region: builder.region(RegionKey::func(RegionClass::Enqueue, operation.func, suffix).showing(kind)),
+            kind,
+        });
+    }
+    nccl_events::sort::sort(&mut order);
+    for plan in order.chunk_by(|a, b| a.plan != 0 && (a.thread, a.plan) == (b.thread, b.plan)) {
+        let first_stop = plan.iter().map(|one| one.stop).min();
+        for (one, next) in plan.iter().zip(plan.iter().skip(1).map(|one| Some(one.start)).chain([None])) {
+            let until = next.or(first_stop).filter(|&until| until >= one.start);
+            let end = until.map_or(one.stop, |until| until.min(one.stop));
+            builder.counts.enqueued_together += u64::from(end < one.stop);
+            builder.shown(one.kind);
+            let source = Source::Activity(one.activity);
+            let instance = RegionInstance::new(source, one.order, InstanceKind::Enqueue, one.region);
+            let start = one.start;
+            builder.on_thread(one.thread, TimedInstance { start, end, instance });
+        }
+    }
+}
+
+// Kernels and copies on the locations of their CUDA streams.
+
+pub(super) fn build_streams(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+    let mut streams: BTreeMap<GpuStream, Siblings> = BTreeMap::new();
+    // The work is sorted by start.
+    for (at, work) in model.links.gpu.all.iter().enumerate() {
+        let (start, end) = (work.start, work.end);
+        let sibling = streams.entry(work.stream).or_default().take(start, end);
+        let (class, name) = match work.what {
+            What::Copy(copy) => (RegionClass::Copy, RegionName::Copy(copy.kind)),
+            What::Kernel(kernel) => (RegionClass::Kernel, RegionName::Mangled(kernel.name)),
+        };
+        let region = builder.region(RegionKey::new(class, name));
+        let at = index_u32(at);
+        let instance = RegionInstance::new(Source::Work(at), at, InstanceKind::Work, region);
+        let key = LocationKey::Stream(work.stream);
+        builder.on_location(key, sibling, TimedInstance { start, end, instance });
+    }
+}

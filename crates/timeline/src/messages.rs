@@ -1,0 +1,526 @@
+//! Communication records of a communicator's rank. All go on the rank's own location, even for overlapping operations
+//! shown on a sibling: readers find the rank by the location, and a message or collective on a location outside the
+//! communicator would have no partner.
+//!
+//! Messages carry a request and may overlap. Blocking collectives may not: those of one fused kernel follow each other
+//! in the communicator's order, the same on all ranks. Nonblocking collectives are requested in it and may overlap.
+
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+
+use crate::instance::{InstanceKind, RegionInstance};
+use journal::part::environment::{Metric, MetricSet};
+use nccl_events::ids::index_u32;
+use otf2::MetricRef;
+
+/// A record with its time and its operation's position in the communicator's order.
+#[derive(Clone, Copy, Debug)]
+struct Timed {
+    time: u64,
+    position: u32,
+    message: Message,
+    instance: RegionInstance,
+    /// Whether the operation is shown on the communicator's primary location, not on a sibling.
+    on_primary_location: bool,
+    /// Whether this or a later record of the same time belongs to a region that ends before another begins then.
+    is_behind: bool,
+}
+
+#[derive(Debug, Default)]
+pub struct Messages {
+    all: Vec<Timed>,
+    position: u32,
+    collective_free: u64,
+    requested: u64,
+}
+
+impl Messages {
+    /// An empty list with room for the records of `count` operations.
+    pub fn for_operations(count: usize) -> Self {
+        Self { all: Vec::with_capacity(2 * count), ..Self::default() }
+    }
+
+    /// Adds the records of the next operation; `instance.order` is the index of its activity.
+    pub fn add(&mut self, instance: RegionInstance, kind: Exchange, span: (u64, u64), on_primary_location: bool) {
+        let activity = instance.order;
+        self.position += 1;
+        let (mut start, mut end) = span;
+        let mut is_behind = false;
+        let (first, second) = match kind {
+            Exchange::Collective => {
+                start = start.max(self.collective_free);
+                end = end.max(start);
+                self.collective_free = end;
+                is_behind = on_primary_location && span.0 < span.1 && span.1 <= start;
+                (Role::CollectiveBegin, Role::CollectiveEnd)
+            }
+            Exchange::Requested { at } => {
+                start = at.max(self.requested);
+                self.requested = start;
+                end = end.max(start);
+                (Role::CollectiveRequest, Role::CollectiveComplete)
+            }
+            Exchange::Send => (Role::SendBegin, Role::SendEnd),
+            Exchange::Receive => (Role::ReceiveBegin, Role::ReceiveEnd),
+        };
+        for (time, role) in [(start, first), (end, second)] {
+            self.all.push(Timed {
+                time,
+                position: self.position,
+                message: Message { activity, role },
+                instance,
+                on_primary_location,
+                is_behind,
+            });
+        }
+    }
+
+    pub const fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub fn sort(&mut self) {
+        self.all.sort_by_key(|timed| (timed.time, timed.position, timed.message.role));
+        let mut behind = None;
+        for timed in self.all.iter_mut().rev() {
+            if timed.is_behind {
+                behind = Some(timed.time);
+            }
+            timed.is_behind = behind == Some(timed.time);
+        }
+    }
+
+    /// Merges the sorted records into the communicator's location: inside of their operation if it is shown there.
+    pub fn merge<I: Iterator<Item = TimelineEvent>>(&self, shown: I) -> Merged<'_, I> {
+        Merged { shown: shown.peekable(), records: self.all.iter(), begun: None }
+    }
+}
+
+/// The events of the communicator's own location, merged with the records of [`Messages`].
+#[derive(Debug)]
+pub struct Merged<'a, I: Iterator<Item = TimelineEvent>> {
+    shown: Peekable<I>,
+    records: std::slice::Iter<'a, Timed>,
+    /// The instance just entered and its time: its own records at that time come before nested instances.
+    begun: Option<(u64, RegionInstance)>,
+}
+
+impl<I: Iterator<Item = TimelineEvent>> Iterator for Merged<'_, I> {
+    type Item = TimelineEvent;
+
+    #[inline]
+    fn next(&mut self) -> Option<TimelineEvent> {
+        let Some(record) = self.records.as_slice().first() else {
+            return self.shown.next();
+        };
+        if let Some((now, instance)) = self.begun {
+            if record.time <= now && record.instance == instance {
+                return self.record();
+            }
+            self.begun = None;
+        }
+        let Some(next) = self.shown.peek() else {
+            return self.record();
+        };
+        let now = next.time;
+        let is_due = match next.body {
+            EventBody::Leave(instance) => {
+                let own = instance == record.instance;
+                record.time < now || record.time == now && (own || !record.on_primary_location)
+            }
+            _ => record.time < now || record.time == now && record.is_behind,
+        };
+        if is_due {
+            return self.record();
+        }
+        let next = self.shown.next();
+        if let Some(TimelineEvent { time, body: EventBody::Enter(instance) }) = next
+            && instance.kind == InstanceKind::Derived
+        {
+            self.begun = Some((time, instance));
+        }
+        next
+    }
+}
+
+impl<I: Iterator<Item = TimelineEvent>> Merged<'_, I> {
+    fn record(&mut self) -> Option<TimelineEvent> {
+        let timed = self.records.next()?;
+        Some(TimelineEvent { time: timed.time, body: EventBody::Message(timed.message) })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    Collective,
+    /// All ranks take part; requested at this time, and others may be in progress.
+    Requested {
+        at: u64,
+    },
+    Send,
+    Receive,
+}
+
+// The events of a location in a valid order: ENTER and LEAVE nest, and time never goes backwards.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    CollectiveBegin,
+    CollectiveEnd,
+    CollectiveRequest,
+    CollectiveComplete,
+    SendBegin,
+    SendEnd,
+    ReceiveBegin,
+    ReceiveEnd,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Index of the activity that the message belongs to.
+    pub activity: u32,
+    pub role: Role,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimedInstance {
+    pub start: u64,
+    /// Not before `start`.
+    pub end: u64,
+    pub instance: RegionInstance,
+}
+
+impl TimedInstance {
+    fn key(&self) -> (u64, u64) {
+        (self.start, self.instance.tie())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimelineEvent {
+    pub time: u64,
+    pub body: EventBody,
+}
+
+impl TimelineEvent {
+    pub const fn ends_collective(&self) -> bool {
+        matches!(self.body, EventBody::Message(Message { role: Role::CollectiveEnd | Role::CollectiveComplete, .. }))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventBody {
+    Enter(RegionInstance),
+    Leave(RegionInstance),
+    Message(Message),
+    Sample(Metric, u64),
+    /// Recording was switched on (`true`) or off, see [`crate::locations::metrics`].
+    Measurement(bool),
+}
+
+/// Sorts instances into the order that [`Nested`] requires.
+pub fn sort(instances: &mut [TimedInstance]) {
+    // A stable sort is faster here: instances come in a few sorted runs. No two keys are equal.
+    instances.sort_by_key(TimedInstance::key);
+}
+
+/// ENTER and LEAVE of nested instances in a valid order. An instance that outlasts the one around it is cut there.
+#[derive(Debug)]
+pub struct Nested<'a, I: Iterator<Item = &'a TimedInstance>> {
+    instances: Peekable<I>,
+    around: Vec<TimedInstance>,
+    cut: &'a mut u64,
+}
+
+impl<'a, I: Iterator<Item = &'a TimedInstance>> Nested<'a, I> {
+    /// `instances` must be sorted. `cut` counts the instances that were cut.
+    pub fn new(instances: I, cut: &'a mut u64) -> Self {
+        Self { instances: instances.peekable(), around: Vec::new(), cut }
+    }
+}
+
+impl<'a, I: Iterator<Item = &'a TimedInstance>> Iterator for Nested<'a, I> {
+    type Item = TimelineEvent;
+
+    #[inline]
+    fn next(&mut self) -> Option<TimelineEvent> {
+        let next = self.instances.peek();
+        let is_over = |top: &mut TimedInstance| next.is_none_or(|next| top.end <= next.start);
+        if let Some(top) = self.around.pop_if(is_over) {
+            return Some(leave(&top));
+        }
+        let mut instance = *self.instances.next()?;
+        if let Some(top) = self.around.last()
+            && instance.end > top.end
+        {
+            instance.end = top.end;
+            *self.cut += 1;
+        }
+        self.around.push(instance);
+        Some(TimelineEvent { time: instance.start, body: EventBody::Enter(instance.instance) })
+    }
+}
+
+/// Merges other events into those of a location: before events at the same time.
+#[derive(Debug)]
+pub struct Interleaved<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> {
+    row: Peekable<I>,
+    others: Peekable<J>,
+}
+
+impl<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> Interleaved<I, J> {
+    /// Both must be sorted.
+    pub fn new(row: I, others: J) -> Self {
+        Self { row: row.peekable(), others: others.peekable() }
+    }
+}
+
+impl<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> Iterator for Interleaved<I, J> {
+    type Item = TimelineEvent;
+
+    #[inline]
+    fn next(&mut self) -> Option<TimelineEvent> {
+        let Some(other) = self.others.peek() else {
+            return self.row.next();
+        };
+        let time = other.time;
+        match self.row.peek() {
+            Some(next) if next.time < time => self.row.next(),
+            _ => self.others.next(),
+        }
+    }
+}
+
+impl Sample {
+    pub const fn event(&self) -> TimelineEvent {
+        TimelineEvent { time: self.time, body: EventBody::Sample(self.metric, self.value) }
+    }
+}
+
+fn leave(instance: &TimedInstance) -> TimelineEvent {
+    TimelineEvent { time: instance.end, body: EventBody::Leave(instance.instance) }
+}
+
+// Metrics: how much is in progress on a location over time. `docs/MAPPING.md` §6 defines each exactly.
+//
+// A sample holds until the next sample of the same metric and location. There is one for every change of the value,
+// and none before the first change from 0.
+
+/// A metric's number in a part: its index among the part's metrics.
+pub fn reference(set: MetricSet, metric: Metric) -> MetricRef {
+    match set.iter().position(|known| known == metric) {
+        Some(number) => MetricRef::new(index_u32(number)),
+        None => MetricRef::UNDEFINED,
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    pub time: u64,
+    pub metric: Metric,
+    pub value: u64,
+}
+
+/// The amount in progress over time. Exact: whatever is added is subtracted again to the last unit.
+#[derive(Debug, Default)]
+pub struct Load {
+    changes: BTreeMap<u64, i128>,
+}
+
+impl Load {
+    pub fn add(&mut self, span: (u64, u64), amount: u64) {
+        if span.0 < span.1 && amount > 0 {
+            *self.changes.entry(span.0).or_insert(0) += i128::from(amount);
+            *self.changes.entry(span.1).or_insert(0) -= i128::from(amount);
+        }
+    }
+
+    pub fn samples(&self, metric: Metric) -> Vec<Sample> {
+        let mut sum = 0;
+        let samples = self.changes.iter().filter(|(_, change)| **change != 0).map(|(&time, &change)| {
+            sum += change;
+            let value = u64::try_from(sum).unwrap_or(u64::MAX);
+            Sample { time, metric, value }
+        });
+        samples.collect()
+    }
+}
+
+/// Bytes per second, rounded down; `None` if no time passed.
+pub fn rate(bytes: u64, span: (u64, u64)) -> Option<u64> {
+    let nanoseconds = span.1.checked_sub(span.0).filter(|&length| length > 0)?;
+    let rate = u128::from(bytes) * 1_000_000_000 / u128::from(nanoseconds);
+    Some(u64::try_from(rate).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    mod messages {
+        use crate::instance::{RegionKey, Regions, Source};
+        use crate::messages::tests::events;
+        use crate::messages::*;
+        use crate::messages::{Nested, TimedInstance, sort};
+        use nccl_events::archive::RegionClass;
+
+        fn instance(operation: u32) -> RegionInstance {
+            of(operation, InstanceKind::Operation)
+        }
+
+        fn of(operation: u32, kind: InstanceKind) -> RegionInstance {
+            let region = Regions::default().number(RegionKey::fixed(RegionClass::Api, ""));
+            RegionInstance::new(Source::Activity(operation), operation, kind, region)
+        }
+
+        fn timed(start: u64, end: u64, activity: u32) -> TimedInstance {
+            let instance = instance(activity);
+            TimedInstance { start, end, instance }
+        }
+
+        fn merged(mut messages: Messages, instances: &mut [TimedInstance]) -> String {
+            sort(instances);
+            messages.sort();
+            let mut cut = 0;
+            let shown = Nested::new(instances.iter(), &mut cut);
+            events::shown(&messages.merge(shown).collect::<Vec<_>>()).join(" ")
+        }
+
+        #[test]
+        fn back_to_back_collectives_stay_in_their_regions() {
+            let mut instances = [timed(0, 5, 0), timed(5, 5, 1), timed(5, 9, 2)];
+            let mut messages = Messages::default();
+            for (activity, span) in [(0, (0, 5)), (1, (5, 5)), (2, (5, 9))] {
+                messages.add(instance(activity), Exchange::Collective, span, true);
+            }
+            let expected = "+0@0 CollectiveBegin0@0 CollectiveEnd0@5 -0@5 +1@5 CollectiveBegin1@5 CollectiveEnd1@5 -1@5 \
+            +2@5 CollectiveBegin2@5 CollectiveEnd2@9 -2@9";
+            assert_eq!(merged(messages, &mut instances), expected);
+        }
+
+        #[test]
+        fn a_collective_that_follows_its_region_is_in_no_other() {
+            // Enqueued in the order 1, 2, 0.
+            let mut instances = [timed(0, 5, 0), timed(5, 5, 1), timed(5, 9, 2)];
+            let mut messages = Messages::default();
+            messages.add(instance(1), Exchange::Collective, (5, 5), true);
+            messages.add(instance(2), Exchange::Send, (5, 9), true);
+            messages.add(instance(0), Exchange::Collective, (0, 5), true);
+            let expected = "+0@0 -0@5 CollectiveBegin1@5 CollectiveEnd1@5 SendBegin2@5 CollectiveBegin0@5 \
+            CollectiveEnd0@5 +1@5 -1@5 +2@5 SendEnd2@9 -2@9";
+            assert_eq!(merged(messages, &mut instances), expected);
+        }
+
+        #[test]
+        fn a_collective_of_messages_begins_before_and_ends_after_them() {
+            let around = of(0, InstanceKind::Derived);
+            let mut instances = [timed(0, 9, 0), TimedInstance { start: 0, end: 9, instance: around }];
+            let mut messages = Messages::default();
+            messages.add(around, Exchange::Collective, (0, 9), true);
+            assert_eq!(merged(messages, &mut instances), "+0@0 CollectiveBegin0@0 +0@0 -0@9 CollectiveEnd0@9 -0@9");
+        }
+
+        #[test]
+        fn fused_collectives_follow_each_other_and_messages_overlap() {
+            let mut instances = [timed(0, 9, 0)];
+            let mut messages = Messages::default();
+            messages.add(instance(0), Exchange::Collective, (0, 9), true);
+            messages.add(instance(1), Exchange::Collective, (0, 9), false);
+            messages.add(instance(2), Exchange::Send, (1, 9), false);
+            messages.add(instance(3), Exchange::Receive, (2, 11), false);
+            let expected = "+0@0 CollectiveBegin0@0 SendBegin2@1 ReceiveBegin3@2 CollectiveEnd0@9 CollectiveBegin1@9 \
+            CollectiveEnd1@9 SendEnd2@9 -0@9 ReceiveEnd3@11";
+            assert_eq!(merged(messages, &mut instances), expected);
+        }
+    }
+
+    mod events {
+        use crate::instance::{InstanceKind, RegionKey, Regions, Source};
+        use crate::messages::*;
+        use nccl_events::archive::RegionClass;
+
+        fn instance(start: u64, end: u64, operation: u32) -> TimedInstance {
+            let region = Regions::default().number(RegionKey::fixed(RegionClass::Api, ""));
+            let instance = RegionInstance::new(Source::CommCall(operation), operation, InstanceKind::Call, region);
+            TimedInstance { start, end, instance }
+        }
+
+        fn nested(instances: &mut [TimedInstance]) -> (Vec<TimelineEvent>, u64) {
+            sort(instances);
+            let mut cut = 0;
+            let events = Nested::new(instances.iter(), &mut cut).collect();
+            (events, cut)
+        }
+
+        #[test]
+        fn what_is_woven_in_comes_first() {
+            let sample = |time, value| Sample { time, metric: Metric::BytesInFlight, value };
+            let instances = &mut [instance(1, 5, 0)];
+            let (row, _) = nested(instances);
+            let samples = [sample(0, 7), sample(1, 8), sample(5, 9), sample(6, 10)];
+            let times = Interleaved::new(row.into_iter(), samples.iter().map(Sample::event)).map(|event| {
+                let is_sample = matches!(event.body, EventBody::Sample(..));
+                (event.time, is_sample)
+            });
+            let expected = [(0, true), (1, true), (1, false), (5, true), (5, false), (6, true)];
+            assert_eq!(times.collect::<Vec<_>>(), expected);
+        }
+
+        /// Each event with its time: `+` is an ENTER, `-` a LEAVE, with the number of the region instance.
+        pub(super) fn shown(events: &[TimelineEvent]) -> Vec<String> {
+            let name = |body| match body {
+                EventBody::Enter(instance) => format!("+{}", instance.order),
+                EventBody::Leave(instance) => format!("-{}", instance.order),
+                EventBody::Message(message) => format!("{:?}{}", message.role, message.activity),
+                EventBody::Sample(..) | EventBody::Measurement(_) => "?".to_owned(),
+            };
+            events.iter().map(|h| format!("{}@{}", name(h.body), h.time)).collect()
+        }
+
+        #[test]
+        fn a_call_that_outlives_the_one_around_it_is_cut() {
+            let (out, cut) = nested(&mut [instance(0, 10, 0), instance(4, 12, 1), instance(12, 13, 2)]);
+            assert_eq!(cut, 1);
+            assert_eq!(shown(&out), ["+0@0", "+1@4", "-1@10", "-0@10", "+2@12", "-2@13"]);
+        }
+
+        #[test]
+        fn ties_come_out_in_a_valid_order() {
+            let instances = &mut [instance(5, 5, 1), instance(5, 9, 2), instance(0, 5, 0), instance(9, 9, 3)];
+            let (out, cut) = nested(instances);
+            assert_eq!(cut, 0);
+            let expected = ["+0@0", "-0@5", "+1@5", "-1@5", "+2@5", "-2@9", "+3@9", "-3@9"];
+            assert_eq!(shown(&out), expected);
+        }
+    }
+
+    mod metrics {
+        use crate::messages::*;
+        use proptest::prelude::*;
+
+        #[test]
+        fn rates_are_per_second() {
+            assert_eq!(rate(1000, (5, 15)), Some(100_000_000_000));
+            assert_eq!(rate(1, (0, 3)), Some(333_333_333));
+            assert_eq!(rate(1, (3, 3)), None);
+            assert_eq!(rate(u64::MAX, (0, 1)), Some(u64::MAX));
+        }
+
+        proptest! {
+            #[test]
+            fn the_integral_is_what_was_moved(
+                moves in proptest::collection::vec((0_u64..50, 0_u64..20, 0_u64..1000), 0..40)
+            ) {
+                let mut load = Load::default();
+                let mut expected = 0;
+                for (start, length, amount) in moves {
+                    load.add((start, start + length), amount);
+                    expected += length * amount;
+                }
+                let samples = load.samples(Metric::Bandwidth);
+                let integral: u64 = samples.windows(2).map(|two| two[0].value * (two[1].time - two[0].time)).sum();
+                prop_assert_eq!(integral, expected);
+                prop_assert_eq!(samples.last().map_or(0, |last| last.value), 0);
+                prop_assert!(samples.windows(2).all(|two| two[0].time < two[1].time && two[0].value != two[1].value));
+            }
+        }
+    }
+}
