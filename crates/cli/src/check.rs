@@ -2,19 +2,16 @@
 
 use std::path::PathBuf;
 
+use crate::command_line::Exit;
+use crate::output::{Bar, Side, Table, Text};
+use crate::{archives, output};
+use analysis::units::plural;
 use anyhow::{Context as _, Result};
 use check::{Report, Rule, Scope, Severity};
 use clap::Args;
 use otf2::Archive;
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use crate::exit::Exit;
-use crate::place;
-use crate::print::{self, Text};
-use crate::progress::Bar;
-use crate::table::{Side, Table};
-use crate::units::plural;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,18 +71,18 @@ pub(crate) fn check(request: &Request) -> Result<Exit> {
         print_rules(request.json)?;
         return Ok(Exit::Well);
     };
-    let anchor = place::anchor(path)?;
+    let anchor = archives::anchor(path)?;
     let archive = Archive::open(&anchor).context("cannot open the archive")?;
-    let remedy = place::remedy_of(&anchor);
-    let other_jobs = place::others(&anchor);
+    let remedy = archives::remedy_of(&anchor);
+    let other_jobs = archives::others(&anchor);
     let report = check::check(anchor, archive, &other_jobs, &Bar::new());
     if request.json {
-        print::json(&Json { format: 2, report: &report })?;
+        output::json(&Json { format: 2, report: &report })?;
     } else {
-        print::text(&text(&report))?;
+        output::text(&text(&report))?;
     }
     if report.is_damaged {
-        remedy.iter().for_each(print::note);
+        remedy.iter().for_each(output::note);
     }
     let fails = report.faults > 0 || request.strict && report.remarks > 0;
     Ok(if fails { Exit::Problems } else { Exit::Well })
@@ -107,7 +104,7 @@ fn print_rules(as_json: bool) -> Result<()> {
             scope: rule.scope(),
             sentence: rule.sentence(),
         });
-        return print::json(&rules.collect::<Vec<_>>());
+        return output::json(&rules.collect::<Vec<_>>());
     }
     let mut table = Table::new(&["rule", "severity", "archives", "what holds"].map(|name| (name, Side::Left)));
     for rule in Rule::ALL {
@@ -116,7 +113,7 @@ fn print_rules(as_json: bool) -> Result<()> {
     }
     let mut text = Text::default();
     table.print(&mut text);
-    print::text(&text)
+    output::text(&text)
 }
 
 fn text(report: &Report) -> Text {

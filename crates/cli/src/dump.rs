@@ -1,21 +1,23 @@
 //! `nccl-otf2 dump`: an archive of a running job.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::command_line::Exit;
+use crate::finalize::{Summary, judged};
+use crate::output::{Bar, Text};
+use crate::{archives, output};
+use analysis::units::{plural, time};
 use anyhow::{Context as _, Result, bail};
 use archive::FinalizeOptions;
 use clap::Args;
-use journal::snapshots::{Request as Snapshot, Standing};
+use journal::snapshots::{Request as SnapshotRequest, Standing};
+use live::{Live, ProcessState, Snapshot};
+use schemars::JsonSchema;
+use serde::Serialize;
 use settings::shell_word;
-
-use crate::exit::Exit;
-use crate::place;
-use crate::print::{self, Text};
-use crate::progress::Bar;
-use crate::summary::Summary;
-use crate::units::plural;
-use crate::verdict::judged;
 
 const EXAMPLES: &str = "\
 Asks the processes that record into DIR for what they have, waits for them, and makes an archive of it in \
@@ -34,7 +36,7 @@ Exit codes: 0 all processes are in the archive, 1 some are missing from it, 2 th
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
     /// The job's directory
-    #[arg(value_name = "DIR", value_parser = place::job_argument)]
+    #[arg(value_name = "DIR", value_parser = archives::job_argument)]
     directory: PathBuf,
 
     /// How long to wait for the processes, in seconds
@@ -44,8 +46,8 @@ pub(crate) struct Request {
 
 pub(crate) fn dump(request: &Request) -> Result<Exit> {
     let out = &request.directory;
-    place::job(out)?;
-    let asked = Snapshot::make(out)
+    archives::job(out)?;
+    let asked = SnapshotRequest::make(out)
         .with_context(|| format!("cannot make {}", out.join(journal::snapshots::REQUEST).display()))?;
     let standing = wait(out, &asked, Duration::from_secs(request.wait));
     // A process that starts late must not begin a snapshot that nobody waits for.
@@ -54,7 +56,7 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
     gone?;
     if standing.there.is_empty() {
         if standing.awaited.is_empty() {
-            if let Ok(anchor) = place::anchor(out) {
+            if let Ok(anchor) = archives::anchor(out) {
                 bail!("{}: no process records here any more; the archive is {}", out.display(), anchor.display());
             }
             bail!(
@@ -74,7 +76,7 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
     })?;
     drop(bar);
     let mut text = Text::default();
-    Summary::read(&place::anchor(&directory)?)?.print(&mut text);
+    Summary::read(&archives::anchor(&directory)?)?.print(&mut text);
     if let Some(ending) = hang {
         text.line(ending.text);
     }
@@ -88,11 +90,11 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
             shell_word(out)
         ));
     }
-    print::text(&text)?;
+    output::text(&text)?;
     Ok(if summary.complete && standing.awaited.is_empty() { Exit::Well } else { Exit::Problems })
 }
 
-fn wait(out: &Path, asked: &Snapshot, limit: Duration) -> Result<Standing> {
+fn wait(out: &Path, asked: &SnapshotRequest, limit: Duration) -> Result<Standing> {
     let give_up = Instant::now() + limit;
     loop {
         let standing =
@@ -100,14 +102,14 @@ fn wait(out: &Path, asked: &Snapshot, limit: Duration) -> Result<Standing> {
         if standing.awaited.is_empty() || Instant::now() >= give_up {
             return Ok(standing);
         }
-        std::thread::sleep(Duration::from_millis(50));
+        thread::sleep(Duration::from_millis(50));
     }
 }
 
 /// Withdraws the request unless a process has accepted it.
-fn withdraw(out: &Path, asked: &Snapshot) -> Result<()> {
+fn withdraw(out: &Path, asked: &SnapshotRequest) -> Result<()> {
     let path = out.join(journal::snapshots::REQUEST);
-    if Snapshot::find(out).ok().flatten().as_ref() != Some(asked) {
+    if SnapshotRequest::find(out).ok().flatten().as_ref() != Some(asked) {
         return Ok(());
     }
     match std::fs::remove_file(&path) {
@@ -125,4 +127,76 @@ fn silent(standing: &Standing, seconds: u64) -> String {
         plural(seconds, "second", "seconds"),
         names.join(", ")
     )
+}
+
+// Code shared by `metrics` and `top` to follow a running job.
+
+/// Pause between polls once all journals are read.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Reads journals until `until`; with `settled`, stops earlier if nothing new has arrived for that long.
+pub(crate) fn read(live: &mut Live, until: Option<Instant>, settled: Option<Duration>, stop: &AtomicBool) {
+    let mut read_since = None;
+    while !stop.load(Ordering::Relaxed) {
+        let progress = live.poll();
+        let now = Instant::now();
+        read_since = if progress.is_behind { None } else { read_since.or(Some(now)) };
+        let is_quiet = |settled| progress.processes == 0 || read_since.is_some_and(|since| now - since >= settled);
+        let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(now));
+        if left.is_zero() || settled.is_some_and(is_quiet) {
+            return;
+        }
+        if !progress.is_behind {
+            thread::sleep(left.min(if settled.is_some() { PAUSE / 10 } else { PAUSE }));
+        }
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Line<'s> {
+    format: u32,
+    #[serde(flatten)]
+    snapshot: &'s Snapshot,
+}
+
+impl<'s> Line<'s> {
+    pub(crate) const fn of(snapshot: &'s Snapshot) -> Self {
+        Self { format: 1, snapshot }
+    }
+}
+
+/// What cannot be read, and why; of each process the first.
+pub(crate) fn problems(now: &Snapshot) -> impl Iterator<Item = String> {
+    let of_processes = now.processes.iter().filter(|it| it.records > 0).filter_map(|it| it.problem.clone());
+    let none_here = (now.processes.is_empty() && now.processes_elsewhere > 0).then(|| {
+        let elsewhere = plural(now.processes_elsewhere, "process is", "processes are");
+        format!(
+            "no process of this host is followed: {elsewhere} on other hosts or of other boots, and followed only there"
+        )
+    });
+    now.unreadable.iter().cloned().chain(of_processes).chain(none_here)
+}
+
+/// The exit code of a single look: there must be something that can be read.
+pub(crate) fn exit(now: &Snapshot) -> Exit {
+    let has_none = !now.unreadable.is_empty() && now.processes.iter().all(|it| it.records == 0);
+    if has_none { Exit::CannotDo } else { Exit::Well }
+}
+
+/// A note for a job without running processes.
+pub(crate) fn over(now: &Snapshot) -> Option<String> {
+    let is_over = |it: &live::Process| matches!(it.state, ProcessState::Finished | ProcessState::Gone);
+    let has_some = !now.processes.is_empty() || now.processes_missed > 0;
+    if !has_some || !now.unreadable.is_empty() || !now.processes.iter().all(is_over) {
+        return None;
+    }
+    let last_ns = now.processes.iter().filter_map(|it| it.last_record_ns).max();
+    let since = last_ns.map_or_else(
+        || "its recordings are removed".to_owned(),
+        |last_ns| format!("its last record was made {} ago", time(now.at_ns.saturating_sub(last_ns))),
+    );
+    Some(format!(
+        "the job is over, {since}: `nccl-otf2 hang` says whether it hung, `stats` and `report` say what it did; if there \
+         is no archive yet, `finalize` makes it"
+    ))
 }

@@ -1,25 +1,29 @@
 //! `nccl-otf2 finalize`: adds to the archive what processes recorded but could not write.
 
+use std::io::Read as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io};
 
-use anyhow::{Context as _, Result};
-use archive::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState};
+use crate::command_line::Exit;
+use crate::output::{Bar, Text};
+use crate::select::Select;
+use crate::{archives, output};
+use analysis::baseline::Baseline;
+use analysis::results::{Comparison, Finding, Report as StatisticsReport, Verdict};
+use analysis::units::{capital, count, plural};
+use analysis::{Analysis, Filter, Matching, Observed, Trace, compare};
+use anyhow::{Context as _, Error, Result, anyhow, bail, ensure};
+use archive::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState, part_directories};
 use clap::Args;
-use journal::part::JOURNAL;
-use journal::part::environment::MetricSet;
-use journal::part::environment::{ArchiveWishes, CollectiveRecords, CommLocations, Level};
+use hang::{Error as HangError, Kind, Report as HangReport};
+use journal::part::environment::{ArchiveWishes, CollectiveRecords, CommLocations, Level, MetricSet};
+use journal::part::{JOURNAL, PARTS, is_done};
+use nccl_events::schema::Statements;
 use schemars::JsonSchema;
 use serde::Serialize;
 use settings::shell_word;
-
-use crate::exit::Exit;
-use crate::place::{self, PARTS};
-use crate::print::{self, Text};
-use crate::progress::Bar;
-use crate::summary::Summary;
-use crate::units::{count, plural};
-use crate::verdict::{Ending, judged};
 
 const EXAMPLES: &str = "\
 A process that ended normally has written its part of the archive, and the last one has put the archive \
@@ -53,7 +57,7 @@ damaged one), 2 no archive could be made. With --shard: 0 its parts are written,
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
     /// The job's directory
-    #[arg(value_name = "DIR", value_parser = place::job_argument)]
+    #[arg(value_name = "DIR", value_parser = archives::job_argument)]
     directory: PathBuf,
 
     /// Keep the recordings when they are written, so that another version can write them again
@@ -124,7 +128,7 @@ pub(crate) struct Report {
 
 pub(crate) fn finalize(request: &Request) -> Result<Exit> {
     let directory = &request.directory;
-    place::job(directory)?;
+    archives::job(directory)?;
     let options = FinalizeOptions {
         include_live: request.include_live,
         keep_journal: request.keep_journal,
@@ -145,9 +149,9 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
     drop(bar);
     let report = Report::of(&summary, directory, hang)?;
     if request.json {
-        print::json(&report)?;
+        output::json(&report)?;
     } else {
-        print::text(&report.text(directory, request.shard.is_some()))?;
+        output::text(&report.text(directory, request.shard.is_some()))?;
     }
     // A shard is complete when its own parts are.
     let is_well = match request.shard {
@@ -166,7 +170,7 @@ impl Report {
     fn of(summary: &FinalizeSummary, directory: &Path, hang: Option<Ending>) -> Result<Self> {
         let parts: Vec<Part> = summary.parts.iter().map(Part::of).collect();
         let left_out = summary.archive.as_ref().is_some_and(|archive| !archive.left_out.is_empty());
-        let has_archive = place::anchor(directory).is_ok();
+        let has_archive = archives::anchor(directory).is_ok();
         Ok(Self {
             format: 1,
             complete: summary.complete && !left_out && has_archive,
@@ -254,6 +258,411 @@ impl Part {
             events: written.map(|summary| summary.events),
             records: written.map(|summary| summary.records),
             problems: part.problems.clone(),
+        }
+    }
+}
+
+// The verdict on a job: from its journals, else the saved verdict, else from the archive.
+//
+// ```text
+//  journals ─ judge ─► verdict ────────────────► beside the archive (hang.json)
+//     └ finalize ─► archive ─ judge ─► verdict ─┘   if the journals were written before and show nothing
+// ```
+
+/// Default minimum duration of a wait that counts as a hang.
+pub(crate) const AFTER_SECONDS: f64 = 10.0;
+
+pub(crate) fn ns(seconds: f64) -> u64 {
+    u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap_or(u64::MAX)
+}
+
+pub(crate) fn judge(path: &Path, after: f64) -> Result<HangReport> {
+    if path.is_file() {
+        return of_archive(path, after);
+    }
+    let path = archives::directory(path);
+    let has_archive = archives::anchor(path).is_ok();
+    if has_archive && !archives::has_parts(path)? {
+        return of_archive(path, after);
+    }
+    let directory = archives::job(path)?;
+    let parts = part_directories(directory)?;
+    let has_journal = |part: &PathBuf| part.join(JOURNAL).is_dir();
+    let kept_or_judged = || kept_or_noted(directory).map_or_else(|| of_archive(directory, after), Ok);
+    if has_archive && !parts.iter().any(has_journal) {
+        return kept_or_judged();
+    }
+    let report = of_journals(directory, after)?;
+    // If some journals were removed, only the archive contains those processes; the other journals were damaged.
+    if has_archive && report.is_over() && !parts.iter().all(has_journal) {
+        return kept_or_judged();
+    }
+    Ok(report)
+}
+
+fn of_journals(directory: &Path, after: f64) -> Result<HangReport> {
+    Ok(hang::judge_journals(directory, ns(after), &Bar::new())?)
+}
+
+fn of_archive(path: &Path, after: f64) -> Result<HangReport> {
+    Ok(hang::judge_archive(&archives::open_with_kinds(path)?, path, ns(after), &Bar::new())?)
+}
+
+fn kept(directory: &Path) -> Result<Option<HangReport>, HangError> {
+    hang::kept(directory, || Some(archives::open(directory).ok()?.events()))
+}
+
+/// The saved report. If it cannot be read, a note is printed, and the archive can still be judged.
+fn kept_or_noted(directory: &Path) -> Option<HangReport> {
+    kept(directory).unwrap_or_else(|error| {
+        output::note(output::reasons(&error.into()));
+        None
+    })
+}
+
+/// The state of a job when its archive was made.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Ending {
+    pub(crate) kind: Kind,
+    /// The first line of the report of `hang`.
+    pub(crate) text: String,
+    #[serde(skip)]
+    pub(crate) names_mismatch: bool,
+}
+
+/// Makes a job's archive in `archive` by `finalize`, which removes the journals, and returns whether the job hangs or
+/// hung, judged before that; `None` if nothing is wrong. `has_journals`: no other process writes the job's parts.
+pub(crate) fn judged<T>(
+    job: &Path,
+    archive: &Path,
+    has_journals: bool,
+    finalize: impl FnOnce() -> Result<T>,
+) -> Result<(T, Option<Ending>)> {
+    let known = kept(archive).ok().flatten();
+    let is_unwritten = |part: &PathBuf| !is_done(part) && part.join(JOURNAL).is_dir();
+    let has_unwritten = has_journals && part_directories(job).is_ok_and(|parts| parts.iter().any(is_unwritten));
+    let before = has_unwritten.then(|| of_journals(job, AFTER_SECONDS).ok()).flatten();
+    let made = finalize()?;
+    if archives::anchor(archive).is_err() {
+        return Ok((made, None));
+    }
+    if let Some(killed) = before.as_ref().and_then(killed) {
+        output::note(killed);
+    }
+    let report = before.filter(|report| report.verdict.found || report.verdict.kind == Kind::Unknown);
+    let is_found = report.as_ref().is_some_and(|report| report.verdict.found);
+    let by_archive = || (has_unwritten || known.is_none()).then(|| found_in(archive)).flatten();
+    let report = if is_found { report } else { by_archive().or(report) };
+    let ending = report.map(|report| keep(archive, report));
+    if let (None, Some(known)) = (&ending, known) {
+        // The archive may have been rewritten.
+        keep(archive, known);
+    }
+    Ok((made, ending))
+}
+
+/// The verdict saved beside an archive, judged from more data; if none was and something is wrong, the archive's own.
+pub(crate) fn put_first(trace: &Trace, verdict: &mut Verdict) {
+    let is_unfinished = trace.statements.unfinished() > 0 || verdict.finding == Finding::Unfinished;
+    let tells = |report: &HangReport| report.verdict.found || is_unfinished && report.verdict.kind == Kind::Unknown;
+    let directory = trace.anchor.parent();
+    let kept = directory.and_then(|directory| kept(directory).ok().flatten()).filter(tells);
+    let judged = || {
+        let is_to_judge = is_unfinished || is_wrong(&trace.statements);
+        is_to_judge.then(|| of_archive(&trace.anchor, AFTER_SECONDS).ok()).flatten().filter(tells)
+    };
+    if let Some(report) = kept.or_else(judged) {
+        let own = std::mem::replace(&mut verdict.sentence, report.verdict.text);
+        let advice = report.suspects.into_iter().next().and_then(|suspect| suspect.advice);
+        verdict.basis.splice(0..0, [own].into_iter().chain(advice.map(|advice| format!("{}.", capital(&advice)))));
+        if is_unfinished || report.verdict.kind != Kind::Mismatch {
+            verdict.finding = Finding::Unfinished;
+        }
+    }
+}
+
+/// Whether an archive's counts show that something did not end or that ranks differ.
+fn is_wrong(statements: &Statements) -> bool {
+    let matching = Matching::of(statements);
+    statements.unfinished() > 0 || matching.number() > 0 || matching.ranks_behind.number > 0
+}
+
+fn found_in(archive: &Path) -> Option<HangReport> {
+    let trace = archives::open(archive).ok()?;
+    let report = is_wrong(&trace.statements).then(|| of_archive(archive, AFTER_SECONDS).ok()).flatten()?;
+    report.verdict.found.then_some(report)
+}
+
+/// A note on processes that were killed; `None` if anything else is wrong.
+fn killed(report: &HangReport) -> Option<String> {
+    let gone = report.gone().count() as u64;
+    let is_well = !report.verdict.found && report.verdict.kind != Kind::Unknown;
+    (is_well && gone > 0).then(|| {
+        let processes = plural(gone, "process was", "processes were");
+        format!("{processes} killed, crashed, or ended without telling NCCL. {}", report.verdict.text)
+    })
+}
+
+fn keep(archive: &Path, mut report: HangReport) -> Ending {
+    let events = archives::open(archive).ok().map(|trace| trace.events());
+    // Without the file the archive can still be judged, in less detail.
+    if let Err(error) = hang::keep(archive, &mut report, events) {
+        output::note(output::reasons(&error.into()));
+    }
+    Ending { names_mismatch: report.names_mismatch(), text: report.verdict.text, kind: report.verdict.kind }
+}
+
+// The analysis shared by `stats`, `diff` and `report`.
+
+/// What a selection of ranks means.
+pub(crate) const OF_ALL_RANKS: &str = "--rank chooses rows, counts and durations; the verdict, causes, channels, anomalies, \
+    phases, steps and the waiting and skew in operations are of all ranks.";
+
+/// The error for an archive that opens but cannot be analysed.
+pub(crate) fn unreadable(error: otf2::Error) -> Error {
+    let is_refused = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
+    let context = match &error {
+        otf2::Error::Io { source, .. } if is_refused(source) => "cannot read the archive",
+        _ => "the archive is damaged, `nccl-otf2 check` says more",
+    };
+    Error::new(error).context(context)
+}
+
+/// Analyses an archive. A verdict on a hang, if there is one, comes first.
+pub(crate) fn of(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
+    explained(trace, filter, bar, analysis::reasons::why::add_reasons)
+}
+
+/// Like [`of`], with the critical path, for which calls and launches are read.
+pub(crate) fn with_path(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
+    explained(trace, filter, bar, |trace, analysis| {
+        analysis::reasons::why::add_reasons_and_path(trace, analysis, filter)
+    })
+}
+
+fn explained(
+    trace: &Trace,
+    filter: &Filter,
+    bar: &Bar,
+    explain: impl FnOnce(&Trace, &mut Analysis) -> otf2::Result<()>,
+) -> Result<Analysis> {
+    let mut analysis = analysis::links::interfaces::analyse(trace, filter, bar).map_err(unreadable)?;
+    explain(trace, &mut analysis).map_err(unreadable)?;
+    put_first(trace, &mut analysis.report.verdict);
+    Ok(analysis)
+}
+
+/// Adds the bus bandwidths of a baseline: an archive, or the output of nccl-tests.
+pub(crate) fn add_baseline(report: &mut StatisticsReport, path: &Path) -> Result<()> {
+    const MOST_BYTES: u64 = 256 << 20;
+    let shown = || path.display().to_string();
+    let baseline = if path.is_dir() || archives::is_archive(path) {
+        let trace = archives::open_with_kinds(path)?;
+        Baseline::of_report(&of(&trace, &Filter::default(), &Bar::new()).with_context(shown)?.report)
+    } else {
+        let text = path.canonicalize().and_then(|path| regular_files::read_to_string(&path, MOST_BYTES));
+        let text = text.with_context(|| format!("cannot read {}", shown()))?;
+        let refused = |why| anyhow!("{}: {why}; --baseline takes an archive or the output of nccl-tests", shown());
+        Baseline::of_text(&text).map_err(refused)?
+    };
+    baseline.add_to(report, &shown());
+    if report.operations.iter().all(|class| class.baseline.is_none()) {
+        let sentence = report.verdict.basis.last().map_or("", String::as_str);
+        output::note(format_args!("nothing of the baseline fits: {sentence}"));
+    }
+    Ok(())
+}
+
+/// The number of operations that match the filter; 1 if the archive has none at all.
+pub(crate) fn matched(report: &StatisticsReport) -> u64 {
+    if report.run.operations == 0 { 1 } else { report.operations.iter().map(|class| class.count).sum() }
+}
+
+/// Compares two archives. They are read one after the other, so memory holds the tables of only one.
+pub(crate) fn comparison(a: &Path, b: &Path, select: &Select) -> Result<Comparison> {
+    Ok(compare(&observe(a, select)?, &observe(b, select)?))
+}
+
+fn observe(path: &Path, select: &Select) -> Result<Observed> {
+    let trace = archives::open_with_kinds(path)?;
+    let shown = || path.display().to_string();
+    let filter = select.filter(&trace).with_context(shown)?;
+    let analysis = of(&trace, &filter, &Bar::new()).with_context(shown)?;
+    select.refuse_nothing(&trace, matched(&analysis.report)).with_context(shown)?;
+    Ok(Observed::of(&trace, &analysis.tables, &analysis.instances, &analysis.report, &filter))
+}
+
+// A temporary directory in which an output is made before it is moved into place.
+
+/// A directory next to the wanted one; removed unless its content is moved into place.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    path: PathBuf,
+    wanted: PathBuf,
+    is_in_place: bool,
+}
+
+impl Staging {
+    pub(crate) fn create(wanted: &Path) -> Result<Self> {
+        refuse_existing(wanted)?;
+        let parent = match wanted.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        let name = wanted.file_name().map(|name| name.to_string_lossy());
+        let Some(name) = name else {
+            bail!("{}: not the name of a directory", wanted.display());
+        };
+        fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        let path = parent.join(format!(".{name}.{}", std::process::id()));
+        fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Self { path, wanted: wanted.to_owned(), is_in_place: false })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn put_in_place(mut self) -> Result<()> {
+        self.rename(&self.path)?;
+        self.is_in_place = true;
+        Ok(())
+    }
+
+    /// Renames a file or directory inside to the wanted name.
+    pub(crate) fn put_in_place_of(self, made: &str) -> Result<()> {
+        self.rename(&self.path.join(made))
+    }
+
+    fn rename(&self, made: &Path) -> Result<()> {
+        refuse_existing(&self.wanted)?;
+        fs::rename(made, &self.wanted).with_context(|| format!("cannot put {} in place", self.wanted.display()))
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if !self.is_in_place {
+            // Leftovers are harmless, and the reason for the failure matters more.
+            drop(fs::remove_dir_all(&self.path));
+        }
+    }
+}
+
+/// Only a page may be replaced: no other file, no device, and no target of a link.
+pub(crate) fn refuse_irreplaceable(wanted: &Path) -> Result<()> {
+    refuse_dash(wanted)?;
+    let is_of_archive = wanted.extension().is_some_and(|it| otf2::FILE_EXTENSIONS.iter().any(|own| it == *own));
+    ensure!(
+        !is_of_archive || !wanted.exists(),
+        "{} is a file of an archive; name another one with -o",
+        wanted.display()
+    );
+    regular_files::refuse_other_than_file(wanted)
+        .with_context(|| format!("cannot replace {}; name another one with -o", wanted.display()))?;
+    ensure!(
+        !wanted.exists() || is_page(wanted),
+        "{} exists and is not a page; name another one with -o, or remove it",
+        wanted.display()
+    );
+    Ok(())
+}
+
+/// Whether a file is empty, or begins like a page of HTML.
+fn is_page(path: &Path) -> bool {
+    const BEGIN: &[u8] = b"<!doctype html";
+    let mut begin = Vec::new();
+    let read =
+        regular_files::open(path, u64::MAX).and_then(|file| file.take(BEGIN.len() as u64).read_to_end(&mut begin));
+    read.is_ok() && (begin.is_empty() || begin.eq_ignore_ascii_case(BEGIN))
+}
+
+/// Elsewhere, `-` means stdout.
+fn refuse_dash(wanted: &Path) -> Result<()> {
+    ensure!(wanted != Path::new("-"), "-: this is not written to stdout; ./- names a file that is called so");
+    Ok(())
+}
+
+/// Fails if the output exists: nothing is overwritten.
+pub(crate) fn refuse_existing(wanted: &Path) -> Result<()> {
+    refuse_dash(wanted)?;
+    if fs::symlink_metadata(wanted).is_ok() {
+        bail!("{} exists already; name another one with -o, or remove it", wanted.display());
+    }
+    Ok(())
+}
+
+// Summarises an archive in a few numbers, for `finalize` and the end of `run`.
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct Summary {
+    pub(crate) anchor: String,
+    pub(crate) processes: u64,
+    pub(crate) locations: u64,
+    pub(crate) events: u64,
+    pub(crate) communicators: u64,
+    pub(crate) ranks_missing: u64,
+    pub(crate) unfinished: u64,
+    pub(crate) lost: u64,
+    pub(crate) problems: u64,
+    /// NCCL's dumps of hosts' topology that could not be used. Graphs, often of small communicators, do not count.
+    pub(crate) topology_unused: u64,
+    /// Places where ranks of a communicator call something other than the rest.
+    pub(crate) mismatches: u64,
+    /// Ranks that called fewer collectives than others of their communicator.
+    pub(crate) ranks_behind: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) first_mismatch: Option<String>,
+}
+
+impl Summary {
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let trace = archives::open(path)?;
+        let (statements, matching) = (&trace.statements, Matching::of(&trace.statements));
+        Ok(Self {
+            anchor: trace.anchor.display().to_string(),
+            processes: trace.processes().count() as u64,
+            locations: trace.definitions.locations.len() as u64,
+            events: trace.events(),
+            communicators: trace.definitions.comms.len() as u64,
+            ranks_missing: statements.ranks_missing.get(),
+            unfinished: statements.unfinished(),
+            lost: statements.counts.lost(),
+            problems: statements.problems.number.get(),
+            topology_unused: statements.topology_unused.number.get(),
+            mismatches: matching.number(),
+            ranks_behind: matching.ranks_behind.number,
+            first_mismatch: matching.lines().next(),
+        })
+    }
+
+    pub(crate) fn print(&self, into: &mut Text) {
+        let mut line = format!(
+            "{}: {}, {}, {}, {}",
+            self.anchor,
+            plural(self.processes, "process", "processes"),
+            plural(self.communicators, "communicator", "communicators"),
+            plural(self.locations, "location", "locations"),
+            plural(self.events, "event", "events"),
+        );
+        for (number, one, many) in [
+            (self.lost, "lost", "lost"),
+            (self.unfinished, "unfinished", "unfinished"),
+            (self.ranks_missing, "rank not recorded", "ranks not recorded"),
+            (self.problems, "problem in journals", "problems in journals"),
+            (self.topology_unused, "unusable dump of the topology", "unusable dumps of the topology"),
+        ] {
+            if number > 0 {
+                line += &format!(", {}", plural(number, one, many));
+            }
+        }
+        into.line(line);
+        if let Some(first) = &self.first_mismatch {
+            let more = match self.mismatches {
+                0 | 1 => String::new(),
+                number => format!(" (and {} more, see nccl-otf2 check)", number - 1),
+            };
+            into.line(format_args!("MISMATCH between ranks: {first}{more}"));
         }
     }
 }

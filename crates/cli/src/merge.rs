@@ -2,20 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::command_line::Exit;
+use crate::finalize::Staging;
+use crate::output::{Bar, Side, Table, Text};
+use crate::{archives, finalize, output};
+use analysis::units::plural;
 use anyhow::{Result, bail};
+use archive::ANCHOR;
 use clap::{Args, ValueEnum};
 use merge::{Mapping, Plan, Readers, Report, SETTINGS, Written};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use crate::exit::Exit;
-use crate::place;
-use crate::print::{self, Text};
-use crate::progress::Bar;
-use crate::staging::{self, Staging};
-use crate::table::{Side, Table};
-use crate::units::plural;
-use archive::ANCHOR;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -112,7 +109,7 @@ pub(crate) struct Json<'a> {
 pub(crate) fn merge(request: &Request) -> Result<Exit> {
     let out = request.out.as_ref().filter(|_| !request.dry_run);
     if let Some(out) = out {
-        staging::refuse_existing(out)?;
+        finalize::refuse_existing(out)?;
     }
     let readers = match request.tool {
         Tool::Vampir => Readers::All,
@@ -120,7 +117,7 @@ pub(crate) fn merge(request: &Request) -> Result<Exit> {
     };
     let anchors = request.archives.iter().map(|path| anchor(path)).collect::<Result<Vec<PathBuf>>>()?;
     if readers == Readers::Scalasca {
-        anchors.iter().for_each(|anchor| place::note_other_jobs(anchor));
+        anchors.iter().for_each(|anchor| archives::note_other_jobs(anchor));
     }
     let plan = Plan::of(&anchors, &request.map, request.align_start, readers)?;
     let report = plan.report();
@@ -131,19 +128,19 @@ pub(crate) fn merge(request: &Request) -> Result<Exit> {
             let written = plan.write(staging.path(), &Bar::new())?;
             staging.put_in_place()?;
             if readers == Readers::Scalasca && report.has_calls_twice {
-                print::note(
+                output::note(
                     "Score-P was shown NCCL's calls while the job ran: the report will have them beside the operations, \
                      under the same names (NCCL_OTF2_SCOREP=off)",
                 );
             }
             for communicator in &written.left_out {
-                print::note(format_args!("left out: {communicator}"));
+                output::note(format_args!("left out: {communicator}"));
             }
             Some((out.join(ANCHOR).display().to_string(), written))
         }
     };
     if request.json {
-        print::json(&Json {
+        output::json(&Json {
             format: 1,
             archive: written.as_ref().map(|(anchor, _)| anchor.clone()),
             report: &report,
@@ -151,13 +148,13 @@ pub(crate) fn merge(request: &Request) -> Result<Exit> {
             events: written.as_ref().map(|(_, written)| written.events),
         })?;
     } else {
-        print::text(&text(&report, written.as_ref()))?;
+        output::text(&text(&report, written.as_ref()))?;
     }
     Ok(Exit::Well)
 }
 
 fn anchor(path: &Path) -> Result<PathBuf> {
-    let anchor = place::anchor(path);
+    let anchor = archives::anchor(path);
     if anchor.is_err() && path.join(SETTINGS).exists() {
         bail!("{}: Score-P was here and wrote no trace: it does so with SCOREP_ENABLE_TRACING=true", path.display());
     }

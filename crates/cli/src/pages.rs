@@ -1,18 +1,17 @@
 //! `nccl-otf2 pages`: man pages and completions for shells, from the definition of the command line.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
+use crate::command_line::Exit;
+use crate::{check, command_line, doctor, dump, export, finalize, info, merge, report, watch};
 use anyhow::{Context as _, Result};
-use clap::{Args, Command};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use clap_complete::{Generator, Shell, generate};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
-
-use crate::exit::Exit;
-use crate::json_schema;
-use crate::version;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
 
 const NAME: &str = "nccl-otf2";
 
@@ -44,7 +43,7 @@ pub(crate) fn pages(request: &Request, command: &Command) -> Result<Exit> {
         let name = page.get_display_name().unwrap_or(NAME);
         let text = man(page, &command).context("cannot make a man page")?;
         write(&share.join("man/man1").join(format!("{name}.1")), &text)?;
-        if let Some(schema) = json_schema::of(page.get_name()) {
+        if let Some(schema) = of(page.get_name()) {
             let text = serde_json::to_vec_pretty(&schema).context("cannot write JSON")?;
             write(&share.join("nccl-otf2/json-schema").join(format!("{}.json", page.get_name())), &text)?;
         }
@@ -64,7 +63,7 @@ fn without_hidden_verbs(command: &Command) -> Command {
     Command::new(NAME)
         .about(command.get_about().cloned().unwrap_or_default())
         .after_help(command.get_after_help().cloned().unwrap_or_default())
-        .version(version::short())
+        .version(command_line::short())
         .disable_help_subcommand(true)
         .subcommand_required(true)
         .subcommands(verbs.cloned())
@@ -84,7 +83,7 @@ fn man(page: &Command, all: &Command) -> io::Result<Vec<u8>> {
     let usage = usage.trim_start_matches("Usage: ").to_owned();
     let man = Man::new(page.clone().override_usage(usage)).title(name.to_uppercase());
     // clap_mangen drops an empty date, and the footer moves up.
-    let man = man.date("\"\"").source(format!("{NAME} {}", version::short())).manual("NCCL traces in OTF2");
+    let man = man.date("\"\"").source(format!("{NAME} {}", command_line::short())).manual("NCCL traces in OTF2");
 
     let about = page.get_about().map(ToString::to_string).unwrap_or_default();
     let help = page.get_after_long_help().or_else(|| page.get_after_help());
@@ -150,4 +149,58 @@ fn see_also(page: &Command, all: &Command, help: &str) -> String {
     let verbs = all.get_subcommands().filter(is_named).map(|verb| format!("{NAME}-{}(1)", verb.get_name()));
     let whole = (page.get_name() != NAME).then(|| format!("{NAME}(1)"));
     whole.into_iter().chain(verbs).collect::<Vec<String>>().join(", ")
+}
+
+// The JSON Schema of what a verb prints with `--json`, from the types that it prints.
+
+const OPTION: &str = "json-schema";
+
+/// Either of two documents, by the verb's options.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "a type for its schema")]
+enum Either<One, Other> {
+    One(One),
+    Other(Other),
+}
+
+/// The schema of the document, or of each line.
+pub(crate) fn of(verb: &str) -> Option<Schema> {
+    Some(match verb {
+        "doctor" => schema::<doctor::Report>(),
+        "finalize" => schema::<finalize::Report>(),
+        "info" => schema::<info::Report<'_>>(),
+        "stats" => schema::<analysis::results::Report>(),
+        "diff" => schema::<analysis::results::Comparison>(),
+        "report" => schema::<Either<report::Summary, report::DiffSummary>>(),
+        "check" => schema::<check::Json<'_>>(),
+        "hang" => schema::<hang::Report>(),
+        "top" | "metrics" => schema::<dump::Line<'_>>(),
+        "watch" => schema::<Either<hang::Report, watch::SlowReport>>(),
+        "merge" => schema::<merge::Json<'_>>(),
+        "export" => schema::<Either<export::Json, export::CommunicatorsJson>>(),
+        _ => return None,
+    })
+}
+
+fn schema<T: JsonSchema>() -> Schema {
+    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
+}
+
+/// Adds `--json-schema` to the verbs that have `--json` and a schema.
+pub(crate) fn with_option(command: Command) -> Command {
+    let verbs: Vec<String> = command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+    verbs.into_iter().filter(|verb| of(verb).is_some()).fold(command, |command, verb| {
+        command.mut_subcommand(verb, |verb| {
+            let option = Arg::new(OPTION).long(OPTION).action(ArgAction::SetTrue).exclusive(true);
+            verb.arg(option.help("Print the JSON Schema of what --json prints, and do nothing else"))
+        })
+    })
+}
+
+/// The schema that was asked for.
+pub(crate) fn asked(matches: &ArgMatches) -> Option<Schema> {
+    let (verb, matches) = matches.subcommand()?;
+    let is_asked = matches.try_get_one::<bool>(OPTION).is_ok_and(|it| it == Some(&true));
+    if is_asked { of(verb) } else { None }
 }

@@ -1,8 +1,7 @@
 //! Finds the plugin that belongs to this tool.
 
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use anyhow::{Result, anyhow};
 

@@ -3,22 +3,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::command_line::Exit;
+use crate::finalize::refuse_irreplaceable;
+use crate::output::{Bar, Text};
+use crate::select::Select;
+use crate::{archives, command_line, finalize, output};
 use analysis::results::Outcome;
 use anyhow::{Result, ensure};
 use clap::Args;
 use report_page::{Options, Written};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use crate::archive;
-use crate::exit::Exit;
-use crate::place;
-use crate::print::{self, Text};
-use crate::progress::Bar;
-use crate::select::Select;
-use crate::staging::refuse_irreplaceable;
-use crate::statistics;
-use crate::version;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,7 +101,7 @@ pub(crate) struct DiffSummary {
 }
 
 pub(crate) fn report(request: &Request) -> Result<Exit> {
-    let tool = format!("nccl-otf2 {}", version::short());
+    let tool = format!("nccl-otf2 {}", command_line::short());
     request.output.as_deref().map_or(Ok(()), refuse_irreplaceable)?;
     if let Some(other) = &request.diff {
         return of_two(request, other, &tool);
@@ -115,18 +110,18 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
         request.select.is_of_page(),
         "a page of one run shows all communicators and functions: --comm and --function need --diff"
     );
-    let trace = archive::open_with_kinds(&request.path)?;
-    let output = request.output.clone().unwrap_or_else(|| trace.anchor.with_file_name(place::PAGE));
+    let trace = archives::open_with_kinds(&request.path)?;
+    let output = request.output.clone().unwrap_or_else(|| trace.anchor.with_file_name(archives::PAGE));
     refuse_irreplaceable(&output)?;
     let bar = Bar::new();
     let filter = request.select.filter(&trace)?;
-    let mut analysis = statistics::with_path(&trace, &filter, &bar)?;
+    let mut analysis = finalize::with_path(&trace, &filter, &bar)?;
     if let Some(path) = &request.baseline {
-        statistics::add_baseline(&mut analysis.report, path)?;
+        finalize::add_baseline(&mut analysis.report, path)?;
     }
-    request.select.refuse_nothing(&trace, statistics::matched(&analysis.report))?;
+    request.select.refuse_nothing(&trace, finalize::matched(&analysis.report))?;
     if !request.select.rank.is_empty() {
-        analysis.report.verdict.basis.push(statistics::OF_ALL_RANKS.to_owned());
+        analysis.report.verdict.basis.push(finalize::OF_ALL_RANKS.to_owned());
     }
     let verdict = analysis.report.verdict.sentence.clone();
     let title = request.title.clone().unwrap_or_else(|| title_of(&trace.anchor));
@@ -145,15 +140,15 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     };
     let summary = Summary { page, bytes, events, events_in_page, folder, files, verdict };
     if request.json {
-        print::json(&summary)?;
+        output::json(&summary)?;
     } else {
-        print::text(&text(&summary.verdict, &summary.page, bytes, &more))?;
+        output::text(&text(&summary.verdict, &summary.page, bytes, &more))?;
     }
     Ok(Exit::Well)
 }
 
 fn of_two(request: &Request, other: &Path, tool: &str) -> Result<Exit> {
-    let comparison = statistics::comparison(&request.path, other, &request.select)?;
+    let comparison = finalize::comparison(&request.path, other, &request.select)?;
     let beside = Path::new(&comparison.runs[0].run.anchor).with_file_name("diff.html");
     let output = request.output.clone().unwrap_or(beside);
     refuse_irreplaceable(&output)?;
@@ -162,9 +157,9 @@ fn of_two(request: &Request, other: &Path, tool: &str) -> Result<Exit> {
     let (page, outcome) = (output.display().to_string(), comparison.outcome);
     let summary = DiffSummary { page, bytes, outcome, verdict: comparison.sentence };
     if request.json {
-        print::json(&summary)?;
+        output::json(&summary)?;
     } else {
-        print::text(&text(&summary.verdict, &summary.page, bytes, ""))?;
+        output::text(&text(&summary.verdict, &summary.page, bytes, ""))?;
     }
     Ok(Exit::Well)
 }

@@ -1,11 +1,11 @@
 //! Options that select a part of an archive.
 
+use crate::command_line::{Present, asked};
+use crate::print::process;
+use crate::print::process::Time;
 use analysis::{Filter, Role, Trace};
 use anyhow::{Result, bail};
 use clap::Args;
-
-use crate::journals::{self, Time};
-use crate::present::{Present, asked};
 
 #[derive(Debug, Default, PartialEq, Args)]
 pub(crate) struct Select {
@@ -14,7 +14,7 @@ pub(crate) struct Select {
     comm: Vec<String>,
 
     /// Only these ranks (of their communicators)
-    #[arg(long, value_name = "RANK", value_delimiter = ',', value_parser = journals::rank::<u32>)]
+    #[arg(long, value_name = "RANK", value_delimiter = ',', value_parser = process::rank::<u32>)]
     pub(crate) rank: Vec<u32>,
 
     /// Only these functions, such as AllReduce,Send
@@ -32,13 +32,13 @@ pub(crate) struct Select {
 
 impl Select {
     /// The filter for journals. They contain no operations, so `--function` is refused.
-    pub(crate) fn of_journals(&self) -> Result<journals::Filter> {
+    pub(crate) fn of_journals(&self) -> Result<process::Filter> {
         if !self.function.is_empty() {
             bail!(
                 "--function: journals have callbacks, which belong to no single function; --comm, --rank, --from and --to go"
             );
         }
-        Ok(journals::Filter::of(&self.comm, &self.rank, (self.from, self.to)))
+        Ok(process::Filter::of(&self.comm, &self.rank, (self.from, self.to)))
     }
 
     /// Whether only a time and ranks are selected, which is what a page of one run can be cut to.

@@ -3,32 +3,26 @@
 //! It counts the records of any writer in one pass, with memory for two chunks and for the durations. So it uses the
 //! region instances of `analysis` instead of its tables, which have rows only for NCCL's operations.
 
-mod communicators;
-mod gpus;
-mod operations;
-mod report;
-mod text;
-
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use analysis::Completeness;
+use crate::command_line::Exit;
+use crate::info::report::{Communicators, Messages, Operations, Tables, places};
+use crate::output::Side::{Left, Right};
+use crate::output::{Bar, Table, TableColumn, Text};
+use crate::{archives, output};
+use analysis::units::{bandwidth, bytes, count, plural, time};
+use analysis::{Clock, Completeness, Matching, Trace, is_merged};
 use anyhow::{Context as _, Result};
 use clap::Args;
-use nccl_events::Progress as _;
+use nccl_events::schema::Statements;
+use nccl_events::{FULL, LIGHT, Progress as _, STANDARD, event, event_names};
 use otf2::LocationRef;
 
-use crate::archive::{self, is_merged};
-use crate::exit::Exit;
-use crate::print;
-use crate::progress::Bar;
-use crate::units::count;
+mod report;
 
-use communicators::Communicators;
-use operations::Operations;
-pub(crate) use report::Report;
-use report::{Tables, places};
+pub(crate) use crate::info::report::Report;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -93,7 +87,7 @@ pub(crate) struct Request {
 }
 
 pub(crate) fn info(request: &Request) -> Result<Exit> {
-    let trace = archive::open(&request.path)?;
+    let trace = archives::open(&request.path)?;
     let mut operations = Operations::new(&trace);
     let mut communicators = Communicators::of(&trace);
     // Definitions promise numbers, which those of a damaged archive may not keep.
@@ -123,16 +117,348 @@ pub(crate) fn info(request: &Request) -> Result<Exit> {
     let events = events.values().sum();
     if events != trace.events() {
         let promised = count(trace.events());
-        print::note(format_args!("{promised} events are promised, {} are there: see `nccl-otf2 check`", count(events)));
+        output::note(format_args!(
+            "{promised} events are promised, {} are there: see `nccl-otf2 check`",
+            count(events)
+        ));
     }
     let (communicators, messages) = communicators.finish();
     let completeness = Completeness::of(&trace.statements);
     let tables =
         Tables { events, hosts, processes, communicators, operations: operations.finish(), messages, completeness };
     if request.json {
-        print::json(&Report::of(&trace, &tables))?;
+        output::json(&Report::of(&trace, &tables))?;
     } else {
-        print::text(&text::text(&trace, &tables))?;
+        output::text(&text(&trace, &tables))?;
     }
     Ok(Exit::Well)
+}
+
+// The report for people: long lists are cut; JSON is complete.
+
+const MOST_ROWS: usize = 32;
+
+fn cut(into: &mut Text, rows: usize) {
+    if rows > MOST_ROWS {
+        let more = rows - MOST_ROWS;
+        into.line(format_args!("  … {more} more (--json has all)"));
+    }
+}
+
+fn table<'a, R>(text: &mut Text, rows: &'a [R], columns: &[TableColumn<'_, &'a R>]) {
+    let table = Table::of(rows.iter().take(MOST_ROWS), columns);
+    if !table.is_empty() {
+        table.print(text);
+    }
+    cut(text, rows.len());
+}
+
+pub(crate) fn text(trace: &Trace, tables: &Tables) -> Text {
+    let mut text = Text::default();
+    head(trace, tables.events, &mut text);
+    processes(tables, &mut text);
+    communicators(tables, &mut text);
+    operations(&tables.operations, &mut text);
+    messages(&tables.messages, &mut text);
+    completeness(&tables.completeness, &mut text);
+    blind_spots(&trace.statements.blind_spots.shown(), &mut text);
+    text
+}
+
+fn head(trace: &Trace, events: u64, text: &mut Text) {
+    let statements = &trace.statements;
+    text.line(trace.anchor.display());
+    let mut fact = |name: &str, values: &[String]| {
+        if !values.is_empty() {
+            text.line(format_args!("  {name:<10}{}", values.join("; ")));
+        }
+    };
+    let profiler_tables = statements.table.shown();
+    fact("NCCL", &statements.version.shown());
+    fact("table", &profiler_tables);
+    fact("recorded", &statements.events.shown().iter().map(|set| preset(set, &profiler_tables)).collect::<Vec<_>>());
+    fact("command", &commands(statements.command.shown()));
+    fact("job", &statements.job.shown());
+    let creator = Some(trace.archive.creator()).filter(|creator| !creator.is_empty());
+    fact("creator", &[creator.unwrap_or("not stated").to_owned()]);
+    fact("clocks", clocks(statements).as_slice());
+    fact("GPUs", report::line(statements).as_slice());
+    fact("flight", flight(trace).as_slice());
+    fact("steps", &statements.steps.shown());
+    fact("switched", switches(statements).as_slice());
+    fact("PXN", pxn(statements).as_slice());
+    fact("ranges", ranges(statements).as_slice());
+    text.line(format_args!(
+        "  {:<10}{} in {}, {}",
+        "length",
+        time(Clock::of(trace).length_ns(trace)),
+        plural(trace.definitions.locations.len() as u64, "location", "locations"),
+        plural(events, "event", "events"),
+    ));
+}
+
+fn flight(trace: &Trace) -> Option<String> {
+    let processes = plural(trace.statements.flight_processes.0?, "process", "processes");
+    let from = trace.start_ns().map_or_else(String::new, |start_ns| {
+        let from = time(trace.statements.flight_complete_from.get().saturating_sub(start_ns));
+        format!("; everything is there from {from} after the beginning on")
+    });
+    Some(format!("the end of {processes}{from}"))
+}
+
+fn switches(statements: &Statements) -> Option<String> {
+    let times = plural(statements.measurement_list.shown().len() as u64, "time", "times");
+    let is_any = !statements.measurement_list.is_empty();
+    is_any.then(|| format!("recording was switched {times} (--json lists when, where and by what)"))
+}
+
+fn pxn(statements: &Statements) -> Option<String> {
+    let (transfers, counted) = (statements.pxn_transfers.0?, statements.pxn_counted.get());
+    let counts = match counted < transfers {
+        true => format!(
+            "; only {} of them count for the operations they were for (NCCL_OTF2_FINALIZE=offline gives all)",
+            count(counted)
+        ),
+        false => String::new(),
+    };
+    Some(format!("{} done for ranks of other processes{counts}", plural(transfers, "transfer", "transfers")))
+}
+
+/// What NVTX showed; `None` without it.
+fn ranges(statements: &Statements) -> Option<String> {
+    let counts = &statements.counts;
+    let parts = [
+        (counts.ranges_user, "range of the program", "ranges of the program"),
+        (counts.ranges_marks, "mark", "marks"),
+        (counts.ranges_nccl, "call that only NVTX shows", "calls that only NVTX shows"),
+        (counts.ranges_lost.saturating_add(counts.ranges_too_deep), "not recorded", "not recorded"),
+    ];
+    let parts = parts.into_iter().filter(|(number, ..)| *number > 0);
+    let parts: Vec<String> = parts.map(|(number, one, many)| plural(number, one, many)).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// Launchers give each process its own command line, so only the first is shown.
+fn commands(commands: Vec<String>) -> Vec<String> {
+    match commands.as_slice() {
+        [first, others @ ..] if !others.is_empty() => {
+            vec![format!("{first} (and {}: --json has all)", plural(others.len() as u64, "other", "others"))]
+        }
+        _ => commands,
+    }
+}
+
+/// How accurately the hosts' clocks are related; `None` for one host.
+fn clocks(statements: &Statements) -> Option<String> {
+    let hosts = plural(statements.hosts.number.0?, "host", "hosts");
+    let constraints = plural(statements.alignment_constraints.0?, "constraint", "constraints");
+    let violated = match statements.alignment_violations.0? {
+        0 => String::new(),
+        number => {
+            let worst_ns = statements.alignment_worst_violation_ns.get();
+            format!(", {} of them violated, by up to {}", count(number), time(worst_ns))
+        }
+    };
+    Some(match (statements.alignment_groups.0?, statements.alignment_uncertainty_ns.0) {
+        (1, Some(uncertainty)) => format!("{hosts} on one clock to {} by {constraints}{violated}", time(uncertainty)),
+        (groups, _) => format!(
+            "{hosts}, {} that nothing compares: the system clocks are not corrected ({constraints}{violated})",
+            plural(groups, "group", "groups")
+        ),
+    })
+}
+
+/// The short name of an event set, if it has one for any of the tables: older tables lack newer kinds.
+fn preset(events: &str, tables: &[String]) -> String {
+    let tables = nccl_events::Table::ALL.into_iter().filter(|table| tables.contains(&format!("ncclProfiler_{table}")));
+    let tables: Vec<u32> = tables.map(event::kinds).collect();
+    let presets = [("light", LIGHT), ("standard", STANDARD), ("full", FULL)];
+    let found =
+        presets.iter().find(|(_, mask)| tables.iter().any(|kinds| event_names(mask & kinds).join(",") == events));
+    found.map_or_else(|| events.to_owned(), |(name, _)| (*name).to_owned())
+}
+
+fn processes(tables: &Tables, text: &mut Text) {
+    text.paragraph(format_args!(
+        "{} on {}",
+        plural(tables.processes.len() as u64, "process", "processes"),
+        plural(tables.hosts.len() as u64, "host", "hosts")
+    ));
+    table(
+        text,
+        &tables.processes,
+        &[
+            ("process", Left, |it| it.name.clone()),
+            ("host", Left, |it| it.host.clone()),
+            ("GPUs", Right, |it| count(it.gpus.len() as u64)),
+            ("locations", Right, |it| count(it.locations)),
+            ("events", Right, |it| count(it.events)),
+        ],
+    );
+}
+
+fn communicators(tables: &Tables, text: &mut Text) {
+    text.paragraph(plural(tables.communicators.len() as u64, "communicator", "communicators"));
+    table(
+        text,
+        &tables.communicators,
+        &[
+            ("name", Left, |it| it.name.clone()),
+            ("ranks", Right, |it| count(it.ranks)),
+            ("recorded", Right, |it| count(it.ranks_recorded)),
+            ("collectives", Right, |it| count(it.collectives.values().sum())),
+            ("messages", Right, |it| count(it.sends)),
+            ("message bytes", Right, |it| bytes(it.bytes_sent)),
+        ],
+    );
+}
+
+fn operations(rows: &[report::OperationRow], text: &mut Text) {
+    if rows.is_empty() {
+        text.paragraph("no operations");
+        return;
+    }
+    text.paragraph("operations, counted on every rank");
+    let columns: [TableColumn<'_, &report::OperationRow>; 9] = [
+        ("function", Left, |row| row.function.clone()),
+        ("bytes", Right, |row| match (bytes(row.bytes_min), bytes(row.bytes_max)) {
+            (least, _) if row.bytes_min == row.bytes_max => least,
+            (least, most) => format!("{least} … {most}"),
+        }),
+        ("count", Right, |row| count(row.count)),
+        ("min", Right, |row| duration(row, |all| all.min)),
+        ("median", Right, |row| duration(row, |all| all.median)),
+        ("max", Right, |row| duration(row, |all| all.max)),
+        ("total", Right, |row| duration(row, |all| all.total)),
+        ("algbw", Right, |row| row.algbw.map_or_else(|| "-".to_owned(), |all| bandwidth(all.median))),
+        ("timing", Left, |row| timing(row)),
+    ];
+    Table::of(rows, &columns).print(text);
+    if rows.iter().any(|row| row.timing.contains_key("enqueue")) {
+        text.line("  enqueue: only the queueing was seen; these times do not say how long the operations ran");
+    }
+}
+
+fn duration(row: &report::OperationRow, pick: fn(report::Durations) -> u64) -> String {
+    row.duration_ns.map_or_else(|| "-".to_owned(), |all| time(pick(all)))
+}
+
+fn timing(row: &report::OperationRow) -> String {
+    let mut words: Vec<String> = match row.timing.len() {
+        1 => row.timing.keys().cloned().collect(),
+        _ => row.timing.iter().map(|(source, number)| format!("{source} {}", count(*number))).collect(),
+    };
+    if row.unfinished > 0 {
+        words.push(format!("unfinished {}", count(row.unfinished)));
+    }
+    words.join(", ")
+}
+
+fn messages(rows: &[Messages], text: &mut Text) {
+    if rows.is_empty() {
+        return;
+    }
+    text.paragraph("messages between ranks");
+    table(
+        text,
+        rows,
+        &[
+            ("communicator", Left, |it| it.communicator.clone()),
+            ("from", Right, |it| it.from.to_string()),
+            ("to", Right, |it| it.to.to_string()),
+            ("count", Right, |it| count(it.count)),
+            ("bytes", Right, |it| bytes(it.bytes)),
+        ],
+    );
+}
+
+fn completeness(completeness: &Completeness, text: &mut Text) {
+    if completeness.kinds.is_empty() {
+        text.paragraph("nothing is said about completeness: this archive is not the plugin's");
+        return;
+    }
+    text.paragraph("completeness");
+    let mut columns = vec!["seen", "written", "not_shown", "duplicate", "unfinished", "orphan", "lost"];
+    // Few archives have these counts.
+    let rare = ["left_out", "late", "stops_lost", "states_lost"].into_iter();
+    columns.extend(rare.filter(|column| completeness.kinds.values().any(|counts| counts.contains_key(*column))));
+    let mut headings = vec![("kind", Left)];
+    headings.extend(columns.iter().map(|column| (*column, Right)));
+    let mut table = Table::new(&headings);
+    for (kind, counts) in &completeness.kinds {
+        let numbers = columns.iter().map(|column| count(counts.get(*column).copied().unwrap_or(0)));
+        table.row([kind.clone()].into_iter().chain(numbers).collect());
+    }
+    table.print(text);
+    for (name, number) in &completeness.other {
+        if *number > 0 {
+            text.line(format_args!("  {}: {}", name.replace('_', " "), count(*number)));
+        }
+    }
+    for (number, what) in [
+        (completeness.callbacks_lost, "callbacks not recorded"),
+        (completeness.callbacks_late, "callbacks after the end of recording"),
+        (completeness.ranks_missing, "ranks of communicators not recorded"),
+        (completeness.ranks_impossible.number, "communicators with a rank or size that cannot be"),
+        (completeness.collectives_unmatched, "collectives not on all recorded ranks"),
+        (completeness.problem_count, "problems in journals"),
+        (completeness.topology_unused.len() as u64, "dumps of NCCL's topology that could not be used"),
+    ] {
+        if number > 0 {
+            text.line(format_args!("  {what}: {}", count(number)));
+        }
+    }
+    matching(&completeness.matching, text);
+    let (problems, parts) = (&completeness.problems, &completeness.parts_left_out);
+    let impossible = &completeness.ranks_impossible.lines;
+    let lines = problems.iter().chain(parts).chain(&completeness.topology_unused).chain(impossible);
+    for problem in lines.take(MOST_ROWS) {
+        text.line(format_args!("    {problem}"));
+    }
+}
+
+fn matching(matching: &Matching, text: &mut Text) {
+    let mismatches: Vec<String> = matching.lines().collect();
+    for (number, what, lines) in [
+        (matching.number(), "mismatches between ranks", &mismatches),
+        (
+            matching.ranks_behind.number,
+            "ranks that had called fewer collectives than others",
+            &matching.ranks_behind.lines,
+        ),
+        (matching.unknown.number, "communicators whose ranks cannot all be compared", &matching.unknown.lines),
+    ] {
+        if number > 0 {
+            text.line(format_args!("  {what}: {}", count(number)));
+        }
+        for entry in lines.iter().take(MOST_ROWS) {
+            text.line(format_args!("    {entry}"));
+        }
+    }
+}
+
+/// Events that this NCCL release does not report, so that users do not look for them.
+fn blind_spots(spots: &[String], text: &mut Text) {
+    if spots.is_empty() {
+        return;
+    }
+    text.paragraph("what NCCL does not report");
+    for spot in spots.iter().take(MOST_ROWS) {
+        text.line(format_args!("  {spot}"));
+    }
+    cut(text, spots.len());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_sets_with_a_name_are_called_by_it() {
+        let table = |number: u32| [format!("ncclProfiler_v{number}")];
+        assert_eq!(preset(&event_names(STANDARD).join(","), &table(7)), "standard");
+        assert_eq!(preset("Coll,KernelCh", &table(7)), "Coll,KernelCh");
+        let of_v1 = "Group,Coll,P2p,ProxyOp,ProxyStep,ProxyCtrl";
+        assert_eq!((preset(of_v1, &table(1)).as_str(), preset(of_v1, &table(5)).as_str()), ("full", of_v1));
+    }
 }

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use analysis::{Clock, Completeness, Trace};
+use crate::archives;
+use analysis::units::{count, plural};
+use analysis::{Clock, Completeness, Instance, Instances, Step, Trace};
+use nccl_events::archive::Timing;
 use nccl_events::schema::Statements;
 use nccl_events::sort::Gather;
-use otf2::{LocationGroupRef, LocationRef};
+use otf2::{CommRef, Event, EventKind, LocationGroupRef, LocationRef, RegionRef};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use super::communicators::{self, Messages};
-use super::operations;
-use crate::place;
 
 /// The help of `info` documents the fields.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -19,8 +18,8 @@ pub(crate) struct Tables {
     pub(crate) events: u64,
     pub(crate) hosts: Vec<Host>,
     pub(crate) processes: Vec<Process>,
-    pub(crate) communicators: Vec<communicators::Row>,
-    pub(crate) operations: Vec<operations::Row>,
+    pub(crate) communicators: Vec<CommunicatorRow>,
+    pub(crate) operations: Vec<OperationRow>,
     pub(crate) messages: Vec<Messages>,
     pub(crate) completeness: Completeness,
 }
@@ -149,7 +148,7 @@ impl<'a> Report<'a> {
             steps: statements.steps.shown(),
             commands: statements.command.shown(),
             job: statements.job.shown(),
-            other_jobs: place::others(&trace.anchor),
+            other_jobs: archives::others(&trace.anchor),
             start_ns: trace.start_ns(),
             duration_ns: Clock::of(trace).length_ns(trace),
             locations: trace.definitions.locations.len(),
@@ -191,5 +190,279 @@ fn recording(statements: &Statements) -> Recording {
             unresolved: statements.pxn_unresolved.get(),
             lines: statements.pxn_list.shown(),
         }),
+    }
+}
+
+// The durations of operations, by function and size.
+
+pub(crate) struct Operations<'a> {
+    trace: &'a Trace,
+    instances: Instances<'a>,
+    classes: BTreeMap<(RegionRef, u32), Class>,
+}
+
+/// The operations of one function in one size class, from one power of two to the next.
+#[derive(Debug, Default)]
+struct Class {
+    bytes: Option<(u64, u64)>,
+    count: u64,
+    unfinished: u64,
+    timing: BTreeMap<Timing, u64>,
+    durations_ns: Vec<u64>,
+    algorithm_bandwidths: Vec<f64>,
+    bus_bandwidths: Vec<f64>,
+}
+
+impl<'a> Operations<'a> {
+    pub(crate) fn new(trace: &'a Trace) -> Self {
+        Self { trace, instances: Instances::of(trace), classes: BTreeMap::new() }
+    }
+
+    pub(crate) fn next_location(&mut self) {
+        self.instances.next_location();
+    }
+
+    pub(crate) fn event(&mut self, event: &Event) {
+        if let Step::Left(instance) = self.instances.step(event)
+            // Only operations state how they were timed; calls and network transfers do not.
+            && let Some(timing) = instance.fields.timing
+        {
+            self.operation(&instance, timing);
+        }
+    }
+
+    fn operation(&mut self, operation: &Instance<'a>, timing: Timing) {
+        let fields = &operation.fields;
+        let bytes = fields.bytes.unwrap_or(0);
+        let class = self.classes.entry((operation.region, u64::BITS - bytes.leading_zeros())).or_default();
+        class.count += 1;
+        *class.timing.entry(timing).or_insert(0) += 1;
+        let (least, most) = class.bytes.unwrap_or((bytes, bytes));
+        class.bytes = Some((least.min(bytes), most.max(bytes)));
+        if fields.is_unfinished == Some(true) {
+            class.unfinished += 1;
+        } else {
+            class.durations_ns.push(operation.end.saturating_sub(operation.start));
+            class.algorithm_bandwidths.extend(fields.algorithm_bandwidth);
+            class.bus_bandwidths.extend(fields.bus_bandwidth);
+        }
+    }
+
+    pub(crate) fn finish(self) -> Vec<OperationRow> {
+        let classes = self.classes.into_iter();
+        let mut rows: Vec<OperationRow> =
+            classes.map(|((region, _), class)| class.row(self.trace.region_name(region))).collect();
+        nccl_events::sort::sort_by(&mut rows, |a, b| (&a.function, a.bytes_min).cmp(&(&b.function, b.bytes_min)));
+        rows
+    }
+}
+
+/// One function and size class; the help of `info` documents the fields.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct OperationRow {
+    pub(crate) function: String,
+    pub(crate) bytes_min: u64,
+    pub(crate) bytes_max: u64,
+    pub(crate) count: u64,
+    pub(crate) unfinished: u64,
+    pub(crate) timing: BTreeMap<String, u64>,
+    pub(crate) duration_ns: Option<Durations>,
+    pub(crate) algbw: Option<Bandwidths>,
+    pub(crate) busbw: Option<Bandwidths>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct Durations {
+    pub(crate) min: u64,
+    pub(crate) median: u64,
+    pub(crate) max: u64,
+    pub(crate) total: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct Bandwidths {
+    pub(crate) median: f64,
+    pub(crate) max: f64,
+}
+
+impl Class {
+    fn row(self, function: String) -> OperationRow {
+        let (bytes_min, bytes_max) = self.bytes.unwrap_or_default();
+        OperationRow {
+            function,
+            bytes_min,
+            bytes_max,
+            count: self.count,
+            unfinished: self.unfinished,
+            timing: self.timing.into_iter().map(|(by, number)| (by.name().to_owned(), number)).gather(),
+            duration_ns: durations(self.durations_ns),
+            algbw: bandwidths(self.algorithm_bandwidths),
+            busbw: bandwidths(self.bus_bandwidths),
+        }
+    }
+}
+
+fn durations(mut all: Vec<u64>) -> Option<Durations> {
+    all.sort_unstable();
+    let [low, high] = middle(&all)?;
+    Some(Durations { min: *all.first()?, median: low.midpoint(high), max: *all.last()?, total: all.iter().sum() })
+}
+
+fn bandwidths(mut all: Vec<f64>) -> Option<Bandwidths> {
+    all.sort_unstable_by(f64::total_cmp);
+    let [low, high] = middle(&all)?;
+    Some(Bandwidths { median: low.midpoint(high), max: *all.last()? })
+}
+
+fn middle<T: Copy>(all: &[T]) -> Option<[T; 2]> {
+    let last = all.len().checked_sub(1)?;
+    Some([*all.get(last / 2)?, *all.get(all.len() / 2)?])
+}
+
+// Communicators, their collectives, and their messages.
+
+pub(crate) struct Communicators {
+    rows: BTreeMap<CommRef, CommunicatorRow>,
+    messages: BTreeMap<(CommRef, u32, u32), (u64, u64)>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct CommunicatorRow {
+    pub(crate) name: String,
+    pub(crate) ranks: u64,
+    pub(crate) ranks_recorded: u64,
+    pub(crate) collectives: BTreeMap<String, u64>,
+    pub(crate) sends: u64,
+    pub(crate) receives: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_received: u64,
+}
+
+/// The messages from one rank to another, as recorded by the sender.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct Messages {
+    pub(crate) communicator: String,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Communicators {
+    pub(crate) fn of(trace: &Trace) -> Self {
+        let mut found = Self { rows: BTreeMap::new(), messages: BTreeMap::new() };
+        for reference in trace.definitions.comms.keys().chain(trace.definitions.inter_comms.keys()) {
+            let groups = trace.groups(*reference).into_iter().flatten().flatten();
+            let members: Vec<LocationRef> = trace.members(*reference).iter().chain(groups).copied().collect();
+            let row = CommunicatorRow {
+                name: trace.comm_name(*reference),
+                ranks: members.len() as u64,
+                ranks_recorded: members.iter().filter(|member| trace.has_events(**member)).count() as u64,
+                ..CommunicatorRow::default()
+            };
+            found.rows.insert(*reference, row);
+        }
+        found
+    }
+
+    pub(crate) fn event(&mut self, trace: &Trace, location: LocationRef, event: &Event) {
+        match &event.kind {
+            EventKind::MpiCollectiveEnd(collective) | EventKind::NonBlockingCollectiveComplete { collective, .. } => {
+                if let Some(row) = self.rows.get_mut(&collective.comm) {
+                    *row.collectives.entry(format!("{:?}", collective.op)).or_insert(0) += 1;
+                }
+            }
+            EventKind::MpiIsend { message, .. } | EventKind::MpiSend(message) => {
+                if let Some(rank) = trace.rank(location, message.comm) {
+                    let (count, bytes) = self.messages.entry((message.comm, rank, message.peer)).or_default();
+                    *count += 1;
+                    *bytes += message.bytes;
+                }
+                if let Some(row) = self.rows.get_mut(&message.comm) {
+                    row.sends += 1;
+                    row.bytes_sent += message.bytes;
+                }
+            }
+            EventKind::MpiIrecv { message, .. } | EventKind::MpiRecv(message) => {
+                if let Some(row) = self.rows.get_mut(&message.comm) {
+                    row.receives += 1;
+                    row.bytes_received += message.bytes;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn finish(self) -> (Vec<CommunicatorRow>, Vec<Messages>) {
+        let messages = self.messages.into_iter().map(|((comm, from, to), (count, bytes))| {
+            let communicator = self.rows.get(&comm).map(|row| row.name.clone()).unwrap_or_default();
+            Messages { communicator, from, to, count, bytes }
+        });
+        let messages = messages.collect();
+        (self.rows.into_values().collect(), messages)
+    }
+}
+
+// Describes the GPUs in one line for people.
+
+/// `None` if no GPU could be queried.
+pub(crate) fn line(statements: &Statements) -> Option<String> {
+    let (backends, counts) = (statements.gpu_backend.shown(), &statements.gpu_counts);
+    if backends.is_empty() && counts.named().all(|(_, number)| number == 0) && statements.gpu_devices.get() == 0 {
+        return None;
+    }
+    let backends = if backends.is_empty() { "no way is stated".to_owned() } else { backends.join(" and ") };
+    let mut facts = vec![backends];
+    let mut fact = |some: u64, text: String| facts.extend((some > 0).then_some(text));
+    let devices = statements.gpu_devices.get();
+    fact(devices, plural(devices, "device", "devices"));
+    let ran = counts.launches.saturating_sub(counts.captured);
+    // A flight recording keeps only the last times, and a killed process's counts are up to a second old.
+    let timed = if statements.flight_processes.get() > 0 || counts.launches_timed > ran {
+        plural(counts.launches_timed, "launch", "launches")
+    } else {
+        format!("{} of {}", count(counts.launches_timed), plural(ran, "launch", "launches"))
+    };
+    fact(counts.launches, format!("{timed} timed"));
+    for (number, one, many) in [
+        (counts.kernels_joined + counts.kernels_of_graphs, "kernel of NCCL's", "kernels of NCCL's"),
+        (counts.kernels_of_graphs_unknown, "of a graph, operation unknown", "of graphs, operation unknown"),
+        (counts.kernels_without_launch, "without its launch", "without their launches"),
+        (counts.kernels_other, "other kernel", "other kernels"),
+        (counts.copies_shown, "copy", "copies"),
+        (counts.not_placed, "without a place in time", "without a place in time"),
+    ] {
+        fact(number, plural(number, one, many));
+    }
+    Some(facts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use nccl_events::schema::{GpuCounts, Lines, Sum};
+
+    use super::*;
+
+    #[test]
+    fn the_line_says_what_is_missing() {
+        assert_eq!(line(&Statements::default()), None);
+        let mut statements = Statements {
+            gpu_backend: Lines::of(["cupti"]),
+            gpu_devices: Sum(Some(2)),
+            gpu_counts: GpuCounts {
+                launches: 10,
+                captured: 3,
+                kernels_joined: 6,
+                kernels_of_graphs_unknown: 4,
+                ..GpuCounts::default()
+            },
+            ..Statements::default()
+        };
+        for (launches_timed, flights, timed) in [(6, 0, "6 of 7"), (8, 0, "8"), (6, 1, "6")] {
+            statements.gpu_counts.launches_timed = launches_timed;
+            statements.flight_processes = Sum(Some(flights));
+            let rest = "launches timed, 6 kernels of NCCL's, 4 of graphs, operation unknown";
+            assert_eq!(line(&statements), Some(format!("cupti, 2 devices, {timed} {rest}")));
+        }
     }
 }

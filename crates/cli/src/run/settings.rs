@@ -2,10 +2,19 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fmt, fs};
 
-use anyhow::{Result, bail};
+use crate::output;
+use crate::plugin_slot::{
+    Behind, CHAIN, DEFAULT, INJECTION, Injection, Library, Loader, OURS, Search, behind, env_plugin, injection, search,
+};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Args, ValueHint};
-use settings::{Config, NvtxChoice, TopologyChoice, VARIABLES};
+use journal::part::environment::JobEnvironment;
+use journal::part::{DUMPS, Dump};
+use journal::{host, part};
+use settings::{Config, NvtxChoice, PLUGIN, TopologyChoice, VARIABLES};
 
 #[derive(Debug, Args)]
 pub(crate) struct Settings {
@@ -206,6 +215,270 @@ fn plain(markdown: &str) -> String {
         text = format!("{before}docs/{page}{after}");
     }
     text
+}
+
+// Puts the plugin into NCCL's slot and NVTX's, keeps behind it what it displaces, and says what others have set.
+
+/// What recipes set for this plugin.
+const BY_NAME: &str = "otf2";
+
+struct Places {
+    set: crate::plugin_slot::Variables,
+    loader: Loader,
+    /// Only one process of a job says what holds for all.
+    is_first: bool,
+}
+
+/// The variables that bring the plugin into the command's processes. Fails if it is not this project's, or damaged.
+pub(super) fn plugin_variables(plugin: &Path, request: &Request, is_first: bool) -> Result<Variables> {
+    let places = Places { set: crate::plugin_slot::Variables::of_process(), loader: Loader::of_process(), is_first };
+    places.examine(plugin)?;
+    let value = if request.by_name {
+        let file = plugin.file_name();
+        file.ok_or_else(|| anyhow!("{} has no file name", plugin.display()))?
+    } else {
+        plugin.as_os_str()
+    };
+    let mut variables: Variables = vec![(PLUGIN, value.to_owned())];
+    if request.by_name {
+        let directory = plugin.parent().map(Path::to_owned).into_iter();
+        let searched = env::var_os("LD_LIBRARY_PATH").filter(|value| !value.is_empty());
+        let searched: Vec<_> = searched.iter().flat_map(env::split_paths).collect();
+        let joined = env::join_paths(directory.chain(searched))
+            .with_context(|| format!("{} cannot be in LD_LIBRARY_PATH", plugin.display()))?;
+        variables.push(("LD_LIBRARY_PATH", joined));
+    }
+    let chain = places.sound_chain();
+    let displaced = places.displaced(&value.to_string_lossy(), request.no_chain);
+    variables.extend(chain.or(displaced).map(|chain| (CHAIN, chain.into())));
+    places.say_overruled();
+    places.ranges(plugin, request, &mut variables);
+    Ok(variables)
+}
+
+impl Places {
+    fn say(&self, text: impl fmt::Display) {
+        if self.is_first {
+            output::note(text);
+        }
+    }
+
+    /// A library that is cut short kills each process that loads it.
+    fn examine(&self, plugin: &Path) -> Result<()> {
+        let library = Library::read(plugin).and_then(|library| Ok((library.as_profiler()?, library)));
+        let (profiler, library) = library.context("the plugin cannot be used (--plugin names another one)")?;
+        ensure!(profiler == OURS, "{} is {profiler}, not this project's plugin (--plugin FILE)", plugin.display());
+        // The command may start its processes on other machines.
+        if let Err(error) = library.fits_here() {
+            self.say(format_args!("{error}: no process here can load it"));
+        }
+        Ok(())
+    }
+
+    /// The user's own `NCCL_OTF2_CHAIN` without what would kill the processes; `None` if nothing is wrong with it.
+    fn sound_chain(&self) -> Option<String> {
+        let names: Vec<&str> = self.set.get(CHAIN)?.value.split(',').map(str::trim).collect();
+        let is_usable = |name: &&str| {
+            let found = behind(&self.loader, name);
+            if let Behind::Unusable(reason) = &found {
+                self.say(format_args!("{CHAIN}={name}: {reason}; it is left out"));
+            }
+            !matches!(found, Behind::Unusable(_))
+        };
+        let sound: Vec<&str> = names.iter().copied().filter(is_usable).collect();
+        (sound.len() < names.len()).then(|| sound.join(","))
+    }
+
+    /// Says what NCCL would have loaded. Returns its name if it is to be called behind this plugin.
+    fn displaced(&self, value: &str, no_chain: bool) -> Option<String> {
+        let setting = self.set.get(PLUGIN).map(|setting| (setting, setting.value.as_str()));
+        let name = setting.map_or(DEFAULT, |(_, name)| name);
+        if name == value {
+            return None;
+        }
+        let what = setting.map_or_else(|| format!("{name}, which NCCL loads by default,"), |it| it.0.to_string());
+        let replaced = format!("{what} is replaced by {value}");
+        let only = "NCCL loads one profiler plugin only";
+        let found = match search("profiler", u32::MAX, setting.map(|(_, name)| name)) {
+            Search::Nothing => return None,
+            Search::Program => Behind::Unusable("it is the program itself".to_owned()),
+            Search::Names(_) if name.contains(',') => Behind::Unusable(format!("commas separate names in {CHAIN}")),
+            Search::Names(_) => behind(&self.loader, name),
+        };
+        let (file, profiler) = match found {
+            Behind::Plugin(file, profiler) => (file, profiler),
+            Behind::Ours => return None,
+            // By its name this plugin need not be where the loader looks.
+            Behind::Missing(_) if setting.is_none() || name == BY_NAME => return None,
+            Behind::Missing(reason) | Behind::Unusable(reason) => {
+                self.say(format_args!("{replaced}: {only}, and that one cannot be called behind it: {reason}"));
+                return None;
+            }
+        };
+        match self.set.get(CHAIN) {
+            Some(chain) if self.is_in(&chain.value, &file) => None,
+            Some(_) => {
+                self.say(format_args!("{replaced}: {only}, and {CHAIN} is set without it"));
+                None
+            }
+            None if no_chain => {
+                self.say(format_args!("{replaced}: {only}"));
+                None
+            }
+            None => {
+                let file = file.display();
+                self.say(format_args!(
+                    "{replaced}, which calls {profiler} ({file}) behind itself; --no-chain leaves it out"
+                ));
+                Some(name.to_owned())
+            }
+        }
+    }
+
+    fn is_in(&self, chain: &str, file: &Path) -> bool {
+        chain.split(',').any(|name| match behind(&self.loader, name.trim()) {
+            Behind::Plugin(found, _) => found.canonicalize().ok() == file.canonicalize().ok(),
+            _ => false,
+        })
+    }
+
+    fn say_overruled(&self) {
+        if let Some((given, file)) = env_plugin(&self.set, &self.loader) {
+            self.say(format_args!(
+                "{given}: NCCL 2.28.7 and later takes its variables from {}, which can overrule {PLUGIN} \
+                 (NCCL_ENV_PLUGIN=none keeps it out)",
+                file.display()
+            ));
+        }
+    }
+
+    /// NVTX has one place: another tool keeps it.
+    fn ranges(&self, plugin: &Path, request: &Request, variables: &mut Variables) {
+        if request.settings.nvtx(self.set.pairs()) == NvtxChoice::Off {
+            return;
+        }
+        match injection(&self.set, &self.loader) {
+            (Injection::Unset, _) => variables.push((INJECTION, plugin.into())),
+            (Injection::Ours(file), _) if file.canonicalize().ok() == plugin.canonicalize().ok() => {}
+            // A process has two recorders then, of which only one sees NCCL.
+            (Injection::Ours(file), _) => {
+                self.say(format_args!(
+                    "{INJECTION} is {}, not another copy of it ({})",
+                    plugin.display(),
+                    file.display()
+                ));
+                variables.push((INJECTION, plugin.into()));
+            }
+            (Injection::Of(who), value) => {
+                self.say(format_args!("{INJECTION}={value} stays: {who} gets NVTX ranges, and they are not recorded"));
+            }
+            (Injection::Nobody(reason), _) => {
+                self.say(format_args!(
+                    "{INJECTION} stays, but {reason}: nobody gets NVTX ranges, and they are not recorded"
+                ));
+            }
+        }
+    }
+}
+
+// Has NCCL write what it knows of the hosts and which channels it chose.
+
+/// There where NVLink connects GPUs of several hosts.
+const LINKED_HOSTS: &str = "/dev/nvidia-caps-imex-channels";
+
+/// NCCL's variables for dumps into the job's directory. None if they are unwanted, or if the user has set one.
+pub(super) fn topology_variables(out: &Path, request: &Request, job: &JobEnvironment) -> Result<Variables> {
+    let set = crate::plugin_slot::Variables::of_process();
+    let choice = request.settings.topology(set.pairs());
+    if choice == TopologyChoice::Off {
+        return Ok(Variables::new());
+    }
+    let is_first = job.rank.unwrap_or(0) == 0;
+    let names = || Dump::ALL.into_iter().flat_map(|dump| [dump.variable(), dump.rank_variable()]);
+    if let Some(setting) = names().find_map(|name| set.get(name)) {
+        if is_first {
+            output::note(format_args!("{setting} stays: the archive has what NCCL writes there, if it can be found"));
+        }
+        return Ok(Variables::new());
+    }
+    if choice == TopologyChoice::Auto && Path::new(LINKED_HOSTS).exists() {
+        // From 2.24 on the processes of linked hosts write together: one without the variable would hold up all.
+        if is_first {
+            output::note(
+                "NVLink may connect this host with others: NCCL's topology is not recorded (--topology on, if all of the \
+                 job's processes run under this tool)",
+            );
+        }
+        return Ok(Variables::new());
+    }
+    let directory = out.join(DUMPS);
+    if let Err(error) = host::directories(&directory) {
+        if is_first {
+            let directory = directory.display();
+            output::note(format_args!(
+                "cannot make {directory} ({error}): NCCL's topology is not recorded (remove what is there, or choose \
+                 --topology off)"
+            ));
+        }
+        return Ok(Variables::new());
+    }
+    let mut variables = Variables::new();
+    for dump in Dump::ALL {
+        let path = directory.join(dump.file_name(0, 0));
+        let path = path.to_str().ok_or_else(|| anyhow!("{}: the name is not UTF-8", path.display()))?;
+        variables.push((dump.variable(), path.into()));
+        variables.push((dump.rank_variable(), part::rank(Some(0)).into()));
+    }
+    Ok(variables)
+}
+
+/// Removes the directory of dumps if there are none.
+pub(super) fn tidy(out: &Path) {
+    // Fails unless it is empty.
+    let _has_dumps = fs::remove_dir(out.join(DUMPS));
+}
+
+// The arguments of `nccl-otf2 run`.
+
+#[derive(Debug, Args)]
+#[command(after_long_help = help(), override_usage = "nccl-otf2 run [OPTIONS] [--] COMMAND [ARGUMENT]...")]
+pub(crate) struct Request {
+    /// Directory of the archive, with %j for the job id [default: NCCL_OTF2_DIR, else nccl-otf2-COMMAND-JOB, without a
+    /// job id with date and time]
+    #[arg(short, long, visible_alias = "output", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(super) out: Option<PathBuf>,
+
+    /// Replace the archive that is in DIR
+    #[arg(long, conflicts_with = "append")]
+    pub(super) force: bool,
+
+    /// Add this run's processes to the archive that is in DIR
+    #[arg(long)]
+    pub(super) append: bool,
+
+    /// The plugin [default: beside this program, in ../lib or in ../lib64]
+    #[arg(long, value_name = "FILE")]
+    pub(super) plugin: Option<PathBuf>,
+
+    /// Let NCCL look for the plugin on LD_LIBRARY_PATH: NCCL 2.27.3 loads no plugin by its path
+    #[arg(long)]
+    pub(super) by_name: bool,
+
+    /// Do not call the profiler plugin behind this one that NCCL would load without this tool
+    #[arg(long)]
+    pub(super) no_chain: bool,
+
+    #[command(flatten)]
+    pub(super) settings: Settings,
+
+    /// Leave it to `nccl-otf2 finalize` to complete the archive when processes were killed
+    #[arg(long)]
+    pub(super) no_finalize: bool,
+
+    /// The command with its arguments; options after it are the command's
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    #[arg(value_hint = ValueHint::CommandWithArguments)]
+    pub(super) command: Vec<OsString>,
 }
 
 #[cfg(test)]

@@ -4,26 +4,18 @@
 //!  analysis::analyse ─► Report ─► tables    a sheet for each question
 //! ```
 
-mod cells;
-mod explained;
-mod program;
-mod tables;
-mod wires;
-
 use std::path::PathBuf;
 
+use crate::command_line::Exit;
+use crate::output::{Bar, Text};
+use crate::select::Select;
+use crate::stats::tables::By;
+use crate::{archives, finalize, output};
 use analysis::results::Report;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum as _};
 
-use crate::archive;
-use crate::exit::Exit;
-use crate::print::{self, Text};
-use crate::progress::Bar;
-use crate::select::Select;
-use crate::statistics;
-
-use tables::By;
+mod tables;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -114,34 +106,34 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
              programs: --by TABLE --csv, or --json | jq .ranks)"
         );
     }
-    let trace = archive::open_with_kinds(&request.path)?;
+    let trace = archives::open_with_kinds(&request.path)?;
     let filter = analysis::Filter { step: request.step.clone(), ..request.select.filter(&trace)? };
     let bar = Bar::new();
     let has_path = request.json || request.by == Some(By::Path);
-    let analyse = if has_path { statistics::with_path } else { statistics::of };
+    let analyse = if has_path { finalize::with_path } else { finalize::of };
     let mut report = analyse(&trace, &filter, &bar)?.report;
     drop(bar);
     if let Some(path) = &request.baseline {
-        statistics::add_baseline(&mut report, path)?;
+        finalize::add_baseline(&mut report, path)?;
     }
     if let Some(step) = request.step.as_deref().filter(|_| report.steps.is_none()) {
         bail!("no thread has a range {step:?}; a step is one name of those that `--by phase` shows");
     }
     if let Some(levels) = request.level {
-        report.phases = program::up_to(report.phases, levels);
+        report.phases = tables::up_to(report.phases, levels);
     }
     if !request.select.rank.is_empty() {
-        report.verdict.basis.push(statistics::OF_ALL_RANKS.to_owned());
+        report.verdict.basis.push(finalize::OF_ALL_RANKS.to_owned());
     }
-    request.select.refuse_nothing(&trace, statistics::matched(&report))?;
+    request.select.refuse_nothing(&trace, finalize::matched(&report))?;
     if request.json {
-        print::json(&report)?;
+        output::json(&report)?;
     } else if request.csv {
         let mut sheet = tables::sheet(&report, request.by.unwrap_or(By::Operations), &request.select.rank);
         sheet.arrange(request.sort.as_deref(), request.limit)?;
-        print::exact(&sheet.csv()?)?;
+        output::exact(&sheet.csv()?)?;
     } else {
-        print::text(&text(&report, request)?)?;
+        output::text(&text(&report, request)?)?;
     }
     Ok(Exit::Well)
 }

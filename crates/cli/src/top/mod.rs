@@ -4,29 +4,30 @@
 //!  live::Live ─► Snapshot ─► tables ─► screen ─► terminal
 //! ```
 
-mod screen;
-mod tables;
-mod terminal;
-
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use std::{io, panic};
 
+use crate::command_line::Exit;
+use crate::dump::{Line, exit, over, problems, read};
+use crate::output::{Sheet, Text, seconds};
+use crate::top::tables::{Before, View};
+use crate::{archives, output};
+use analysis::units::{bytes, plural, time};
 use anyhow::{Context as _, Result};
 use clap::Args;
+use console::{Key, Term, truncate_str};
 use jiff::Timestamp;
-use live::{Live, Options, Snapshot};
+use live::{Live, Options, ProcessState, Snapshot};
+use nccl_events::visible;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 
-use crate::exit::Exit;
-use crate::place;
-use crate::print::{self, Text};
-use crate::running::{Line, exit, problems, read};
-use crate::units::seconds;
-use screen::{Screen, summary};
-use tables::{Before, View};
-use terminal::Terminal;
+mod tables;
 
 const EXAMPLES: &str = "\
 Follows the journals of the job's processes on this host and shows, every --interval seconds: the communicators with \
@@ -53,7 +54,7 @@ Exit codes: 0 ended by q or a signal, or printed, 2 wrong usage, or nothing that
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
     /// The job's directory
-    #[arg(value_name = "DIR", value_parser = place::job_argument)]
+    #[arg(value_name = "DIR", value_parser = archives::job_argument)]
     directory: PathBuf,
 
     /// Refresh this often
@@ -72,15 +73,15 @@ pub(crate) struct Request {
 const POLL: Duration = Duration::from_millis(100);
 
 pub(crate) fn top(request: &Request) -> Result<Exit> {
-    let directory = place::job(&request.directory)?;
-    place::note_other_jobs(directory);
-    if request.json || request.once || !terminal::is_there() {
+    let directory = archives::job(&request.directory)?;
+    archives::note_other_jobs(directory);
+    if request.json || request.once || !is_there() {
         let now = once(directory);
         match request.json {
-            true => print::json(&Line::of(&now))?,
-            false => print::text(&text(&title(request, &now), &now))?,
+            true => output::json(&Line::of(&now))?,
+            false => output::text(&text(&title(request, &now), &now))?,
         }
-        problems(&now).for_each(print::note);
+        problems(&now).for_each(output::note);
         return Ok(exit(&now));
     }
     show(request, &mut Live::new(directory, Options::default()))?;
@@ -153,4 +154,269 @@ fn text(title: &str, now: &Snapshot) -> Text {
         sheet.print(true, &mut text);
     }
     text
+}
+
+// The screen's contents: a summary of all processes, the communicators, and a table of the selected one.
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Lower {
+    #[default]
+    Ranks,
+    Operations,
+    Processes,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Screen {
+    selected: usize,
+    lower: Lower,
+    sort: Option<&'static str>,
+    from: usize,
+    page: usize,
+}
+
+impl Screen {
+    /// Handles a key. Returns `false` if the user quits.
+    pub(crate) fn press(&mut self, key: &Key, view: View<'_>) -> bool {
+        match key {
+            Key::Char('q' | 'Q') | Key::CtrlC => return false,
+            Key::ArrowUp | Key::Char('k') => self.selected = self.selected.saturating_sub(1),
+            Key::ArrowDown | Key::Char('j') => self.selected += 1,
+            Key::PageUp => self.from = self.from.saturating_sub(self.page),
+            Key::PageDown | Key::Char(' ') => self.from += self.page,
+            Key::Tab | Key::ArrowRight => {
+                *self = Self { selected: self.selected, lower: self.lower.next(), ..Self::default() };
+            }
+            Key::Char('s') => {
+                let columns = self.lower.sheet(view).columns;
+                let next = columns.iter().position(|it| Some(it.name) == self.sort).map_or(0, |at| at + 1);
+                self.sort = columns.get(next).map(|it| it.name);
+            }
+            _ => {}
+        }
+        true
+    }
+
+    pub(crate) fn lines(
+        &mut self,
+        title: &str,
+        now: &Snapshot,
+        before: &Before,
+        (height, width): (usize, usize),
+    ) -> Vec<(Style, String)> {
+        self.selected = self.selected.min(now.communicators.len().saturating_sub(1));
+        let all = View { now, before, only: None };
+        let mut lines = vec![(Style::Bold, title.to_owned())];
+        // A small window is left to the tables.
+        let summary = summary(all).into_iter().take(if height < 12 { 1 } else { 2 });
+        lines.extend(summary.map(|line| (Style::Plain, line)));
+        let gap = (height > 20).then(|| (Style::Plain, String::new()));
+        lines.extend(gap.clone());
+        let communicators = all.communicators().within(false, Some(width));
+        let mut communicators = communicators.into_iter();
+        lines.extend(communicators.next().map(|heads| (Style::Bold, heads)));
+        let shown = (height / 4).max(1);
+        for (at, line) in communicators.enumerate().skip((self.selected + 1).saturating_sub(shown)).take(shown) {
+            let style = if at == self.selected { Style::Reverse } else { Style::Plain };
+            lines.push((style, format!("{line:width$}")));
+        }
+        lines.extend(gap);
+        let mut sheet = self.lower.sheet(View { only: Some(self.selected), ..all });
+        // `sort` names a column of this table.
+        let _sorted = sheet.arrange(self.sort, None);
+        let mut lower = sheet.within(false, Some(width)).into_iter();
+        lines.push((Style::Bold, lower.next().unwrap_or_else(|| "  nothing to show".to_owned())));
+        let rows: Vec<String> = lower.collect();
+        self.page = height.saturating_sub(lines.len() + 1).max(1);
+        self.from = self.from.min(rows.len().saturating_sub(self.page));
+        lines.extend(rows.iter().skip(self.from).take(self.page).map(|row| (Style::Plain, row.clone())));
+        lines.resize(height.saturating_sub(1).max(1), (Style::Plain, String::new()));
+        lines.push((Style::Reverse, format!("{:width$}", self.keys(rows.len()))));
+        lines
+    }
+
+    fn keys(&self, rows: usize) -> String {
+        let sort = self.sort.unwrap_or("-");
+        let to = (self.from + self.page).min(rows);
+        let rows = if to - self.from.min(to) < rows {
+            format!(" {}-{to} of {rows} PgDn", self.from + 1)
+        } else {
+            String::new()
+        };
+        format!(" q quit  Tab {}{rows}  s sort: {sort}  ↑↓ communicator", self.lower.name())
+    }
+}
+
+impl Lower {
+    const fn next(self) -> Self {
+        match self {
+            Self::Ranks => Self::Operations,
+            Self::Operations => Self::Processes,
+            Self::Processes => Self::Ranks,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ranks => "ranks",
+            Self::Operations => "operations",
+            Self::Processes => "processes",
+        }
+    }
+
+    fn sheet(self, view: View<'_>) -> Sheet {
+        match self {
+            Self::Ranks => view.ranks_table(),
+            Self::Operations => view.operations_table(),
+            Self::Processes => view.processes_table(),
+        }
+    }
+}
+
+pub(crate) fn summary(view: View<'_>) -> Vec<String> {
+    let now = view.now;
+    let count = |state| now.processes.iter().filter(|it| it.state == state).count() as u64;
+    let mut states = vec![plural(count(ProcessState::Running), "process runs", "processes run")];
+    for (state, word) in [
+        (ProcessState::Stopped, "stopped"),
+        (ProcessState::Finished, "finished"),
+        (ProcessState::Gone, "gone"),
+        (ProcessState::Unknown, "in other containers"),
+    ] {
+        states.extend((count(state) > 0).then(|| format!("{} {word}", count(state))));
+    }
+    let sum = |get: fn(&live::Process) -> u64| now.processes.iter().map(get).sum::<u64>();
+    let mut missing = Vec::new();
+    for (number, one, many) in [
+        (sum(|it| it.lost_events), "event was not recorded", "events were not recorded"),
+        (sum(|it| it.damaged), "record is damaged", "records are damaged"),
+        (sum(|it| it.late_events), "event came late", "events came late"),
+        (
+            now.processes_missed,
+            "process ended and its journal is removed",
+            "processes ended and their journals are removed",
+        ),
+        (
+            now.processes_elsewhere,
+            "process is on another host or of another boot, and is followed only there",
+            "processes are on other hosts or of other boots, and are followed only there",
+        ),
+        (now.unreadable.len() as u64, "part cannot be read", "parts cannot be read"),
+        (now.folded, "series is folded into `other`", "series are folded into `other`"),
+    ] {
+        missing.extend((number > 0).then(|| plural(number, one, many)));
+    }
+    let (behind, discarded) = (sum(|it| it.behind_bytes), sum(|it| it.discarded_bytes));
+    let behind_ns = now.processes.iter().map(|it| it.behind_ns).max().unwrap_or(0);
+    missing.extend((behind > 0).then(|| format!("{} behind ({})", time(behind_ns), bytes(behind))));
+    missing.extend((discarded > 0).then(|| format!("{} removed before they were read", bytes(discarded))));
+    if missing.is_empty() {
+        missing.push("nothing is missing".to_owned());
+    }
+    let mut lines = vec![format!("{}; {}", states.join(", "), missing.join(", "))];
+    lines.extend(over(now));
+    let oldest = now.ranks.iter().filter_map(|rank| Some((rank.oldest.as_ref()?, rank)));
+    if let Some(((function, since_ns), rank)) = oldest.min_by_key(|((_, since_ns), _)| *since_ns) {
+        let (age, name) = (view.age(rank, *since_ns), view.name(rank.communicator));
+        lines.push(format!("oldest open: {function} for {age}, rank {} of {name}", rank.rank));
+    }
+    lines
+}
+
+// The terminal: uses the alternative screen, and restores the terminal afterwards.
+
+/// Selects the alternative screen and hides the cursor.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+/// Synchronized output: terminals that support it show everything in between at once; others ignore it.
+const BEGIN: &str = "\x1b[?2026h\x1b[H";
+const END: &str = "\x1b[J\x1b[?2026l";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Plain,
+    Bold,
+    Reverse,
+}
+
+pub(crate) struct Terminal {
+    term: Term,
+    /// The keyboard settings to restore; `None` if stdin is no terminal.
+    original: Option<Termios>,
+}
+
+pub(crate) fn is_there() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+}
+
+impl Terminal {
+    pub(crate) fn enter() -> io::Result<Self> {
+        let original = tcgetattr(io::stdin()).ok();
+        if let Some(original) = &original {
+            let mut keys = original.clone();
+            keys.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+            // Disables suspending: a shell would not restore this screen.
+            keys.special_codes[SpecialCodeIndex::VSUSP] = 0;
+            tcsetattr(io::stdin(), OptionalActions::Now, &keys)?;
+        }
+        // Restores the terminal first, so that the panic message stays visible.
+        let hook = panic::take_hook();
+        let before = original.clone();
+        panic::set_hook(Box::new(move |info| {
+            leave(before.as_ref());
+            hook(info);
+        }));
+        let terminal = Self { term: Term::stdout(), original };
+        terminal.term.write_str(ENTER)?;
+        Ok(terminal)
+    }
+
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let (lines, columns) = self.term.size();
+        (lines.into(), columns.into())
+    }
+
+    pub(crate) fn draw(&self, lines: &[(Style, String)]) -> io::Result<()> {
+        let (height, width) = self.size();
+        let mut text = BEGIN.to_owned();
+        for (at, (style, line)) in lines.iter().take(height).enumerate() {
+            let line = visible(line);
+            let line = truncate_str(&line, width, "…");
+            let (begin, end) = match style {
+                Style::Plain => ("", ""),
+                Style::Bold => ("\x1b[1m", "\x1b[0m"),
+                Style::Reverse => ("\x1b[7m", "\x1b[0m"),
+            };
+            let separator = if at > 0 { "\r\n" } else { "" };
+            text += &format!("{separator}{begin}{line}{end}\x1b[K");
+        }
+        text += END;
+        self.term.write_str(&text)?;
+        io::stdout().flush()
+    }
+
+    /// Returns a key, or `None` after `wait` or if a signal arrived.
+    pub(crate) fn key(&self, wait: Duration) -> Option<Key> {
+        let stdin = io::stdin();
+        let mut keys = [PollFd::new(&stdin, PollFlags::IN)];
+        let keys = if self.original.is_some() { &mut keys[..] } else { &mut [] };
+        let wait = Timespec::try_from(wait).ok();
+        let is_pressed = poll(keys, wait.as_ref()).is_ok_and(|ready| ready > 0);
+        if is_pressed { self.term.read_key().ok() } else { None }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        leave(self.original.as_ref());
+    }
+}
+
+/// Restores the terminal. If the terminal is gone, nothing can be done.
+fn leave(original: Option<&Termios>) {
+    if let Some(original) = original {
+        let _gone = tcsetattr(io::stdin(), OptionalActions::Flush, original);
+    }
+    let _gone = io::stdout().write_all(LEAVE.as_bytes());
+    let _gone = io::stdout().flush();
 }

@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use analysis::units::real;
+use crate::output::{Cell, Sheet};
+use analysis::units::{real, time};
 use live::{Operation, Process, ProcessState, Rank, Snapshot};
 use nccl_events::sort::Gather;
-
-use crate::sheet::{Cell, Sheet};
-use crate::units::time;
 
 type Member = (usize, u32);
 
 #[derive(Debug, Default)]
-pub(super) struct Before {
+pub(crate) struct Before {
     /// How often each rank was last, and the waiting it caused, in ns.
     ranks: BTreeMap<Member, [u64; 2]>,
     /// Proxy waiting times in ns: GPU, peer, network.
@@ -20,7 +18,7 @@ pub(super) struct Before {
 }
 
 impl Before {
-    pub(super) fn of(snapshot: &Snapshot) -> Self {
+    pub(crate) fn of(snapshot: &Snapshot) -> Self {
         let ranks = snapshot.ranks.iter().map(|it| ((it.communicator, it.rank), [it.last, it.caused_waiting_ns]));
         let proxies = snapshot.proxies.iter();
         let proxies = proxies.map(|it| ((it.communicator, it.rank), [it.gpu_wait_ns, it.peer_wait_ns, it.network_ns]));
@@ -29,10 +27,10 @@ impl Before {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct View<'a> {
-    pub(super) now: &'a Snapshot,
-    pub(super) before: &'a Before,
-    pub(super) only: Option<usize>,
+pub(crate) struct View<'a> {
+    pub(crate) now: &'a Snapshot,
+    pub(crate) before: &'a Before,
+    pub(crate) only: Option<usize>,
 }
 
 struct Of<'a, T> {
@@ -88,7 +86,7 @@ impl Of<'_, RankLine<'_>> {
 }
 
 impl<'a> View<'a> {
-    pub(super) fn communicators(self) -> Sheet {
+    pub(crate) fn communicators(self) -> Sheet {
         let rows = self.now.communicators.iter().enumerate().map(|(index, it)| {
             let view = Self { only: Some(index), ..self };
             Of { view, it, operations: view.operations().collect() }
@@ -123,7 +121,7 @@ impl<'a> View<'a> {
         )
     }
 
-    pub(super) fn ranks_table(self) -> Sheet {
+    pub(crate) fn ranks_table(self) -> Sheet {
         let proxies = Before::of(self.now).proxies;
         let mut operations: BTreeMap<Member, Vec<&Operation>> = BTreeMap::new();
         for operation in self.operations() {
@@ -168,7 +166,7 @@ impl<'a> View<'a> {
     }
 
     /// One line per class of operations: counts and bytes since each process began; the other columns for the interval.
-    pub(super) fn operations_table(self) -> Sheet {
+    pub(crate) fn operations_table(self) -> Sheet {
         let mut classes: BTreeMap<_, Vec<&Operation>> = BTreeMap::new();
         for operation in self.operations() {
             classes.entry((operation.communicator, key(operation))).or_default().push(operation);
@@ -198,7 +196,7 @@ impl<'a> View<'a> {
         sheet
     }
 
-    pub(super) fn processes_table(self) -> Sheet {
+    pub(crate) fn processes_table(self) -> Sheet {
         Sheet::of(
             "processes",
             &self.now.processes,
@@ -226,11 +224,11 @@ impl<'a> View<'a> {
         self.now.operations.iter().filter(move |it| self.only.is_none_or(|only| it.communicator == only))
     }
 
-    pub(super) fn name(self, communicator: usize) -> &'a str {
+    pub(crate) fn name(self, communicator: usize) -> &'a str {
         self.now.communicators.get(communicator).map_or("", |it| &it.name)
     }
 
-    pub(super) fn age(self, rank: &Rank, since_ns: u64) -> String {
+    pub(crate) fn age(self, rank: &Rank, since_ns: u64) -> String {
         time(self.until_ns(rank).saturating_sub(since_ns))
     }
 
@@ -272,7 +270,7 @@ fn some_time(ns: u64) -> Cell {
     if ns > 0 { Cell::Time(real(ns)) } else { Cell::None }
 }
 
-pub(super) fn state(process: &Process) -> &'static str {
+pub(crate) fn state(process: &Process) -> &'static str {
     match process.state {
         ProcessState::Running => "running",
         ProcessState::Stopped => "stopped",

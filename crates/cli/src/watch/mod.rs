@@ -5,30 +5,22 @@
 //!  live::Live ─► Snapshot ─► slow: is it new? ──┘
 //! ```
 
-mod commands;
-mod hangs;
-mod outputs;
-mod request;
-mod slow;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use crate::command_line::Exit;
+use crate::finalize::judge;
+use crate::output;
+use crate::watch::slow::{Change, Event, Limits, Outputs, STEP, Slow};
 use anyhow::{Context as _, Result};
+use hang::{Kind, Report};
+use live::{Live, Options};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::exit::Exit;
-use crate::print;
-use crate::verdict::judge;
-use commands::STEP;
-use hang::{Kind, Report};
-use hangs::Hangs;
-use live::{Live, Options};
-use outputs::{Event, Outputs};
-pub(crate) use request::Request;
-pub(crate) use slow::Report as SlowReport;
-use slow::{Limits, Slow};
+mod slow;
+
+pub(crate) use crate::watch::slow::{Report as SlowReport, Request};
 
 const OVER: &str =
     "no process of the job runs here; waiting for new ones until SIGINT or SIGTERM (--until-end ends instead)";
@@ -48,13 +40,13 @@ pub(crate) fn watch(request: &Request) -> Result<Exit> {
         let report = watcher.look()?;
         watcher.wait_for_commands();
         if report.verdict.kind == Kind::Unknown {
-            print::note(&report.verdict.text);
-            report.unknown.iter().for_each(print::note);
+            output::note(&report.verdict.text);
+            report.unknown.iter().for_each(output::note);
             return Ok(Exit::CannotDo);
         }
         // Nothing else would say that a recording without a finding could only be judged in part.
         for process in &report.processes {
-            process.problems.iter().for_each(|problem| print::note(format_args!("{}: {problem}", process.part)));
+            process.problems.iter().for_each(|problem| output::note(format_args!("{}: {problem}", process.part)));
         }
         return Ok(exit(&report));
     }
@@ -67,7 +59,7 @@ pub(crate) fn watch(request: &Request) -> Result<Exit> {
             }
             Ok(report) if !report.runs() => watcher.note_once(OVER),
             Ok(_) => {}
-            Err(error) => watcher.note_once(&format!("{} (looking again)", print::reasons(&error))),
+            Err(error) => watcher.note_once(&format!("{} (looking again)", output::reasons(&error))),
         }
         let took = began.elapsed();
         // Whole journals are read: limit that to a tenth of the time.
@@ -135,7 +127,7 @@ impl Watcher<'_> {
     /// Prints why there is nothing to watch, once for each reason.
     fn note_once(&mut self, reason: &str) {
         if self.noted != reason {
-            print::note(reason);
+            output::note(reason);
             reason.clone_into(&mut self.noted);
         }
     }
@@ -164,4 +156,42 @@ impl Watcher<'_> {
             std::thread::sleep(STEP);
         }
     }
+}
+
+// Determines which verdicts of `hang` are new.
+
+/// Identifies a verdict; the verdict's text contains times, so it cannot.
+type Verdict = (Kind, String, String);
+
+/// The verdicts already reported; cleared when a report finds nothing.
+#[derive(Default)]
+pub(crate) struct Hangs {
+    reported: Vec<Verdict>,
+}
+
+impl Hangs {
+    /// The change a report makes; `None` if its verdict was already reported.
+    pub(crate) fn change(&mut self, report: &Report) -> Option<Change> {
+        if !report.verdict.found {
+            let had_some = !std::mem::take(&mut self.reported).is_empty();
+            return had_some.then_some(Change::Cleared);
+        }
+        let verdict = verdict(report);
+        if self.reported.contains(&verdict) {
+            return None;
+        }
+        self.reported.push(verdict);
+        Some(Change::Found)
+    }
+}
+
+/// The kind, and the reason and process of the first suspect.
+fn verdict(report: &Report) -> Verdict {
+    let kind = report.verdict.kind;
+    if let Some(suspect) = report.suspects.first() {
+        let unrecorded = || format!("{} {}", suspect.communicator, suspect.rank);
+        return (kind, suspect.reason.to_string(), suspect.process.clone().unwrap_or_else(unrecorded));
+    }
+    let gone = report.gone().filter(|_| kind == Kind::Died).map(|process| process.part.as_str());
+    (kind, String::new(), gone.collect::<Vec<_>>().join(" "))
 }

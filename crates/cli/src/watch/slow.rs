@@ -3,15 +3,27 @@
 //! A class's value in an interval is the median over its ranks of the median algorithm bandwidth; only timings that
 //! measure work have one. Its past is the last [`PAST`] intervals in which it was not slow.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
+use crate::output;
+use crate::output::{Text, seconds};
+use analysis::units::{bandwidth, bytes, plural, time};
+use anyhow::{Context as _, Result};
+use clap::Args;
+use jiff::{Timestamp, Unit};
 use live::{Operation, Snapshot};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use super::outputs::Change;
-use crate::units::{bandwidth, bytes, plural, time};
+use tempfile::NamedTempFile;
 
 /// Number of intervals kept: ten minutes at 10 s each.
 const PAST: usize = 60;
@@ -19,12 +31,12 @@ const PAST: usize = 60;
 const MOST_RANKS: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// A bandwidth is slow if it is lower than the median of the past by this factor.
-    pub(super) factor: f64,
+    pub(crate) factor: f64,
     /// A class that is slow in this many consecutive intervals is reported.
-    pub(super) intervals: usize,
-    pub(super) past: usize,
+    pub(crate) intervals: usize,
+    pub(crate) past: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -72,7 +84,7 @@ pub(crate) struct Report {
     directory: String,
     time_ns: u64,
     interval_ns: u64,
-    pub(super) verdict: Verdict,
+    pub(crate) verdict: Verdict,
     /// Slowest first.
     operations: Vec<Row>,
     /// Ranks that others waited for; longest first.
@@ -81,12 +93,12 @@ pub(crate) struct Report {
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Verdict {
-    pub(super) found: bool,
+    pub(crate) found: bool,
     kind: &'static str,
-    pub(super) text: String,
+    pub(crate) text: String,
 }
 
-pub(super) struct Slow {
+pub(crate) struct Slow {
     limits: Limits,
     classes: BTreeMap<Class, History>,
     /// For each communicator and rank: how often it was last, and the waiting it caused, before the interval.
@@ -94,11 +106,11 @@ pub(super) struct Slow {
 }
 
 impl Slow {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         Self { limits, classes: BTreeMap::new(), before: BTreeMap::new() }
     }
 
-    pub(super) fn change(&mut self, directory: &Path, snapshot: &Snapshot) -> Option<(Change, Report)> {
+    pub(crate) fn change(&mut self, directory: &Path, snapshot: &Snapshot) -> Option<(Change, Report)> {
         let had_some = self.classes.values().any(|it| it.is_slow);
         let mut is_new = false;
         for (class, operations) in classes(snapshot) {
@@ -223,6 +235,297 @@ fn text(operations: &[Row], last: &[LastRow]) -> String {
         text += &format!("; rank {rank} of {communicator} came last to {times}, others waited {waiting} for it");
     }
     text
+}
+
+// Runs a command for each event, with the report as stdin and a time limit.
+
+/// How often signals and commands are checked.
+pub(crate) const STEP: Duration = Duration::from_millis(50);
+
+/// A variable in the environment of a command and of everything it starts. Processes that create their own group or
+/// session, or whose parent has ended, still have it.
+const MARK: &str = "OTF2_WATCH_COMMAND";
+
+pub(crate) struct Commands {
+    running: Vec<Running>,
+    limit: Duration,
+    started: u64,
+}
+
+struct Running {
+    child: Child,
+    mark: String,
+    event: &'static str,
+    began: Instant,
+    is_killed: bool,
+}
+
+impl Commands {
+    pub(crate) const fn new(limit: Duration) -> Self {
+        Self { running: Vec::new(), limit, started: 0 }
+    }
+
+    pub(crate) fn start(&mut self, event: &'static str, command: &str, report: &str) -> Result<()> {
+        let cannot = || format!("cannot run the command for `{event}`");
+        // A file instead of a pipe: a command that does not read it neither blocks nor kills the writer.
+        let mut stdin = File::from(memfd_create("report", MemfdFlags::CLOEXEC).with_context(cannot)?);
+        stdin.write_all(report.as_bytes()).and_then(|()| stdin.rewind()).with_context(cannot)?;
+        let mut shell = Command::new("/bin/sh");
+        self.started += 1;
+        let mark = format!("{MARK}={}-{}", std::process::id(), self.started);
+        // In its own process group, so that the shell's children are killed with it.
+        shell.args(["-c", command]).stdin(stdin).process_group(0);
+        shell.envs(mark.split_once('='));
+        let child = shell.spawn().with_context(cannot)?;
+        self.running.push(Running { child, mark, event, began: Instant::now(), is_killed: false });
+        Ok(())
+    }
+
+    /// Reports commands that have ended, and kills those over the time limit. Returns whether any is still running.
+    pub(crate) fn attend(&mut self) -> bool {
+        let limit = self.limit;
+        self.running.retain_mut(|running| !running.has_ended(limit));
+        !self.running.is_empty()
+    }
+
+    /// Asks all commands to end, and kills those that do not within two seconds.
+    pub(crate) fn end(&mut self) {
+        let marks: Vec<String> = self.running.iter().map(|running| running.mark.clone()).collect();
+        for running in &self.running {
+            running.signal(Signal::TERM);
+        }
+        self.limit = self.running.iter().map(|running| running.began.elapsed()).max().unwrap_or_default();
+        self.limit += Duration::from_secs(2);
+        while self.attend() {
+            std::thread::sleep(STEP);
+        }
+        // A shell may end before the processes it started.
+        for mark in marks {
+            signal_marked(&mark, Signal::KILL);
+        }
+    }
+}
+
+impl Running {
+    fn has_ended(&mut self, limit: Duration) -> bool {
+        let took = self.began.elapsed();
+        match self.child.try_wait() {
+            Ok(None) if took < limit || self.is_killed => false,
+            Ok(None) => {
+                output::note(format_args!("the command for `{}` is killed: its time is over", self.event));
+                self.signal(Signal::KILL);
+                self.is_killed = true;
+                false
+            }
+            Ok(Some(status)) => {
+                output::note(format_args!("the command for `{}` ended after {took:.1?}: {status}", self.event));
+                true
+            }
+            Err(error) => {
+                output::note(format_args!("the command for `{}` is lost: {error}", self.event));
+                true
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        // The process may have just ended.
+        let _already_over = kill_process_group(Pid::from_child(&self.child), signal);
+        signal_marked(&self.mark, signal);
+    }
+}
+
+/// Signals all processes with a mark; repeats if they start others meanwhile.
+fn signal_marked(mark: &str, signal: Signal) {
+    let mut signalled = BTreeSet::new();
+    for _round in 0..10 {
+        let found: Vec<i32> = marked(mark).filter(|process| signalled.insert(*process)).collect();
+        if found.is_empty() {
+            return;
+        }
+        for process in found.into_iter().filter_map(Pid::from_raw) {
+            let _already_over = kill_process(process, signal);
+        }
+    }
+}
+
+/// The processes of this host with a mark. Other users' environments cannot be read.
+fn marked(mark: &str) -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(move |process: &i32| {
+        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    })
+}
+
+// The arguments of `watch`: what to watch for, and what to do then.
+
+const EXAMPLES: &str = "\
+Looks every --interval seconds at what the processes of a job have recorded, without asking them, and reports each \
+verdict of `nccl-otf2 hang` once, until it clears: a line on stdout, and what --on-hang and --write ask for. With \
+--on-slow or --slow it reports collectives that have become slow in the same way.
+
+  nccl-otf2 watch trace --on-hang 'mail -s \"job hangs\" me@example.org'
+  nccl-otf2 watch trace --on-hang 'scancel \"$SLURM_JOB_ID\"' --hang-after 300
+  nccl-otf2 watch trace --on-hang ./page.sh --on-clear ./all-clear.sh --write /run/nccl-otf2/
+  nccl-otf2 watch trace --on-slow 'curl -d @- https://example.org/slow' --slow-factor 1.5
+  nccl-otf2 watch trace --once --on-hang ./page.sh      from cron
+
+A command is run by /bin/sh, with the report as JSON on its stdin: that of `nccl-otf2 hang --json`, or of slow \
+collectives (docs/REFERENCE.md, `watch`). It need not read it. It has --command-limit seconds, then it and what \
+it started are killed, but for processes of other users and those that cleared their environment; watching continues \
+meanwhile. stderr says how it ended. A verdict is new when its kind, or the first suspect's reason or process, is one that was not \
+reported since the last time that nothing was found. Who watches anew reports what hangs then once more.
+
+Collectives of a communicator, function, size (by powers of two), timing and algorithm are slow when their median \
+algorithm bandwidth of an interval is lower than the median of the last 60 intervals by --slow-factor, and lower than \
+nine tenths of these, --slow-intervals times one after the other. Intervals without such collectives do not count. Only \
+timings that measure work count, so not `enqueue`. The report names whom others waited for.
+
+It waits for the job to begin, and runs until SIGTERM or SIGINT, or with --until-end until no process runs. Run it on \
+a host of the job: there it can tell which processes run. At most a tenth of the time is spent reading: of long \
+recordings the looks are further apart than --interval. docs/MONITORING.md has a systemd unit and a Kubernetes sidecar.
+
+Exit codes: 0 ended by a signal, or nothing found, 1 with --once and --until-end: something is found at the end, 2 wrong \
+usage; with --once also nothing that can be read, or what is recorded cannot tell.";
+
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Request {
+    /// The job's directory
+    #[arg(value_name = "DIR", value_parser = crate::archives::job_argument)]
+    pub(crate) directory: PathBuf,
+
+    /// Run this when something hangs, or is wrong so that it will: exit code 1 of `hang`
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) on_hang: Option<String>,
+
+    /// Run this when collectives become slow
+    #[arg(long, value_name = "COMMAND", conflicts_with = "once")]
+    pub(crate) on_slow: Option<String>,
+
+    /// Run this when nothing hangs any more, and when nothing is slow any more
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) on_clear: Option<String>,
+
+    /// Write each report to this file, replacing it, or as a new file to this directory
+    #[arg(long, value_name = "FILE|DIR")]
+    pub(crate) write: Option<PathBuf>,
+
+    /// Look this often
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    pub(crate) interval: f64,
+
+    /// Count only who has waited for this long as hanging
+    #[arg(long, visible_alias = "after", value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    pub(crate) hang_after: f64,
+
+    /// Report slow collectives, with or without --on-slow
+    #[arg(long, conflicts_with = "once")]
+    pub(crate) slow: bool,
+
+    /// Slow is a bandwidth that is lower than usual by this factor
+    #[arg(long, value_name = "FACTOR", default_value_t = 2.0)]
+    pub(crate) slow_factor: f64,
+
+    /// Report what is slow in this many intervals in a row
+    #[arg(long, value_name = "INTERVALS", default_value_t = 3)]
+    pub(crate) slow_intervals: usize,
+
+    /// How many intervals it takes to know what is usual
+    #[arg(long, value_name = "INTERVALS", default_value_t = 10)]
+    pub(crate) slow_past: usize,
+
+    /// Kill a command that takes longer
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
+    pub(crate) command_limit: f64,
+
+    /// End when no process of the job runs any more
+    #[arg(long, conflicts_with = "once")]
+    pub(crate) until_end: bool,
+
+    /// Look once, and end when the commands have ended
+    #[arg(long)]
+    pub(crate) once: bool,
+
+    /// Print reports as JSON, one a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Request {
+    pub(crate) fn interval(&self) -> Duration {
+        Duration::from_secs_f64(self.interval.max(0.1))
+    }
+}
+
+// Outputs for reports: stdout, a file, a command.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Found,
+    Cleared,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    Hang,
+    Slow,
+}
+
+pub(crate) struct Outputs<'a> {
+    request: &'a Request,
+    pub(crate) commands: Commands,
+}
+
+impl<'a> Outputs<'a> {
+    pub(crate) fn new(request: &'a Request) -> Self {
+        Self { request, commands: Commands::new(Duration::from_secs_f64(request.command_limit)) }
+    }
+
+    /// Passes a report on. A failure is printed but does not end the watch: the next report may succeed.
+    pub(crate) fn report(&mut self, change: Change, event: Event, report: &impl Serialize, text: &str) {
+        let pretty = match serde_json::to_string_pretty(report).context("cannot write JSON") {
+            Ok(json) => json + "\n",
+            Err(error) => return output::error(&error),
+        };
+        let (name, command) = match (change, event) {
+            (Change::Cleared, _) => ("clear", &self.request.on_clear),
+            (_, Event::Hang) => ("hang", &self.request.on_hang),
+            (_, Event::Slow) => ("slow", &self.request.on_slow),
+        };
+        let now = Timestamp::now();
+        let printed = say(self.request.json, now, report, text);
+        let written = self.request.write.as_ref().map_or(Ok(()), |path| {
+            write(path, name, now, &pretty).with_context(|| format!("cannot write to {}", path.display()))
+        });
+        let started = command.as_ref().map_or(Ok(()), |command| self.commands.start(name, command, &pretty));
+        for error in [printed, written, started].into_iter().filter_map(Result::err) {
+            output::error(&error);
+        }
+    }
+}
+
+fn say(is_json: bool, now: Timestamp, report: &impl Serialize, text: &str) -> Result<()> {
+    if is_json {
+        return output::exact(&(serde_json::to_string(report).context("cannot write JSON")? + "\n"));
+    }
+    let mut line = Text::default();
+    line.line(format_args!("{} {text}", now.round(Unit::Second).unwrap_or(now)));
+    output::text(&line)
+}
+
+/// Writes a file atomically, so that it is always complete.
+fn write(path: &Path, name: &str, now: Timestamp, text: &str) -> Result<()> {
+    let (directory, file) = match path.parent() {
+        _ if path.is_dir() => (path, path.join(format!("{name}-{}.json", now.as_nanosecond()))),
+        Some(parent) if parent != Path::new("") => (parent, path.to_owned()),
+        _ => (Path::new("."), path.to_owned()),
+    };
+    let mut temporary = NamedTempFile::new_in(directory)?;
+    temporary.write_all(text.as_bytes())?;
+    temporary.persist(file)?;
+    Ok(())
 }
 
 #[cfg(test)]

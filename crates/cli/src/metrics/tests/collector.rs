@@ -5,12 +5,11 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use crate::metrics::Outputs;
+use crate::metrics::tests::{everything, free_address, ours, request};
 use live::{Family, Value};
 use whole_plugin::machine::python_with;
 use whole_plugin::process::{LIMIT, run, start, wait_for};
-
-use super::{everything, free_address, ours, request};
-use crate::metrics::Outputs;
 
 /// A family's name and values; for histograms, the number of observations.
 #[expect(clippy::cast_precision_loss, reason = "as it is printed")]

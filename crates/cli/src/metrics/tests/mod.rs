@@ -1,22 +1,21 @@
 //! Checks the outputs for a snapshot with all metrics by the programs that read them.
 
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+use crate::metrics::http::{OutputErrors, Request};
+use clap::Parser;
+use live::{
+    Channel, CollectiveSkew, Communicator, Families, Family, Fit, Histogram, JobLabels, Names, Operation, Pair,
+    Process, Proxy, Rank, Snapshot, Window,
+};
+
 mod collector;
 mod names;
 mod prometheus;
 mod scrapes;
 mod textfile;
-
-use std::process::{Command, Stdio};
-use std::{io::Write as _, net::TcpListener};
-
-use clap::Parser;
-use live::{
-    Channel, CollectiveSkew, Communicator, Family, Fit, Histogram, JobLabels, Names, Operation, Pair, Process, Proxy,
-    Rank, Snapshot, Window,
-};
-
-use super::page::OutputErrors;
-use super::{Families, Request};
 
 #[derive(Parser)]
 struct Line {

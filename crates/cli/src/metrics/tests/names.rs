@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use live::{Family, MetricKind, Names};
+use crate::metrics::http;
+use crate::metrics::http::Format;
+use crate::metrics::tests::{everything, ours};
+use live::{Families, Family, MetricKind, Names};
 use serde_json::Value;
-use whole_plugin::{built::root, pages};
-
-use super::{Families, everything, ours};
-use crate::metrics::text::{self, Format};
+use whole_plugin::built::root;
+use whole_plugin::pages;
 
 fn name(family: &Family) -> String {
-    text::name(family) + if family.kind == MetricKind::Counter { "_total" } else { "" }
+    http::name(family) + if family.kind == MetricKind::Counter { "_total" } else { "" }
 }
 
 #[test]

@@ -2,10 +2,9 @@
 
 use std::process::Command;
 
+use crate::metrics::http::Format;
+use crate::metrics::tests::{ours, say};
 use whole_plugin::machine::{has, skip};
-
-use super::{ours, say};
-use crate::metrics::text::Format;
 
 #[test]
 fn promtool_is_content() {

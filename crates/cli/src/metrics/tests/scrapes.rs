@@ -7,11 +7,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{ours, request};
 use crate::metrics::Outputs;
-use crate::metrics::page::{Latest, OutputErrors, Page};
-use crate::metrics::server::Server;
-use crate::metrics::text::Format;
+use crate::metrics::http::{Format, Latest, OutputErrors, Page, Server};
+use crate::metrics::tests::{ours, request};
 
 pub(super) fn serve(token: Option<&str>) -> (SocketAddr, Arc<Latest>, Arc<OutputErrors>) {
     let (latest, errors) = (Arc::<Latest>::default(), Arc::<OutputErrors>::default());

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::sync::atomic::Ordering;
 
-use super::{everything, request};
 use crate::metrics::Outputs;
+use crate::metrics::tests::{everything, request};
 
 #[test]
 fn what_cannot_be_written_is_counted_and_comes_when_it_can() {

@@ -1,0 +1,222 @@
+//! `nccl-otf2 diff`: compares two runs of a program, and tells differences from chance.
+//!
+//! ```text
+//!  analysis::analyse ─► Observed of A and of B ─► Comparison ─► tables
+//! ```
+
+use std::path::PathBuf;
+
+use crate::command_line::Exit;
+use crate::output::{Cell, Sheet, Text};
+use crate::select::Select;
+use crate::{finalize, output};
+use analysis::results::{Answer, Comparison, Difference, Group, Kind, Outcome, RangeChange};
+use anyhow::Result;
+use clap::Args;
+use nccl_events::archive::path_of_ranges;
+
+const EXAMPLES: &str = "\
+Examples:
+  nccl-otf2 diff monday tuesday                        what is slower on tuesday
+  nccl-otf2 diff monday tuesday --function AllReduce
+  nccl-otf2 diff old new --from 10s                    without the warm-up
+  nccl-otf2 diff baseline candidate --fail-if-slower 5% || echo 'not merged'
+  nccl-otf2 diff monday tuesday --json | jq '.groups[] | select(.outcome == \"slower\")'
+
+Operations are compared where both runs have them: communicators of the same shape (number of ranks, their places in \
+the job and on hosts), function, size class, and the same kind of timing. A collective counts once, with the mean of \
+its ranks. `change` is that of the median, `from` and `to` its interval; p99 needs some 2000 collectives in \
+each run, a median 50. Waiting is the time to the last rank's arrival, transfer what follows; their changes are shown where the \
+data shows that they are no chance.
+
+`nccl-otf2 report A --diff B` makes a page of the same.
+
+The intervals hold what varies during these two runs. What differs from run to run, such as nodes and other jobs, is \
+not in them: compare two runs of the same program first, to see how much that is.
+
+Exit codes: 0 printed; 2 wrong usage or an archive that cannot be read. With --fail-if-slower 0 means that the data \
+shows that B is not slower by more than this: the interval of every group's median, with the clocks' error, ends below. \
+3 slower: the data shows it, in the median or p99 of any group, and by more than this. 4 the data shows neither: a \
+group's interval reaches further, what cannot be compared takes as much of B's time, or B did not end. stderr says which, and what \
+change the runs show; longer runs show smaller ones.
+
+--json prints everything (docs/REFERENCE.md, `diff --json`).";
+
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Request {
+    /// The run to compare with: a job's directory or the anchor file of an archive
+    #[arg(value_name = "A")]
+    a: PathBuf,
+
+    /// The run to judge
+    #[arg(value_name = "B")]
+    b: PathBuf,
+
+    /// Exit with 3 if B is slower by more than this, with 4 if the runs do not show whether it is
+    #[arg(long, value_name = "PERCENT", value_parser = share, allow_negative_numbers = true)]
+    fail_if_slower: Option<f64>,
+
+    /// Print at most this many rows of a table
+    #[arg(long, value_name = "ROWS", default_value_t = 24)]
+    limit: usize,
+
+    #[command(flatten)]
+    select: Select,
+
+    /// Print JSON
+    #[arg(long, conflicts_with = "limit")]
+    json: bool,
+}
+
+/// `5%` or `5`.
+fn share(text: &str) -> Result<f64, String> {
+    let percent = text.trim().trim_end_matches('%').trim_end().parse::<f64>();
+    let percent = percent.ok().filter(|percent| percent.is_finite() && *percent >= 0.0);
+    percent.map(|percent| percent / 100.0).ok_or_else(|| "is a part such as 5% or 0.5%, not below 0".to_owned())
+}
+
+pub(crate) fn diff(request: &Request) -> Result<Exit> {
+    let mut comparison = finalize::comparison(&request.a, &request.b, &request.select)?;
+    comparison.limit = request.fail_if_slower.map(|share| analysis::is_slower_by(&comparison, share));
+    if request.json {
+        output::json(&comparison)?;
+    } else {
+        output::text(&text(&comparison, request.limit)?)?;
+    }
+    let Some(limit) = comparison.limit else {
+        return Ok(Exit::Well);
+    };
+    Ok(match limit.answer {
+        Answer::NotSlower => Exit::Well,
+        Answer::Slower => {
+            output::note(limit.sentence);
+            Exit::Slower
+        }
+        Answer::NotShown => {
+            output::note(limit.sentence);
+            Exit::NotShown
+        }
+    })
+}
+
+fn text(comparison: &Comparison, limit: usize) -> Result<Text> {
+    let mut text = Text::default();
+    text.line(&comparison.sentence);
+    for sentence in &comparison.basis {
+        text.line(format_args!("  {sentence}"));
+    }
+    for mut sheet in sheets(comparison) {
+        if !sheet.is_empty() {
+            sheet.arrange(None, Some(limit))?;
+            sheet.print(false, &mut text);
+        }
+    }
+    Ok(text)
+}
+
+// Shows a comparison as tables.
+
+pub(crate) fn sheets(comparison: &Comparison) -> [Sheet; 4] {
+    let groups = groups(&comparison.groups);
+    let ranges = ranges(&comparison.ranges);
+    [groups, ranges, only("only in A", &comparison.only_a), only("only in B", &comparison.only_b)]
+}
+
+fn groups(groups: &[Group]) -> Sheet {
+    fn median(group: &Group, get: fn(&Difference) -> f64) -> Cell {
+        group.median.map_or(Cell::None, |it| Cell::Time(get(&it)))
+    }
+    fn bound(group: &Group, at: usize) -> Cell {
+        group.median.map_or(Cell::None, |it| self::bound(&it, at))
+    }
+    fn change(difference: Option<Difference>) -> Cell {
+        difference.and_then(|it| it.share).map_or(Cell::None, Cell::Share)
+    }
+    fn time(difference: Option<Difference>) -> Cell {
+        difference.map_or(Cell::None, |it| Cell::Time(it.difference_ns))
+    }
+    Sheet::of(
+        "operations, B against A",
+        groups,
+        &[
+            ("function", |it| Cell::Text(it.b.function.clone())),
+            ("bytes", |it| Cell::Bytes(it.b.bytes_max)),
+            ("ranks", |it| Cell::Count(it.b.ranks.into())),
+            ("outcome", |it| Cell::Text(outcome(it).to_owned())),
+            ("median_a", |it| median(it, |it| it.a_ns)),
+            ("median_b", |it| median(it, |it| it.b_ns)),
+            ("change", |it| change(it.median)),
+            ("from", |it| bound(it, 0)),
+            ("to", |it| bound(it, 1)),
+            ("waiting", |it| time(shown(it.waiting))),
+            ("transfer", |it| time(shown(it.transfer))),
+            ("p99", |it| change(shown(it.p99))),
+            ("count_a", |it| Cell::Count(it.a.count)),
+            ("count_b", |it| Cell::Count(it.b.count)),
+            ("hosts", |it| Cell::Count(it.b.hosts.into())),
+            ("timing", |it| Cell::Text(it.b.timing.clone())),
+            ("reason", |it| it.reason.clone().map_or(Cell::None, Cell::Text)),
+        ],
+    )
+}
+
+/// An end of the interval, as a share of A.
+fn bound(median: &Difference, at: usize) -> Cell {
+    let bound = median.interval_ns.map(|interval_ns| interval_ns[at] / median.a_ns);
+    bound.filter(|bound| bound.is_finite()).map_or(Cell::None, Cell::Share)
+}
+
+fn ranges(ranges: &[RangeChange]) -> Sheet {
+    Sheet::of(
+        "ranges of the program, B against A",
+        ranges,
+        &[
+            ("range", |it| Cell::Text(path_of_ranges(&it.path))),
+            ("outcome", |it| Cell::Text(name(it.median.outcome).to_owned())),
+            ("median_a", |it| Cell::Time(it.median.a_ns)),
+            ("median_b", |it| Cell::Time(it.median.b_ns)),
+            ("change", |it| it.median.share.map_or(Cell::None, Cell::Share)),
+            ("from", |it| bound(&it.median, 0)),
+            ("to", |it| bound(&it.median, 1)),
+            ("count_a", |it| Cell::Count(it.a)),
+            ("count_b", |it| Cell::Count(it.b)),
+        ],
+    )
+}
+
+fn shown(difference: Option<Difference>) -> Option<Difference> {
+    difference.filter(|it| matches!(it.outcome, Outcome::Faster | Outcome::Slower))
+}
+
+const fn outcome(group: &Group) -> &'static str {
+    match group.outcome {
+        _ if group.is_coarse => "not shown",
+        outcome => name(outcome),
+    }
+}
+
+const fn name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Faster => "faster",
+        Outcome::Slower => "slower",
+        Outcome::NoDifference => "no difference",
+        Outcome::Unclear => "unclear",
+    }
+}
+
+fn only(title: &'static str, kinds: &[Kind]) -> Sheet {
+    Sheet::of(
+        title,
+        kinds,
+        &[
+            ("function", |it| Cell::Text(it.function.clone())),
+            ("bytes", |it| Cell::Bytes(it.bytes_max)),
+            ("ranks", |it| Cell::Count(it.ranks.into())),
+            ("count", |it| Cell::Count(it.count)),
+            ("hosts", |it| Cell::Count(it.hosts.into())),
+            ("timing", |it| Cell::Text(it.timing.clone())),
+            ("communicators", |it| Cell::Text(it.communicators.join(", "))),
+        ],
+    )
+}

@@ -1,0 +1,566 @@
+//! `nccl-otf2 export`: converts archives to the formats of other programs.
+//!
+//! ```text
+//!  exports::<format>::write       formats of their own: a file, or a folder of files
+//!  workloads::<format>::write     the same, of what the program asked for
+//!  streams                        the callbacks of `journals`
+//!  communicators                  for Scalasca: one archive per communicator, by `exports::scalasca`
+//! ```
+
+use std::fs;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::command_line::Exit;
+use crate::finalize::{Staging, refuse_existing};
+use crate::output::{Bar, Side, Table, TableColumn, Text};
+use crate::print::process::{Filter as JournalFilter, Journals, Process, journals_of, present, share_beginning};
+use crate::print::stream;
+use crate::print::stream::{Count, Schema};
+use crate::select::Select;
+use crate::{archives, output};
+use analysis::units::{count, plural};
+use analysis::{Filter, Trace, in_parallel, is_merged, is_nccl, try_in_parallel};
+use anyhow::{Context as _, Result, bail};
+use archive::ANCHOR;
+use clap::{Args, ValueEnum};
+use exports::scalasca::complete::LeftOut as IncompleteLeftOut;
+use exports::scalasca::{Communicator, complete};
+use exports::{LeftOut, Outcome, Source};
+use nccl_events::Progress as _;
+use otf2::{CommRef, LocationRef};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Request {
+    /// A job's directory or the anchor file of an archive
+    #[arg(value_name = "DIR|traces.otf2")]
+    path: PathBuf,
+
+    /// For which program
+    #[arg(long, value_enum)]
+    format: Format,
+
+    /// The file or directory to make; it must not exist
+    #[arg(short, long, visible_alias = "output", value_name = "PATH")]
+    out: PathBuf,
+
+    /// Put the events into copies of these traces, which other profilers made of the same job (kineto, xplane)
+    #[arg(long, value_name = "TRACE", num_args = 1..)]
+    into: Vec<PathBuf>,
+
+    #[command(flatten)]
+    select: Select,
+
+    /// With jsonl: whose fields the lines have
+    #[arg(long, value_enum)]
+    schema: Option<Schema>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Files as PyTorch's profiler writes them, one for each rank: for HTA, and beside PyTorch's own
+    Kineto,
+    /// A file for Perfetto's viewer (ui.perfetto.dev) and its trace processor
+    Perfetto,
+    /// The callbacks of each process as JSON Lines, of journals: they can be replayed
+    Jsonl,
+    /// A directory of Parquet files, a table each process: for DuckDB, Dask, Spark, pandas, Polars
+    #[cfg(feature = "parquet")]
+    Parquet,
+    /// A profile for TensorBoard and xprof (NAME.xplane.pb)
+    Xplane,
+    /// Archives for Scalasca's trace analyser and for Pipit, one for each communicator
+    Scalasca,
+    /// Execution traces for ASTRA-sim and MLCommons' Chakra, one for each rank
+    Chakra,
+    /// A shell script that measures the job's operations with nccl-tests
+    NcclTests,
+}
+
+impl Format {
+    const fn next(self) -> &'static str {
+        match self {
+            Self::Kineto => "analyse them: TraceAnalysis(trace_dir=DIR) of HTA; open one: https://ui.perfetto.dev",
+            Self::Perfetto => "open it: https://ui.perfetto.dev, which reads it in the browser and uploads nothing",
+            Self::Jsonl => "one callback a line: docs/REFERENCE.md, \"Printed streams\"",
+            #[cfg(feature = "parquet")]
+            Self::Parquet => "ask it: docs/EXPORTS.md has questions for DuckDB, Dask and Spark",
+            Self::Xplane => "show it: put it into LOGDIR/plugins/profile/RUN/, then tensorboard --logdir LOGDIR",
+            Self::Scalasca => "analyse one: mpirun -np RANKS scout.mpi ARCHIVE",
+            Self::Chakra => {
+                "simulate it: ASTRA-sim with --workload-configuration=DIR/trace \
+                 --comm-group-configuration=DIR/comm_group.json"
+            }
+            Self::NcclTests => "measure: NCCL_TESTS=nccl-tests/build sh FILE > baseline.txt, on the nodes of the job",
+        }
+    }
+}
+
+type Write<'a> = dyn FnOnce(&Source<'_>, &Path) -> exports::Result<Outcome> + 'a;
+
+pub(crate) fn export(request: &Request) -> Result<Exit> {
+    refuse_wrong(request)?;
+    refuse_existing(&request.out)?;
+    let into = &request.into;
+    let write: Box<Write<'_>> = match request.format {
+        Format::Kineto if !into.is_empty() => Box::new(|source, out| exports::kineto::into(source, into, out)),
+        Format::Kineto => Box::new(exports::kineto::write),
+        Format::Perfetto => Box::new(exports::perfetto::write),
+        Format::Chakra => Box::new(exports::workloads::chakra::write),
+        Format::NcclTests => Box::new(exports::workloads::nccl_tests::write),
+        #[cfg(feature = "parquet")]
+        Format::Parquet => Box::new(exports::parquet::write),
+        Format::Xplane if !into.is_empty() => Box::new(|source, out| exports::xplane::into(source, into, out)),
+        Format::Xplane => Box::new(exports::xplane::write),
+        Format::Jsonl => {
+            let filter = request.select.of_journals()?;
+            let schema = request.schema.unwrap_or_default();
+            return staged(request, |out, bar| write(&request.path, &filter, schema, out, bar));
+        }
+        Format::Scalasca => {
+            let (trace, filter) = opened(request)?;
+            return export_communicators(&trace, &filter, &request.out, request.json);
+        }
+    };
+    let (trace, filter) = opened(request)?;
+    staged(request, |out, bar| {
+        let source = Source { trace: &trace, filter: &filter, progress: bar };
+        let outcome = write(&source, out).with_context(|| format!("cannot export {}", trace.anchor.display()))?;
+        request.select.refuse_nothing(&trace, outcome.matched())?;
+        // What another program recorded is in the file in any case.
+        if outcome.events == 0 && into.is_empty() {
+            let what = match request.format {
+                Format::Chakra | Format::NcclTests => "no operation of NCCL to export",
+                _ => "no event to export in this format",
+            };
+            let reasons = outcome.left_out.iter().map(|it| format!("{} {}", count(it.events), it.reason));
+            let left_out = [String::new()].into_iter().chain(reasons).collect::<Vec<_>>().join("; left out: ");
+            let anchor = trace.anchor.display();
+            bail!("{anchor}: {what}{left_out}; `nccl-otf2 info` says what was recorded");
+        }
+        Ok((outcome, Exit::Well))
+    })
+}
+
+fn opened(request: &Request) -> Result<(Trace, Filter)> {
+    let trace = archives::open(&request.path)?;
+    let filter = request.select.filter(&trace)?;
+    Ok((trace, filter))
+}
+
+/// What `export --json` prints; for Scalasca, [`Json`].
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Json {
+    format: u32,
+    files: Vec<String>,
+    /// As the format counts them: slices, rows, lines.
+    events: u64,
+    left_out: Vec<LeftOut>,
+}
+
+/// Writes into a staging folder beside the destination, so that no partial export is visible, and prints the result.
+fn staged(request: &Request, write: impl FnOnce(&Path, &Bar) -> Result<(Outcome, Exit)>) -> Result<Exit> {
+    let staging = Staging::create(&request.out)?;
+    let bar = Bar::new();
+    let outcome = write(&staging.path().join(WRITTEN), &bar);
+    drop(bar);
+    let (outcome, exit) = outcome?;
+    staging.put_in_place_of(WRITTEN)?;
+    let files = outcome.files.iter().map(|file| match file.as_os_str().is_empty() {
+        true => request.out.clone(),
+        false => request.out.join(file),
+    });
+    let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
+    if request.json {
+        output::json(&Json { format: 1, files, events: outcome.events, left_out: outcome.left_out })?;
+    } else {
+        output::text(&text(request, &outcome))?;
+    }
+    Ok(exit)
+}
+
+fn refuse_wrong(request: &Request) -> Result<()> {
+    if request.schema.is_some() && request.format != Format::Jsonl {
+        bail!("--schema: only --format jsonl has one");
+    }
+    // Several profiles are copied into a directory, under their own names.
+    let is_xplane = request.format == Format::Xplane && request.into.len() < 2;
+    match request.format {
+        Format::Kineto | Format::Xplane => {}
+        _ if request.into.is_empty() => {}
+        _ => bail!("--into: only --format kineto and xplane take traces"),
+    }
+    if is_xplane && !request.out.to_string_lossy().ends_with(XPLANE) {
+        let name = request.out.display();
+        bail!("{name}: TensorBoard reads files whose names end in {XPLANE}: -o {name}{XPLANE}");
+    }
+    Ok(())
+}
+
+const XPLANE: &str = ".xplane.pb";
+
+const WRITTEN: &str = "written";
+
+fn text(request: &Request, outcome: &Outcome) -> Text {
+    let files = plural(outcome.files.len() as u64, "file", "files");
+    let mut text = Text::default();
+    let counted = match request.format {
+        Format::Chakra => plural(outcome.events, "node", "nodes"),
+        Format::NcclTests => plural(outcome.events, "command", "commands"),
+        _ => plural(outcome.events, "event", "events"),
+    };
+    text.line(format_args!("{}: {files}, {counted}", request.out.display()));
+    for left_out in &outcome.left_out {
+        text.line(format_args!("left out: {} {}", count(left_out.events), left_out.reason));
+    }
+    text.line(request.format.next());
+    text
+}
+
+// Exports one archive per communicator, for Scalasca's analyser.
+
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct Exported {
+    name: String,
+    ranks: usize,
+    archive: Option<String>,
+    reason: Option<String>,
+    collectives: usize,
+    messages: usize,
+    collectives_left_out: u64,
+    messages_left_out: u64,
+    left_out: Vec<IncompleteLeftOut>,
+    events_moved: u64,
+    moved_ns: u64,
+    processes: Vec<String>,
+}
+
+/// What `export --format scalasca --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct CommunicatorsJson {
+    format: u32,
+    communicators: Vec<Exported>,
+}
+
+pub(crate) fn export_communicators(trace: &Trace, filter: &Filter, out: &Path, is_json: bool) -> Result<Exit> {
+    if !is_nccl(&trace.archive) || is_merged(&trace.archive) {
+        bail!("{} is not an archive of NCCL's alone", trace.anchor.display());
+    }
+    if !(filter.functions.is_empty() && filter.ranks.is_empty() && filter.from_ns.or(filter.to_ns).is_none()) {
+        bail!("--rank, --function, --from and --to: the analyser needs all that all ranks did; only --comm goes");
+    }
+    let staging = Staging::create(out)?;
+    let lacks = complete::incompleteness(trace);
+    let bar = Bar::new();
+    let comms = trace.definitions.comms.keys().copied().enumerate();
+    let is_wanted = |comm: &CommRef| filter.communicators.is_empty() || filter.communicators.contains(comm);
+    let comms: Vec<(usize, CommRef)> = comms.filter(|(_, comm)| is_wanted(comm)).collect();
+    bar.begin("communicators", comms.len() as u64);
+    let mut all = Vec::new();
+    for (number, comm) in comms {
+        all.push(one(trace, (comm, number), lacks.as_deref(), &staging, out)?);
+        bar.step();
+    }
+    drop(bar);
+    let left_out = all.iter().filter(|it| it.archive.is_none()).count();
+    let is_any = left_out < all.len();
+    if is_any {
+        staging.put_in_place()?;
+    }
+    if is_json {
+        output::json(&CommunicatorsJson { format: 1, communicators: all })?;
+    } else {
+        output::text(&communicators_text(&all))?;
+    }
+    Ok(match (is_any, left_out) {
+        (true, 0) => Exit::Well,
+        (true, _) => Exit::Problems,
+        (false, _) => Exit::CannotDo,
+    })
+}
+
+fn one(
+    trace: &Trace,
+    (comm, number): (CommRef, usize),
+    lacks: Option<&str>,
+    staging: &Staging,
+    out: &Path,
+) -> Result<Exported> {
+    let members = trace.members(comm);
+    let process = |location: &LocationRef| trace.group_name(trace.process(trace.group(*location))).to_owned();
+    let mut exported = Exported {
+        name: trace.comm_name(comm),
+        ranks: members.len(),
+        processes: members.iter().map(process).collect(),
+        ..Exported::default()
+    };
+    exported.reason = match lacks {
+        Some(lacks) => Some(lacks.to_owned()),
+        None => complete::missing_ranks(trace, comm),
+    };
+    if exported.reason.is_some() {
+        return Ok(exported);
+    }
+    let (ranks, left_out) = complete::read(trace, comm).context("cannot read the events of a rank")?;
+    exported.collectives = ranks.first().map_or(0, |rank| rank.collectives.len());
+    exported.messages = ranks.iter().map(|rank| rank.sends.len()).sum();
+    exported.collectives_left_out = left_out.iter().map(|it| it.collectives).sum();
+    exported.messages_left_out = left_out.iter().map(|it| it.messages).sum();
+    exported.left_out = left_out;
+    if exported.collectives + exported.messages == 0 {
+        exported.reason = Some("nothing that all ranks have".to_owned());
+        return Ok(exported);
+    }
+    let directory = format!("{number}-{}", file_name(&exported.name));
+    let places = members.iter().zip(&exported.processes).map(|(location, process)| {
+        let host = trace.host(trace.group(*location));
+        (host.and_then(|host| trace.node_name(host)).unwrap_or("host"), process.as_str())
+    });
+    let folder = staging.path().join(&directory);
+    let communicator = Communicator {
+        name: &exported.name,
+        machine: machine(trace).unwrap_or("machine"),
+        places: places.collect(),
+        ranks: &ranks,
+        ticks_per_second: trace.definitions.clock.map_or(1_000_000_000, |clock| clock.timer_resolution),
+    };
+    fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let written = communicator.write(&folder)?;
+    exported.events_moved = written.moved;
+    let most_ns = u128::from(written.most_moved) * 1_000_000_000 / u128::from(communicator.ticks_per_second.max(1));
+    exported.moved_ns = u64::try_from(most_ns).unwrap_or(u64::MAX);
+    exported.archive = Some(out.join(directory).join(ANCHOR).display().to_string());
+    Ok(exported)
+}
+
+fn machine(trace: &Trace) -> Option<&str> {
+    trace.definitions.string(trace.definitions.system_tree_nodes.values().find(|node| !node.parent.is_defined())?.name)
+}
+
+fn file_name(name: &str) -> String {
+    let plain = |letter: char| match letter {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' | '.' => letter,
+        _ => '_',
+    };
+    name.chars().take(64).map(plain).collect()
+}
+
+fn communicators_text(all: &[Exported]) -> Text {
+    let columns: [TableColumn<'_, &Exported>; 6] = [
+        ("communicator", Side::Left, |it| it.name.clone()),
+        ("ranks", Side::Right, |it| it.ranks.to_string()),
+        ("collectives", Side::Right, |it| it.collectives.to_string()),
+        ("messages", Side::Right, |it| it.messages.to_string()),
+        ("left out", Side::Right, |it| (it.collectives_left_out + it.messages_left_out).to_string()),
+        ("archive", Side::Left, |it| {
+            let reason = it.reason.as_ref().map(|reason| format!("none: {reason}"));
+            it.archive.clone().or(reason).unwrap_or_default()
+        }),
+    ];
+    let mut text = Text::default();
+    Table::of(all, &columns).print(&mut text);
+    for (it, left_out) in all.iter().flat_map(|it| it.left_out.iter().map(move |left_out| (it, left_out))) {
+        let collectives = plural(left_out.collectives, "collective", "collectives");
+        let ends = plural(left_out.messages, "end of a message", "ends of messages");
+        text.line(format_args!("{}: {collectives} and {ends} left out: {}", it.name, left_out.reason));
+    }
+    for it in all.iter().filter(|it| it.events_moved > 0) {
+        let events = plural(it.events_moved, "event", "events");
+        let most_ns = it.moved_ns;
+        text.line(format_args!(
+            "{}: {events} moved by up to {most_ns} ns, so that no two of a rank share a time",
+            it.name
+        ));
+    }
+    text.line("analyse one: mpirun -np RANKS scout.mpi ARCHIVE");
+    text
+}
+
+// Exports each process's callbacks from the journals, as one file of JSON Lines per process.
+
+pub(crate) fn write(
+    path: &Path,
+    filter: &JournalFilter,
+    schema: Schema,
+    out: &Path,
+    bar: &Bar,
+) -> Result<(Outcome, Exit)> {
+    // A job's archive is in the directory that contains the journals.
+    let job = archives::directory(path);
+    let Journals { found: journals, mut unread } = journals_of(job)?;
+    fs::create_dir(out).with_context(|| format!("cannot make {}", out.display()))?;
+    bar.begin("processes", journals.len() as u64);
+    let begins = match filter.is_about_time() || filter.is_about_events() {
+        true => begins(&journals, filter)?,
+        false => Vec::new(),
+    };
+    let write_one = |(number, journal): (usize, &PathBuf)| {
+        let mut process = match read(journal) {
+            Ok(process) => process,
+            Err(error) => return Ok(Err(error)),
+        };
+        if let Some(begin_ns) = begins.get(number) {
+            process.begin_ns = *begin_ns;
+        }
+        process.keep(filter);
+        let file = PathBuf::from(format!("{}.jsonl", name_of(journal)?));
+        let count = write_process(&process, filter, schema, &out.join(&file))?;
+        bar.step();
+        Ok(Ok((file, count, process.summary())))
+    };
+    let written: Result<Vec<Result<Written>>> = try_in_parallel(journals.iter().enumerate(), write_one);
+    bar.end();
+    let mut outcome = Outcome::default();
+    let (mut lost, mut unknown, mut is_whole) = (0, 0, true);
+    for written in written? {
+        let (file, count, process) = match written {
+            Ok(written) => written,
+            Err(error) => {
+                unread.push(error);
+                continue;
+            }
+        };
+        process.remark(count.orphan_stops.iter().sum());
+        is_whole &= process.is_whole();
+        lost += process.outcome.losses.total();
+        unknown += count.left_out;
+        outcome.events += count.written;
+        outcome.files.push(file);
+    }
+    if outcome.files.is_empty()
+        && let Some(error) = unread.pop()
+    {
+        unread.iter().for_each(output::error);
+        return Err(error);
+    }
+    unread.iter().for_each(output::error);
+    outcome.leave_out(unread.len() as u64, "processes whose journals cannot be read");
+    outcome.leave_out(lost, "callbacks were not recorded");
+    outcome.leave_out(
+        unknown,
+        "lines that the minimal schema does not have: unstopped events, newer kinds, facts of GPUs",
+    );
+    Ok((outcome, if is_whole && unread.is_empty() { Exit::Well } else { Exit::Problems }))
+}
+
+type Written = (PathBuf, Count, Process);
+
+fn write_process(process: &Process, filter: &JournalFilter, schema: Schema, to: &Path) -> Result<Count> {
+    let writing = || format!("cannot write {}", to.display());
+    let mut writer = BufWriter::with_capacity(1 << 20, File::create_new(to).with_context(writing)?);
+    let count = stream::lines(std::slice::from_ref(process), filter, schema, |line| {
+        writer.write_all(line).and_then(|()| writer.write_all(b"\n")).with_context(writing)?;
+        Ok(true)
+    })?;
+    writer.flush().with_context(writing)?;
+    Ok(count)
+}
+
+fn read(journal: &Path) -> Result<Process> {
+    Process::read(journal).with_context(|| journal.display().to_string())
+}
+
+/// The common start on the clock of each readable process. Fails if no process has anything that the filter selects.
+fn begins(journals: &[PathBuf], filter: &JournalFilter) -> Result<Vec<u64>> {
+    let summary = |journal: &PathBuf| read(journal).map(Process::summary).ok();
+    let read: Vec<Option<Process>> = in_parallel(journals, summary);
+    let is_read: Vec<bool> = read.iter().map(Option::is_some).collect();
+    let mut processes: Vec<Process> = read.into_iter().flatten().collect();
+    share_beginning(&mut processes);
+    if !processes.is_empty() {
+        present(&processes, filter)?;
+    }
+    let mut begins = processes.iter().map(|process| process.begin_ns);
+    Ok(is_read.into_iter().map(|is_read| if is_read { begins.next().unwrap_or(0) } else { 0 }).collect())
+}
+
+/// The name of the part that contains the journal, or the name of the journal.
+fn name_of(journal: &Path) -> Result<String> {
+    let journal = fs::canonicalize(journal).with_context(|| journal.display().to_string())?;
+    match journal.parent().filter(|_| journal.ends_with(journal::part::JOURNAL)).unwrap_or(&journal).file_name() {
+        Some(name) => Ok(name.to_string_lossy().into_owned()),
+        None => bail!("{}: not the journal of a process", journal.display()),
+    }
+}
+
+// The text of `export --help`.
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nccl-otf2 export --format perfetto trace -o trace.pftrace
+  nccl-otf2 export --format perfetto trace -o start.pftrace --to 5s --rank 0,1
+  nccl-otf2 export --format parquet trace -o tables
+  nccl-otf2 export --format kineto trace -o kineto
+  nccl-otf2 export --format kineto trace -o both --into torch-traces/*.pt.trace.json.gz
+  nccl-otf2 export --format xplane trace -o logdir/plugins/profile/run1/nccl.xplane.pb
+  nccl-otf2 export --format xplane trace --into host.xplane.pb -o both.xplane.pb
+  nccl-otf2 export --format xplane trace --into logdir/plugins/profile/run1/*.xplane.pb -o logdir/plugins/profile/both
+  nccl-otf2 export --format scalasca trace -o scalasca
+  nccl-otf2 export --format chakra trace -o chakra
+  nccl-otf2 export --format nccl-tests trace -o baseline.sh
+  nccl-otf2 export --format jsonl trace -o streams
+  nccl-otf2 export --format jsonl --schema minimal trace -o streams
+
+perfetto: one file. Open it in https://ui.perfetto.dev (nothing is uploaded), or ask it with SQL: \
+`trace_processor_shell -q query.sql trace.pftrace`, or the Python package perfetto. Processes have their threads, \
+their GPUs with communicators, channels and streams, and the network; arrows lead from a call to the launch, the \
+operation and its transfers, and from rank to rank of one collective. Times are ns since 1970.
+
+parquet: a directory with the tables instances, ranks, operations, calls, transfers, steps and kernels, one file for \
+each process: `table=operations/host=NODE/process=3/operations.parquet`. Host and process are columns for programs \
+that know Hive's partitions, as DuckDB, Dask and Spark do. `instance` joins the operations of one collective, `event` \
+and `parent` what belongs together. Columns: docs/REFERENCE.md; questions to three programs: docs/EXPORTS.md. A table \
+without rows has no file.
+
+kineto: a directory with a file for each rank, as PyTorch's profiler writes them. HTA reads it: \
+`TraceAnalysis(trace_dir=\"kineto\")`. Operations stand for kernels where no kernels were recorded; nccl.timing says \
+what they were measured by. With --into: copies of traces that torch.profiler made of the same job. What was in them \
+stays as it is; NCCL's kernels say more: algorithm, protocol, bandwidth, how long they waited for the last rank. A \
+kernel that can be several operations gets nothing, and is counted. \
+Tracks for communicators and network are added. A trace whose clock cannot be related, or that is of another job, is \
+refused.
+
+xplane: one file, NAME.xplane.pb, for TensorBoard (plugin profile) and xprof: the Trace Viewer shows a device \
+`NCCL rank N` for each rank, with calls, operations of each communicator, network, and kernels. --into takes \
+profiles of TensorFlow or JAX of the same job: a new file begins with the bytes of the old one, and the planes of the \
+ranks on its host follow, with times relative to the profile's begin (profile_start_time in its plane Task \
+Environment), by the clock of that host. Of several profiles -o is a directory. What began before or after the \
+profile is left out. A profile is refused that does not say when it began, is of another time, or, of a job on several \
+hosts, does not say its host: by its field hostnames, or its name HOST.xplane.pb.
+
+scalasca: a directory. `mpirun -np 8 scout.mpi scalasca/0-world/traces.otf2` finds and blames waiting. The analyser \
+knows MPI: so one archive is made of each communicator, in the words of MPI. A rank is a process with one thread; an \
+operation of NCCL's is a call of MPI's, from when it began to run on the rank to when it ended. Run it on as many \
+processes as the communicator has ranks. It waits for ever where something is missing on one rank. Therefore only \
+what all ranks have is exported: collectives up to the first that differs, messages with both ends. A communicator of \
+which something was lost or a rank not recorded is left out. Pipit reads these archives, too: \
+`pipit.Trace.from_otf2(\"scalasca/0-world\")`. It sorts events by time, so no two of a rank share one: where they do \
+in the archive, the later ones are moved by the fewest ns that keep their order, and it is said how many and how far.
+
+chakra: a directory with an execution trace for each rank, trace.RANK.et, and the communicators in comm_group.json. \
+ASTRA-sim simulates them on another network, and Chakra's tools show them. A node is a collective, a send, a receive, \
+or what a rank computed between: the program's kernels if they were recorded, else the pauses between operations. An \
+operation depends on those before it on its communicator and on what was computed before it.
+
+nccl-tests: a shell script with a command for each function, type, range of sizes and shape of communicator of the \
+job, the most time first. `stats --baseline` compares the job with what the script prints.
+
+jsonl: a directory with a file for each process, one callback of NCCL's a line, in the order in which they are \
+complete. It is made of journals, not of the archive, which has no handles and only the states that it shows: the job \
+must have kept them (NCCL_OTF2_KEEP_JOURNAL=1), or be running or killed and not finalized. `print --json` shows the \
+records of an archive. --schema minimal writes what TU Dresden's minimal profiler does.
+
+--comm and --rank keep what belongs to these ranks, the threads of their processes and the streams of their GPUs. \
+--function keeps operations of these functions, their calls, and what belongs to them: transfers, channels, kernels. \
+--from and --to keep what runs in this time, whole. Scalasca takes --comm only.
+
+Exit codes: 0 exported, 1 a communicator was left out (scalasca), or a journal is damaged or cannot be read (jsonl), \
+2 nothing was exported, or wrong usage. docs/REFERENCE.md has the fields of --json.";

@@ -1,0 +1,332 @@
+//! `nccl-otf2 hang`: finds who holds up a job, from the journals of its live or dead processes, or from its archive.
+
+use std::cmp::Reverse;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::command_line::Exit;
+use crate::finalize::{AFTER_SECONDS, judge, ns};
+use crate::output::{Side, Table, TableColumn, Text, seconds};
+use crate::{archives, output};
+use analysis::units::{count, plural, time};
+use anyhow::Result;
+use archive::ANCHOR;
+use clap::Args;
+use hang::{CollectiveRow, CommRow, FILE, Kind, Place, QuietReport, QuietRow, RankRow, Report, SequenceRow};
+
+const EXAMPLES: &str = "\
+Reads what the processes of a job have recorded so far, without asking them: they may run, hang, or have been \
+killed. The first line is the verdict: who holds up the job, and why. Then, for every communicator where somebody \
+waits: the last complete and the first incomplete collective, which ranks have entered it and which have not, and \
+where each rank is.
+
+  nccl-otf2 hang trace                  a job that hangs now, or was killed
+  nccl-otf2 hang trace --after 300      only what lasts for five minutes
+  nccl-otf2 hang trace --watch 60       look every minute, end when something hangs
+  nccl-otf2 hang trace --json | jq -r .verdict.text
+
+In a healthy job, too, ranks wait for the last one: only who has waited for --after seconds is counted as hanging, \
+unless it can never go on (a process is gone, ranks call different things). Of a process that is gone the time ends \
+with its last record. Run it on a host of the job: there it can tell which processes run.
+
+Of a flight recording the beginnings are gone: NCCL's own numbers (sequence) then tell which calls of the ranks are the \
+same. What has none (sends and receives; from NCCL 2.29 on broadcasts, unless NCCL_ALLGATHERV_ENABLE=0) is not \
+compared, and that is said.
+
+How much it can tell depends on what is recorded. NCCL_OTF2_EVENTS=light knows who called what; standard (the \
+default) also whose network transfers have ended; standard,ProxyStep also what each transfer waits for; full also \
+what the GPU does. docs/HANG.md says how to read the report, docs/REFERENCE.md has the fields of --json.
+
+NVTX ranges of NCCL and of the program, which `run` records, say in which call of NCCL each rank is, also while \
+communicators are made, split or destroyed, and in which part of the program: `load_batch`.
+
+Where NCCL reports nothing any more for --after seconds (2 at least) though processes live, and nobody is seen to wait, \
+the verdict is QUIET: with what was last seen on which rank. A job that hangs outside NCCL looks so, without NVTX ranges \
+one that hangs while communicators are made or split, too, and so does one that computes that long.
+
+When a job is over, `run` and `finalize` judge it before they remove what it was judged from, and keep the verdict in \
+DIR/hang.json. Later hang reads it there; without it, it judges the archive, and so it does when the anchor file is \
+given. Where the archive or what is left of the recording cannot tell, the verdict is CANNOT TELL, with the reason.
+
+Exit codes: 0 nothing hangs, 1 something hangs, or is wrong so that it will (a mismatch, a process that is gone while \
+others go on), or the job is quiet, 2 wrong usage, nothing that can be read, or it cannot tell.";
+
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Request {
+    /// The job's directory, or the anchor file of an archive, which is then judged by itself
+    #[arg(value_name = "DIR|traces.otf2")]
+    path: PathBuf,
+
+    /// Count only who has waited for this long as hanging
+    #[arg(long, visible_alias = "hang-after", value_name = "SECONDS", default_value_t = AFTER_SECONDS, value_parser = seconds)]
+    after: f64,
+
+    /// Look again every so often, until something hangs or no process runs any more
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    watch: Option<f64>,
+
+    /// Show all ranks and all communicators
+    #[arg(long)]
+    all: bool,
+
+    /// Print the report as JSON, as `docs/REFERENCE.md` §9 describes
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn hang(request: &Request) -> Result<Exit> {
+    archives::note_other_jobs(&request.path);
+    let mut noted = String::new();
+    loop {
+        let report = judge(&request.path, request.after)?;
+        let Some(pause) = request.watch.filter(|_| !report.verdict.found && report.runs()) else {
+            return end(request, &report);
+        };
+        if report.verdict.kind != Kind::Nothing || noted != report.verdict.text {
+            output::note(&report.verdict.text);
+            noted = report.verdict.text;
+        }
+        std::thread::sleep(Duration::from_secs_f64(pause.max(0.1)));
+    }
+}
+
+fn end(request: &Request, report: &Report) -> Result<Exit> {
+    if request.json {
+        output::json(report)?;
+    } else {
+        output::text(&text(report, request.all))?;
+    }
+    if report.after_ns != ns(request.after) {
+        output::note(format_args!(
+            "the verdict was made with --after {} when the job was over, and is kept; to judge the \
+             archive by another: `nccl-otf2 hang --after {} {}`",
+            time(report.after_ns),
+            request.after,
+            archives::directory(&request.path).join(ANCHOR).display()
+        ));
+    }
+    Ok(match report.verdict.kind {
+        Kind::Unknown => Exit::CannotDo,
+        _ if report.verdict.found => Exit::Problems,
+        _ => Exit::Well,
+    })
+}
+
+// The report for people: the verdict, its reasons, then every communicator in which ranks wait.
+
+const MOST_ROWS: usize = 16;
+
+/// The report as text. `all`: lists are not cut, and communicators in which nobody waits are shown too.
+pub(crate) fn text(report: &Report, all: bool) -> Text {
+    let mut text = Text::default();
+    text.line(&report.verdict.text);
+    origin(report, &mut text);
+    suspects(report, all, &mut text);
+    if let Some(report) = &report.quiet {
+        quiet(report, all, &mut text);
+    }
+    if all || report.verdict.found || report.verdict.kind == Kind::Unknown {
+        places(&report.places(), all, &mut text);
+    }
+    let (waiting, quiet): (Vec<&CommRow>, Vec<&CommRow>) =
+        report.communicators.iter().partition(|comm| all || is_of_interest(comm));
+    for comm in cut(&waiting, all) {
+        communicator(comm, all, &mut text);
+    }
+    rest(&mut text, waiting.len(), all, "communicators where ranks wait");
+    if !quiet.is_empty() {
+        let communicators = plural(quiet.len() as u64, "communicator", "communicators");
+        text.paragraph(format_args!("{communicators} where nobody waits (--all shows them)"));
+    }
+    if !report.unknown.is_empty() {
+        text.paragraph("Not known:");
+        for unknown in cut(&report.unknown, all) {
+            text.line(format_args!("  {unknown}"));
+        }
+        rest(&mut text, report.unknown.len(), all, "remarks");
+    }
+    text
+}
+
+/// Prints what the verdict is based on, unless it is the current state of the journals.
+fn origin(report: &Report, text: &mut Text) {
+    if report.archive_events.is_some() {
+        let at = output::moment(i64::try_from(report.time_ns).unwrap_or(i64::MAX));
+        text.line(format_args!("  (as it was on {at}, before its journals became the archive; kept in {FILE})"));
+    } else if report.is_of_archive() {
+        text.line("  (from the archive: the recordings that it was made of are removed)");
+    }
+}
+
+fn cut<T>(list: &[T], all: bool) -> &[T] {
+    if all { list } else { list.get(..MOST_ROWS).unwrap_or(list) }
+}
+
+fn rest(text: &mut Text, length: usize, all: bool, what: &str) {
+    if let Some(more) = length.checked_sub(MOST_ROWS).filter(|more| !all && *more > 0) {
+        text.line(format_args!("  … {more} more {what} (--all)"));
+    }
+}
+
+fn is_of_interest(comm: &CommRow) -> bool {
+    let has_news = |one: &SequenceRow| one.first_incomplete.is_some() || one.mismatch.is_some() || is_lost(one);
+    comm.sequences.iter().any(has_news)
+        || comm.has_open_calls()
+        || !comm.messages.is_empty()
+        || !comm.ranks_missing.is_empty()
+        || comm.straggler.is_some()
+}
+
+fn is_lost(sequence: &SequenceRow) -> bool {
+    let is_open = |row: &RankRow| matches!(&*row.stage, "calling" | "launching" | "running");
+    sequence.ranks.iter().any(|row| sequence.position_unknown.contains(&row.rank) && is_open(row))
+}
+
+fn suspects(report: &Report, all: bool, text: &mut Text) {
+    for (number, suspect) in cut(&report.suspects, all).iter().enumerate() {
+        if number > 0 {
+            text.line(format_args!("  also: {}", suspect.text));
+        }
+        let is_chain = suspect.chain.len() > 1 && suspect.reason != "deadlock";
+        for step in suspect.chain.iter().filter(|_| is_chain).chain(&suspect.advice) {
+            text.line(format_args!("  {step}"));
+        }
+    }
+    rest(text, report.suspects.len(), all, "suspects");
+}
+
+fn places(places: &[Place], all: bool, text: &mut Text) {
+    if places.is_empty() {
+        return;
+    }
+    text.paragraph("where ranks are");
+    let all_columns: [TableColumn<'_, &Place>; 4] = [
+        ("rank", Side::Right, |place| place.who.clone()),
+        ("in NCCL", Side::Left, |place| or_none(&place.call)),
+        ("for", Side::Right, |place| place.for_ns.map_or_else(|| "–".to_owned(), time)),
+        ("in the program", Side::Left, |place| or_none(&place.ranges)),
+    ];
+    let columns =
+        if places.iter().any(|place| !place.ranges.is_empty()) { &all_columns[..] } else { &all_columns[..3] };
+    Table::of(cut(places, all), columns).print(text);
+    rest(text, places.len(), all, "places");
+}
+
+fn or_none(text: &str) -> String {
+    if text.is_empty() { "–" } else { text }.to_owned()
+}
+
+fn quiet(report: &QuietReport, all: bool, text: &mut Text) {
+    for advice in &report.advice {
+        text.line(format_args!("  {advice}"));
+    }
+    text.paragraph("last seen");
+    let columns: [TableColumn<'_, &QuietRow>; 6] = [
+        ("rank", Side::Right, |row| quiet_rank(row)),
+        ("communicator", Side::Left, |row| row.communicator.clone().unwrap_or_else(|| "–".to_owned())),
+        ("process", Side::Left, |row| row.process.clone()),
+        ("", Side::Left, |row| row.process_state.replace('-', " ")),
+        ("quiet for", Side::Right, |row| time(row.quiet_ns)),
+        ("its last operation", Side::Left, |row| row.text.clone()),
+    ];
+    Table::of(cut(&report.ranks, all), &columns).print(text);
+    rest(text, report.ranks.len(), all, "ranks");
+    let inside: Vec<&QuietRow> = report.ranks.iter().filter(|row| !row.inside.is_empty()).collect();
+    match (inside.is_empty(), report.reports_calls) {
+        (true, _) if report.reports_all_calls => text.line("inside NCCL: nobody"),
+        (true, true) => text.line(
+            "inside NCCL: nobody, as far as calls tell (those that make, split or destroy communicators are not reported)",
+        ),
+        (true, false) => text.line("inside NCCL: not known, calls are not recorded"),
+        (false, _) => {}
+    }
+    for row in inside {
+        let (rank, inside) = (quiet_rank(row), row.inside.join("; "));
+        text.line(format_args!("inside NCCL: rank {rank} [{}], {inside}", row.process));
+    }
+}
+
+/// The rank's number in the job or, if unknown, in its communicator.
+fn quiet_rank(row: &QuietRow) -> String {
+    let own = || Some(format!("{} of {}", row.rank?, row.communicator.as_deref()?));
+    row.job_rank.map(|rank| rank.to_string()).or_else(own).unwrap_or_else(|| "–".to_owned())
+}
+
+fn communicator(comm: &CommRow, all: bool, text: &mut Text) {
+    let size = if comm.ranks_known { "" } else { " seen" };
+    let ranks = plural(u64::from(comm.ranks), "rank", "ranks");
+    text.paragraph(format_args!("communicator {}, {ranks}{size}", comm.name));
+    if !comm.ranks_missing.is_empty() {
+        text.line(format_args!("  not recorded      {}", comm.named(&comm.ranks_missing)));
+    }
+    for sequence in &comm.sequences {
+        sequence_text(comm, sequence, all, text);
+    }
+    for message in cut(&comm.messages, all) {
+        text.line(format_args!("  {}", message.text));
+    }
+    rest(text, comm.messages.len(), all, "messages");
+    if let Some(late) = &comm.straggler {
+        text.line(format_args!(
+            "  comes last        {}, in {} of the last {} collectives that all ranks called, by {} in the median",
+            comm.named(&[late.rank]),
+            late.times,
+            late.of,
+            time(late.behind_ns)
+        ));
+    }
+}
+
+fn collective(row: &CollectiveRow, from_beginning: bool) -> String {
+    let mut text = row.place(from_beginning);
+    if let (Some(function), Some(elements)) = (&row.function, row.count) {
+        text += &format!(": {function} of {} {}", count(elements), row.datatype.as_deref().unwrap_or_default());
+        text += &row.root.map_or_else(String::new, |root| format!(", root {root}"));
+        text += &row.sequence.map_or_else(String::new, |number| format!(", sequence {number}"));
+    }
+    text
+}
+
+fn sequence_text(comm: &CommRow, sequence: &SequenceRow, all: bool, text: &mut Text) {
+    let mut line = |head: &str, rest: &str| text.line(format_args!("  {head:<18}{rest}"));
+    if sequence.graphs {
+        line("in launched CUDA graphs", "");
+    }
+    if let Some(last) = &sequence.last_complete {
+        let unsure = if last.is_sure { "" } else { " (called by all; whether it ended is not recorded)" };
+        line("last complete", &format!("{}{unsure}", collective(last, sequence.from_beginning)));
+    }
+    if let Some(mismatch) = &sequence.mismatch {
+        line("mismatch", &mismatch.text);
+    }
+    if let Some(first) = &sequence.first_incomplete {
+        line("first incomplete", &collective(first, sequence.from_beginning));
+        line("entered", &comm.numbers(&sequence.entered));
+        if !sequence.not_entered.is_empty() {
+            line("not entered", &comm.numbers(&sequence.not_entered));
+        }
+    }
+    if !sequence.position_unknown.is_empty() {
+        line("not known where", &comm.numbers(&sequence.position_unknown));
+    }
+    let is_open = sequence.first_incomplete.is_some() || !sequence.position_unknown.is_empty();
+    if is_open || sequence.ranks.iter().any(|rank| !rank.inside.is_empty()) {
+        ranks(comm, &sequence.ranks, all, text);
+    }
+}
+
+/// Ranks that have not entered come first, then those that have waited longest: they are the most telling.
+fn ranks(comm: &CommRow, rows: &[RankRow], all: bool, text: &mut Text) {
+    let mut rows: Vec<&RankRow> = rows.iter().collect();
+    nccl_events::sort::sort_by_key(&mut rows, |row| (row.stage != "not-entered", Reverse(row.for_ns), row.rank));
+    let columns: [TableColumn<'_, (&CommRow, &RankRow)>; 5] = [
+        ("rank", Side::Right, |(comm, row)| comm.numbers(&[row.rank])),
+        ("process", Side::Left, |(_, row)| row.process.clone()),
+        ("", Side::Left, |(_, row)| row.process_state.replace('-', " ")),
+        ("since its call", Side::Right, |(_, row)| row.for_ns.map_or_else(|| "–".to_owned(), time)),
+        ("where", Side::Left, |(_, row)| row.text.clone()),
+    ];
+    Table::of(cut(&rows, all).iter().map(|row| (comm, *row)), &columns).print(text);
+    rest(text, rows.len(), all, "ranks");
+}

@@ -1,0 +1,126 @@
+//! `nccl-otf2 print`: prints what was recorded event by event, for people and programs.
+
+use std::path::PathBuf;
+
+use crate::archives::is_archive;
+use crate::command_line::Exit;
+use crate::listing_output::Output;
+use crate::print::process::{Filter, Process, journals_of, share_beginning};
+use crate::print::stream::Schema;
+use crate::print::{process, stream, values};
+use crate::{listing_archive, listing_output};
+use anyhow::{Result, bail};
+use clap::Args;
+use journal::part::PARTS;
+use nccl_events::Kind;
+
+const EXAMPLES: &str = "\
+An archive (a finished job's directory, or traces.otf2) is printed as its records, of all processes, in the order of \
+time: `enter` and `leave` of regions, indented as they nest on their location, the time in between with `leave`; \
+other records have a dot before their names.
+A journal is what NCCL reported to a process. It is there while the process runs, when it was killed, or when it was \
+asked to keep it (NCCL_OTF2_KEEP_JOURNAL=1): one line an event in the order of their starts, indented below its parent; states have a \
+dot before their names. Several journals are put together in the order of time.
+
+  nccl-otf2 print trace                            the archive
+  nccl-otf2 print trace --kind Coll,P2p --rank 3   operations of rank 3
+  nccl-otf2 print trace --kind MpiIsend,MpiIrecv   messages, by OTF2's names of records
+  nccl-otf2 print trace --from 1.5s --to 1.6s      what went on then
+  nccl-otf2 print --json trace | jq 'select(.region == \"ncclAllReduce\")'
+  nccl-otf2 print trace/parts                      the journals of all processes
+  nccl-otf2 print trace/parts/node1-4711-… --comm 0x54ea9d0c --limit 20
+                                                   the beginning of a communicator
+  nccl-otf2 print trace/parts/node1-4711-… --json > job.jsonl
+                                                   a stream of callbacks, to be replayed
+
+--kind takes NCCL's kinds of events, Range for NVTX ranges and marks, and Gpu for what a journal says of GPUs. In \
+archives they stand for the regions that show such events and for all records in them, and OTF2's names (Enter, MpiCollectiveEnd, RmaPut, Metric, …) for \
+records. --comm and --rank leave the locations of threads out of archives, whose calls may be for any communicator; a \
+communicator that the user named is asked for by its name there. Of a journal, communicators' beginnings and ends \
+stay whatever the kind and time, and a state is printed when its event's kind is. --from shows regions that go on \
+then with their `enter` before; @TIME is in ns since 1970 in archives, CLOCK_MONOTONIC in journals.
+
+Memory is about 1 MiB for each location of an archive that is printed: --comm and --rank help where there are very \
+many. The formats of --json are described in docs/REFERENCE.md.
+
+Exit codes: 0 all was printed, 1 it has damage or losses, or the journal of a process cannot be read: stderr names it, \
+2 there is nothing to print.";
+
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Request {
+    /// A job's directory, an archive's anchor file, DIR/parts, parts (DIR/parts/NAME), or journals
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+
+    /// Print JSON Lines, as `docs/REFERENCE.md` §10 describes
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    filter: Filter,
+}
+
+pub(crate) fn print(request: &Request) -> Result<Exit> {
+    match request.paths.as_slice() {
+        [path] if is_archive(path) => listing_archive::print(path, &request.filter, request.json),
+        paths => {
+            if let Some(path) = paths.iter().find(|path| is_archive(path)) {
+                bail!(
+                    "{}: an archive has all processes already: print it alone, or journals ({PARTS}/…) only",
+                    path.display()
+                );
+            }
+            journals(paths, request)
+        }
+    }
+}
+
+fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
+    let filter = &request.filter;
+    let unknown = filter.unknown_kinds(|single| {
+        [values::GPU_KIND, values::RANGE_KIND].iter().any(|kind| single.wants_kind(kind))
+            || Kind::ALL.iter().any(|kind| single.wants_kind(kind.name()))
+    });
+    if let Some(kind) = unknown.first() {
+        let names: Vec<&str> =
+            Kind::ALL.iter().map(|kind| kind.name()).chain([values::GPU_KIND, values::RANGE_KIND]).collect();
+        bail!("--kind {kind}: there is no such kind; there are {}", names.join(", "));
+    }
+    let mut processes = Vec::new();
+    let mut unread = Vec::new();
+    for path in paths {
+        let journals = journals_of(path)?;
+        unread.extend(journals.unread);
+        for journal in journals.found {
+            match Process::read(&journal) {
+                Ok(process) => processes.push(process),
+                Err(error) => unread.push(error.context(journal.display().to_string())),
+            }
+        }
+    }
+    if processes.is_empty()
+        && let Some(error) = unread.pop()
+    {
+        unread.iter().for_each(crate::output::error);
+        return Err(error);
+    }
+    share_beginning(&mut processes);
+    let present = process::present(&processes, filter)?;
+    for process in &mut processes {
+        process.keep(filter);
+    }
+    let mut output = Output::new(filter.limit);
+    let orphan_stops = if request.json {
+        stream::lines(&processes, filter, Schema::Callbacks, |line| output.line(line))?.orphan_stops
+    } else {
+        listing_output::print(&processes, filter, &mut output)?
+    };
+    filter.refuse_nothing(&present, output.lines)?;
+    output.finish()?;
+    for error in &unread {
+        crate::output::error(error);
+    }
+    processes.iter().zip(orphan_stops).for_each(|(process, orphan_stops)| process.remark(orphan_stops));
+    Ok(if unread.is_empty() && processes.iter().all(Process::is_whole) { Exit::Well } else { Exit::Problems })
+}

@@ -1,0 +1,464 @@
+//! A table of numbers with units: sorted, cut to the width of the terminal, or as CSV.
+
+use std::fmt::Display;
+use std::io;
+use std::io::{ErrorKind, Write as _};
+
+use analysis::units::{real, whole};
+use anyhow::{Context as _, Result, bail};
+use comfy_table::CellAlignment;
+use comfy_table::presets::NOTHING;
+use console::Term;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use journal::host;
+use nccl_events::{Progress, visible};
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+
+pub(crate) use analysis::units::{bandwidth, bytes, count, plural, time};
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Cell {
+    Text(String),
+    Count(u64),
+    Bytes(u64),
+    /// In ns.
+    Time(f64),
+    /// In bytes per second.
+    Rate(f64),
+    Number(f64),
+    Share(f64),
+    None,
+}
+
+/// A column: its name, and whether it is also shown when the table is one of several.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    pub(crate) is_short: bool,
+}
+
+pub(crate) type SheetColumn<R> = (&'static str, fn(&R) -> Cell);
+
+#[derive(Debug)]
+pub(crate) struct Sheet {
+    pub(crate) title: &'static str,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Vec<Cell>>,
+    pub(crate) empty: &'static str,
+    /// A line below the title.
+    pub(crate) remark: Option<String>,
+    left_out: usize,
+}
+
+impl Sheet {
+    pub(crate) fn of<R>(title: &'static str, rows: impl IntoIterator<Item = R>, columns: &[SheetColumn<R>]) -> Self {
+        let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+        let rows = rows.into_iter().map(|row| columns.iter().map(|(_, cell)| cell(&row)).collect()).collect();
+        Self { rows, ..Self::new(title, &names) }
+    }
+
+    /// Columns by name; those that begin with `+` are shown only if the table is requested by itself.
+    pub(crate) fn new(title: &'static str, columns: &[&'static str]) -> Self {
+        let column = |name: &&'static str| match name.strip_prefix('+') {
+            Some(name) => Column { name, is_short: false },
+            None => Column { name, is_short: true },
+        };
+        let columns = columns.iter().map(column).collect();
+        Self { title, columns, rows: Vec::new(), empty: "nothing was recorded", remark: None, left_out: 0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub(crate) fn has(&self, column: &str) -> bool {
+        self.columns.iter().any(|it| it.name == column)
+    }
+
+    /// Sorts the rows, numbers descending and words alphabetically, and keeps the first `limit`.
+    pub(crate) fn arrange(&mut self, sort: Option<&str>, limit: Option<usize>) -> Result<()> {
+        if let Some(name) = sort {
+            let Some(column) = self.columns.iter().position(|column| column.name == name) else {
+                let names: Vec<&str> = self.columns.iter().map(|column| column.name).collect();
+                bail!("{:?} has no column {name:?}; it has {}", self.title, names.join(", "));
+            };
+            nccl_events::sort::sort_by(&mut self.rows, |a, b| match (a.get(column), b.get(column)) {
+                (Some(Cell::Text(a)), Some(Cell::Text(b))) => a.cmp(b),
+                (a, b) => value(b).total_cmp(&value(a)),
+            });
+        }
+        let kept = limit.unwrap_or(usize::MAX).min(self.rows.len());
+        self.left_out = self.rows.len() - kept;
+        self.rows.truncate(kept);
+        Ok(())
+    }
+
+    pub(crate) fn print(&self, is_wide: bool, into: &mut Text) {
+        let terminals = [Term::stdout(), Term::stderr()];
+        let width = terminals.iter().find_map(|it| it.size_checked()).map(|(_, width)| usize::from(width));
+        into.paragraph(self.title);
+        if self.rows.is_empty() {
+            into.line(format_args!("  {}", self.empty));
+            return;
+        }
+        if let Some(remark) = &self.remark {
+            into.line(format_args!("  {remark}"));
+        }
+        self.within(is_wide, width).into_iter().for_each(|line| into.line(line));
+        if self.left_out > 0 {
+            let rows = plural(self.left_out as u64, "more row", "more rows");
+            into.line(format_args!("  {rows}: --limit shows them"));
+        }
+    }
+
+    /// Header and rows. If the lines are too wide, long texts are cut, then the last columns dropped.
+    pub(crate) fn within(&self, is_wide: bool, width: Option<usize>) -> Vec<String> {
+        let mut columns: Vec<usize> = (0..self.columns.len()).collect();
+        columns.retain(|at| is_wide || self.columns.get(*at).is_some_and(|column| column.is_short));
+        // Columns with only empty cells waste width.
+        columns.retain(|at| self.rows.iter().any(|row| row.get(*at).is_some_and(|cell| *cell != Cell::None)));
+        let lines = self.lines(&columns, usize::MAX);
+        let is_within = |lines: &[String], width| lines.iter().all(|line| line.chars().count() <= width);
+        let Some(width) = width.filter(|width| !is_within(&lines, *width)) else {
+            return lines;
+        };
+        // Paths of a program's ranges can be longer than a line.
+        let mut lines = self.lines(&columns, width / 2);
+        while !is_within(&lines, width) && columns.len() > 2 {
+            columns.pop();
+            lines = self.lines(&columns, width / 2);
+        }
+        lines
+    }
+
+    fn lines(&self, columns: &[usize], most: usize) -> Vec<String> {
+        let side = |at: usize| {
+            let is_text = |row: &Vec<Cell>| matches!(row.get(at), Some(Cell::Text(_)));
+            if self.rows.iter().any(is_text) { Side::Left } else { Side::Right }
+        };
+        let heads = columns.iter().filter_map(|at| Some((self.columns.get(*at)?.name, side(*at))));
+        let mut table = Table::new(&heads.collect::<Vec<_>>());
+        for row in &self.rows {
+            table.row(
+                columns.iter().filter_map(|at| row.get(*at)).map(|cell| shortened(&cell_text(cell), most)).collect(),
+            );
+        }
+        table.lines().collect()
+    }
+
+    pub(crate) fn csv(&self) -> Result<String> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let write = "cannot write CSV";
+        writer.write_record(self.columns.iter().map(|column| column.name)).context(write)?;
+        for row in &self.rows {
+            writer.write_record(row.iter().map(plain)).context(write)?;
+        }
+        let bytes = writer.into_inner().map_err(|error| error.into_error()).context(write)?;
+        String::from_utf8(bytes).context(write)
+    }
+}
+
+/// The sort key of a cell. Empty cells come last.
+fn value(cell: Option<&Cell>) -> f64 {
+    match cell {
+        Some(Cell::Count(number) | Cell::Bytes(number)) => real(*number),
+        Some(Cell::Time(number) | Cell::Rate(number) | Cell::Number(number) | Cell::Share(number)) => *number,
+        Some(Cell::Text(_) | Cell::None) | None => f64::NEG_INFINITY,
+    }
+}
+
+pub(crate) fn cell_text(cell: &Cell) -> String {
+    match cell {
+        Cell::Text(text) => text.clone(),
+        Cell::Count(number) => count(*number),
+        Cell::Bytes(number) => bytes(*number),
+        Cell::Time(ns) if *ns < 0.0 => format!("−{}", time(whole(-ns))),
+        Cell::Time(ns) => time(whole(*ns)),
+        Cell::Rate(rate) => bandwidth(*rate),
+        Cell::Number(number) => format!("{number:.2}"),
+        Cell::Share(share) => format!("{:.1} %", share * 100.0).replace('-', "−"),
+        Cell::None => "-".to_owned(),
+    }
+}
+
+/// Without the middle if it has more chars: names of ranges often differ at the end.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    if chars.len() <= most {
+        return text.to_owned();
+    }
+    let (head, tail) = (most / 2, most - most / 2 - 1);
+    chars[..head].iter().chain(&['…']).chain(&chars[chars.len() - tail..]).collect()
+}
+
+fn plain(cell: &Cell) -> String {
+    match cell {
+        Cell::Text(text) => inert(text),
+        Cell::Count(number) | Cell::Bytes(number) => number.to_string(),
+        Cell::Time(number) | Cell::Rate(number) | Cell::Number(number) | Cell::Share(number) => number.to_string(),
+        Cell::None => String::new(),
+    }
+}
+
+/// A text that no spreadsheet takes for a formula, by OWASP's rules for "CSV injection".
+fn inert(text: &str) -> String {
+    let shown = visible(text);
+    let is_number = shown.parse().is_ok_and(f64::is_finite);
+    let is_formula = shown.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']) && !is_number;
+    let quote = if is_formula { "'" } else { "" };
+    format!("{quote}{shown}")
+}
+
+// Output for people and programs: results on stdout, everything else on stderr.
+//
+// Names in archives and journals come from other programs: escaped here, line by line, for people, exact for programs.
+
+/// Text for people. Names are escaped, so they cannot break its lines.
+#[derive(Debug, Default)]
+pub(crate) struct Text(String);
+
+impl Text {
+    pub(crate) fn line(&mut self, text: impl Display) {
+        self.0.push_str(&visible(&text.to_string()));
+        self.0.push('\n');
+    }
+
+    pub(crate) fn paragraph(&mut self, text: impl Display) {
+        self.0.push('\n');
+        self.line(text);
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+pub(crate) fn text(text: &Text) -> Result<()> {
+    exact(text.as_str())
+}
+
+/// Prints a result in a format with its own escaping. A closed stdout (`nccl-otf2 info trace | head`) is no failure.
+pub(crate) fn exact(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
+        _ => Ok(()),
+    }
+}
+
+/// Prints a document whose schema `--json-schema` prints: see `json_schema`.
+pub(crate) fn json(value: &(impl Serialize + JsonSchema)) -> Result<()> {
+    let mut text = serde_json::to_string_pretty(value).context("cannot write JSON")?;
+    text.push('\n');
+    exact(&text)
+}
+
+pub(crate) fn schema(schema: &Schema) -> Result<()> {
+    let mut text = serde_json::to_string_pretty(schema).context("cannot write JSON")?;
+    text.push('\n');
+    exact(&text)
+}
+
+/// Prints a note on stderr, in one line. If stderr is closed, nothing can be done.
+pub(crate) fn note(text: impl Display) {
+    let mut line = Text::default();
+    line.line(text);
+    notes(&line);
+}
+
+pub(crate) fn notes(Text(text): &Text) {
+    let _stderr_is_closed = write!(io::stderr().lock(), "nccl-otf2: {text}");
+}
+
+pub(crate) fn error(error: &anyhow::Error) {
+    note(format_args!("error: {}", host::explain(reasons(error))));
+}
+
+/// An error and its causes without repetition: some libraries' errors end with the text of their cause.
+pub(crate) fn reasons(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for reason in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = reason;
+        } else if !text.ends_with(&reason) {
+            text.push_str(": ");
+            text.push_str(&reason);
+        }
+    }
+    text
+}
+
+// Tables for people.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Left,
+    Right,
+}
+
+pub(crate) type TableColumn<'c, R> = (&'c str, Side, fn(&R) -> String);
+
+#[derive(Debug)]
+pub(crate) struct Table(comfy_table::Table);
+
+impl Table {
+    pub(crate) fn new(columns: &[(&str, Side)]) -> Self {
+        let mut table = comfy_table::Table::new();
+        *table.style_mut() = NOTHING;
+        table.set_header(columns.iter().map(|(name, _)| *name));
+        for (column, (_, side)) in table.column_iter_mut().zip(columns) {
+            column.set_cell_alignment(match side {
+                Side::Left => CellAlignment::Left,
+                Side::Right => CellAlignment::Right,
+            });
+        }
+        Self(table)
+    }
+
+    pub(crate) fn of<R>(rows: impl IntoIterator<Item = R>, columns: &[TableColumn<'_, R>]) -> Self {
+        let mut table = Self::new(&columns.iter().map(|(name, side, _)| (*name, *side)).collect::<Vec<_>>());
+        rows.into_iter().for_each(|row| table.row(columns.iter().map(|(.., cell)| cell(&row)).collect()));
+        table
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.0.add_row(cells.iter().map(|cell| visible(cell)));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        self.0.lines().map(|line| format!(" {}", line.trim_end()))
+    }
+
+    pub(crate) fn print(&self, into: &mut Text) {
+        self.lines().for_each(|line| into.line(line));
+    }
+}
+
+// Progress of long work, shown on stderr if it is a terminal.
+
+pub(crate) struct Bar {
+    bar: ProgressBar,
+}
+
+impl Bar {
+    /// A bar that shows nothing yet. indicatif draws nothing if stderr is no terminal.
+    pub(crate) fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {elapsed}") {
+            bar.set_style(style);
+        }
+        Self { bar }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Progress for Bar {
+    fn begin(&self, what: &str, steps: u64) {
+        // Each of these calls redraws the bar, so it stays hidden until all are made.
+        self.bar.set_draw_target(ProgressDrawTarget::hidden());
+        self.bar.set_length(steps);
+        self.bar.set_message(what.to_owned());
+        self.bar.reset();
+        self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        self.bar.tick();
+    }
+
+    fn step(&self) {
+        self.bar.inc(1);
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn remark(&self, remark: &str) {
+        self.bar.suspend(|| note(remark));
+    }
+}
+
+// Dates, in directory names and for people.
+
+pub(crate) fn now() -> String {
+    settings::date_and_time(journal::clock::realtime_ns() / 1_000_000_000)
+}
+
+/// A time in ns since 1970, as UTC, such as `2026-11-21 10:03:12 UTC`.
+pub(crate) fn moment(ns: i64) -> String {
+    jiff::Timestamp::from_nanosecond(ns.into())
+        .map_or_else(|_| "an unknown day".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
+}
+
+// Formats numbers for people, and parses theirs.
+
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..1e9).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds, such as 10 or 0.5".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    mod sheet {
+        use crate::output::*;
+
+        #[test]
+        fn no_cell_of_csv_is_a_formula_or_acts_on_a_terminal() {
+            for (text, cell) in [
+                ("=1+1", "'=1+1"),
+                ("@SUM(A1)", "'@SUM(A1)"),
+                ("+cmd|x", "'+cmd|x"),
+                ("-2+3", "'-2+3"),
+                ("＝1", "'＝1"),
+                ("\t=1", r"\t=1"),
+                ("\r=1\n=2\u{1b}[2J", r"\r=1\n=2\u{1b}[2J"),
+                ("=\"a, b\"", "'=\"a, b\""),
+                ("-5", "-5"),
+                ("+3.25e9", "+3.25e9"),
+                ("-inf", "'-inf"),
+                ("rank 1", "rank 1"),
+            ] {
+                assert_eq!(plain(&Cell::Text(text.to_owned())), cell, "{text:?}");
+            }
+            let sheet =
+                Sheet::of("", [-5.0, 3.0], &[("time", |at| Cell::Time(*at)), ("name", |_| Cell::Text("-x, y".into()))]);
+            assert_eq!(sheet.csv().expect("CSV"), "time,name\n-5,\"'-x, y\"\n3,\"'-x, y\"\n");
+        }
+
+        #[test]
+        fn long_texts_do_not_push_numbers_off_the_terminal() {
+            fn name(at: u64) -> String {
+                format!("Xla{}{at}", "x".repeat(200))
+            }
+            let sheet =
+                Sheet::of("ranges", [1, 2], &[("range", |at| Cell::Text(name(*at))), ("count", |_| Cell::Count(7))]);
+            let lines = sheet.within(false, Some(80));
+            assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
+            assert!(lines[1].contains("Xla") && lines[1].ends_with("x1      7"), "{lines:#?}");
+            assert!(sheet.within(false, None)[1].contains(&name(1)));
+        }
+    }
+
+    mod print {
+        use crate::output::*;
+
+        #[test]
+        fn a_cause_is_said_once() {
+            let reading_error = |source: io::Error| otf2::Error::Io { operation: "read", path: "x.evt".into(), source };
+            let error = anyhow::Error::new(reading_error(ErrorKind::NotFound.into())).context("no archive");
+            assert_eq!(reasons(&error), "no archive: read x.evt: entity not found");
+            let error = anyhow::anyhow!("cause").context("what");
+            assert_eq!(reasons(&error), "what: cause");
+        }
+    }
+}
