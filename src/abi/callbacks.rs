@@ -1,22 +1,23 @@
 //! The functions in the tables. Each makes one call into the guard, returns success, and accepts NULL pointers.
 
-use nccl_events::event;
-use std::ffi::{c_char, c_int, c_void};
-use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
 
-use crate::record;
-use crate::session::{self, InitReply};
-use journal::uninterrupted::uninterrupted;
+use crate::abi::chained::Communicator;
+use crate::abi::versions::pointer;
+use crate::abi::{
+    Descriptor, Interface, StateArguments, chained, ncclDebugLogger_t, ncclProfilerEventState_t, ncclResult_t,
+    ncclSuccess,
+};
+use crate::host::process;
+use crate::session::InitReply;
+use crate::{abi, record, session};
+use in_process::{Panic, Recorded, RecordedFunction};
+use journal::uninterrupted::{not_cancelled, uninterrupted};
 use nccl_events::ids::EventId;
-use nccl_events::{Body, CommInit, Kind, Name, Start, State, StateArgs, state};
-
-use super::chained::{self, Communicator};
-use super::guard::SWITCH;
-use super::shapes::pointer;
-use super::sys::{ncclDebugLogger_t, ncclProfilerEventState_t, ncclResult_t, ncclSuccess};
-use super::{Descriptor, Interface, StateArguments};
-use crate::host::{live, logger, mask, version};
+use nccl_events::{Body, CommInit, Kind, Name, Start, State, StateArgs, Table, event, state};
 
 /// `init` of v1 to v3, which does not describe the communicator.
 pub(super) unsafe extern "C" fn init_v1<D: Interface>(context: *mut *mut c_void, mask: *mut c_int) -> ncclResult_t {
@@ -79,14 +80,14 @@ unsafe fn init(
     mut comm: CommInit<'_>,
 ) -> ncclResult_t {
     let reply = SWITCH.run_whole("init", || {
-        mask::remember(mask);
-        logger::remember(raw.logger);
-        live::enter();
+        process::remember_mask(mask);
+        process::remember_logger(raw.logger);
+        process::enter();
         let logger = raw.logger.map_or(ptr::null(), |logger| logger as *const c_void);
-        version::learn([mask.cast_const().cast(), logger]);
-        comm.nccl_version = version::current();
+        process::learn([mask.cast_const().cast(), logger]);
+        comm.nccl_version = process::current();
         chained::begin(comm.table);
-        let Some(chain) = chained::chain() else {
+        let Some(chain) = chained::loaded_chain() else {
             return uninterrupted(|| session::init(&comm));
         };
         SWITCH.begin_chain();
@@ -97,7 +98,7 @@ unsafe fn init(
         reply
     });
     let reply = reply.unwrap_or(InitReply { context: nccl_events::ids::ContextId::NONE, mask: 0 });
-    let events = mask::united(if SWITCH.is_off() { 0 } else { reply.mask });
+    let events = process::united(if SWITCH.is_off() { 0 } else { reply.mask });
     if !mask.is_null() {
         // SAFETY: not NULL, so it is NCCL's int (contract). NCCL reads it with plain loads of an aligned int.
         let mask = unsafe { AtomicI32::from_ptr(mask) };
@@ -149,7 +150,7 @@ unsafe fn record_start<D: Descriptor>(context: *mut c_void, descriptor: NonNull<
 /// As for `startEvent` of this table.
 #[cold]
 unsafe fn start_chained<D: Interface>(context: *mut c_void, descriptor: *mut D) -> EventId {
-    let (Some(chain), Some(descriptor)) = (chained::chain(), NonNull::new(descriptor)) else {
+    let (Some(chain), Some(descriptor)) = (chained::loaded_chain(), NonNull::new(descriptor)) else {
         return EventId::NONE;
     };
     // SAFETY: NCCL found the callback in the table of the version that the descriptor has.
@@ -167,7 +168,7 @@ pub(super) unsafe extern "C" fn stop_event(handle: *mut c_void) -> ncclResult_t 
 #[cold]
 fn stop_chained(event: u64) {
     record::stop(EventId::from_raw(event).own().get());
-    if let Some(chain) = chained::chain() {
+    if let Some(chain) = chained::loaded_chain() {
         chain.stop(event);
     }
 }
@@ -209,7 +210,7 @@ unsafe fn state_chained<D: Interface>(event: u64, state: ncclProfilerEventState_
     let own = EventId::from_raw(event).own().get();
     // SAFETY: NCCL found the callback in a table whose versions have these arguments.
     unsafe { record_state::<D>(own, state, arguments) };
-    if let Some(chain) = chained::chain() {
+    if let Some(chain) = chained::loaded_chain() {
         // SAFETY: as above.
         unsafe { chain.state(D::TABLE, event, state, arguments.cast()) };
     }
@@ -221,14 +222,14 @@ pub(super) unsafe extern "C" fn finalize<D: Interface>(context: *mut c_void) -> 
         let context = number(context);
         if !is_stand_in(context) {
             SWITCH.run_whole("finalize", || {
-                if let Some(chain) = chained::chain() {
+                if let Some(chain) = chained::loaded_chain() {
                     chain.finalize(D::TABLE, context);
                 }
                 session::finalize(context);
             });
         }
         // After the session's end, which still logs through NCCL.
-        live::leave();
+        process::leave();
     }
     ncclSuccess
 }
@@ -250,4 +251,229 @@ pub(super) const fn is_stand_in(context: u64) -> bool {
 #[inline]
 fn number(handle: *mut c_void) -> u64 {
     handle.addr() as u64
+}
+
+// The only boundary between NCCL and the plugin.
+//
+// A panic must neither unwind into NCCL nor abort the job. The guard turns it into success with a NULL handle,
+// switches recording off for the process, and reports it once. Nothing here allocates unless something panics.
+
+/// All that a callback reads of the process, side by side in `.data.hot`: the job's own work evicts it from the caches.
+// SAFETY: of this and the other statics there: linkers place `.data.hot` in `.data`, which is writable.
+#[unsafe(link_section = ".data.hot")]
+pub(crate) static SWITCH: Switch = Switch::new(stop_recording);
+
+/// Stops all recording; NCCL then calls as little as possible.
+fn stop_recording() {
+    record::disable();
+    chained::disable();
+    process::set_mask(0);
+}
+
+/// Turns recording off for good: after a panic the recorder's state cannot be trusted.
+pub(crate) struct Switch {
+    /// One byte holds both states, so that a process without chained plugins need not look for them in each callback.
+    state: AtomicU8,
+    stop: fn(),
+}
+
+const ALONE: u8 = 0;
+const CHAINED: u8 = 1;
+const OFF: u8 = 2;
+
+impl Switch {
+    const fn new(stop: fn()) -> Self {
+        Self { state: AtomicU8::new(ALONE), stop }
+    }
+
+    /// Whether an internal error has switched recording off for the rest of this process.
+    #[inline]
+    pub(crate) fn is_off(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == OFF
+    }
+
+    /// From now on the callbacks of events also serve chained plugins.
+    pub(super) fn begin_chain(&self) {
+        let _off_or_begun = self.state.compare_exchange(ALONE, CHAINED, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Runs `startEvent`, unless recording is off, and writes the handle in every case. A process with chained plugins
+    /// runs `chained` instead of `body`.
+    ///
+    /// # Safety
+    /// `handle` is NULL or writable.
+    #[inline]
+    pub(super) unsafe fn start(
+        &self,
+        handle: *mut *mut c_void,
+        body: impl FnOnce() -> EventId,
+        chained: impl FnOnce() -> EventId,
+    ) {
+        let Some(handle) = NonNull::new(handle) else {
+            return;
+        };
+        // First, because some callers stop whatever their uninitialised variable holds (ProxyCtrl, in all releases),
+        // and a child can start on another thread at once.
+        // SAFETY: not NULL, so writable (contract).
+        unsafe { handle.write(ptr::null_mut()) };
+        if let Some(event) = self.recording("startEvent", body, chained) {
+            // SAFETY: as above.
+            unsafe { handle.write(pointer(event.get())) };
+        }
+    }
+
+    /// Runs an event's callback, unless recording is off. `chained` is as in [`Self::start`].
+    #[inline]
+    pub(super) fn recording<R>(
+        &self,
+        callback: &'static str,
+        body: impl FnOnce() -> R,
+        chained: impl FnOnce() -> R,
+    ) -> Option<R> {
+        if self.state.load(Ordering::Relaxed) == ALONE {
+            self.run(callback, body)
+        } else {
+            self.chained(callback, chained)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn chained<R>(&self, callback: &'static str, chained: impl FnOnce() -> R) -> Option<R> {
+        if self.is_off() { None } else { self.run_whole(callback, chained) }
+    }
+
+    /// Runs `init`, `finalize` or what calls other libraries, even if recording is off: earlier records are still
+    /// written. The thread is not cancelled meanwhile: cancellation unwinds, and ends a program that catches it.
+    pub(crate) fn run_whole<R>(&self, callback: &'static str, body: impl FnOnce() -> R) -> Option<R> {
+        not_cancelled(|| self.run(callback, body))
+    }
+
+    /// Runs a callback or a function of NVTX's. What reaches a cancellation point in there switches cancellation off
+    /// itself (`journal::uninterrupted`).
+    #[inline]
+    pub(crate) fn run<R>(&self, callback: &'static str, body: impl FnOnce() -> R) -> Option<R> {
+        // State that a panic left half-updated is not used again, because everything is off then.
+        match in_process::catch(body) {
+            Ok(result) => Some(result),
+            Err(panic) => {
+                self.turn_off(callback, &panic);
+                None
+            }
+        }
+    }
+
+    /// Stops the recording and reports why, once. Only to stderr: NCCL's logger asks CUDA for the device, which a
+    /// callback on CUDA's own thread must not do.
+    #[cold]
+    fn turn_off(&self, callback: &'static str, panic: &Panic) {
+        if self.state.swap(OFF, Ordering::Relaxed) == OFF {
+            return;
+        }
+        let _said = in_process::catch(|| {
+            (self.stop)();
+            not_cancelled(|| {
+                in_process::say(&format!(
+                    "internal error in {callback}: {panic}; this process records no further events, the job continues"
+                ));
+            });
+        });
+    }
+}
+
+// The exported tables. NCCL looks for them with `dlsym`, newest first, and uses the first that it finds.
+//
+// Each table lies in 128 zeroed bytes: forks of NCCL with more members in v7 read NULL, not the neighbour's memory.
+
+/// The plugin's name in NCCL's log lines.
+pub const NAME: &CStr = c"OTF2";
+
+#[repr(C)]
+pub struct Padded<T> {
+    pub table: T,
+    tail: [usize; 10],
+}
+
+// SAFETY: immutable: a pointer to a static string, and pointers to functions that any thread may call.
+unsafe impl<T> Sync for Padded<T> {}
+
+const _: () = assert!(size_of::<Padded<abi::ncclProfiler_v7_t>>() == 128);
+
+macro_rules! tables {
+    ($($version:ident $name:ident: $table:ident, $init:ident, $descriptor:ident, $arguments:ident;)*) => {
+        $(
+            #[doc = concat!("The table `", stringify!($name), "`.")]
+            // SAFETY: the name is NCCL's, for exactly this purpose: no other library of a process defines it globally,
+            // and NCCL looks it up through this library's handle.
+            #[unsafe(no_mangle)]
+            pub static $name: Padded<abi::$table> = Padded {
+                table: abi::$table {
+                    name: NAME.as_ptr(),
+                    init: Some($init::<abi::$descriptor>),
+                    startEvent: Some(start_event::<abi::$descriptor>),
+                    stopEvent: Some(stop_event),
+                    recordEventState: Some(record_event_state::<abi::$descriptor>),
+                    finalize: Some(finalize::<abi::$descriptor>),
+                },
+                tail: [0; 10],
+            };
+
+            impl Interface for abi::$descriptor {
+                const TABLE: Table = Table::$version;
+                type Arguments = abi::$arguments;
+            }
+        )*
+
+        // Every version is exported.
+        const _: () = match Table::NEWEST {
+            $(Table::$version => (),)*
+        };
+    };
+}
+
+tables! {
+    V1 ncclProfiler_v1: ncclProfiler_v1_t, init_v1, ncclProfilerEventDescr_v1_t, ncclProfilerEventStateArgs_v1_t;
+    V2 ncclProfiler_v2: ncclProfiler_v2_t, init_v1, ncclProfilerEventDescr_v2_t, ncclProfilerEventStateArgs_v2_t;
+    V3 ncclProfiler_v3: ncclProfiler_v3_t, init_v1, ncclProfilerEventDescr_v3_t, ncclProfilerEventStateArgs_v3_t;
+    V4 ncclProfiler_v4: ncclProfiler_v4_t, init_v4, ncclProfilerEventDescr_v4_t, ncclProfilerEventStateArgs_v4_t;
+    V5 ncclProfiler_v5: ncclProfiler_v5_t, init_v5, ncclProfilerEventDescr_v5_t, ncclProfilerEventStateArgs_v5_t;
+    V6 ncclProfiler_v6: ncclProfiler_v6_t, init_v5, ncclProfilerEventDescr_v6_t, ncclProfilerEventStateArgs_v6_t;
+    V7 ncclProfiler_v7: ncclProfiler_v7_t, init_v5, ncclProfilerEventDescr_v7_t, ncclProfilerEventStateArgs_v7_t;
+}
+
+// The function that the TensorFlow library calls (`in_process::recorded`).
+
+const _: RecordedFunction = nccl_otf2_recorded_v1;
+
+/// Reports what is being recorded.
+///
+/// # Safety
+/// `recorded` is NULL or writable.
+// SAFETY: the name belongs to this project, and the other library looks it up through this library's handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nccl_otf2_recorded_v1(recorded: *mut Recorded) -> c_int {
+    let now = SWITCH.run_whole("nccl_otf2_recorded_v1", session::recorded).flatten();
+    let (Some(place), Some(now)) = (NonNull::new(recorded), now) else {
+        return 0;
+    };
+    // SAFETY: not NULL, so writable (contract).
+    unsafe { place.write(now) };
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A callback as NCCL sees it: a panic that escapes aborts the process.
+    extern "C" fn callback(switch: &Switch) -> bool {
+        switch.run("the test", || panic!("planted")).unwrap_or(false)
+    }
+
+    #[test]
+    fn a_panic_while_stopping_is_caught_too() {
+        let switch = Switch::new(|| panic!("while stopping"));
+        assert!(!callback(&switch));
+        assert!(switch.is_off());
+    }
 }

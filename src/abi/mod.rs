@@ -12,26 +12,26 @@
 //! NCCL calls from many threads at once: application, proxy, profiler and CUDA host-callback threads.
 //! Nothing here blocks, allocates, logs or calls back into NCCL during start, stop and state callbacks.
 
-mod callbacks;
-mod chained;
-pub(crate) mod guard;
-pub mod recorded;
-mod shapes;
-mod states;
-pub mod sys;
-pub mod tables;
-#[cfg(test)]
-mod tests;
-mod v1;
-mod v2_v3;
-mod v4;
-mod v5;
-mod v6;
-mod v7;
+#![expect(
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::indexing_slicing,
+    reason = "bindgen's output; wrapper.h has the words"
+)]
 
 use std::ptr::NonNull;
 
 use nccl_events::{Name, Start, StateArgs, Table};
+
+pub mod callbacks;
+mod chained;
+pub mod versions;
 
 trait Descriptor {
     /// Reads all of a starting event except the context into `start`. (In place: a `Start` is large, and returning it
@@ -56,3 +56,12 @@ trait StateArguments {
     /// `arguments` points to what NCCL passed to `recordEventState` of a table of this type, with `state`.
     unsafe fn read(arguments: NonNull<Self>, state: u32) -> StateArgs;
 }
+
+// NCCL's profiler interface as declared in C: bindings of `wrapper.h`.
+//
+// All names are NCCL's but those of union members (`wrapper.h`). An anonymous union is the field `__bindgen_anon_1`.
+
+include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
+
+#[cfg(test)]
+mod tests;

@@ -2,12 +2,13 @@
 //! tests that each table's fields arrive.
 
 use std::ffi::c_void;
-use std::ptr::{self, NonNull};
+use std::ptr;
+use std::ptr::NonNull;
 
+use crate::abi;
+use crate::abi::{Descriptor, StateArguments, versions};
+use crate::host::process;
 use nccl_events::{Body, Name, NetData, Start, StateArgs, event};
-
-use super::{Descriptor, StateArguments, shapes, sys};
-use crate::host::version;
 
 fn nowhere() -> *mut c_void {
     ptr::without_provenance_mut(0xdead_0000)
@@ -27,13 +28,13 @@ unsafe fn read_as<'a, D: Descriptor, T>(descriptor: &'a T) -> Body<Name<'a>> {
 /// 2.26.2 to 2.26.5 pass v3's descriptor, 8 bytes shorter, to v2's function.
 #[test]
 fn v2_that_is_v3_in_truth() {
-    let mut descriptor = sys::ncclProfilerEventDescr_v3_t { type_: 2, ..Default::default() };
+    let mut descriptor = abi::ncclProfilerEventDescr_v3_t { type_: 2, ..Default::default() };
     descriptor.__bindgen_anon_1.coll =
-        sys::ncclProfilerColl_v3_t { nMaxChannels: 13, nWarps: 14, algo: c"RING".as_ptr(), ..Default::default() };
+        abi::ncclProfilerColl_v3_t { nMaxChannels: 13, nWarps: 14, algo: c"RING".as_ptr(), ..Default::default() };
     for running in 22_602..=22_605 {
         // SAFETY: filled as these releases fill it.
-        let read = || unsafe { read_as::<sys::ncclProfilerEventDescr_v2_t, _>(&descriptor) };
-        let Body::Coll(coll) = version::pretend(running, read) else { panic!("{running}: another kind") };
+        let read = || unsafe { read_as::<abi::ncclProfilerEventDescr_v2_t, _>(&descriptor) };
+        let Body::Coll(coll) = process::pretend(running, read) else { panic!("{running}: another kind") };
         assert_eq!((coll.channels, coll.warps, coll.algorithm.bytes()), (13, 14, &b"RING"[..]), "{running}");
     }
 }
@@ -42,12 +43,12 @@ fn v2_that_is_v3_in_truth() {
 /// or later.
 #[test]
 fn channels_of_messages_are_read_from_2_27_only() {
-    let mut descriptor = sys::ncclProfilerEventDescr_v4_t { type_: 4, ..Default::default() };
-    descriptor.__bindgen_anon_1.p2p = sys::ncclProfilerP2p_v4_t { nChannels: 24, ..Default::default() };
+    let mut descriptor = abi::ncclProfilerEventDescr_v4_t { type_: 4, ..Default::default() };
+    descriptor.__bindgen_anon_1.p2p = abi::ncclProfilerP2p_v4_t { nChannels: 24, ..Default::default() };
     for (running, channels) in [(0, 0), (22_703, 24), (22_707, 24), (22_800, 0), (23_203, 0)] {
         // SAFETY: filled as these releases fill it.
-        let read = || unsafe { read_as::<sys::ncclProfilerEventDescr_v4_t, _>(&descriptor) };
-        let Body::P2p(p2p) = version::pretend(running, read) else { panic!("{running}: another kind") };
+        let read = || unsafe { read_as::<abi::ncclProfilerEventDescr_v4_t, _>(&descriptor) };
+        let Body::P2p(p2p) = process::pretend(running, read) else { panic!("{running}: another kind") };
         assert_eq!(p2p.channels, channels, "{running}");
     }
 }
@@ -55,11 +56,11 @@ fn channels_of_messages_are_read_from_2_27_only() {
 #[test]
 fn a_number_that_v1_does_not_know_is_named_so() {
     for [func, datatype, algo, proto] in [[8, 12, 7, 3], [u8::MAX; 4]] {
-        let mut descriptor = sys::ncclProfilerEventDescr_v1_t { type_: 2, ..Default::default() };
+        let mut descriptor = abi::ncclProfilerEventDescr_v1_t { type_: 2, ..Default::default() };
         descriptor.__bindgen_anon_1.coll =
-            sys::ncclProfilerColl_v1_t { func, datatype, algo, proto, ..Default::default() };
+            abi::ncclProfilerColl_v1_t { func, datatype, algo, proto, ..Default::default() };
         // SAFETY: no pointer in the structure is followed.
-        let Body::Coll(coll) = (unsafe { read_as::<sys::ncclProfilerEventDescr_v1_t, _>(&descriptor) }) else {
+        let Body::Coll(coll) = (unsafe { read_as::<abi::ncclProfilerEventDescr_v1_t, _>(&descriptor) }) else {
             panic!("another kind");
         };
         let names = [coll.func, coll.datatype, coll.algorithm, coll.protocol];
@@ -70,7 +71,7 @@ fn a_number_that_v1_does_not_know_is_named_so() {
 /// Only data of known ids and types are followed.
 #[test]
 fn data_of_other_network_plugins_is_opaque() {
-    let mut later = sys::ncclProfilerNetSockDescr_v1_t { type_: 2, ..Default::default() };
+    let mut later = abi::ncclProfilerNetSockDescr_v1_t { type_: 2, ..Default::default() };
     let later = (&raw mut later).cast::<c_void>();
     for (id, data) in [
         (0x2_0001, later),
@@ -81,7 +82,7 @@ fn data_of_other_network_plugins_is_opaque() {
         (-1, nowhere()),
     ] {
         // SAFETY: the data is NULL, has this id's type, or has an unknown id.
-        assert_eq!(unsafe { shapes::net_data(id, data) }, NetData::Opaque, "{id:#x}");
+        assert_eq!(unsafe { versions::net_data(id, data) }, NetData::Opaque, "{id:#x}");
     }
 }
 
@@ -89,14 +90,14 @@ fn data_of_other_network_plugins_is_opaque() {
 fn each_state_has_its_arguments() {
     const BYTES: u64 = (7 << 32) | 9;
     for state in 0..=40_u32 {
-        let mut old = sys::ncclProfilerEventStateArgs_v1_t::default();
-        old.proxyOp = sys::ncclProfilerProxyOpArgs_v1_t { transSize: (7 << 32) | 9, steps: 3 };
+        let mut old = abi::ncclProfilerEventStateArgs_v1_t::default();
+        old.proxyOp = abi::ncclProfilerProxyOpArgs_v1_t { transSize: (7 << 32) | 9, steps: 3 };
         let of_old = match state {
             0..=7 => StateArgs::ProxyOp { bytes: BYTES, steps: 3 },
             13..=18 => StateArgs::ProxyCtrl { appended: 9 },
             _ => StateArgs::None,
         };
-        let mut new = sys::ncclProfilerEventStateArgs_v4_t::default();
+        let mut new = abi::ncclProfilerEventStateArgs_v4_t::default();
         new.proxyStep.transSize = (7 << 32) | 9;
         let of_new = match state {
             8..=12 | 20 => StateArgs::ProxyStep { bytes: BYTES },
@@ -118,7 +119,7 @@ fn states_without_arguments_do_not_look_at_them() {
     let nowhere = NonNull::new(nowhere()).expect("not NULL");
     for state in [19, 23, 24, 25, 30, 32, u32::MAX] {
         // SAFETY: these states have no arguments, so the pointer is not followed.
-        let args = unsafe { sys::ncclProfilerEventStateArgs_v4_t::read(nowhere.cast(), state) };
+        let args = unsafe { abi::ncclProfilerEventStateArgs_v4_t::read(nowhere.cast(), state) };
         assert_eq!(args, StateArgs::None, "state {state}");
     }
 }

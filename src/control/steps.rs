@@ -15,15 +15,15 @@
 //!                          counted    by the last call     by the parent
 //! ```
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::hash::Hasher;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
-use super::counter::Counter;
-use super::named::{self, StepsOfThread};
-use nccl_events::Span as StepRange;
 use nccl_events::ids::{ContextId, EventId};
-use nccl_events::{Body, Kind, Name, Start, Table, event};
-use nccl_events::{Cause, StepSwitch, Switch, Wanted};
+use nccl_events::{
+    Body, Cause, CommInit, Kind, Name, Span, Span as StepRange, Start, StepSwitch, Switch, Table, Wanted, event,
+};
+use rustc_hash::FxHasher;
 use settings::config::StepRanges;
 
 /// The largest number of communicators counted at once; others are not counted.
@@ -211,7 +211,7 @@ impl Steps {
         next: u32,
         thread: StepsOfThread,
     ) -> bool {
-        let is_named = named::is_named();
+        let is_named = is_named();
         let any_is_open = || match is_named {
             true => thread.is_inside(self.ranges()),
             false => self.open_ranks.load(Relaxed) > 0,
@@ -229,7 +229,7 @@ impl Steps {
 
     /// Whether a rank's own calls switch its recording.
     fn is_cut(counter: &Counter) -> bool {
-        named::is_named() || counter.is_counted.load(Relaxed)
+        is_named() || counter.is_counted.load(Relaxed)
     }
 
     fn count_open(&self, is_open: bool) {
@@ -251,7 +251,7 @@ impl Steps {
         counter.hash.store(coll.comm_hash, Relaxed);
         let _known = self.counted_hash.compare_exchange(0, coll.comm_hash, Relaxed, Relaxed);
         let is_over = !self.may_count(counter) && self.set_counted(counter, false);
-        (is_over && self.is_limited() && !named::is_named())
+        (is_over && self.is_limited() && !is_named())
             .then(|| (event.context, self.switch(counter, counter.is_open.load(Relaxed))))
     }
 
@@ -269,7 +269,7 @@ impl Steps {
         if counter.is_open.load(Relaxed) {
             self.count_open(is_counted);
         }
-        if !named::is_named() && (!is_counted || counter.started.load(Relaxed) > 0) {
+        if !is_named() && (!is_counted || counter.started.load(Relaxed) > 0) {
             counter.is_exact.store(false, Relaxed);
         }
         true
@@ -280,7 +280,7 @@ impl Steps {
         let is_open = counter.is_open.load(Relaxed);
         let events = self.events.load(Relaxed);
         let wanted = |is_on| Wanted { is_on, events };
-        let range = match (named::is_named(), is_open) {
+        let range = match (is_named(), is_open) {
             (false, _) => self.nearest(started, is_open),
             (true, true) => Some(StepRange { first: counter.opened.load(Relaxed), last: u32::MAX }),
             (true, false) => Some(StepRange { first: counter.opened.load(Relaxed), last: started }),
@@ -290,7 +290,7 @@ impl Steps {
                 range,
                 started: started.into(),
                 is_exact: counter.is_exact.load(Relaxed),
-                is_named: named::is_named(),
+                is_named: is_named(),
             }),
             before: wanted(was_open),
             after: wanted(is_open),
@@ -303,7 +303,7 @@ impl Steps {
 
     /// Applies new ranges. Ranks of a communicator already in use may switch at different collectives.
     pub(super) fn set_ranges(&self, ranges: &StepRanges) {
-        named::set(ranges.name());
+        set(ranges.name());
         let words = ranges.ranges().iter().map(|range| range.word());
         for (word, new) in self.ranges.iter().zip(words.chain(std::iter::repeat(0))) {
             word.store(new, Relaxed);
@@ -327,7 +327,7 @@ impl Steps {
         if let Some(free) = self.counter_of(context)
             && free.context.load(Acquire) == 0
         {
-            free.begin(context.get(), named::is_named() || !self.is_limited() || self.is_inside(1));
+            free.begin(context.get(), is_named() || !self.is_limited() || self.is_inside(1));
         }
     }
 
@@ -343,7 +343,7 @@ impl Steps {
         let counter = self.counter(context)?;
         let is_new = counter.started.load(Relaxed) == 0;
         // Named steps are those of every communicator.
-        if !self.set_counted(counter, is_counted) || !self.is_limited() || named::is_named() {
+        if !self.set_counted(counter, is_counted) || !self.is_limited() || is_named() {
             return None;
         }
         // The journal has no switch for a new rank yet.
@@ -366,5 +366,225 @@ impl Steps {
         if hashes.clone().all(|hash| hash != counted) {
             self.counted_hash.store(hashes.clone().next().unwrap_or(0), Relaxed);
         }
+    }
+}
+
+// Steps that the program names: the NVTX ranges with one name (`NCCL_OTF2_STEPS=NAME`), counted by each thread from 1.
+//
+// A call is judged by the ranges of its own thread. A thread that has begun none of them, such as PyTorch's for
+// backward passes, is judged by the thread that began or ended one last.
+
+/// The hash of the name; 0 if steps are not named.
+static NAME: AtomicU64 = AtomicU64::new(0);
+/// Counts the names, so that what threads counted for an earlier name is void.
+static EPOCH: AtomicU32 = AtomicU32::new(0);
+/// Of the thread that began or ended a step last: how many it has begun (high half), and whether one is open.
+static LATEST: AtomicU64 = AtomicU64::new(0);
+/// Whether a call was inside a named step.
+static IS_USED: AtomicBool = AtomicBool::new(false);
+/// Whether this library receives the program's ranges.
+static IS_HEARD: AtomicBool = AtomicBool::new(false);
+
+/// The steps of a thread. A range with the name inside of a step belongs to the step.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StepsOfThread {
+    epoch: u32,
+    begun: u32,
+    /// How many ranges with the name are open.
+    open: u32,
+}
+
+/// Whether steps are named.
+#[inline]
+pub(crate) fn is_named() -> bool {
+    NAME.load(Relaxed) != 0
+}
+
+/// The hash of a name without the number at its end: "step", "step #" and "step_#" are the same. Never 0.
+fn hash(name: &[u8]) -> u64 {
+    let is_separator = |byte: &u8| b"# _-:=".contains(byte);
+    let length = name.iter().rposition(|byte| !is_separator(byte)).map_or(name.len(), |last| last + 1);
+    let mut hasher = FxHasher::default();
+    hasher.write(name.get(..length).unwrap_or(name));
+    hasher.finish() | 1
+}
+
+/// The program's ranges reach this library from now on. Steps are counted from the program's first one.
+pub(crate) fn hear(name: Option<&str>) {
+    if !IS_HEARD.swap(true, Relaxed) {
+        set(name);
+    }
+}
+
+/// If steps are named and no call was inside of one: how many the thread that began or ended one last has begun.
+pub(crate) fn begun_in_vain() -> Option<u32> {
+    (is_named() && !IS_USED.load(Relaxed)).then(|| latest().0)
+}
+
+pub(super) fn is_heard() -> bool {
+    IS_HEARD.load(Relaxed)
+}
+
+/// Names the steps. Ranges that are open now do not count.
+pub(super) fn set(name: Option<&str>) {
+    let name = name.map_or(0, |name| hash(name.as_bytes()));
+    if NAME.swap(name, Relaxed) != name {
+        LATEST.store(0, Relaxed);
+        EPOCH.fetch_add(1, Relaxed);
+    }
+}
+
+impl StepsOfThread {
+    /// A range begins on the thread; it counts if it is a step.
+    #[cold]
+    pub(crate) fn begin(&mut self, name: &[u8]) {
+        if hash(name) == NAME.load(Relaxed) {
+            let epoch = EPOCH.load(Relaxed);
+            if self.epoch != epoch {
+                *self = Self { epoch, ..Self::default() };
+            }
+            self.begun = self.begun.saturating_add(u32::from(self.open == 0));
+            self.open += 1;
+            self.publish();
+        }
+    }
+
+    /// A range ends on the thread.
+    #[cold]
+    pub(crate) fn end(&mut self, name: &[u8]) {
+        if hash(name) == NAME.load(Relaxed) && self.epoch == EPOCH.load(Relaxed) && self.open > 0 {
+            self.open -= 1;
+            self.publish();
+        }
+    }
+
+    fn publish(self) {
+        LATEST.store(u64::from(self.begun) << 32 | u64::from(self.open > 0), Relaxed);
+    }
+
+    /// Whether the thread is inside a step of one of the ranges.
+    pub(super) fn is_inside(self, mut ranges: impl Iterator<Item = Span>) -> bool {
+        let (begun, is_open) = match self.epoch == EPOCH.load(Relaxed) && self.begun > 0 {
+            true => (self.begun, self.open > 0),
+            false => latest(),
+        };
+        let is_inside = is_open && ranges.any(|range| (range.first..=range.last).contains(&begun));
+        if is_inside && !IS_USED.load(Relaxed) {
+            IS_USED.store(true, Relaxed);
+        }
+        is_inside
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the halves of a word")]
+fn latest() -> (u32, bool) {
+    let latest = LATEST.load(Relaxed);
+    ((latest >> 32) as u32, latest as u32 != 0)
+}
+
+// Chooses the communicator that step ranges count: the living one with the most ranks, the first among equals. If
+// `init` gives no number of ranks and no id (v1 to v3), the communicator with the first collective.
+
+#[derive(Debug, Default)]
+pub(crate) struct LargestCommunicator {
+    live: Vec<Member>,
+}
+
+#[derive(Debug)]
+struct Member {
+    context: u64,
+    /// 0 if unknown.
+    ranks: u32,
+    /// Equal on all ranks of a communicator; `None` if `init` gives no id.
+    identity: Option<(u64, i32, u32)>,
+}
+
+pub(crate) type Switches = Vec<(u64, Switch)>;
+
+impl LargestCommunicator {
+    /// A communicator begins, the `repetition`th with its id.
+    pub(crate) fn begin(&mut self, context: ContextId, repetition: u32, comm: &CommInit<'_>) -> Switches {
+        STEPS.begin_rank(context);
+        self.live.push(Member {
+            context: context.get(),
+            ranks: CommInit::possible(comm.rank, comm.ranks).map_or(0, |(_, ranks)| ranks),
+            identity: (comm.comm_id != 0).then_some((comm.comm_id, comm.ranks, repetition)),
+        });
+        self.choose()
+    }
+
+    pub(crate) fn end(&mut self, context: u64) -> Switches {
+        self.live.retain(|member| member.context != context);
+        STEPS.end_rank(context);
+        self.choose()
+    }
+
+    fn choose(&self) -> Switches {
+        // Reversed, because `max_by_key` returns the last of equals.
+        let Some(largest) = self.live.iter().rev().max_by_key(|member| member.ranks) else {
+            return Switches::new();
+        };
+        STEPS.choose_hash(self.live.iter().map(|member| member.context));
+        let switch = |member: &Member| {
+            let is_counted = match (member.identity, largest.identity) {
+                (None, None) => STEPS.may_count_rank(member.context),
+                (ours, theirs) => ours == theirs,
+            };
+            Some((member.context, STEPS.count_rank(member.context, is_counted)?))
+        };
+        self.live.iter().filter_map(switch).collect()
+    }
+}
+
+// The number of collectives that a rank has called, and whether it is inside a step range.
+
+/// The counter of one rank of a communicator. NCCL calls a communicator's functions one after the other, on any thread.
+#[repr(align(64))]
+pub(super) struct Counter {
+    /// The rank's context; 0 in a free counter.
+    pub(super) context: AtomicU64,
+    pub(super) started: AtomicU32,
+    /// Named steps: the first collective since recording was switched on.
+    pub(super) opened: AtomicU32,
+    /// The communicator's hash in descriptors (v1 to v3); 0 until the first collective.
+    pub(super) hash: AtomicU64,
+    pub(super) is_counted: AtomicBool,
+    /// Whether the last call was inside a range; true before the first call.
+    pub(super) is_open: AtomicBool,
+    /// Whether the last call was recorded. The events that NCCL derives from the call are then recorded too.
+    pub(super) was_recorded: AtomicBool,
+    /// Whether the ranges are unchanged since the rank's first collective.
+    pub(super) is_exact: AtomicBool,
+}
+
+impl Counter {
+    /// All zero, so that the plugin's file does not contain the counters. [`Self::begin`] sets what they begin with.
+    pub(super) const fn new() -> Self {
+        Self {
+            context: AtomicU64::new(0),
+            started: AtomicU32::new(0),
+            opened: AtomicU32::new(0),
+            hash: AtomicU64::new(0),
+            is_counted: AtomicBool::new(false),
+            is_open: AtomicBool::new(false),
+            was_recorded: AtomicBool::new(false),
+            is_exact: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn begin(&self, context: u64, is_open: bool) {
+        self.started.store(0, Relaxed);
+        self.opened.store(1, Relaxed);
+        self.hash.store(0, Relaxed);
+        self.is_counted.store(false, Relaxed);
+        self.is_open.store(is_open, Relaxed);
+        self.was_recorded.store(is_open, Relaxed);
+        self.is_exact.store(true, Relaxed);
+        self.context.store(context, Release);
+    }
+
+    pub(super) fn end(&self) {
+        self.is_counted.store(false, Relaxed);
+        self.context.store(0, Release);
     }
 }

@@ -10,46 +10,47 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::fmt;
 
-pub(super) use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::sys::{
     CUevent_flags, CUstream_flags, CUstreamCaptureMode, CUstreamCaptureStatus, cudaError_enum as Code,
 };
 
+pub(crate) use cudarc::driver::sys::CUdevice_attribute as Attribute;
+
 /// A handle of the driver: a pointer that only the driver follows. Integers are passed in the same way.
-pub(super) type Handle = u64;
+pub(crate) type Handle = u64;
 const _: () = assert!(size_of::<Handle>() == size_of::<*const c_void>());
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CudaContext(pub(super) Handle);
+pub(crate) struct CudaContext(pub(super) Handle);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DeviceContext {
-    pub(super) context: CudaContext,
-    pub(super) ordinal: u32,
+pub(crate) struct DeviceContext {
+    pub(crate) context: CudaContext,
+    pub(crate) ordinal: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Event(pub(super) Handle);
+pub(crate) struct Event(pub(super) Handle);
 
 /// A stream that the plugin made, or whose handle NCCL passed. 0 is the legacy default stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stream(pub(super) Handle);
+pub(crate) struct Stream(pub(super) Handle);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct CudaError(pub(super) c_int);
+pub(crate) struct CudaError(pub(super) c_int);
 
 impl CudaError {
-    pub(super) const MISSING: Self = Self(-1);
-    pub(super) const NO_EVENTS: Self = Self(-2);
+    pub(crate) const MISSING: Self = Self(-1);
+    pub(crate) const NO_EVENTS: Self = Self(-2);
     /// The process is ending: the driver has shut down.
-    pub(super) const DEINITIALIZED: Self = Self::of(Code::CUDA_ERROR_DEINITIALIZED);
+    pub(crate) const DEINITIALIZED: Self = Self::of(Code::CUDA_ERROR_DEINITIALIZED);
     /// The library is a toolkit's stub, meant for linking only.
-    pub(super) const STUB_LIBRARY: Self = Self::of(Code::CUDA_ERROR_STUB_LIBRARY);
+    pub(crate) const STUB_LIBRARY: Self = Self::of(Code::CUDA_ERROR_STUB_LIBRARY);
     const INVALID_DEVICE: Self = Self::of(Code::CUDA_ERROR_INVALID_DEVICE);
     const INVALID_CONTEXT: Self = Self::of(Code::CUDA_ERROR_INVALID_CONTEXT);
     const NOT_READY: Self = Self::of(Code::CUDA_ERROR_NOT_READY);
     /// Called from a host function in a stream.
-    pub(super) const NOT_PERMITTED: Self = Self::of(Code::CUDA_ERROR_NOT_PERMITTED);
+    pub(crate) const NOT_PERMITTED: Self = Self::of(Code::CUDA_ERROR_NOT_PERMITTED);
 
     /// The codes that can occur here, with names for the user.
     const NAMED: [Code; 21] = [
@@ -81,7 +82,7 @@ impl CudaError {
     }
 
     /// Whether the error means that the stream, or one that it synchronises with, is being captured.
-    pub(super) const fn is_capture_error(self) -> bool {
+    pub(crate) const fn is_capture_error(self) -> bool {
         Self::of(Code::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED).0 <= self.0
             && self.0 <= Self::of(Code::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD).0
     }
@@ -114,8 +115,8 @@ macro_rules! functions {
     ($($name:ident = $first:literal $(or $second:literal)?, ($($argument:ident: $type:ty),*);)*) => {
         /// The driver's functions; `None` for functions that it lacks.
         #[derive(Clone, Copy, Debug, Default)]
-        pub(super) struct Functions {
-            $(pub(super) $name: Option<unsafe extern "C" fn($($type),*) -> c_int>,)*
+        pub(crate) struct Functions {
+            $(pub(crate) $name: Option<unsafe extern "C" fn($($type),*) -> c_int>,)*
         }
 
         impl Functions {
@@ -178,7 +179,7 @@ fn find(library: *mut c_void, name: &CStr) -> *mut c_void {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Driver {
+pub(crate) struct Driver {
     functions: Functions,
 }
 
@@ -199,30 +200,30 @@ fn written<T: Default>(call: impl FnOnce(*mut T) -> Result<(), CudaError>) -> Re
 
 impl Driver {
     /// The driver, if the process has loaded it. Calls no driver function, and keeps the driver loaded.
-    pub(super) fn of_process() -> Option<Self> {
+    pub(crate) fn of_process() -> Option<Self> {
         let flags = libc::RTLD_NOW | libc::RTLD_NOLOAD;
         // SAFETY: with RTLD_NOLOAD the call only adds a reference to a loaded library; none of its code runs.
         let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), flags) };
         (!library.is_null()).then(|| Self::new(Functions::of(library)))
     }
 
-    pub(super) const fn new(functions: Functions) -> Self {
+    pub(crate) const fn new(functions: Functions) -> Self {
         Self { functions }
     }
 
-    pub(super) fn version(&self) -> Result<u32, CudaError> {
+    pub(crate) fn version(&self) -> Result<u32, CudaError> {
         // SAFETY: writes an integer; may be called before any other function.
         written(|version| unsafe { self.functions.driver_version(version) }).map(i32::cast_unsigned)
     }
 
     #[inline]
-    pub(super) fn current(&self) -> Result<CudaContext, CudaError> {
+    pub(crate) fn current(&self) -> Result<CudaContext, CudaError> {
         // SAFETY: writes a handle.
         written(|context| unsafe { self.functions.context_current(context) }).map(CudaContext)
     }
 
     /// The calling thread's current context and its device. The driver's device handles are ordinals.
-    pub(super) fn current_device_context(&self) -> Result<DeviceContext, CudaError> {
+    pub(crate) fn current_device_context(&self) -> Result<DeviceContext, CudaError> {
         let context = self.current()?;
         if context.0 == 0 {
             return Err(CudaError::INVALID_CONTEXT);
@@ -233,17 +234,17 @@ impl Driver {
         Ok(DeviceContext { context, ordinal })
     }
 
-    pub(super) fn push(&self, context: CudaContext) -> Result<(), CudaError> {
+    pub(crate) fn push(&self, context: CudaContext) -> Result<(), CudaError> {
         // SAFETY: the driver returned this handle for a context of this process, and rejects it if the context is gone.
         unsafe { self.functions.context_push(context.0) }
     }
 
-    pub(super) fn pop(&self) {
+    pub(crate) fn pop(&self) {
         // SAFETY: writes a handle.
         let _ignored = written(|context| unsafe { self.functions.context_pop(context) });
     }
 
-    pub(super) fn has_primary(&self, ordinal: u32) -> Result<bool, CudaError> {
+    pub(crate) fn has_primary(&self, ordinal: u32) -> Result<bool, CudaError> {
         let mut flags = 0;
         let device = ordinal.cast_signed();
         // SAFETY: writes two integers; the driver rejects an unknown device.
@@ -252,7 +253,7 @@ impl Driver {
         Ok(is_active != 0)
     }
 
-    pub(super) fn device_name(&self, ordinal: u32) -> Result<CString, CudaError> {
+    pub(crate) fn device_name(&self, ordinal: u32) -> Result<CString, CudaError> {
         let mut name = vec![0_u8; 256];
         let place = name.as_mut_ptr().cast();
         // SAFETY: writes at most the given number of bytes, one fewer than the buffer has.
@@ -261,18 +262,18 @@ impl Driver {
         Ok(CString::new(name).unwrap_or_default())
     }
 
-    pub(super) fn device_uuid(&self, ordinal: u32) -> Result<[u8; 16], CudaError> {
+    pub(crate) fn device_uuid(&self, ordinal: u32) -> Result<[u8; 16], CudaError> {
         // SAFETY: writes sixteen bytes.
         written(|uuid| unsafe { self.functions.device_uuid(uuid, ordinal.cast_signed()) })
     }
 
     /// The UUID of the MIG instance, if the device is one (CUDA 11.4 and later).
-    pub(super) fn instance_uuid(&self, ordinal: u32) -> Result<[u8; 16], CudaError> {
+    pub(crate) fn instance_uuid(&self, ordinal: u32) -> Result<[u8; 16], CudaError> {
         // SAFETY: writes sixteen bytes.
         written(|uuid| unsafe { self.functions.device_uuid_of_instance(uuid, ordinal.cast_signed()) })
     }
 
-    pub(super) fn attribute(&self, attribute: Attribute, ordinal: u32) -> Result<u32, CudaError> {
+    pub(crate) fn attribute(&self, attribute: Attribute, ordinal: u32) -> Result<u32, CudaError> {
         let (attribute, device) = ((attribute as u32).cast_signed(), ordinal.cast_signed());
         // SAFETY: writes an integer; the driver rejects an unknown attribute.
         let value = written(|value| unsafe { self.functions.device_attribute(value, attribute, device) });
@@ -282,7 +283,7 @@ impl Driver {
     /// Allows the calling thread to make and query events while another thread captures a stream in the global mode.
     /// That mode otherwise forbids both on every thread of the process, and a violation invalidates the capture
     /// (`cudaThreadExchangeStreamCaptureMode`, CUDA Runtime API, Stream Management).
-    pub(super) fn relax_captures(&self) -> Result<(), CudaError> {
+    pub(crate) fn relax_captures(&self) -> Result<(), CudaError> {
         let mut mode = RELAXED;
         // SAFETY: reads and writes an integer, and affects only the calling thread.
         unsafe { self.functions.exchange_capture_mode(&raw mut mode) }
@@ -291,7 +292,7 @@ impl Driver {
     /// Whether a stream is being captured. While a stream that waits for the legacy default stream is captured, the
     /// driver returns an error for the legacy stream, which counts as a capture too.
     #[inline]
-    pub(super) fn is_capturing(&self, stream: Stream) -> Result<bool, CudaError> {
+    pub(crate) fn is_capturing(&self, stream: Stream) -> Result<bool, CudaError> {
         let mut status = NOT_CAPTURING;
         // SAFETY: NCCL launches into this stream next; writes an integer.
         match unsafe { self.functions.stream_is_capturing(stream.0, &raw mut status) } {
@@ -302,29 +303,29 @@ impl Driver {
     }
 
     /// Creates a stream in the current context that waits for no other stream.
-    pub(super) fn create_stream(&self) -> Result<Stream, CudaError> {
+    pub(crate) fn create_stream(&self) -> Result<Stream, CudaError> {
         // SAFETY: writes a handle.
         written(|stream| unsafe { self.functions.stream_create(stream, NON_BLOCKING) }).map(Stream)
     }
 
-    pub(super) fn destroy_stream(&self, stream: Stream) -> Result<(), CudaError> {
+    pub(crate) fn destroy_stream(&self, stream: Stream) -> Result<(), CudaError> {
         // SAFETY: the context exists, and the stream is no longer used.
         unsafe { self.functions.stream_destroy(stream.0) }
     }
 
-    pub(super) fn create_event(&self) -> Result<Event, CudaError> {
+    pub(crate) fn create_event(&self) -> Result<Event, CudaError> {
         // SAFETY: writes a handle.
         written(|event| unsafe { self.functions.event_create(event, EVENT_DEFAULT) }).map(Event)
     }
 
     /// Records an event in a stream. Both belong to the current context; otherwise the driver returns an error.
     #[inline]
-    pub(super) fn record(&self, event: Event, stream: Stream) -> Result<(), CudaError> {
+    pub(crate) fn record(&self, event: Event, stream: Stream) -> Result<(), CudaError> {
         // SAFETY: the plugin made the event, and does not destroy it while its context is in use.
         unsafe { self.functions.event_record(event.0, stream.0) }
     }
 
-    pub(super) fn is_past(&self, event: Event) -> Result<bool, CudaError> {
+    pub(crate) fn is_past(&self, event: Event) -> Result<bool, CudaError> {
         // SAFETY: as for `record`.
         match unsafe { self.functions.event_query(event.0) } {
             Ok(()) => Ok(true),
@@ -334,12 +335,12 @@ impl Driver {
     }
 
     /// The milliseconds between two passed events of one context; negative if the second event came first.
-    pub(super) fn elapsed_ms(&self, from: Event, to: Event) -> Result<f32, CudaError> {
+    pub(crate) fn elapsed_ms(&self, from: Event, to: Event) -> Result<f32, CudaError> {
         // SAFETY: as for `record`; writes a number.
         written(|elapsed| unsafe { self.functions.event_elapsed(elapsed, from.0, to.0) })
     }
 
-    pub(super) fn destroy_event(&self, event: Event) -> Result<(), CudaError> {
+    pub(crate) fn destroy_event(&self, event: Event) -> Result<(), CudaError> {
         // SAFETY: as for `destroy_stream`.
         unsafe { self.functions.event_destroy(event.0) }
     }

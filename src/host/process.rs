@@ -1,11 +1,267 @@
-//! The process and its threads: exit, fork, user, names, random bits.
+//! The process around the plugin: what libnccl provides while a communicator lives (logger, mask, version), and exit,
+//! fork and signals.
+//!
+//! `shared` gives each thread its share of the running instance, stored in `per_thread`; `left` finds out whether a
+//! signal handler has left the use of such a value; `memory` serves callbacks when the system has no memory. `dumps`
+//! names the files of NCCL's topology. The rest runs in `init` and `finalize`, at exit, and on the plugin's own
+//! threads.
 
-use std::io::{self, ErrorKind};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::io::ErrorKind;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Once, OnceLock};
 use std::thread::{Builder, JoinHandle};
+use std::{io, mem, ptr};
 
-use super::memory;
+use crate::host::threads;
+use in_process::Object;
+use journal::part::Dump;
+use journal::part::environment::JobEnvironment;
+use journal::uninterrupted::uninterrupted;
+use journal::{part, writing};
+
+// Values of a thread that a callback uses while a signal handler of the program may interrupt it. The handler can make
+// callbacks itself, and it can leave with `siglongjmp`: then the interrupted callback never ends its use of the value.
+
+/// Whether a callback that was using a value of this thread has been abandoned. If a signal handler is running, it has
+/// only been interrupted.
+#[cold]
+#[inline(never)]
+pub(super) fn was_left() -> bool {
+    !uninterrupted(is_in_handler)
+}
+
+/// Whether a signal handler is running, or may be. The unwinder marks the frame that a signal interrupted. At a
+/// function without unwind tables it stops early, and nobody knows what lies beyond; at the end of the stack the
+/// address is 0.
+fn is_in_handler() -> bool {
+    let mut frames = Frames { is_interrupted: false, last: 1 };
+    // SAFETY: the unwinder calls `look` with frames of this thread, and with `frames`, which outlives the call.
+    unsafe { _Unwind_Backtrace(look, (&raw mut frames).cast()) };
+    frames.is_interrupted || frames.last != 0
+}
+
+struct Frames {
+    /// Whether a signal has interrupted one of them.
+    is_interrupted: bool,
+    /// The address in the last one.
+    last: usize,
+}
+
+const CONTINUE: c_int = 0;
+/// `_URC_NORMAL_STOP`.
+const STOP: c_int = 4;
+
+/// # Safety
+/// `context` is the unwinder's, and `frames` a [`Frames`].
+unsafe extern "C" fn look(context: *mut c_void, frames: *mut c_void) -> c_int {
+    let mut is_interrupted = 0;
+    // SAFETY: the unwinder passes its own context (contract); the place is writable.
+    let address = unsafe { _Unwind_GetIPInfo(context, &raw mut is_interrupted) };
+    // SAFETY: `is_in_handler` passes its own `Frames`, and does not touch it meanwhile (contract).
+    let frames = unsafe { &mut *frames.cast::<Frames>() };
+    frames.last = address;
+    frames.is_interrupted |= is_interrupted != 0;
+    if frames.is_interrupted { STOP } else { CONTINUE }
+}
+
+unsafe extern "C" {
+    fn _Unwind_Backtrace(look: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int, argument: *mut c_void)
+    -> c_int;
+    /// Stores whether the frame was interrupted by a signal.
+    fn _Unwind_GetIPInfo(context: *mut c_void, is_interrupted: *mut c_int) -> usize;
+}
+
+/// A value of one thread, used in one place at a time, as in a `RefCell`.
+#[derive(Default)]
+pub(crate) struct ThreadCell<T> {
+    is_used: Cell<bool>,
+    value: UnsafeCell<T>,
+}
+
+impl<T> ThreadCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self { is_used: Cell::new(false), value: UnsafeCell::new(value) }
+    }
+
+    /// Runs `action` with the value, unless this is the handler of a signal that came during its use. A use that was
+    /// left can have left half a value: `new` replaces it, and it is not dropped.
+    #[inline]
+    pub(crate) fn with<R>(&self, new: impl FnOnce() -> T, action: impl FnOnce(&mut T) -> R) -> Option<R> {
+        if self.is_used.replace(true) {
+            if !was_left() {
+                return None;
+            }
+            // SAFETY: the value is of this thread, and its use was left.
+            unsafe { self.value.get().write(new()) };
+        }
+        // SAFETY: the value is of this thread, and no other place uses it, as was just seen.
+        let done = action(unsafe { &mut *self.value.get() });
+        // After a panic nothing uses the value again, because recording is off then.
+        self.is_used.set(false);
+        Some(done)
+    }
+}
+
+// Signals with which a user requests a snapshot, or switches recording off and on.
+
+pub(crate) struct Request {
+    came: AtomicBool,
+    previous: OnceLock<libc::sigaction>,
+    once: Once,
+    handler: Handler,
+}
+
+type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+pub(crate) static DUMP: Request = Request::new(dump_signal);
+pub(crate) static TOGGLE: Request = Request::new(toggle_signal);
+
+extern "C" fn dump_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    DUMP.handle(signal, info, context);
+}
+
+extern "C" fn toggle_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    TOGGLE.handle(signal, info, context);
+}
+
+impl Request {
+    const fn new(handler: Handler) -> Self {
+        Self { came: AtomicBool::new(false), previous: OnceLock::new(), once: Once::new(), handler }
+    }
+
+    pub(crate) fn take(&self) -> bool {
+        // Usually a plain load is enough: the maintenance thread polls often.
+        self.came.load(Ordering::Relaxed) && self.came.swap(false, Ordering::Relaxed)
+    }
+
+    /// Installs the handler. Only the first call has an effect.
+    ///
+    /// The handler stays installed: a signal sent just after the last communicator's end would end the program.
+    pub(crate) fn install(&'static self, signal: c_int) {
+        self.once.call_once(|| {
+            let mut before = MaybeUninit::<libc::sigaction>::zeroed();
+            // SAFETY: only reads the installed action; `before` is writable.
+            if unsafe { libc::sigaction(signal, ptr::null(), before.as_mut_ptr()) } != 0 {
+                return;
+            }
+            // SAFETY: all zeroes are a valid value, and the call succeeded.
+            let before = unsafe { before.assume_init() };
+            // Stored before the handler is installed, because the handler reads it.
+            let before = self.previous.get_or_init(|| before);
+            let mut ours = *before;
+            ours.sa_sigaction = self.handler as *const () as usize;
+            // On the alternative stack, if there is one: Go and Java require this of handlers.
+            ours.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+            // SAFETY: the handler's library stays mapped (`-z nodelete`); it does only what signal handlers may do.
+            let _failed = unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) };
+        });
+    }
+
+    /// The handler: sets a flag, then calls the program's own handler.
+    fn handle(&self, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+        self.came.store(true, Ordering::Relaxed);
+        let Some(before) = self.previous.get() else {
+            return;
+        };
+        let handler = before.sa_sigaction;
+        if [libc::SIG_DFL, libc::SIG_IGN].contains(&handler) {
+            return;
+        }
+        let handler = ptr::with_exposed_provenance::<()>(handler);
+        if before.sa_flags & libc::SA_SIGINFO == 0 {
+            // SAFETY: the program installed a handler of this kind, and the handler is neither SIG_DFL nor SIG_IGN.
+            let handler = unsafe { mem::transmute::<*const (), extern "C" fn(c_int)>(handler) };
+            handler(signal);
+        } else {
+            // SAFETY: the program installed a handler of this kind (SA_SIGINFO).
+            let handler = unsafe { mem::transmute::<*const (), Handler>(handler) };
+            handler(signal, info, context);
+        }
+    }
+}
+
+// Identifies the calling NCCL.
+//
+// The plugin asks the library that contains the mask or the logger, because a program can have several copies of
+// libnccl, and Python loads libnccl into a local scope.
+
+static VERSION: AtomicU32 = AtomicU32::new(0);
+static IS_RCCL: AtomicBool = AtomicBool::new(false);
+static NOTED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// The version of the calling NCCL, as `ncclGetVersion` returns it (22809 is 2.28.9); 0 if unknown.
+#[inline]
+pub(crate) fn current() -> u32 {
+    VERSION.load(Ordering::Relaxed)
+}
+
+pub(crate) fn is_rccl() -> bool {
+    IS_RCCL.load(Ordering::Relaxed)
+}
+
+/// Asks the libraries that contain `addresses`; the first answer counts.
+pub(crate) fn learn(addresses: [*const c_void; 2]) {
+    let mut callers = addresses.into_iter().filter_map(|address| Object::of(address.addr()));
+    IS_RCCL.store(callers.any(|caller| caller.file_name().contains("librccl")), Ordering::Relaxed);
+    if let Some(version) = addresses.into_iter().find_map(ask) {
+        VERSION.store(version, Ordering::Relaxed);
+    }
+}
+
+/// Notes an address in libnccl, for [`learn_from_noted`].
+pub(crate) fn note(address: *const c_void) {
+    NOTED.store(address.cast_mut(), Ordering::Relaxed);
+}
+
+/// As [`learn`], before NCCL calls the plugin.
+pub(crate) fn learn_from_noted() {
+    learn([NOTED.load(Ordering::Relaxed), ptr::null()]);
+}
+
+fn ask(address: *const c_void) -> Option<u32> {
+    let home = Object::of(address.addr())?;
+    // SAFETY: the path is a string of the dynamic linker, valid while the object is loaded, and the object is loaded
+    // because it is calling the plugin. With RTLD_NOLOAD nothing is loaded and no constructor runs.
+    let handle = unsafe { libc::dlopen(home.path(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+    // A program with NCCL linked in has no handle of its own; its symbols are in the global scope.
+    let scope = if handle.is_null() { libc::RTLD_DEFAULT } else { handle };
+    // SAFETY: the scope is a handle from dlopen or RTLD_DEFAULT; the name is a C string.
+    let symbol = unsafe { libc::dlsym(scope, GET_VERSION.as_ptr()) };
+    let version = Object::of(symbol.addr()).filter(|object| object.base == home.base).and_then(|_| call(symbol));
+    if !handle.is_null() {
+        // SAFETY: releases the reference that dlopen took above.
+        let _ = unsafe { libc::dlclose(handle) };
+    }
+    version
+}
+
+const GET_VERSION: &CStr = c"ncclGetVersion";
+
+fn call(symbol: *mut c_void) -> Option<u32> {
+    type GetVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
+    // SAFETY: a symbol of this name in the calling library is NCCL's function, which has had this type since 2.4.
+    let get_version: GetVersion = unsafe { mem::transmute::<*mut c_void, GetVersion>(symbol) };
+    let mut version: c_int = 0;
+    // SAFETY: writes one int into a variable that lives during the call.
+    let result = unsafe { get_version(&raw mut version) };
+    u32::try_from(version).ok().filter(|&version| result == 0 && version > 0)
+}
+
+/// Runs `action` as if this NCCL were calling. One call at a time, because the version is process-wide.
+#[cfg(test)]
+pub(crate) fn pretend<R>(version: u32, action: impl FnOnce() -> R) -> R {
+    static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock();
+    VERSION.store(version, Ordering::Relaxed);
+    let result = action();
+    VERSION.store(0, Ordering::Relaxed);
+    result
+}
+
+// The process and its threads: exit, fork, user, names, random bits.
 
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
 
@@ -40,7 +296,7 @@ pub(crate) fn spawn(
     stack_bytes: usize,
     body: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
-    if !memory::is_there() {
+    if !threads::is_there() {
         return Err(ErrorKind::OutOfMemory.into());
     }
     let builder = Builder::new().name(name.to_owned()).stack_size(stack_bytes);
@@ -93,4 +349,247 @@ pub(crate) fn random_bits() -> u16 {
     // Early in boot, or without getrandom in the kernel: time and process id distinguish the processes of a job.
     let mixed = (journal::clock::realtime_ns() ^ u64::from(std::process::id())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     u16::try_from(mixed >> 48).unwrap_or(1)
+}
+
+// The plugin's messages, in NCCL's log beside its own (`NCCL_DEBUG`, `NCCL_DEBUG_FILE`); warnings also on stderr.
+//
+// Only for `init`, `finalize` and the plugin's own threads: NCCL's logger takes a lock and asks CUDA for the device,
+// so start, stop and state callbacks must not call it. Up to v3 NCCL passes no logger.
+
+static LOGGER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+static LENT: AtomicBool = AtomicBool::new(false);
+
+pub(crate) type Logger = unsafe extern "C" fn(
+    std::ffi::c_uint,
+    std::ffi::c_ulong,
+    *const std::ffi::c_char,
+    c_int,
+    *const std::ffi::c_char,
+    ...
+);
+
+/// NCCL's numbers (`nccl_common.h`).
+const LOG_INFO: std::ffi::c_uint = 3;
+const INIT: std::ffi::c_ulong = 1;
+const PROFILE: std::ffi::c_ulong = 0x4000;
+/// PROFILE is the plugin's subsystem. INIT is in NCCL's default set, so `NCCL_DEBUG=INFO` alone shows its lines.
+const FLAGS: std::ffi::c_ulong = INIT | PROFILE;
+
+/// Remembers NCCL's logger; ignores `None` (v1–v3).
+pub(crate) fn remember_logger(logger: Option<Logger>) {
+    if let Some(logger) = logger {
+        LOGGER.store(logger as *mut (), Ordering::Release);
+        LENT.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Forgets NCCL's logger. For exit handlers, which may run after libnccl's own destructors.
+pub(crate) fn forget() {
+    LOGGER.store(ptr::null_mut(), Ordering::Release);
+}
+
+/// Whether this NCCL passes a logger at all (v4 and later); if not, [`info`] writes nothing.
+pub(crate) fn was_lent() -> bool {
+    LENT.load(Ordering::Relaxed)
+}
+
+/// Writes a line that every user must read, to stderr and to NCCL's log.
+///
+/// In NCCL's log the line is INFO, because a WARN would become the text of `ncclGetLastError`.
+pub(crate) fn warn(message: &str) {
+    in_process::say(message);
+    info(message);
+}
+
+/// Writes a line for users who request it (`NCCL_DEBUG=INFO`).
+pub(crate) fn info(message: &str) {
+    let logger = LOGGER.load(Ordering::Acquire);
+    if logger.is_null() || !any() {
+        return;
+    }
+    // SAFETY: the pointer is not NULL, and `remember` stored it from a function of exactly this type.
+    let logger: Logger = unsafe { mem::transmute::<*mut (), Logger>(logger) };
+    let Ok(line) = CString::new(in_process::line(message)) else {
+        return;
+    };
+    // SAFETY: libnccl is loaded while a communicator lives. The format takes one string; NCCL keeps none of the
+    // pointers. File and line are printed only for WARN.
+    writing::guarded(|| unsafe {
+        logger(LOG_INFO, FLAGS, c"nccl-otf2".as_ptr(), 0, c"%s".as_ptr(), line.as_ptr());
+    });
+}
+
+// The names of NCCL's dumps in this process's environment, where `nccl-otf2 run` put them.
+
+/// Gives the dumps the name of this process, before NCCL knows the topology. One process of each host writes them: as
+/// the rank of the job, which it has in the communicator of all. Where the launcher names no rank it stays 0.
+pub(crate) fn name(part: &str, environment: &JobEnvironment) {
+    let is_chosen = environment.local_rank.unwrap_or(0) == 0;
+    for dump in Dump::ALL {
+        let is_ours = rename(dump, part::key(part), 0);
+        if is_ours && (environment.rank.is_some() || !is_chosen) {
+            let rank = part::rank(environment.rank.filter(|_| is_chosen));
+            rewrite(dump.rank_variable(), |_| Some(rank));
+        }
+    }
+}
+
+/// The next communicator's dumps have names of their own.
+pub(crate) fn number(part: &str, communicators: u32) {
+    for dump in Dump::ALL {
+        rename(dump, part::key(part), communicators);
+    }
+}
+
+/// The path of a dump that the user asked for; empty if there is none.
+pub(crate) fn of_user(dump: Dump) -> String {
+    let path = std::env::var(dump.variable()).unwrap_or_default();
+    match path.is_empty() || dump.renamed(&path, 0, 0).is_some() {
+        true => String::new(),
+        false => std::path::absolute(&path).map_or(path, |path| path.display().to_string()),
+    }
+}
+
+/// Returns whether the variable had such a name.
+fn rename(dump: Dump, key: u64, number: u32) -> bool {
+    rewrite(dump.variable(), |path| dump.renamed(path, key, number))
+}
+
+/// Writes another value of the same length over that of a variable. `setenv` would move the environment away from
+/// under other threads that read it.
+fn rewrite(variable: &str, edit: impl FnOnce(&str) -> Option<String>) -> bool {
+    let Ok(variable) = CString::new(variable) else {
+        return false;
+    };
+    // SAFETY: a string; what it returns stays until somebody unsets the variable, which nobody does with NCCL's.
+    let place = unsafe { libc::getenv(variable.as_ptr()) };
+    if place.is_null() {
+        return false;
+    }
+    // SAFETY: the environment's strings end with a NUL.
+    let value = unsafe { CStr::from_ptr(place) }.to_str().ok().map(str::to_owned);
+    let Some((value, edited)) = value.and_then(|value| edit(&value).map(|edited| (value, edited))) else {
+        return false;
+    };
+    if value.len() != edited.len() {
+        return false;
+    }
+    for (at, byte) in edited.bytes().enumerate() {
+        // SAFETY: `at` is less than the length of the value, which was compared above.
+        let place = unsafe { place.add(at) };
+        // SAFETY: only `nccl-otf2 run` sets such a value, before `execve`, which puts it into writable memory. A thread
+        // that reads it meanwhile sees the old or the new digit: the terminating NUL stays.
+        unsafe { place.cast::<u8>().write_volatile(byte) };
+    }
+    true
+}
+
+// NCCL's activation mask: one `int` of libnccl, shared by all communicators of the process.
+//
+// Every `init` gets the mask's address and writes the mask. NCCL reads it again later: in 2.23–2.25 for each group, in
+// 2.26 and 2.27 for each operation, from 2.28 on for each API call. So a later store takes effect for operations that
+// begin after it. Captured graphs keep the mask from their capture.
+
+static MASK: AtomicPtr<c_int> = AtomicPtr::new(ptr::null_mut());
+static OWN: AtomicU32 = AtomicU32::new(0);
+static CHAINED: AtomicU32 = AtomicU32::new(0);
+static IS_SHARED: AtomicBool = AtomicBool::new(false);
+
+/// Remembers the mask's address; ignores NULL.
+pub(crate) fn remember_mask(mask: *mut c_int) {
+    if !mask.is_null() {
+        MASK.store(mask, Ordering::Release);
+    }
+}
+
+/// Chained plugins exist, or may: NCCL will call for events that this plugin did not ask for.
+pub(crate) fn share() {
+    IS_SHARED.store(true, Ordering::Relaxed);
+}
+
+pub(crate) fn is_shared() -> bool {
+    IS_SHARED.load(Ordering::Relaxed)
+}
+
+/// Adds the events that chained plugins ask for. The mask never shrinks while communicators live (see `control`).
+pub(crate) fn add_chained(events: u32) {
+    if events & !CHAINED.fetch_or(events, Ordering::Relaxed) != 0 {
+        set_mask(OWN.load(Ordering::Relaxed));
+    }
+}
+
+pub(crate) fn chained() -> u32 {
+    CHAINED.load(Ordering::Relaxed)
+}
+
+pub(crate) fn forget_chained() {
+    CHAINED.store(0, Ordering::Relaxed);
+}
+
+/// The events for which NCCL must call if this plugin asks for `events`.
+pub(crate) fn united(events: u32) -> u32 {
+    OWN.store(events, Ordering::Relaxed);
+    events | CHAINED.load(Ordering::Relaxed)
+}
+
+/// Sets the events that this plugin asks for, for all communicators. Leaves NCCL's mask alone if no communicator lives.
+pub(crate) fn set_mask(events: u32) {
+    let events = united(events);
+    let mask = MASK.load(Ordering::Acquire);
+    if mask.is_null() || !any() {
+        return;
+    }
+    // SAFETY: NCCL passed this address to an `init`: it is a variable of libnccl, which is loaded while a communicator
+    // lives. NCCL reads the mask with plain loads of an aligned int, which a relaxed store cannot tear.
+    let mask = unsafe { AtomicI32::from_ptr(mask) };
+    mask.store(events.cast_signed(), Ordering::Relaxed);
+}
+
+// Counts the communicators between `init` and `finalize`.
+//
+// While at least one exists, libnccl is mapped, and its mask and logger may be used. After the last `finalize` the
+// program may unload libnccl, and at exit libnccl's destructors may have run.
+
+static COMMUNICATORS: AtomicUsize = AtomicUsize::new(0);
+
+/// A communicator begins. Its mask and logger have been stored already.
+pub(crate) fn enter() {
+    COMMUNICATORS.fetch_add(1, Ordering::Release);
+}
+
+/// A communicator ends. Surplus calls are ignored.
+pub(crate) fn leave() {
+    let _ = COMMUNICATORS.fetch_update(Ordering::Release, Ordering::Relaxed, |count| count.checked_sub(1));
+}
+
+pub(crate) fn any() -> bool {
+    COMMUNICATORS.load(Ordering::Acquire) > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicI32;
+
+    use super::*;
+
+    static PROGRAM_SAW: AtomicI32 = AtomicI32::new(0);
+
+    extern "C" fn program_handler(signal: c_int) {
+        PROGRAM_SAW.store(signal, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn the_programs_own_handler_is_called_too() {
+        let signal = libc::SIGRTMIN() + 3;
+        let handler = program_handler as *const () as usize;
+        // SAFETY: the handler only stores a number.
+        unsafe { libc::signal(signal, handler) };
+        DUMP.install(signal);
+        assert!(!DUMP.take());
+        // SAFETY: raises a signal on this thread; both of its handlers are installed.
+        unsafe { libc::raise(signal) };
+        assert!(DUMP.take());
+        assert!(!DUMP.take(), "once");
+        assert_eq!(PROGRAM_SAW.load(Ordering::Relaxed), signal);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::control::named;
+use crate::control::steps;
 use journal::clock;
 use settings::{Config, NvtxChoice};
 
@@ -24,7 +24,7 @@ pub(super) fn begin() -> bool {
     let wanted = if config.enabled { config.nvtx } else { NvtxChoice::Off };
     CHOICE.store(wanted as u8, Ordering::Relaxed);
     if matches!(wanted, NvtxChoice::Auto | NvtxChoice::All) {
-        named::hear(config.steps.name());
+        steps::hear(config.steps.name());
     }
     // Until a source is selected, ticks come from another clock.
     clock::select();

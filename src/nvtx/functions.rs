@@ -1,23 +1,123 @@
-//! The functions that NVTX's tables get. Each makes one call into the guard and accepts NULL.
+//! The plugin's library as an NVTX injection: NVTX calls of the program, its libraries and NCCL become ranges.
+//!
+//! ```text
+//! InitializeInjectionNvtx2             a binary with NVTX makes its first call; each has its own table of functions
+//!   └ functions    push, pop, start, end, mark; names of strings, domains and categories
+//!       ├ strings      handles, which are numbers
+//!       ├ payload      NCCL's payloads, read by the names in their schemas
+//!       └ first_call   the call with which the recording begins
+//! InitializeInjectionNvtxExtension     the same for the payload extension
+//! ```
+//!
+//! In a process that does not use NCCL, threads keep their open ranges in memory, and nothing else happens. The call
+//! of NCCL's that makes the first communicator begins the recording, if this library will be the profiler plugin, too.
 
 use std::ffi::{c_char, c_int, c_void};
 
-use libc::wchar_t;
-
-use super::first_call::push;
-use super::guard::guarded;
-use super::payload;
-use super::strings::{self, Domain, StringHandle, bytes, pointer, wide};
-use super::sys::{
-    COLOR_ARGB, EnumAttributes, EventAttributes, Function, HAS_ENUM_SCHEMA, PayloadData, SchemaAttributes,
-    message_type, payload_type,
+use crate::abi::callbacks::SWITCH;
+use crate::host::process;
+use crate::nvtx::begin::begin;
+use crate::nvtx::strings;
+use crate::nvtx::strings::{
+    COLOR_ARGB, Callbacks, Domain, EnumAttributes, EventAttributes, ExtensionModule, Function, GetExportTable,
+    HAS_ENUM_SCHEMA, MODULE_CORE, MODULE_CORE2, MODULE_PAYLOAD, PayloadData, SchemaAttributes, StringHandle, bytes,
+    message_type, payload_type, pointer, wide,
 };
-use crate::host::version;
-use crate::record::open_ranges::RangeName;
-use crate::record::open_ranges::names::{name_and_number, note_other};
-use crate::record::ranges::{self, NO_LEVEL};
+use crate::record::open_ranges::{RangeName, name_and_number, note_other};
+use crate::record::ranges;
+use crate::record::ranges::NO_LEVEL;
+use crate::{record, session};
 use journal::format::low;
+use journal::uninterrupted::uninterrupted;
+use libc::wchar_t;
+use nccl_events::collective::{ends_communicator, is_of_communicators};
 use nccl_events::range::{Range, RangeField, RangeFields};
+
+/// NVTX calls this once for each binary that has NVTX, at its first NVTX call. Returns 1 if it took the functions over.
+///
+/// # Safety
+/// `get_table` is NVTX's, or NULL.
+// SAFETY: the name is NVTX's, for exactly this purpose: it is looked up through the handle of the injection.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn InitializeInjectionNvtx2(get_table: GetExportTable) -> c_int {
+    let is_taken = SWITCH.run_whole("InitializeInjectionNvtx2", || {
+        let Some(get_table) = get_table.filter(|_| !SWITCH.is_off() && begin()) else {
+            return false;
+        };
+        // SAFETY: NVTX's function (contract).
+        let callbacks = unsafe { get_table(strings::TABLE_OF_CALLBACKS) }.cast::<Callbacks>();
+        // SAFETY: NULL, or NVTX's table, which stays.
+        let Some(callbacks) = (unsafe { callbacks.as_ref() }) else {
+            return false;
+        };
+        for (module, functions) in [(MODULE_CORE, CORE), (MODULE_CORE2, CORE2)] {
+            // SAFETY: NVTX's own table of callbacks.
+            unsafe { take_over(callbacks, module, functions) };
+        }
+        true
+    });
+    c_int::from(is_taken == Some(true))
+}
+
+/// # Safety
+/// `callbacks` is NVTX's, and the functions have the types of the ids in this module.
+unsafe fn take_over(callbacks: &Callbacks, module: c_int, functions: &[(usize, Function)]) {
+    let (mut table, mut size) = (std::ptr::null_mut(), 0);
+    let Some(module_functions) = callbacks.module_functions else {
+        return;
+    };
+    // SAFETY: NVTX's function, with places for its results.
+    if unsafe { module_functions(module, &raw mut table, &raw mut size) } == 0 || table.is_null() {
+        return;
+    }
+    for (id, function) in functions {
+        if *id >= size as usize {
+            continue;
+        }
+        // SAFETY: the table has `size` entries.
+        let entry = unsafe { table.add(*id) };
+        // SAFETY: as above.
+        let place = unsafe { entry.read() };
+        if !place.is_null() {
+            // SAFETY: the place of NVTX's pointer to the function with this id.
+            unsafe { place.write(*function) };
+        }
+    }
+}
+
+/// NVTX calls this once for each extension of a binary, at its first call. Returns 1 if it took the functions over.
+///
+/// # Safety
+/// `module` is NVTX's, or NULL.
+// SAFETY: as for `InitializeInjectionNvtx2`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn InitializeInjectionNvtxExtension(module: *mut ExtensionModule) -> c_int {
+    let is_taken = SWITCH.run_whole("InitializeInjectionNvtxExtension", || {
+        // SAFETY: NULL, or NVTX's own module (contract).
+        let Some(module) = (unsafe { module.as_ref() }) else {
+            return false;
+        };
+        if SWITCH.is_off() || module.module != MODULE_PAYLOAD || module.segment_count == 0 || !begin() {
+            return false;
+        }
+        // SAFETY: NULL, or the first of at least one segment.
+        let Some(segment) = (unsafe { module.segments.as_ref() }) else {
+            return false;
+        };
+        for (id, function) in PAYLOAD {
+            if *id < segment.count && !segment.functions.is_null() {
+                // SAFETY: the segment has `count` places.
+                let place = unsafe { segment.functions.add(*id) };
+                // SAFETY: as above.
+                unsafe { place.write(*function) };
+            }
+        }
+        true
+    });
+    c_int::from(is_taken == Some(true))
+}
+
+// The functions that NVTX's tables get. Each makes one call into the guard and accepts NULL.
 
 /// A function as NVTX's tables hold it.
 const fn erased(function: *const ()) -> Function {
@@ -118,7 +218,7 @@ unsafe fn with_attributes(domain: Domain, attributes: *const EventAttributes) ->
         payload_type::EXTENDED => {
             let data: *const PayloadData = pointer(it.payload).cast_const().cast();
             // SAFETY: the address of that many payloads (contract).
-            unsafe { payload::read(domain, data, usize::try_from(it.reserved0).unwrap_or(0).max(1), fields) };
+            unsafe { strings::read(domain, data, usize::try_from(it.reserved0).unwrap_or(0).max(1), fields) };
         }
         _ => {}
     }
@@ -265,11 +365,11 @@ functions! {
 }
 
 /// # Safety
-/// As [`payload::read`].
+/// As [`crate::nvtx::strings::read`].
 unsafe fn of_payload(domain: Domain, data: *const PayloadData, count: usize) -> RangeFields {
     let mut fields = RangeFields::default();
     // SAFETY: the contract.
-    unsafe { payload::read(domain, data, count, &mut fields) };
+    unsafe { strings::read(domain, data, count, &mut fields) };
     fields
 }
 
@@ -281,7 +381,7 @@ unsafe extern "C" fn create_domain_a(name: *const c_char) -> Handle {
     guarded("nvtxDomainCreateA", DEFAULT, || {
         let handle: Handle = pointer(Domain::create(text));
         if Domain::read(handle).is_nccl {
-            version::note(name.cast());
+            process::note(name.cast());
         }
         handle
     })
@@ -319,7 +419,7 @@ unsafe extern "C" fn register_schema(domain: Handle, attributes: *const SchemaAt
         // SAFETY: the contract.
         let attributes = unsafe { attributes.as_ref() };
         // SAFETY: the contract.
-        attributes.map_or(0, |it| unsafe { payload::register(Domain::read(domain), it) })
+        attributes.map_or(0, |it| unsafe { strings::register(Domain::read(domain), it) })
     })
 }
 
@@ -329,6 +429,41 @@ unsafe extern "C" fn register_enum(_domain: Handle, attributes: *const EnumAttri
     guarded("nvtxPayloadEnumRegister", 0, || {
         // SAFETY: the contract.
         let attributes = unsafe { attributes.as_ref() };
-        attributes.map_or(0, |it| payload::id_of(it.field_mask & HAS_ENUM_SCHEMA != 0, it.schema))
+        attributes.map_or(0, |it| strings::id_of(it.field_mask & HAS_ENUM_SCHEMA != 0, it.schema))
     })
+}
+
+// The call of NCCL with which the recording begins.
+
+/// A range begins on this thread. NCCL's first one that makes a communicator begins the recording: in it a rank waits
+/// for the others, before NCCL calls the profiler plugin.
+#[inline]
+pub(super) fn push(domain: Domain, range: &Range<RangeName>) -> i32 {
+    let is_idle = domain.is_nccl && !record::is_on();
+    let level = ranges::push(range);
+    if is_idle {
+        begin_recording(range.name);
+    }
+    level
+}
+
+#[cold]
+#[inline(never)]
+fn begin_recording(call: RangeName) {
+    let is_made = |name: &str| is_of_communicators(name) && !ends_communicator(name);
+    let is_first = call.is_some_and(|name| is_made(&String::from_utf8_lossy(name.text().bytes())));
+    if is_first && uninterrupted(session::begin_before_init) {
+        ranges::join();
+    }
+}
+
+// The boundary between NVTX and the plugin.
+
+/// Runs the body of a function that NVTX calls. After an internal error nothing is recorded any more.
+#[inline]
+pub(super) fn guarded<R>(function: &'static str, neutral: R, body: impl FnOnce() -> R) -> R {
+    if SWITCH.is_off() {
+        return neutral;
+    }
+    SWITCH.run(function, body).unwrap_or(neutral)
 }

@@ -1,16 +1,17 @@
 //! NVTX's handles of domains and registered strings. They are numbers, not pointers: nothing is freed, and a handle
 //! of a library that was unloaded means what it meant.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Deref;
+use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use super::begin::choice;
-use crate::record::open_ranges::RangeName;
-use crate::record::open_ranges::names::{Whose, intern, name_and_number, named};
+use crate::host::threads;
+use crate::nvtx::begin::choice;
+use crate::record::open_ranges::{RangeName, Whose, intern, name_and_number, named};
 use nccl_events::Name;
-use nccl_events::range::NCCL_DOMAIN;
+use nccl_events::range::{NCCL_DOMAIN, RangeField, RangeFields};
 use settings::NvtxChoice;
 
 /// Set in every handle, so that none is NULL.
@@ -27,7 +28,7 @@ const NAME_MASK: u64 = 0xfff;
 
 /// The handle that stands for these bits in C.
 pub(super) fn pointer(handle: u64) -> *mut c_void {
-    std::ptr::without_provenance_mut(usize::try_from(handle).unwrap_or(0))
+    ptr::without_provenance_mut(usize::try_from(handle).unwrap_or(0))
 }
 
 fn name_bits(name: RangeName) -> u64 {
@@ -210,3 +211,293 @@ pub(super) unsafe fn is(text: *const c_char, expected: &CStr) -> bool {
     // SAFETY: the contract.
     unsafe { bytes(text) }.eq_ignore_ascii_case(expected.to_bytes())
 }
+
+// NCCL's payloads. NCCL describes each by a schema: the schemas differ between releases, the names of entries do not.
+
+/// What NCCL calls the entries of its payloads.
+const ENTRIES: [(&CStr, RangeField); 12] = [
+    (c"NCCL communicator ID", RangeField::CommId),
+    (c"Parent NCCL communicator ID", RangeField::ParentCommId),
+    (c"No. of ranks", RangeField::Ranks),
+    (c"Rank", RangeField::Rank),
+    (c"CUDA device", RangeField::Device),
+    (c"Message size [bytes]", RangeField::Bytes),
+    (c"Reduction operation", RangeField::Reduction),
+    (c"Root", RangeField::Root),
+    (c"Peer rank", RangeField::Peer),
+    (c"Peer", RangeField::Peer),
+    (c"Color", RangeField::SplitColor),
+    (c"Key", RangeField::SplitKey),
+];
+
+#[derive(Clone, Copy)]
+struct Entry {
+    field: RangeField,
+    offset: usize,
+    width: Width,
+}
+
+#[derive(Clone, Copy)]
+enum Width {
+    Signed32,
+    Unsigned32,
+    Unsigned64,
+}
+
+impl Width {
+    /// The width of a type of NVTX's. NCCL's own types are enumerations, which are C's `int`.
+    const fn of(kind: u64) -> Option<Self> {
+        match kind {
+            5 | 15 => Some(Self::Signed32),
+            6 | 16 => Some(Self::Unsigned32),
+            // On the systems that NCCL runs on.
+            7..=10 | 17 | 18 | 22 => Some(Self::Unsigned64),
+            STATIC_SCHEMAS.. => Some(Self::Signed32),
+            _ => None,
+        }
+    }
+
+    const fn bytes(self) -> usize {
+        match self {
+            Self::Signed32 | Self::Unsigned32 => 4,
+            Self::Unsigned64 => 8,
+        }
+    }
+}
+
+struct Layout {
+    entries: [Option<Entry>; RangeFields::MOST],
+}
+
+/// NCCL's schemas, by what their id is more than [`STATIC_SCHEMAS`].
+static SCHEMAS: [AtomicPtr<Layout>; 64] = [const { AtomicPtr::new(ptr::null_mut()) }; 64];
+static NEXT_DYNAMIC: AtomicU64 = AtomicU64::new(DYNAMIC_SCHEMAS);
+
+fn place(id: u64) -> Option<&'static AtomicPtr<Layout>> {
+    SCHEMAS.get(usize::try_from(id.checked_sub(STATIC_SCHEMAS)?).ok()?)
+}
+
+/// The id of a schema that the program registers: its own, else a new one.
+pub(super) fn id_of(has_id: bool, id: u64) -> u64 {
+    if has_id { id } else { NEXT_DYNAMIC.fetch_add(1, Ordering::Relaxed) }
+}
+
+/// Learns a schema of NCCL's and returns its id.
+///
+/// # Safety
+/// The attributes are as NVTX demands: the entries are an array of that length, their names NULL or C strings.
+pub(super) unsafe fn register(domain: Domain, attributes: &SchemaAttributes) -> u64 {
+    let id = id_of(attributes.field_mask & HAS_SCHEMA != 0, attributes.schema);
+    let Some(place) = place(id).filter(|_| domain.is_nccl && !attributes.entries.is_null() && !threads::has_failed())
+    else {
+        return id;
+    };
+    let mut layout = Layout { entries: [None; RangeFields::MOST] };
+    let mut free = layout.entries.iter_mut();
+    let mut end = 0;
+    for at in 0..attributes.entry_count.min(16) {
+        // SAFETY: the contract.
+        let entry = unsafe { attributes.entries.add(at) };
+        // SAFETY: the contract.
+        let entry: &SchemaEntry = unsafe { &*entry };
+        let Some(width) = Width::of(entry.kind) else {
+            // Where the following ones are is known only if they say it.
+            end = usize::MAX;
+            continue;
+        };
+        let natural = end.checked_next_multiple_of(width.bytes());
+        let offset = if entry.offset == 0 { natural } else { usize::try_from(entry.offset).ok() };
+        let Some(offset) = offset else {
+            continue;
+        };
+        end = offset.saturating_add(width.bytes());
+        // SAFETY: the contract.
+        let known = ENTRIES.iter().find(|(name, _)| unsafe { is(entry.name, name) });
+        if let Some((_, field)) = known
+            && let Some(to) = free.next()
+        {
+            *to = Some(Entry { field: *field, offset, width });
+        }
+    }
+    // An earlier schema of this id may be in use, so it stays: a library registers each once.
+    place.store(Box::into_raw(Box::new(layout)), Ordering::Release);
+    id
+}
+
+/// Reads NCCL's payloads; those of other domains have schemas of their own under the same ids.
+///
+/// # Safety
+/// `data` is NULL or an array of `count` payloads, whose pointers are valid for their sizes.
+#[inline]
+pub(super) unsafe fn read(domain: Domain, data: *const PayloadData, count: usize, fields: &mut RangeFields) {
+    if data.is_null() || !domain.is_nccl {
+        return;
+    }
+    for at in 0..count.min(4) {
+        // SAFETY: the contract.
+        let one = unsafe { data.add(at) };
+        // SAFETY: the contract.
+        let PayloadData { schema: id, size, payload } = unsafe { one.read() };
+        let layout = place(id).map_or(ptr::null_mut(), |place| place.load(Ordering::Acquire));
+        // SAFETY: NULL, or a leaked box that was whole when it was stored with release order.
+        let Some(layout) = (unsafe { layout.as_ref() }) else {
+            continue;
+        };
+        // A size that the program does not know says nothing of what may be read.
+        if payload.is_null() || size == usize::MAX {
+            continue;
+        }
+        for entry in layout.entries.iter().flatten() {
+            if entry.offset.checked_add(entry.width.bytes()).is_none_or(|end| end > size) {
+                continue;
+            }
+            // SAFETY: within the payload's size.
+            let value = unsafe { payload.byte_add(entry.offset) };
+            let value = match entry.width {
+                // SAFETY: as above.
+                Width::Signed32 => i64::from(unsafe { value.cast::<i32>().read_unaligned() }).cast_unsigned(),
+                // SAFETY: as above.
+                Width::Unsigned32 => u64::from(unsafe { value.cast::<u32>().read_unaligned() }),
+                // SAFETY: as above.
+                Width::Unsigned64 => unsafe { value.cast::<u64>().read_unaligned() },
+            };
+            fields.add(entry.field, value);
+        }
+    }
+}
+
+// The C types of NVTX 3 (`nvToolsExt.h`, `nvtxTypes.h`, `nvToolsExtPayload.h`, `nvtxExtTypes.h`).
+
+/// `nvtxEventAttributes_t`.
+#[repr(C)]
+pub(super) struct EventAttributes {
+    pub version: u16,
+    pub size: u16,
+    pub category: u32,
+    pub color_type: i32,
+    pub color: u32,
+    pub payload_type: i32,
+    /// The number of extended payloads.
+    pub reserved0: i32,
+    pub payload: u64,
+    pub message_type: i32,
+    /// A string, or a handle that [`crate::nvtx::strings`] made.
+    pub message: *const c_void,
+}
+
+const _: () = assert!(size_of::<EventAttributes>() == 48);
+
+pub(super) mod message_type {
+    pub(crate) const ASCII: i32 = 1;
+    pub(crate) const UNICODE: i32 = 2;
+    pub(crate) const REGISTERED: i32 = 3;
+}
+
+pub(super) mod payload_type {
+    pub(crate) const UNSIGNED_INT64: i32 = 1;
+    pub(crate) const INT64: i32 = 2;
+    pub(crate) const DOUBLE: i32 = 3;
+    pub(crate) const UNSIGNED_INT32: i32 = 4;
+    pub(crate) const INT32: i32 = 5;
+    pub(crate) const FLOAT: i32 = 6;
+    pub(crate) const EXTENDED: i32 = 0xdfbd_0009_u32.cast_signed();
+}
+
+pub(super) const COLOR_ARGB: i32 = 1;
+
+/// `nvtxPayloadData_t`.
+#[repr(C)]
+pub(super) struct PayloadData {
+    pub schema: u64,
+    pub size: usize,
+    pub payload: *const c_void,
+}
+
+/// `nvtxPayloadSchemaEntry_t`.
+#[repr(C)]
+pub(super) struct SchemaEntry {
+    pub flags: u64,
+    pub kind: u64,
+    pub name: *const c_char,
+    pub description: *const c_char,
+    pub detail: u64,
+    pub offset: u64,
+    pub semantics: *const c_void,
+    pub reserved: *const c_void,
+}
+
+/// `nvtxPayloadSchemaAttr_t`.
+#[repr(C)]
+pub(super) struct SchemaAttributes {
+    pub field_mask: u64,
+    pub name: *const c_char,
+    pub kind: u64,
+    pub flags: u64,
+    pub entries: *const SchemaEntry,
+    pub entry_count: usize,
+    pub static_size: usize,
+    pub pack_align: usize,
+    pub schema: u64,
+    pub extension: *const c_void,
+}
+
+/// `nvtxPayloadEnumAttr_t`.
+#[repr(C)]
+pub(super) struct EnumAttributes {
+    pub field_mask: u64,
+    pub name: *const c_char,
+    pub entries: *const c_void,
+    pub entry_count: usize,
+    pub size: usize,
+    pub schema: u64,
+    pub extension: *const c_void,
+}
+
+/// The bit of a `field_mask` that says that `schema` is set.
+pub(super) const HAS_SCHEMA: u64 = 1 << 8;
+/// The same in [`EnumAttributes`].
+pub(super) const HAS_ENUM_SCHEMA: u64 = 1 << 5;
+/// Ids that a tool gives begin here.
+pub(super) const DYNAMIC_SCHEMAS: u64 = 1 << 32;
+/// Ids that programs choose begin here.
+pub(super) const STATIC_SCHEMAS: u64 = 1 << 24;
+
+pub(crate) type Function = *const c_void;
+
+/// `NvtxExportTableCallbacks`.
+#[repr(C)]
+pub(super) struct Callbacks {
+    pub size: usize,
+    pub module_functions:
+        Option<unsafe extern "C" fn(module: c_int, table: *mut *mut *mut Function, size: *mut u32) -> c_int>,
+}
+
+pub(crate) type GetExportTable = Option<unsafe extern "C" fn(table: u32) -> *const c_void>;
+
+pub(super) const TABLE_OF_CALLBACKS: u32 = 1;
+pub(super) const MODULE_CORE: c_int = 1;
+pub(super) const MODULE_CORE2: c_int = 5;
+
+/// `nvtxExtModuleSegment_t`.
+#[repr(C)]
+pub(crate) struct Segment {
+    pub id: usize,
+    pub count: usize,
+    pub functions: *mut Function,
+}
+
+/// `nvtxExtModuleInfo_t`.
+#[repr(C)]
+pub(crate) struct ExtensionModule {
+    pub version: u16,
+    pub size: u16,
+    pub module: u16,
+    pub compatibility: u16,
+    pub segment_count: usize,
+    pub segments: *mut Segment,
+    pub get_export: *const c_void,
+    pub info: *const c_void,
+}
+
+/// The payload extension.
+pub(super) const MODULE_PAYLOAD: u16 = 2;

@@ -6,25 +6,20 @@
 
 use std::sync::Arc;
 
-mod fault;
-mod missed;
-pub(crate) mod open_ranges;
-pub(crate) mod ranges;
-mod slot;
-
-use crate::control;
 use crate::control::Answer;
-use crate::control::named::StepsOfThread;
-use crate::gpu;
-use crate::host::shared;
-use crate::scorep;
+use crate::control::steps::StepsOfThread;
+use crate::host::threads;
+use crate::record::ranges::{RECORDING, SLOT};
+use crate::scorep::bridge;
+use crate::{control, gpu};
 use journal::clock::ticks;
 use journal::part::LateCallbacks;
 use journal::writer::{JournalWriter, Lost, SlotWriter};
-use nccl_events::Switch;
 use nccl_events::ids::EventId;
-use nccl_events::{Body, Name, Start, State};
-use slot::{RECORDING, SLOT};
+use nccl_events::{Body, Name, Start, State, Switch, event};
+
+pub(crate) mod open_ranges;
+pub(crate) mod ranges;
 
 /// Records the start of an event and returns its id; [`EventId::NONE`] if this event is not being recorded.
 #[inline]
@@ -34,7 +29,7 @@ pub fn start(event: &Start<Name<'_>>) -> EventId {
 
 /// [`start`] for events that may be unwanted or must be counted.
 fn considered_start(event: &Start<Name<'_>>) -> EventId {
-    let steps = if control::named::is_named() { ranges::steps() } else { StepsOfThread::default() };
+    let steps = if control::steps::is_named() { ranges::steps() } else { StepsOfThread::default() };
     let verdict = control::consider(event, steps);
     if let Some((context, switch)) = verdict.switch {
         record_turn(context, &switch);
@@ -73,13 +68,13 @@ fn record_start(event: &Start<Name<'_>>) -> EventId {
     let id = on_slot(what, |slot, is_shown| {
         let id = match slot {
             Ok(slot_writer) => {
-                fault::on(&event.body);
+                on(&event.body);
                 slot_writer.start(event)
             }
             Err(writer) => writer.slotless_id(event.body.kind()),
         };
         if *is_shown {
-            scorep::started(event, id);
+            bridge::started(event, id);
         }
         id
     });
@@ -99,7 +94,7 @@ pub fn stop(event: u64) {
                 slot_writer.stop(event);
             }
             if *is_shown {
-                scorep::stopped(event);
+                bridge::stopped(event);
             }
         });
         gpu::event_ends(EventId::from_raw(event));
@@ -115,7 +110,7 @@ pub fn state(state: &State) {
                 slot_writer.state(state);
             }
             if *is_shown {
-                scorep::changed(state);
+                bridge::changed(state);
             }
         });
     }
@@ -135,7 +130,7 @@ pub(crate) fn with_slot_writer(what: Lost, action: impl FnOnce(&mut SlotWriter))
 /// with a flag whether Score-P is shown the event. `None` if nothing is being recorded: `what` is counted as late.
 #[inline]
 fn on_slot<T>(what: Lost, action: impl FnOnce(Result<&mut SlotWriter, &JournalWriter>, &bool) -> T) -> Option<T> {
-    let done = shared::with(&SLOT, |slot| match &mut slot.slot_writer {
+    let done = threads::with(&SLOT, |slot| match &mut slot.slot_writer {
         Some(slot_writer) => action(Ok(slot_writer), &slot.is_shown),
         None => {
             slot.writer.count_loss(what);
@@ -152,17 +147,17 @@ fn on_slot<T>(what: Lost, action: impl FnOnce(Result<&mut SlotWriter, &JournalWr
 fn late(what: Lost) {
     // Score-P must see the end of a region whose beginning it saw.
     if let Lost::Stop(event) = what
-        && scorep::is_on()
+        && bridge::is_on()
     {
-        scorep::stopped(event);
+        bridge::stopped(event);
     }
-    let missed = if is_on() { &missed::UNRECORDED } else { &missed::LATE };
+    let missed = if is_on() { &ranges::UNRECORDED } else { &ranges::LATE };
     missed.add(what);
 }
 
 /// Counts in the journal what threads without a share of the recording have missed since the last call.
 pub(crate) fn account_for_unrecorded(writer: &JournalWriter) {
-    missed::UNRECORDED.take(|what, count| {
+    ranges::UNRECORDED.take(|what, count| {
         for _ in 0..count {
             writer.count_loss(what);
         }
@@ -170,7 +165,7 @@ pub(crate) fn account_for_unrecorded(writer: &JournalWriter) {
 }
 
 pub(crate) fn begin(writer: Arc<JournalWriter>) {
-    open_ranges::counts::forget_counts();
+    open_ranges::forget_counts();
     writer.repeat_in_new_segments(ranges::repeat);
     RECORDING.begin(writer);
 }
@@ -203,13 +198,13 @@ pub(crate) fn disable() {
 
 /// Counts a communicator for which no recording could begin.
 pub(crate) fn communicator_is_late() {
-    missed::LATE.add(Lost::Communicator);
+    ranges::LATE.add(Lost::Communicator);
 }
 
 /// Callbacks and communicators outside of any recording since the last call.
 pub(crate) fn take_late() -> LateCallbacks {
     let mut late = LateCallbacks::default();
-    for missed in [&missed::LATE, &missed::UNRECORDED] {
+    for missed in [&ranges::LATE, &ranges::UNRECORDED] {
         missed.take(|what, count| match what {
             Lost::Start(kind) => *late.starts.entry(kind.name().to_owned()).or_default() += count,
             Lost::Stop(_) => late.stops += count,
@@ -218,4 +213,23 @@ pub(crate) fn take_late() -> LateCallbacks {
         });
     }
     late
+}
+
+// Injects a fault, in debug builds only, to prove that a panic in the built library reaches neither NCCL nor the job.
+
+/// The event type that makes the recorder panic. NCCL's own types are single bits.
+const MAGIC: u64 = 0xfa17;
+
+/// Panics when NCCL reports an event of the magic type.
+#[inline]
+pub(crate) fn on(body: &Body<Name<'_>>) {
+    if cfg!(debug_assertions) && matches!(body, Body::Unknown(event::Unknown { event_type: MAGIC })) {
+        plant();
+    }
+}
+
+#[cold]
+#[expect(clippy::panic, reason = "a test plants it; builds for users have none")]
+fn plant() {
+    panic!("planted by an event of type {MAGIC:#x}");
 }

@@ -1,26 +1,39 @@
-//! Forwards recorded events: decides what each event becomes, and which thread may call Score-P for it.
+//! Forwards NCCL's activity to a Score-P measurement in the same process (`docs/SCOREP.md`).
+//!
+//! ```text
+//! record::{start, stop, state} ─── is_on? ─┬ calls       regions on the calling thread, strictly nested
+//!                                           └ operations  a ring of asynchronous operations
+//!                        a thread that Score-P knows ── drain ── one accelerator location of the process
+//! ```
+//!
+//! The journal is written first, and does not depend on Score-P. The plugin finds Score-P with `dlsym` at run time; it
+//! never links or loads Score-P. Score-P ends the program if it is called wrongly: on an unknown thread, outside of its
+//! measurement, or with time that goes backwards. So each call requires a [`crate::scorep::guard::Measured`], which only a thread that
+//! may call Score-P can get.
 
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
-use super::calls::{self, Call};
-use super::drain::{Depth, Drain};
-use super::guard::{Measured, Refusal};
-use super::operations::{Facts, Operations};
-use super::presence::{self, Absence, Presence, Tier};
-use super::report::{self, Count, Counts};
-use super::setup::Setup;
-
+use crate::scorep::drain::{Depth, Drain};
+use crate::scorep::guard::{Measured, Refusal};
+use crate::scorep::operations::{Facts, Operations};
+use crate::scorep::presence;
+use crate::scorep::presence::{Absence, Count, Counts, Presence, Tier};
+use crate::scorep::regions::{Attribute, CallRegion, Function, Other};
+use crate::scorep::setup::Setup;
 use journal::clock;
 use journal::part::ScorepReport;
 use journal::uninterrupted::not_cancelled;
+use nccl_events::collective::element_bytes;
 use nccl_events::ids::EventId;
-use nccl_events::{Body, CommInit, Kind, Name, Start, State, state};
+use nccl_events::{Body, CommInit, Kind, Name, Start, State, event, state};
+use parking_lot::Mutex;
 use settings::ScorepMode;
+
+// Forwards recorded events: decides what each event becomes, and which thread may call Score-P for it.
 
 const OFF: u8 = 0;
 const ON: u8 = 1;
@@ -138,7 +151,7 @@ pub(crate) fn end() -> Option<ScorepReport> {
     bridge.drain_here();
     let held = bridge.drain.try_lock_for(PATIENCE).map_or(0, |drain| drain.held());
     bridge.counts.set(Count::OperationsWaiting, bridge.operations.waiting() + held);
-    Some(report::report(bridge.presence.name(), &bridge.counts))
+    Some(presence::report(bridge.presence.name(), &bridge.counts))
 }
 
 /// Stops forwarding at once: for a forked child.
@@ -272,7 +285,7 @@ impl Bridge {
         if setup.excludes(call.region()) {
             return self.counts.add(Count::CallsFiltered);
         }
-        let closed = calls::enter(&measured, setup, id, call);
+        let closed = enter(&measured, setup, id, call);
         self.counts.add_many(Count::CallsClosed, closed);
         self.counts.add(Count::Calls);
     }
@@ -281,18 +294,18 @@ impl Bridge {
         if self.operations.stops(id, clock::ticks()) {
             return;
         }
-        if !calls::is_open(id) {
+        if !is_open(id) {
             return;
         }
         let Ok(measured) = self.here() else {
             // Score-P itself closes regions still open when its measurement ends.
-            calls::forget(id);
+            forget(id);
             return;
         };
         let Some(setup) = self.setup.get() else {
             return;
         };
-        let closed = calls::leave(&measured, setup, id);
+        let closed = leave(&measured, setup, id);
         self.counts.add_many(Count::CallsClosed, closed);
         // The report of an ended recording counts the remaining operations as waiting.
         if MODE.load(Ordering::Acquire) == ON {
@@ -339,4 +352,147 @@ impl Bridge {
         };
         format!("forwarding to {}; {left_out}{waits}", self.presence.name())
     }
+}
+
+// NCCL calls, as regions on the location of the calling thread.
+//
+// A region is entered and left inside one NCCL call, never across a return to the program: the program enters and
+// leaves its own regions there, and Score-P ends a program whose regions do not nest. So only the end of a group,
+// which does the work, becomes a region: NCCL reports implicit groups like the user's, and does not identify the group
+// when groups are nested. There are two levels: the call, and what the call does. If NCCL does not report a region's
+// end, the next region of the same or the outer level closes it.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    region: CallRegion,
+    level: Level,
+    bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Outer,
+    Inner,
+}
+
+impl Call {
+    /// The plugin's part of making a communicator, for which NCCL waits.
+    pub(super) const COMM_INIT: Self = Self::other(Other::CommInit, Level::Inner);
+    pub(super) const COMM_DESTROY: Self = Self::other(Other::CommDestroy, Level::Inner);
+    pub(super) const GROUP_END: Self = Self::other(Other::GroupEnd, Level::Outer);
+
+    const fn other(other: Other, level: Level) -> Self {
+        Self { region: CallRegion::Other(other), level, bytes: 0 }
+    }
+
+    pub(super) const fn region(&self) -> CallRegion {
+        self.region
+    }
+
+    /// The call of an event; `None` for an event that is not a call, and for a group, whose end alone is a region.
+    pub(super) fn of(body: &Body<Name<'_>>) -> Option<Self> {
+        Some(match *body {
+            Body::CollApi(event::CollApi { func, count, datatype, .. })
+            | Body::P2pApi(event::P2pApi { func, count, datatype, .. }) => Self {
+                region: CallRegion::Of(Function::named(func.bytes())),
+                level: Level::Outer,
+                bytes: count.saturating_mul(element_bytes(datatype.bytes())),
+            },
+            Body::KernelLaunch(_) => Self::other(Other::Launch, Level::Inner),
+            Body::Group(_) => Self::other(Other::Plan, Level::Inner),
+            Body::GroupApi(_) | Body::Coll(_) | Body::P2p(_) | Body::CeColl(_) | Body::CeSync(_) => return None,
+            Body::CeBatch(_) | Body::ProxyOp(_) | Body::ProxyStep(_) | Body::ProxyCtrl(_) => return None,
+            Body::NetPlugin(_) | Body::KernelCh(_) | Body::KernelPhase(_) | Body::Unknown(_) => return None,
+        })
+    }
+}
+
+/// A thread's open regions, by [`Level`].
+type Open = [Option<Entered>; 2];
+
+#[derive(Clone, Copy)]
+struct Entered {
+    event: u64,
+    region: CallRegion,
+}
+
+thread_local! {
+    static OPEN: Cell<Open> = const { Cell::new([None; 2]) };
+}
+
+fn level_of(open: &Open, event: u64) -> Option<usize> {
+    open.iter().position(|entered| entered.is_some_and(|entered| entered.event == event))
+}
+
+pub(super) fn is_open(event: u64) -> bool {
+    level_of(&OPEN.get(), event).is_some()
+}
+
+/// Enters a region; returns how many regions had to be closed first because their end is unknown.
+pub(super) fn enter(measured: &Measured<'_>, setup: &Setup, event: u64, call: Call) -> u64 {
+    let mut open = OPEN.get();
+    let level = call.level as usize;
+    let closed = close_from(measured, setup, &mut open, level);
+    let region = call.region;
+    if let Some(place) = open.get_mut(level) {
+        *place = Some(Entered { event, region });
+    }
+    // Before entering, because Score-P may call back.
+    OPEN.set(open);
+    match measured.tier() {
+        Tier::Internal(_) => {
+            if let (Some(functions), Some(definitions)) = (measured.internal(), &setup.internal)
+                && let Some(handle) = definitions.call(region)
+            {
+                if call.bytes > 0 {
+                    functions.add_number(definitions.attribute(Attribute::Bytes), call.bytes);
+                }
+                functions.enter(handle);
+                if let Some(metric) = definitions.bytes.filter(|_| call.bytes > 0) {
+                    functions.trigger(metric, call.bytes);
+                }
+            }
+        }
+        Tier::User(user) => {
+            let (handle, name) = setup.user(region);
+            measured.user_begin(user, handle, name);
+        }
+    }
+    closed
+}
+
+/// Leaves an event's region; returns how many regions inside it had to be closed.
+pub(super) fn leave(measured: &Measured<'_>, setup: &Setup, event: u64) -> u64 {
+    let mut open = OPEN.get();
+    let closed = level_of(&open, event).map_or(0, |level| close_from(measured, setup, &mut open, level));
+    OPEN.set(open);
+    closed.saturating_sub(1)
+}
+
+/// Marks a region that can no longer be left as closed.
+pub(super) fn forget(event: u64) {
+    let mut open = OPEN.get();
+    if let Some(level) = level_of(&open, event) {
+        open.iter_mut().skip(level).for_each(|entered| *entered = None);
+    }
+    OPEN.set(open);
+}
+
+/// Closes the open regions from a level on, innermost first; returns their number.
+fn close_from(measured: &Measured<'_>, setup: &Setup, open: &mut Open, level: usize) -> u64 {
+    let mut closed = 0;
+    for Entered { region, .. } in open.iter_mut().skip(level).rev().filter_map(Option::take) {
+        closed += 1;
+        match measured.tier() {
+            Tier::Internal(_) => {
+                if let (Some(functions), Some(definitions)) = (measured.internal(), &setup.internal)
+                    && let Some(handle) = definitions.call(region)
+                {
+                    functions.exit(handle);
+                }
+            }
+            Tier::User(user) => measured.user_end(user, setup.user(region).0),
+        }
+    }
+    closed
 }

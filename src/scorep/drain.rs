@@ -3,13 +3,12 @@
 //! Only one thread at a time forwards, and only a thread that Score-P knows: Score-P writes out a full buffer on the
 //! location of the thread that filled it.
 
-use super::guard::{Functions, Measured};
-use super::operations::{Ended, Operations, Patience};
-use super::regions::Attribute;
-use super::report::{Count, Counts};
-use super::setup::{Definitions, Setup};
-use super::symbols::Location;
-use super::timer::Conversion;
+use crate::scorep::guard::{Conversion, Functions, Measured};
+use crate::scorep::operations::{Ended, Operations, Patience};
+use crate::scorep::presence::{Count, Counts};
+use crate::scorep::regions::Attribute;
+use crate::scorep::setup::{Definitions, Setup};
+use crate::scorep::substrate::Location;
 use journal::clock;
 
 /// The most operations that a callback forwards at once, and the most that are sorted together.

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_int};
 
 use nccl_events::archive::Timing;
-use nccl_events::collective::{self, Flow};
+use nccl_events::collective;
+use nccl_events::collective::Flow;
 use nccl_events::schema::attribute::AttributeId;
 
 /// `SCOREP_PARADIGM_USER`: Score-P has no paradigm for NCCL, and treats CUDA's paradigm specially.

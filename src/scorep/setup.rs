@@ -4,11 +4,10 @@ use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
-use super::guard::{Functions, Measured};
-use super::regions::{self, ATTRIBUTES, Attribute, CALLS, CallRegion, Function, Region, TIMINGS};
-use super::substrate;
-use super::symbols::Location;
-use super::timer::Timer;
+use crate::scorep::guard::{Functions, Measured, Timer};
+use crate::scorep::regions::{ATTRIBUTES, Attribute, CALLS, CallRegion, Function, Region, TIMINGS};
+use crate::scorep::substrate::Location;
+use crate::scorep::{regions, substrate};
 use nccl_events::archive::Timing;
 use nccl_events::collective::ALGORITHMS;
 

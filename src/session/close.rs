@@ -1,31 +1,30 @@
 //! Ends a session: stops recording, writes the part, and makes the archive if this process is the last. The only module
 //! of the recording half that uses the writing half.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-use settings::shell_word;
-
-use super::state::{Closing, Session, describe, say};
-use crate::control::named;
-use crate::host::{logger, memory};
-use crate::scorep::substrate;
-use crate::{chain, record, scorep};
+use crate::control::{LargestCommunicator, steps};
+use crate::gpu::Gpus;
+use crate::host::process::{ThreadKey, this_thread};
+use crate::host::{process, threads};
+use crate::scorep::{bridge, substrate};
+use crate::session::maintenance::{Directories, Maintenance};
+use crate::{chain, record};
 use archive::{ArchiveSummary, PartSummary, WriteOptions, is_last_process, part_directories, unify, write_part};
 use in_process::{Recorded, tell_tensorflow};
-use journal::host;
-use journal::part::ChainReport;
-use journal::part::JOURNAL;
-use journal::part::LateCallbacks;
-use journal::part::ScorepReport;
 use journal::part::environment::JobEnvironment;
+use journal::part::{ChainReport, JOURNAL, LateCallbacks, ScorepReport};
 use journal::writer::{JournalWriter, Stop};
-use journal::writing;
-use settings::{Config, Finalize, Verbosity};
+use journal::{host, writing};
+use nccl_events::CommInit;
+use nccl_events::ids::{ContextId, ProcessTag};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use settings::{Config, Finalize, Verbosity, shell_word};
 
 /// The largest journal that is written inside the job. Writing a larger one would hardly meet the time limit, and
 /// writing needs about three times as much memory.
@@ -47,14 +46,14 @@ static LEFT_FOR_EXIT: Mutex<Option<PathBuf>> = Mutex::new(None);
 static LAST_PART: Mutex<Option<(PathBuf, LateCallbacks)>> = Mutex::new(None);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(crate) enum Moment {
     /// NCCL's last communicator has ended; another may follow.
     LastFinalize,
     Exit,
 }
 
 /// Closes the session. Runs inside the host's last `finalize` or its exit.
-pub(super) fn close(session: Session, mut closing: Closing, moment: Moment) {
+pub(crate) fn close(session: Session, mut closing: Closing, moment: Moment) {
     writing::guarded(|| {
         let ended = end(session);
         closing.recording_has_ended();
@@ -79,7 +78,7 @@ struct Ended {
 /// Ends the recording. Another one may begin afterwards, so this takes all that is process-wide.
 fn end(session: Session) -> Ended {
     record::end();
-    let scorep = scorep::end();
+    let scorep = bridge::end();
     *LAST_PART.lock() = Some((session.part.clone(), LateCallbacks::default()));
     let recorded = session.recorded();
     let Session { config, out, part, writer, maintenance, gpus, .. } = session;
@@ -87,12 +86,12 @@ fn end(session: Session) -> Ended {
         gpus.end();
     }
     maintenance.stop();
-    let has_memory_failed = memory::has_failed();
+    let has_memory_failed = threads::has_failed();
     if has_memory_failed {
         writer.stop_without_memory();
     }
     let chain = chain::take_report();
-    let steps_in_vain = named::begun_in_vain();
+    let steps_in_vain = steps::begun_in_vain();
     Ended { config, out, part, writer, recorded, chain, scorep, steps_in_vain, has_memory_failed }
 }
 
@@ -102,7 +101,7 @@ fn write_ended(ended: Ended, moment: Moment) {
         tell_tensorflow(recorded);
     }
     if is_removed(&ended.part) {
-        logger::warn(&format!(
+        process::warn(&format!(
             "{} was removed or moved while the job ran: what this process recorded is lost, unless `nccl-otf2 finalize \
              DIR` finds it in a new place",
             ended.part.join(JOURNAL).display()
@@ -122,17 +121,17 @@ fn is_removed(part: &Path) -> bool {
 fn report_missed(ended: &Ended) {
     let Ended { config, part, writer, chain, scorep, .. } = ended;
     if let Err(error) = chain.write(part) {
-        logger::warn(&format!("{}: {error}; the archive does not say what chained plugins missed", part.display()));
+        process::warn(&format!("{}: {error}; the archive does not say what chained plugins missed", part.display()));
     }
     if let Some(report) = scorep {
         if let Err(error) = report.write(part) {
-            logger::warn(&format!("{}: {error}; the archive does not say what was shown to Score-P", part.display()));
+            process::warn(&format!("{}: {error}; the archive does not say what was shown to Score-P", part.display()));
         }
         say(config, &report.summary());
     }
     // Room is prepared ahead, so all events may have fitted into the existing room although there was none for more.
     if let Some(stop) = writer.stop_reason().filter(|stop| writer.has_losses() || *stop == Stop::Memory) {
-        logger::warn(&format!(
+        process::warn(&format!(
             "not everything was recorded: {}; what is missing is counted in the trace",
             describe(&stop)
         ));
@@ -141,10 +140,10 @@ fn report_missed(ended: &Ended) {
 
 /// The reason to leave a task that needs this much memory to the tool: Rust ends a program when an allocation fails.
 fn lacks_memory(needed_bytes: u64, has_failed: bool) -> Option<String> {
-    if has_failed || !memory::is_there() {
+    if has_failed || !threads::is_there() {
         return Some("writing it in a job without memory could end the job".to_owned());
     }
-    let room_bytes = memory::room_bytes()?;
+    let room_bytes = threads::room_bytes()?;
     (room_bytes < needed_bytes).then(|| {
         format!(
             "writing it may take {} MiB of memory, and the limit (ulimit -v or -d) leaves {} MiB",
@@ -174,20 +173,20 @@ fn write(ended: &Ended, moment: Moment) {
             1 => format!("no call was in the only range \"{name}\""),
             n => format!("the program pushed {n} ranges \"{name}\", and no call was in those"),
         };
-        logger::warn(&format!("NCCL_OTF2_STEPS={}: {pushed}; no operation is recorded", config.steps));
+        process::warn(&format!("NCCL_OTF2_STEPS={}: {pushed}; no operation is recorded", config.steps));
     }
     if config.finalize == Finalize::Offline {
         say(config, &format!("{mib} MiB of journal recorded; `nccl-otf2 finalize {word}` makes the archive"));
         return;
     }
     if bytes > INLINE_LIMIT_BYTES {
-        logger::warn(&format!(
+        process::warn(&format!(
             "{mib} MiB of journal are too much to write inside the job; `nccl-otf2 finalize {word}` makes the archive"
         ));
         return;
     }
     let is_kept = |why: &str| {
-        logger::warn(&format!(
+        process::warn(&format!(
             "no archive yet: {why}; the journal is kept, `nccl-otf2 finalize {word}` makes the archive"
         ));
     };
@@ -225,7 +224,7 @@ fn archive(config: &Config, out: &Path, moment: Moment, summary: &PartSummary) {
     unify_if_last(config, out, &format!("{} events written", summary.events));
 }
 
-pub(super) fn at_exit() {
+pub(crate) fn at_exit() {
     let left = LEFT_FOR_EXIT.lock().take();
     if let Some(out) = left {
         writing::guarded(|| unify_if_last(&Config::from_environment(), &out, "all parts written"));
@@ -233,20 +232,20 @@ pub(super) fn at_exit() {
 }
 
 /// Whether this process has recorded anything before.
-pub(super) fn has_recorded() -> bool {
+pub(crate) fn has_recorded() -> bool {
     LAST_PART.lock().is_some()
 }
 
 /// Writes the number of callbacks and communicators since the last close, and returns how many came since the last
 /// call. Called before the next session and at exit.
-pub(super) fn account_for_late() -> u64 {
+pub(crate) fn account_for_late() -> u64 {
     let late = record::take_late();
     let mut last = LAST_PART.lock();
     if let (Some((part, all)), 1..) = (&mut *last, late.total()) {
         all.add(&late);
         let write = || host::write(&LateCallbacks::path(part), &serde_json::to_vec(all)?);
         if let Err(error) = writing::guarded(write) {
-            logger::warn(&format!(
+            process::warn(&format!(
                 "{} callbacks or communicators came after the recording had ended, which the trace will not say: {error}",
                 all.total()
             ));
@@ -260,7 +259,7 @@ fn unify_if_last(config: &Config, out: &Path, done: &str) {
     if matches!(is_last, Ok(true))
         && let Some(why) = lacks_memory(memory_of_archive(out), false)
     {
-        logger::warn(&format!("no archive yet: {why}; `nccl-otf2 finalize {word}` makes it"));
+        process::warn(&format!("no archive yet: {why}; `nccl-otf2 finalize {word}` makes it"));
         return;
     }
     match is_last.and_then(|last| if last { unify(out, &()).map(Some) } else { Ok(None) }) {
@@ -278,7 +277,7 @@ fn unify_if_last(config: &Config, out: &Path, done: &str) {
             ),
         ),
         Err(error) => {
-            logger::warn(&format!("no archive: {}; `nccl-otf2 finalize {word}` tries again", host::explain(error)))
+            process::warn(&format!("no archive: {}; `nccl-otf2 finalize {word}` tries again", host::explain(error)))
         }
     }
 }
@@ -309,10 +308,10 @@ fn describe_archive(archive: &ArchiveSummary) -> String {
 fn report_loss(summary: &PartSummary) {
     let lost = summary.counts.lost();
     if lost > 0 {
-        logger::warn(&format!("{lost} events, stops and states of this process were not recorded"));
+        process::warn(&format!("{lost} events, stops and states of this process were not recorded"));
     }
     for problem in &summary.problems {
-        logger::warn(&format!("journal: {problem}"));
+        process::warn(&format!("journal: {problem}"));
     }
 }
 
@@ -320,9 +319,197 @@ fn report_loss(summary: &PartSummary) {
 /// process knows that it is the last: the line then goes to stderr, from only one rank if the launcher numbers ranks.
 fn report_unfinished(config: &Config, line: &str) {
     let is_first = JobEnvironment::of_process().rank.unwrap_or(0) == 0;
-    if config.verbosity == Verbosity::Normal && !logger::was_lent() && is_first {
-        logger::warn(line);
+    if config.verbosity == Verbosity::Normal && !process::was_lent() && is_first {
+        process::warn(line);
     } else {
         say(config, line);
+    }
+}
+
+// The communicators of this process: their contexts, and the identity that all ranks agree on.
+//
+// NCCL gives every communicator a hash (`commId`) that is equal on all its ranks, but repeats if an application uses
+// an id twice. The identity is (commId, number of ranks, repetition), where the repetition counts earlier `init` calls
+// of the same rank with the same pair in this process. All ranks create their communicators in the same order, so all
+// compute the same value without communication. Counting per rank keeps this true when ranks share a process.
+
+#[derive(Debug, Default)]
+pub(crate) struct Communicators {
+    next: u64,
+    live: BTreeMap<u64, ()>,
+    seen: BTreeMap<(u64, i32, i32), u32>,
+}
+
+impl Communicators {
+    pub(crate) fn add(&mut self, tag: ProcessTag, comm: &CommInit<'_>) -> (ContextId, u32) {
+        self.next += 1;
+        let context = ContextId::new(tag, self.next);
+        self.live.insert(context.get(), ());
+        if comm.comm_id == 0 {
+            return (context, 0); // v1–v3: NCCL passes no identity, so nothing can repeat
+        }
+        let count = self.seen.entry((comm.comm_id, comm.ranks, comm.rank)).or_insert(0);
+        let repetition = *count;
+        *count += 1;
+        (context, repetition)
+    }
+
+    /// How many were added.
+    pub(crate) fn made(&self) -> u32 {
+        u32::try_from(self.next).unwrap_or(u32::MAX)
+    }
+
+    /// Forgets a context. False if the context is unknown or was finalized before.
+    pub(crate) fn remove(&mut self, context: u64) -> bool {
+        self.live.remove(&context).is_some()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+}
+
+// The sessions of this process: one that records, and those that threads are closing; the lines that a session logs.
+
+pub(crate) static SESSIONS: Mutex<Sessions> = Mutex::new(Sessions {
+    current: None,
+    off: false,
+    has_logged_remarks: false,
+    is_ending: false,
+    closing: Vec::new(),
+});
+/// Notified when the recording of a session has ended, and when a thread has closed one.
+static CHANGED: Condvar = Condvar::new();
+
+/// How long the next session waits for the end of the recording before it, which may wait for GPUs and Score-P.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(crate) struct Sessions {
+    pub(crate) current: Option<Session>,
+    /// Recording failed to begin, or is unwanted: the process does not try again.
+    pub(crate) off: bool,
+    pub(crate) has_logged_remarks: bool,
+    /// Whether a thread is ending a recording. The next one begins afterwards: a process has one recorder, one user of
+    /// CUPTI and one bridge to Score-P.
+    is_ending: bool,
+    /// The threads that are closing a session.
+    closing: Vec<ThreadKey>,
+}
+
+impl Sessions {
+    /// Takes the current session, for the calling thread to close it.
+    pub(crate) fn take(&mut self) -> Option<(Session, Closing)> {
+        let session = self.current.take()?;
+        self.is_ending = true;
+        self.closing.push(this_thread());
+        Some((session, Closing { is_ending: true }))
+    }
+
+    /// Waits until no recording is being ended. False if that takes too long, or if the caller is inside of it.
+    pub(crate) fn wait_for_end(sessions: &mut MutexGuard<'_, Self>) -> bool {
+        if sessions.is_ending && !sessions.closing.contains(&this_thread()) {
+            CHANGED.wait_while_for(sessions, |sessions| sessions.is_ending, PATIENCE);
+        }
+        !sessions.is_ending
+    }
+
+    /// Waits until no other thread is closing a session. False at the deadline.
+    pub(crate) fn wait_for_others(sessions: &mut MutexGuard<'_, Self>, deadline: Instant) -> bool {
+        let here = this_thread();
+        let others_close = |sessions: &mut Self| sessions.closing.iter().any(|thread| *thread != here);
+        !CHANGED.wait_while_until(sessions, others_close, deadline).timed_out()
+    }
+}
+
+/// The calling thread is closing a session.
+pub(crate) struct Closing {
+    is_ending: bool,
+}
+
+impl Closing {
+    /// The session no longer uses what the next one needs: only its part is left to write.
+    pub(crate) fn recording_has_ended(&mut self) {
+        self.is_ending = false;
+        SESSIONS.lock().is_ending = false;
+        CHANGED.notify_all();
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let mut sessions = SESSIONS.lock();
+        // After a panic.
+        sessions.is_ending &= !self.is_ending;
+        let here = this_thread();
+        if let Some(place) = sessions.closing.iter().position(|thread| *thread == here) {
+            sessions.closing.swap_remove(place);
+        }
+        drop(sessions);
+        CHANGED.notify_all();
+    }
+}
+
+pub(crate) struct Session {
+    pub(crate) config: Config,
+    pub(crate) out: PathBuf,
+    pub(crate) part: PathBuf,
+    pub(crate) tag: ProcessTag,
+    pub(crate) writer: Arc<JournalWriter>,
+    pub(crate) communicators: Communicators,
+    pub(crate) largest: LargestCommunicator,
+    pub(crate) maintenance: Maintenance,
+    /// Absent before the first `init`, if the user wants no GPU timing, or if there is no driver.
+    pub(crate) gpus: Option<Arc<Gpus>>,
+    pub(crate) first_init: Option<FirstInit>,
+}
+
+/// What is left to do at the first `init`.
+pub(crate) struct FirstInit {
+    pub(crate) directories: Directories,
+    pub(crate) scorep: bridge::Beginning,
+    /// Whether NCCL had described no communicator when the session began.
+    pub(crate) is_late: bool,
+}
+
+impl Session {
+    pub(crate) fn recorded(&self) -> Option<Recorded> {
+        Recorded::new(&self.part, self.writer.reserved_bytes())
+    }
+}
+
+/// Logs a line that is not a warning, as `NCCL_OTF2_VERBOSITY` selects.
+pub(crate) fn say(config: &Config, line: &str) {
+    match config.verbosity {
+        Verbosity::Quiet => {}
+        Verbosity::Normal => process::info(line),
+        Verbosity::Verbose => process::warn(line),
+    }
+}
+
+pub(crate) fn describe(stop: &Stop) -> String {
+    match stop {
+        Stop::Limit => "the size limit is reached (NCCL_OTF2_MAX_SIZE)".to_owned(),
+        Stop::System(reason) => reason.clone(),
+        Stop::Memory => "the system had no memory for it".to_owned(),
+        Stop::Slots => "more threads at once than there are slots (4095)".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nccl_events::{Name, Table};
+
+    fn comm(comm_id: u64, rank: i32) -> CommInit<'static> {
+        CommInit { table: Table::V7, comm_id, name: Name::NONE, nodes: 1, ranks: 2, rank, nccl_version: 0 }
+    }
+
+    #[test]
+    fn ranks_of_one_process_agree_on_the_repetition() {
+        let tag = ProcessTag::new(1);
+        let mut all = Communicators::default();
+        let first: Vec<u32> = [0, 1].iter().map(|rank| all.add(tag, &comm(9, *rank)).1).collect();
+        let again: Vec<u32> = [1, 0].iter().map(|rank| all.add(tag, &comm(9, *rank)).1).collect();
+        assert_eq!((first, again), (vec![0, 0], vec![1, 1]));
     }
 }

@@ -1,24 +1,30 @@
 //! The maintenance thread, one per process: prepares segments before they are needed, releases used ones, reads the
 //! system's clocks to relate ticks to time, makes snapshots, and follows the control file.
 
+use std::io;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-
-use super::snapshots::Maker;
-use super::test_clock::TestClock;
-use crate::control::{self, Control};
-use crate::host::{logger, memory, process};
-use crate::record;
-use crate::record::open_ranges::counts::counts_since;
-
-use journal::clock::{self, ClockPair};
+use crate::control::Control;
+use crate::host::{process, threads};
+use crate::record::open_ranges::counts_since;
+use crate::scorep::substrate;
+use crate::{chain, control, record};
+use journal::clock::ClockPair;
+use journal::part::environment::JobEnvironment;
+use journal::part::job::JobDirectory;
+use journal::part::{Dump, JOURNAL, PARTS, PROCESS, PROCESS_FORMAT, ProcessInfo, job, part_name};
+use journal::snapshots::{Request, standing};
 use journal::writer::{JournalWriter, SharedSlotWriter, SlotWriter};
-use journal::writing;
-use nccl_events::CommInit;
+use journal::{clock, host, part, writing};
 use nccl_events::range::RangeCount;
+use nccl_events::{CommInit, event, versions};
+use parking_lot::{Condvar, Mutex};
+use regular_files::refuse_foreign;
+use settings::{Config, PathValues, VERSION};
 
 pub(crate) const MAINTENANCE_NAME: &str = "nccl-otf2-maintenance";
 
@@ -95,7 +101,7 @@ impl Maintenance {
         if let Some(thread) = self.thread
             && thread.join().is_err()
         {
-            logger::warn(&format!(
+            process::warn(&format!(
                 "internal error in the maintenance thread{}; threads made their own segments",
                 in_process::location()
             ));
@@ -149,7 +155,7 @@ fn run(writer: &JournalWriter, shared: &Shared, mut snapshots: Maker, mut contro
                 return;
             }
         }
-        if memory::has_failed() {
+        if threads::has_failed() {
             writer.stop_without_memory();
         }
         let lasts = writer.keep().map_or(LONGEST, |lasts| lasts / POLLS);
@@ -167,5 +173,313 @@ fn run(writer: &JournalWriter, shared: &Shared, mut snapshots: Maker, mut contro
             shared.record_counts();
             writing::guarded(|| snapshots.answer(request, writer));
         }
+    }
+}
+
+// Copies this process's part into a snapshot. Runs on the maintenance thread.
+
+/// How often the maintenance thread checks for the file.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How long a new file is left alone: a tool may first make it and then set its time, which names the snapshot.
+const SETTLING: Duration = Duration::from_millis(200);
+
+#[derive(Debug)]
+pub(crate) struct Maker {
+    out: PathBuf,
+    part: PathBuf,
+    due: Instant,
+    /// A new request, answered if it is unchanged at the next check.
+    settling: Option<Request>,
+    answered: Option<Request>,
+    has_failed: bool,
+}
+
+impl Maker {
+    pub(crate) fn new(out: &Path, part: &Path) -> Self {
+        Self {
+            out: out.to_owned(),
+            part: part.to_owned(),
+            due: Instant::now() + INTERVAL,
+            settling: None,
+            answered: None,
+            has_failed: false,
+        }
+    }
+
+    /// The request to answer now. The caller records a clock pair first.
+    pub(crate) fn wanted(&mut self) -> Option<Request> {
+        if process::DUMP.take()
+            && let Err(error) = Request::make(&self.out)
+        {
+            self.fail(&error);
+        }
+        if Instant::now() < self.due {
+            return None;
+        }
+        self.due = Instant::now() + INTERVAL;
+        // A directory that cannot be read now may be readable later.
+        let request = Request::find(&self.out).ok().flatten()?;
+        if self.answered.as_ref() == Some(&request) {
+            return None;
+        }
+        if self.settling.as_ref() == Some(&request) {
+            return Some(request);
+        }
+        self.due = Instant::now() + SETTLING;
+        self.settling = Some(request);
+        None
+    }
+
+    pub(crate) fn answer(&mut self, request: Request, writer: &JournalWriter) {
+        if let Err(error) = self.put_part(&request, writer) {
+            self.fail(&error);
+        }
+        let is_last = standing(&self.out, &request).is_ok_and(|standing| standing.awaited.is_empty());
+        if is_last && let Err(error) = request.close(&self.out) {
+            self.fail(&error);
+        }
+        self.answered = Some(request);
+    }
+
+    fn put_part(&self, request: &Request, writer: &JournalWriter) -> io::Result<()> {
+        let directory = request.directory(&self.out);
+        let parts = directory.join(PARTS);
+        host::directories(&parts)?;
+        let name = part_name(&self.part);
+        let making = directory.join(format!(".making-{name}"));
+        host::directory(&making)?;
+        let made = self.copy(&making, writer);
+        let placed = made.and_then(|()| std::fs::rename(&making, parts.join(&name)));
+        placed.inspect_err(|_| {
+            let _best_effort = std::fs::remove_dir_all(&making);
+        })
+    }
+
+    fn copy(&self, into: &Path, writer: &JournalWriter) -> io::Result<()> {
+        let journal = into.join(JOURNAL);
+        host::directory(&journal)?;
+        writer.copy_to(&journal)?;
+        chain::report().write(into)?;
+        let info = std::fs::read(self.part.join(PROCESS))?;
+        let mut info: ProcessInfo = serde_json::from_slice(&info)?;
+        info.snapshot_realtime_ns = clock::realtime_ns();
+        host::write(&into.join(PROCESS), &serde_json::to_vec_pretty(&info)?)
+    }
+
+    fn fail(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.has_failed, true) {
+            process::warn(&format!(
+                "no snapshot of this process in {}: {error}; recording continues",
+                self.out.display()
+            ));
+        }
+    }
+}
+
+// The locations of a session's files.
+
+pub(crate) struct Directories {
+    pub(crate) out: PathBuf,
+    pub(crate) part: PathBuf,
+    pub(crate) journal: PathBuf,
+    pub(crate) job: String,
+    /// The job that owns the requested directory, if `out` is another directory inside it.
+    pub(crate) other_job: Option<String>,
+    /// Whether the template has `%j` but there is no job id.
+    pub(crate) lacks_job_id: bool,
+}
+
+impl Directories {
+    pub(crate) fn make(config: &Config, process: &ProcessInfo) -> Result<Self, String> {
+        let values = PathValues {
+            host: process.host.clone(),
+            process_id: process.pid,
+            job: process.environment.job.clone(),
+            rank: process.environment.rank,
+        };
+        let started_ns = process.session_start_realtime_ns;
+        let JobDirectory { path: out, job, other: other_job } = output(config, &values, process)?;
+        let name = format!("{}-{}-{started_ns}", process.host, process.pid);
+        let part = out.join(PARTS).join(&name);
+        host::directory(&part)
+            .map_err(|error| format!("{}: {error} (NCCL_OTF2_DIR says where the archive goes)", part.display()))?;
+        match journal(config, &values, &part, &name) {
+            Ok(journal) => {
+                let is_asked_for = |template: &String| template.replace("%%", "").contains("%j");
+                let lacks_job_id = values.job.is_none() && config.directory.as_ref().is_some_and(is_asked_for);
+                Ok(Self { out, part, journal, job, other_job, lacks_job_id })
+            }
+            Err(reason) => {
+                let _best_effort = std::fs::remove_dir_all(&part);
+                Err(reason)
+            }
+        }
+    }
+
+    pub(crate) fn remove(&self) {
+        let _best_effort = std::fs::remove_dir_all(&self.journal);
+        let _best_effort = std::fs::remove_dir_all(&self.part);
+    }
+}
+
+/// Makes the job's directory with its `parts`, inside the requested directory if another job owns that.
+fn output(config: &Config, values: &PathValues, process: &ProcessInfo) -> Result<JobDirectory, String> {
+    let now_ns = process.session_start_realtime_ns;
+    let relative = match (&config.directory, substrate::archive_directory()) {
+        (Some(template), _) => settings::expand(template, values).into(),
+        (None, Some(directory)) => directory,
+        (None, None) if values.job.is_some() => settings::expand("nccl-otf2-%j", values).into(),
+        (None, None) => format!("nccl-otf2-{}", settings::date_and_time(now_ns / 1_000_000_000)).into(),
+    };
+    let path =
+        std::path::absolute(&relative).map_err(|error| format!("NCCL_OTF2_DIR={}: {error}", relative.display()))?;
+    refuse_foreign(&path, "NCCL_OTF2_DIR")?;
+    let refused = |error| format!("{}: {error} (NCCL_OTF2_DIR says where the archive goes)", path.display());
+    let place = job::directory(&path, &process.environment, process.first_comm).map_err(refused)?;
+    let parts = place.path.join(PARTS);
+    refuse_foreign(&place.path, "NCCL_OTF2_DIR")?;
+    refuse_foreign(&parts, "NCCL_OTF2_DIR")?;
+    host::directories(&parts).map_err(refused)?;
+    Ok(place)
+}
+
+/// Makes a part's journal directory: inside the part, or at the user's location with a link in the part.
+fn journal(config: &Config, values: &PathValues, part: &Path, name: &str) -> Result<PathBuf, String> {
+    let inside = part.join(JOURNAL);
+    let Some(template) = &config.journal_directory else {
+        host::directory(&inside).map_err(|error| format!("{}: {error}", inside.display()))?;
+        return Ok(inside);
+    };
+    let outside = PathBuf::from(settings::expand(template, values)).join(name);
+    let outside = std::path::absolute(&outside).unwrap_or(outside);
+    let parent = outside.parent().unwrap_or(&outside);
+    refuse_foreign(parent, "NCCL_OTF2_JOURNAL_DIR")?;
+    let made = host::directories(parent).and_then(|()| host::directory(&outside));
+    made.map_err(|error| format!("NCCL_OTF2_JOURNAL_DIR: {}: {error}", outside.display()))?;
+    // With the link, a reader of the part finds the journal without knowing the variable.
+    std::os::unix::fs::symlink(&outside, &inside).map_err(|error| format!("{}: {error}", inside.display()))?;
+    Ok(outside)
+}
+
+// `process.json`: what a part says of its process.
+
+pub(crate) fn describe_process(config: &Config, test_clock: Option<&TestClock>) -> ProcessInfo {
+    let mut environment = JobEnvironment::of_process();
+    if let (None, Some((rank, size))) = (environment.rank, substrate::rank_and_size()) {
+        (environment.rank, environment.size) = (Some(rank), Some(size));
+    }
+    let simulated_host = test_clock.map(|clock| clock.boot_id.clone());
+    let pid = std::process::id();
+    let working_directory = std::env::current_dir().unwrap_or_default();
+    ProcessInfo {
+        format: PROCESS_FORMAT,
+        host: simulated_host.clone().unwrap_or_else(host::host_name),
+        boot_id: simulated_host.unwrap_or_else(host::boot_id),
+        pid,
+        pid_namespace: host::pid_namespace(),
+        start_ticks: host::start_ticks(pid).unwrap_or(0),
+        session_start_realtime_ns: clock::realtime_ns(),
+        environment,
+        plugin_version: VERSION.to_owned(),
+        tick_source: clock::select().name().to_owned(),
+        command: part::command(),
+        working_directory: working_directory.display().to_string(),
+        archive: config.archive,
+        system_dump: process::of_user(Dump::System),
+        graphs_dump: process::of_user(Dump::Graphs),
+        ..ProcessInfo::default()
+    }
+}
+
+/// Adds what is known of NCCL.
+pub(crate) fn with_communicator(info: ProcessInfo, config: &Config, comm: &CommInit<'_>) -> ProcessInfo {
+    // Only kinds that NCCL can report, so that no reader expects others.
+    let event_mask = config.mask & event::kinds(comm.table);
+    ProcessInfo {
+        first_comm: comm.comm_id,
+        nccl_version: part::nccl_version_text(comm.nccl_version),
+        library: if process::is_rccl() { "RCCL".to_owned() } else { String::new() },
+        table: comm.table.number(),
+        event_mask,
+        events: settings::event_names(event_mask).into_iter().map(str::to_owned).collect(),
+        allgatherv_off: allgatherv_off(),
+        ..info
+    }
+}
+
+/// At `init` NCCL has put the variables of its files (`/etc/nccl.conf`) into the environment.
+pub(crate) fn allgatherv_off() -> bool {
+    std::env::var_os(versions::VARIABLE).is_some_and(|value| versions::is_off(&value.to_string_lossy()))
+}
+
+/// Writes `process.json`, and puts it in place when `meanwhile` is done.
+pub(crate) fn place_description<T>(
+    part: &Path,
+    info: &ProcessInfo,
+    meanwhile: impl FnOnce() -> Result<T, String>,
+) -> Result<T, String> {
+    let staged = part.join(format!(".{PROCESS}"));
+    let refused = |error| format!("{}: {}", staged.display(), host::explain(error));
+    let json = serde_json::to_vec_pretty(info).map_err(io::Error::other);
+    json.and_then(|json| host::new_file(&staged)?.write_all(&json)).map_err(refused)?;
+    let done = meanwhile()?;
+    std::fs::rename(&staged, part.join(PROCESS)).map_err(refused)?;
+    Ok(done)
+}
+
+// For tests only: makes a process appear to be on another host, with other clocks.
+//
+// `NCCL_OTF2_TEST_CLOCK=offset_ns,drift_ppb,boot-id`, read once when a session begins, shifts the recorded readings of
+// the system's clocks: CLOCK_REALTIME is ahead by `offset_ns`, all clocks gain `drift_ppb` since the boot of the
+// machine, and the host has another uptime. The boot id is also the host's name. The ticks of events do not change.
+
+pub(crate) const VARIABLE: &str = "NCCL_OTF2_TEST_CLOCK";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TestClock {
+    offset_ns: i64,
+    drift_ppb: i64,
+    pub(crate) boot_id: String,
+}
+
+impl TestClock {
+    pub(crate) fn from_environment() -> Result<Option<Self>, String> {
+        match std::env::var(VARIABLE) {
+            Ok(text) => Self::parse(&text).map(Some).ok_or_else(|| {
+                format!("{VARIABLE}={text}: not offset_ns,drift_ppb,boot-id (it is for tests: unset it)")
+            }),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.splitn(3, ',');
+        Some(Self {
+            offset_ns: words.next()?.trim().parse().ok()?,
+            drift_ppb: words.next()?.trim().parse().ok()?,
+            boot_id: Some(words.next()?.trim()).filter(|boot_id| !boot_id.is_empty())?.to_owned(),
+        })
+    }
+
+    /// The simulated host's clock reading when this machine's clocks show `pair`.
+    pub(crate) fn shift(&self, pair: ClockPair) -> ClockPair {
+        let gained = i128::from(pair.monotonic_ns) * i128::from(self.drift_ppb) / 1_000_000_000;
+        // Fits unless the drift is absurd, which tests do not use.
+        let gained = i64::try_from(gained).unwrap_or(0);
+        let up = |ns: u64| ns.saturating_add_signed(gained).saturating_add(self.up_ns());
+        let realtime_ns = pair.realtime_ns.saturating_add_signed(gained);
+        ClockPair {
+            monotonic_ns: up(pair.monotonic_ns),
+            realtime_ns: realtime_ns.saturating_add_signed(self.offset_ns),
+            monotonic_raw_ns: up(pair.monotonic_raw_ns),
+            ..pair
+        }
+    }
+
+    /// How much longer the simulated host has been up than this machine: less than a day, derived from its name.
+    fn up_ns(&self) -> u64 {
+        let bytes = self.boot_id.bytes();
+        let mixed = bytes.fold(7_u64, |mixed, byte| mixed.wrapping_mul(31).wrapping_add(byte.into()));
+        mixed % 86_400 * 1_000_000_000
     }
 }

@@ -9,38 +9,36 @@
 //! No function here reports failure to NCCL: in most releases a failing `init` crashes or corrupts NCCL later. A
 //! process that cannot record logs the reason once, and asks for no events.
 
+use std::env;
+use std::ffi::CString;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::MutexGuard;
-
-use crate::host::{dumps, logger, memory, process};
-use crate::scorep::{self, CommRegion, substrate};
-use crate::{control, gpu, record};
-
-use in_process::Recorded;
-use journal::clock::{self, ticks};
-use journal::part::part_name;
+use crate::control::{Control, LargestCommunicator};
+use crate::gpu::Gpus;
+use crate::host::{process, threads};
+use crate::scorep::bridge::CommRegion;
+use crate::scorep::{bridge, substrate};
+use crate::session::close::{Communicators, FirstInit, Moment, SESSIONS, Session, Sessions, describe, say};
+use crate::session::maintenance::{
+    Directories, MAINTENANCE_NAME, Maintenance, Maker, TestClock, allgatherv_off, describe_process, place_description,
+    with_communicator,
+};
+use crate::{chain, control, gpu, record};
+use in_process::{Object, Recorded};
+use journal::clock::ticks;
+use journal::part::{JOURNAL, PROCESS, ProcessInfo, part_name};
 use journal::uninterrupted::not_cancelled;
-use journal::writer::Lost;
+use journal::writer::{JournalWriter, Lost, SlotWriter, Stop, WriterOptions};
+use journal::{clock, host, writing};
 use nccl_events::ids::{ContextId, ProcessTag};
-use nccl_events::{CommInit, event};
-use settings::{Config, Verbosity};
+use nccl_events::{CommInit, Kind, Name, Table, event};
+use parking_lot::MutexGuard;
+use settings::{Config, ENV_PLUGIN, PLUGIN, VERSION, Verbosity, are_settings_awaited};
 
-mod begin;
 mod close;
-mod communicators;
-mod description;
-mod directories;
-mod expected;
-mod first_init;
 mod maintenance;
-mod snapshots;
-mod state;
-mod test_clock;
-
-use close::Moment;
-use state::{SESSIONS, Sessions};
 
 #[derive(Clone, Copy, Debug)]
 pub struct InitReply {
@@ -71,13 +69,13 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
     session.note_init(comm);
     let _region = CommRegion::init();
     let (context, repetition) = session.communicators.add(session.tag, comm);
-    dumps::number(&part_name(&session.part), session.communicators.made());
+    process::number(&part_name(&session.part), session.communicators.made());
     // Only the bits that this version of the interface has.
     let mask = (session.config.mask | control::raised()) & event::kinds(comm.table);
     record::with_slot_writer(Lost::Communicator, |slot_writer| {
         slot_writer.comm_init(context.get(), begin_ticks, repetition, comm)
     });
-    scorep::communicator(context.get(), comm);
+    bridge::communicator(context.get(), comm);
     for (context, switch) in session.largest.begin(context, repetition, comm) {
         record::record_turn(context, &switch);
     }
@@ -100,7 +98,7 @@ pub fn begin_before_init() -> bool {
     if process::is_forked() {
         return false;
     }
-    let Some(comm) = expected::communicator() else {
+    let Some(comm) = communicator() else {
         return false;
     };
     let mut sessions = SESSIONS.lock();
@@ -165,14 +163,14 @@ fn begin_session(sessions: &mut MutexGuard<'_, Sessions>, comm: &CommInit<'_>, i
         return;
     }
     if !has_ended {
-        logger::warn("a communicator is not recorded, because the recording before it has not ended yet");
+        process::warn("a communicator is not recorded, because the recording before it has not ended yet");
         return;
     }
     let config = Config::from_environment();
     if !sessions.has_logged_remarks {
         sessions.has_logged_remarks = true;
         for remark in &config.remarks {
-            logger::warn(remark);
+            process::warn(remark);
         }
     }
     if !config.enabled {
@@ -183,14 +181,14 @@ fn begin_session(sessions: &mut MutexGuard<'_, Sessions>, comm: &CommInit<'_>, i
     process::at_exit(at_exit);
     substrate::at_program_end(end_of_measured_program);
     in_process::silence();
-    memory::forget_failure();
+    threads::forget_failure();
     close::account_for_late();
-    match begin::session(config, comm, is_before_init) {
+    match session(config, comm, is_before_init) {
         Ok(session) => sessions.current = Some(session),
         Err(reason) => {
             sessions.off = true;
             let what = if close::has_recorded() { "no further communicator" } else { "nothing" };
-            logger::warn(&format!("{what} is recorded: {reason}"));
+            process::warn(&format!("{what} is recorded: {reason}"));
         }
     }
 }
@@ -198,7 +196,7 @@ fn begin_session(sessions: &mut MutexGuard<'_, Sessions>, comm: &CommInit<'_>, i
 fn in_forked_child() {
     record::disable();
     gpu::disable();
-    scorep::disable();
+    bridge::disable();
 }
 
 /// The process exits. If NCCL has not finalized its communicators, this writes what was recorded.
@@ -208,14 +206,14 @@ extern "C" fn at_exit() {
         return;
     }
     not_cancelled(|| {
-        let _caught = in_process::catch(scorep::at_exit);
+        let _caught = in_process::catch(bridge::at_exit);
         end_of_program();
     });
 }
 
 /// Score-P reports the end of the program while it still accepts events. The exit handler then has nothing left to do.
 fn end_of_measured_program() {
-    scorep::at_end_of_measurement();
+    bridge::at_end_of_measurement();
     end_of_program();
 }
 
@@ -224,7 +222,7 @@ fn end_of_program() {
         if process::is_forked() {
             return;
         }
-        logger::forget();
+        process::forget();
         record::leave();
         // Another thread may be closing a session now, or hang in it, so the wait is bounded.
         let deadline = Instant::now() + PATIENCE;
@@ -233,7 +231,7 @@ fn end_of_program() {
         };
         sessions.off = true;
         if !Sessions::wait_for_others(&mut sessions, deadline) {
-            logger::warn(
+            process::warn(
                 "the process exits while one of its threads still writes: `nccl-otf2 finalize` makes the archive",
             );
         }
@@ -246,14 +244,231 @@ fn end_of_program() {
         }
         let late = close::account_for_late();
         if late > 0 && Config::from_environment().verbosity == Verbosity::Verbose {
-            logger::warn(&format!(
+            process::warn(&format!(
                 "{late} callbacks or communicators came after the recording had ended: `nccl-otf2 finalize` puts their number into the archive"
             ));
         }
     });
     if let Err(panic) = ended {
-        logger::warn(&format!(
+        process::warn(&format!(
             "internal error at exit: {panic}; the journal is kept, `nccl-otf2 finalize` makes the archive"
         ));
+    }
+}
+
+// Begins a session: directories, `process.json`, journal, maintenance thread, Score-P.
+
+/// `is_before_init`: NCCL has not described the communicator yet.
+pub(crate) fn session(config: Config, comm: &CommInit<'_>, is_before_init: bool) -> Result<Session, String> {
+    let test_clock = TestClock::from_environment()?;
+    let steps = control::heard(config.steps.clone(), "NCCL_OTF2_STEPS");
+    let mut info = with_communicator(describe_process(&config, test_clock.as_ref()), &config, comm);
+    info.steps = steps.to_string();
+    let directories = writing::guarded(|| Directories::make(&config, &info)).map_err(host::explain)?;
+    info.job.clone_from(&directories.job);
+    let tag = ProcessTag::new(process::random_bits());
+    info.tag = tag.get();
+    if directories.journal != directories.part.join(JOURNAL) {
+        info.journal = directories.journal.display().to_string();
+        info.part = directories.part.display().to_string();
+    }
+    process::name(&part_name(&directories.part), &info.environment);
+    let (writer, slot_writer) = writing::guarded(|| open_journal(&config, &info, &directories, tag))
+        // A part that never finishes would keep the job's other processes from making the archive.
+        .inspect_err(|_| directories.remove())?;
+    if !threads::is_there() {
+        directories.remove();
+        return Err(describe(&Stop::Memory));
+    }
+    if let Some(signal) = config.dump_signal {
+        process::DUMP.install(signal);
+    }
+    if is_before_init && !config.chain.is_empty() {
+        // They are loaded at `init`, when what is recorded of NCCL's calls has been chosen.
+        process::share();
+    }
+    let control = Control::new(&directories.out, config.mask, steps, comm.table);
+    if let Some(signal) = config.toggle_signal {
+        process::TOGGLE.install(signal);
+    }
+    let maintenance = Maintenance::start(
+        Arc::clone(&writer),
+        slot_writer,
+        test_clock,
+        Maker::new(&directories.out, &directories.part),
+        control,
+    );
+    // Before recording begins, because threads check whether Score-P is on when they take their slots.
+    let scorep = bridge::begin(config.scorep);
+    record::begin(Arc::clone(&writer));
+    record::ranges::repeat_started(&maintenance.notes());
+    Ok(Session {
+        config,
+        out: directories.out.clone(),
+        part: directories.part.clone(),
+        tag,
+        writer,
+        communicators: Communicators::default(),
+        largest: LargestCommunicator::default(),
+        maintenance,
+        gpus: None,
+        first_init: Some(FirstInit { directories, scorep, is_late: is_before_init }),
+    })
+}
+
+/// Opens the journal with the maintenance thread's slot, then puts `process.json` in place. `process.json` without a
+/// segment means a damaged journal; a segment without `process.json` means that the process was killed here.
+fn open_journal(
+    config: &Config,
+    info: &ProcessInfo,
+    directories: &Directories,
+    tag: ProcessTag,
+) -> Result<(Arc<JournalWriter>, SlotWriter), String> {
+    place_description(&directories.part, info, || {
+        let written = chain::report().write(&directories.part);
+        written.map_err(|error| format!("{}: {}", directories.part.display(), host::explain(error)))?;
+        let options = WriterOptions {
+            directory: directories.journal.clone(),
+            tag,
+            process_id: info.pid,
+            tick_source: clock::select(),
+            session_start_realtime_ns: info.session_start_realtime_ns,
+            limit_bytes: config.limit_bytes(),
+        };
+        let writer = JournalWriter::with_retention(options, config.flight_retention());
+        let slot_writer = writer.register(MAINTENANCE_NAME).map_err(|stop| describe(&stop))?;
+        Ok((writer, slot_writer))
+    })
+}
+
+// What a session does at its first `init`, which it may have begun before.
+
+impl Session {
+    pub(crate) fn note_init(&mut self, comm: &CommInit<'_>) {
+        let Some(FirstInit { directories, scorep, is_late }) = self.first_init.take() else {
+            return;
+        };
+        if is_late && let Err(reason) = writing::guarded(|| self.complete_description(comm)) {
+            process::warn(&format!("{reason}; the file does not have the id of the first communicator"));
+        }
+        let gpus = Gpus::begin(gpu::Options {
+            settings: self.config.gpu.clone(),
+            verbosity: self.config.verbosity,
+            table: comm.table,
+            mask: self.config.mask,
+            writer: Arc::clone(&self.writer),
+            notes: self.maintenance.notes(),
+        });
+        self.gpus = gpus.map(Arc::new);
+        report_start(&self.config, comm, &directories, scorep);
+    }
+
+    /// Adds to `process.json` what is known with the first communicator.
+    fn complete_description(&self, comm: &CommInit<'_>) -> Result<(), String> {
+        let path = self.part.join(PROCESS);
+        let refused = |error| format!("{}: {}", path.display(), host::explain(error));
+        let read = std::fs::read(&path).and_then(|json| Ok(serde_json::from_slice::<ProcessInfo>(&json)?));
+        let info = with_communicator(read.map_err(refused)?, &self.config, comm);
+        place_description(&self.part, &info, || Ok(()))?;
+        chain::report().write(&self.part).map_err(refused)
+    }
+}
+
+fn report_start(config: &Config, comm: &CommInit<'_>, directories: &Directories, scorep: bridge::Beginning) {
+    let events = settings::event_set(config.mask);
+    let out = directories.out.display();
+    let chained = chain::report().plugins;
+    let behind = if chained.is_empty() { String::new() } else { format!(", with {} behind it", chained.join(", ")) };
+    say(config, &format!("version {VERSION}{behind}: recording {events} events into {out}"));
+    if let (Some(other), true) = (&directories.other_job, comm.rank <= 0) {
+        let advice = match directories.lacks_job_id {
+            true => {
+                "there is no job id here, so %j in NCCL_OTF2_DIR is `unknown`: set NCCL_OTF2_JOB to another text for \
+                 each job"
+            }
+            false => "NCCL_OTF2_DIR=trace-%j is another directory for each job, NCCL_OTF2_JOB names a job",
+        };
+        process::warn(&format!(
+            "the directory asked for holds the recording of another job ({other}); that of this job ({}) goes into \
+             {out} ({advice})",
+            directories.job
+        ));
+    }
+    match scorep {
+        bridge::Beginning::Silent => {}
+        bridge::Beginning::On(line) => say(config, &line),
+        bridge::Beginning::Refused(line) => process::warn(&line),
+    }
+    let has_channels = |mask: u32| event::has(comm.table, Kind::KernelCh) && mask & Kind::KernelCh.mask() != 0;
+    let why = match (has_channels(config.mask), has_channels(process::chained())) {
+        (true, _) => "kernel channels are recorded (NCCL_OTF2_EVENTS)",
+        (false, true) => "a plugin asks for kernel channels (NCCL_OTF2_CHAIN)",
+        (false, false) => return,
+    };
+    // Only one rank warns for the communicator; v1 to v3 do not identify the rank.
+    if comm.rank <= 0 && config.verbosity > Verbosity::Quiet {
+        process::warn(&format!("{why}: {}", settings::kernel_channels(comm.nccl_version, allgatherv_off())));
+    }
+}
+
+// What is known of NCCL before it calls `init`: from 2.27 on it does so when the ranks of a communicator have met.
+
+/// The file that NCCL loads where no variable names one.
+const DEFAULT: &str = "libnccl-profiler.so";
+
+/// The communicator that is being made; `None` unless NCCL will call this plugin for it.
+pub(crate) fn communicator() -> Option<CommInit<'static>> {
+    process::learn_from_noted();
+    let nccl_version = process::current();
+    let table = Table::of_release(nccl_version)?;
+    let is_expected = !process::is_rccl() && is_profiler() && !are_settings_awaited();
+    is_expected.then_some(CommInit { table, comm_id: 0, name: Name::NONE, nodes: 0, ranks: 0, rank: -1, nccl_version })
+}
+
+/// Whether what NCCL will load as profiler plugin is this library, which is loaded as NVTX's injection.
+fn is_profiler() -> bool {
+    if env::var_os(ENV_PLUGIN).is_some_and(|plugin| !plugin.is_empty() && plugin != "none") {
+        return false;
+    }
+    let names = match env::var(PLUGIN).unwrap_or_default() {
+        asked if asked.is_empty() => vec![DEFAULT.to_owned()],
+        asked => vec![format!("libnccl-profiler-{asked}.so"), asked],
+    };
+    let mut loaded = names.into_iter().filter_map(|name| {
+        let name = CString::new(name).ok()?;
+        Object::of_symbol(&name, c"ncclProfiler_v1")
+    });
+    let own = Object::of((is_profiler as *const ()).addr());
+    own.is_some_and(|own| loaded.any(|object| object.base == own.base))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use journal::part::PROCESS;
+
+    /// To a reader, a description without a segment is a damaged journal.
+    #[test]
+    fn there_is_no_description_before_there_is_a_segment() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let part = scratch.path().to_owned();
+        let begin = |journal: &str| {
+            let _before = std::fs::remove_file(part.join(format!(".{PROCESS}")));
+            let (out, journal) = (part.clone(), part.join(journal));
+            let directories = Directories {
+                out,
+                part: part.clone(),
+                journal,
+                job: String::new(),
+                other_job: None,
+                lacks_job_id: false,
+            };
+            open_journal(&Config::default(), &ProcessInfo::default(), &directories, ProcessTag::new(1)).map(drop)
+        };
+        let description = part.join(PROCESS);
+        assert!(begin("no-such-directory").is_err() && !description.exists());
+        std::fs::create_dir(part.join("journal")).expect("made");
+        begin("journal").expect("begun");
+        assert!(description.exists() && part.join("journal/0.0").exists());
     }
 }

@@ -12,11 +12,13 @@ use std::ptr;
 use std::time::Duration;
 
 use journal::format::SEGMENT_BYTES;
-use recorder::abi::{sys, tables};
+
 use whole_plugin::process::wait_for;
 use whole_plugin::scratch::{Scratch, recording};
 
 use crate::allocations;
+use recorder::abi;
+use recorder::abi::callbacks;
 
 const CHILD: &str = "HOT_PATH_CHILD";
 
@@ -38,21 +40,21 @@ fn run_child(test: &str, variant: &str) -> ExitStatus {
 }
 
 pub(crate) struct Caller {
-    table: &'static sys::ncclProfiler_v7_t,
+    table: &'static abi::ncclProfiler_v7_t,
     context: *mut c_void,
 }
 
 // SAFETY: a context is a number, and NCCL calls the functions of a table from all its threads.
 unsafe impl Sync for Caller {}
 
-type Fields = sys::ncclProfilerEventDescr_v7_t__bindgen_ty_1;
+type Fields = abi::ncclProfilerEventDescr_v7_t__bindgen_ty_1;
 
 impl Caller {
     fn new() -> Self {
-        Self::of(&tables::ncclProfiler_v7.table)
+        Self::of(&callbacks::ncclProfiler_v7.table)
     }
 
-    pub(crate) fn of(table: &'static sys::ncclProfiler_v7_t) -> Self {
+    pub(crate) fn of(table: &'static abi::ncclProfiler_v7_t) -> Self {
         let init = table.init.unwrap();
         let (mut context, mut mask): (*mut c_void, c_int) = (ptr::null_mut(), 0);
         // SAFETY: the arguments are those NCCL would pass; name and logger may be NULL.
@@ -70,7 +72,7 @@ impl Caller {
         let table = self.table;
         let (start, stop, record) =
             (table.startEvent.unwrap(), table.stopEvent.unwrap(), table.recordEventState.unwrap());
-        let mut descriptor = sys::ncclProfilerEventDescr_v7_t {
+        let mut descriptor = abi::ncclProfilerEventDescr_v7_t {
             type_: kind,
             parentObj: ptr::null_mut(),
             rank: 0,
@@ -80,8 +82,8 @@ impl Caller {
         // SAFETY: the context came from init, the descriptor is of v7 and filled for its type.
         unsafe { start(self.context, &raw mut handle, &raw mut descriptor) };
         for state in states {
-            let mut arguments = sys::ncclProfilerEventStateArgs_v7_t {
-                proxyStep: sys::ncclProfilerProxyStepArgs_v4_t { transSize: 4096 },
+            let mut arguments = abi::ncclProfilerEventStateArgs_v7_t {
+                proxyStep: abi::ncclProfilerProxyStepArgs_v4_t { transSize: 4096 },
             };
             // SAFETY: the handle came from start; the arguments are of v7.
             unsafe { record(handle, *state, &raw mut arguments) };
@@ -92,18 +94,18 @@ impl Caller {
 
     /// The call of a function with this name.
     fn call(&self, function: &CStr) {
-        let api = sys::ncclProfilerCollApi_v7_t {
+        let api = abi::ncclProfilerCollApi_v7_t {
             func: function.as_ptr(),
             count: 1 << 20,
             datatype: c"ncclFloat32".as_ptr(),
             // SAFETY: integers, booleans and pointers: zeroes are valid.
             ..unsafe { std::mem::zeroed() }
         };
-        self.event(u64::from(sys::ncclProfileCollApi), Fields { collApi: api }, &[]);
+        self.event(u64::from(abi::ncclProfileCollApi), Fields { collApi: api }, &[]);
     }
 
     pub(crate) fn collective(&self) {
-        let coll = sys::ncclProfilerColl_v7_t {
+        let coll = abi::ncclProfilerColl_v7_t {
             func: c"AllReduce".as_ptr(),
             count: 1 << 20,
             datatype: c"ncclFloat32".as_ptr(),
@@ -114,14 +116,14 @@ impl Caller {
             ..unsafe { std::mem::zeroed() }
         };
         // SAFETY: as above.
-        let proxy: sys::ncclProfilerProxyOp_v1_t = unsafe { std::mem::zeroed() };
-        let step = sys::ncclProfilerProxyStep_v1_t { step: 1 };
-        let group = sys::ncclProfilerGroupApi_v5_t { graphCaptured: 0, groupDepth: 1 };
-        self.event(u64::from(sys::ncclProfileGroupApi), Fields { groupApi: group }, &[23, 24]);
+        let proxy: abi::ncclProfilerProxyOp_v1_t = unsafe { std::mem::zeroed() };
+        let step = abi::ncclProfilerProxyStep_v1_t { step: 1 };
+        let group = abi::ncclProfilerGroupApi_v5_t { graphCaptured: 0, groupDepth: 1 };
+        self.event(u64::from(abi::ncclProfileGroupApi), Fields { groupApi: group }, &[23, 24]);
         self.call(c"AllReduce");
-        self.event(u64::from(sys::ncclProfileColl), Fields { coll }, &[]);
-        self.event(u64::from(sys::ncclProfileProxyOp), Fields { proxyOp: proxy }, &[19]);
-        self.event(u64::from(sys::ncclProfileProxyStep), Fields { proxyStep: step }, &[8, 20, 9]);
+        self.event(u64::from(abi::ncclProfileColl), Fields { coll }, &[]);
+        self.event(u64::from(abi::ncclProfileProxyOp), Fields { proxyOp: proxy }, &[19]);
+        self.event(u64::from(abi::ncclProfileProxyStep), Fields { proxyStep: step }, &[8, 20, 9]);
     }
 }
 

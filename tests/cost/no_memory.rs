@@ -4,15 +4,15 @@
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;
 
-use recorder::abi::sys;
 use whole_plugin::built;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
 use crate::allocations::{Refuse, refuse, refused};
 use crate::hot_path::{Caller, child, is_child};
+use recorder::abi;
 
-fn table() -> &'static sys::ncclProfiler_v7_t {
+fn table() -> &'static abi::ncclProfiler_v7_t {
     let path = CString::new(built::plugin().as_os_str().as_bytes()).expect("a path");
     // SAFETY: the plugin's constructors do nothing.
     let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -20,11 +20,11 @@ fn table() -> &'static sys::ncclProfiler_v7_t {
     // SAFETY: the handle is of the call above, the name is a string.
     let table = unsafe { libc::dlsym(library, c"ncclProfiler_v7".as_ptr()) };
     // SAFETY: the symbol is a table of this type, which is never changed.
-    unsafe { table.cast::<sys::ncclProfiler_v7_t>().as_ref() }.expect("the table")
+    unsafe { table.cast::<abi::ncclProfiler_v7_t>().as_ref() }.expect("the table")
 }
 
 /// One session for each allocation. Returns how many there were.
-fn refuse_each(table: &'static sys::ncclProfiler_v7_t, refusal: fn(u64) -> Refuse) -> u64 {
+fn refuse_each(table: &'static abi::ncclProfiler_v7_t, refusal: fn(u64) -> Refuse) -> u64 {
     let mut before = 0;
     loop {
         let caller = Caller::of(table);

@@ -9,13 +9,15 @@
 //! and use the table to recognise the plugin's buffers. A buffer that CUPTI holds is never freed. There is one table
 //! per process, because CUPTI's global callbacks carry no user data.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use crate::host::process;
+use cupti_sys::Code;
+use cupti_sys::load::{Functions, Subscriber, SubscriberParams};
 
-pub(super) const BYTES: usize = 4 << 20;
+pub(crate) const BYTES: usize = 4 << 20;
 /// The number of buffers when recording begins. A page uses memory only once it is touched.
 const READY_AT_FIRST: usize = 16;
 /// The number of free buffers that the worker keeps.
@@ -39,7 +41,7 @@ struct Buffer {
     valid: AtomicUsize,
 }
 
-pub(super) struct Pool {
+pub(crate) struct Pool {
     buffers: [Buffer; HARD_LIMIT],
     /// Buffers from this index on have never been used.
     used: AtomicUsize,
@@ -51,13 +53,13 @@ pub(super) struct Pool {
 }
 
 /// A returned buffer, owned by this thread.
-pub(super) struct Full<'a> {
+pub(crate) struct Full<'a> {
     buffer: &'a Buffer,
 }
 
 static POOL: Pool = Pool::new();
 
-pub(super) fn pool() -> &'static Pool {
+pub(crate) fn pool() -> &'static Pool {
     &POOL
 }
 
@@ -80,37 +82,37 @@ impl Pool {
     }
 
     /// Prepares for a session. `may_refuse`: whether this CUPTI accepts a refused request for a buffer.
-    pub(super) fn open(&self, may_refuse: bool) {
+    pub(crate) fn open(&self, may_refuse: bool) {
         self.may_refuse.store(may_refuse, Ordering::Relaxed);
         self.is_read.store(true, Ordering::Relaxed);
         while self.count(FREE) < READY_AT_FIRST && self.add(FREE).is_some() {}
     }
 
     /// Discards the records of buffers that are returned from now on.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.is_read.store(false, Ordering::Relaxed);
     }
 
     /// Keeps some buffers free, so that launching threads do not have to map memory.
-    pub(super) fn top_up(&self) {
+    pub(crate) fn top_up(&self) {
         while self.count(FREE) < READY && self.used() < MOST && self.add(FREE).is_some() {}
     }
 
-    pub(super) fn outstanding(&self) -> usize {
+    pub(crate) fn outstanding(&self) -> usize {
         self.count(GIVEN)
     }
 
     /// The number of refused requests since the last call.
-    pub(super) fn take_refused(&self) -> u64 {
+    pub(crate) fn take_refused(&self) -> u64 {
         self.refused.swap(0, Ordering::Relaxed)
     }
 
     /// The number of returned buffers that were not the plugin's, since the last call.
-    pub(super) fn take_foreign(&self) -> u64 {
+    pub(crate) fn take_foreign(&self) -> u64 {
         self.foreign.swap(0, Ordering::Relaxed)
     }
 
-    pub(super) fn take_full(&self) -> Option<Full<'_>> {
+    pub(crate) fn take_full(&self) -> Option<Full<'_>> {
         let buffer = self.used_buffers().iter().find(|buffer| buffer.moves(FULL, READING))?;
         Some(Full { buffer })
     }
@@ -202,11 +204,11 @@ impl Buffer {
 }
 
 impl Full<'_> {
-    pub(super) fn base(&self) -> *mut u8 {
+    pub(crate) fn base(&self) -> *mut u8 {
         self.buffer.base.load(Ordering::Acquire)
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         let valid = self.buffer.valid.load(Ordering::Relaxed);
         // SAFETY: the buffer has at least that many bytes (`take_back`), and only this thread uses it (READING).
         unsafe { std::slice::from_raw_parts(self.base(), valid) }
@@ -243,7 +245,7 @@ fn guarded(callback: impl FnOnce()) {
     }
 }
 
-pub(super) extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
+pub(crate) extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
     guarded(|| {
         if buffer.is_null() || size.is_null() || records.is_null() {
             return;
@@ -260,7 +262,7 @@ pub(super) extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, recor
     });
 }
 
-pub(super) extern "C" fn requested_own(
+pub(crate) extern "C" fn requested_own(
     buffer: *mut *mut u8,
     size: *mut usize,
     records: *mut usize,
@@ -269,7 +271,7 @@ pub(super) extern "C" fn requested_own(
     requested(buffer, size, records);
 }
 
-pub(super) extern "C" fn completed(_context: *mut c_void, _stream: u32, buffer: *mut u8, _size: usize, valid: usize) {
+pub(crate) extern "C" fn completed(_context: *mut c_void, _stream: u32, buffer: *mut u8, _size: usize, valid: usize) {
     guarded(|| {
         if !buffer.is_null() {
             POOL.take_back(buffer, valid);
@@ -277,8 +279,207 @@ pub(super) extern "C" fn completed(_context: *mut c_void, _stream: u32, buffer: 
     });
 }
 
-pub(super) extern "C" fn completed_own(buffer: *mut u8, size: usize, valid: usize, info: *mut c_void) {
+pub(crate) extern "C" fn completed_own(buffer: *mut u8, size: usize, valid: usize, info: *mut c_void) {
     completed(info, 0, buffer, size, valid);
+}
+
+// The calls of CUPTI: one method each, over CUPTI's two families of functions.
+//
+// All releases have the global family. The subscriber family, from CUDA 13.3 on, serves processes in which several
+// tools use CUPTI. One process cannot use both.
+
+#[derive(Clone, Copy, Debug)]
+enum Family {
+    /// The global functions; the subscription only keeps other tools out.
+    Global(Subscriber),
+    Own(Subscriber),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Api {
+    Driver,
+    Runtime,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Calls {
+    functions: Functions,
+    family: Family,
+}
+
+// SAFETY: CUPTI allows calls on any thread with the same subscriber; the handle is only passed back to CUPTI.
+unsafe impl Send for Calls {}
+// SAFETY: as above.
+unsafe impl Sync for Calls {}
+
+/// Calls a function, unless the release lacks it or this is a forked child.
+macro_rules! call {
+    ($function:expr $(, $argument:expr)*) => {
+        match $function {
+            Some(function) if !process::is_forked() => {
+                // SAFETY: `cupti_sys` found the function by name in CUPTI, which stays loaded, and there is a driver.
+                // Pointer arguments are NULL or point to variables of the caller.
+                Code(unsafe { function($($argument),*) })
+            }
+            Some(_) => Code::DISABLED,
+            None => Code::API_NOT_IMPLEMENTED,
+        }
+    };
+}
+
+macro_rules! by_family {
+    ($self:ident, $global:ident, $own:ident $(, $argument:expr)* $(; own: $of_own:expr)?) => {
+        match $self.family {
+            Family::Global(_) => call!($self.functions.$global $(, $argument)*),
+            Family::Own(subscriber) => call!($self.functions.$own, subscriber $(, $argument)* $(, $of_own)?),
+        }
+    };
+}
+
+/// The callback that a subscription requires. CUPTI never calls it, because no callbacks are enabled.
+extern "C" fn no_callback(_data: *mut c_void, _domain: c_int, _id: u32, _info: *const c_void) {}
+
+pub(crate) fn version(functions: &Functions) -> Result<u32, Code> {
+    let mut version = 0;
+    match call!(functions.get_version, &raw mut version) {
+        Code::SUCCESS => Ok(version),
+        code => Err(code),
+    }
+}
+
+/// Whether a tool is tracing with CUPTI now; false if the release lacks the function.
+pub(crate) fn is_session_running(functions: &Functions) -> bool {
+    let mut running = 0;
+    call!(functions.is_tracing_session_running, &raw mut running).is_success() && running != 0
+}
+
+pub(crate) const fn has_own_family(functions: &Functions) -> bool {
+    functions.subscribe_v2.is_some()
+        && functions.register_callbacks_v2.is_some()
+        && functions.enable_v2.is_some()
+        && functions.disable_v2.is_some()
+        && functions.enable_driver_api_v2.is_some()
+        && functions.push_v2.is_some()
+        && functions.pop_v2.is_some()
+        && functions.get_next_record_v2.is_some()
+        && functions.get_timestamp_v2.is_some()
+}
+
+impl Calls {
+    /// Subscribes as one of several tools. An error names the tool that holds CUPTI, if CUPTI reports it.
+    pub(crate) fn subscribe_own(functions: Functions) -> Result<Self, (Code, String)> {
+        let mut subscriber: Subscriber = ptr::null_mut();
+        let mut holder = [0_u8; cupti_sys::load::OLD_SUBSCRIBER_NAME_BYTES + 64];
+        let mut params = SubscriberParams {
+            struct_size: size_of::<SubscriberParams>(),
+            subscriber_name: c"nccl-otf2".as_ptr(),
+            old_subscriber_name: holder.as_mut_ptr().cast(),
+            old_subscriber_size: holder.len() - 1,
+            allow_multiple_subscribers: 1,
+            padding: [0; 7],
+        };
+        let code = call!(functions.subscribe_v2, &raw mut subscriber, no_callback, ptr::null_mut(), &raw mut params);
+        if code.is_success() {
+            return Ok(Self { functions, family: Family::Own(subscriber) });
+        }
+        let name: Vec<u8> = holder.into_iter().take_while(|byte| *byte != 0).collect();
+        Err((code, String::from_utf8_lossy(&name).into_owned()))
+    }
+
+    pub(crate) fn subscribe_global(functions: Functions) -> Result<Self, Code> {
+        let mut subscriber: Subscriber = ptr::null_mut();
+        match call!(functions.subscribe, &raw mut subscriber, no_callback, ptr::null_mut()) {
+            Code::SUCCESS => Ok(Self { functions, family: Family::Global(subscriber) }),
+            code => Err(code),
+        }
+    }
+
+    /// Whether other tools in the process can use CUPTI at the same time.
+    pub(crate) const fn is_shared(&self) -> bool {
+        matches!(self.family, Family::Own(_))
+    }
+
+    pub(crate) fn unsubscribe(&self) -> Code {
+        let (Family::Global(subscriber) | Family::Own(subscriber)) = self.family;
+        call!(self.functions.unsubscribe, subscriber)
+    }
+
+    pub(crate) fn register_buffers(&self) -> Code {
+        match self.family {
+            Family::Global(_) => call!(self.functions.register_callbacks, requested, completed),
+            Family::Own(subscriber) => {
+                call!(self.functions.register_callbacks_v2, subscriber, requested_own, completed_own)
+            }
+        }
+    }
+
+    pub(crate) fn set_attribute_u8(&self, attribute: u32, mut value: u8) -> Code {
+        let mut size = size_of::<u8>();
+        let value = (&raw mut value).cast();
+        by_family!(self, set_attribute, set_attribute_v2, attribute, &raw mut size, value)
+    }
+
+    pub(crate) fn enable(&self, kind: u32) -> Code {
+        by_family!(self, enable, enable_v2, kind; own: ptr::null_mut())
+    }
+
+    pub(crate) fn disable(&self, kind: u32) -> Code {
+        by_family!(self, disable, disable_v2, kind; own: ptr::null_mut())
+    }
+
+    pub(crate) fn function(&self, api: Api, cbid: u32, on: bool) -> Code {
+        let on = u8::from(on);
+        match api {
+            Api::Driver => by_family!(self, enable_driver_api, enable_driver_api_v2, cbid, on),
+            Api::Runtime => by_family!(self, enable_runtime_api, enable_runtime_api_v2, cbid, on),
+        }
+    }
+
+    /// Pushes an id, with which CUPTI tags this thread's following calls.
+    #[inline]
+    pub(crate) fn push(&self, kind: u32, id: u64) -> Code {
+        by_family!(self, push, push_v2, kind, id)
+    }
+
+    #[inline]
+    pub(crate) fn pop(&self, kind: u32) -> Result<u64, Code> {
+        let mut last = 0;
+        match by_family!(self, pop, pop_v2, kind, &raw mut last) {
+            Code::SUCCESS => Ok(last),
+            code => Err(code),
+        }
+    }
+
+    /// Blocks until CUPTI has returned its buffers. Must not be called from a callback or with a lock held.
+    pub(crate) fn flush(&self, flag: u32) -> Code {
+        call!(self.functions.flush_all, flag)
+    }
+
+    /// The record after `record`, or the first record if `record` is NULL.
+    ///
+    /// # Safety
+    /// CUPTI returned `buffer` with `valid` bytes, nothing else accesses it, and `record` points into it or is NULL.
+    pub(crate) unsafe fn next_record(&self, buffer: *mut u8, valid: usize, record: *mut u8) -> Result<*mut u8, Code> {
+        let mut record = record;
+        match by_family!(self, get_next_record, get_next_record_v2, buffer, valid, &raw mut record) {
+            Code::SUCCESS => Ok(record),
+            code => Err(code),
+        }
+    }
+
+    /// The number of records that CUPTI dropped since the last call.
+    pub(crate) fn dropped(&self) -> Result<u64, Code> {
+        let mut dropped: usize = 0;
+        let code = by_family!(self, get_dropped, get_dropped_v2, ptr::null_mut(), 0, &raw mut dropped);
+        if code.is_success() { Ok(u64::try_from(dropped).unwrap_or(u64::MAX)) } else { Err(code) }
+    }
+
+    /// The current time on the clock of the records.
+    pub(crate) fn timestamp_ns(&self) -> Option<u64> {
+        let mut timestamp = 0;
+        let code = by_family!(self, get_timestamp, get_timestamp_v2, &raw mut timestamp);
+        (code.is_success() && timestamp != 0).then_some(timestamp)
+    }
 }
 
 #[cfg(test)]

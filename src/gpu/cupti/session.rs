@@ -4,37 +4,35 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cupti_sys::{
-    ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER, CBIDS_END, CBIDS_OF_COPIES, CBIDS_OF_LAUNCHES, KIND_CONCURRENT_KERNEL,
-    KIND_DRIVER, KIND_EXTERNAL_CORRELATION, KIND_MEMCPY, KIND_RUNTIME, VERSION_BUFFER_MAY_BE_REFUSED,
-    VERSION_SINGLE_FUNCTIONS, VERSION_SUBSCRIBER_FUNCTIONS,
-};
-use cupti_sys::{Code, Functions, LoadError, Search};
-
-use super::buffers;
-use super::calls::{self, Api, Calls};
+use crate::gpu::cupti::buffers;
+use crate::gpu::cupti::buffers::{Api, Calls};
 use crate::host::process;
+use cupti_sys::{
+    ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER, CBIDS_END, CBIDS_OF_COPIES, CBIDS_OF_LAUNCHES, Code, Functions,
+    KIND_CONCURRENT_KERNEL, KIND_DRIVER, KIND_EXTERNAL_CORRELATION, KIND_MEMCPY, KIND_RUNTIME, LoadError, Search,
+    VERSION_BUFFER_MAY_BE_REFUSED, VERSION_SINGLE_FUNCTIONS, VERSION_SUBSCRIBER_FUNCTIONS,
+};
 
 /// Whether the plugin loaded CUPTI into this process.
 static IS_OURS: AtomicBool = AtomicBool::new(false);
 
-pub(in crate::gpu) fn is_ours() -> bool {
+pub(crate) fn is_ours() -> bool {
     IS_OURS.load(Ordering::Relaxed)
 }
 
 #[derive(Clone, Debug, Default)]
-pub(in crate::gpu) struct Settings {
-    pub(in crate::gpu) library: Option<PathBuf>,
-    pub(in crate::gpu) cuda_home: Option<PathBuf>,
-    pub(in crate::gpu) all_kernels: bool,
+pub(crate) struct Settings {
+    pub(crate) library: Option<PathBuf>,
+    pub(crate) cuda_home: Option<PathBuf>,
+    pub(crate) all_kernels: bool,
     /// Whether copies of copy-engine collectives are recorded.
-    pub(in crate::gpu) copies: bool,
+    pub(crate) copies: bool,
     /// Whether to leave CUPTI to another tool that traces.
-    pub(in crate::gpu) yields: bool,
+    pub(crate) yields: bool,
 }
 
 #[derive(Debug)]
-pub(in crate::gpu) enum NotUsed {
+pub(crate) enum NotUsed {
     /// There is no CUPTI, or no driver.
     Load(LoadError),
     Version(PathBuf, Code),
@@ -82,17 +80,17 @@ impl fmt::Display for NotUsed {
 }
 
 #[derive(Debug)]
-pub(super) struct Session {
-    pub(super) calls: Calls,
-    pub(super) version: u32,
-    pub(super) path: PathBuf,
+pub(crate) struct Session {
+    pub(crate) calls: Calls,
+    pub(crate) version: u32,
+    pub(crate) path: PathBuf,
     /// Whether the calls of all driver functions are recorded, not only of launch functions.
-    pub(super) has_all_driver_calls: bool,
-    pub(super) enabled: Enabled,
+    pub(crate) has_all_driver_calls: bool,
+    pub(crate) enabled: Enabled,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Enabled {
+pub(crate) struct Enabled {
     kinds: Vec<u32>,
     functions: Vec<(Api, u32)>,
 }
@@ -128,7 +126,7 @@ impl Enabled {
     }
 
     /// Disables everything in reverse order.
-    pub(super) fn turn_off(&self, calls: &Calls) {
+    pub(crate) fn turn_off(&self, calls: &Calls) {
         for kind in self.kinds.iter().rev() {
             calls.disable(*kind);
         }
@@ -140,15 +138,15 @@ impl Enabled {
 
 impl Session {
     /// Finds CUPTI, subscribes to it, and enables the needed activity kinds. A failure leaves nothing enabled.
-    pub(super) fn open(settings: &Settings) -> Result<Self, NotUsed> {
+    pub(crate) fn open(settings: &Settings) -> Result<Self, NotUsed> {
         let search = Search { explicit: settings.library.clone(), cuda_home: settings.cuda_home.clone() };
         let library = cupti_sys::load(&search).map_err(NotUsed::Load)?;
         if !library.was_mapped {
             IS_OURS.store(true, Ordering::Relaxed);
         }
         let (functions, path) = (library.functions, library.path);
-        let version = calls::version(&functions).map_err(|code| NotUsed::Version(path.clone(), code))?;
-        if settings.yields && calls::is_session_running(&functions) {
+        let version = buffers::version(&functions).map_err(|code| NotUsed::Version(path.clone(), code))?;
+        if settings.yields && buffers::is_session_running(&functions) {
             return Err(NotUsed::Busy(path));
         }
         let calls = subscribe(functions, version).map_err(|(code, holder)| NotUsed::Subscribe {
@@ -172,11 +170,11 @@ impl Session {
     }
 
     #[cfg(test)]
-    pub(super) fn of(calls: Calls) -> Self {
+    pub(crate) fn of(calls: Calls) -> Self {
         Self { calls, version: 24, path: PathBuf::new(), has_all_driver_calls: false, enabled: Enabled::default() }
     }
 
-    pub(super) fn release(&self) -> String {
+    pub(crate) fn release(&self) -> String {
         // Before CUDA 13, CUPTI's versions do not follow CUDA's.
         let by_number = match self.version {
             0..=18 => "11.8 to 12.1",
@@ -196,7 +194,7 @@ impl Session {
 /// Uses the subscriber functions, if all exist, so that other tools can use CUPTI; else the global functions.
 fn subscribe(functions: Functions, version: u32) -> Result<Calls, (Code, String)> {
     let mut holder = String::new();
-    if version >= VERSION_SUBSCRIBER_FUNCTIONS && calls::has_own_family(&functions) {
+    if version >= VERSION_SUBSCRIBER_FUNCTIONS && buffers::has_own_family(&functions) {
         match Calls::subscribe_own(functions) {
             Ok(calls) => return Ok(calls),
             // Another tool uses the global functions, or the driver is too old for several subscribers.

@@ -1,6 +1,5 @@
-use cudarc::driver::sys;
-
 use super::*;
+use cudarc::driver::sys;
 
 /// The sizes of a function's arguments; nothing else matters in a call.
 macro_rules! sizes {

@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::gpu::backend::Output;
 use crate::gpu::driver::{CudaError, Driver, Event, Stream};
+use crate::gpu::output::Output;
 use journal::clock::ticks;
 use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord};
 
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_micros(50);
 const RESOLUTION_NS: u32 = 500;
 
 #[derive(Debug)]
-pub(super) struct References {
+pub(crate) struct References {
     ordinal: u32,
     stream: Stream,
     first_ns: u64,
@@ -66,13 +66,13 @@ impl Bracketed {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct GpuTime {
-    pub(super) gpu_ns: u64,
-    pub(super) uncertainty_ns: u32,
+pub(crate) struct GpuTime {
+    pub(crate) gpu_ns: u64,
+    pub(crate) uncertainty_ns: u32,
 }
 
 impl References {
-    pub(super) fn new(driver: &Driver, ordinal: u32, first_ns: u64) -> Result<Self, CudaError> {
+    pub(crate) fn new(driver: &Driver, ordinal: u32, first_ns: u64) -> Result<Self, CudaError> {
         let stream = driver.create_stream()?;
         let spare: Result<_, _> = (0..KEPT + TRIES).map(|_| driver.create_event()).collect();
         Ok(Self {
@@ -87,22 +87,22 @@ impl References {
     }
 
     /// Whether there is a reference; without one, no event's time is known.
-    pub(super) fn has_one(&self) -> bool {
+    pub(crate) fn has_one(&self) -> bool {
         !self.kept.is_empty()
     }
 
-    pub(super) fn newest_ns(&self) -> Option<u64> {
+    pub(crate) fn newest_ns(&self) -> Option<u64> {
         self.kept.back().map(|newest| newest.gpu_ns)
     }
 
-    pub(super) fn renew_if_due(&mut self, driver: &Driver, out: &mut dyn Output) -> Result<(), CudaError> {
+    pub(crate) fn renew_if_due(&mut self, driver: &Driver, out: &mut dyn Output) -> Result<(), CudaError> {
         if self.pending.is_some() || Instant::now() >= self.due {
             self.renew(driver, out)?;
         }
         Ok(())
     }
 
-    pub(super) fn renew(&mut self, driver: &Driver, out: &mut dyn Output) -> Result<(), CudaError> {
+    pub(crate) fn renew(&mut self, driver: &Driver, out: &mut dyn Output) -> Result<(), CudaError> {
         if let Some(Attempt { event, before_ticks }) = self.pending {
             if !driver.is_past(event)? {
                 return Ok(());
@@ -166,7 +166,7 @@ impl References {
     }
 
     /// The time of an event that its stream has passed. `None` if there is no reference yet.
-    pub(super) fn locate(&self, driver: &Driver, event: Event) -> Result<Option<GpuTime>, CudaError> {
+    pub(crate) fn locate(&self, driver: &Driver, event: Event) -> Result<Option<GpuTime>, CudaError> {
         let Some(newest) = self.kept.back() else {
             return Ok(None);
         };
@@ -182,7 +182,7 @@ impl References {
     }
 
     /// Destroys everything that [`Self::new`] made. The context must still exist.
-    pub(super) fn destroy(self, driver: &Driver) -> Result<(), CudaError> {
+    pub(crate) fn destroy(self, driver: &Driver) -> Result<(), CudaError> {
         let pending = self.pending.map(|attempt| attempt.event);
         let kept = self.kept.iter().map(|reference| reference.event);
         for event in kept.chain(pending).chain(self.spare) {
@@ -223,6 +223,6 @@ fn from_reference(reference: &Reference, elapsed_ms: f32) -> GpuTime {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the conversion saturates, and what is not a number becomes zero")]
-pub(super) fn nanoseconds(ms: f32) -> i64 {
+pub(crate) fn nanoseconds(ms: f32) -> i64 {
     (f64::from(ms) * 1e6).round() as i64
 }

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::rig::{Launched, Rig, refusal, scenario, settings};
-use crate::gpu::cupti::Settings;
+use crate::gpu::cupti::session::Settings;
+use crate::gpu::cupti::tests::rig::{Launched, Rig, refusal, scenario, settings};
 use nccl_events::gpu::GpuCount;
 
 /// Runs a session with a number of launches.

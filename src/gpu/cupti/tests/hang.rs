@@ -4,16 +4,15 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::gpu::cupti::Cupti;
+use crate::gpu::cupti::buffers::Calls;
+use crate::gpu::cupti::session::{Session, Settings};
+use crate::gpu::cupti::tests::rig::{Recorded, launch_of, next_id};
+use crate::gpu::driver;
+use crate::gpu::driver::Driver;
+use crate::gpu::output::Backend as _;
 use cupti_sys::Functions;
 use cupti_sys::load::{Callback, Subscriber};
-
-use super::rig::{Recorded, launch_of, next_id};
-use crate::gpu::backend::Backend as _;
-use crate::gpu::cupti::Settings;
-use crate::gpu::cupti::backend::Cupti;
-use crate::gpu::cupti::calls::Calls;
-use crate::gpu::cupti::session::Session;
-use crate::gpu::driver::{self, Driver};
 use nccl_events::Kind;
 use nccl_events::gpu::GpuCount;
 

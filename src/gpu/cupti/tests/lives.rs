@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::rig::{NCCL, Rig, launch_of, next_id, refusal, scenario};
-use crate::gpu::backend::Backend as _;
-use crate::gpu::cupti::Settings;
+use crate::gpu::cupti::session::Settings;
+use crate::gpu::cupti::tests::rig::{NCCL, Rig, launch_of, next_id, refusal, scenario};
+use crate::gpu::output::Backend as _;
 use nccl_events::Kind;
 use nccl_events::gpu::GpuCount;
 

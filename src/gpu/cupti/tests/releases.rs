@@ -1,8 +1,10 @@
 //! Every kernel is joined to its launch, in every release and for any order of records.
 
-use super::rig::{Double, LAUNCHES, LEVELS, Launched, NCCL, OTHER, Rig, launch_of, next_id, scenario, settings};
-use crate::gpu::backend::Backend as _;
-use crate::gpu::cupti::Settings;
+use crate::gpu::cupti::session::Settings;
+use crate::gpu::cupti::tests::rig::{
+    Double, LAUNCHES, LEVELS, Launched, NCCL, OTHER, Rig, launch_of, next_id, scenario, settings,
+};
+use crate::gpu::output::Backend as _;
 use nccl_events::Kind;
 use nccl_events::gpu::GpuCount;
 

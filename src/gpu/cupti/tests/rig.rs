@@ -6,53 +6,51 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use whole_plugin::built;
-use whole_plugin::scenario::passes;
-
-use crate::gpu::backend::{Backend, Launch, Output};
-use crate::gpu::cupti::backend::Cupti;
-use crate::gpu::cupti::session::Session;
-use crate::gpu::cupti::{NotUsed, Settings, open};
+use crate::gpu::cupti::session::{NotUsed, Session, Settings};
+use crate::gpu::cupti::{Cupti, open};
 use crate::gpu::driver::Driver;
+use crate::gpu::output::{Backend, Launch, Output};
 use nccl_events::gpu::{Backend as BackendKind, ClockSample, Copy, GpuCount, GpuRecord, Kernel};
 use nccl_events::ids::{EventId, ProcessTag};
 use nccl_events::{Kind, Name};
+use whole_plugin::built;
+use whole_plugin::scenario::passes;
 
 /// The first level with each size of records and each set of functions, and a future level.
-pub(super) const LEVELS: [u32; 10] = [18, 20, 23, 26, 130_001, 130_101, 130_301, 130_401, 130_500, 140_000];
+pub(crate) const LEVELS: [u32; 10] = [18, 20, 23, 26, 130_001, 130_101, 130_301, 130_401, 130_500, 140_000];
 
 /// The name of one of NCCL's kernels.
-pub(super) const NCCL: &CStr = c"_Z40ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+pub(crate) const NCCL: &CStr = c"_Z40ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
 /// The name of another library's kernel.
-pub(super) const OTHER: &CStr = c"ampere_sgemm_128x64_nn";
+pub(crate) const OTHER: &CStr = c"ampere_sgemm_128x64_nn";
 
 /// `cuLaunchKernel`, `cuLaunchKernelEx`.
-pub(super) const LAUNCHES: [u32; 2] = [307, 652];
+pub(crate) const LAUNCHES: [u32; 2] = [307, 652];
 
 /// Runs `body` in a child process with these variables. The child must succeed.
-pub(super) fn scenario(name: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
+pub(crate) fn scenario(name: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
     passes(&format!("gpu::cupti::tests::{name}"), variables, Some(&built::fake_gpu()), body);
 }
 
 /// Settings that name the double.
-pub(super) fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     Settings { library: Some(built::fake_cupti()), ..Settings::default() }
 }
 
 /// The reason why CUPTI is not used.
-pub(super) fn refusal(settings: &Settings) -> String {
+pub(crate) fn refusal(settings: &Settings) -> String {
     Session::open(settings).err().unwrap().to_string()
 }
 
 /// Collects the backend's records.
 #[derive(Debug, Default)]
-pub(super) struct Recorded {
-    pub(super) kernels: Vec<(u64, Kernel<String>)>,
-    pub(super) copies: Vec<(u64, Copy)>,
-    pub(super) clocks: Vec<ClockSample>,
-    pub(super) counts: BTreeMap<GpuCount, u64>,
-    pub(super) notices: Vec<String>,
-    pub(super) faults: Vec<String>,
+pub(crate) struct Recorded {
+    pub(crate) kernels: Vec<(u64, Kernel<String>)>,
+    pub(crate) copies: Vec<(u64, Copy)>,
+    pub(crate) clocks: Vec<ClockSample>,
+    pub(crate) counts: BTreeMap<GpuCount, u64>,
+    pub(crate) notices: Vec<String>,
+    pub(crate) faults: Vec<String>,
 }
 
 impl Output for Recorded {
@@ -91,17 +89,17 @@ fn whole(text: &str) -> String {
 }
 
 impl Recorded {
-    pub(super) fn get(&self, count: GpuCount) -> u64 {
+    pub(crate) fn get(&self, count: GpuCount) -> u64 {
         self.counts.get(&count).copied().unwrap_or(0)
     }
 
     /// All nonzero counters.
-    pub(super) fn all(&self) -> Vec<(GpuCount, u64)> {
+    pub(crate) fn all(&self) -> Vec<(GpuCount, u64)> {
         self.counts.iter().map(|(count, number)| (*count, *number)).collect()
     }
 
     /// Fails unless there was exactly one fault, whose line contains these words.
-    pub(super) fn one_fault(&self, words: &str) {
+    pub(crate) fn one_fault(&self, words: &str) {
         assert_eq!(self.faults.len(), 1, "{:?}", self.faults);
         assert!(self.faults[0].contains(words), "{:?}", self.faults);
     }
@@ -109,13 +107,13 @@ impl Recorded {
 
 /// A launch: its event id and CUPTI's correlation id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Launched {
-    pub(super) id: u64,
-    pub(super) correlation: u32,
+pub(crate) struct Launched {
+    pub(crate) id: u64,
+    pub(crate) correlation: u32,
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Double(*mut c_void);
+pub(crate) struct Double(*mut c_void);
 
 // SAFETY: the loader's handle, which any thread may use.
 unsafe impl Send for Double {}
@@ -137,7 +135,7 @@ macro_rules! control {
 }
 
 impl Double {
-    pub(super) fn mapped() -> Self {
+    pub(crate) fn mapped() -> Self {
         let path = built::fake_cupti();
         let path = CString::new(path.to_str().unwrap()).unwrap();
         // SAFETY: a NUL-terminated string; the double's initialiser only hides names.
@@ -147,32 +145,32 @@ impl Double {
     }
 
     /// Calls a driver function that launches nothing.
-    pub(super) fn call(self, cbid: u32) -> u32 {
+    pub(crate) fn call(self, cbid: u32) -> u32 {
         control!(self, c"fake_cupti_api", (u32, u32) -> u32, 4, cbid)
     }
 
-    pub(super) fn launch(self, cbid: u32, stream: u32, name: &CStr) -> u32 {
+    pub(crate) fn launch(self, cbid: u32, stream: u32, name: &CStr) -> u32 {
         control!(
             self, c"fake_cupti_launch", (u32, u32, u32, u32, *const i8, u64, u64, u64) -> u32,
             cbid, stream % 2, 1, stream, name.as_ptr().cast(), 0, 0, 0
         )
     }
 
-    pub(super) fn launch_at(self, stream: u32, name: &CStr, start_ns: u64, end_ns: u64) -> u32 {
+    pub(crate) fn launch_at(self, stream: u32, name: &CStr, start_ns: u64, end_ns: u64) -> u32 {
         control!(
             self, c"fake_cupti_launch", (u32, u32, u32, u32, *const i8, u64, u64, u64) -> u32,
             652, 0, 1, stream, name.as_ptr().cast(), 0, start_ns, end_ns
         )
     }
 
-    pub(super) fn copy(self, copy_kind: u32, bytes: u64) -> u32 {
+    pub(crate) fn copy(self, copy_kind: u32, bytes: u64) -> u32 {
         control!(
             self, c"fake_cupti_memcpy", (u32, u32, u32, u32, u32, u64, u64, u64) -> u32,
             41, 0, 1, 7, copy_kind, bytes, 0, 0
         )
     }
 
-    pub(super) fn replay(self, names: &[&CStr], nodes: &[u64]) -> u32 {
+    pub(crate) fn replay(self, names: &[&CStr], nodes: &[u64]) -> u32 {
         let names: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
         let count = u32::try_from(names.len()).unwrap();
         control!(
@@ -182,33 +180,33 @@ impl Double {
         )
     }
 
-    pub(super) fn drain(self) {
+    pub(crate) fn drain(self) {
         control!(self, c"fake_cupti_drain", () -> (),)
     }
 
-    pub(super) fn other_tool(self, action: u32) -> i32 {
+    pub(crate) fn other_tool(self, action: u32) -> i32 {
         control!(self, c"fake_cupti_other_tool", (u32) -> i32, action)
     }
 
-    pub(super) fn count(self, name: &CStr) -> u64 {
+    pub(crate) fn count(self, name: &CStr) -> u64 {
         control!(self, c"fake_cupti_count", (*const i8) -> u64, name.as_ptr().cast())
     }
 }
 
 /// A session that uses the double.
-pub(super) struct Rig {
-    pub(super) backend: Arc<Cupti>,
-    pub(super) description: String,
-    pub(super) double: Double,
-    pub(super) output: Recorded,
+pub(crate) struct Rig {
+    pub(crate) backend: Arc<Cupti>,
+    pub(crate) description: String,
+    pub(crate) double: Double,
+    pub(crate) output: Recorded,
 }
 
 impl Rig {
-    pub(super) fn open() -> Self {
+    pub(crate) fn open() -> Self {
         Self::open_with(settings()).unwrap()
     }
 
-    pub(super) fn open_with(settings: Settings) -> Result<Self, NotUsed> {
+    pub(crate) fn open_with(settings: Settings) -> Result<Self, NotUsed> {
         journal::clock::select();
         crate::host::process::watch_forks(|| {});
         let driver = Driver::of_process().unwrap();
@@ -222,7 +220,7 @@ impl Rig {
     }
 
     /// Launches a kernel on this thread, as NCCL does.
-    pub(super) fn launch(&self, cbid: u32, stream: u32) -> Launched {
+    pub(crate) fn launch(&self, cbid: u32, stream: u32) -> Launched {
         let id = next_id(Kind::KernelLaunch);
         self.backend.begins(launch_of(id));
         // NCCL first calls a function that launches nothing.
@@ -232,23 +230,23 @@ impl Rig {
         Launched { id: id.get(), correlation }
     }
 
-    pub(super) fn collect(&mut self) {
+    pub(crate) fn collect(&mut self) {
         self.backend.collect(&mut self.output);
     }
 
     /// Ends the session after all launches have run.
-    pub(super) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.double.drain();
         self.finish_at_once();
     }
 
-    pub(super) fn finish_at_once(&mut self) {
+    pub(crate) fn finish_at_once(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(20);
         self.backend.finish(&mut self.output, deadline);
     }
 
     /// Fails unless every launch has its kernel, and no kernel has any other id.
-    pub(super) fn all_are_joined(&self, launched: &[Launched]) {
+    pub(crate) fn all_are_joined(&self, launched: &[Launched]) {
         let mut expected: Vec<_> = launched.to_vec();
         expected.sort();
         let of_launches = self.output.kernels.iter().filter(|(id, _)| *id != 0);
@@ -260,12 +258,12 @@ impl Rig {
     }
 }
 
-pub(super) fn launch_of(id: EventId) -> Launch {
+pub(crate) fn launch_of(id: EventId) -> Launch {
     Launch { id, stream: 0 }
 }
 
 /// An id for a new event.
-pub(super) fn next_id(kind: Kind) -> EventId {
+pub(crate) fn next_id(kind: Kind) -> EventId {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let sequence = NEXT.fetch_add(1, Ordering::Relaxed);
     EventId::new(ProcessTag::new(0xabc), 3, sequence, kind)

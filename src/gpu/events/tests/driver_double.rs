@@ -8,30 +8,30 @@ use crate::gpu::driver::{Driver, Functions};
 
 /// The state of the double, and the calls of its functions.
 #[derive(Default)]
-pub(super) struct Double {
-    pub(super) now_ns: i64,
+pub(crate) struct Double {
+    pub(crate) now_ns: i64,
     /// Events by handle, with the time at which the device passed them.
-    pub(super) events: BTreeMap<u64, Option<i64>>,
-    pub(super) next: u64,
-    pub(super) capturing: BTreeSet<u64>,
+    pub(crate) events: BTreeMap<u64, Option<i64>>,
+    pub(crate) next: u64,
+    pub(crate) capturing: BTreeSet<u64>,
     /// Functions that fail, with their error codes.
-    pub(super) failing: BTreeMap<&'static str, c_int>,
+    pub(crate) failing: BTreeMap<&'static str, c_int>,
     /// Launches do not finish, nor do their events.
-    pub(super) is_stuck: bool,
-    pub(super) calls: BTreeMap<&'static str, usize>,
-    pub(super) destroyed: usize,
-    pub(super) current: u64,
-    pub(super) primary_is_gone: bool,
+    pub(crate) is_stuck: bool,
+    pub(crate) calls: BTreeMap<&'static str, usize>,
+    pub(crate) destroyed: usize,
+    pub(crate) current: u64,
+    pub(crate) primary_is_gone: bool,
 }
 
-pub(super) const CONTEXT: u64 = 0xc0;
-pub(super) const STREAM: u64 = 0x57;
+pub(crate) const CONTEXT: u64 = 0xc0;
+pub(crate) const STREAM: u64 = 0x57;
 
 thread_local! {
     static DOUBLE: RefCell<Double> = RefCell::new(Double { current: CONTEXT, now_ns: 1_000_000, ..Double::default() });
 }
 
-pub(super) fn double<T>(action: impl FnOnce(&mut Double) -> T) -> T {
+pub(crate) fn double<T>(action: impl FnOnce(&mut Double) -> T) -> T {
     DOUBLE.with_borrow_mut(action)
 }
 
@@ -113,7 +113,7 @@ unsafe extern "C" fn event_destroy(event: u64) -> c_int {
     })
 }
 
-pub(super) fn driver() -> Driver {
+pub(crate) fn driver() -> Driver {
     Driver::new(Functions {
         context_current: Some(current),
         context_push: Some(push),

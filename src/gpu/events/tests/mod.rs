@@ -1,15 +1,15 @@
 //! Tests the backend with a double of the driver. `tests/gpu` has whole jobs.
 
-mod driver_double;
-
 use std::collections::BTreeMap;
 
 use super::*;
 use crate::gpu::driver::CudaContext;
-use driver_double::{CONTEXT, STREAM, double, driver};
+use crate::gpu::events::tests::driver_double::{CONTEXT, STREAM, double, driver};
 use nccl_events::gpu::{Backend as BackendKind, ClockSample, GpuCount, GpuRecord, LaunchTime};
 use nccl_events::ids::ProcessTag;
 use nccl_events::{Kind, Name};
+
+mod driver_double;
 
 /// Collects the backend's records.
 #[derive(Default)]

@@ -6,22 +6,23 @@
 //!
 //! A chained plugin may do anything: if it crashes, the job crashes, as without this plugin.
 
-mod functions;
-mod links;
-
-use std::ffi::{c_int, c_void};
-use std::ptr::{self, NonNull};
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::mem::offset_of;
+use std::ptr;
+use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use super::shapes::{kind, number, pointer};
-use crate::chain::{self, ABSENT, Count, HandleTable, Handles, Library, PLUGINS};
-use crate::host::mask;
-pub(super) use functions::Communicator;
-use functions::Functions;
-use links::Links;
-use nccl_events::Table;
+use crate::abi::versions::{kind, number, pointer};
+use crate::abi::{
+    ncclDebugLogger_t, ncclProfilerEventDescr_v1_t, ncclProfilerEventDescr_v5_t, ncclProfilerEventDescr_v6_t,
+    ncclResult_t,
+};
+use crate::chain::{ABSENT, Count, HandleTable, Handles, Library, MOST_PLUGINS};
+use crate::host::process;
+use crate::{abi, chain};
 use nccl_events::ids::EventId;
+use nccl_events::{Kind, Table, event};
 use settings::Config;
 
 /// The tables of events and communicators have 2 to the power of these numbers of entries.
@@ -31,14 +32,14 @@ const COMMUNICATOR_BITS: u32 = 12;
 static CHAIN: AtomicPtr<Chain> = AtomicPtr::new(ptr::null_mut());
 
 #[inline]
-pub(super) fn chain() -> Option<&'static Chain> {
+pub(super) fn loaded_chain() -> Option<&'static Chain> {
     // SAFETY: NULL, or the result of `Box::into_raw` in `begin`, which is never freed.
     unsafe { CHAIN.load(Ordering::Acquire).as_ref() }
 }
 
 pub(super) fn disable() {
     CHAIN.store(ptr::null_mut(), Ordering::Release);
-    mask::forget_chained();
+    process::forget_chained();
 }
 
 pub(super) struct Chain {
@@ -76,7 +77,7 @@ pub(super) fn begin(table: Table) {
         for plugin in &plugins {
             chain::took(&plugin.name, plugin.table);
         }
-        mask::share();
+        process::share();
         let chain = Chain {
             plugins,
             events: HandleTable::with_bits(EVENT_BITS),
@@ -85,13 +86,13 @@ pub(super) fn begin(table: Table) {
             process: std::process::id().cast_signed(),
         };
         CHAIN.store(Box::into_raw(Box::new(chain)), Ordering::Release);
-        chain::follow_masks(|| self::chain().is_some());
+        chain::follow_masks(|| loaded_chain().is_some());
     });
 }
 
 fn load(name: &str, table: Table, before: &[Plugin]) -> Result<Plugin, String> {
     let library = Library::load(name)?;
-    let (table, functions) = functions::best(&library, table)?;
+    let (table, functions) = best(&library, table)?;
     if before.iter().any(|other| other.functions.is_of(&functions)) {
         return Err("it is in the list twice".to_owned());
     }
@@ -104,7 +105,7 @@ impl Chain {
     /// # Safety
     /// NCCL passed `communicator` to `init` of this table.
     pub(super) unsafe fn init(&self, table: Table, communicator: &Communicator) -> Handles {
-        let mut contexts = [ABSENT; PLUGINS];
+        let mut contexts = [ABSENT; MOST_PLUGINS];
         for ((index, plugin), context) in self.plugins.iter().enumerate().zip(&mut contexts) {
             if !plugin.table.can_serve(table) {
                 let reason = format!("a second NCCL calls by {table}, and the plugin is called by {}", plugin.table);
@@ -116,7 +117,7 @@ impl Chain {
             match unsafe { plugin.functions.init(plugin.table, mask.as_ptr(), communicator) } {
                 Ok(own) => {
                     *context = number(own);
-                    chain::begin_use(index, functions::kinds(plugin.table, table));
+                    chain::begin_use(index, kinds(plugin.table, table));
                 }
                 Err(error) => chain::leave_out(&plugin.name, &format!("its init returned {error}")),
             }
@@ -270,7 +271,215 @@ impl Chain {
 
 /// Counts errors. NCCL also ignores every result except that of `init`.
 fn check(result: u32) {
-    if result != super::sys::ncclSuccess {
+    if result != abi::ncclSuccess {
         chain::count(Count::Errors);
     }
 }
+
+// The functions of a chained plugin's table.
+
+type Pointer = *mut c_void;
+type Init = unsafe extern "C" fn(*mut Pointer, *mut c_int) -> ncclResult_t;
+type Start = unsafe extern "C" fn(Pointer, *mut Pointer, Pointer) -> ncclResult_t;
+type State = unsafe extern "C" fn(Pointer, abi::ncclProfilerEventState_t, Pointer) -> ncclResult_t;
+type HandleFunction = unsafe extern "C" fn(Pointer) -> ncclResult_t;
+
+/// A table of any version. Versions differ only in the arguments of `init` and in what other arguments point to.
+#[repr(C)]
+struct AnyTable {
+    name: *const c_char,
+    init: Option<Init>,
+    start: Option<Start>,
+    stop: Option<HandleFunction>,
+    state: Option<State>,
+    finalize: Option<HandleFunction>,
+}
+
+const _: () = assert!(size_of::<AnyTable>() == size_of::<abi::ncclProfiler_v7_t>());
+const _: () = assert!(offset_of!(AnyTable, finalize) == offset_of!(abi::ncclProfiler_v7_t, finalize));
+
+/// The arguments of `init` other than context and mask; unused up to version 3.
+#[derive(Clone, Copy)]
+pub(crate) struct Communicator {
+    pub(crate) id: u64,
+    pub(crate) name: *const c_char,
+    pub(crate) nodes: c_int,
+    pub(crate) ranks: c_int,
+    pub(crate) rank: c_int,
+    pub(crate) logger: ncclDebugLogger_t,
+}
+
+/// The kinds of events that a plugin's table can get; all kinds if NCCL would call the same table.
+pub(super) fn kinds(plugin: Table, called: Table) -> u32 {
+    if plugin == called { u32::MAX } else { event::kinds(plugin) }
+}
+
+pub(super) struct Functions {
+    at: NonNull<AnyTable>,
+    init: Init,
+    pub(super) start: Start,
+    pub(super) stop: HandleFunction,
+    pub(super) state: State,
+    pub(super) finalize: HandleFunction,
+}
+
+/// The newest table of a library that can be served when NCCL calls `called`.
+pub(super) fn best(library: &Library, called: Table) -> Result<(Table, Functions), String> {
+    let mut others = Vec::new();
+    for version in Table::ALL.into_iter().rev() {
+        let Some(table) = find(library, version) else { continue };
+        if chain::is_own(table.as_ptr().cast()) {
+            return Err("that is this plugin itself".to_owned());
+        }
+        if version.can_serve(called) {
+            return Ok((version, Functions::read(table, version)?));
+        }
+        others.push(version.to_string());
+    }
+    Err(match others.as_slice() {
+        [] => format!("it is no profiler plugin: it has no ncclProfiler_v1 … {}", Table::NEWEST),
+        others => format!("NCCL calls by {called}, which its tables cannot be served from: {}", others.join(", ")),
+    })
+}
+
+fn find(library: &Library, version: Table) -> Option<NonNull<AnyTable>> {
+    let symbol = CString::new(format!("ncclProfiler_{version}")).ok()?;
+    NonNull::new(library.symbol(&symbol).cast_mut().cast())
+}
+
+impl Functions {
+    fn read(at: NonNull<AnyTable>, version: Table) -> Result<Self, String> {
+        // SAFETY: a symbol of this name is a table, as NCCL also assumes, and the library stays loaded.
+        let AnyTable { init, start, stop, state, finalize, .. } = unsafe { at.read() };
+        let (Some(init), Some(start), Some(stop), Some(state), Some(finalize)) = (init, start, stop, state, finalize)
+        else {
+            return Err(format!("its ncclProfiler_{version} lacks a function"));
+        };
+        Ok(Self { at, init, start, stop, state, finalize })
+    }
+
+    pub(super) fn is_of(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+
+    /// Calls `init`; returns the context or the error.
+    ///
+    /// # Safety
+    /// These functions come from `table`, and the arguments are NCCL's.
+    pub(super) unsafe fn init(
+        &self,
+        table: Table,
+        mask: *mut c_int,
+        comm: &Communicator,
+    ) -> Result<Pointer, ncclResult_t> {
+        let mut context = ptr::null_mut();
+        let out = &raw mut context;
+        let Communicator { id, name, nodes, ranks, rank, logger } = *comm;
+        let result = match table {
+            // SAFETY: the first three tables have this type; the pointers live during the call, the mask for ever.
+            Table::V1 | Table::V2 | Table::V3 => Some(unsafe { (self.init)(out, mask) }),
+            Table::V4 => {
+                // SAFETY: the library's table has this type, and stays loaded.
+                let own = unsafe { self.at.cast::<abi::ncclProfiler_v4_t>().as_ref() };
+                // SAFETY: as above.
+                own.init.map(|init| unsafe { init(out, mask, name, id, nodes, ranks, rank, logger) })
+            }
+            Table::V5 | Table::V6 | Table::V7 => {
+                // SAFETY: the library's table has this type, or one that begins with the same `init`.
+                let own = unsafe { self.at.cast::<abi::ncclProfiler_v5_t>().as_ref() };
+                // SAFETY: as above.
+                own.init.map(|init| unsafe { init(out, id, mask, name, nodes, ranks, rank, logger) })
+            }
+        };
+        match result.unwrap_or(abi::ncclInternalError) {
+            abi::ncclSuccess => Ok(context),
+            error => Err(error),
+        }
+    }
+}
+
+// The parents in a descriptor: as NCCL passed them, and as each plugin must see them.
+
+/// The parent, and the group of an operation whose descriptor has both.
+pub(super) type Parents = [u64; 2];
+
+/// A descriptor and the places of its parents. All tables have type and parent at the same offsets (bindings.rs); v5 to
+/// v7 have the group at the same offset.
+pub(super) struct Links {
+    pub(super) descriptor: NonNull<c_void>,
+    pub(super) event_type: u64,
+    pub(super) passed: Parents,
+    table: Table,
+    parent: NonNull<*mut c_void>,
+    group: Option<NonNull<*mut c_void>>,
+}
+
+impl Links {
+    /// # Safety
+    /// NCCL passed the descriptor to `startEvent` of this table, and the result is used during this callback only.
+    pub(super) unsafe fn of(table: Table, descriptor: NonNull<c_void>) -> Self {
+        let has_group = table.facts().has_parent_group;
+        let event_type = if has_group {
+            // SAFETY: from v5 on the type is the first word.
+            unsafe { descriptor.cast::<u64>().read() }
+        } else {
+            // SAFETY: up to v4 the type is the first byte.
+            u64::from(unsafe { descriptor.cast::<u8>().read() })
+        };
+        // SAFETY: takes an address inside the descriptor and reads nothing.
+        let parent = unsafe { &raw mut (*descriptor.cast::<ncclProfilerEventDescr_v1_t>().as_ptr()).parentObj };
+        let union = descriptor.cast::<ncclProfilerEventDescr_v5_t>().as_ptr();
+        let group = match event_type {
+            _ if !has_group => None,
+            // SAFETY: as for the parent; v6 and v7 begin with v5's fields.
+            COLL => NonNull::new(unsafe { &raw mut (*union).__bindgen_anon_1.coll.parentGroup }),
+            // SAFETY: as above.
+            P2P => NonNull::new(unsafe { &raw mut (*union).__bindgen_anon_1.p2p.parentGroup }),
+            _ => None,
+        };
+        // SAFETY: the pointer is to a field of the descriptor.
+        let parent = unsafe { NonNull::new_unchecked(parent) };
+        // SAFETY: NCCL fills the parent of every descriptor.
+        let passed = number(unsafe { parent.read() });
+        // SAFETY: NCCL fills the group of every operation.
+        let passed_group = group.map_or(0, |group| number(unsafe { group.read() }));
+        Self { descriptor, event_type, passed: [passed, passed_group], table, parent, group }
+    }
+
+    pub(super) fn put(&self, [parent, group]: Parents) {
+        // SAFETY: the pointer is to a field of the descriptor, a variable of NCCL's on this thread (contract of `of`).
+        unsafe { self.parent.write(pointer(parent)) };
+        if let Some(place) = self.group {
+            // SAFETY: as above.
+            unsafe { place.write(pointer(group)) };
+        }
+    }
+
+    /// The parents for a plugin that is called through `table`: up to v4 the parent of an operation is its group.
+    pub(super) const fn for_plugin(&self, table: Table, [parent, group]: Parents) -> Parents {
+        if self.group.is_some() && !table.facts().has_parent_group { [group, group] } else { [parent, group] }
+    }
+
+    /// Whether NCCL alone would not report this event to a plugin, because the plugin gave the parent no handle.
+    pub(super) fn is_suppressed(&self, [parent, _]: Parents, process: c_int) -> bool {
+        let is_reported = self.table.facts().has_parent_group || parent != 0;
+        !is_reported && self.passed[0] != 0 && !self.is_for_another(process)
+    }
+
+    /// Whether this is a proxy operation for another process, to which its communicator and parent belong.
+    pub(super) fn is_for_another(&self, process: c_int) -> bool {
+        if self.event_type != PROXY_OP {
+            return false;
+        }
+        let descriptor = self.descriptor.cast::<ncclProfilerEventDescr_v6_t>().as_ptr();
+        // SAFETY: takes an address inside the descriptor; all tables have this field at the same offset (bindings.rs).
+        let pid = unsafe { &raw const (*descriptor).__bindgen_anon_1.proxyOp.pid };
+        // SAFETY: the type shows that NCCL filled this field.
+        let pid = unsafe { pid.read() };
+        pid != process
+    }
+}
+
+const COLL: u64 = Kind::Coll.mask() as u64;
+const P2P: u64 = Kind::P2p.mask() as u64;
+const PROXY_OP: u64 = Kind::ProxyOp.mask() as u64;

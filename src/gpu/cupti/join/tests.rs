@@ -1,6 +1,5 @@
+use crate::gpu::cupti::join::*;
 use proptest::prelude::*;
-
-use super::*;
 
 /// A piece of work, identified by a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

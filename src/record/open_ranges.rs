@@ -1,21 +1,154 @@
-//! The names of ranges, one copy in the process, which stays: an open-addressing table that is only added to.
-//!
-//! Names that differ each time would fill it, so a separated number is taken out of a name: "step 17" is the name
-//! "step #" with the number 17.
+//! The ranges that a thread has pushed and not popped, kept whether or not anything is recorded.
 
 use std::ffi::{CStr, CString};
 use std::hash::Hasher;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, Ordering};
 
-use super::RangeName;
-use super::counts::count;
-use crate::host::memory;
+use crate::control::steps;
+use crate::control::steps::StepsOfThread;
+use crate::host::process::ThreadCell;
+use crate::host::threads;
 use journal::uninterrupted::uninterrupted;
-use journal::writer::{PermanentName, PermanentText};
+use journal::writer::{PermanentName, PermanentText, SlotWriter};
 use nccl_events::Name;
-use nccl_events::range::RangeCount;
+use nccl_events::range::{MOST_LEVELS, Range, RangeCount};
 use rustc_hash::FxHasher;
+
+/// A name of a range, its domain or its category; `None` if there is none.
+pub(crate) type RangeName = Option<PermanentName>;
+
+struct Open {
+    begin_ticks: u64,
+    range: Range<RangeName>,
+    /// A range that is popped while ranges of other domains inside it are open stays as a placeholder of its level.
+    is_open: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct OpenRanges {
+    levels: Vec<Open>,
+    /// How many further ranges are open, which are not recorded: all, and by the number of their domain.
+    all_deeper: u32,
+    deeper: [(Option<u16>, u32); DEEP_DOMAINS],
+    steps: StepsOfThread,
+}
+
+/// The most domains whose too deep ranges a thread counts. A pop of another domain then ends a recorded range of it.
+const DEEP_DOMAINS: usize = 8;
+
+fn number(name: RangeName) -> Option<u16> {
+    name.map(PermanentName::number)
+}
+
+fn text(name: RangeName) -> &'static [u8] {
+    name.map_or(&[], |name| name.text().bytes())
+}
+
+impl OpenRanges {
+    /// The level of the next push; `None` if it is too deep to be recorded.
+    #[inline]
+    pub(crate) fn next_level(&self) -> Option<u16> {
+        u16::try_from(self.levels.len()).ok().filter(|level| *level < MOST_LEVELS)
+    }
+
+    /// A range is pushed that is too deep to be recorded.
+    #[cold]
+    pub(crate) fn push_deeper(&mut self, domain: RangeName) {
+        count(RangeCount::TooDeep);
+        let place = self.deeper.iter_mut().find(|(of, open)| *open == 0 || *of == number(domain));
+        if let Some((of, open)) = place {
+            (*of, *open) = (number(domain), *open + 1);
+            self.all_deeper += 1;
+        }
+    }
+
+    /// Whether the pop belongs to a range that was too deep.
+    #[inline]
+    pub(crate) fn pops_deeper(&mut self, domain: RangeName) -> bool {
+        self.all_deeper > 0 && self.pop_deeper(domain)
+    }
+
+    #[cold]
+    fn pop_deeper(&mut self, domain: RangeName) -> bool {
+        let place = self.deeper.iter_mut().find(|(of, open)| *open > 0 && *of == number(domain));
+        place.is_some_and(|(_, open)| {
+            *open -= 1;
+            self.all_deeper -= 1;
+            true
+        })
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, begin_ticks: u64, range: Range<RangeName>) {
+        if self.levels.capacity() == 0 && !self.has_room() {
+            // Its pop is then one without a range.
+            count(RangeCount::Lost);
+            return;
+        }
+        self.levels.push(Open { begin_ticks, range, is_open: true });
+        if steps::is_named() {
+            self.steps.begin(text(range.name));
+        }
+    }
+
+    #[cold]
+    fn has_room(&mut self) -> bool {
+        uninterrupted(|| self.levels.try_reserve_exact(usize::from(MOST_LEVELS))).is_ok()
+    }
+
+    pub(crate) fn steps(&self) -> StepsOfThread {
+        self.steps
+    }
+
+    /// The level of the innermost open range of a domain.
+    #[inline]
+    pub(crate) fn innermost(&self, domain: RangeName) -> Option<u16> {
+        let is_it = |open: &Open| open.is_open && number(open.range.domain) == number(domain);
+        u16::try_from(self.levels.iter().rposition(is_it)?).ok()
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self, level: u16) {
+        if let Some(open) = self.levels.get_mut(usize::from(level)) {
+            open.is_open = false;
+            if steps::is_named() {
+                self.steps.end(text(open.range.name));
+            }
+        }
+        while self.levels.pop_if(|open| !open.is_open).is_some() {}
+    }
+}
+
+/// Runs `action` with a thread's open ranges, unless this is a handler that interrupted their use.
+#[inline]
+pub(super) fn with<R>(ranges: &ThreadCell<OpenRanges>, action: impl FnOnce(&mut OpenRanges) -> R) -> Option<R> {
+    ranges.with(after_jump, action)
+}
+
+/// What remains of a thread's ranges when a signal handler has left their use with `siglongjmp`: their number, too, is
+/// unknown.
+#[cold]
+fn after_jump() -> OpenRanges {
+    count(RangeCount::Lost);
+    OpenRanges::default()
+}
+
+/// Repeats a thread's open ranges.
+pub(super) fn repeat(ranges: &ThreadCell<OpenRanges>, slot_writer: &mut SlotWriter) {
+    with(ranges, |ranges| {
+        for (level, open) in (0..).zip(&ranges.levels) {
+            if open.is_open && !slot_writer.push_range(open.begin_ticks, level, true, &open.range) {
+                count(RangeCount::Lost);
+            }
+        }
+    });
+}
+
+// The names of ranges, one copy in the process, which stays: an open-addressing table that is only added to.
+//
+// Names that differ each time would fill it, so a separated number is taken out of a name: "step 17" is the name
+// "step #" with the number 17.
 
 const PLACES: usize = 2 * PermanentName::MOST;
 /// Its number is the last one.
@@ -84,7 +217,7 @@ pub(crate) fn intern(bytes: &[u8], whose: Whose) -> RangeName {
 #[cold]
 fn others() -> RangeName {
     let place = BY_NUMBER.get(usize::from(OTHERS_NUMBER))?;
-    if load(place).is_none() && !memory::has_failed() {
+    if load(place).is_none() && !threads::has_failed() {
         let new = Box::into_raw(Box::new(PermanentText { number: OTHERS_NUMBER, text: OTHERS.to_owned() }));
         if place.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // SAFETY: made above, and no other thread has seen it.
@@ -116,7 +249,7 @@ fn add(place: &'static AtomicPtr<PermanentText>, bytes: &[u8], whose: Whose) -> 
         Whose::Program => OTHERS_NUMBER - RESERVED,
     };
     let free = |next: u16| (next < end).then_some(next + 1);
-    if memory::has_failed() {
+    if threads::has_failed() {
         return Added::None;
     }
     let Ok(number) = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free) else {
@@ -188,6 +321,33 @@ fn without_number(text: &[u8], whose: Whose) -> (RangeName, Option<u64>) {
     // Without the blank behind the text.
     let length = if length == Name::MAX_BYTES { length } else { length - 1 };
     (intern(shape.get(..length).unwrap_or(&[]), whose), number)
+}
+
+// What is counted about ranges; running totals of the session.
+
+static COUNTS: [AtomicU64; RangeCount::COUNT] = [const { AtomicU64::new(0) }; RangeCount::COUNT];
+
+#[cold]
+pub(crate) fn count(what: RangeCount) {
+    if let Some(count) = COUNTS.get(what as usize) {
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The totals, or `None` if they are `before`.
+pub(crate) fn counts_since(before: [u64; RangeCount::COUNT]) -> Option<[u64; RangeCount::COUNT]> {
+    let mut now = [0; RangeCount::COUNT];
+    for (now, count) in now.iter_mut().zip(&COUNTS) {
+        *now = count.load(Ordering::Relaxed);
+    }
+    (now != before).then_some(now)
+}
+
+/// A session begins: it counts from 0.
+pub(crate) fn forget_counts() {
+    for count in &COUNTS {
+        count.store(0, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]

@@ -5,16 +5,22 @@
 //! kernel without an external id is NCCL's if its name shows it (graph replays have no ids), else foreign.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
-pub(super) trait Work {
+use crate::gpu::output::Output;
+use cupti_sys::Code;
+use nccl_events::gpu::Backend as BackendKind;
+
+pub(crate) trait Work {
     fn is_nccl_by_name(&self) -> bool;
     /// Whether the work ran as a node of a graph, and so has no call of its own.
     fn is_of_graph(&self) -> bool;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(crate) enum Owner {
     Launch(u64),
     /// NCCL's by its name; the launch is unknown.
     Nccl,
@@ -22,9 +28,9 @@ pub(super) enum Owner {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Joined<W> {
-    pub(super) owner: Owner,
-    pub(super) work: W,
+pub(crate) struct Joined<W> {
+    pub(crate) owner: Owner,
+    pub(crate) work: W,
 }
 
 /// How long a launch is kept after its work came, because other calls were made under its id.
@@ -57,7 +63,7 @@ struct Call {
 }
 
 #[derive(Debug)]
-pub(super) struct Join<W> {
+pub(crate) struct Join<W> {
     /// The highest correlation id so far, with its overflow count in the upper half.
     newest: Option<u64>,
     /// External ids by correlation id.
@@ -76,7 +82,7 @@ pub(super) struct Join<W> {
 }
 
 impl<W: Work> Join<W> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             newest: None,
             calls: HashMap::new(),
@@ -93,17 +99,17 @@ impl<W: Work> Join<W> {
     }
 
     /// External ids are possible from now on, and work waits for them.
-    pub(super) fn expect_ids(&mut self) {
+    pub(crate) fn expect_ids(&mut self) {
         self.expects_ids = true;
     }
 
     /// The number of launches whose work came since the last call.
-    pub(super) fn take_matched(&mut self) -> u64 {
+    pub(crate) fn take_matched(&mut self) -> u64 {
         std::mem::take(&mut self.matched)
     }
 
     /// The number of launches given up since the last call.
-    pub(super) fn take_unmatched(&mut self) -> u64 {
+    pub(crate) fn take_unmatched(&mut self) -> u64 {
         std::mem::take(&mut self.unmatched)
     }
 
@@ -134,7 +140,7 @@ impl<W: Work> Join<W> {
     }
 
     /// A call was made under `id`, at `now`. `has_many`: the call belongs to a collective with several pieces of work.
-    pub(super) fn call(&mut self, now: Duration, correlation: u32, id: u64, has_many: bool, out: &mut Vec<Joined<W>>) {
+    pub(crate) fn call(&mut self, now: Duration, correlation: u32, id: u64, has_many: bool, out: &mut Vec<Joined<W>>) {
         self.expects_ids = true;
         let key = self.key(correlation);
         self.calls.insert(key, id);
@@ -146,7 +152,7 @@ impl<W: Work> Join<W> {
         }
     }
 
-    pub(super) fn launches_nothing(&mut self, correlation: u32) {
+    pub(crate) fn launches_nothing(&mut self, correlation: u32) {
         let key = self.key(correlation);
         // Calls of a copy-engine collective stay: its copies are runtime calls, and the driver calls below them can
         // have the same correlation ids.
@@ -156,7 +162,7 @@ impl<W: Work> Join<W> {
         }
     }
 
-    pub(super) fn work(&mut self, now: Duration, correlation: u32, work: W, out: &mut Vec<Joined<W>>) {
+    pub(crate) fn work(&mut self, now: Duration, correlation: u32, work: W, out: &mut Vec<Joined<W>>) {
         let key = self.key(correlation);
         if let Some(&id) = self.calls.get(&key) {
             self.has_matched(key, id);
@@ -185,7 +191,7 @@ impl<W: Work> Join<W> {
     }
 
     /// Gives up calls and work that have waited long enough.
-    pub(super) fn sweep(&mut self, now: Duration, out: &mut Vec<Joined<W>>) {
+    pub(crate) fn sweep(&mut self, now: Duration, out: &mut Vec<Joined<W>>) {
         self.sweep_calls(now);
         self.sweep_work(now, out);
     }
@@ -228,7 +234,7 @@ impl<W: Work> Join<W> {
     }
 
     /// No more records come: gives up everything that waits.
-    pub(super) fn end(&mut self, out: &mut Vec<Joined<W>>) {
+    pub(crate) fn end(&mut self, out: &mut Vec<Joined<W>>) {
         for entry in self.nccl_waits.drain(..).chain(self.other_waits.drain(..)) {
             let waited = self.waiting.remove(&entry.key).unwrap_or_default();
             out.extend(waited.into_iter().map(owned_by_name));
@@ -246,6 +252,127 @@ fn has_passed(now: Duration, since: Duration, time: Duration) -> bool {
 fn owned_by_name<W: Work>(work: W) -> Joined<W> {
     let owner = if work.is_nccl_by_name() { Owner::Nccl } else { Owner::Foreign };
     Joined { owner, work }
+}
+
+// Messages to the user about CUPTI: each kind of fault is reported once.
+
+#[derive(Debug, Default)]
+pub(crate) struct Reports(Vec<Discriminant<Fault>>);
+
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    PushFailed(Code),
+    IdsDisturbed,
+    FlushFailed(Code),
+    FlushHangs,
+    ForeignBuffers,
+    NoBuffer,
+    Dropped(u64),
+    DroppedUnknown(Code),
+    BadRecord(String),
+    NoTimes,
+}
+
+impl Reports {
+    /// Reports a fault, unless a fault of the same kind has been reported.
+    pub(crate) fn once(&mut self, fault: &Fault, out: &mut dyn Output) {
+        let kind = discriminant(fault);
+        if !self.0.contains(&kind) {
+            self.0.push(kind);
+            out.fault(BackendKind::Cupti, &fault.to_string());
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PushFailed(code) => write!(
+                f,
+                "CUPTI does not take the ids of launches, {code}{}; their kernels are not tied to them",
+                remedy(*code)
+            ),
+            Self::IdsDisturbed => f.write_str(
+                "another component of the program uses the same kind of CUPTI's external ids (CUSTOM2): kernels may be \
+                 tied to wrong launches, or to none",
+            ),
+            Self::FlushFailed(code) => {
+                write!(f, "CUPTI does not give its records back, {code}{}; kernels may be missing", remedy(*code))
+            }
+            Self::FlushHangs => f.write_str(
+                "CUPTI has not given its records back in time (cuptiActivityFlushAll): it is not waited for, and \
+                 kernels may be missing",
+            ),
+            Self::ForeignBuffers => f.write_str(
+                "CUPTI gave us buffers of another component of the program (torch.profiler?): kernels may be missing \
+                 here and there. Run without it, or set NCCL_OTF2_GPU=events",
+            ),
+            Self::NoBuffer => {
+                f.write_str("CUPTI asked for more memory than it is given (512 MiB): kernels are missing")
+            }
+            Self::Dropped(records) => write!(f, "CUPTI dropped {records} records: kernels are missing"),
+            Self::DroppedUnknown(code) => {
+                write!(f, "CUPTI does not say how many records it dropped, {code}: kernels may be missing")
+            }
+            Self::BadRecord(what) => {
+                write!(f, "CUPTI gave a buffer that cannot be read to its end: {what}; kernels may be missing")
+            }
+            Self::NoTimes => {
+                f.write_str("CUPTI gave kernels or copies without times: they are counted and not recorded")
+            }
+        }
+    }
+}
+
+fn remedy(code: Code) -> String {
+    code.remedy().map_or(String::new(), |remedy| format!(": {remedy}"))
+}
+
+// Detects when no records come. Another tool in the process can disable the activity kinds or get the plugin's
+// buffers, and CUPTI reports neither.
+
+/// Fewer launches without records are no proof.
+const LAUNCHES: u64 = 64;
+/// Records can be late: CUPTI keeps a buffer while one of its kernels runs.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+#[derive(Debug, Default)]
+pub(crate) struct Silence {
+    launches: u64,
+    since: Option<Duration>,
+    is_reported: bool,
+}
+
+impl Silence {
+    /// Takes the number of new launches and records after a flush. True once, when it is certain that no records come.
+    pub(crate) fn is_silent(&mut self, now: Duration, launches: u64, records: u64) -> bool {
+        if records > 0 {
+            (self.launches, self.since) = (0, None);
+            return false;
+        }
+        self.launches += launches;
+        if self.launches < LAUNCHES {
+            return false;
+        }
+        let since = *self.since.get_or_insert(now);
+        let is_silent = now.saturating_sub(since) >= PATIENCE && !self.is_reported;
+        self.is_reported |= is_silent;
+        is_silent
+    }
+}
+
+#[cfg(test)]
+mod silence_tests {
+    use crate::gpu::cupti::join::*;
+
+    #[test]
+    fn a_record_ends_the_silence() {
+        let mut silence = Silence::default();
+        for second in 0..20 {
+            let records = u64::from(second % 4 == 3);
+            assert!(!silence.is_silent(Duration::from_secs(second), 100, records));
+        }
+    }
 }
 
 #[cfg(test)]
