@@ -1,4 +1,4 @@
-//! Maps GPU times to CLOCK_MONOTONIC ns: NCCL's stamps by bounds ([`stamps`]), CUPTI's and events' by [`samples`].
+//! Maps GPU times to CLOCK_MONOTONIC ns: NCCL's stamps by bounds, the times of CUPTI and of CUDA events by samples.
 
 use std::collections::BTreeMap;
 

@@ -297,7 +297,7 @@ macro_rules! functions {
 }
 
 functions! {
-    /// Returns the release; may be called only if there is a driver ([`crate::load`]).
+    /// Returns the release; may be called only if there is a driver ([`load()`]).
     get_version = c"cuptiGetVersion" (version: *mut u32);
     subscribe = c"cuptiSubscribe" (subscriber: *mut Subscriber, callback: Callback, user_data: *mut c_void);
     subscribe_v2 = c"cuptiSubscribe_v2" (

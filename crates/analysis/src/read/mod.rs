@@ -3,7 +3,7 @@
 //! Bytes per row: operation 37 to 73, call 65, launch 40, kernel 37. Of the network, readers keep what they need.
 
 pub(crate) mod archive;
-pub mod columns;
+pub(crate) mod columns;
 mod network;
 mod rows;
 mod tables;

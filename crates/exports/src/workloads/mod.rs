@@ -1,5 +1,5 @@
 //! Exports of what a job asked NCCL for, to programs that simulate or measure it. A format is a module with one public
-//! function, `write(source, out) -> Result<Outcome>`, as in [`exports`].
+//! function, `write(source, out) -> Result<Outcome>`, as in the other modules.
 //!
 //! ```text
 //!  operations   the operations of a rank, as the program called them

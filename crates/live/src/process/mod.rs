@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Records of different slots come in any order: a child may be read before its parent. So an id whose start is still
-//! to come ([`ids`]) gets an empty entry, which later records fill in.
+//! to come ([`SeenIds`]) gets an empty entry, which later records fill in.
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,6 @@
 //! The kinds of events and their fields. One declaration per kind generates all code for it.
 //!
-//! Fields are in the order of listings; the place in the record is next to each field ([`packed`]). Words 0 to 2 of
+//! Fields are in the order of listings; the place in the record is next to each field. Words 0 to 2 of
 //! every start contain the parent, the context and, in the lower half, the rank.
 
 #![expect(missing_docs, reason = "the fields are NCCL's, see its headers")]

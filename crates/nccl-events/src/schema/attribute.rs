@@ -19,7 +19,7 @@ pub type Written<A, S> = <<A as Attribute>::Carrier as Carrier>::Written<S>;
 /// The value that is read from an attribute. `S` is the type of texts.
 pub type Parsed<A, S> = <<A as Attribute>::Carrier as Carrier>::Parsed<S>;
 
-/// A reader's selection of attributes: a structure declared with [`crate::schema::fields!`].
+/// A reader's selection of attributes: a structure declared with [`crate::fields!`].
 pub trait Fields<'a>: Default {
     /// Stores an event's attribute if it is selected. `text` resolves a text.
     fn take<R>(&mut self, attribute: AttributeId, value: Value<R>, text: impl FnOnce(R) -> Option<&'a str>);

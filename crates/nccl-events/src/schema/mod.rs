@@ -1,7 +1,7 @@
 //! The vocabulary of archives, declared once for the writer, all readers and the documentation.
 //!
 //! * [`attribute`]: the attributes of events. Each is a type that determines its name and the type of its values.
-//!   [`fields!`] declares a structure of the attributes that a reader needs.
+//!   [`crate::fields!`] declares a structure of the attributes that a reader needs.
 //! * [`definition`]: the properties of processes and locations, each also a type.
 //! * [`Statements`]: the properties of an archive. The type of each is its grammar, and defines how values are merged.
 

@@ -1,7 +1,7 @@
 //! One file for each kind of location: its contents and their regions.
 //!
 //! A new kind of location is a new file with a `build` function, a line in [`build`] here, its
-//! [`LocationKey`](crate::timeline::location::LocationKey) and what its region instances say in `emit`.
+//! [`LocationKey`] and what its region instances say in `emit`.
 
 use std::collections::BTreeMap;
 
