@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use verbs::{
-    bindings, cupti_layout, demo, dist, full, fuzz, gpu_check, house, matrix, page, readers, release, scale, scorep,
+    bindings, cupti_layout, demo, dist, full, fuzz, gpu_check, matrix, page, readers, release, scale, scorep,
     setup, site, test, torture,
 };
 
@@ -44,7 +44,6 @@ enum Command {
     /// need none, but for the crates that cargo itself fetches (cargo fetch).
     Setup,
     Fuzz(fuzz::Args),
-    House(house::Args),
     Matrix(matrix::Args),
     Page(page::Args),
     Readers(readers::Args),
@@ -71,7 +70,6 @@ fn main() -> ExitCode {
         Command::Full(args) => full::run(&args),
         Command::Setup => setup::everything().map(drop),
         Command::Fuzz(args) => fuzz::run(&args),
-        Command::House(args) => house::run(&args),
         Command::Matrix(args) => matrix::run(args),
         Command::Page(args) => page::run(&args),
         Command::Readers(args) => readers::run(&args),

@@ -7,7 +7,6 @@ pub(crate) mod dist;
 pub(crate) mod full;
 pub(crate) mod fuzz;
 pub(crate) mod gpu_check;
-pub(crate) mod house;
 pub(crate) mod matrix;
 pub(crate) mod page;
 pub(crate) mod readers;

@@ -37,8 +37,6 @@ pub(crate) struct Args {
 enum Section {
     /// Lints of the tool without the features that can be left out
     Lints,
-    /// Import circles, imports beside DESIGN's table, sizes
-    House,
     /// CUPTI's records, compared with CUPTI's headers
     CuptiLayout,
     /// A release without changing anything, and the packages of the crates that others use
@@ -157,7 +155,6 @@ impl Section {
                 clippy.args(["-p", "nccl-otf2", "--no-default-features", "--", "-D", "warnings"]);
                 one(clippy)
             }
-            Self::House => one(xtask("house")),
             Self::CuptiLayout => one(xtask("cupti-layout --as-available")),
             Self::Release => one(xtask("release 999.0.0 --dry-run")),
             Self::Demo => one(xtask("demo --fake --nccl 2.28.9 --nccl 2.32.3")),

@@ -25,7 +25,7 @@ const CHANGELOG: &str = "CHANGELOG.md";
 const MANIFEST: &str = "Cargo.toml";
 const UNRELEASED: &str = "## [Unreleased]\n";
 /// What registries get. Each needs those before it.
-const PUBLISHED: [&str; 5] = ["nccl-otf2-small-sort", "nccl-otf2-regular-files", "otf2-sys", "otf2", "cupti-sys"];
+const PUBLISHED: [&str; 4] = ["nccl-otf2-regular-files", "otf2-sys", "otf2", "cupti-sys"];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let new = args.version.as_str();
