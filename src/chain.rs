@@ -1,5 +1,5 @@
 //! The chained profiler plugins (`NCCL_OTF2_CHAIN`), without C: where their libraries are, what each asks for, which
-//! handle each has for an event, and what it did not get. `abi/chained/` calls the plugins in the callbacks in which
+//! handle each has for an event, and what it did not get. `abi/chained.rs` calls the plugins in the callbacks in which
 //! NCCL calls this plugin, without locking or allocating.
 
 use std::ffi::{CStr, CString, c_void};

@@ -441,7 +441,7 @@ tables! {
     V7 ncclProfiler_v7: ncclProfiler_v7_t, init_v5, ncclProfilerEventDescr_v7_t, ncclProfilerEventStateArgs_v7_t;
 }
 
-// The function that the TensorFlow library calls (`in_process::recorded`).
+// The function that the TensorFlow library calls (`in_process::Recorded`).
 
 const _: RecordedFunction = nccl_otf2_recorded_v1;
 

@@ -217,7 +217,7 @@ impl Chain {
             }
             links.put(links.for_plugin(plugin.table, parents));
             let mut new = ptr::null_mut();
-            // SAFETY: the plugin's own context; `functions::best` checked that it accepts this table's descriptors.
+            // SAFETY: the plugin's own context; `best` checked that it accepts this table's descriptors.
             check(unsafe { (plugin.functions.start)(pointer(context), &raw mut new, links.descriptor.as_ptr()) });
             *handle = number(new);
         }

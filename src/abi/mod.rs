@@ -1,12 +1,11 @@
 //! NCCL's side of the plugin: the only module that knows the C types and versions of NCCL's interface.
 //!
 //! ```text
-//! tables     the exported tables ncclProfiler_v1 … v7: what NCCL's dlsym finds
-//!   └ callbacks   the functions in them, generic over the version's descriptor
-//!       └ guard        the one boundary: catches panics, writes neutral results, the off-switch
-//!           └ v1 … v7      raw descriptor → event::Start;  states: raw arguments → event::StateArgs
-//!           └ chained      the chained plugins
-//! recorded   the function that the TensorFlow library calls
+//! callbacks   the exported tables ncclProfiler_v1 … v7: what NCCL's dlsym finds; their functions, generic over the
+//!             version's descriptor; the one boundary: catches panics, writes neutral results, the off-switch;
+//!             the function that the TensorFlow library calls
+//!   ├ versions    raw descriptor → event::Start, raw arguments → event::StateArgs
+//!   └ chained     the chained plugins
 //! ```
 //!
 //! NCCL calls from many threads at once: application, proxy, profiler and CUDA host-callback threads.
@@ -40,7 +39,7 @@ trait Descriptor {
     /// # Safety
     /// `descriptor` points to what NCCL passed to `startEvent` of the table of this type: the header and the union
     /// member that `type` names are filled, and strings are NULL or NUL-terminated and stay valid as long as `start`.
-    /// `tables.rs` upholds this by pairing each table with its own type; `start` ends with the callback.
+    /// `callbacks.rs` upholds this by pairing each table with its own type; `start` ends with the callback.
     unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<Name<'_>>);
 }
 

@@ -1,7 +1,7 @@
 //! Describes the GPUs, and times on them what NCCL launches (`docs/GPU.md`).
 //!
 //! ```text
-//!   launching thread   callbacks ── facade ── backend: cupti/ (CUPTI's records) or events/ (CUDA events)
+//!   launching thread   callbacks ── backend: cupti/ (CUPTI's records) or events/ (CUDA events)
 //!   worker thread      chooses the backend, collects from it, writes its records (output)
 //!   init, finalize     send messages to the worker, and wait for a bounded time
 //! ```

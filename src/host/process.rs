@@ -1,10 +1,9 @@
 //! The process around the plugin: what libnccl provides while a communicator lives (logger, mask, version), and exit,
 //! fork and signals.
 //!
-//! `shared` gives each thread its share of the running instance, stored in `per_thread`; `left` finds out whether a
-//! signal handler has left the use of such a value; `memory` serves callbacks when the system has no memory. `dumps`
-//! names the files of NCCL's topology. The rest runs in `init` and `finalize`, at exit, and on the plugin's own
-//! threads.
+//! `threads` gives each thread its share of the running instance, and serves callbacks when the system has no memory.
+//! `was_left` finds out whether a signal handler has left the use of such a value. The rest runs in `init` and
+//! `finalize`, at exit, and on the plugin's own threads.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{CStr, CString, c_int, c_void};

@@ -2,10 +2,9 @@
 //!
 //! ```text
 //! InitializeInjectionNvtx2             a binary with NVTX makes its first call; each has its own table of functions
-//!   └ functions    push, pop, start, end, mark; names of strings, domains and categories
-//!       ├ strings      handles, which are numbers
-//!       ├ payload      NCCL's payloads, read by the names in their schemas
-//!       └ first_call   the call with which the recording begins
+//!   └ functions    push, pop, start, end, mark; names of strings, domains and categories; the call with which the
+//!       │          recording begins
+//!       └ strings      handles, which are numbers; NCCL's payloads, read by the names in their schemas
 //! InitializeInjectionNvtxExtension     the same for the payload extension
 //! ```
 //!

@@ -178,7 +178,7 @@ impl Functions<'_> {
     }
 
     pub(super) fn exit(&self, region: u32) {
-        // SAFETY: as for `enter`; this region is the last one that the thread entered (`calls`).
+        // SAFETY: as for `enter`; this region is the last one that the thread entered (`bridge`).
         unsafe { (self.internal.exit)(region) }
     }
 

@@ -1,9 +1,9 @@
 //! What another measurement gives for the classes of a job's collectives: an archive, or the output of nccl-tests.
 //!
 //! ```text
-//!  measured     a bandwidth, of what and where
+//!  Measured     a bandwidth, of what and where
 //!  nccl_tests   reads the output of nccl-tests, as text or JSON
-//!  curve        the bandwidth at a size, between those that were measured
+//!  Curve        the bandwidth at a size, between those that were measured
 //! ```
 
 #![forbid(unsafe_code)]

@@ -1,12 +1,15 @@
 //! Turns finished archives into tables, for all code that answers questions about them.
 //!
 //! ```text
-//!  archive ─► Trace        the resolved definitions: names, kinds of locations and regions, ranks, hosts
-//!          ├► statements   the properties written for programs: completeness, mismatches
-//!          └► instances    the events: each region instance with its known attributes (fields), or with all of them
-//!               sequences    whether ranks do the same in the same order
-//!               tables       operations, calls, launches, transfers, steps, kernels: read once, on all cores
-//!                derived      arrivals, waiting, links, causes; `report` describes the result
+//!  archive ─► read         `Trace`: the resolved definitions (names, kinds of locations and regions, ranks, hosts) and
+//!           │              statements; tables of operations, calls, launches, transfers, steps, kernels: read once
+//!           └► instances   the events: each region instance with its known attributes (fields), or with all of them;
+//!                          whether ranks do the same in the same order
+//!  read ─► statistics      arrivals, waiting, links, causes, the verdict
+//!           ├► reasons     why a late rank is late, and the critical path
+//!           ├► links       what moved over which network interface, and what NCCL's graphs allow
+//!           └► baseline    what another measurement gives for the same collectives
+//!  results                 all of these as plain data
 //! ```
 //!
 //! Kinds, ranks and siblings come from location properties and from canonical names of regions.

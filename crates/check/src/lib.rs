@@ -1,19 +1,16 @@
 //! Checks whether an archive matches its own statements and what readers rely on.
 //!
 //! ```text
-//!  rules         the table: number, severity, sentence (`docs/REFERENCE.md` §8)
-//!  definitions   references, groups, communicators, the anchor's numbers
-//!  files         every location has complete files with as many events as stated, and there are no others
+//!  rules         the table: number, severity, sentence (`docs/REFERENCE.md` §8); the findings, counted by rule
+//!  definitions   references, groups, communicators, the anchor's numbers; every location has complete files with as
+//!                many events as stated, and there are no others
 //!  location      one location at a time: order, nesting, pairs, references of events
-//!  across        checks that need several locations, each checker with its open state:
-//!    collectives, messages, members    of each communicator
-//!    causality   cause before effect between hosts
-//!    gpu_work    channels, kernels and copies: within their operations, with their launches, on the right GPU
-//!    ranges      user ranges around calls, and calls shown twice
-//!    written       events in the archive, counted by kind
+//!  across        checks that need several locations, each checker with its open state: collectives, messages and
+//!                members of each communicator; user ranges around calls, and calls shown twice; events by kind
+//!  causality     cause before effect between hosts; channels, kernels and copies: within their operations, with their
+//!                launches, on the right GPU
 //!  clocks        the clocks that readers compute: of locations, processes and hosts, and the archive's statements on them
-//!  account       the archive's own account: seen, written and lost; ranks that do not call the same
-//!  findings      the findings, counted by rule
+//!  accounts      the archive's own account: seen, written and lost; ranks that do not call the same
 //! ```
 //!
 //! It reads records itself: the tables of `analysis` assume a sound archive, and `check` finds what is not sound.

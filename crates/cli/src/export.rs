@@ -1,10 +1,10 @@
 //! `nccl-otf2 export`: converts archives to the formats of other programs.
 //!
 //! ```text
-//!  exports::<format>::write       formats of their own: a file, or a folder of files
-//!  workloads::<format>::write     the same, of what the program asked for
-//!  streams                        the callbacks of `journals`
-//!  communicators                  for Scalasca: one archive per communicator, by `exports::scalasca`
+//!  exports::<format>::write              formats of their own: a file, or a folder of files
+//!  exports::workloads::<format>::write   the same, of what the program asked for
+//!  write                                 the callbacks of journals, by `print::stream`
+//!  export_communicators                  for Scalasca: one archive per communicator, by `exports::scalasca`
 //! ```
 
 use std::fs;

@@ -247,7 +247,7 @@ pub(crate) fn exact(text: &str) -> Result<()> {
     }
 }
 
-/// Prints a document whose schema `--json-schema` prints: see `json_schema`.
+/// Prints a document whose schema `--json-schema` prints: see `pages`.
 pub(crate) fn json(value: &(impl Serialize + JsonSchema)) -> Result<()> {
     let mut text = serde_json::to_string_pretty(value).context("cannot write JSON")?;
     text.push('\n');

@@ -7,7 +7,8 @@
 //!       ├► kineto      a file of Chrome's JSON for each rank, as PyTorch's profiler writes it
 //!       ├► parquet     the tables of an archive, for DuckDB, Dask, Spark
 //!       ├► perfetto    one file for Perfetto's viewer and its SQL
-//!       └► xplane      one file for TensorBoard and xprof
+//!       ├► xplane      one file for TensorBoard and xprof
+//!       └► workloads   what a job asked NCCL for, for programs that simulate or measure it
 //!  Outcome     the files, the number of their events, and what was left out and why
 //! ```
 //!

@@ -180,8 +180,8 @@ pub const fn high(word: u64) -> u32 {
 
 // Decodes records from their words.
 //
-// [`crate::format`] turns borrowed events into words on the writing side; this module reads them back. One
-// `match` here and one there define each record's layout.
+// The writing side, below, turns borrowed events into words; this reads them back. One `match` here and one there
+// define each record's layout.
 
 /// A decoded record other than an event's, or a new string, which the reader itself must store.
 pub(crate) enum Decoded {
@@ -418,8 +418,8 @@ impl<F: FnMut(Record)> Records for F {
     }
 }
 
-// Encodes records as words: the inverse of [`crate::format`], on the recording side. Straight code, no
-// allocation. Payload words are counted from the end of the record header.
+// Encodes records as words: the inverse of decoding, on the recording side. Straight code, no allocation. Payload words
+// are counted from the end of the record header.
 
 /// The number of a string in its slot.
 pub(crate) type NameNumber = u16;

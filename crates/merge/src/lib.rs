@@ -1,16 +1,15 @@
 //! Merges NCCL's archives into the trace that Score-P made of the same job.
 //!
 //! ```text
-//!  scorep, nccl      the contents of the archives: processes, clocks
-//!  pairing           pairs the processes of NCCL's archives with Score-P's
-//!  inputs            the archives, the pairs, and the clock of every location
-//!  several_traces    joins Score-P traces of one process each into one
-//!  clock, alignment  from the time of NCCL's events to that of the trace
-//!  calls, nesting    finds NCCL's threads that are Score-P's, if the calls of both nest
-//!  definitions       Score-P's unchanged, followed by NCCL's with new numbers
-//!  output            links event files, writes definitions and anchor, and reads everything back
-//!  scalasca          in place of calls and output: NCCL's operations as MPI's, between Score-P's events
-//!  report            the findings, for people and programs
+//!  scorep       Score-P's archive: processes, clocks; order of NCCL's calls and Score-P's on a thread, if both nest
+//!  pairing      NCCL's archives: processes, clocks; pairs them with Score-P's processes
+//!  inputs       the archives, the pairs, and the clock of every location
+//!  clock        from the time of NCCL's events to that of the trace
+//!  alignment    the clock of every location of NCCL's; NCCL's threads that are Score-P's; joins Score-P traces of one
+//!               process each into one
+//!  definitions  Score-P's unchanged, followed by NCCL's with new numbers
+//!  output       links event files, writes definitions and anchor, and reads everything back
+//!  scalasca     in place of calls and output: NCCL's operations as MPI's, between Score-P's events
 //! ```
 //!
 //! Mapping tables and clock offsets in local definitions relate NCCL's event files to the merged archive. Only event

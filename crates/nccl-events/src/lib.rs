@@ -1,8 +1,8 @@
 //! The event model, independent of interface versions: what NCCL reports, in NCCL's terms.
 //!
-//! `abi::vN` converts a raw descriptor to a [`Start`] or a [`State`]; all other code knows only these types. They live
-//! on the stack of one callback: a [`Name`] borrows NCCL's string and ends with the callback (the recorder interns the
-//! string by content).
+//! The recorder's `abi::versions` converts a raw descriptor to a [`Start`] or a [`State`]; all other code knows only
+//! these types. They live on the stack of one callback: a [`Name`] borrows NCCL's string and ends with the callback
+//! (the recorder interns the string by content).
 //!
 //! Units: `count` in elements, `bytes` in bytes, `gpu_ns` the GPU's globaltimer in nanoseconds. Device pointers and
 //! streams are stored as numbers and never dereferenced.

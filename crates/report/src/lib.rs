@@ -1,8 +1,8 @@
 //! The report: one run, or the comparison of two, as a single HTML file that loads nothing from a network.
 //!
 //! ```text
-//!  Analysis ─► excerpt                               tables of the report that are too long for a page, cut
-//!  Trace, Analysis ─► timeline ─► chunks of events ─┬► html     the page: its sources (`page/`), the model, the data
+//!  Analysis ─► cut                                   tables of the report that are too long for a page, cut
+//!  Trace, Analysis ─► timeline ─► chunks of events ─┬► page     the page: its sources (`page/`), the model, the data
 //!                                                   └► files    the rest, as scripts in a folder beside it
 //! ```
 

@@ -1,5 +1,5 @@
-//! Turns a process's tables into a timeline, and the timeline into events. A crate separate from `trace`: the code here
-//! runs once per event and is built for speed, the code of `trace` runs once per part.
+//! Turns a process's tables into a timeline, and the timeline into events. A crate separate from `archive`: the code
+//! here runs once per event and is built for speed, the code of `archive` runs once per part.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::print_stdout, clippy::print_stderr))]
@@ -17,7 +17,7 @@ pub mod instance;
 pub mod locations;
 pub mod messages;
 
-// Locations with their region instances, messages and metrics: one file in [`locations`] for each kind of location.
+// Locations with their region instances, messages and metrics; [`locations`] has what each kind of location contains.
 
 pub fn build(model: &ProcessModel<'_>) -> (Timeline, Counts) {
     let mut builder = TimelineBuilder::new(model.tables, model.options.level);

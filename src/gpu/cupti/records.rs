@@ -1,5 +1,5 @@
 //! The worker's side: reads returned buffers, joins their records (`join`), and writes them to the output. Samples
-//! CUPTI's clock (`clock`), and detects when no records come (`silence`).
+//! CUPTI's clock, and detects when no records come (`join`).
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};

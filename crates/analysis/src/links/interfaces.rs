@@ -1,9 +1,9 @@
 //! Over which wires: what moved by each network interface, and what the graphs that NCCL chose allow.
 //!
 //! ```text
-//!  archive's definitions ─► map        hosts, GPUs, interfaces, graphs; the interface of each connection
-//!  map, network          ─┬► nics      traffic, rate and slowdown of interfaces; the interfaces of pairs and channels
-//!                         └► expected  the bus bandwidth that NCCL's model allows a class of collectives
+//!  archive's definitions ─► Map      hosts, GPUs, interfaces, graphs; the interface of each connection
+//!  Map, network          ─► Traffic  traffic, rate and slowdown of interfaces; the interfaces of pairs and channels
+//!  Map ─► expected_bandwidth         the bus bandwidth that NCCL's model allows a class of collectives
 //! ```
 //!
 //! An archive without NCCL's dumps has none of this: its report stays as it is.

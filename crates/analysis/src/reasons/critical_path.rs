@@ -404,7 +404,7 @@ fn link(trace: &Trace, analysis: &Analysis, stay: &Stay) -> Option<LinkKey> {
 //                                     ◄── rank 1 came last: here the path changes to it
 // ```
 //
-// `walk` finds the way, `parts` sums it up.
+// `Walk` finds the way, `of` sums it up.
 
 /// The critical path of what the filter selects, and what is to be read to sum it up.
 pub(crate) struct Planned {

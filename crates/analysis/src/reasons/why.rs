@@ -1,9 +1,9 @@
 //! Explains an analysis: why a late rank is late, and the critical path of the job.
 //!
 //! ```text
-//!  Trace, Analysis ─► hosts   when chosen operations were called and launched: read only for these
-//!                      ├► why    the stage that delayed a late rank: call, launch, GPU, operation before
-//!                      └► path   from the end of the job back through what each operation waited for
+//!  Trace, Analysis ─► Hosts      when chosen operations were called and launched: read only for these
+//!                      ├► Reasons   the stage that delayed a late rank: call, launch, GPU, operation before
+//!                      └► Planned   from the end of the job back through what each operation waited for
 //! ```
 
 #![forbid(unsafe_code)]

@@ -1,9 +1,9 @@
 //! Compares two runs of a program: what is slower, beyond chance and the clocks' error.
 //!
 //! ```text
-//!  tables, instances ─► sample       a value for each collective, by shape, function and size
-//!     of A and of B  ─► difference   of medians, with intervals
-//!                    ─► sentences, limit
+//!  tables, instances ─► samples      a value for each collective, by shape, function and size
+//!     of A and of B  ─► difference   of medians, with intervals; in words
+//!                    ─► limit        whether B is slower by more than that
 //!  ranges             ─► difference of medians by path
 //! ```
 

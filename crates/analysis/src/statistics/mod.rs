@@ -1,18 +1,17 @@
 //! What is derived from the tables of an archive.
 //!
 //! ```text
-//!  tables ─► instances   the same collective on all its ranks: arrivals, and who was last
-//!         ├► classes     by function, communicator and size
+//!  tables ─► collectives the same collective on all its ranks: arrivals, and who was last; classes by function,
+//!         │              communicator and size; kernels of NCCL's beside others
 //!         ├► messages    sends with their receives, and which end waited for the other
 //!         ├► waiting     the time of ranks, split into waiting and transfer
 //!         ├► lateness    by rank: how often last, trend, change; time outside operations compared with others, and
 //!         │              the waiting it caused
-//!         ├► network     what each connection sent, read process after process
-//!         ├► links       by pair and channel: latency, rate, slowdown against the others
-//!         ├► program     by ranges of the program and by its steps; calls that make and end communicators
-//!         └► overlap     kernels of NCCL's beside others
+//!         ├► network     what each connection sent, read process after process; links, by pair and channel: latency,
+//!         │              rate, slowdown against the others
+//!         └► program     by ranges of the program and by its steps; calls that make and end communicators
 //!  all of these ─► anomalies ─► causes ─► verdict
-//!  two runs ─► compare;  awaits: whom an operation waited for, for `explain`
+//!  two runs ─► compare;  Awaits: whom an operation waited for, for `reasons`
 //! ```
 
 use std::collections::BTreeMap;

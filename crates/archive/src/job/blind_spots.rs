@@ -1,5 +1,5 @@
 //! What each release of NCCL does not report to a profiler, in one table ([`BLIND_SPOTS`]). `docs/RELEASES.md` shows
-//! the table (`crates/trace/src/tests/pages.rs` compares, and renews the page with `UPDATE_DOCS=1`). Every archive
+//! the table (`crates/archive/src/tests/pages.rs` compares, and renews the page with `UPDATE_DOCS=1`). Every archive
 //! repeats the lines that apply to it, so that a user who misses something in a trace learns whether it can be there.
 
 use std::fmt;

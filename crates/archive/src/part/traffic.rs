@@ -1,5 +1,5 @@
 //! What a process's traffic shows about the clocks of other hosts, gathered when its part is written. Unifying turns it
-//! into constraints (`archive::constraints`).
+//! into constraints (`job::clocks`).
 //!
 //! ```text
 //!  rank 0  enters ●━━━━━━━━━━━━● leaves        nobody leaves before everybody has entered

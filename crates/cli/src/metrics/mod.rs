@@ -1,9 +1,9 @@
 //! `nccl-otf2 metrics`: reports what a running job does, for monitoring systems.
 //!
 //! ```text
-//!  live ─ Snapshot ─► Families ─► Page ─┬─► server     scraped by Prometheus
-//!                                       ├─► textfile   read by node exporter
-//!                                       └─► otlp       sent to a collector
+//!  live ─ Snapshot ─► Families ─► Page ─┬─► Server     scraped by Prometheus
+//!                                       ├─► TextFile   read by node exporter
+//!                                       └─► Sender     sent to a collector
 //! ```
 
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Journals as streams of callbacks (`docs/REFERENCE.md` §10): JSON Lines that `plugin-host replay` reads.
 //!
-//! Lines are not kept in memory: events are read one by one (`events`) and merged with the rest by time.
+//! Lines are not kept in memory: events are read one by one (`Events`) and merged with the rest by time.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;

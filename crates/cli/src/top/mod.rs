@@ -1,7 +1,7 @@
 //! `nccl-otf2 top`: shows in the terminal what a running job does.
 //!
 //! ```text
-//!  live::Live ─► Snapshot ─► tables ─► screen ─► terminal
+//!  live::Live ─► Snapshot ─► tables ─► Screen ─► Terminal
 //! ```
 
 use std::io::{IsTerminal as _, Write as _};

@@ -1,8 +1,8 @@
 //! `nccl-otf2 watch`: reports a running job's hangs and slow operations as events.
 //!
 //! ```text
-//!  verdict::judge ► Report ► hangs: is it new? ─┬─► outputs: stdout, a file, a command
-//!  live::Live ─► Snapshot ─► slow: is it new? ──┘
+//!  finalize::judge ► Report ► Hangs: is it new? ─┬─► Outputs: stdout, a file, a command
+//!  live::Live ─► Snapshot ─► Slow: is it new? ───┘
 //! ```
 
 use std::sync::Arc;

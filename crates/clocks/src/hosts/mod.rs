@@ -2,11 +2,11 @@
 //! another.
 //!
 //! ```text
-//!  components   hosts with constraints both ways, even indirectly: each component is solved separately
-//!   └ rough     a constant for each host, which makes times comparable
-//!      └ pieces for each pair and piece of time: the differences that all constraints allow (fit::Bounds)
-//!         └ paths   for each host: earliest and latest, over all paths from the reference; the middle is the estimate
-//!            └ repair   moved as little as the lines between the middles require
+//!  components   hosts with constraints both ways, even indirectly: each component is solved separately (here)
+//!   └ ahead     a constant for each host, which makes times comparable (constraints)
+//!      └ pieces for each pair and piece of time: the differences that all constraints allow (solve, fit::Bounds)
+//!         └ extent  for each host: earliest and latest, over all paths from the reference; the middle is the estimate
+//!            └ repair   moved as little as the lines between the middles require (constraints)
 //! ```
 //!
 //! The stated uncertainty is half the range between earliest and latest, plus the slack that contradictions require.

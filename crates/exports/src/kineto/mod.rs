@@ -3,8 +3,9 @@
 //! ```text
 //!  job        ranks and their numbers, kernels (operations of a rank that ran at the same time), who waited
 //!   ├ locations  region instances as events: operators, launches, kernels, and tracks for the rest
-//!   └ foreign    a torch.profiler trace: its kernels are matched with the archive's and get more arguments
-//!  pytorch    PyTorch's names;  json  events as text
+//!   └ foreign_read, foreign_write    a torch.profiler trace: its kernels are matched with the archive's and get more
+//!                arguments
+//!  json       events as text, PyTorch's names
 //! ```
 
 use std::collections::BTreeSet;

@@ -1,12 +1,9 @@
 //! The tables of [`analysis`] as Parquet, for DuckDB, Dask, Spark and other readers.
 //!
 //! ```text
-//!  collectives  instances and ranks, and the instance of each operation
-//!  process      the rows of a process: operations, transfers, steps, kernels
-//!  threads      the rows of its threads: calls, ranges
-//!  rows         the columns of each table: docs/REFERENCE.md, "Parquet tables"
-//!  table_file   a file of rows
-//!  values       the archive's values, converted for columns
+//!  process   instances and ranks of collectives; the rows of a process (operations, transfers, steps, kernels) and of
+//!            its threads (calls, ranges)
+//!  columns   the columns of each table (docs/REFERENCE.md, "Parquet tables"), a file of rows, the archive's values
 //! ```
 //!
 //! Each table is a folder `table=…`. Rows of a process are in `host=…/process=…` below it: readers treat these as

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!  tracks    processes, threads, GPUs, communicators, network: one track per location
-//!  flows     arrows: call → launch → operation → kernel and transfers; the ranks of a collective; messages
-//!  sequence  the events of a location as packets; arguments: their attributes
+//!   ├ Flows      arrows: call → launch → operation → kernel and transfers; the ranks of a collective; messages
+//!   └ Arguments  the attributes of events
+//!  Sequence  the events of a location as packets
 //! ```
 //!
 //! Each location is a track, whose region instances nest as Perfetto requires of slices. Each location is a separate

@@ -598,7 +598,7 @@ impl Sink for At<'_> {
     }
 }
 
-// Records about ranges. `format::range` reads them back.
+// Records about ranges. `format` reads them back.
 
 type RangeText = Option<PermanentName>;
 /// What all records have: kind, flags, ticks, id.

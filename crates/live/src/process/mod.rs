@@ -1,9 +1,9 @@
 //! The records of one process that are not in the sums yet: events that have not ended, and what they refer to.
 //!
 //! ```text
-//!  records ─► calls, contexts           what operations refer to
+//!  records ─► calls                     what operations refer to
 //!          ├► operations ◄┬─ network    proxy operations with their steps ─┐
-//!          │              └─ kernels    kernel channels                    │
+//!          │              └─ gpu        kernel channels                    │
 //!          └► settle: completed operations ─► sums ◄── steps that ended
 //! ```
 //!

@@ -1,7 +1,7 @@
 //! Decides which events of a process belong together, when its operations ran, and which communicators of several
 //! processes are the same: pure rules without storage.
 //!
-//! The writer of archives (`trace`) and `hang` apply the rules after reading a whole journal, `live` once all threads
+//! The writer of archives (`archive`) and `hang` apply the rules after reading a whole journal, `live` once all threads
 //! are read up to the end of an operation. Events are named by whatever the caller uses. Times are only compared, so
 //! they may be ticks.
 

@@ -40,7 +40,7 @@ unsafe fn deliver(
     list: *mut sys::OTF2_AttributeList,
     kind: EventKind,
 ) {
-    // SAFETY: `event_loop` registers its inbox, keeps it as long as the reader, and leaves it alone while libotf2 runs.
+    // SAFETY: `Events` registers its inbox, keeps it as long as the reader, and leaves it alone while libotf2 runs.
     let inbox = unsafe { &mut *user_data.cast::<Inbox>() };
     (inbox.location, inbox.event.time, inbox.event.kind) = (Some(LocationRef::new(location)), time, kind);
     // SAFETY: the list is alive during the callback.

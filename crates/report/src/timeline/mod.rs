@@ -1,12 +1,11 @@
 //! The contents of the timeline.
 //!
 //! ```text
-//!  places       ranks and the locations in them
-//!  plan         times of which all events are kept, and operations of all other times
-//!  location     the events of a location that the plan keeps (sets, votes)
-//!   └► kept     of all locations
+//!  plan         ranks and the locations in them; times of which all events are kept, and operations of all other times
+//!  location     the events of a location that the plan keeps
+//!   └► Events   of all locations
 //!    └► chunks  events in chunks of time, the most important in the page
-//!  overview     shares of the time of each rank, of the analysis
+//!  Overview     shares of the time of each rank, of the analysis
 //! ```
 
 use std::collections::BTreeMap;

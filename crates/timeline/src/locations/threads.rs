@@ -1,7 +1,7 @@
-//! One file for each kind of location: its contents and their regions.
+//! Threads, ranges and CUDA streams: the contents of their locations, and the regions of these.
 //!
-//! A new kind of location is a new file with a `build` function, a line in [`build`] here, its
-//! [`LocationKey`] and what its region instances say in `emit`.
+//! A new kind of location has a function of its own in a file of this folder, a line in [`build`] here, its
+//! [`LocationKey`], and what its region instances say in `attributes`.
 
 use std::collections::BTreeMap;
 

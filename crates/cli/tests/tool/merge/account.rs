@@ -20,7 +20,7 @@ fn merged(first: &[(&'static str, &'static str)], second: &[(&'static str, &'sta
     (scratch, archive)
 }
 
-/// `schema` tests each kind of statement.
+/// `nccl_events::schema` tests each kind of statement.
 #[test]
 fn what_two_archives_say_is_put_together_by_its_kind() {
     let parts = |parts, fingerprint| {
