@@ -21,7 +21,7 @@ use crate::gpu::events::Events;
 use crate::gpu::output::{Backend, Devices, JournalOutput, Launch, Mailbox, Message, Output};
 use crate::host::threads::{Current, Share, Shares};
 use crate::host::{process, threads};
-use cupti_sys::load::Mapped;
+use cupti_sys::mapped::Mapped;
 use cupti_sys::other_user;
 use journal::clock::ticks;
 use journal::writer::{JournalWriter, SharedSlotWriter};

@@ -57,7 +57,7 @@ fn a_panic_ends_the_recording_and_not_the_job() {
         let mut command = scratch.script(SCRIPT);
         command.args(["--table", table]);
         let ended = run(&mut command).undisturbed(&["internal error in startEvent: planted"]);
-        assert!(ended.our_lines()[0].contains("fault.rs:"), "says where\n{ended}");
+        assert!(ended.our_lines()[0].contains("src/record/mod.rs:"), "says where\n{ended}");
 
         let archive = scratch.sound_archive();
         assert_eq!(archive.count("GROUPAPI::WRITTEN"), 150, "what came before");
@@ -75,7 +75,7 @@ fn a_panic_in_a_profile_does_not_get_into_tensorflow() {
     let ended = run(scratch.command(&host).arg(built::tensorflow_library()).arg("panics")).with_code(0);
     let said = ended
         .stderr
-        .matches("internal error in TensorFlow's profile: planted (at crates/tensorflow/src/abi.rs:")
+        .matches("internal error in TensorFlow's profile: planted (at crates/tensorflow/src/lib.rs:")
         .count();
     assert_eq!((said, ended.stderr.lines().count()), (4, 4), "start, stop, twice collect\n{ended}");
 }

@@ -17,8 +17,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use verbs::{
-    bindings, cupti_layout, demo, dist, full, fuzz, gpu_check, matrix, page, readers, release, scale, scorep,
-    setup, site, test, torture,
+    bindings, cupti_layout, demo, dist, full, fuzz, gpu_check, matrix, page, readers, release, scale, scorep, setup,
+    site, test, torture,
 };
 
 /// The project's own commands

@@ -11,7 +11,7 @@ use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 
-use cupti_sys::Code;
+use cupti_sys::{code::Code, constants, record};
 use serde::{Deserialize, Serialize};
 
 /// Not the whole `cupti.h`: it repeats all of CUDA's functions, and so needs the CUDA headers of exactly its release.
@@ -95,7 +95,7 @@ fn read(folders: &[&str]) -> Result<Headers, Box<dyn Error>> {
     let mut arguments: Vec<String> = folders.iter().map(|folder| format!("-I{folder}")).collect();
     // Last, so that a header among the user's folders takes precedence.
     arguments.push(format!("-I{}", stub.display()));
-    let structures: Vec<String> = cupti_sys::LAYOUTS.iter().map(|layout| format!("{}[0-9]*", layout.c_name)).collect();
+    let structures: Vec<String> = record::LAYOUTS.iter().map(|layout| format!("{}[0-9]*", layout.c_name)).collect();
     let text = bindgen::Builder::default()
         .header_contents("cupti_layout.h", HEADERS)
         .clang_args(arguments)
@@ -121,7 +121,7 @@ fn understand(text: &str) -> Result<Headers, Box<dyn Error>> {
         offsets.iter().filter_map(of).filter(|(field, _)| is_wanted(field)).collect()
     };
     let mut records = BTreeMap::new();
-    for layout in cupti_sys::LAYOUTS {
+    for layout in record::LAYOUTS {
         let number = |name: &str| -> Option<u32> {
             let digits = name.strip_prefix(layout.c_name)?;
             if digits.is_empty() { Some(0) } else { digits.parse().ok() }
@@ -140,7 +140,7 @@ fn understand(text: &str) -> Result<Headers, Box<dyn Error>> {
         let structure = Structure { name: name.to_owned(), size: *size, fields: fields(name, &|_| true) };
         records.insert("subscriber_params".to_owned(), structure);
     }
-    let names = cupti_sys::ALL.iter().map(|(name, _)| *name).chain(Code::ALL.iter().map(|(name, _)| *name));
+    let names = constants::ALL.iter().map(|(name, _)| *name).chain(Code::ALL.iter().map(|(name, _)| *name));
     let wanted = names.chain(["CUPTI_API_VERSION"]);
     let constants = wanted.filter_map(|name| Some((name.to_owned(), constant(text, name)?))).collect();
     Ok(Headers { records, constants })

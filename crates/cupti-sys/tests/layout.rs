@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
 
-use cupti_sys::Code;
-
-use cupti_sys::load::SubscriberParams;
-
+use cupti_sys::code::Code;
+use cupti_sys::constants;
+use cupti_sys::functions::SubscriberParams;
+use cupti_sys::record;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ fn releases() -> BTreeMap<String, Headers> {
 fn every_field_is_where_it_is_read() {
     let mut absent: BTreeSet<&str> = BTreeSet::new();
     for (release, headers) in releases() {
-        for layout in cupti_sys::LAYOUTS {
+        for layout in record::LAYOUTS {
             let structure = &headers.records[layout.record];
             for (field, offset, bytes) in layout.fields {
                 match structure.fields.get(*field) {
@@ -72,7 +72,7 @@ fn records_only_grow() {
 #[test]
 fn every_number_is_that_of_the_headers() {
     let codes = Code::ALL.iter().map(|(name, code)| (*name, u32::try_from(code.0).unwrap()));
-    let ours: BTreeMap<&str, u32> = cupti_sys::ALL.iter().copied().chain(codes).collect();
+    let ours: BTreeMap<&str, u32> = constants::ALL.iter().copied().chain(codes).collect();
     let mut seen: BTreeSet<String> = BTreeSet::new();
     for (release, headers) in releases() {
         for (name, value) in headers.constants {
@@ -91,7 +91,7 @@ fn every_number_is_that_of_the_headers() {
 fn the_structure_that_is_filled_is_that_of_releases_with_the_whole_family() {
     let mut checked = 0;
     for (release, headers) in releases() {
-        if headers.constants["CUPTI_API_VERSION"] < cupti_sys::VERSION_SUBSCRIBER_FUNCTIONS {
+        if headers.constants["CUPTI_API_VERSION"] < constants::VERSION_SUBSCRIBER_FUNCTIONS {
             continue;
         }
         let structure = &headers.records["subscriber_params"];

@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize,
 
 use crate::host::process;
 use cupti_sys::Code;
-use cupti_sys::load::{Functions, Subscriber, SubscriberParams};
+use cupti_sys::Functions;
+use cupti_sys::functions::{Subscriber, SubscriberParams};
 
 pub(crate) const BYTES: usize = 4 << 20;
 /// The number of buffers when recording begins. A page uses memory only once it is touched.
@@ -369,7 +370,7 @@ impl Calls {
     /// Subscribes as one of several tools. An error names the tool that holds CUPTI, if CUPTI reports it.
     pub(crate) fn subscribe_own(functions: Functions) -> Result<Self, (Code, String)> {
         let mut subscriber: Subscriber = ptr::null_mut();
-        let mut holder = [0_u8; cupti_sys::load::OLD_SUBSCRIBER_NAME_BYTES + 64];
+        let mut holder = [0_u8; cupti_sys::functions::OLD_SUBSCRIBER_NAME_BYTES + 64];
         let mut params = SubscriberParams {
             struct_size: size_of::<SubscriberParams>(),
             subscriber_name: c"nccl-otf2".as_ptr(),

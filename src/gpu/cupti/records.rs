@@ -10,10 +10,12 @@ use crate::gpu::cupti::buffers;
 use crate::gpu::cupti::buffers::{Calls, Full};
 use crate::gpu::cupti::join::{Join, Joined, Owner, Reports, Silence, Work};
 use crate::gpu::output::Output;
-use cupti_sys::{
-    CBIDS_OF_LAUNCHES, Code, EXTERNAL_CUSTOM2, KIND_CONCURRENT_KERNEL, KIND_DRIVER, KIND_EXTERNAL_CORRELATION,
-    KIND_MEMCPY, KIND_MEMCPY2, api, copy, external, kernel, peer_copy,
+use cupti_sys::Code;
+use cupti_sys::constants::{
+    CBIDS_OF_LAUNCHES, EXTERNAL_CUSTOM2, KIND_CONCURRENT_KERNEL, KIND_DRIVER, KIND_EXTERNAL_CORRELATION, KIND_MEMCPY,
+    KIND_MEMCPY2,
 };
+use cupti_sys::record::{api, copy, external, kernel, peer_copy};
 use journal::clock::{monotonic_ns, ticks};
 use nccl_events::gpu::{ALL_DEVICES, Backend as BackendKind, ClockSample, Copy, GpuClock, GpuCount, GpuRecord, Kernel};
 use nccl_events::ids::EventId;
@@ -329,7 +331,7 @@ pub(crate) enum Decoded {
 
 /// Decodes a record; `None` if the record is too short for its fields.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Decoded> {
-    Some(match cupti_sys::KIND.of(bytes)? {
+    Some(match cupti_sys::record::KIND.of(bytes)? {
         KIND_EXTERNAL_CORRELATION => {
             if external::EXTERNAL_KIND.of(bytes)? != EXTERNAL_CUSTOM2 {
                 return Some(Decoded::Other);

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::gpu::cupti::buffers;
 use crate::gpu::cupti::buffers::{Api, Calls};
 use crate::host::process;
-use cupti_sys::{
-    ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER, CBIDS_END, CBIDS_OF_COPIES, CBIDS_OF_LAUNCHES, Code, Functions,
-    KIND_CONCURRENT_KERNEL, KIND_DRIVER, KIND_EXTERNAL_CORRELATION, KIND_MEMCPY, KIND_RUNTIME, LoadError, Search,
-    VERSION_BUFFER_MAY_BE_REFUSED, VERSION_SINGLE_FUNCTIONS, VERSION_SUBSCRIBER_FUNCTIONS,
+use cupti_sys::constants::{
+    ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER, CBIDS_END, CBIDS_OF_COPIES, CBIDS_OF_LAUNCHES, KIND_CONCURRENT_KERNEL,
+    KIND_DRIVER, KIND_EXTERNAL_CORRELATION, KIND_MEMCPY, KIND_RUNTIME, VERSION_BUFFER_MAY_BE_REFUSED,
+    VERSION_SINGLE_FUNCTIONS, VERSION_SUBSCRIBER_FUNCTIONS,
 };
+use cupti_sys::{Code, Functions, LoadError, Search};
 
 /// Whether the plugin loaded CUPTI into this process.
 static IS_OURS: AtomicBool = AtomicBool::new(false);

@@ -12,7 +12,7 @@ use crate::gpu::driver;
 use crate::gpu::driver::Driver;
 use crate::gpu::output::Backend as _;
 use cupti_sys::Functions;
-use cupti_sys::load::{Callback, Subscriber};
+use cupti_sys::functions::{Callback, Subscriber};
 use nccl_events::Kind;
 use nccl_events::gpu::GpuCount;
 

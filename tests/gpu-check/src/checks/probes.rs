@@ -7,7 +7,7 @@ use crate::outcome::{Answer, Outcome, Verdict, Wrong, with};
 use crate::process::{self, Ran};
 
 /// CUPTI takes a refused buffer from this version on.
-const MAY_BE_REFUSED: u64 = cupti_sys::VERSION_BUFFER_MAY_BE_REFUSED as u64;
+const MAY_BE_REFUSED: u64 = cupti_sys::constants::VERSION_BUFFER_MAY_BE_REFUSED as u64;
 
 pub(crate) fn probe(context: &Context<'_>, name: &str) -> Answer {
     ask(context, name).map(|ran| answer(&ran))

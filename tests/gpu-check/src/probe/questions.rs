@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cupti_sys::{KIND_CONCURRENT_KERNEL, KIND_DRIVER, KIND_EXTERNAL_CORRELATION, VERSION_SUBSCRIBER_FUNCTIONS};
-use cupti_sys::{external, kernel};
+use cupti_sys::constants::{
+    KIND_CONCURRENT_KERNEL, KIND_DRIVER, KIND_EXTERNAL_CORRELATION, VERSION_SUBSCRIBER_FUNCTIONS,
+};
+use cupti_sys::record::external;
+use cupti_sys::record::kernel;
 use serde_json::{Value, json};
 
 use super::buffers::{REFUSE, REFUSED};

@@ -4,11 +4,11 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-use cupti_sys::KIND;
-use cupti_sys::load::{OLD_SUBSCRIBER_NAME_BYTES, Subscriber, SubscriberParams};
-use cupti_sys::{
+use cupti_sys::constants::{
     CBIDS_END, CBIDS_OF_LAUNCHES, EXTERNAL_CUSTOM2, KIND_CONCURRENT_KERNEL, KIND_DRIVER, VERSION_SINGLE_FUNCTIONS,
 };
+use cupti_sys::functions::{OLD_SUBSCRIBER_NAME_BYTES, Subscriber, SubscriberParams};
+use cupti_sys::record::KIND;
 use cupti_sys::{Code, Functions, Library, Search};
 use serde_json::{Value, json};
 
