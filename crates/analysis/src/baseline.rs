@@ -160,8 +160,6 @@ fn low(classes: &[OperationClass], communicators: &[Communicator], operations_ns
     ))
 }
 
-// Bandwidths by size.
-
 /// How far outside of the measured sizes the nearest one stands for a size.
 const OUTSIDE: u64 = 2;
 
@@ -196,8 +194,7 @@ impl Curve {
     }
 }
 
-// A measured bandwidth.
-
+/// A measured bandwidth.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Measured {
     pub(crate) collective: Collective,

@@ -1,4 +1,5 @@
 //! Pairs the ENTERs and LEAVEs of a location: [`Instances`] with the attributes that readers need, [`Slices`] with all.
+//! [`Sequences`] checks whether ranks do the same things in the same order.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -159,8 +160,6 @@ impl Trace {
         Ok(())
     }
 }
-
-// Checks whether ranks do the same things in the same order.
 
 /// The actions of a communicator's ranks, given one rank after another. Ranks are compared with the longest sequence so
 /// far, which takes four bytes per action, however many ranks there are.

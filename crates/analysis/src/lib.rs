@@ -5,11 +5,12 @@
 //!           │              statements; tables of operations, calls, launches, transfers, steps, kernels: read once
 //!           └► instances   the events: each region instance with its known attributes (fields), or with all of them;
 //!                          whether ranks do the same in the same order
-//!  read ─► statistics      arrivals, waiting, links, causes, the verdict
+//!  read ─► statistics      arrivals, waiting, links, causes, the verdict, the comparison of two runs
 //!           ├► reasons     why a late rank is late, and the critical path
 //!           ├► links       what moved over which network interface, and what NCCL's graphs allow
 //!           └► baseline    what another measurement gives for the same collectives
 //!  results                 all of these as plain data
+//!  units                   numbers as people read them
 //! ```
 //!
 //! Kinds, ranks and siblings come from location properties and from canonical names of regions.

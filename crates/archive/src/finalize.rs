@@ -1,5 +1,6 @@
 //! Finishes a job's directory: writes the parts that have a journal and are not done, then unifies. Leaves a finished
-//! archive unchanged and completes a partial one.
+//! archive unchanged and completes a partial one. Writes a part again if its neighbours reported transfers for it (PXN)
+//! only afterwards, and restores the mark of a written part that lost it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -220,8 +221,6 @@ fn came_late(out: &Path, part: &Path) -> bool {
     }
 }
 
-// Finalizes one part.
-
 #[derive(Clone, Debug, PartialEq)]
 pub enum PartState {
     Written(Box<PartSummary>),
@@ -259,6 +258,7 @@ impl Outcome {
     }
 }
 
+/// Finalizes one part.
 pub(crate) struct PartFinalizer<'a> {
     pub(crate) options: &'a FinalizeOptions,
     pub(crate) archive: ArchiveOptions,
@@ -386,8 +386,6 @@ fn elsewhere(part: &Path, target: &Path) -> String {
     format!("its journal is in {target} on {}: run `nccl-otf2 finalize` there", process.host)
 }
 
-// Chooses the options that all parts of an archive are written with.
-
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FinalizeOptions {
     /// Whether to write what running processes have recorded so far. They continue to record, and the journal stays.
@@ -403,6 +401,7 @@ pub struct FinalizeOptions {
     pub wishes: ArchiveWishes,
 }
 
+/// What decides the options that all parts of an archive are written with.
 #[derive(Debug)]
 pub(crate) enum Known {
     /// How the part was written, and the problems of its journal.
@@ -467,8 +466,6 @@ pub(crate) fn options_of_all(
     }
 }
 
-// Written parts that lost their mark, and parts whose recording is lost.
-
 /// Marks a part as written if only the mark is missing: no journal, manifest and event files whole.
 pub(crate) fn restore(part: &Path, progress: &dyn Progress) {
     // Checks the journal first: the writer of a part removes the journal after it has put the mark.
@@ -512,9 +509,7 @@ fn has_written_files(part: &Path) -> bool {
     [MANIFEST, TRACES, CALLS].iter().any(|name| part.join(name).symlink_metadata().is_ok())
 }
 
-// Parts that were written before others had reported their transfers for them (PXN).
-
-/// The parts to write again so that all transfers by neighbours count for them.
+/// The parts to write again so that all transfers by neighbours (PXN) count for them.
 pub(crate) fn incomplete(all: &[PathBuf], parts: &[PathBuf]) -> Vec<PathBuf> {
     // Fast path: processes rarely work for others.
     if !all.iter().any(|part| part.join(REMOTE_TRANSFERS).exists()) {

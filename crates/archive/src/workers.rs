@@ -1,4 +1,5 @@
-//! Runs a function over many parts with several threads, within a memory budget.
+//! Runs a function over many parts with several threads, within a memory budget. Also finds NCCL's dumps in a job's
+//! directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -131,8 +132,6 @@ fn free_memory_bytes() -> u64 {
     of_group.map_or(free, |of_group| of_group.min(free))
 }
 
-// The dumps in a job's directory, and those that the user asked for.
-
 /// What one process dumped for one of its communicators.
 #[derive(Debug, Default)]
 pub(crate) struct Dumped {
@@ -144,6 +143,7 @@ pub(crate) struct Dumped {
     pub(crate) graphs: Vec<Graph>,
 }
 
+/// The dumps in a job's directory, and those that the user asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Dumps {
     pub(crate) all: Vec<Dumped>,

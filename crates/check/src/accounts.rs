@@ -169,8 +169,7 @@ fn incomplete(what: &str, listed: &Listed, findings: &mut Findings) {
     findings.general(Rule::Statement, format!("{counted} {what} are counted, {there} are listed"));
 }
 
-// Checks what the archive states about missing GPU work.
-
+/// Checks what the archive states about missing GPU work.
 pub(crate) fn check_gpu_work(statements: &Statements, findings: &mut Findings) {
     let counts = &statements.gpu_counts;
     let not_timed = [

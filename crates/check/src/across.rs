@@ -1,4 +1,5 @@
-//! Checks that need several locations: one pass over all of them, in which each checker keeps its open state.
+//! Checks that need several locations: one pass over all of them, in which each checker keeps its open state. The
+//! checkers are of collectives, messages, ranges of the program, and the number of events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -112,8 +113,7 @@ impl<'a> Across<'a> {
     }
 }
 
-// Across locations: the members of a communicator do the same collectives in the same order.
-
+/// Checks that the members of a communicator do the same collectives in the same order.
 #[derive(Default)]
 pub(crate) struct Collectives {
     sequences: BTreeMap<CommRef, Sequences<Part>>,
@@ -244,9 +244,6 @@ fn difference(a: &Part, b: &Part, rank_a: u32, rank_b: u32) -> Option<(Rule, Str
     })
 }
 
-// Ranges of the program: as many as the archive states, and around the calls that name them. A call that NCCL's
-// interface reports has no range of NCCL's around it.
-
 nccl_events::fields! {
     struct CallFields {
         ranges: Ranges,
@@ -260,6 +257,8 @@ enum Region<'a> {
     Call(&'a str, Option<Kind>),
 }
 
+/// Checks the ranges of the program: as many as the archive states, and around the calls that name them. A call that
+/// NCCL's interface reports has no range of NCCL's around it.
 pub(crate) struct UserRanges<'a> {
     trace: &'a Trace,
     regions: BTreeMap<RegionRef, Region<'a>>,
@@ -359,8 +358,7 @@ impl<'a> UserRanges<'a> {
     }
 }
 
-// The archive has as many events as it states.
-
+/// Checks that the archive has as many events as it states.
 pub(crate) struct Written {
     /// Kinds that are counted by their events on threads.
     by_calls: BTreeSet<Kind>,
@@ -416,8 +414,7 @@ impl Written {
     }
 }
 
-// Every message that is sent is received. Matched messages are forgotten.
-
+/// Checks that every message that is sent is received. Matched messages are forgotten.
 #[derive(Default)]
 pub(crate) struct Messages {
     /// By communicator, sender, receiver and tag.

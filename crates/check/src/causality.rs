@@ -1,5 +1,6 @@
-//! Between hosts: no message is received before it was sent, and no rank leaves a collective that not all have entered.
+//! Cause before effect: between hosts, and between GPU work and the operations and launches it belongs to.
 //!
+//! Between hosts, no message is received before it was sent, and no rank leaves a collective that not all have entered.
 //! Processes of a host share a clock, so only operations across hosts reveal wrong clocks. Only measured times are
 //! compared; unknown times break no rule. Messages are compared in time order: if each is received after it was sent,
 //! then the k-th receive follows the k-th send.
@@ -237,8 +238,6 @@ impl CollectiveTimes {
     }
 }
 
-// GPU work: within the operations that it timed, with its launches, on locations of the right GPU.
-
 struct Operation {
     start: u64,
     end: u64,
@@ -247,7 +246,8 @@ struct Operation {
     timing: Option<Timing>,
 }
 
-/// The work of GPUs, process by process: threads and communicators precede channels and streams.
+/// Checks that the work of GPUs lies within the operations that it timed, has its launches, and is on locations of the
+/// right GPU. It is read process by process: threads and communicators precede channels and streams.
 pub(crate) struct GpuWork<'a> {
     trace: &'a Trace,
     operations: BTreeMap<u64, Operation>,

@@ -1,4 +1,5 @@
-//! Clock offsets: the values that readers add to the times of a location's event file.
+//! Clock offsets: the values that readers add to the times of a location's event file, and the archive's statements on
+//! the clocks of its processes and hosts.
 //!
 //! Each offset applies at one timestamp. Between two timestamps readers interpolate, after the last one the line
 //! continues, and before the first libotf2 adds nothing. The resulting clock must run forward, span the events, and be
@@ -131,11 +132,6 @@ impl<'a> ClockOffsets<'a> {
     }
 }
 
-// Compares the archive's statements on the clocks of its processes and hosts with their clock offsets.
-//
-// A process's clock is CLOCK_MONOTONIC. Its offsets convert it to CLOCK_REALTIME of its host, as the first process of
-// that boot read both, and then to the clock of the reference host, by the stated correction.
-
 pub(crate) type Clocks<'c> = BTreeMap<LocationGroupRef, &'c [ClockOffset]>;
 
 /// Between offsets closer than this, rounding exceeds any drift.
@@ -161,6 +157,10 @@ struct Process<'a> {
     read: Option<(u64, i128)>,
 }
 
+/// Compares the archive's statements on the clocks of its processes and hosts with their clock offsets.
+///
+/// A process's clock is CLOCK_MONOTONIC. Its offsets convert it to CLOCK_REALTIME of its host, as the first process of
+/// that boot read both, and then to the clock of the reference host, by the stated correction.
 pub(crate) fn check(trace: &Trace, clocks: &Clocks<'_>, findings: &mut Findings) {
     let processes = processes(trace);
     let mut boots: BTreeMap<&Boot<'_>, Vec<&Process<'_>>> = BTreeMap::new();
@@ -333,8 +333,6 @@ fn sums(trace: &Trace, boots: &BTreeMap<&Boot<'_>, Vec<&Process<'_>>>, findings:
         }
     }
 }
-
-// A clock defined by its clock offsets: linear between each two of them.
 
 /// The largest correction of a drift: at worst, two quartzes are off by 100 ppm each, and NTP slews each clock by up to
 /// 500 ppm. Slightly more, because the drift is measured on the corrected clock.

@@ -1,4 +1,5 @@
-//! Checks that definitions refer only to defined ones, and that the anchor's counts are right.
+//! Checks that definitions refer only to defined ones, that the anchor's counts are right, that every location has its
+//! files, complete, with as many events as the definitions state, and that there are no other files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -177,8 +178,8 @@ fn location_ids(definitions: &Definitions, findings: &mut Findings) {
     }
 }
 
-/// Communicators have groups of indices into their paradigm's single list of locations. `has_all`: whether every rank has
-/// a location; a communicator of a job of which a few processes were recorded may have none.
+/// Communicators have groups of indices into their paradigm's single list of locations. `has_all`: whether every rank
+/// has a location; a communicator of a job of which a few processes were recorded may have none.
 fn communicators(definitions: &Definitions, has_all: bool, findings: &mut Findings) {
     let mut wrong = |message: String| findings.general(Rule::Communicator, message);
     let mut lists: BTreeMap<Paradigm, &Group> = BTreeMap::new();
@@ -238,8 +239,6 @@ fn members(definitions: &Definitions, group: GroupRef, lists: &BTreeMap<Paradigm
     }
     Ok(group.members.len())
 }
-
-// Every location has its files, complete, with as many events as the definitions state, and there are no other files.
 
 /// Files that belong to no location: no reader shows their events. Score-P leaves such files of locations that it did
 /// not need, without events.

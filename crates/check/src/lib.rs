@@ -9,7 +9,7 @@
 //!                members of each communicator; user ranges around calls, and calls shown twice; events by kind
 //!  causality     cause before effect between hosts; channels, kernels and copies: within their operations, with their
 //!                launches, on the right GPU
-//!  clocks        the clocks that readers compute: of locations, processes and hosts, and the archive's statements on them
+//!  clocks        the clocks that readers compute: of locations, processes and hosts; the archive's statements on these
 //!  accounts      the archive's own account: seen, written and lost; ranks that do not call the same
 //! ```
 //!

@@ -1,4 +1,5 @@
-//! The table of the rules.
+//! The table of the rules, the findings counted by rule, and what the archive states about missing data, which turns a
+//! fault into a remark.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -155,8 +156,6 @@ rules! {
     TopologyUsed A17 Remark Nccl "All of NCCL's dumps of hosts' topology could be used.";
 }
 
-// The findings and their severity.
-
 const LISTED: u64 = 20;
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -243,8 +242,6 @@ impl Findings {
         self.counts.iter().map(broken).gather()
     }
 }
-
-// The archive's statements on what is missing, and on ranks that do not call the same.
 
 /// Whether a location has events that could be read.
 pub(crate) fn is_known(trace: &Trace, location: LocationRef, unreadable: &BTreeSet<LocationRef>) -> bool {

@@ -1,4 +1,4 @@
-//! Finds the archive that a path refers to: a directory or its anchor file.
+//! Finds and opens the archive that a path refers to: a directory or its anchor file.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -160,8 +160,7 @@ pub(crate) fn is_archive(path: &Path) -> bool {
         || (path.is_file() && path.extension().is_some_and(|end| end == "otf2"))
 }
 
-// Opens the archive that the user names.
-
+/// Opens the archive that the user names.
 pub(crate) fn open(path: &Path) -> Result<Trace> {
     let anchor = anchor(path)?;
     note_other_jobs(&anchor);

@@ -1,4 +1,5 @@
-//! What a recording contains. A filter value that matches nothing is refused with this list.
+//! What all verbs have in common on the command line: exit codes, `--version`, and what a recording contains. A filter
+//! value that matches nothing is refused with that list.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,6 +15,7 @@ use nccl_events::archive::LocationKind;
 use nccl_events::sort::Gather;
 use otf2::CommRef;
 
+/// What a recording contains.
 #[derive(Debug, Default)]
 pub(crate) struct Present {
     pub(crate) what: &'static str,
@@ -152,8 +154,7 @@ fn ranks(ranks: &BTreeSet<i64>) -> String {
     }
 }
 
-// Exit codes, for scripts.
-
+/// Exit codes, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Well,
@@ -180,8 +181,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-// `--version`.
-
+/// The version of this tool.
 pub(crate) fn short() -> &'static str {
     settings::VERSION
 }

@@ -115,8 +115,7 @@ fn text(comparison: &Comparison, limit: usize) -> Result<Text> {
     Ok(text)
 }
 
-// Shows a comparison as tables.
-
+/// Shows a comparison as tables.
 pub(crate) fn sheets(comparison: &Comparison) -> [Sheet; 4] {
     let groups = groups(&comparison.groups);
     let ranges = ranges(&comparison.ranges);

@@ -1,4 +1,5 @@
-//! `nccl-otf2 dump`: an archive of a running job.
+//! `nccl-otf2 dump`: makes an archive of a running job. Also what `metrics` and `top` share to follow a running job:
+//! [`read`], the JSON [`Line`] of a snapshot, and remarks on it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -128,8 +129,6 @@ fn silent(standing: &Standing, seconds: u64) -> String {
         names.join(", ")
     )
 }
-
-// Code shared by `metrics` and `top` to follow a running job.
 
 /// Pause between polls once all journals are read.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -156,7 +156,7 @@ fn opened(request: &Request) -> Result<(Trace, Filter)> {
     Ok((trace, filter))
 }
 
-/// What `export --json` prints; for Scalasca, [`Json`].
+/// What `export --json` prints; for Scalasca, [`CommunicatorsJson`].
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Json {
     format: u32,
@@ -225,8 +225,6 @@ fn text(request: &Request, outcome: &Outcome) -> Text {
     text
 }
 
-// Exports one archive per communicator, for Scalasca's analyser.
-
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Exported {
     name: String,
@@ -250,6 +248,7 @@ pub(crate) struct CommunicatorsJson {
     communicators: Vec<Exported>,
 }
 
+/// Exports one archive per communicator, for Scalasca's analyser.
 pub(crate) fn export_communicators(trace: &Trace, filter: &Filter, out: &Path, is_json: bool) -> Result<Exit> {
     if !is_nccl(&trace.archive) || is_merged(&trace.archive) {
         bail!("{} is not an archive of NCCL's alone", trace.anchor.display());
@@ -384,8 +383,7 @@ fn communicators_text(all: &[Exported]) -> Text {
     text
 }
 
-// Exports each process's callbacks from the journals, as one file of JSON Lines per process.
-
+/// Exports each process's callbacks from the journals, as one file of JSON Lines per process.
 pub(crate) fn write(
     path: &Path,
     filter: &JournalFilter,
@@ -490,8 +488,6 @@ fn name_of(journal: &Path) -> Result<String> {
         None => bail!("{}: not the journal of a process", journal.display()),
     }
 }
-
-// The text of `export --help`.
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

@@ -1,4 +1,6 @@
-//! `nccl-otf2 finalize`: adds to the archive what processes recorded but could not write.
+//! `nccl-otf2 finalize`: adds to the archive what processes recorded but could not write. Also what verbs share about
+//! archives: the verdict on a job, the analysis of `stats`, `diff` and `report`, the temporary directory of an output,
+//! and the summary of an archive.
 
 use std::io::Read as _;
 use std::num::NonZeroUsize;
@@ -262,13 +264,6 @@ impl Part {
     }
 }
 
-// The verdict on a job: from its journals, else the saved verdict, else from the archive.
-//
-// ```text
-//  journals ─ judge ─► verdict ────────────────► beside the archive (hang.json)
-//     └ finalize ─► archive ─ judge ─► verdict ─┘   if the journals were written before and show nothing
-// ```
-
 /// Default minimum duration of a wait that counts as a hang.
 pub(crate) const AFTER_SECONDS: f64 = 10.0;
 
@@ -276,6 +271,12 @@ pub(crate) fn ns(seconds: f64) -> u64 {
     u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// The verdict on a job: from its journals, else the saved verdict, else from the archive.
+///
+/// ```text
+///  journals ─ judge ─► verdict ────────────────► beside the archive (hang.json)
+///     └ finalize ─► archive ─ judge ─► verdict ─┘   if the journals were written before and show nothing
+/// ```
 pub(crate) fn judge(path: &Path, after: f64) -> Result<HangReport> {
     if path.is_file() {
         return of_archive(path, after);
@@ -412,8 +413,6 @@ fn keep(archive: &Path, mut report: HangReport) -> Ending {
     Ending { names_mismatch: report.names_mismatch(), text: report.verdict.text, kind: report.verdict.kind }
 }
 
-// The analysis shared by `stats`, `diff` and `report`.
-
 /// What a selection of ranks means.
 pub(crate) const OF_ALL_RANKS: &str = "--rank chooses rows, counts and durations; the verdict, causes, channels, anomalies, \
     phases, steps and the waiting and skew in operations are of all ranks.";
@@ -492,9 +491,8 @@ fn observe(path: &Path, select: &Select) -> Result<Observed> {
     Ok(Observed::of(&trace, &analysis.tables, &analysis.instances, &analysis.report, &filter))
 }
 
-// A temporary directory in which an output is made before it is moved into place.
-
-/// A directory next to the wanted one; removed unless its content is moved into place.
+/// A temporary directory next to the wanted one, in which an output is made; removed unless its content is moved into
+/// place.
 #[derive(Debug)]
 pub(crate) struct Staging {
     path: PathBuf,
@@ -591,8 +589,6 @@ pub(crate) fn refuse_existing(wanted: &Path) -> Result<()> {
     }
     Ok(())
 }
-
-// Summarises an archive in a few numbers, for `finalize` and the end of `run`.
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Summary {

@@ -113,11 +113,10 @@ fn end(request: &Request, report: &Report) -> Result<Exit> {
     })
 }
 
-// The report for people: the verdict, its reasons, then every communicator in which ranks wait.
-
 const MOST_ROWS: usize = 16;
 
-/// The report as text. `all`: lists are not cut, and communicators in which nobody waits are shown too.
+/// The report for people: the verdict, its reasons, then every communicator in which ranks wait. `all`: lists are not
+/// cut, and communicators in which nobody waits are shown too.
 pub(crate) fn text(report: &Report, all: bool) -> Text {
     let mut text = Text::default();
     text.line(&report.verdict.text);

@@ -1,4 +1,5 @@
-//! `nccl-otf2 print`: prints what was recorded event by event, for people and programs.
+//! `nccl-otf2 print`: prints what was recorded event by event, for people and programs. Chooses between an archive
+//! (`listing_archive`) and journals (`print::stream`, `listing_output`).
 
 use std::path::PathBuf;
 

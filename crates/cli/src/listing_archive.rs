@@ -1,4 +1,4 @@
-//! Prints an archive event by event, in time order across locations.
+//! Prints an archive event by event, in time order across locations: `nccl-otf2 print` of an archive.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -218,8 +218,6 @@ impl Reading<'_> {
     }
 }
 
-// The fields of an archive's events, named as in `docs/REFERENCE.md` §10.
-
 macro_rules! names {
     ($($name:ident)*) => {
         pub(crate) const NAMES: &[&str] = &[$(stringify!($name)),*];
@@ -240,7 +238,8 @@ names! {
     RmaOpCompleteNonBlocking Metric ParameterString ParameterInt ParameterUnsignedInt MeasurementOnOff
 }
 
-/// The fields of a record other than attributes. Fields that end in `Ref` are for programs.
+/// The fields of a record other than attributes, named as in `docs/REFERENCE.md` §10. Fields that end in `Ref` are for
+/// programs.
 pub(crate) fn fields<'a>(trace: &'a Trace, kind: &EventKind) -> List<'a> {
     match kind {
         EventKind::Enter(region) | EventKind::Leave(region) => {
@@ -381,8 +380,6 @@ fn with_request(mut list: List<'_>, request: u64) -> List<'_> {
     list
 }
 
-// Formats an event of an archive as a line for people or as JSON.
-
 pub(crate) struct Shown<'a> {
     pub(crate) location: LocationRef,
     pub(crate) event: &'a Event,
@@ -391,6 +388,7 @@ pub(crate) struct Shown<'a> {
     pub(crate) duration_ns: Option<u64>,
 }
 
+/// Formats an event of an archive as a line for people or as JSON.
 pub(crate) struct Printer<'a> {
     trace: &'a Trace,
     columns: Option<Columns>,
@@ -467,8 +465,6 @@ impl<'a> Printer<'a> {
         list
     }
 }
-
-// Finds the communicator and rank of a location.
 
 /// Whether a location is wanted. Threads have no rank.
 pub(crate) fn wanted(trace: &Trace, location: LocationRef, filter: &Filter) -> bool {

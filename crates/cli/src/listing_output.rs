@@ -1,4 +1,5 @@
-//! Journals for people: one line per event, in the order of starts, indented below its parent.
+//! Journals for people: one line per event, in the order of starts, indented below its parent. [`Output`] is the stdout
+//! of `print`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -190,8 +191,7 @@ fn depths(events: &[Event]) -> BTreeMap<u64, usize> {
     depths
 }
 
-// Writes lines to stdout as they are produced. A closed stdout is no failure; it ends the printing.
-
+/// Writes lines to stdout as they are produced. A closed stdout is no failure; it ends the printing.
 pub(crate) struct Output {
     stdout: BufWriter<StdoutLock<'static>>,
     is_closed: bool,

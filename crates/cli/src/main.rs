@@ -1,6 +1,8 @@
 //! `nccl-otf2`: records NCCL jobs as OTF2 archives, completes archives, checks, describes and prints them.
 //!
-//! One module per verb, each a thin layer over the libraries; the modules below hold code that verbs share.
+//! One module per verb, each a thin layer over the libraries; the verb `print` is `listing`, `listing_archive` and
+//! `listing_output`. The modules `archives`, `command_line`, `output`, `plugin`, `plugin_slot`, `print` and `select`
+//! hold code that verbs share.
 
 #![forbid(unsafe_code)]
 
@@ -102,8 +104,6 @@ fn act(verb: &Verb) -> Result<Exit> {
         Verb::Pages(request) => pages::pages(request, &pages::with_option(Arguments::command())),
     }
 }
-
-// The command line.
 
 const AFTER_HELP: &str = "\
 Start with:

@@ -1,4 +1,8 @@
-//! A table of numbers with units: sorted, cut to the width of the terminal, or as CSV.
+//! Output for people and programs: results on stdout, everything else on stderr. Sheets and tables, progress, dates and
+//! numbers.
+//!
+//! Names in archives and journals come from other programs: they are escaped here, line by line, for people, and exact
+//! for programs.
 
 use std::fmt::Display;
 use std::io;
@@ -40,6 +44,7 @@ pub(crate) struct Column {
 
 pub(crate) type SheetColumn<R> = (&'static str, fn(&R) -> Cell);
 
+/// A table of numbers with units: sorted, cut to the width of the terminal, or as CSV.
 #[derive(Debug)]
 pub(crate) struct Sheet {
     pub(crate) title: &'static str,
@@ -210,10 +215,6 @@ fn inert(text: &str) -> String {
     format!("{quote}{shown}")
 }
 
-// Output for people and programs: results on stdout, everything else on stderr.
-//
-// Names in archives and journals come from other programs: escaped here, line by line, for people, exact for programs.
-
 /// Text for people. Names are escaped, so they cannot break its lines.
 #[derive(Debug, Default)]
 pub(crate) struct Text(String);
@@ -289,8 +290,6 @@ pub(crate) fn reasons(error: &anyhow::Error) -> String {
     text
 }
 
-// Tables for people.
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Left,
@@ -299,6 +298,7 @@ pub(crate) enum Side {
 
 pub(crate) type TableColumn<'c, R> = (&'c str, Side, fn(&R) -> String);
 
+/// A table for people.
 #[derive(Debug)]
 pub(crate) struct Table(comfy_table::Table);
 
@@ -339,8 +339,7 @@ impl Table {
     }
 }
 
-// Progress of long work, shown on stderr if it is a terminal.
-
+/// Progress of long work, shown on stderr if it is a terminal.
 pub(crate) struct Bar {
     bar: ProgressBar,
 }
@@ -386,8 +385,7 @@ impl Progress for Bar {
     }
 }
 
-// Dates, in directory names and for people.
-
+/// The present date, for names of directories.
 pub(crate) fn now() -> String {
     settings::date_and_time(journal::clock::realtime_ns() / 1_000_000_000)
 }
@@ -397,8 +395,6 @@ pub(crate) fn moment(ns: i64) -> String {
     jiff::Timestamp::from_nanosecond(ns.into())
         .map_or_else(|_| "an unknown day".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
-
-// Formats numbers for people, and parses theirs.
 
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

@@ -1,4 +1,5 @@
-//! `nccl-otf2 pages`: man pages and completions for shells, from the definition of the command line.
+//! `nccl-otf2 pages`: man pages and completions for shells, from the definition of the command line. Also
+//! `--json-schema`: the JSON Schema of what a verb prints with `--json`, from the types that it prints.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -150,8 +151,6 @@ fn see_also(page: &Command, all: &Command, help: &str) -> String {
     let whole = (page.get_name() != NAME).then(|| format!("{NAME}(1)"));
     whole.into_iter().chain(verbs).collect::<Vec<String>>().join(", ")
 }
-
-// The JSON Schema of what a verb prints with `--json`, from the types that it prints.
 
 const OPTION: &str = "json-schema";
 

@@ -1,5 +1,6 @@
 //! The places for tools in a process that uses NCCL, and who has them: the profiler plugin, the plugin for NCCL's
-//! variables, NVTX's injection. Nothing is loaded or run: libraries are read as files.
+//! variables, NVTX's injection. Variables and libraries are found as NCCL and the dynamic loader find them. Nothing is
+//! loaded or run: libraries are read as files.
 
 use std::path::{Path, PathBuf};
 use std::{env, fmt};
@@ -11,8 +12,6 @@ use nccl_events::Table;
 use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _};
 use object::{Architecture, Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache, ReadRef, elf};
 use settings::{ENV_PLUGIN, nccl_file_entries, nccl_files};
-
-// Reads what a library file states about itself. Nothing is loaded or run.
 
 pub(crate) const OURS: &str = "nccl-profiler-otf2";
 
@@ -44,6 +43,7 @@ impl Nccl {
     }
 }
 
+/// What a library file states about itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Library {
     pub(crate) path: PathBuf,
@@ -175,8 +175,6 @@ fn version(text: &[u8]) -> Option<([u32; 3], String)> {
     Some((numbers.try_into().ok()?, rest.to_owned()))
 }
 
-// Variables as NCCL, and a plugin that it loads, see them: from the environment, then from NCCL's files.
-
 pub(crate) const CHAIN: &str = "NCCL_OTF2_CHAIN";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,7 +192,8 @@ impl fmt::Display for Setting {
     }
 }
 
-/// In the order of precedence: the first setting of a name counts.
+/// Variables as NCCL, and a plugin that it loads, see them: from the environment, then from NCCL's files. They are in
+/// the order of precedence: the first setting of a name counts.
 #[derive(Debug)]
 pub(crate) struct Variables(Vec<Setting>);
 
@@ -230,12 +229,11 @@ impl Variables {
     }
 }
 
-// Predicts where the dynamic loader finds a library, without loading it.
-
 /// The loader's built-in directories, for libraries that are not in its cache.
 const DEFAULTS: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
-/// The loader's search paths for a process started now.
+/// Predicts where the dynamic loader finds a library, without loading it, by the loader's search paths for a process
+/// started now.
 #[derive(Debug, Default)]
 pub(crate) struct Loader {
     searched: Vec<PathBuf>,
@@ -293,8 +291,6 @@ fn entries(bytes: &[u8]) -> Option<Vec<(String, PathBuf)>> {
     Some(places.filter_map(|at| Some((text(at + 4)?, text(at + 8)?.into()))).collect())
 }
 
-// By which names NCCL looks for a plugin.
-
 /// The profiler plugin that NCCL loads where no variable names one.
 pub(crate) const DEFAULT: &str = "libnccl-profiler.so";
 
@@ -331,8 +327,6 @@ pub(crate) fn search(kind: &str, release: u32, value: Option<&str>) -> Search {
         _ => vec![value.to_owned(), long],
     })
 }
-
-// What is found here by the names that are set.
 
 /// What a name in `NCCL_OTF2_CHAIN` stands for.
 #[derive(Debug)]
@@ -374,8 +368,6 @@ pub(crate) fn env_plugin(variables: &Variables, loader: &Loader) -> Option<(Stri
     is_one.then(|| (setting.map_or_else(|| "NCCL_ENV_PLUGIN is not set".to_owned(), ToString::to_string), file))
 }
 
-// NVTX's injection: the one library to which a process hands its ranges.
-
 /// Names the injection for processes of 64 bits. There is no NCCL for others.
 pub(crate) const INJECTION: &str = "NVTX_INJECTION64_PATH";
 
@@ -399,7 +391,8 @@ pub(crate) enum Injection {
     Nobody(String),
 }
 
-/// Who has NVTX's variable, and its value. NCCL's files set it too late.
+/// Who has NVTX's injection, the one library to which a process hands its ranges, and the variable's value. NCCL's
+/// files set it too late.
 pub(crate) fn injection<'a>(variables: &'a Variables, loader: &Loader) -> (Injection, &'a str) {
     let Some(setting) = variables.get(INJECTION).filter(|setting| setting.file.is_none()) else {
         return (Injection::Unset, "");

@@ -1,4 +1,4 @@
-//! The result of an export.
+//! The result of an export, and the reasons why an export fails.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,8 +38,7 @@ impl Outcome {
     }
 }
 
-// Reasons why an export fails.
-
+/// Why an export failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

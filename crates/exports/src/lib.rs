@@ -10,6 +10,8 @@
 //!       ├► xplane      one file for TensorBoard and xprof
 //!       └► workloads   what a job asked NCCL for, for programs that simulate or measure it
 //!  Outcome     the files, the number of their events, and what was left out and why
+//!  protobuf    the messages of Perfetto, XSpace and Chakra
+//!  values      values, clocks and numbers of ranks
 //! ```
 //!
 //! [`scalasca`] writes a communicator as MPI for Scalasca's analyser, and also into Score-P traces (`merge`).

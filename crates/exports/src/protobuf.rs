@@ -1,6 +1,7 @@
-//! Protobuf messages for other programs, with only the fields that this project writes.
+//! Protobuf messages of Perfetto, XSpace and Chakra, with only the fields that this project writes.
 //!
-//! Written by hand with the names and numbers of the published `.proto` files, so that a build needs no protoc.
+//! They are written by hand with the names and numbers of the published `.proto` files, so that a build needs no
+//! protoc.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! The selected locations of an archive, and the selected events on them.
+//! What an export reads and writes: the archive and the filter, the selected locations and events, traces of the same
+//! job by other profilers, and files that several threads write.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -20,6 +21,7 @@ use nccl_events::sort::Gather;
 use otf2::{ClockOffset, Event, EventKind, LocationGroupRef, LocationRef, RegionRef, SystemTreeNodeRef};
 use parking_lot::Mutex;
 
+/// The selected locations of an archive, and the selected events on them.
 pub struct Selection<'a> {
     source: Source<'a>,
     clock: Clock,
@@ -218,7 +220,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-// Traces of the same job by other profilers. Their times are CLOCK_REALTIME of the host where they were taken.
+// The times of traces by other profilers are CLOCK_REALTIME of the host where they were taken.
 
 pub(crate) fn names(traces: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut names: Vec<PathBuf> = traces.iter().filter_map(|trace| trace.file_name().map(PathBuf::from)).collect();
@@ -306,8 +308,7 @@ fn offset_ns(offsets: &[ClockOffset], local_ns: i128) -> Option<i128> {
     Some(if from[0] == from[1] { to[0] } else { Line { from, to }.at(local_ns) })
 }
 
-// The archive and the filter of an export.
-
+/// The archive and the filter of an export, and the receiver of progress.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     pub trace: &'a Trace,
@@ -406,10 +407,9 @@ impl<'a> Source<'a> {
     }
 }
 
-// Files that several threads write.
-
 pub(crate) const CHUNK_BYTES: usize = 1 << 20;
 
+/// A file that several threads write.
 pub(crate) struct Output {
     writer: Mutex<Writer>,
     path: PathBuf,

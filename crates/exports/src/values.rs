@@ -1,4 +1,5 @@
-//! Values of attributes and properties.
+//! Values of attributes and properties, lines that relate one clock to another, and the ranks of a job as numbers for
+//! formats that have a file for each rank.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -51,8 +52,7 @@ pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-// Straight lines that relate one clock to another.
-
+/// A straight line that relates one clock to another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
     pub(crate) from: [i128; 2],
@@ -82,8 +82,6 @@ impl Line {
         Self { from: self.from, to: [self.to[0] - value, self.to[1] - value] }
     }
 }
-
-// The ranks of a job as numbers, for formats that have a file for each rank.
 
 /// The numbers of the job's ranks: counted from 0 if a number is unknown or not unique.
 pub fn numbers(members: &Members) -> Vec<u32> {

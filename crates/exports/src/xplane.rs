@@ -2,9 +2,9 @@
 //! attributes as stats.
 //!
 //! ```text
-//!  host    when and on which host a foreign profile was taken
-//!  planes  assigns locations to ranks' planes
-//!  lines   the events of a location, in a temporary file
+//!  HostProfile   when and on which host a foreign profile was taken
+//!  Plane         assigns locations to ranks' planes
+//!  Line, Spool   the events of a location, in a temporary file
 //! ```
 //!
 //! A plane is preceded by its length, so its events are first written to a separate file.
@@ -161,8 +161,6 @@ fn append(
     Ok(outcome)
 }
 
-// The events of a location, and the file that holds them until the planes are known.
-
 /// The origin of times, and the range in which wanted events begin; all in ns since 1970, on one host's clock.
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
@@ -176,6 +174,7 @@ pub(crate) struct Window {
 /// A range of bytes in the file: offset and length.
 type Extent = (u64, u64);
 
+/// The file that holds the events of locations until the planes are known.
 pub(crate) struct Spool {
     file: Mutex<(File, u64)>,
     path: PathBuf,
@@ -324,8 +323,7 @@ fn picoseconds(ns: u64) -> i64 {
     signed(ns.saturating_mul(1000))
 }
 
-// One plane per rank, numbered by the GPU's rank in the largest communicator.
-
+/// The plane of a rank, numbered by the GPU's rank in the largest communicator.
 pub(crate) struct Plane {
     id: i64,
     name: String,
@@ -455,9 +453,8 @@ impl Ranks {
     }
 }
 
-// The profile of a host: its plane "Task Environment" states when it began and ended.
-
-/// Start and end of a profile, in ns since 1970. Times of its planes are relative to the start.
+/// The profile of a host: its plane "Task Environment" states when it began and ended, in ns since 1970. Times of its
+/// planes are relative to the start.
 pub(crate) struct HostProfile {
     pub(crate) begin_ns: u64,
     /// `u64::MAX` if the profile does not state it.

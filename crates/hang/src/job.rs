@@ -1,4 +1,5 @@
-//! The state of a job at one moment, as far as known, for [`super::judge`]. Times are the host's CLOCK_REALTIME ns.
+//! The state of a job at one moment, as far as known, for [`super::judge`]: its processes, communicators and ranks, the
+//! operations that ranks called, and what programs are in by their NVTX ranges. Times are the host's CLOCK_REALTIME ns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -226,8 +227,6 @@ pub(crate) struct Rank {
     pub(crate) finalized: bool,
 }
 
-// An operation as one rank called it: its arguments, and its progress.
-
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Signature {
     /// NCCL's name, such as `AllReduce`.
@@ -246,6 +245,7 @@ impl Signature {
     }
 }
 
+/// An operation as one rank called it: its arguments, and its progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) what: Signature,
@@ -438,9 +438,7 @@ impl Tail {
     }
 }
 
-// What a program does, by its NVTX ranges: the NCCL call that it is in, and its own ranges around the call.
-
-/// What one thread is in.
+/// What one thread of a program is in, by its NVTX ranges: the NCCL call, and the program's own ranges around the call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Doing {
     /// The innermost open call of NCCL.
@@ -533,8 +531,7 @@ impl Step {
     }
 }
 
-// The two sequences of collectives in a communicator.
-
+/// The two sequences of collectives in a communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sequence {
     Calls,

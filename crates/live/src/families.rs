@@ -40,8 +40,7 @@ impl Families {
     }
 }
 
-// Our names: all known values, in base units. docs/REFERENCE.md lists them, and a test compares.
-
+/// Families under our names: all known values, in base units. docs/REFERENCE.md lists them, and a test compares.
 pub(crate) fn native_families(snapshot: &Snapshot) -> Vec<Family> {
     let mut out = Vec::new();
     let rows = Rows { snapshot, job: job(snapshot) };
@@ -307,11 +306,6 @@ fn channels(rows: &Rows<'_>, out: &mut Vec<Family>) {
     );
 }
 
-// The names, labels and units of the OpenTelemetry profiler plugin.
-//
-// That plugin puts the mean of each of its windows into a histogram. Here the histograms of durations cover single
-// operations and transfers; those of sizes and numbers have no bounds, but the same sum and count.
-
 /// Sums over the intervals so far, and bounds in microseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Windows {
@@ -338,6 +332,10 @@ fn sum_of(count: u64, sum: f64) -> Option<Value> {
     Some(Value::Histogram(Buckets { bounds: &[], counts: vec![count], sum }))
 }
 
+/// Families with the names, labels and units of the OpenTelemetry profiler plugin.
+///
+/// That plugin puts the mean of each of its windows into a histogram. The histograms of durations made here cover
+/// single operations and transfers; those of sizes and numbers have no bounds, but the same sum and count.
 pub(crate) fn otel_families(snapshot: &Snapshot, windows: &mut Windows) -> Vec<Family> {
     let mut out = Vec::new();
     otel_operations(snapshot, windows, &mut out);
@@ -446,8 +444,6 @@ fn otel_channels(snapshot: &Snapshot, windows: &mut Windows, out: &mut Vec<Famil
     table.add(HistogramKind, time, "Transfer time per channel", |(_, time)| Some(Value::Histogram(time.clone())));
 }
 
-// Rows of labelled items, and the families made from them.
-
 type Text = Cow<'static, str>;
 
 pub(crate) type Row<T> = (Vec<Label>, T);
@@ -546,8 +542,7 @@ fn add(to: &mut Histogram, other: &Histogram) {
     to.sum_ns += other.sum_ns;
 }
 
-// The names, labels and units of NVIDIA's inspector plugin, for the last interval.
-
+/// Families with the names, labels and units of NVIDIA's inspector plugin, for the last interval.
 pub(crate) fn inspector_families(snapshot: &Snapshot) -> Vec<Family> {
     let mut out = Vec::new();
     for (is_point_to_point, bandwidth, time) in [

@@ -199,8 +199,6 @@ impl Live {
     }
 }
 
-// A followed process, identified by its part.
-
 #[derive(Debug)]
 struct Reading {
     follower: Follower,
@@ -209,6 +207,7 @@ struct Reading {
     settled: Instant,
 }
 
+/// A followed process, identified by its part.
 #[derive(Debug)]
 pub(crate) struct Part {
     path: PathBuf,

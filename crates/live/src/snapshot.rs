@@ -1,4 +1,5 @@
 //! The known state at one moment, as plain data: `metrics` turns it into families, `top` shows it, `watch` judges it.
+//! Also the families, which exporters write, and the options for following processes.
 //!
 //! Sums and histograms cover everything since each process began. [`Window`]s cover the last interval only. Times are
 //! nanoseconds, moments are CLOCK_REALTIME nanoseconds, sizes are bytes, rates are bytes per second.
@@ -236,8 +237,6 @@ pub struct CollectiveSkew {
     pub count: u64,
 }
 
-// Metrics for exporters: families of samples with labels, in base units.
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
     Counter,
@@ -245,6 +244,7 @@ pub enum MetricKind {
     Histogram,
 }
 
+/// A metric for exporters: samples with labels, in base units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Family {
     /// Name with its base unit, such as `nccl_operation_bytes`; exporters add `_total` to counters.
@@ -295,12 +295,11 @@ impl From<&Histogram> for Buckets {
     }
 }
 
-// Options for following processes.
-
 /// Upper bounds of durations in seconds: 5 µs to 10 s, three per decade.
 pub const DURATION_BOUNDS: &[f64] =
     &[5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
 
+/// Options for following processes.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Upper bounds of the classes of durations, in seconds, rising.

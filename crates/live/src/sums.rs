@@ -1,4 +1,5 @@
-//! Sums over all processes, since each of them began.
+//! Sums over all processes, since each of them began: of ended operations by class, of the network, and of arrival
+//! times, for a limited number of keys. [`Sums::report`] copies them into a snapshot.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash};
@@ -67,8 +68,6 @@ impl Sums {
     }
 }
 
-// Network sums: by sender and receiver, by connection, and the waits of proxies.
-
 /// Limit on the time intervals kept before they are merged.
 const MOST_INTERVALS: usize = 8192;
 /// Limit on the sizes whose least duration is kept.
@@ -120,6 +119,7 @@ pub(crate) struct Places {
     proxy: usize,
 }
 
+/// Network sums: by sender and receiver, by connection, and the waits of proxies.
 #[derive(Debug, Default)]
 pub(crate) struct Network {
     pub(crate) pairs: Series<(Member, u32), PairSum>,
@@ -213,8 +213,6 @@ impl PairSum {
     }
 }
 
-// Arrival times of collectives whose ranks are all on this node.
-
 /// Limit on collectives that wait for other ranks, some of which may be on other nodes.
 const MOST_WAITING: usize = 1 << 12;
 
@@ -238,6 +236,7 @@ pub(crate) struct Lateness {
     pub(crate) caused_waiting_ns: u64,
 }
 
+/// Arrival times of collectives whose ranks are all on this node.
 #[derive(Debug, Default)]
 pub(crate) struct Skews {
     waiting: FxHashMap<Which, Vec<RankArrival>>,
@@ -336,8 +335,6 @@ impl Skews {
     }
 }
 
-// Ended operations, by class.
-
 /// Limit on the bandwidths of a series kept for the median of an interval.
 const MOST_BANDWIDTHS: usize = 1024;
 
@@ -403,6 +400,7 @@ pub(crate) struct Sum {
     bus_factor: f64,
 }
 
+/// Ended operations, by class.
 #[derive(Debug, Default)]
 pub(crate) struct Operations(pub(crate) Series<Key, Sum>);
 
@@ -454,8 +452,6 @@ impl Sum {
         Window { algbw, busbw: algbw.map(|algbw| algbw * self.bus_factor), ..std::mem::take(&mut self.window) }
     }
 }
-
-// Copies sums into a snapshot.
 
 fn place_of_other(snapshot: &mut Snapshot) -> usize {
     let place = snapshot.communicators.len();
@@ -528,8 +524,6 @@ impl Sums {
     }
 }
 
-// Sums by key, for a limited number of keys.
-
 /// Limit on the folded series that are counted individually.
 const MOST_FOLDED: usize = 1 << 16;
 
@@ -591,8 +585,6 @@ impl<K: Copy + Eq + Hash, V> Series<K, V> {
     }
 }
 
-// The communicators of all processes, merged.
-
 /// The communicator of folded series.
 pub(crate) const OTHER: u32 = u32::MAX;
 
@@ -602,7 +594,7 @@ pub(crate) struct Member {
     pub(crate) rank: u32,
 }
 
-/// Members are process numbers.
+/// The communicators of all processes, merged. Members are process numbers.
 pub(crate) type Communicators = model::job::Communicators<usize>;
 pub(crate) type KnownCommunicator = model::job::Communicator<usize>;
 

@@ -1,4 +1,5 @@
-//! Determines the clock of every NCCL location in the merged archive, and checks its plausibility.
+//! Determines the clock of every NCCL location in the merged archive, and checks its plausibility. Finds the NCCL calls
+//! that are placed between Score-P's events, and joins several Score-P traces into one.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -194,9 +195,8 @@ pub(crate) fn span(inputs: &Inputs) -> (u64, u64) {
     })
 }
 
-// NCCL calls are placed between Score-P's events of the same thread, if Score-P has that thread and the regions of
-// both nest. Otherwise they keep a separate location.
-
+/// NCCL calls are placed between Score-P's events of the same thread, if Score-P has that thread and the regions of
+/// both nest. Otherwise they keep a separate location.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     /// For each NCCL archive, the threads whose calls are on Score-P's locations.
@@ -316,10 +316,9 @@ fn thread(
     Ok(scorep::order(their_steps, &steps).map(|order| Thread { ours, theirs, order, ticks }))
 }
 
-// Joins several Score-P traces of one process each, as torchrun jobs produce them.
-//
-// The first trace keeps its numbers and its clock. The others are appended as NCCL's archive is, with new numbers, and
-// clock offsets from the anchors of the same process in NCCL's archive.
+// Several Score-P traces of one process each, as torchrun jobs produce them, are joined. The first trace keeps its
+// numbers and its clock. The others are appended as NCCL's archive is, with new numbers, and clock offsets from the
+// anchors of the same process in NCCL's archive.
 
 pub(crate) fn refuse(scoreps: &[ScoreP]) -> Result<()> {
     for scorep in scoreps {

@@ -326,11 +326,6 @@ fn members(definition: &Definition) -> u64 {
     }
 }
 
-// Finds hosts, processes and threads that Score-P's trace already has, and assigns location ids.
-//
-// Score-P's location ids are `(number in the process << 32) | rank`. NCCL's get `((0x80000000 | number) << 32) |
-// rank`, an id that Score-P never assigns.
-
 /// A bit that Score-P's numbers never reach.
 const OURS: u64 = 0x8000_0000;
 /// The rank in ids of locations that belong to no rank.
@@ -349,6 +344,10 @@ pub(crate) fn prefix(scorep: &ScoreP) -> String {
 /// Group, node and rank of a Score-P process in the merged archive.
 type MergedProcess = (LocationGroupRef, SystemTreeNodeRef, u32);
 
+/// Finds hosts, processes and threads that Score-P's trace already has, and assigns location ids.
+///
+/// Score-P's location ids are `(number in the process << 32) | rank`. NCCL's get `((0x80000000 | number) << 32) |
+/// rank`, an id that Score-P never assigns.
 #[derive(Debug)]
 pub(crate) struct Ids {
     locations: BTreeSet<LocationRef>,
@@ -456,10 +455,8 @@ impl Ids {
     }
 }
 
-// Orders definitions so that each precedes its uses.
-
-/// Appends definitions to those of an archive, which keep their order, each kind after its own. `lists` are the indices
-/// of definitions in the archive that refer to appended ones.
+/// Appends definitions to those of an archive, which keep their order, each kind after its own, so that each definition
+/// precedes its uses. `lists` are the indices of definitions in the archive that refer to appended ones.
 pub(crate) fn together(mut first: Vec<Definition>, appended: Vec<Definition>, lists: &[usize]) -> Vec<Definition> {
     // The end of each stage in the first archive, earlier stages included: appended definitions go there.
     let mut ends = [0; STAGES];
@@ -531,8 +528,6 @@ fn stage(definition: &Definition) -> usize {
     }
 }
 
-// The numbers of an archive's definitions in the merged one.
-
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub(crate) nodes: BTreeMap<SystemTreeNodeRef, SystemTreeNodeRef>,
@@ -544,6 +539,7 @@ pub(crate) struct Shared {
     pub(crate) prefix: String,
 }
 
+/// The numbers of an archive's definitions in the merged one.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     new: HashMap<(ReferenceKind, u64), u64>,

@@ -9,11 +9,12 @@
 //!               process each into one
 //!  definitions  Score-P's unchanged, followed by NCCL's with new numbers
 //!  output       links event files, writes definitions and anchor, and reads everything back
-//!  scalasca     in place of calls and output: NCCL's operations as MPI's, between Score-P's events
+//!  scalasca     in place of calls on Score-P's threads: NCCL's operations as MPI's, between Score-P's events
 //! ```
 //!
 //! Mapping tables and clock offsets in local definitions relate NCCL's event files to the merged archive. Only event
-//! files of Score-P locations that get NCCL calls are rewritten.
+//! files of Score-P locations that get NCCL calls are rewritten. [`Report`] has the findings before anything is
+//! written.
 
 #![forbid(unsafe_code)]
 
@@ -125,8 +126,6 @@ fn open(anchors: &[PathBuf]) -> Result<(Vec<ScoreP>, Vec<Nccl>)> {
     }
     Ok((scoreps, nccls))
 }
-
-// The findings before anything is written.
 
 /// Field names are those in the JSON of `nccl-otf2 merge`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

@@ -1,4 +1,6 @@
-//! Writes the merged archive: event files are linked, definitions and the anchor are new.
+//! Writes the merged archive: event files are linked, local definitions map their numbers to the merged ones,
+//! definitions and the anchor are new. Score-P's locations that get NCCL calls are written anew. The whole archive is
+//! read back before it is moved into place.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -163,8 +165,8 @@ fn link_appended(writer: &mut ArchiveWriter, archive: &Appended<'_>, progress: &
     Ok(())
 }
 
-// Local definitions: map the numbers in a location's event file to those of the merged archive.
-
+/// An archive whose definitions follow the first one's. Local definitions map the numbers in a location's event file to
+/// those of the merged archive.
 pub(crate) struct Appended<'a> {
     pub(crate) archive: &'a Archive,
     pub(crate) definitions: &'a Definitions,
@@ -309,8 +311,6 @@ impl LocalNumbers {
     }
 }
 
-// Reads the whole merged archive before it is moved into place.
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     pub locations: u64,
@@ -322,8 +322,9 @@ pub struct Written {
 /// Number of locations read at once; each takes two chunks of memory.
 const AT_ONCE: usize = 64;
 
-/// Compares the definitions with those that were written, checks each location's number and order of events, and the
-/// nesting on locations with NCCL events: NCCL's own and the rewritten ones.
+/// Reads the whole merged archive before it is moved into place. Compares the definitions with those that were written,
+/// checks each location's number and order of events, and the nesting on locations with NCCL events: NCCL's own and the
+/// rewritten ones.
 pub(crate) fn verify(
     anchor: &Path,
     written: &[Definition],
@@ -436,8 +437,7 @@ impl LocationState {
     }
 }
 
-// Writes a Score-P location with NCCL calls between its events.
-
+/// Writes a Score-P location with NCCL calls between its events.
 pub(crate) fn write_thread(
     writer: &mut ArchiveWriter,
     directory: &Path,
@@ -494,14 +494,13 @@ pub(crate) fn records(
     Ok(records)
 }
 
-// The anchor file of the merged archive: Score-P's texts and properties, then NCCL's.
-
 /// By this property Score-P guarantees that no MPI communication is missing.
 const COMPLETE: &str = "OTF2::MPI_COMMUNICATION_COMPLETE";
 /// Stands for the creator of an archive that names none: by `NCCL::MERGED` readers know merged archives.
 const UNNAMED: &str = "a writer that gives no name";
 
-/// Starts the merged archive, with the statements of these NCCL archives.
+/// Starts the merged archive. Its anchor file has Score-P's texts and properties, then the statements of these NCCL
+/// archives.
 pub(crate) fn begin(inputs: &Inputs, nccls: &[Nccl], directory: &Path, chunks: ChunkBytes) -> Result<ArchiveWriter> {
     let first = &inputs.first().archive;
     let mut writer = ArchiveWriter::create_with_chunks(directory, "traces", chunks)?;

@@ -1,4 +1,4 @@
-//! Pairs each process of NCCL's archives with a process of Score-P's.
+//! NCCL archives with their processes and clocks. Pairs each process of them with a process of Score-P's archives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -276,8 +276,7 @@ fn refuse_two_for_one(ours: &[(ProcessIndex, &Process)], found: &[Found]) -> Res
     Ok(())
 }
 
-// An NCCL archive: its processes and their clocks.
-
+/// An NCCL archive: its processes and their clocks.
 #[derive(Debug)]
 pub(crate) struct Nccl {
     pub(crate) trace: Trace,

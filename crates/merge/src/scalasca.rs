@@ -233,8 +233,6 @@ fn write_archive(
     output::finish(writer, &merged.finish(span, alignment::began_ns(inputs, span.0)), &events, progress)
 }
 
-// Selects operations of several communicators that the analyser can replay: no overlap on a rank, one common order.
-
 /// An operation: its communicator, and its index there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum OperationId {
@@ -268,8 +266,9 @@ pub(crate) struct Part {
     pub(crate) is_send: bool,
 }
 
-/// Operations that overlap one of another communicator on some rank, or whose order differs between ranks: the analyser
-/// would wait for them forever. `ranks` holds the parts of each rank.
+/// What is to be left out so that the analyser can replay the rest, which has no overlap on a rank and one common
+/// order: operations that overlap one of another communicator on some rank, or whose order differs between ranks. The
+/// analyser would wait for them forever. `ranks` holds the parts of each rank.
 pub(crate) fn left_out(ranks: &[Vec<Part>]) -> BTreeSet<OperationId> {
     let mut left_out = overlapping(ranks);
     let mut parts: BTreeMap<OperationId, usize> = BTreeMap::new();
@@ -337,8 +336,6 @@ fn overlapping(ranks: &[Vec<Part>]) -> BTreeSet<OperationId> {
     }
     found
 }
-
-// Keeps the NCCL operations that can be moved to first threads.
 
 pub(crate) type Hosts<'a> = BTreeMap<u32, Host<'a>>;
 
@@ -461,9 +458,8 @@ pub(crate) fn retain_replayable(communicators: &mut [Communicator]) -> Vec<(Stri
     numbers
 }
 
-// The first thread of a Score-P process, and the gaps in it that can hold NCCL operations.
-
-/// The first thread of a process: the only thread whose MPI calls the analyser reads.
+/// The first thread of a process, with the gaps in it that can hold NCCL operations. The analyser reads the MPI calls
+/// of no other thread.
 pub(crate) struct Host<'a> {
     pub(crate) process: &'a Process,
     pub(crate) records: EventRecords,

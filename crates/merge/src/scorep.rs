@@ -1,4 +1,4 @@
-//! A Score-P trace: its processes and its clock.
+//! A Score-P trace: its processes and its clock, and the order of two writers' events on one thread.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -262,8 +262,6 @@ fn timer(anchor: &Path, ticks_per_second: u64) -> Result<Timer> {
     })
 }
 
-// Orders the events of two writers on one thread such that the regions of both nest.
-
 /// How an event changes the open regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -272,8 +270,9 @@ pub(crate) enum Step {
     Other,
 }
 
-/// The order by time (whether the next event is NCCL's), or why there is none. At equal times, an NCCL region ends
-/// before a Score-P event and begins after it, because Score-P sees the caller.
+/// Orders the events of two writers on one thread such that the regions of both nest: the order by time (whether the
+/// next event is NCCL's), or why there is none. At equal times, an NCCL region ends before a Score-P event and begins
+/// after it, because Score-P sees the caller.
 pub(crate) fn order(
     theirs: impl IntoIterator<Item = (u64, Step)>,
     ours: &[(u64, Step)],

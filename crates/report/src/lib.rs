@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  Analysis ─► cut                                   tables of the report that are too long for a page, cut
-//!  Trace, Analysis ─► timeline ─► chunks of events ─┬► page     the page: its sources (`page/`), the model, the data
-//!                                                   └► files    the rest, as scripts in a folder beside it
+//!  Trace, Analysis ─► timeline ─► chunks of events ─┬► page         the page: its sources (`page/`), the model, data
+//!                                                   └► write_files  the rest, as scripts in a folder beside it
 //! ```
 
 #![forbid(unsafe_code)]
@@ -165,8 +165,6 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
         .with_context(|| format!("cannot write {}; -o names another file", path.display()))
 }
 
-// The page: its sources, which are embedded in the tool, and the data of an archive.
-
 const PAGE: &str = include_str!("../page/page.html");
 const STYLE: &str = concat!(include_str!("../page/vendor/uPlot.min.css"), include_str!("../page/page.css"));
 const UPLOT: &str = concat!(
@@ -233,7 +231,8 @@ pub(crate) fn schema_of_model() -> Schema {
     SchemaSettings::draft07().for_serialize().into_generator().into_root_schema_for::<AnyModel<'_>>()
 }
 
-/// Makes the page of a model. `data`: names and base64 contents of data elements.
+/// Makes the page of a model: its sources, which are embedded in the tool, and the data of an archive. `data`: names
+/// and base64 contents of data elements.
 pub(crate) fn page(model: &impl Serialize, data: &[(String, String)]) -> Result<String> {
     let mut elements = element("model", &pack(&serde_json::to_vec(model).context("cannot write JSON")?)?);
     for (name, text) in data {
@@ -263,15 +262,14 @@ fn element(name: &str, text: &str) -> String {
     format!("<script type=\"text/plain\" id=\"data-{name}\">{text}</script>\n")
 }
 
-// The report as far as it fits into a page: long tables keep what lost most, and plots fewer points.
-
 /// A table is not cut to fewer rows; there are fewer anomalies than twice as many.
 const LEAST_ROWS: usize = 128;
 
 /// How many rows of which tables were left out.
 pub(crate) type LeftOut = BTreeMap<&'static str, usize>;
 
-/// Cuts tables until the report takes at most `most_bytes` in a page.
+/// Cuts tables until the report takes at most `most_bytes` in a page: long tables keep what lost most, and plots fewer
+/// points.
 pub(crate) fn cut(report: &mut Report, most_bytes: usize) -> Result<LeftOut> {
     let mut left_out = LeftOut::new();
     let mut rows = 8_192;

@@ -236,8 +236,6 @@ fn guarded<R>(body: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
-// A profile from start to stop, and its bytes.
-
 /// The largest journal that is read inside the job: reading takes about three times as much memory.
 const LIMIT_BYTES: u64 = 512 << 20;
 /// How long to wait for another thread that makes planes. In a forked child that thread does not exist.
@@ -245,6 +243,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 static PROFILE: Mutex<Profile> = Mutex::new(Profile { begin: None, recorded: None, xspace: Vec::new() });
 
+/// A profile from start to stop, and its bytes.
 struct Profile {
     begin: Option<Begin>,
     /// The part being recorded when the profile began, and the size of its journal then.
@@ -332,9 +331,6 @@ fn lock() -> Option<MutexGuard<'static, Profile>> {
     PROFILE.try_lock_for(PATIENCE)
 }
 
-// Exports what was recorded since a profile began as an XSpace. The journal is only read: it becomes an archive in a
-// temporary directory, which is exported like any other archive.
-
 const DEADLINE: Duration = Duration::from_secs(60);
 /// The most cores taken from the job during the export.
 const THREADS: usize = 4;
@@ -344,7 +340,8 @@ pub(crate) struct Begin {
     pub(crate) realtime_ns: u64,
 }
 
-/// The planes of a session since a profile began; empty without events.
+/// The planes of a session since a profile began; empty without events. The journal is only read: it becomes an archive
+/// in a temporary directory, which is exported like any other archive.
 pub(crate) fn planes(part: &Path, begin: &Begin) -> Result<Vec<u8>, String> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     // The pool's threads have ended when this returns, and receive none of the program's signals.

@@ -1,4 +1,5 @@
-//! The bus bandwidth that NCCL's own model allows: what its tuner computes from the graph of an algorithm.
+//! The bus bandwidth that NCCL's own model allows: what its tuner computes from the graph of an algorithm. [`Map`] is
+//! the topology that an archive states in its definitions, graphs included.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -235,8 +236,6 @@ fn nvls(is_reduce: bool, algorithm: Algorithm, shape: Shape, graph: Lanes) -> Op
     Some(intra.min(graph.inter * twice))
 }
 
-// The topology that an archive states in its definitions.
-
 /// A rank's end of a connection: row of members, peer, channel, whether it sends.
 pub(crate) type End = (u32, u32, u32, bool);
 
@@ -249,6 +248,7 @@ pub(crate) struct Wire {
     pub(crate) path: String,
 }
 
+/// The topology that an archive states in its definitions.
 #[derive(Debug, Default)]
 pub(crate) struct Map {
     hosts: Vec<TopologyHost>,

@@ -1,4 +1,4 @@
-//! Over which wires: what moved by each network interface, and what the graphs that NCCL chose allow.
+//! What moved over each network interface, and what the graphs that NCCL chose allow.
 //!
 //! ```text
 //!  archive's definitions ─► Map      hosts, GPUs, interfaces, graphs; the interface of each connection
@@ -43,8 +43,6 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     report.topology = Some(topology);
     Ok(analysis)
 }
-
-// What network interfaces moved, and which of them links use.
 
 /// Above it the speed is wrong: NCCL takes 10 Gbit/s for a socket whose speed the system does not state.
 const MOST_SHARE: f64 = 1.25;

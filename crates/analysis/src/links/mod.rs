@@ -1,4 +1,4 @@
-//! Links between ranks: which interfaces they use, and how fast they are expected to be.
+//! Links between ranks: which network interfaces they use, and how fast NCCL expects them to be.
 
 mod expected_bandwidth;
 pub mod interfaces;

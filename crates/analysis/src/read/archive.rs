@@ -1,4 +1,5 @@
-//! An archive with its definitions resolved.
+//! An archive with its definitions resolved: its clock, communicators, the process, host, rank and kind of each
+//! location, and the attributes of NCCL's events that readers need. Also runs functions on all cores.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -270,8 +271,6 @@ pub fn is_merged(archive: &Archive) -> bool {
     !statements.merged.is_empty() || !statements.merged_map.is_empty()
 }
 
-// Finds the process, host and rank of a location, and hosts that are one boot of a machine and so share a clock.
-
 /// The property of a host's node that identifies the boot.
 const BOOT_ID: &str = "boot id";
 
@@ -364,8 +363,6 @@ impl Trace {
     }
 }
 
-// The attributes of NCCL's events that readers need.
-
 nccl_events::fields! {
     /// The attributes that statistics, checks and exports need.
     pub struct Fields {
@@ -456,8 +453,7 @@ pub(crate) fn value_of(value: AttributeValue) -> Option<Value<StringRef>> {
     })
 }
 
-// Reads the kind, rank and siblings of locations from their properties.
-
+/// The kind, rank and siblings of locations, from their properties.
 #[derive(Debug, Default)]
 pub(crate) struct Locations {
     pub(crate) kinds: BTreeMap<LocationRef, LocationKind>,
@@ -510,8 +506,7 @@ pub fn stated<'a, P: DefinitionProperty>(
     P::Carrier::take(value, |text| definitions.string(text))
 }
 
-// The archive's clock.
-
+/// The archive's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     begin: u64,
@@ -551,8 +546,7 @@ impl Clock {
     }
 }
 
-// Which locations belong to which communicator.
-
+/// Which locations belong to which communicator.
 #[derive(Debug, Default)]
 pub(crate) struct Communicators {
     pub(crate) members: BTreeMap<CommRef, Vec<LocationRef>>,
@@ -593,8 +587,6 @@ impl Communicators {
     }
 }
 
-// Runs functions on all cores. A parallel iterator of rayon's adds 10 to 20 KB of code; these share one.
-
 /// The results of `make` for items that each take long, in the order of the items.
 pub fn in_parallel<I: Send, T: Send>(items: impl IntoIterator<Item = I>, make: impl Fn(I) -> T + Sync) -> Vec<T> {
     let slots: Vec<_> = items.into_iter().map(|item| Mutex::new((Some(item), None))).collect();
@@ -619,6 +611,7 @@ pub fn try_in_parallel<I: Send, T: Send, E: Send>(
     made.into_iter().flatten().collect()
 }
 
+/// Runs `work` on all cores. A parallel iterator of rayon adds 10 to 20 KB of code; all callers share this one.
 #[inline(never)]
 fn each(count: usize, work: &(dyn Fn(usize) + Sync)) {
     (0..count).into_par_iter().with_max_len(1).for_each(work);

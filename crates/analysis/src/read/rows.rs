@@ -1,4 +1,5 @@
-//! The tables of an archive. Times are in ns from the start of the trace.
+//! The tables of an archive, and the texts that their rows have numbers of. Times are in ns from the start of the
+//! trace.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ pub const NO_SEQUENCE: u64 = u64::MAX;
 
 columns! {
     Operations of Operation {
-        /// Row of [`crate::read::tables::Members`]: communicator and rank.
+        /// Row of [`crate::read::Members`]: communicator and rank.
         member: u32,
         function: RegionRef,
         /// How its interval was measured; `None` in archives of other writers.
@@ -36,7 +37,7 @@ columns! {
         sequence: u64 => Narrow,
         /// Number of the replay of a captured call; 0 if not replayed.
         replay: u32 => Same<u32>,
-        /// The ranges of the program that its call was in: an index in [`crate::read::tables::Tables::paths`], or [`NONE`].
+        /// The ranges of the program that its call was in: an index in [`crate::read::Tables::paths`], or [`NONE`].
         path: u32 => Same<u32>,
     }
 }
@@ -50,7 +51,7 @@ columns! {
         bytes: u64,
         event: u64,
         parent: u64,
-        /// Of calls that make or end a communicator: its name, an index in [`crate::read::tables::Tables::paths`], or [`NONE`].
+        /// Of calls that make or end a communicator: its name, an index in [`crate::read::Tables::paths`], or [`NONE`].
         comm: u32,
         /// Its rank there; [`NONE`] if unknown.
         rank: u32,
@@ -87,7 +88,7 @@ columns! {
 
 columns! {
     Transfers of Transfer {
-        /// Row of [`crate::read::tables::Members`]; [`NONE`] if the rank is unknown.
+        /// Row of [`crate::read::Members`]; [`NONE`] if the rank is unknown.
         member: u32,
         /// Row of [`Operations`]; [`NONE`] if the operation is not in the archive.
         operation: u32,
@@ -155,8 +156,7 @@ impl Step {
     }
 }
 
-// Texts of `nvtx.ranges` and names of communicators, numbered together while several threads read.
-
+/// Texts of `nvtx.ranges` and names of communicators, numbered together while several threads read.
 #[derive(Debug, Default)]
 pub(crate) struct Paths(RwLock<Numbers>);
 

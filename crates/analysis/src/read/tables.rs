@@ -1,4 +1,5 @@
-//! Reads the events location by location, several locations at a time.
+//! Reads the events location by location, several locations at a time. [`Members`] are the ranks of communicators,
+//! their clocks, and which of them are the same rank of the job.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range as Between};
@@ -275,8 +276,6 @@ impl<'a> Reading<'a> {
     }
 }
 
-// The ranks of communicators, their clocks, and which of them are the same rank of the job.
-
 /// A clock whose error may exceed this, about a year, counts as unknown. Sums of errors do not overflow.
 const LARGEST_ERROR_NS: u64 = 1 << 55;
 
@@ -320,6 +319,7 @@ struct ProcessClock {
     uncertainty_ns: Option<u64>,
 }
 
+/// The ranks of communicators, and which of them are the same rank of the job.
 #[derive(Clone, Debug, Default)]
 pub struct Members {
     pub all: Vec<Member>,

@@ -1,4 +1,13 @@
-//! When operations were called and launched on their hosts. Only threads of the processes concerned are read.
+//! The critical path: from the end of the last operation back to the beginning of the first.
+//!
+//! ```text
+//!  rank 0   ├──────── computing ─────────┤▒▒ waits ▒▒├─ transfer ─┤
+//!  rank 1   ├ computing ┤ launching ├─────────────────┤
+//!                                     ◄── rank 1 came last: here the path changes to it
+//! ```
+//!
+//! [`Walk`] finds the way, [`of`] sums it up by rank and by what it consists of. [`read`] finds when operations were
+//! called and launched on their hosts; it reads only threads of the processes concerned.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,8 +135,6 @@ impl Found {
     }
 }
 
-// Goes back in time: through an operation to the rank that it waited for, then to that rank's previous operation.
-
 /// A period outside of operations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gap {
@@ -149,6 +156,7 @@ pub(super) struct Stay {
     pub(super) is_warm_up: bool,
 }
 
+/// The way back in time: through an operation to the rank that it waited for, then to that rank's previous operation.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     pub(super) from_ns: u64,
@@ -273,8 +281,6 @@ fn stay(analysis: &Analysis, rows: &[u32], start_ns: u64, stop_ns: u64) -> Stay 
     }
 }
 
-// Sums up the critical path by rank and by what it consists of.
-
 /// Reading calls and launches takes time: they are read for this many ranks, those with the longest time outside of
 /// operations on the path. Ranges are named for this many, too.
 const MOST_RANKS: usize = 16;
@@ -288,7 +294,8 @@ struct Sum {
     times: u64,
 }
 
-/// `hosts` has the first operations after gaps of `ranks`.
+/// Sums up the critical path by rank and by what it consists of. `hosts` has the first operations after gaps of
+/// `ranks`.
 pub(super) fn of(
     trace: &Trace,
     analysis: &Analysis,
@@ -395,16 +402,6 @@ fn link(trace: &Trace, analysis: &Analysis, stay: &Stay) -> Option<LinkKey> {
     let causes = report.causes.iter().filter(|it| !it.is_stall && it.since_ns <= Some(instance.arrivals.last_ns));
     own.or_else(|| causes.filter_map(|it| it.link).find(is_it))
 }
-
-// The critical path: from the end of the last operation back to the beginning of the first.
-//
-// ```text
-//  rank 0   ├──────── computing ─────────┤▒▒ waits ▒▒├─ transfer ─┤
-//  rank 1   ├ computing ┤ launching ├─────────────────┤
-//                                     ◄── rank 1 came last: here the path changes to it
-// ```
-//
-// `Walk` finds the way, `of` sums it up.
 
 /// The critical path of what the filter selects, and what is to be read to sum it up.
 pub(crate) struct Planned {

@@ -1,4 +1,4 @@
-//! Why an operation took its time: its critical path, and what held up its ranks.
+//! Why an operation took its time: the critical path of a job, and what delayed its late ranks.
 
 mod critical_path;
 pub mod why;

@@ -47,15 +47,6 @@ fn add(trace: &Trace, analysis: &mut Analysis, planned: Option<Planned>) -> otf2
     Ok(())
 }
 
-// What delayed a late rank while others waited for it.
-//
-// ```text
-//  others begin            own operation before ends      called        launched          own operation begins
-//  ├──────── operation ────┼──────── call ────────────────┼── launch ───┼───── gpu ───────┤
-// ```
-//
-// To calls and launches is added what another rank needs at least from there to the beginning of the operation.
-
 /// At most this many operations are examined, of each late rank those that others waited longest for.
 const MOST: usize = 2_000;
 const LEAST: usize = 100;
@@ -96,6 +87,13 @@ const CLOCKS: &str = "the delays are within the clocks' error";
 const MIXED: &str = "no single stage has half of the time";
 
 /// What came late, and what is to be read to explain it.
+///
+/// ```text
+///  others begin            own operation before ends      called        launched          own operation begins
+///  ├──────── operation ────┼──────── call ────────────────┼── launch ───┼───── gpu ───────┤
+/// ```
+///
+/// To calls and launches is added what another rank needs at least from there to the beginning of the operation.
 pub(crate) struct Reasons {
     late: BTreeMap<Which, Vec<Late>>,
     others: Vec<u32>,

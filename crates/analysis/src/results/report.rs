@@ -1,4 +1,7 @@
-//! The archive's statements on completeness, and on ranks that call different collectives (`docs/MAPPING.md` §9).
+//! The parts of a report as plain data: what was recorded, the job's time, the hosts' devices, links, ranks, ranges of
+//! the program, the critical path, and what delays a late rank.
+//!
+//! [`Completeness`] and [`Matching`] are the archive's own statements, see `docs/MAPPING.md` §9.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -111,8 +114,6 @@ impl Matching {
     }
 }
 
-// The job, the parts of its time, and summaries of samples.
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Overlap {
     pub rank: u32,
@@ -204,8 +205,6 @@ pub struct Quantiles {
     pub total: f64,
 }
 
-// The hosts' devices and the ways between them, as NCCL dumped them.
-
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Topology {
     /// Hosts of which NCCL dumped the topology.
@@ -235,7 +234,7 @@ pub struct TopologyGpu {
     /// Compute capability times ten; 0 if unknown.
     pub capability: u32,
     pub nvlinks: u32,
-    /// The rank that uses it: index in [`crate::results::Report::ranks`].
+    /// The rank that uses it: index in [`super::Report::ranks`].
     pub rank: Option<u32>,
 }
 
@@ -289,20 +288,18 @@ pub struct Graph {
 
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct GraphChannel {
-    /// The interface of the first rank: index in [`crate::results::Report::nics`].
+    /// The interface of the first rank: index in [`super::Report::nics`].
     pub nic_in: Option<u32>,
-    /// In the order of the channel: indices in [`crate::results::Report::ranks`].
+    /// In the order of the channel: indices in [`super::Report::ranks`].
     pub ranks: Vec<Option<u32>>,
     /// The interface of all other ranks.
     pub nic_out: Option<u32>,
 }
 
-// Network transfers by pair of ranks and by channel.
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct LinkKey {
     pub communicator: u32,
-    /// The sender: index in [`crate::results::Report::ranks`]; `None` for channels.
+    /// The sender: index in [`super::Report::ranks`]; `None` for channels.
     pub from: Option<u32>,
     /// The receiver; `None` for channels and if it was not recorded.
     pub to: Option<u32>,
@@ -347,7 +344,7 @@ pub struct Link {
     pub change: Option<Change>,
     /// Time sends and receives spent waiting, by what they waited for, in ns.
     pub waits: Waits,
-    /// Network interfaces of senders: indices in [`crate::results::Report::nics`]. Empty without topology.
+    /// Network interfaces of senders: indices in [`super::Report::nics`]. Empty without topology.
     pub from_nics: Vec<u32>,
     /// Those of receivers.
     pub to_nics: Vec<u32>,
@@ -384,8 +381,6 @@ impl AddAssign for Waits {
         self.recv_gpu_ns += other.recv_gpu_ns;
     }
 }
-
-// The ranks and their lateness.
 
 /// A rank of the job: what runs on one GPU of one process, under all its communicators.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -456,8 +451,6 @@ pub struct Heat {
     pub ranks: Vec<Vec<Option<f64>>>,
 }
 
-// What the program did, by the ranges that it names through NVTX.
-
 /// The ranges of one name within the same ranges, and what was called in them, not in ranges inside them.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Phase {
@@ -497,7 +490,7 @@ pub struct Step {
     pub duration_ns: u64,
     /// How long the fastest thread took.
     pub shortest_ns: u64,
-    /// The rank of the slowest thread: index in [`crate::results::Report::ranks`]; null if unknown.
+    /// The rank of the slowest thread: index in [`super::Report::ranks`]; null if unknown.
     pub slowest: Option<u32>,
     /// The step's time, summed over the ranks whose thread is known.
     pub ranks_ns: u64,
@@ -525,8 +518,6 @@ pub struct CommunicatorCall {
     /// The process of that rank.
     pub last_process: String,
 }
-
-// The critical path.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -578,8 +569,6 @@ pub struct PathPart {
     /// How often the path goes through it.
     pub times: u64,
 }
-
-// What delays a late rank.
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CausePhase {

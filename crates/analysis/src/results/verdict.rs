@@ -1,4 +1,5 @@
-//! The differences between two runs of a program as plain data, printed by `diff --json`.
+//! The verdict on a run, its causes and its anomalies, and the differences between two runs, which `diff --json`
+//! prints, as plain data.
 
 use crate::results::report::{CausePhase, LinkKey, Run, Why};
 use schemars::JsonSchema;
@@ -134,8 +135,6 @@ impl Group {
     }
 }
 
-// The verdict, in words and numbers.
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
@@ -186,11 +185,11 @@ pub enum CauseKind {
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Cause {
     pub kind: CauseKind,
-    /// The rank that came late or not at all, or whose network interface is slow: index in [`crate::results::Report::ranks`].
+    /// The rank that came late or not at all, or whose network interface is slow: index in [`super::Report::ranks`].
     pub rank: Option<u32>,
     /// The host whose network interface is slow.
     pub host: Option<String>,
-    /// Of a slow network interface: its slow pairs', indices in [`crate::results::Report::nics`]; empty without topology.
+    /// Of a slow network interface: its slow pairs', indices in [`super::Report::nics`]; empty without topology.
     pub nics: Vec<u32>,
     pub link: Option<LinkKey>,
     /// When the problem began; null if it lasted for the whole run.
@@ -221,7 +220,7 @@ impl Cause {
 pub struct Anomaly {
     /// The cause, as far as the data shows it.
     pub kind: CauseKind,
-    /// The rank that came late: index in [`crate::results::Report::ranks`].
+    /// The rank that came late: index in [`super::Report::ranks`].
     pub rank: Option<u32>,
     pub link: Option<LinkKey>,
     pub class: u32,

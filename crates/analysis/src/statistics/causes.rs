@@ -1,4 +1,5 @@
-//! The largest losses of time. A cause is reported only if chance does not explain it.
+//! The largest losses of time: late ranks, slow links and network interfaces, and rare but long interruptions. A cause
+//! is reported only if chance does not explain it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -119,8 +120,6 @@ impl Inputs<'_> {
 fn of_all(share: Option<f64>) -> String {
     share.map(|share| format!(", {:.1} % of the time of all ranks in operations", share * 100.0)).unwrap_or_default()
 }
-
-// Links that are slower than others.
 
 /// A slow link takes at least this many times as long as others, on all its channels or pairs.
 const SLOW: f64 = 1.3;
@@ -245,7 +244,7 @@ fn outstanding<K: Ord + Copy>(
     found
 }
 
-// Slow pairs that share a rank or a host: its network interface is slow, not each pair.
+// If slow pairs share a rank or a host, its network interface is slow, not each pair.
 
 /// What several pairs share: a communicator, and a rank or all ranks of a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -348,8 +347,6 @@ fn is_several(pairs: &[Pair]) -> bool {
     let ends: BTreeSet<u32> = pairs.iter().flat_map(|(_, from, to)| [*from, *to]).gather();
     pairs.len() > 1 && ends.len() > 2
 }
-
-// Rare but long interruptions of operations.
 
 impl Inputs<'_> {
     /// Causes that stopped operations rarely, but long enough to matter.

@@ -1,4 +1,6 @@
-//! Matches the operations of a collective across ranks, and derives arrivals as far as the clocks allow.
+//! Matches the operations of a collective across ranks, and derives the order of their arrivals as far as the clocks
+//! allow. Also groups operations into classes by function, communicator and size, selects the part of an archive to
+//! analyse, and measures the overlap of communication with computation.
 
 use std::collections::BTreeMap;
 
@@ -238,8 +240,6 @@ impl Tables {
     }
 }
 
-// The arrival order of the ranks in a collective, as far as the clocks allow.
-
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     pub start_ns: u64,
@@ -371,11 +371,10 @@ impl Arrivals {
     }
 }
 
-// Operations by function, communicator and size class.
-
 /// Communicator, function, and the size's binary logarithm.
 type Key = (u32, RegionRef, u32);
 
+/// Operations by function, communicator and size class.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     pub(super) all: Vec<OperationClass>,
@@ -473,8 +472,6 @@ fn class(trace: &Trace, tables: &Tables, key: Key, function: String, rows: &[u32
     class
 }
 
-// Selects the part of an archive to analyse.
-
 /// The part of an archive that is analysed. An empty list selects everything.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
@@ -529,8 +526,6 @@ impl Filter {
             && self.wants_function(trace, operation.function)
     }
 }
-
-// Overlap of communication with computation, if kernels of both were recorded.
 
 /// Kernels of NCCL, and all others.
 type OfBoth = [Vec<(u64, u64)>; 2];

@@ -1,10 +1,10 @@
 //! Compares two runs of a program: what is slower, beyond chance and the clocks' error.
 //!
 //! ```text
-//!  tables, instances ─► samples      a value for each collective, by shape, function and size
-//!     of A and of B  ─► difference   of medians, with intervals; in words
-//!                    ─► limit        whether B is slower by more than that
-//!  ranges             ─► difference of medians by path
+//!  tables, instances ─► difference::samples     a value for each collective, by shape, function and size
+//!     of A and of B  ─► difference::Estimate    of medians, with intervals; in words
+//!                    ─► is_slower_by            whether B is slower by more than that
+//!  ranges            ─► difference::changes     of medians by path
 //! ```
 
 use std::cmp::Reverse;
@@ -172,8 +172,6 @@ impl<'a> Pair<'a> {
         }
     }
 }
-
-// Is B slower by more than a limit? "No" needs data that would show it.
 
 /// Whether B is slower by more than `share` of A in any group. "No" requires that in every group the interval of
 /// the median, with the clocks' error, ends below `share`. Operations that cannot be compared may slow B by at most

@@ -1,4 +1,8 @@
-//! The sample of a run: one value per collective. Ranks of a collective end together, so they are not independent.
+//! The parts of a comparison of two runs: the sample of each run, the difference between quantiles with its interval,
+//! ranges of the program, and sentences.
+//!
+//! A sample has one value per collective, because ranks of a collective end together and are not independent.
+//! [`Estimate`] is the difference of two samples.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -197,8 +201,6 @@ impl Sample {
     }
 }
 
-// Describes a comparison in words.
-
 /// For example "ncclAllReduce of 1 MiB on 8 ranks of 2 hosts".
 pub(super) fn what(kind: &Kind) -> String {
     let size = if kind.bytes_min == kind.bytes_max {
@@ -369,16 +371,15 @@ fn unlike(what: &str, a: &Run, b: &Run, get: impl Fn(&Run) -> String) -> Option<
     (a != b).then(|| format!("The runs differ in {what}: A {a}, B {b}."))
 }
 
-// The difference between a quantile of two runs, with a confidence interval.
-//
-// Collectives of one run are not independent: a congested minute slows all of them. So each run is cut into sections
-// in time order. The spread of the share of values below the quantile, over the sections, bounds the true quantile
-// between two sample quantiles (Woodruff's interval), for any distribution, even one with two peaks. The intervals of
-// two runs are combined into that of the difference (Zou and Donner's MOVER).
-
 pub(super) const LEAST: usize = 50;
 
-/// A difference whose interval can be computed only once the number of all intervals is known.
+/// The difference between a quantile of two runs. Its confidence interval can be computed only once the number of all
+/// intervals is known.
+///
+/// Collectives of one run are not independent: a congested minute slows all of them. So each run is cut into sections
+/// in time order. The spread of the share of values below the quantile, over the sections, bounds the true quantile
+/// between two sample quantiles (Woodruff's interval), for any distribution, even one with two peaks. The intervals of
+/// two runs are combined into that of the difference (Zou and Donner's MOVER).
 #[derive(Clone, Debug)]
 pub(super) struct Estimate {
     a: Side,
@@ -463,8 +464,6 @@ impl Estimate {
         }
     }
 }
-
-// Ranges of the program in both runs: how long each takes.
 
 /// Every range that is compared widens the intervals of all: only those that took longest in A are.
 const MOST: usize = 16;

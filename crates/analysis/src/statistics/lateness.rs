@@ -1,4 +1,5 @@
-//! Which ranks are late, how often, by how much, and since when.
+//! Which ranks are late, how often, by how much, and since when; which ranks spend more time outside operations than
+//! others; and how much of others' waiting is due to that.
 
 use crate::read::archive::{Trace, in_parallel};
 use crate::read::{JobRank, Tables};
@@ -177,15 +178,6 @@ fn heat(arrivals: &[Arrival], bin_ns: u64) -> Vec<Option<f64>> {
     sums.into_iter().map(|(sum, count)| (count > 0).then(|| sum / real(count))).collect()
 }
 
-// Which ranks spend more time outside operations than others, and whether chance explains the difference.
-//
-// Ranks that work together wait for the one that is outside operations longest. That rank is late; its victims, which
-// wait for each other in turn, are not. The job's time is cut into blocks at the ends of collectives. If no rank is at
-// fault, each rank of a block is equally likely to be the one outside longest. Chernoff's bound limits the probability
-// that a rank then has as much as observed, or more; the bound needs no permutations and is deterministic. Long times
-// are cut off, so that a single one neither hides a rank that is always late nor makes a rank look late; three cuts
-// are tried. Ranks that are found are removed, and the others are tested again.
-
 /// A rank is named only if the probability that chance names any rank of a job is lower than this.
 pub(crate) const IMPROBABLE: f64 = 1e-3;
 const CUTS: [f64; 3] = [0.5, 0.9, 1.0];
@@ -200,6 +192,14 @@ const ROUNDS: usize = 8;
 /// A rank that is longest outside in this share of consecutive blocks is late for a time, not by chance.
 const SPELL: f64 = 0.3;
 
+/// How long ranks are outside operations, and whether chance explains that some are there longer than others.
+///
+/// Ranks that work together wait for the one that is outside operations longest. That rank is late; its victims, which
+/// wait for each other in turn, are not. The job's time is cut into blocks at the ends of collectives. If no rank is at
+/// fault, each rank of a block is equally likely to be the one outside longest. Chernoff's bound limits the probability
+/// that a rank then has as much as observed, or more; the bound needs no permutations and is deterministic. Long times
+/// are cut off, so that a single one neither hides a rank that is always late nor makes a rank look late; three cuts
+/// are tried. Ranks that are found are removed, and the others are tested again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outside {
     /// By rank of the job: time outside, between its first and last operation; `None` without operations.
@@ -403,13 +403,12 @@ fn bounds(blocks: &[Vec<Option<f64>>], is_out: &[bool], cut: f64) -> Vec<f64> {
     own.iter().map(bound).collect()
 }
 
-// The ranks that others waited for, and the part of that waiting that is due to their lateness.
-
 /// Unless chance is ruled out, a late rank spends this many mean pauses longer outside operations than others.
 const CUT: u64 = 4;
 /// Waits shorter than the longest divided by this are rounding errors of the division into shares.
 const SMALL_PART: u64 = 64;
 
+/// How long others waited for a rank, and the part of that which is due to its lateness.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Late {
     pub(crate) waited: Waited,

@@ -1,10 +1,10 @@
 //! Sends and receives: which belong together, and which rank waits for which, in collectives as well.
 //!
 //! ```text
-//!  pairing    the n-th send of a rank to another is the n-th receive there
-//!   └► waits  until when each end waits for the other, and where that is unknown
-//!       └► ranks  the same per rank over time: a kernel waits for the last of its partners
-//!           └► blame  the rank at the end of a chain of waits, which does not wait itself
+//!  Pairing      the n-th send of a rank to another is the n-th receive there
+//!   └► Until    until when each end waits for the other, and where that is unknown
+//!       └► OfRank   the same per rank over time: a kernel waits for the last of its partners
+//!           └► Blame   the rank at the end of a chain of waits, which does not wait itself
 //! ```
 
 use std::collections::{BTreeMap, BinaryHeap};
@@ -17,12 +17,6 @@ use crate::statistics::collectives::{Filter, Instances};
 use crate::statistics::numeric::{Covered, subtract, union};
 use nccl_events::collective::{Flow, Function};
 use nccl_events::ids::{index as large, index_u32 as small};
-
-// Which rank caused each wait in the end. Since the waiting rank and the awaited one last met, the awaited rank was
-// longer outside operations, waited longer, or transferred longer; the differences add up to the wait. Longer transfer
-// is nobody's fault. Longer waiting is passed on to the ranks it waited for, and longer time outside is its own fault.
-// But if it was as much longer outside before it waited, too (a pipeline stage), a faster rank would merely have
-// waited instead: then the larger part is charged with everything.
 
 /// For one wait, at most this many of the awaited rank's most recent waits are examined. Earlier ones are ignored.
 const MOST: usize = 64;
@@ -100,6 +94,13 @@ pub(crate) struct AwaitedOperation {
     pub(crate) since_ns: u64,
 }
 
+/// Which rank caused each wait in the end.
+///
+/// Since the waiting rank and the awaited one last met, the awaited rank was longer outside operations, waited longer,
+/// or transferred longer; the differences add up to the wait. Longer transfer is nobody's fault. Longer waiting is
+/// passed on to the ranks it waited for, and longer time outside is its own fault. But if it was as much longer outside
+/// before it waited, too (a pipeline stage), a faster rank would merely have waited instead: then the larger part is
+/// charged with everything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Blame {
     /// By rank of the job.
@@ -322,8 +323,6 @@ fn share(ns: u64, part_ns: u64, all_ns: u64) -> u64 {
     u64::try_from(share).unwrap_or(u64::MAX)
 }
 
-// A rank's waits in messages over time. A kernel waits for the last of its partners, and counts once.
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WaitsIn {
     Receive,
@@ -365,6 +364,7 @@ impl Waits {
     }
 }
 
+/// A rank's waits in messages over time. A kernel waits for the last of its partners, and counts once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OfRank {
     /// Sorted and disjoint.
@@ -430,8 +430,6 @@ fn apart(waits: Vec<Wait>) -> Vec<Wait> {
     }
     found
 }
-
-// Matches sends with receives.
 
 /// Which sends and receives belong together.
 #[derive(Clone, Debug, Default)]
@@ -541,8 +539,7 @@ impl Collectives {
     }
 }
 
-// Compares an archive's sends and receives with their other ends.
-
+/// An archive's sends and receives, compared with their other ends.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     pub(crate) pairing: Pairing,
@@ -635,8 +632,7 @@ const fn in_order((a, b): (u32, u32)) -> (u32, u32) {
     if a < b { (a, b) } else { (b, a) }
 }
 
-// Until when a send or receive waits for its other end.
-
+/// Until when a send or receive waits for its other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
     Never,

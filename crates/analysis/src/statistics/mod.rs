@@ -11,7 +11,8 @@
 //!         │              rate, slowdown against the others
 //!         └► program     by ranges of the program and by its steps; calls that make and end communicators
 //!  all of these ─► anomalies ─► causes ─► verdict
-//!  two runs ─► compare;  Awaits: whom an operation waited for, for `reasons`
+//!  two runs ─► compare, by difference: samples, intervals, sentences
+//!  numeric: intervals, regressions and quantiles, for all of these
 //! ```
 
 use std::collections::BTreeMap;
@@ -208,8 +209,7 @@ fn sent(trace: &Trace, tables: &Tables, filter: &Filter, waiting: &Waiting) -> V
     made.collect()
 }
 
-// Whom an operation waited for.
-
+/// Whom an operation waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaits {
     Nobody,

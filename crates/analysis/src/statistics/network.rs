@@ -1,4 +1,5 @@
-//! What is kept of the network: what each connection sent, and sums of the waits.
+//! What the network did: sums of the waits, and what was sent by pair of ranks, by channel, and by both. What each
+//! connection sent is kept while the network's steps are read; links are derived from it afterwards.
 
 use std::collections::BTreeMap;
 
@@ -184,8 +185,6 @@ fn extend(all: &mut BTreeMap<(Pair, u32), Vec<Sent>>, other: BTreeMap<(Pair, u32
         }
     }
 }
-
-// What the network did: by pair of ranks, by channel, and by both.
 
 /// Maximum points per scatter plot and in total: jobs with many ranks have many pairs.
 const POINTS: usize = 500;

@@ -1,11 +1,10 @@
-//! Samples, unions of intervals, regressions, changes over time.
+//! Numeric methods: unions of time intervals, changes and trends of a value over time, latency and rate by a regression
+//! of time on bytes, quantiles and deviations of samples.
 
 use crate::read::{Column as _, Narrow};
 use crate::results::{Change, Fit, Quantiles};
 
 pub(crate) use crate::units::real;
-
-// Unions of time intervals.
 
 pub fn union(mut intervals: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     intervals.sort_unstable();
@@ -116,8 +115,6 @@ pub(crate) fn subtract(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
     left
 }
 
-// Detects how a value develops over time: a single change, and a slope.
-
 /// Maximum number of pieces of a series. Pieces have equally many points; each is represented by its median.
 const PIECES: usize = 40;
 /// A piece with fewer points has no usable median.
@@ -209,8 +206,6 @@ pub(crate) fn certain_trend(points: &[(u64, f64)]) -> Option<f64> {
     trend(points).filter(|_| order.abs() > DEVIATIONS * deviation)
 }
 
-// Latency and rate by a regression of time on bytes.
-
 /// Fewer points always form a line.
 const LEAST_LINE_POINTS: u64 = 3;
 /// A line with a lower r² yields neither a latency nor a rate.
@@ -263,8 +258,6 @@ impl Regression {
         })
     }
 }
-
-// Quantiles and deviations of samples.
 
 /// A quantile of sorted values, by linear interpolation between the nearest two.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in memory")]

@@ -1,4 +1,6 @@
-//! What is derived from ranges that the program names, and from NCCL's calls that only NVTX shows.
+//! What is derived from ranges that the program names, and from NCCL's calls that only NVTX shows: operations by range,
+//! the steps of the program, the range a rank was in while others waited for it, and how long communicators took to
+//! make and end.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,8 +62,6 @@ pub(super) fn add(tables: &mut Tables, trace: &Trace, progress: &dyn Progress) -
     tables.add_threads(trace, |region| is_one(trace, region), progress)
 }
 
-// The steps of the program: a range that repeats on all its processes.
-
 fn process(trace: &Trace, thread: LocationRef) -> LocationGroupRef {
     trace.process(trace.group(thread))
 }
@@ -72,7 +72,7 @@ const LEAST: usize = 3;
 /// A thread's steps; a process may have several threads that take steps, each for a rank.
 type OfThreads = BTreeMap<LocationRef, Vec<Range>>;
 
-/// The k-th step of each thread.
+/// The steps of the program, a range that repeats on all its processes: the k-th step of each thread.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     region: Option<RegionRef>,
@@ -191,8 +191,6 @@ impl Steps {
     }
 }
 
-// Which range of the program a rank was in while others waited for it.
-
 /// A range that took less of the time is not named.
 const LEAST_SHARE: f64 = 0.5;
 
@@ -266,8 +264,6 @@ fn innermost(inclusive_ns: Inclusive, whole_ns: u64) -> Option<CausePhase> {
     Some(CausePhase { path, share: share(ns).min(1.0) })
 }
 
-// How long communicators took to make and end, and which rank called last.
-
 /// The calls of each rank of a process, in the order of time.
 type OfRanks = BTreeMap<(LocationGroupRef, u32), Vec<Call>>;
 
@@ -279,7 +275,8 @@ pub(super) fn is_one(trace: &Trace, region: RegionRef) -> bool {
     region.class == RegionClass::Api && is_of_communicators(region.name)
 }
 
-/// One row for each call that ranks make together: of one function and communicator, the k-th of each process.
+/// How long communicators took to make and end, and which rank called last: one row for each call that ranks make
+/// together, of one function and communicator, the k-th of each process.
 pub(crate) fn communicator_calls(trace: &Trace, tables: &Tables, filter: &Filter) -> Vec<CommunicatorCall> {
     let mut calls: Vec<Call> = tables.calls.rows().filter(|call| is_one(trace, call.function)).collect();
     nccl_events::sort::sort_by_key(&mut calls, |call| call.start_ns);
@@ -317,9 +314,8 @@ pub(crate) fn communicator_calls(trace: &Trace, tables: &Tables, filter: &Filter
     found
 }
 
-// Operations by the ranges of the program that their calls were in.
-
-/// `budgets` are by the number of the path. Sorted by the time in operations, the longest first.
+/// Operations by the ranges of the program that their calls were in. `budgets` are by the number of the path. Sorted by
+/// the time in operations, the longest first.
 pub(crate) fn phases(trace: &Trace, tables: &Tables, filter: &Filter, budgets: &[Budget]) -> Vec<Phase> {
     let texts = tables.paths.texts();
     let mut phases: Vec<Phase> = texts.iter().map(|text| Phase { path: names_of(text), ..Phase::default() }).collect();

@@ -1,4 +1,5 @@
-//! The verdict in one sentence, and what it is based on.
+//! The verdict in one sentence, and what it is based on. A run that did not end has a cause of its own: operations that
+//! were open when the recording ended, and the ranks without a recorded call of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -342,8 +343,6 @@ pub(super) fn clocks(statements: &Statements, tables: &Tables, instances: &Insta
     };
     Clocks { uncertainty_ns, unknown: unknown.into_iter().collect(), sentence }
 }
-
-// Operations that were open when the recording ended, and the ranks without a recorded call of them.
 
 /// Ranks of a healthy job that is killed also wait in their last operations: a shorter wait is not reported.
 const LEAST_NS: u64 = 1_000_000_000;

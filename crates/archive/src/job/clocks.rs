@@ -1,5 +1,6 @@
 //! Derives constraints between hosts from the traffic in the parts: both ends of a message, all ranks of a collective.
-//! The constraints give one clock for all hosts.
+//! The constraints give one clock for all hosts. Also the statements about clocks: of the archive, of hosts and
+//! processes, and of locations with GPU stamps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -158,8 +159,6 @@ pub(crate) fn align_clocks(processes: &mut [Process]) -> Alignment {
     }
     alignment
 }
-
-// Statements about clocks: for the archive, for each host, for each process, for each location with GPU stamps.
 
 pub(crate) type Property = (&'static str, Value<String>);
 

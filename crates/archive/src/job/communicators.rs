@@ -1,4 +1,5 @@
-//! Communicators of the whole archive: those of the parts merged, with a location for every rank.
+//! Communicators of the whole archive: those of the parts merged, with a location for every rank. Also resolves
+//! contexts of other processes (PXN), once all parts are read: the ranks that transfers were done for.
 
 use std::collections::BTreeMap;
 
@@ -124,8 +125,6 @@ impl Communicators {
         self.all.push(comm);
     }
 }
-
-// Resolves contexts of other processes (PXN), once all parts are read: the ranks that transfers were done for.
 
 /// A rank for which another process worked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

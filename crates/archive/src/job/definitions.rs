@@ -1,4 +1,5 @@
-//! The global definitions of an archive as data. Their order does not depend on that in which parts arrive.
+//! The global definitions of an archive as data: lists, the system tree, and the GPUs of a process. Their order does
+//! not depend on that in which parts arrive.
 //!
 //! ```text
 //!  machine ─ host ─┬ PROCESS "rank 0 [host:pid]" ── API threads, network connections
@@ -290,8 +291,7 @@ pub(crate) fn clock(processes: &[Process]) -> ClockProperties {
     }
 }
 
-// The system tree: the machine, its hosts, and their GPUs.
-
+/// The hosts and GPUs of the system tree.
 #[derive(Debug, Default)]
 pub(super) struct Tree<'a> {
     hosts: BTreeMap<Host<'a>, SystemTreeNodeRef>,
@@ -437,8 +437,6 @@ fn pci_path(place: &Place) -> String {
     place.bridges.iter().fold(place.cpu.to_string(), |path, bridge| format!("{path}/{bridge}"))
 }
 
-// The GPUs of a process: which locations belong to them, and their names.
-
 pub(super) fn used_gpus(process: &Process, options: ArchiveOptions) -> BTreeSet<u32> {
     process.manifest.locations.iter().filter_map(|location| gpu_of(location, options.comm_locations)).gather()
 }
@@ -496,8 +494,6 @@ pub(super) fn gpu_name(process: &Process, number: u32, comms: &[&Communicator]) 
         _ => format!("GPU of rank {} [{place}]", gpu.rank),
     }
 }
-
-// The lists of definitions, and their entries.
 
 /// The definitions of an archive; numbers are indices into the lists.
 #[derive(Debug, Default)]

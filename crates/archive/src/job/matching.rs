@@ -47,11 +47,6 @@ impl CallKind {
     }
 }
 
-// Compares sequences of calls: groups the ranks whose calls agree and finds where the others first differ.
-//
-// A rank that stopped earlier agrees with ranks whose calls begin like its own. Digests of whole sequences are
-// compared first: they suffice for a thousand equal ranks. Only one sequence is loaded for each group that differs.
-
 /// How many groups are distinguished: each keeps a whole sequence in memory.
 pub(super) const MOST_GROUPS: usize = 16;
 
@@ -127,6 +122,10 @@ impl Group {
     }
 }
 
+/// The ranks of a communicator, grouped by whether their calls agree.
+///
+/// A rank that stopped earlier agrees with ranks whose calls begin like its own. Digests of whole sequences are
+/// compared first: they suffice for a thousand equal ranks. Only one sequence is loaded for each group that differs.
 #[derive(Debug)]
 pub(super) struct Groups {
     /// Largest group first.
@@ -220,8 +219,6 @@ fn is_other_order<'a>(pairs: impl Iterator<Item = (&'a Call, &'a Call)>) -> bool
     false
 }
 
-// The ranks of a communicator: those whose calls can be compared, and why others cannot.
-
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     pub(super) process: &'a Process,
@@ -284,6 +281,7 @@ impl Basis {
     }
 }
 
+/// The ranks of a communicator: those whose calls can be compared, and why others cannot.
 pub(super) struct Ranks<'a> {
     pub(super) basis: Basis,
     /// The step ranges that were recorded; `None` for everything.
@@ -326,11 +324,10 @@ impl<'a> Ranks<'a> {
     }
 }
 
-// The archive's statements about matching: `NCCL::MISMATCH…`, `NCCL::RANKS_BEHIND…`, `NCCL::MATCHING_UNKNOWN…`.
-
 /// Limit on the distinct ends that are listed for the ranks of a communicator.
 const MOST_ENDS: usize = 8;
 
+/// The archive's statements about matching: `NCCL::MISMATCH…`, `NCCL::RANKS_BEHIND…`, `NCCL::MATCHING_UNKNOWN…`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Matching {
     pub(crate) mismatches: Vec<(CallKind, String)>,
@@ -425,8 +422,6 @@ fn names(ranks: &BTreeSet<u32>) -> String {
     let word = if ranks.len() == 1 { "rank" } else { "ranks" };
     format!("{word} {}", rank_list(ranks))
 }
-
-// Ranks that recorded only ranges of steps: which can be compared, and how their collectives are numbered.
 
 /// The number, from 1, of the collective at `position`, from 0, within the ranges.
 pub(super) fn number(ranges: &StepRanges, position: u64) -> u64 {

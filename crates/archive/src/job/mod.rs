@@ -1,4 +1,13 @@
-//! Makes one archive from many parts.
+//! Makes one archive from all finished parts of a job. If the processes of the job are known, the last one to finish
+//! makes it; else the tool does.
+//!
+//! ```text
+//! parts/*/{done, manifest, traces/*.evt} ─► .unify-…/traces.{otf2,def}, traces/ ─ rename ─► out/
+//! ```
+//!
+//! Cost grows with definitions, not events: event files are linked. Unifying can be repeated when more parts exist; the
+//! same parts always give the same archive. The old archive is moved away first and the anchor comes last: an archive
+//! with an anchor is complete.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -46,8 +55,6 @@ mod names;
 mod processes;
 mod properties;
 mod topology;
-
-// Writes an archive from the parts of its processes.
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveSize {
@@ -318,16 +325,6 @@ fn define(definitions: &mut GlobalDefinitions<'_>, merged: &Definitions) -> otf2
     Ok(())
 }
 
-// Makes one archive from all finished parts.
-//
-// ```text
-// parts/*/{done, manifest, traces/*.evt} ─► .unify-…/traces.{otf2,def}, traces/ ─ rename ─► out/
-// ```
-//
-// Cost grows with definitions, not events: event files are linked. Unifying can be repeated when more parts exist; the
-// same parts always give the same archive. The old archive is moved away first and the anchor comes last: an archive
-// with an anchor is complete.
-
 /// Name of the anchor: the file to open in a viewer.
 pub const ANCHOR: &str = "traces.otf2";
 const GLOBAL_DEFINITIONS: &str = "traces.def";
@@ -551,8 +548,6 @@ fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>, progress: &dy
     put_in_place(staging, GLOBAL_DEFINITIONS, out)?;
     put_in_place(staging, ANCHOR, out)
 }
-
-// Decides who makes the archive: the process that finishes last, if the processes of the job are known; else the tool.
 
 /// Whether the caller, whose part is done, is the job's last process and unifies: only one for a set of finished parts.
 pub fn is_last_process(out: &Path) -> Result<bool, Error> {

@@ -1,4 +1,5 @@
-//! Strings, attributes and regions of the whole archive, and the maps from each part's numbers to the archive's.
+//! Strings, attributes and regions of the whole archive, the maps from each part's numbers to the archive's, and the
+//! names and properties of locations.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,8 +96,6 @@ pub(crate) fn region_groups(regions: &[RegionDefinition]) -> BTreeMap<&str, BTre
     groups
 }
 
-// A location's properties, for programs: its kind, its rank, its thread or stream, and its sibling number.
-
 /// The properties of a location. `map` has the archive's numbers of the part's communicators; `origin` is the rank of
 /// another process that the location worked for.
 pub(crate) fn of_location(
@@ -163,8 +162,6 @@ const fn rank(location: &LocationDefinition) -> Option<(u32, u32)> {
         LocationOwner::Foreign { .. } => None,
     }
 }
-
-// The names of locations.
 
 /// The name of a location. `comms` has the archive's communicators by the part's numbers; `origin` is the rank of
 /// another process that the work was for, if known.

@@ -1,4 +1,4 @@
-//! The archive's properties: what was recorded, what became of it, and how good the clocks are.
+//! The archive's properties: what was recorded, what became of it, from which parts, and how good the clocks are.
 //!
 //! Names and types are in [`Statements`]. Zeros are left out, except for the kinds of events that came.
 
@@ -246,9 +246,7 @@ fn switches(processes: &[Process]) -> Lines {
     Lines::of(lines.into_iter().map(|(_, line)| line))
 }
 
-// The archive's statements about the GPUs of all processes: properties `NCCL::GPU::…`.
-
-/// Adds the GPU properties. Numbers that are 0 are left out.
+/// Adds the properties of all processes' GPUs, `NCCL::GPU::…`. Numbers that are 0 are left out.
 pub(super) fn of_archive(statements: &mut Statements, processes: &[Process]) {
     let of = || processes.iter().map(|process| &process.manifest.gpu_work);
     let backends: BTreeSet<&str> = of().map(|gpu| gpu.backend.as_str()).gather();
@@ -319,8 +317,7 @@ fn line(clock: &SampleClockDefinition) -> String {
     line
 }
 
-// The parts that an archive was made from.
-
+/// The parts that an archive was made from.
 #[derive(Debug, Default)]
 pub(crate) struct PartsThere {
     names: BTreeSet<String>,

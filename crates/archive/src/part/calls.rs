@@ -1,5 +1,5 @@
-//! The file `collectives` of a part: the collective calls of every rank in order. The manifest has their number and a
-//! hash; the file is read only if hashes differ.
+//! The file `collectives` of a part: the collective calls of every rank in order, gathered from the process's records.
+//! The manifest has their number and a hash; the file is read only if hashes differ.
 //!
 //! The comparison covers what must be equal on all ranks: function, number of elements, datatype, root. NCCL reports no
 //! reduction operator. Functions that only move bytes are compared by bytes, as NCCL itself treats them.
@@ -166,8 +166,6 @@ impl fmt::Display for StepRanges {
         formatter.write_str(&spans.join(","))
     }
 }
-
-// The collective calls of a process's ranks, from its records.
 
 /// A collective and its order: start, id, number of the call.
 type Timed = (u64, u64, u32);

@@ -1,3 +1,6 @@
+//! The files of a part: its lock, the temporary directory in which files are made, its marks, and the removal of its
+//! journal.
+//!
 //! Only one process at a time writes a part, or puts an archive in place. `flock` does not work on every NFS and
 //! Lustre, so the lock is a file made with `O_EXCL`. Its holder touches the file every few seconds, and another process
 //! takes over a dead holder's lock: on the same host as soon as the process is gone, on others after a minute without a
@@ -229,9 +232,7 @@ impl Drop for Refreshing {
     }
 }
 
-// Files are written in a temporary directory, then renamed into place.
-
-/// A temporary directory; removed when dropped.
+/// A temporary directory, from which files are renamed into place; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Staging {
     path: PathBuf,
@@ -332,11 +333,10 @@ pub(crate) fn remove_if_there(path: &Path) -> Result<(), Error> {
     }
 }
 
-// The files of a part, and how far the part is.
-
 pub(crate) const MANIFEST: &str = "manifest";
 /// Name of the directory of event files, in a part and in the archive.
 pub(crate) const TRACES: &str = "traces";
+/// How far a part is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PartProgress {
     NotWritten,
@@ -402,9 +402,8 @@ pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Err
     host::write(path, &json).map_err(io_error("write", path))
 }
 
-// Removes the journal of a written part: only files that are proved to be of its process, and of no running one.
-
-/// Removes a part's journal. A failure is not an error: the events are in the part.
+/// Removes the journal of a written part: only files that are proved to be of its process, and of no running one. A
+/// failure is not an error: the events are in the part.
 pub(crate) fn remove(part: &Path, progress: &dyn Progress) {
     let journal = part.join(JOURNAL);
     let removed = removable(part).and_then(|(owner, directory)| remove_files(&owner, &directory).map_err(error_text));

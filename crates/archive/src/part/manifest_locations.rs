@@ -1,4 +1,4 @@
-//! The locations of a part.
+//! The locations in a part's manifest, and the lists that most parts of a job have alike.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -135,8 +135,7 @@ impl LocationDefinition {
     }
 }
 
-// Lists that most parts of a job have alike: each is in memory once.
-
+/// A list that most parts of a job have alike: it is in memory once.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(from = "Vec<T>")]
 pub(crate) struct Shared<T>(Arc<Vec<T>>);

@@ -1,5 +1,5 @@
-//! What a process's traffic shows about the clocks of other hosts, gathered when its part is written. Unifying turns it
-//! into constraints (`job::clocks`).
+//! What a process's traffic shows about the clocks of other hosts, gathered when its part is written and stored in its
+//! manifest. Unifying turns it into constraints (`job::clocks`).
 //!
 //! ```text
 //!  rank 0  enters ●━━━━━━━━━━━━● leaves        nobody leaves before everybody has entered
@@ -8,9 +8,9 @@
 //!  send step   ● not before        ─ data ─►        ● not after   receive step
 //! ```
 //!
-//! A sample of bounded size, because the cost of unifying must not grow with the length of a run. Both ends of a
+//! The sample has a bounded size, because the cost of unifying must not grow with the length of a run. Both ends of a
 //! message must choose the same operations without communicating, so the choice depends on what both know: order, size
-//! and number. All times err on the safe side, see `docs/CLOCKS.md`; CLOCK_MONOTONIC ns.
+//! and number. All times are CLOCK_MONOTONIC ns and err on the safe side, see `docs/CLOCKS.md`.
 
 use std::collections::BTreeMap;
 
@@ -320,7 +320,7 @@ fn thin<T: Ord>(rows: &mut Vec<T>, sequence: impl Fn(&T) -> u64) {
     rows.truncate(MOST_ROWS);
 }
 
-// The traffic in a part's manifest: rows of numbers, as thousands of parts can have hundreds of rows each.
+// The manifest has traffic as rows of numbers, because thousands of parts can have hundreds of rows each.
 
 /// A collective on one rank. Stored as an array of its fields, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

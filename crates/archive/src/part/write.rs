@@ -1,4 +1,12 @@
-//! One process on disk: turns its journal into event files and a manifest.
+//! Writes a part: the journal of one process becomes event files and a manifest.
+//!
+//! ```text
+//! journal ─ tables ─ links ─ clocks ─ timeline ─ one location after the other ─ traces/<n>.evt ─ manifest, done
+//! ```
+//!
+//! Writing needs nothing from the process that recorded: it may be alive, finished, or killed. All files are made in a
+//! directory inside the part and renamed into place, `done` last, so that writing can be interrupted at any point and
+//! repeated by any process.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -42,8 +50,7 @@ use timeline::builder::{Location, LocationKey, Timeline};
 use timeline::definitions::{Definitions, RegionText};
 use timeline::events::Emitter;
 
-// Builds the manifest from a process's data in memory.
-
+/// Builds the manifest from a process's data in memory.
 pub(super) struct Builder<'a> {
     pub(super) part: &'a Path,
     pub(super) recording: &'a Recording,
@@ -256,16 +263,6 @@ fn owner(model: &ProcessModel<'_>, owner: Owner) -> LocationOwner {
     }
 }
 
-// Writes a part: the journal of one process becomes event files and a manifest.
-//
-// ```text
-// journal ─ tables ─ links ─ clocks ─ timeline ─ one location after the other ─ traces/<n>.evt ─ manifest, done
-// ```
-//
-// Needs nothing from the process that recorded: it may be alive, finished, or killed. All files are made in a
-// directory inside the part and renamed into place, `done` last, so that writing can be interrupted at any point and
-// repeated by any process.
-
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteOptions {
     pub deadline: Option<Instant>,
@@ -388,8 +385,6 @@ fn summary(manifest: Manifest) -> PartSummary {
     }
 }
 
-// Writes the event files of a part, one location at a time: memory use is one chunk beside the timeline.
-
 pub(super) struct Deadline<'a> {
     pub(super) at: Option<Instant>,
     pub(super) part: &'a Path,
@@ -409,6 +404,7 @@ impl Deadline<'_> {
     }
 }
 
+/// Writes the event files of a part, one location at a time: memory use is one chunk beside the timeline.
 pub(super) struct EventFiles<'a> {
     pub(super) deadline: &'a Deadline<'a>,
     pub(super) model: &'a ProcessModel<'a>,
@@ -471,13 +467,13 @@ impl EventFiles<'_> {
     }
 }
 
-// The file `remote-transfers` of a part: what its process transferred for others, see [`model::links::transfers`].
-
 /// Name of the file in a part. Exists only if there were transfers.
 pub(crate) const REMOTE_TRANSFERS: &str = "remote-transfers";
 
 const FORMAT: u32 = 1;
 
+/// The file `remote-transfers` of a part: what its process transferred for others (PXN), see
+/// [`model::links::transfers`].
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TransfersFile {
     format: u32,
@@ -550,8 +546,7 @@ pub(crate) fn from_neighbours(
     (names, transfers)
 }
 
-// The input of a part: the journal of a process, and the transfers that its neighbours did for it.
-
+/// The input of a part: the journal of a process, and the transfers that its neighbours did for it.
 pub(super) struct Recording {
     pub(super) tables: Tables,
     pub(super) outcome: Outcome,

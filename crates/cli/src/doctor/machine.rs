@@ -1,4 +1,5 @@
-//! Where the recording goes: whether it can be written there, on what kind of file system, and how much.
+//! What `doctor` examines on this machine: the directories of the recording, the clock, limits, containers and Score-P,
+//! the NCCL libraries, and the GPU's driver with CUPTI.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use crate::doctor::{Environment, Findings, Found, NcclRow, slot};
 use crate::plugin_slot::Nccl;
 use analysis::units;
 use archive::{ANCHOR, blind_spots};
-use cupti_sys::load::Mapped;
+use cupti_sys::mapped::Mapped;
 use cupti_sys::{Search, other_user};
 use journal::clock::{TickSource, select};
 use journal::format::SEGMENT_BYTES;
@@ -49,7 +50,8 @@ fn kind(path: &Path) -> (&'static str, bool) {
     known.map_or(("another file system", false), |(_, name, is_remote)| (name, *is_remote))
 }
 
-/// Examines the directories of the recording. Returns the output directory that would be used.
+/// Examines the directories of the recording: whether it can be written there, on what kind of file system, and how
+/// much. Returns the output directory that would be used.
 pub(super) fn directories(here: &Environment, findings: &mut Findings) -> PathBuf {
     let values = PathValues {
         host: here.host.clone(),
@@ -153,8 +155,6 @@ fn shared_memory(findings: &mut Findings) {
     }
 }
 
-// Checks the clock, the process's limits, containers, and Score-P.
-
 /// Programs meant to run as process 1: they reap orphans.
 const INITS: &str =
     "systemd init tini dumb-init docker-init catatonit podman-init s6-svscan runit openrc-init supervisord pause";
@@ -247,8 +247,7 @@ pub(super) fn scorep(here: &Environment, findings: &mut Findings) {
     }
 }
 
-// Predicts what a recording with an NCCL library would be like.
-
+/// Predicts what a recording with an NCCL library would be like.
 pub(super) fn judge(here: &Environment, found: &Found, findings: &mut Findings) -> NcclRow {
     let Found { library, nccl, by } = found;
     let (release, path) = (&nccl.release, library.path.display());
@@ -339,8 +338,7 @@ fn known_problems(here: &Environment, nccl: &Nccl, table: Table, findings: &mut 
     }
 }
 
-// Checks the driver, CUPTI, and the tools that compete for them.
-
+/// Checks the driver, CUPTI, and the tools that compete for them.
 pub(super) fn timing(here: &Environment, found: &[Found], findings: &mut Findings) {
     let settings = &here.config.gpu;
     if settings.backend == BackendChoice::Off {

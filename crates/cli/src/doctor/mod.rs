@@ -1,4 +1,5 @@
-//! `nccl-otf2 doctor`: predicts what a recording would be like here. Nothing is loaded or run; libraries are read.
+//! `nccl-otf2 doctor`: predicts what a recording would be like here, from the environment, the NCCL libraries that a
+//! job could use, and who has NCCL's and NVTX's places for tools. Nothing is loaded or run; libraries are read.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -90,8 +91,6 @@ fn look(request: &Request) -> Result<Report> {
     let ready = format!("NCCL {} can be recorded ({events} events) into {}", releases.join(" and "), out.display());
     Ok(findings.report(rows, ready))
 }
-
-// Who has NCCL's single slot for a profiler plugin, and NVTX's for an injection.
 
 /// Determines which plugin this NCCL would load, and records it in the NCCL's row.
 pub(crate) fn slot(here: &Environment, nccl: &Library, number: u32, row: &mut NcclRow, findings: &mut Findings) {
@@ -274,8 +273,6 @@ fn missing(here: &Environment, library: &Library, findings: &mut Findings) {
     }
 }
 
-// Finds the NCCL libraries that a job could use here.
-
 const NAMES: [&str; 2] = ["libnccl.so.2", "librccl.so.1"];
 
 pub(crate) struct Found {
@@ -284,6 +281,7 @@ pub(crate) struct Found {
     pub(crate) by: String,
 }
 
+/// Finds the NCCL libraries that a job could use here.
 pub(crate) fn find(here: &Environment, named: &[PathBuf], findings: &mut Findings) -> Result<Vec<Found>> {
     let mut all = Vec::new();
     for path in named {
@@ -404,8 +402,6 @@ fn in_prefix(prefix: &Path, by: &str, all: &mut Vec<Found>, findings: &mut Findi
         }
     }
 }
-
-// The findings, for programs (`docs/REFERENCE.md` §9) and for people.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -539,8 +535,7 @@ impl Report {
     }
 }
 
-// The environment that a job started here would have.
-
+/// The environment that a job started here would have.
 pub(crate) struct Environment {
     pub(crate) variables: Variables,
     pub(crate) config: Config,

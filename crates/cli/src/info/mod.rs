@@ -134,8 +134,6 @@ pub(crate) fn info(request: &Request) -> Result<Exit> {
     Ok(Exit::Well)
 }
 
-// The report for people: long lists are cut; JSON is complete.
-
 const MOST_ROWS: usize = 32;
 
 fn cut(into: &mut Text, rows: usize) {
@@ -153,6 +151,7 @@ fn table<'a, R>(text: &mut Text, rows: &'a [R], columns: &[TableColumn<'_, &'a R
     cut(text, rows.len());
 }
 
+/// The report for people: long lists are cut; JSON is complete.
 pub(crate) fn text(trace: &Trace, tables: &Tables) -> Text {
     let mut text = Text::default();
     head(trace, tables.events, &mut text);

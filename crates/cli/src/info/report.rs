@@ -1,4 +1,5 @@
-//! The report of `info`: tables for people and programs, and the JSON report.
+//! The report of `info`: tables for people and programs, and the JSON report. The tables are of processes, durations of
+//! operations, communicators and messages.
 
 use std::collections::BTreeMap;
 
@@ -193,8 +194,7 @@ fn recording(statements: &Statements) -> Recording {
     }
 }
 
-// The durations of operations, by function and size.
-
+/// The durations of operations, by function and size.
 pub(crate) struct Operations<'a> {
     trace: &'a Trace,
     instances: Instances<'a>,
@@ -319,8 +319,7 @@ fn middle<T: Copy>(all: &[T]) -> Option<[T; 2]> {
     Some([*all.get(last / 2)?, *all.get(all.len() / 2)?])
 }
 
-// Communicators, their collectives, and their messages.
-
+/// Communicators, their collectives, and their messages.
 pub(crate) struct Communicators {
     rows: BTreeMap<CommRef, CommunicatorRow>,
     messages: BTreeMap<(CommRef, u32, u32), (u64, u64)>,
@@ -403,9 +402,7 @@ impl Communicators {
     }
 }
 
-// Describes the GPUs in one line for people.
-
-/// `None` if no GPU could be queried.
+/// Describes the GPUs in one line for people; `None` if no GPU could be queried.
 pub(crate) fn line(statements: &Statements) -> Option<String> {
     let (backends, counts) = (statements.gpu_backend.shown(), &statements.gpu_counts);
     if backends.is_empty() && counts.named().all(|(_, number)| number == 0) && statements.gpu_devices.get() == 0 {

@@ -1,4 +1,5 @@
-//! Answers scrapes over HTTP: one request per connection, each on its own thread, limited in time and size.
+//! The arguments of `metrics`, the page that its outputs share, and the server that answers scrapes over HTTP: one
+//! request per connection, each on its own thread, limited in time and size.
 //!
 //! `tiny_http` has no time limit, and hyper would add a runtime. Prometheus needs one request, which `httparse` parses.
 
@@ -200,8 +201,6 @@ impl Answer {
     }
 }
 
-// The arguments of `metrics`, and whether they can be fulfilled.
-
 const EXAMPLES: &str = "\
 Follows the journals of a job's processes on this node while they run, and gives what `stats` has as numbers: \
 operations, bytes, durations, bandwidths, network transfers, waiting, losses, the age of each rank's last event. The \
@@ -359,8 +358,7 @@ impl Request {
     }
 }
 
-// Prometheus's text format 0.0.4, and OpenMetrics 1.0.
-
+/// Prometheus's text format 0.0.4, and OpenMetrics 1.0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Prometheus,
@@ -466,8 +464,6 @@ fn escaped(text: &str) -> String {
     text.split('\n').map(line).collect::<Vec<String>>().join(r"\n")
 }
 
-// State shared by all outputs: the latest families, and the exporter's own error counts.
-
 /// The families of one time; their texts are made when first requested.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
@@ -493,6 +489,7 @@ impl Page {
 /// The latest page; `None` before the first interval ends.
 pub(crate) type Latest = Mutex<Option<Arc<Page>>>;
 
+/// The exporter's own error counts.
 #[derive(Debug, Default)]
 pub(crate) struct OutputErrors {
     pub(crate) textfile: AtomicU64,
@@ -532,8 +529,6 @@ impl OutputErrors {
         ]
     }
 }
-
-// Shows URLs in messages without their secrets.
 
 /// A URL without user, password and query, which may contain a token. If the URL is invalid, less is shown: any text
 /// before an `@` may be a password, and text after one may be a token.

@@ -171,15 +171,14 @@ impl Outputs {
     }
 }
 
-// OTLP over HTTP: families in OpenTelemetry's protobuf format, sent by a separate thread.
-//
-// Values are cumulative: a slow collector that misses an interval loses only resolution.
-
 const MOST_WAITING: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time limit for requests still queued at the end.
 const LAST: Duration = Duration::from_secs(3);
 
+/// OTLP over HTTP: families in OpenTelemetry's protobuf format, sent by a separate thread.
+///
+/// Values are cumulative: a slow collector that misses an interval loses only resolution.
 pub(crate) struct Sender {
     queue: SyncSender<Vec<u8>>,
     ended: Receiver<Option<String>>,
@@ -325,8 +324,7 @@ fn attribute(key: &str, value: &str) -> KeyValue {
     KeyValue { key: key.to_owned(), value: Some(AnyValue { string_value: Some(value.to_owned()) }) }
 }
 
-// Writes a file for node exporter's textfile collector, replaced atomically.
-
+/// Writes a file for node exporter's textfile collector, replaced atomically.
 #[derive(Debug)]
 pub(crate) struct TextFile {
     directory: PathBuf,

@@ -1,4 +1,5 @@
-//! `print` of a journal: its records, in time, as text or JSON.
+//! Journals as `print` and `export` read them: processes, their records in the order of time, and the records' values
+//! as text or JSON.
 
 pub(crate) mod process;
 pub(crate) mod stream;

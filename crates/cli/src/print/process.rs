@@ -1,4 +1,4 @@
-//! Reads processes' journals for `print` and `export`.
+//! Reads processes' journals for `print` and `export`, and selects what is printed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter};
@@ -110,8 +110,6 @@ pub(crate) fn share_beginning(processes: &mut [Process]) {
     }
 }
 
-// Reads everything but events from a process's journal: communicators, GPUs, clocks, losses.
-
 #[derive(Debug)]
 pub(crate) struct Comm {
     pub(crate) context: u64,
@@ -135,6 +133,7 @@ pub(crate) struct Launch {
     pub(crate) kind: Kind,
 }
 
+/// What a process's journal has, without its events: communicators, GPU records, clocks, losses.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) path: PathBuf,
@@ -163,7 +162,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Reads the journal in this directory without keeping events: [`crate::print::stream::Events`] reads them one by one.
+    /// Reads the journal in this directory without keeping events, which [`crate::print::stream::Events`] reads.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let journal = Journal::open(path).context("cannot read the journal")?;
         let mut found = Survey::default();
@@ -394,8 +393,6 @@ impl Records for Survey {
         self.note_ticks(ticks);
     }
 }
-
-// Options that select what is printed.
 
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Filter {

@@ -134,9 +134,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-// Writes what NCCL reported to a process, one line per report.
-
-/// A line; the line of an event is written when it stops.
+/// A line for one report of NCCL's to a process; the line of an event is written when it stops.
 pub(super) enum Line<'a> {
     Init(&'a Comm),
     State(State),
@@ -308,8 +306,6 @@ fn state(process: &Process, state: &State, json: &mut Json) {
     }
 }
 
-// Iterates over the events and states of a process.
-
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) id: u64,
@@ -448,8 +444,6 @@ impl Iterator for Events<'_> {
     }
 }
 
-// Writes lines in the format of TU Dresden's minimal profiler.
-
 /// The event kinds of version 5.
 const MASK: u32 = (1 << 12) - 1;
 
@@ -551,12 +545,11 @@ impl Minimal<'_> {
     }
 }
 
-// The per-process context for the lines of TU Dresden's minimal profiler. It knows version 5 of NCCL's interface and
-// names the GPU in every line; kernels are `cuptiActivity`, which launches refer to by `extCorrId`.
-
 /// Fields that version 5 or that profiler does not have.
 const NEWER: [&str; 5] = ["commHash", "kernelVariant", "isSymmetric", "userTag", "net"];
 
+/// Writes lines in the format of TU Dresden's minimal profiler. It knows version 5 of NCCL's interface and names the
+/// GPU in every line; kernels are `cuptiActivity`, which launches refer to by `extCorrId`.
 pub(super) struct Minimal<'a> {
     pub(super) process: &'a Process,
     gpus: BTreeMap<u32, String>,

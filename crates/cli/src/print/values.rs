@@ -1,4 +1,5 @@
-//! Named values and their JSON: on one line, in a fixed order, with times exact to the nanosecond.
+//! Named values and their JSON: on one line, in a fixed order, with times exact to the nanosecond. Also the fields of
+//! journals' records as such values: of events, states, GPU records and NVTX ranges.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -213,10 +214,9 @@ pub(crate) fn pairs<N: Display>(fields: &[(N, Value<'_>)]) -> String {
     fields.iter().map(|(name, value)| format!(" {name}={value}")).collect()
 }
 
-// GPU records of a journal: facts that the plugin determined itself, as opposed to callbacks.
-
 pub(crate) const GPU_KIND: &str = "Gpu";
 
+/// A GPU record of a journal: a fact that the plugin determined itself, as opposed to a callback.
 #[derive(Debug)]
 pub(crate) struct GpuEntry {
     /// When the work began if known, else when it was recorded.
@@ -301,10 +301,9 @@ impl GpuEntry {
     }
 }
 
-// Records about NVTX ranges in a journal.
-
 pub(crate) const RANGE_KIND: &str = "Range";
 
+/// A record about an NVTX range in a journal.
 #[derive(Debug)]
 pub(crate) struct RangeEntry {
     pub(crate) when: Moment,
@@ -390,8 +389,7 @@ fn fields(fields: &RangeFields, list: &mut List<'_>) {
     }));
 }
 
-// The fields of an event or state, named as in `docs/REFERENCE.md` §10.
-
+/// The fields of an event or state, named as in `docs/REFERENCE.md` §10.
 pub(crate) fn details<'a>(fields: &Body<Symbol>, symbols: &'a Symbols) -> List<'a> {
     let mut list = List::new();
     each_detail(fields, symbols, |label, value| list.push((label, value)));
@@ -470,8 +468,7 @@ fn net(data: NetData) -> Option<List<'static>> {
     }
 }
 
-// The names of states without the prefix `ncclProfiler`; the index is NCCL's number.
-
+/// The names of states without the prefix `ncclProfiler`; the index is NCCL's number.
 const NAMES: [&str; nccl_events::state::LAST as usize + 1] = [
     "ProxyOpSendPosted",
     "ProxyOpSendRemFifoWait",

@@ -1,4 +1,5 @@
-//! Chooses the job's directory, and checks whether it may be used.
+//! Chooses the job's directory, checks whether it may be used, and completes the archive there after the command and
+//! its last processes have ended. All messages go to stderr: stdout belongs to the command.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -257,8 +258,6 @@ fn expand(source: &str, template: &str, job: &JobEnvironment) -> Result<String> 
     Ok(settings::expand(template, &PathValues { host, process_id: 0, job: job.job.clone(), rank: job.rank }))
 }
 
-// Completes the archive after the command has ended. All messages go to stderr: stdout belongs to the command.
-
 /// Completes the archive and prints how to open it, or why there is none.
 pub(super) fn complete(
     directory: &Directory,
@@ -471,8 +470,6 @@ reasons:{failed}
     reasons.lines().for_each(|line| text.line(line));
     text
 }
-
-// Waits for processes that outlive the command: after a signal, a launcher's workers may end later than it.
 
 /// How long to wait: processes that end because the command has ended do so soon.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,5 +1,6 @@
-//! Looks at the command's processes until one records: an entrypoint, a container or the program may have set the
-//! plugin's variable anew. /proc shows the variables with which a process began, and the files that it has mapped.
+//! Looks at the command's processes until one records, because an entrypoint, a container or the program may have set
+//! the plugin's variable anew, and handles signals while the command runs. /proc shows the variables with which a
+//! process began, and the files that it has mapped.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -161,16 +162,15 @@ fn children(process: i32) -> Vec<i32> {
     lists.flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect()
 }
 
-// Handles signals while the command runs: the command gets them, and this tool stays to make the archive.
-//
-// A terminal sends a signal to the whole foreground process group, so the command gets it directly. A signal that a
-// process sent to this tool (`kill`, `timeout`, a batch system) is passed on. Once the command has ended, a signal
-// ends the wait for its last processes; after that, signals act on this tool again.
-
 /// Includes SIGUSR1 and SIGUSR2, with which batch systems announce the end of the time limit.
 const SIGNALS: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
-/// Catches signals from its creation on, and passes them on once the command's process is known.
+/// Handles signals while the command runs: the command gets them, and this tool stays to make the archive. Signals are
+/// caught from the creation on, and passed on once the command's process is known.
+///
+/// A terminal sends a signal to the whole foreground process group, so the command gets it directly. A signal that a
+/// process sent to this tool (`kill`, `timeout`, a batch system) is passed on. Once the command has ended, a signal
+/// ends the wait for its last processes; after that, signals act on this tool again.
 pub(crate) struct Signals {
     signals: SignalsInfo<WithOrigin>,
     command_is_over: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! The plugin's variables as options.
+//! The arguments of `nccl-otf2 run`, the plugin's variables as options, and the variables that the command gets.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -217,11 +217,10 @@ fn plain(markdown: &str) -> String {
     text
 }
 
-// Puts the plugin into NCCL's slot and NVTX's, keeps behind it what it displaces, and says what others have set.
-
 /// What recipes set for this plugin.
 const BY_NAME: &str = "otf2";
 
+/// Puts the plugin into NCCL's slot and NVTX's, keeps behind it what it displaces, and says what others have set.
 struct Places {
     set: crate::plugin_slot::Variables,
     loader: Loader,
@@ -381,8 +380,6 @@ impl Places {
     }
 }
 
-// Has NCCL write what it knows of the hosts and which channels it chose.
-
 /// There where NVLink connects GPUs of several hosts.
 const LINKED_HOSTS: &str = "/dev/nvidia-caps-imex-channels";
 
@@ -437,8 +434,6 @@ pub(super) fn tidy(out: &Path) {
     // Fails unless it is empty.
     let _has_dumps = fs::remove_dir(out.join(DUMPS));
 }
-
-// The arguments of `nccl-otf2 run`.
 
 #[derive(Debug, Args)]
 #[command(after_long_help = help(), override_usage = "nccl-otf2 run [OPTIONS] [--] COMMAND [ARGUMENT]...")]

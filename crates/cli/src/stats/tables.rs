@@ -1,4 +1,4 @@
-//! A sheet for each question.
+//! A sheet for each question, and the cells of all sheets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -326,8 +326,6 @@ fn anomalies(report: &Report) -> Sheet {
     )
 }
 
-// Sheets by what the program names through NVTX.
-
 pub(super) const NO_PHASES: &str = "no ranges of the program were recorded: that takes a program that names ranges through \
     NVTX, and NVTX_INJECTION64_PATH, which nccl-otf2 run sets unless another tool has it";
 pub(super) const NO_STEPS: &str = "no range around operations repeats three times or more on all processes and lasts \
@@ -429,8 +427,6 @@ pub(super) fn communicators(report: &Report) -> Sheet {
     )
 }
 
-// The sheet of network interfaces, and their names for other sheets.
-
 /// Why there are no interfaces.
 pub(super) fn no_nics(report: &Report) -> &'static str {
     match &report.topology {
@@ -444,6 +440,7 @@ pub(super) fn no_nics(report: &Report) -> &'static str {
 /// More names of interfaces in a cell are left out.
 const MOST_NAMES: usize = 4;
 
+/// The sheet of network interfaces.
 pub(super) fn nics(report: &Report) -> Sheet {
     let mut sheet = Sheet::of(
         "network interfaces: what they sent and received",
@@ -509,8 +506,6 @@ pub(super) fn words(words: &[String]) -> Cell {
     if words.is_empty() { Cell::None } else { text(words.join(", ")) }
 }
 
-// Cells of all sheets.
-
 pub(super) fn text(text: impl Into<String>) -> Cell {
     Cell::Text(text.into())
 }
@@ -560,8 +555,6 @@ pub(super) fn link(report: &Report, key: &LinkKey) -> String {
     let pair = key.from.zip(receiver(report, key)).map(|(from, to)| format!("{} → {to}", rank(report, from)));
     [pair, channel].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
-
-// Why ranks are late, and the critical path.
 
 pub(super) const NO_PATH: &str =
     "there is none: no operation has ended, or --comm or --function leaves out operations that it may go through";

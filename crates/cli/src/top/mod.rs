@@ -156,8 +156,6 @@ fn text(title: &str, now: &Snapshot) -> Text {
     text
 }
 
-// The screen's contents: a summary of all processes, the communicators, and a table of the selected one.
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Lower {
     #[default]
@@ -166,6 +164,7 @@ enum Lower {
     Processes,
 }
 
+/// The screen's contents: a summary of all processes, the communicators, and a table of the selected one.
 #[derive(Debug, Default)]
 pub(crate) struct Screen {
     selected: usize,
@@ -323,8 +322,6 @@ pub(crate) fn summary(view: View<'_>) -> Vec<String> {
     lines
 }
 
-// The terminal: uses the alternative screen, and restores the terminal afterwards.
-
 /// Selects the alternative screen and hides the cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
@@ -339,6 +336,7 @@ pub(crate) enum Style {
     Reverse,
 }
 
+/// The terminal: uses the alternative screen, and restores the terminal afterwards.
 pub(crate) struct Terminal {
     term: Term,
     /// The keyboard settings to restore; `None` if stdin is no terminal.

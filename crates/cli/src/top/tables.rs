@@ -1,4 +1,4 @@
-//! Turns a snapshot into tables.
+//! Turns a snapshot into the tables of `top`.
 
 use std::collections::BTreeMap;
 

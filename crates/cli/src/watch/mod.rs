@@ -158,12 +158,10 @@ impl Watcher<'_> {
     }
 }
 
-// Determines which verdicts of `hang` are new.
-
 /// Identifies a verdict; the verdict's text contains times, so it cannot.
 type Verdict = (Kind, String, String);
 
-/// The verdicts already reported; cleared when a report finds nothing.
+/// Determines which verdicts of `hang` are new: the verdicts already reported, cleared when a report finds nothing.
 #[derive(Default)]
 pub(crate) struct Hangs {
     reported: Vec<Verdict>,

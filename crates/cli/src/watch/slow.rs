@@ -1,4 +1,5 @@
-//! Detects collectives that have become slow, comparing each class with its own past.
+//! Detects collectives that have become slow, comparing each class with its own past. Also the arguments of `watch`,
+//! and the outputs and commands for all its events.
 //!
 //! A class's value in an interval is the median over its ranks of the median algorithm bandwidth; only timings that
 //! measure work have one. Its past is the last [`PAST`] intervals in which it was not slow.
@@ -237,8 +238,6 @@ fn text(operations: &[Row], last: &[LastRow]) -> String {
     text
 }
 
-// Runs a command for each event, with the report as stdin and a time limit.
-
 /// How often signals and commands are checked.
 pub(crate) const STEP: Duration = Duration::from_millis(50);
 
@@ -246,6 +245,7 @@ pub(crate) const STEP: Duration = Duration::from_millis(50);
 /// session, or whose parent has ended, still have it.
 const MARK: &str = "OTF2_WATCH_COMMAND";
 
+/// Runs a command for each event, with the report as stdin and a time limit.
 pub(crate) struct Commands {
     running: Vec<Running>,
     limit: Duration,
@@ -358,8 +358,6 @@ fn marked(mark: &str) -> impl Iterator<Item = i32> {
     })
 }
 
-// The arguments of `watch`: what to watch for, and what to do then.
-
 const EXAMPLES: &str = "\
 Looks every --interval seconds at what the processes of a job have recorded, without asking them, and reports each \
 verdict of `nccl-otf2 hang` once, until it clears: a line on stdout, and what --on-hang and --write ask for. With \
@@ -459,8 +457,6 @@ impl Request {
     }
 }
 
-// Outputs for reports: stdout, a file, a command.
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Found,
@@ -473,6 +469,7 @@ pub(crate) enum Event {
     Slow,
 }
 
+/// Outputs for reports: stdout, a file, a command.
 pub(crate) struct Outputs<'a> {
     request: &'a Request,
     pub(crate) commands: Commands,

@@ -1,4 +1,5 @@
-//! Reads from a trace its rank and process, its time span, and its NCCL kernels.
+//! Reads a torch.profiler trace event by event, each as its original text, and finds its rank and process, its time
+//! span, and its NCCL kernels.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -229,12 +230,11 @@ fn nanoseconds(microseconds: Option<&RawValue>) -> Option<i128> {
     }
 }
 
-// Reads a trace file event by event, each as its original text.
-
 /// A value is in memory as a whole. Those of torch.profiler have some KiB, but a compressed file of a few MiB may have
 /// one of many GiB.
 const MOST_VALUE_BYTES: usize = 16 << 20;
 
+/// What is done with the members and the events of a trace file, each given as its original text.
 pub(super) trait Reader {
     /// A member of the file's top-level object other than the events.
     fn member(&mut self, name: &str, value: &RawValue) -> Result<()>;

@@ -1,10 +1,13 @@
-//! A torch.profiler trace, and a copy of it enriched with the archive's data.
+//! Matches the kernels of a torch.profiler trace with the archive's, and writes a copy of the trace that is enriched
+//! with the archive's data.
 //!
 //! ```text
 //!  foreign_read   the file, event by event, without keeping it in memory; first pass: rank, clock, processes, kernels
 //!   └► Matching    pairs the trace's kernels with the archive's
 //!       └► Written    second pass: copies every event; matched kernels get more arguments; the archive's tracks follow
 //! ```
+//!
+//! Each event keeps its text.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -27,8 +30,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 pub(super) use crate::kineto::foreign_read::Foreign;
-
-// Writes the copy of a trace, in which each event keeps its text.
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Written {
@@ -230,14 +231,13 @@ fn enriched(event: &str, more: &str) -> String {
     format!("{}{comma}{more}{}", &event[..end].trim_end(), &event[end..])
 }
 
-// Matches the kernels of a foreign trace with the archive's.
-
 /// How far apart two recorders' times of one kernel can be, in addition to the host clock's error: recording takes time
 /// around a kernel, and clocks are read one after the other.
 const SLACK_NS: i128 = 50_000;
 /// Maximum time from a launch to the enqueueing of its operation.
 const ENQUEUED_NS: i128 = 1_000_000;
 
+/// Matches the kernels of a foreign trace with the archive's.
 pub(super) struct Matching<'a> {
     job: &'a Job<'a>,
     /// By member of a communicator: measured kernels sorted by start, the others by launch.

@@ -1,4 +1,5 @@
-//! A job's data shared by all its files: ranks and their numbers, processes, kernels, waiting.
+//! A job's data shared by all its files: ranks and their numbers, processes, waiting, and kernels, which are groups of
+//! operations, with their launches.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -275,8 +276,6 @@ impl<'a> Job<'a> {
 fn find(rows: &[(u64, u32)], id: u64) -> Option<u32> {
     rows.get(rows.partition_point(|(known, _)| *known < id)).filter(|(known, _)| *known == id).map(|(_, row)| *row)
 }
-
-// Groups operations into kernels, and finds their launches.
 
 /// The operations of a rank that ran at the same time. A communicator runs one kernel after the other.
 #[derive(Clone, Debug)]

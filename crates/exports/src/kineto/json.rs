@@ -1,4 +1,4 @@
-//! Events of Chrome's JSON as text.
+//! Events of Chrome's JSON as text, and PyTorch's names for NCCL's functions and types.
 
 use std::fmt::{Display, Write as _};
 
@@ -156,8 +156,6 @@ impl Display for Microseconds {
         write!(formatter, "{}.{:03}", self.0 / 1000, self.0 % 1000)
     }
 }
-
-// PyTorch's names for NCCL's functions and types.
 
 pub(super) fn collective(region: &str) -> &str {
     let Some(function) = Function::of_region(region) else {

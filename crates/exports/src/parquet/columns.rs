@@ -1,4 +1,5 @@
-//! The columns of each table, in this order. docs/REFERENCE.md describes them; a test compares names and types.
+//! The columns of each table, in this order, and the files that they are written to. docs/REFERENCE.md describes the
+//! columns; a test compares names and types.
 //!
 //! Integers are signed, because Spark has no others; ids keep their 64 bits.
 
@@ -176,8 +177,6 @@ pub(super) struct Kernel<'a> {
     pub(super) location: i64,
 }
 
-// A file of rows.
-
 /// Rows per row group; a file has one row group in memory.
 const ROWS: usize = 1 << 16;
 
@@ -300,8 +299,6 @@ where
 fn failed(path: &Path, error: parquet::errors::ParquetError) -> Error {
     Error::io("write", path)(std::io::Error::other(error))
 }
-
-// Converts the archive's values for columns.
 
 pub(super) fn host(trace: &Trace, process: LocationGroupRef) -> &str {
     trace.host_name(process).filter(|name| !name.is_empty()).unwrap_or("unknown")

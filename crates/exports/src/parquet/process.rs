@@ -1,4 +1,4 @@
-//! The rows of a process.
+//! The rows of a process and of its threads, and the tables that span ranks: instances of collectives, and ranks.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -231,8 +231,7 @@ fn direction(is_send: bool) -> &'static str {
     if is_send { "send" } else { "receive" }
 }
 
-// The tables that span ranks: instances of collectives, and ranks.
-
+/// Writes the tables that span ranks: instances of collectives, and ranks.
 pub(super) struct Collectives {
     of_operations: Vec<OfOperation>,
 }
@@ -332,8 +331,6 @@ fn rows_of_ranks<'a>(trace: &'a Trace, tables: &Tables) -> impl Iterator<Item = 
         })
     })
 }
-
-// What a process's threads did: calls of NCCL, and the program's ranges around them.
 
 nccl_events::fields! {
     struct ThreadDetails {

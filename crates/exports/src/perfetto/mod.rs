@@ -76,8 +76,7 @@ fn unfinished(source: &Source<'_>, selection: &Selection<'_>, location: Location
     Ok(found)
 }
 
-// Writes the events of a location as packets: slices with attributes as arguments, and counter values.
-
+/// The events of a location as packets: slices with attributes as arguments, and counter values.
 pub(crate) struct Sequence<'a> {
     trace: &'a Trace,
     tracks: &'a Tracks<'a>,

@@ -1,4 +1,5 @@
-//! Tracks: processes with their threads, GPUs with communicators, channels and streams, and the network.
+//! Tracks: processes with their threads, GPUs with communicators, channels and streams, and the network. Also the flows
+//! between slices, and the attributes of events as arguments of their slices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -262,8 +263,7 @@ fn process_numbers(trace: &Trace) -> BTreeMap<LocationGroupRef, i32> {
     numbers.gather()
 }
 
-// Arrows: slices with the same flow id are connected in the order of their starts.
-
+/// Arrows: slices with the same flow id are connected in the order of their starts.
 pub(crate) struct Flows {
     uuids: Uuids,
     /// By operation id: the collectives, messages and transfers that the operation is part of. Ascending.
@@ -376,8 +376,6 @@ fn messages(source: &Source<'_>, tables: &Tables) -> Vec<(u64, u64)> {
     found
 }
 
-// Writes the attributes of an event as arguments of its slice.
-
 /// The names of an archive's attributes, by number. Perfetto replaces dots by underscores, but joins nested names with
 /// a dot: so `nccl.bytes` is written as `bytes` nested in `nccl`.
 pub(crate) struct AttributeNames<'a> {
@@ -408,6 +406,7 @@ impl<'a> AttributeNames<'a> {
     }
 }
 
+/// Writes the attributes of an event as arguments of its slice.
 pub(crate) struct Arguments<'a> {
     trace: &'a Trace,
     names: &'a AttributeNames<'a>,

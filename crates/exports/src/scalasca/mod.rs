@@ -186,8 +186,6 @@ impl Definer<'_> {
     }
 }
 
-// Writes what a rank did as MPI events.
-
 const NONE: &Attributes = Attributes::NONE;
 
 #[derive(Clone, Copy, Debug)]
@@ -283,6 +281,7 @@ impl Direction {
 /// An end of a message: time, step, direction, and index in its list.
 type MessageEnd = (u64, MessageStep, Direction, usize);
 
+/// Writes what a rank did as MPI events.
 struct Events<'a, 'b> {
     to: &'a mut EventWriter<'b>,
     rank: &'a Rank,
@@ -415,8 +414,6 @@ impl<'a, 'b> Events<'a, 'b> {
     }
 }
 
-// What a rank did in a communicator, according to the communication records.
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     pub begin: u64,
@@ -432,7 +429,7 @@ pub struct End {
     pub bytes: u64,
 }
 
-/// What a rank did in a communicator; each list is sorted by start.
+/// What a rank did in a communicator, according to the communication records; each list is sorted by start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rank {
     pub collectives: Vec<Operation>,
@@ -528,8 +525,6 @@ impl Reading {
 fn end(comm: CommRef, begin: u64, end: u64, message: &Message) -> Option<End> {
     (message.comm == comm).then_some(End { begin, end, peer: message.peer, bytes: message.bytes })
 }
-
-// The regions of an archive for Scalasca, and the MPI function for each NCCL operation.
 
 /// Operations that MPI has: the canonical name for Scalasca, and the name for people.
 const OPERATIONS: [(CollectiveOp, &str, &str); 8] = [

@@ -1,10 +1,10 @@
 //! Execution traces for ASTRA-sim and MLCommons' Chakra: a `trace.<rank>.et` for each rank, and `comm_group.json`.
 //!
 //! ```text
-//!  operations  a rank's operations, as the program called them
-//!  computing   when the rank computed: the program's kernels, or the pauses between operations
-//!   └► graph     nodes, each with those that it waited for
-//!       └► node    a node as a message
+//!  Job          data shared by the traces of all ranks: calls, numbers, communicators
+//!  of_rank      when a rank computed: the program's kernels, or the pauses between operations
+//!   └► nodes      of operations and computing, each with those that it waited for
+//!       └► Nodes    each node as a message
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,11 +166,6 @@ impl Job<'_> {
     }
 }
 
-// The nodes of a rank, and which of them each one waited for.
-//
-// An operation waits for the operations before it on its communicator, which runs one group after the other, and for
-// the computing before it. Computing waits for the computing before it, and for what ended in the pause between both.
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) what: What,
@@ -206,6 +201,10 @@ struct Batch {
     operations: Vec<usize>,
 }
 
+/// The nodes of a rank, and which of them each one waited for.
+///
+/// An operation waits for the operations before it on its communicator, which runs one group after the other, and for
+/// the computing before it. Computing waits for the computing before it, and for what ended in the pause between both.
 /// `operations` are sorted by member and start, `computing` does not overlap.
 pub(super) fn nodes<D>(operations: &[Operation<D>], computing: &[(u64, u64)]) -> Vec<Node> {
     let mut batches = batches(operations);
@@ -326,14 +325,13 @@ impl Graph {
     }
 }
 
-// A node as a message.
-
 /// The name of an operation's node, and the attributes of the archive.
 pub(super) struct Details {
     name: String,
     attributes: Vec<Attribute>,
 }
 
+/// Makes the messages of nodes.
 pub(super) struct Nodes<'a> {
     job: &'a Job<'a>,
     /// Its number in the job.
@@ -469,10 +467,8 @@ fn value(trace: &Trace, value: AttributeValue) -> Option<Value> {
     })
 }
 
-// When a rank computed.
-
-/// The program's kernels, with their pauses, apart from pauses in which an operation ended. Where no kernels were
-/// recorded, the pauses between operations whose times are known.
+/// When a rank computed: the program's kernels, with their pauses, apart from pauses in which an operation ended. Where
+/// no kernels were recorded, the pauses between operations whose times are known.
 pub(super) fn of_rank<D>(job: &Job<'_>, rank: usize, operations: &[Operation<D>]) -> Result<Vec<(u64, u64)>> {
     let kernels = kernels(job, rank)?;
     Ok(if kernels.is_empty() { pauses(operations) } else { joined(&kernels, operations) })
@@ -525,8 +521,7 @@ fn pauses<D>(operations: &[Operation<D>]) -> Vec<(u64, u64)> {
     found
 }
 
-// A job's data shared by the traces of all its ranks.
-
+/// A job's data shared by the traces of all its ranks.
 pub(super) struct Job<'a> {
     pub(super) source: Source<'a>,
     pub(super) selection: Selection<'a>,

@@ -2,9 +2,9 @@
 //! function, `write(source, out) -> Result<Outcome>`, as in the other modules.
 //!
 //! ```text
-//!  operations   the operations of a rank, as the program called them
-//!   ├► chakra      an execution trace for each rank, for ASTRA-sim and Chakra's tools
-//!   └► nccl_tests  a script that measures the job's operations with nccl-tests
+//!  Calls, Operation   the operations of a rank, as the program called them
+//!   ├► chakra         an execution trace for each rank, for ASTRA-sim and Chakra's tools
+//!   └► nccl_tests     a script that measures the job's operations with nccl-tests
 //! ```
 
 #![forbid(unsafe_code)]
@@ -22,8 +22,6 @@ use otf2::LocationRef;
 
 pub mod chakra;
 pub mod nccl_tests;
-
-// The operations of a rank, as the program called them: an all-to-all, not the messages that it is made of.
 
 /// The calls of the selected threads.
 #[derive(Debug, Default)]
@@ -67,6 +65,7 @@ impl Calls {
     }
 }
 
+/// An operation of a rank, as the program called it: an all-to-all, not the messages that it is made of.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation<D> {
     /// Row of [`Members`].

@@ -1,4 +1,5 @@
-//! A blockage: ranks wait in an operation, for a known or unknown cause.
+//! A blockage: ranks wait in an operation, for a known or unknown cause. Finds calls that do not match, messages that
+//! wait, processes that others outlived, and jobs from which NCCL reports nothing any more.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,8 +141,7 @@ impl Reason {
     }
 }
 
-// Ranks with different calls at the same position of a communicator's order.
-
+/// Ranks with different calls at the same position of a communicator's order.
 #[derive(Clone, Debug)]
 pub(crate) struct Mismatch {
     /// From 0.
@@ -211,9 +211,8 @@ fn shifted(
     (next(deviant) == Some(most)).then_some((deviant, false))
 }
 
-// Sends and receives that wait. NCCL does not number them: only counting from the first shows which ones match.
-
-/// A blockage for each peer and direction: its first waiting message.
+/// The sends and receives of a rank that wait: a blockage for each peer and direction, its first waiting message. NCCL
+/// does not number them: only counting from the first shows which ones match.
 pub(crate) fn blockages(job: &Job, survivors: &Survivors<'_>, (comm, number): Member, rank: &Rank) -> Vec<Blockage> {
     let mut seen: BTreeSet<(u32, bool)> = BTreeSet::new();
     let mut blockages = Vec::new();
@@ -275,14 +274,12 @@ fn is_in_counterpart(peer: &Rank, number: u32, message: &Message) -> bool {
     peer.messages.iter().any(|other| is_counterpart(other) && other.progress.stage.is_open())
 }
 
-// Which processes of a communicator were outlived by others.
-
 /// A process that others outlived by this much was gone first: last records are at most a second old.
 const OUTLIVED_NS: u64 = 2_000_000_000;
 /// Ranks that wait this long at the end may hang, whatever `--after` is: times are up to a second short.
 pub(super) const LONG_AT_THE_END_NS: u64 = 1_000_000_000;
 
-/// The survivors of every communicator of a job.
+/// The survivors of every communicator of a job: which processes were outlived by others.
 pub(crate) struct Survivors<'a> {
     job: &'a Job,
     comms: Vec<OfComm>,
@@ -326,11 +323,10 @@ impl<'a> Survivors<'a> {
     }
 }
 
-// A job from which NCCL reports nothing any more, without a visible wait, though its processes live or were killed.
-
 /// Minimum, because a process with recording off records only once a second that NCCL still calls.
 const SHORTEST_NS: u64 = 2_000_000_000;
 
+/// A job from which NCCL reports nothing any more, without a visible wait, though its processes live or were killed.
 #[derive(Debug)]
 pub(crate) struct Quiet {
     /// From NCCL's last call of the plugin in any process to `until_ns`.

@@ -1,4 +1,5 @@
-//! The collectives of a communicator: how far ranks got, and who waits in the first incomplete one, and for whom.
+//! The collectives of a communicator: how far ranks got, and who waits in the first incomplete one, and for whom. Also
+//! who waits in calls that make or end a communicator.
 
 use std::collections::BTreeMap;
 
@@ -247,13 +248,13 @@ impl<'a> Entered<'a> {
     }
 }
 
-// Calls that make or end a communicator: NCCL's profiler interface lacks them; its NVTX ranges show who is in one.
-//
-// Of which communicator a call is, NCCL often states only when it returns. Then the ranks that are in it tell: a split
-// of three ranks is one of a communicator that they have in common.
-
 type Callers<'a> = BTreeMap<Actor, &'a NcclCall>;
 
+/// Who waits in calls that make or end a communicator. NCCL's profiler interface lacks these calls; its NVTX ranges
+/// show who is in one.
+///
+/// Of which communicator a call is, NCCL often states only when it returns. Then the ranks that are in it tell: a split
+/// of three ranks is one of a communicator that they have in common.
 pub(crate) fn blockages(job: &Job, survivors: &Survivors<'_>) -> Vec<Blockage> {
     let mut steps: BTreeMap<(Step, Option<u64>), Callers<'_>> = BTreeMap::new();
     for (process, of) in job.processes.iter().enumerate().filter(|(_, process)| shows_calls(process)) {

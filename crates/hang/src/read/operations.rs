@@ -1,4 +1,4 @@
-//! The operations of one process in its communicators, from its records.
+//! The operations of one process in its communicators, from its records, and how far each has got.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -230,8 +230,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-// The progress of one process's operations, from their network transfers, kernel channels and launches.
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Children {
     transfers: u32,
@@ -254,7 +252,8 @@ pub(super) struct RanUntil {
     launch_plan: u64,
 }
 
-/// The progress of a process's operations. Times are those of the tables.
+/// The progress of a process's operations, from their network transfers, kernel channels and launches. Times are those
+/// of the tables.
 pub(super) struct Progresses<'a> {
     tables: &'a Tables,
     proxies: Proxies,
@@ -384,8 +383,7 @@ impl<'a> Progresses<'a> {
     }
 }
 
-// What a proxy waits for: the oldest open step of a transfer, and the state of the step.
-
+/// What a proxy waits for: the oldest open step of a transfer, and the state of the step.
 #[derive(Debug, Default)]
 pub(crate) struct Proxies {
     /// By id of the transfer: its oldest open step, the state, and the time of the state.

@@ -1,6 +1,6 @@
 //! Reads a [`Job`] from a job's directory: parts are read in parallel, then merged.
 //!
-//! Does not contact the processes and changes nothing: they may be running, hanging, or dead.
+//! Reading does not contact the processes and changes nothing: they may be running, hanging, or dead.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::DirEntry;
@@ -79,8 +79,7 @@ fn comm(known: Communicator<Rank>) -> Comm {
     comm
 }
 
-// One process: from its journal, or only its ranks if the part is written and its journal removed.
-
+/// One process: from its journal, or only its ranks if the part is written and its journal removed.
 pub(super) struct Part {
     pub(super) process: Process,
     pub(super) claims: Vec<Claim<Rank>>,
@@ -366,8 +365,6 @@ fn written_ranks(process: usize, written: WrittenPart) -> Vec<Claim<Rank>> {
     claims.map(|Claim { comm, members }| Claim { comm, members: members.into_iter().map(rank).collect() }).collect()
 }
 
-// The archive's statements about missing data.
-
 /// What NCCL does for operations in its proxy and network plugin, whose ends it may report late or never.
 const BELOW: [Kind; 4] = [Kind::ProxyOp, Kind::ProxyStep, Kind::ProxyCtrl, Kind::NetPlugin];
 
@@ -426,9 +423,8 @@ fn event_mask(lines: &[String]) -> u32 {
     Kind::ALL.into_iter().filter(has).map(Kind::mask).fold(0, |mask, kind| mask | kind)
 }
 
-// The beginning of a rank's operations if only the end of a recording is kept.
-//
-// Each thread loses its first records at another time, a mebibyte at once: an operation may be kept without its call.
+// If only the end of a recording is kept, each thread loses its first records at another time, a mebibyte at once: an
+// operation may be kept without its call.
 
 /// Largest distance between a call and its operation, in events of their thread: about a large group.
 const NEAR_EVENTS: u64 = 1 << 14;

@@ -1,4 +1,4 @@
-//! Makes the report from a judged job.
+//! Makes the report from a judged job, and keeps it beside an archive.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -151,12 +151,11 @@ fn process_row(process: &Process) -> ProcessRow {
     }
 }
 
-// Keeps the verdict beside an archive, because the journals that it is based on are removed.
-
 /// File name of a kept report, in the directory of the archive.
 pub const FILE: &str = "hang.json";
 
-/// Stores a report beside the archive in `directory`. The archive's number of events identifies the archive.
+/// Stores a report beside the archive in `directory`, because the journals that the verdict is based on are removed.
+/// The archive's number of events identifies the archive.
 pub fn keep(directory: &Path, report: &mut Report, archive_events: Option<u64>) -> Result<(), Error> {
     report.archive_events = archive_events;
     let path = directory.join(FILE);

@@ -1,4 +1,5 @@
-//! Describes where each rank is.
+//! Describes where each rank is: the rows of ranks and communicators, the rank that is last in most collectives, and
+//! the report of a job from which NCCL reports nothing any more.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -187,8 +188,6 @@ pub(crate) fn wait_rows(job: &Job, rank: &Rank, waits: &[Wait]) -> Vec<WaitRow> 
     waits.iter().map(row).collect()
 }
 
-// The report of a job from which NCCL reports nothing any more: the last operations, and where to look.
-
 /// Where the job may hang, after "the job hangs".
 fn place(job: &Job, quiet: &Quiet) -> String {
     let is_whole = processes(job, quiet).iter().all(|process| process.is_whole);
@@ -230,6 +229,7 @@ pub(crate) fn verdict(job: &Job, quiet: &Quiet) -> String {
     )
 }
 
+/// The report of a job from which NCCL reports nothing any more: the last operations, and where to look.
 pub(crate) fn report(job: &Job, quiet: &Quiet) -> QuietReport {
     let processes = processes(job, quiet);
     // If API calls are recorded, a rank without an open call is outside NCCL.
@@ -331,8 +331,6 @@ fn advice(processes: &[&Process], is_over: bool, reports_calls: bool) -> Vec<Str
     advice
 }
 
-// The rows of a communicator.
-
 pub(crate) fn comm_row(job: &Job, index: usize, comm: &Comm, judgement: &Judgement) -> CommRow {
     let blockages = judgement.blockages.iter().filter(|one| one.comm == index);
     let messages = blockages.filter_map(|blockage| match &blockage.operation {
@@ -432,8 +430,6 @@ fn message_row(job: &Job, comm: &Comm, blockage: &Blockage, message: &Message) -
         text: sentences::waits(job, blockage),
     }
 }
-
-// The rank that is last in most collectives.
 
 /// How many of the last collectives are compared at most, and how many are needed.
 const MOST_COLLECTIVES: u64 = 16;

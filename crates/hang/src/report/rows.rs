@@ -1,4 +1,5 @@
-//! The report as data: `docs/REFERENCE.md` §9 describes the fields. The text is generated from it.
+//! The report as data: `docs/REFERENCE.md` §9 describes the fields. The text is generated from it. Also readable names
+//! of operations, ranks and communicators, and of the calls and ranges that a rank is in.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -361,8 +362,6 @@ pub struct Straggler {
     pub behind_ns: u64,
 }
 
-// Readable names of operations, ranks and communicators.
-
 /// Limit on the processes named in a line.
 const MOST_ADDRESSES: usize = 4;
 
@@ -477,8 +476,6 @@ pub(crate) fn operation(job: &Job, comm: usize, operation: &Operation) -> String
     let graphs = if sequence == Sequence::Replays { " of launched CUDA graphs" } else { "" };
     format!("{} ({at}{graphs})", function(what))
 }
-
-// Says which call of NCCL and which of the program's ranges a rank is in.
 
 /// `in ncclCommSplit for 42.000 s`, if the rank is in a call.
 pub(super) fn call_text(doing: &Doing, until_ns: u64) -> Option<String> {

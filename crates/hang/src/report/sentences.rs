@@ -1,4 +1,5 @@
-//! The sentences of the report, for readers who know NCCL but not traces.
+//! The sentences of the report, for readers who know NCCL but not traces: verdict, reasons and advice, what the records
+//! do not show, and why a finished job may have hung.
 
 use std::collections::BTreeSet;
 
@@ -382,8 +383,6 @@ pub(crate) fn nothing(job: &Job) -> String {
     format!("nobody waits in the {comms} of {processes}{idle}")
 }
 
-// What the records do not show, and which events would show it.
-
 /// Whether all processes record such events. If that is unknown for a process, its problems say so.
 pub(super) fn records(job: &Job, kind: Kind) -> bool {
     let is_archive = job.is_archive;
@@ -399,6 +398,7 @@ fn has_ends(job: &Job) -> bool {
     job.is_archive && job.comms.iter().flat_map(|comm| comm.ranks.values()).all(last)
 }
 
+/// What the records do not show, and which events would show it.
 pub(crate) fn unknown(job: &Job, judgement: &Judgement, kind: VerdictKind) -> Vec<String> {
     let mut unknown = Vec::new();
     match kind {
@@ -507,9 +507,8 @@ fn never_seen(job: &Job) -> Option<String> {
     (!missing.is_empty()).then(|| format!("The launcher started {size} processes; {recorded} recorded nothing here."))
 }
 
-// Why a finished job may have hung, although no rank is seen to wait for long.
-
-/// The reasons, most important first; empty if everything is recorded and has ended.
+/// Why a finished job may have hung, although no rank is seen to wait for long: the reasons, most important first;
+/// empty if everything is recorded and has ended.
 pub(super) fn doubts(job: &Job) -> Vec<String> {
     // Damage first: it may explain other gaps.
     let mut doubts: Vec<String> = job.processes.iter().filter_map(|process| of_process(job, process)).collect();
@@ -594,9 +593,8 @@ fn of_process(job: &Job, process: &Process) -> Option<String> {
     }
 }
 
-// Ranks in a call that does not return, for whom nobody is seen to wait.
-
-/// The unreturned call that has lasted longest: NCCL is connecting in it, and reports nothing yet.
+/// The unreturned call that has lasted longest, if nobody is seen to wait for its ranks: NCCL is connecting in it, and
+/// reports nothing yet.
 pub(crate) fn stuck_in_call(job: &Job, after_ns: u64) -> Option<String> {
     let members = job.comms.iter().enumerate().flat_map(|(index, comm)| {
         let ranks = comm.ranks.iter().filter(|(_, rank)| job.is_whole(rank));

@@ -1,4 +1,5 @@
-//! Calls of NCCL's API that operations refer to: groups with their calls, launches and plans.
+//! Calls of NCCL's API that operations refer to: groups with their calls, launches and plans. Also the members of
+//! collectives that NCCL makes of sends and receives.
 //!
 //! A group is kept until its operations enter the sums, and a captured group as long as there is room: a graph can be
 //! replayed as long as the process runs.
@@ -363,8 +364,6 @@ impl Calls {
     }
 }
 
-// Collectives that NCCL makes of sends and receives: collects their members.
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DerivedCall {
     pub(crate) pattern: Pattern,
@@ -384,7 +383,7 @@ pub(crate) struct Execution {
     last: u64,
 }
 
-/// Executions that are not in the sums, by group and replay.
+/// Collectives that NCCL makes of sends and receives: executions that are not in the sums, by group and replay.
 #[derive(Debug, Default)]
 pub(crate) struct Derived(FxHashMap<(u64, u64), Execution>);
 

@@ -1,7 +1,8 @@
-//! The clock of a process: converts its ticks to nanoseconds of CLOCK_MONOTONIC.
+//! The clocks of a process and of its GPUs, and when work ran on the GPUs: by the stamps of kernel channels, by CUPTI,
+//! and by CUDA events.
 //!
-//! A tick is converted with the clock pairs that the process recorded before it, never later ones. So the result does
-//! not depend on when the conversion happens, and reading a journal again gives the same sums.
+//! A time is converted with records up to the first one after it, whenever the conversion happens. So reading a journal
+//! again gives the same sums.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -85,6 +86,8 @@ impl Line {
     }
 }
 
+/// The clock of a process: converts its ticks to nanoseconds of CLOCK_MONOTONIC. A tick is converted with the clock
+/// pairs that the process recorded before it, never later ones.
 #[derive(Debug)]
 pub(crate) struct ProcessClock {
     source: TickSource,
@@ -176,8 +179,6 @@ impl ProcessClock {
     }
 }
 
-// Times of launches from CUPTI and from CUDA events.
-
 /// A clock is fitted to this many samples. More of them and launch times are kept: sums come seconds later.
 const SAMPLES: usize = 64;
 const MOST_SAMPLES: usize = 256;
@@ -241,6 +242,7 @@ impl Clock {
     }
 }
 
+/// Times of launches from CUPTI and from CUDA events.
 #[derive(Debug, Default)]
 pub(crate) struct GpuWork {
     launches: Kept<Ran>,
@@ -310,8 +312,6 @@ impl GpuWork {
     }
 }
 
-// Kernel channels that have not ended.
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Channel {
     /// 0 until the start is read.
@@ -357,6 +357,7 @@ pub(crate) struct Bound {
     pub(crate) ticks: u64,
 }
 
+/// Kernel channels that have not ended.
 #[derive(Debug, Default)]
 pub(crate) struct Kernels {
     all: FxHashMap<u64, Channel>,
@@ -503,11 +504,6 @@ impl Ring {
     }
 }
 
-// The GPU's timer on the host's clock, from the latest bounds of a communicator rank.
-//
-// A kernel is placed by its own bounds and earlier ones. Only kernels decide when the clock is fitted again, so that
-// times do not depend on when they are queried.
-
 /// Limit on the bounds that are kept on either side.
 const MOST_BOUNDS: usize = 64;
 /// The clock is fitted after each of the `FIRST` operations, then after every `OPERATIONS`, or after `MOST_AGE_NS`.
@@ -515,7 +511,11 @@ const FIRST: u64 = 16;
 const OPERATIONS: u64 = 64;
 const MOST_AGE_NS: u64 = 1_000_000_000;
 
-/// Pairs of a stamp and a host time in ns: the stamp was not before (`lower`) or not after (`upper`) that time.
+/// The GPU's timer on the host's clock, from the latest bounds of a communicator rank: pairs of a stamp and a host time
+/// in ns. The stamp was not before (`lower`) or not after (`upper`) that time.
+///
+/// A kernel is placed by its own bounds and earlier ones. Only kernels decide when the clock is fitted again, so that
+/// times do not depend on when they are queried.
 #[derive(Debug, Default)]
 pub(crate) struct RecentBounds {
     lower: VecDeque<(u64, u64)>,

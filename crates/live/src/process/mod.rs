@@ -30,8 +30,6 @@ pub(crate) use crate::process::gpu::{GpuWork, Kernels, RecentBounds, ticks_now};
 pub(crate) use crate::process::operations::{OpenEvents, Recorder};
 pub(crate) use crate::process::settle::Until;
 
-// Which events of a process have been seen: ids count up within their slot.
-
 /// The state of an event that is not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifecycle {
@@ -42,6 +40,7 @@ pub(crate) enum Lifecycle {
     Foreign,
 }
 
+/// Which events of a process have been seen: ids count up within their slot.
 #[derive(Debug, Default)]
 pub(crate) struct SeenIds {
     tag: u16,
@@ -79,14 +78,13 @@ impl SeenIds {
     }
 }
 
-// Meanings of the strings of a process. Every operation repeats the same few.
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Function {
     pub(crate) name: Symbol,
     pub(crate) collective: Option<Collective>,
 }
 
+/// Meanings of the strings of a process. Every operation repeats the same few.
 #[derive(Debug, Default)]
 pub(crate) struct Meanings {
     functions: FxHashMap<(Symbol, bool), Function>,
@@ -125,11 +123,10 @@ impl Meanings {
     }
 }
 
-// Items by id, kept until they are removed or grow old.
-
 /// How many ids of removed items may be kept beyond twice the number of items.
 const MOST_REMOVED: usize = 1 << 10;
 
+/// Items by id, kept until they are removed or grow old.
 #[derive(Debug)]
 pub(crate) struct Kept<T> {
     all: FxHashMap<u64, T>,
@@ -192,9 +189,8 @@ impl<T> Kept<T> {
     }
 }
 
-// A process's ranks in a snapshot.
-
 impl OpenEvents {
+    /// The process's ranks in a snapshot.
     pub(crate) fn ranks(&self, process: usize, symbols: &Symbols) -> Vec<Rank> {
         let realtime_ns = |ticks: u64| self.clock.realtime_ns(self.clock.ns(ticks));
         let ranks = self.contexts.all.iter().filter_map(|context| {

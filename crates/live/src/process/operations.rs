@@ -1,4 +1,5 @@
-//! Open operations, with what their children show.
+//! Open operations, with what their children show; the communicator ranks of a process; and all events of a process
+//! that have not ended, filled in by records.
 
 use std::time::Duration;
 
@@ -166,8 +167,6 @@ impl Operations {
     }
 }
 
-// The communicator ranks of a process.
-
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     is_known: bool,
@@ -190,6 +189,7 @@ pub(crate) struct Context {
     pub(crate) gpu: RecentBounds,
 }
 
+/// The communicator ranks of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Contexts {
     tag: u16,
@@ -304,8 +304,6 @@ impl Contexts {
     }
 }
 
-// Events of a process that have not ended, and what they refer to, filled in by records.
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recorder {
     pub(crate) tag: u16,
@@ -314,7 +312,7 @@ pub(crate) struct Recorder {
     pub(crate) event_mask: u32,
 }
 
-/// Events of one process that are not in the sums yet.
+/// Events of one process that are not in the sums yet, and what they refer to, filled in by records.
 #[derive(Debug)]
 pub(crate) struct OpenEvents {
     pub(super) recorder: Recorder,

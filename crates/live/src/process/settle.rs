@@ -231,7 +231,7 @@ impl OpenEvents {
     }
 }
 
-// Sums up the operations of a kernel together: some get their times from others.
+// The operations of a kernel are summed up together, because some get their times from others.
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {

@@ -1,4 +1,7 @@
-//! Compact data for the page: numbers as LEB128, deflated, in base64.
+//! The events of the timeline in chunks of time, and their attributes as sets that many events have alike. The page
+//! gets both as compact data: numbers as LEB128, deflated, in base64.
+//!
+//! A chunk is loaded as a whole or not at all. [`Room`] says which windows have room for their events.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -34,8 +37,6 @@ pub(crate) fn pack(bytes: &[u8]) -> Result<String> {
     let deflated = encoder.write_all(bytes).and_then(|()| encoder.finish()).context("cannot deflate")?;
     Ok(STANDARD.encode(deflated))
 }
-
-// The events of the timeline in chunks of time: each is loaded as a whole or not at all.
 
 const EVENTS: usize = 16_384;
 
@@ -156,8 +157,6 @@ fn encode(events: &[Event], chunk: &Chunk, number: impl Fn(u64) -> Option<u64>) 
     bytes
 }
 
-// Which windows have room for their events.
-
 /// Why an event is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
@@ -215,8 +214,6 @@ impl Room {
     }
 }
 
-// Attributes that many events have alike, each set once.
-
 /// Beyond this many distinct sets, new sets drop numbers other than bytes: nearly every set would be unique.
 pub(crate) const MOST_SETS: usize = 20_000;
 
@@ -232,6 +229,7 @@ pub(crate) type Set = Vec<(String, Value)>;
 /// A set as the archive has it: numbers, and references of strings.
 pub(crate) type Key = Vec<(AttributeRef, i64)>;
 
+/// Attributes that many events have alike, each set once.
 #[derive(Debug, Default)]
 pub(crate) struct Sets {
     pub(crate) all: Vec<Set>,
@@ -267,11 +265,10 @@ pub(crate) fn bits(value: AttributeValue) -> Option<i64> {
     }
 }
 
-// An event of the timeline, as small as sorting and linking allow.
-
 /// No set of attributes, no instance, no waiting time.
 pub(crate) const NONE: u64 = u64::MAX;
 
+/// An event of the timeline, as small as sorting and linking allow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) begin_ns: u64,

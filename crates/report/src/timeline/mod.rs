@@ -5,7 +5,7 @@
 //!  location     the events of a location that the plan keeps
 //!   └► Events   of all locations
 //!    └► chunks  events in chunks of time, the most important in the page
-//!  Overview     shares of the time of each rank, of the analysis
+//!  Overview     the share of the time that each rank spends in transfer and in waiting
 //! ```
 
 use std::collections::BTreeMap;
@@ -183,9 +183,6 @@ impl Events {
     }
 }
 
-// The share of time that each rank spends in transfer and in waiting. The page draws it where a view has too many
-// events, or where some were left out.
-
 /// Maximum bins per rank, and cells of all ranks: about a megabyte when deflated.
 const MOST_BINS: u64 = 16_384;
 const MOST_CELLS: u64 = 2_000_000;
@@ -196,6 +193,8 @@ pub(crate) struct Bins {
     bins: usize,
 }
 
+/// The share of time that each rank spends in transfer and in waiting. The page draws it where a view has too many
+/// events, or where some were left out.
 #[derive(Debug)]
 pub(crate) struct Overview {
     pub(crate) bins: Bins,
@@ -291,8 +290,7 @@ impl Shares {
     }
 }
 
-// The region instances of an archive that the plan keeps. Memory is that of what is kept.
-
+/// The region instances of an archive that the plan keeps. Memory is that of what is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     pub(crate) kept: Vec<Event>,

@@ -1,5 +1,6 @@
 //! What the timeline keeps of an archive that is larger than the page, decided from the analysis before events are
-//! read: times of which it keeps everything, and operations of all other times.
+//! read: times of which it keeps everything, and operations of all other times. Also the rows of the timeline and the
+//! locations in them.
 
 use std::collections::BTreeMap;
 
@@ -283,8 +284,6 @@ enum Of {
     Row(u32),
 }
 
-// The rows of the timeline (ranks, and processes without ranks), and the locations in them.
-
 /// A rank, or a process that no rank belongs to.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Row {
@@ -354,6 +353,7 @@ impl Location {
 /// Ranges of a thread that are nested deeper share the last row.
 pub(crate) const LEVELS: u32 = 4;
 
+/// The rows of the timeline (ranks, and processes without ranks), and the locations in them.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     pub(crate) hosts: Vec<String>,
@@ -450,8 +450,6 @@ fn rank_of(trace: &Trace, tables: &Tables, location: LocationRef) -> Option<usiz
     usize::try_from(members.row(row).job_rank).ok()
 }
 
-// A thread of a process with several GPUs belongs to the rank that most of its calls are for.
-
 /// Of larger jobs, this many operations evenly are enough.
 const MOST: usize = 1_000_000;
 
@@ -461,7 +459,8 @@ nccl_events::fields! {
     }
 }
 
-/// The ranks of calls, by the calls' ids; empty if no process has several ranks.
+/// The ranks of calls, by the calls' ids; empty if no process has several ranks. A thread of a process with several
+/// GPUs belongs to the rank that most of its calls are for.
 #[derive(Debug, Default)]
 pub(crate) struct Votes(Vec<(u64, u32)>);
 
