@@ -203,12 +203,14 @@ fn where_records_are_lost_nothing_is_claimed() {
 #[test]
 fn nccl_itself_gives_no_false_alarm() {
     let hosts = ["--exact", "--procs", "2", "--threads", "3", "--hosts"];
-    let arguments = [&hosts[..], &["--ops", "all,graph", "--rounds", "1", "--count", "1000"]].concat();
-    for release in ["2.27.7", "2.30.7"] {
+    let arguments = [&hosts[..], &["--ops", "all,graph", "--rounds", "2", "--count", "1000"]].concat();
+    for release in ["2.27.7", "2.30.7", "2.32.3"] {
         let scratch = Scratch::new();
         let Some(mut job) = scratch.nccl(release, &arguments) else { return };
         let _ended = run(&mut job).with_code(0);
         assert_eq!(found(&scratch), Found::default(), "NCCL {release}");
+        let judged = run(scratch.tool(&["hang"]).arg(scratch.out())).with_code(0);
+        assert!(judged.stdout.starts_with("No hang: "), "NCCL {release}: {judged}");
     }
 }
 
