@@ -11,6 +11,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io, mem};
 
@@ -154,15 +156,18 @@ fn write_files(output: &Path, chunks: &mut Chunks) -> Result<Option<PathBuf>> {
     Ok(Some(folder))
 }
 
-/// Writes atomically: temporary file, then rename.
+/// Writes atomically: a temporary file, which must not be there yet, then rename.
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut part = path.as_os_str().to_owned();
-    part.push(".part");
+    part.push(format!(".{}.part", std::process::id()));
     let part = PathBuf::from(part);
-    fs::write(&part, bytes)
+    let failed = || format!("cannot write {}; -o names another file", path.display());
+    let made = File::create_new(&part).with_context(failed)?;
+    (&made)
+        .write_all(bytes)
         .and_then(|()| fs::rename(&part, path))
         .inspect_err(|_| drop(fs::remove_file(&part)))
-        .with_context(|| format!("cannot write {}; -o names another file", path.display()))
+        .with_context(failed)
 }
 
 const PAGE: &str = include_str!("../page/page.html");

@@ -154,11 +154,13 @@ fn only_a_page_is_replaced_by_a_page() {
     assert!(fs::symlink_metadata(scratch.join("link")).expect("still there").is_symlink());
     scratch.ends(["report", "trace", "-o", "file"]).with_code(2).says("file exists and is not a page");
     assert_eq!(fs::read_to_string(scratch.join("file")).expect("still there"), "before");
+    fs::write(scratch.join("file.part"), "mine").expect("written");
     for before in ["", "<!DOCTYPE html><p>before"] {
         fs::write(scratch.join("file"), before).expect("written");
         scratch.ends(["report", "trace", "-o", "file"]).with_code(0);
         assert!(fs::read_to_string(scratch.join("file")).expect("the page").len() > 1000);
     }
+    assert_eq!(fs::read_to_string(scratch.join("file.part")).expect("still there"), "mine");
 }
 
 #[test]
