@@ -1,5 +1,6 @@
 //! Ends a session: stops recording, writes the part, and makes the archive if this process is the last. The only module
-//! of the recording half that uses the writing half.
+//! of the recording half that uses the writing half. The sessions of this process, and its communicators, are here,
+//! too.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -236,8 +237,8 @@ pub(crate) fn has_recorded() -> bool {
     LAST_PART.lock().is_some()
 }
 
-/// Writes the number of callbacks and communicators since the last close, and returns how many came since the last
-/// call. Called before the next session and at exit.
+/// Writes the number of callbacks and communicators since the last close, and returns how many were written
+/// now. Called before the next session and at exit.
 pub(crate) fn account_for_late() -> u64 {
     let late = record::take_late();
     let mut last = LAST_PART.lock();
@@ -249,6 +250,7 @@ pub(crate) fn account_for_late() -> u64 {
                 "{} callbacks or communicators came after the recording had ended, which the trace will not say: {error}",
                 all.total()
             ));
+            return 0;
         }
     }
     late.total()
@@ -326,13 +328,13 @@ fn report_unfinished(config: &Config, line: &str) {
     }
 }
 
-// The communicators of this process: their contexts, and the identity that all ranks agree on.
-//
-// NCCL gives every communicator a hash (`commId`) that is equal on all its ranks, but repeats if an application uses
-// an id twice. The identity is (commId, number of ranks, repetition), where the repetition counts earlier `init` calls
-// of the same rank with the same pair in this process. All ranks create their communicators in the same order, so all
-// compute the same value without communication. Counting per rank keeps this true when ranks share a process.
+// A communicator's identity is one that all ranks agree on. NCCL gives every communicator a hash (`commId`) that is
+// equal on all its ranks, but repeats if an application uses an id twice. The identity is (commId, number of ranks,
+// repetition), where the repetition counts earlier `init` calls of the same rank with the same pair in this process.
+// All ranks create their communicators in the same order, so all compute the same value without communication. Counting
+// per rank keeps this true when ranks share a process.
 
+/// The communicators of this process: their contexts and identities.
 #[derive(Debug, Default)]
 pub(crate) struct Communicators {
     next: u64,
@@ -369,8 +371,6 @@ impl Communicators {
     }
 }
 
-// The sessions of this process: one that records, and those that threads are closing; the lines that a session logs.
-
 pub(crate) static SESSIONS: Mutex<Sessions> = Mutex::new(Sessions {
     current: None,
     off: false,
@@ -384,6 +384,7 @@ static CHANGED: Condvar = Condvar::new();
 /// How long the next session waits for the end of the recording before it, which may wait for GPUs and Score-P.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The sessions of this process: one that records, and those that threads are closing.
 pub(crate) struct Sessions {
     pub(crate) current: Option<Session>,
     /// Recording failed to begin, or is unwanted: the process does not try again.

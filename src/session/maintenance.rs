@@ -1,5 +1,6 @@
 //! The maintenance thread, one per process: prepares segments before they are needed, releases used ones, reads the
-//! system's clocks to relate ticks to time, makes snapshots, and follows the control file.
+//! system's clocks to relate ticks to time, makes snapshots, and follows the control file. Also here: the locations of
+//! a session's files, and what `process.json` says of the process.
 
 use std::io;
 use std::io::Write as _;
@@ -176,13 +177,12 @@ fn run(writer: &JournalWriter, shared: &Shared, mut snapshots: Maker, mut contro
     }
 }
 
-// Copies this process's part into a snapshot. Runs on the maintenance thread.
-
 /// How often the maintenance thread checks for the file.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// How long a new file is left alone: a tool may first make it and then set its time, which names the snapshot.
 const SETTLING: Duration = Duration::from_millis(200);
 
+/// Copies this process's part into a snapshot. Runs on the maintenance thread.
 #[derive(Debug)]
 pub(crate) struct Maker {
     out: PathBuf,
@@ -276,8 +276,7 @@ impl Maker {
     }
 }
 
-// The locations of a session's files.
-
+/// The locations of a session's files.
 pub(crate) struct Directories {
     pub(crate) out: PathBuf,
     pub(crate) part: PathBuf,
@@ -361,8 +360,7 @@ fn journal(config: &Config, values: &PathValues, part: &Path, name: &str) -> Res
     Ok(outside)
 }
 
-// `process.json`: what a part says of its process.
-
+/// What `process.json` says of this process.
 pub(crate) fn describe_process(config: &Config, test_clock: Option<&TestClock>) -> ProcessInfo {
     let mut environment = JobEnvironment::of_process();
     if let (None, Some((rank, size))) = (environment.rank, substrate::rank_and_size()) {

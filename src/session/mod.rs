@@ -1,13 +1,9 @@
-//! The life of recording in this process: from the first `init` to the last `finalize`, and what happens between.
-//!
-//! A *session* begins with the first `init`, or with the call that leads to it if NVTX shows that. It ends with the
-//! last `finalize`, or at exit if there is none (a process that exits without `ncclCommDestroy` gets no finalize at
-//! all). A later `init` begins a new session with its own part directory. It waits for a thread that is ending the
-//! recording before it, but not for the writing of that part. An exit waits for both. A forked child never records: it
-//! has none of the plugin's threads, and shares its parent's journal pages.
-//!
-//! No function here reports failure to NCCL: in most releases a failing `init` crashes or corrupts NCCL later. A
-//! process that cannot record logs the reason once, and asks for no events.
+//! The life of recording in this process: from the first `init` to the last `finalize`, and what happens between. A
+//! *session* begins with the first `init`, or with the call that leads to it if NVTX shows that. It ends with the last
+//! `finalize`, or at exit if there is none (a process that exits without `ncclCommDestroy` gets no finalize at all). A
+//! later `init` begins a new session with its own part directory. It waits for a thread that is ending the recording
+//! before it, but not for the writing of that part. An exit waits for both. A forked child never records: it has none
+//! of the plugin's threads, and shares its parent's journal pages.
 
 use std::env;
 use std::ffi::CString;
@@ -53,6 +49,8 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 static IDLE_CONTEXTS: AtomicU64 = AtomicU64::new(0);
 
+/// A communicator begins. Reports no failure to NCCL: in most releases a failing `init` crashes or corrupts NCCL later.
+/// A process that cannot record logs the reason once, and asks for no events.
 pub fn init(comm: &CommInit<'_>) -> InitReply {
     // Before the first reading: until a source is selected, ticks come from the system clock.
     clock::select();
@@ -237,12 +235,18 @@ fn end_of_program() {
         }
         let ended = sessions.take();
         drop(sessions);
-        if let Some((session, closing)) = ended {
-            close::close(session, closing, Moment::Exit);
-        } else {
-            close::at_exit();
-        }
-        let late = close::account_for_late();
+        let late = match ended {
+            Some((session, closing)) => {
+                close::close(session, closing, Moment::Exit);
+                close::account_for_late()
+            }
+            None => {
+                // Before the archive is renewed, which states them.
+                let late = close::account_for_late();
+                close::at_exit();
+                late
+            }
+        };
         if late > 0 && Config::from_environment().verbosity == Verbosity::Verbose {
             process::warn(&format!(
                 "{late} callbacks or communicators came after the recording had ended: `nccl-otf2 finalize` puts their number into the archive"
@@ -256,9 +260,8 @@ fn end_of_program() {
     }
 }
 
-// Begins a session: directories, `process.json`, journal, maintenance thread, Score-P.
-
-/// `is_before_init`: NCCL has not described the communicator yet.
+/// Begins a session: directories, `process.json`, journal, maintenance thread, Score-P. `is_before_init`: NCCL has not
+/// described the communicator yet.
 pub(crate) fn session(config: Config, comm: &CommInit<'_>, is_before_init: bool) -> Result<Session, String> {
     let test_clock = TestClock::from_environment()?;
     let steps = control::heard(config.steps.clone(), "NCCL_OTF2_STEPS");
@@ -341,9 +344,8 @@ fn open_journal(
     })
 }
 
-// What a session does at its first `init`, which it may have begun before.
-
 impl Session {
+    /// What a session does at its first `init`, which it may have begun before.
     pub(crate) fn note_init(&mut self, comm: &CommInit<'_>) {
         let Some(FirstInit { directories, scorep, is_late }) = self.first_init.take() else {
             return;
@@ -411,7 +413,8 @@ fn report_start(config: &Config, comm: &CommInit<'_>, directories: &Directories,
     }
 }
 
-// What is known of NCCL before it calls `init`: from 2.27 on it does so when the ranks of a communicator have met.
+// What is known of NCCL before it calls `init`: from 2.27 on NCCL calls it only when the ranks of a communicator have
+// met.
 
 /// The file that NCCL loads where no variable names one.
 const DEFAULT: &str = "libnccl-profiler.so";

@@ -309,8 +309,11 @@ impl PartFinalizer<'_> {
     /// The state of a part that is not written and has no records to write.
     fn without_records(&self, part: &Path) -> Option<PartState> {
         let journal = part.join(JOURNAL);
-        if journal.exists() {
-            return is_blank(part).then_some(PartState::Empty);
+        match journal.try_exists() {
+            Ok(true) => return is_blank(part).then_some(PartState::Empty),
+            Ok(false) => {}
+            // It may be there all the same.
+            Err(error) => return Some(PartState::Failed(format!("{}: {error}", journal.display()))),
         }
         // Another process wrote the part: the mark comes before the journal is removed.
         if is_done(part) {

@@ -1,4 +1,5 @@
-//! The host and its processes.
+//! What the recording asks of its host and its own process: identity and life of processes, the limit on file size,
+//! files that are private to their user, a lock for callbacks, and memory that is given back.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::Write as _;
@@ -6,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 #[expect(clippy::disallowed_types, reason = "waiting for it needs no memory; poisoning is undone below")]
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::{fs, io, ptr};
 
@@ -57,9 +58,16 @@ pub struct ProcessKey {
 }
 
 impl ProcessKey {
-    /// This process.
+    /// This process, read once: what it is called must not change because a file cannot be read later.
     pub fn current() -> Self {
+        static CURRENT: OnceLock<ProcessKey> = OnceLock::new();
         let pid = std::process::id();
+        let known = CURRENT.get_or_init(|| Self::read(pid));
+        // A forked child has another id.
+        if known.pid == pid { known.clone() } else { Self::read(pid) }
+    }
+
+    fn read(pid: u32) -> Self {
         Self { boot_id: boot_id(), pid_namespace: pid_namespace(), pid, start_ticks: start_ticks(pid).unwrap_or(0) }
     }
 
@@ -312,8 +320,6 @@ impl<T> Lock<T> {
         }
     }
 }
-
-// How this process's allocator keeps memory.
 
 /// Gives large freed blocks back to the system at once, in this whole process, one of our own tools. glibc raises the
 /// size that counts as large with each such block that is freed, up to 32 MiB, and from then on keeps most of them.

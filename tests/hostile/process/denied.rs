@@ -98,6 +98,11 @@ fn communicators_without_a_recording_are_counted() {
     let (ended, scratch) = survives(&format!("init work finalize {no_room} init finalize init"), &[]);
     assert!(ended.stderr.contains("no further communicator is recorded: "), "{ended}");
     assert_eq!(scratch.archive().count("COMMUNICATORS_LOST"), 2, "{ended}");
+    // The archive that the exit renews has them by itself.
+    let scratch = Scratch::new();
+    let steps = format!("init work finalize init work finalize {no_room} init");
+    let ended = run(&mut program(&scratch, &built::plugin(), &steps)).with_code(0);
+    assert_eq!(scratch.archive().count("COMMUNICATORS_LOST"), 1, "{ended}");
 }
 
 /// Limits with few of the values that programs have; of memory, beyond what the process has.

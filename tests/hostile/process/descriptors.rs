@@ -28,11 +28,15 @@ fn numbers_that_the_program_closes_are_its_own() {
 /// What the system does not read is not damage: the journal stays for `finalize`.
 #[test]
 fn reads_that_fail_in_the_job_leave_the_archive_to_the_tool() {
-    for error in [libc::EBADF, libc::EIO, libc::EMFILE] {
-        let steps = format!("init work deny={error}:{} finalize", libc::SYS_pread64);
+    // Of the journal, and of process.json.
+    let denied = [libc::EBADF, libc::EIO, libc::EMFILE].map(|error| (error, libc::SYS_pread64));
+    for (error, call) in denied.into_iter().chain([(libc::EIO, libc::SYS_read)]) {
+        let steps = format!("init work deny={error}:{call} finalize");
         let (ended, scratch) = survives(&steps, &[]);
         assert!(ended.stderr.contains("no archive yet: ") && !ended.stderr.contains("nothing lost"), "{ended}");
         assert_eq!(scratch.archive().count("GROUP::WRITTEN"), EVENTS, "{ended}");
+        let info = run(scratch.tool(&["info"]).arg(scratch.out())).with_code(0);
+        assert!(!info.stdout.contains("not known"), "{info}");
     }
 }
 

@@ -196,6 +196,12 @@ impl Manifest {
             let lost = match check_event_file(&path, chunk_bytes) {
                 Ok(events) if events == location.events => continue,
                 Ok(events) => format!("{} has {events} events instead of {}", path.display(), location.events),
+                // The system did not read it: another attempt may.
+                Err(otf2::Error::Io { path, source, .. })
+                    if source.kind() != ErrorKind::NotFound && source.raw_os_error().is_some() =>
+                {
+                    return Err(Error::Io { operation: "read", path, source });
+                }
                 Err(error) => error.to_string(),
             };
             if location.events > 0 {

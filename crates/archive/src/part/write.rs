@@ -28,7 +28,9 @@ use clocks::gpu::GpuCalibration;
 use clocks::ticks;
 use clocks::ticks::HostClock;
 use journal::part::environment::ArchiveOptions;
-use journal::part::{ChainReport, DONE, JOURNAL, ProcessInfo, ScorepReport, is_done, part_name, read_process};
+use journal::part::{
+    ChainReport, DONE, JOURNAL, PROCESS, ProcessInfo, ScorepReport, is_done, part_name, try_read_process,
+};
 use journal::reader::{Journal, Outcome, Problem};
 use model::communicators::impossible_ranks;
 use model::job::CommDefinition;
@@ -574,7 +576,8 @@ impl Recording {
         }
         tables.process_id = process_id;
         tables.process_tag = process_tag;
-        let (mut process, process_problem) = read_process(part);
+        let read = try_read_process(part).map_err(io_error("read", &part.join(PROCESS)));
+        let (mut process, process_problem) = read?;
         let (remote_workers, remote) = from_neighbours(part, &process, process_tag);
         if process.pid == 0 {
             process.pid = process_id;

@@ -1,4 +1,7 @@
-//! The directory of one process, its part: its name and the files next to the journal.
+//! The directory of one process, its part: its name, and the files next to the journal. These are the description of
+//! the process (`process.json`), the reports of the bridge to Score-P and of chained plugins, the counts of late
+//! callbacks, and the names of NCCL's dumps, which are in the job's directory. The folder also has the job's directory
+//! and the owner of a journal.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -71,15 +74,22 @@ pub fn part_name(part: &Path) -> String {
 
 /// Reads the process that recorded a part. The string lists fields that cannot be read and why; empty if all can.
 pub fn read_process(part: &Path) -> (ProcessInfo, String) {
+    let read = try_read_process(part);
+    read.unwrap_or_else(|error| (ProcessInfo::default(), format!("{PROCESS}: {error}")))
+}
+
+/// [`read_process`], with an error if the file is there and the system does not read it: another attempt may.
+pub fn try_read_process(part: &Path) -> io::Result<(ProcessInfo, String)> {
     let bytes = match regular_files::read(&part.join(PROCESS), MOST_DESCRIPTION_BYTES) {
         Ok(bytes) => bytes,
-        Err(error) => return (ProcessInfo::default(), format!("{PROCESS}: {error}")),
+        Err(error) if error.kind() != io::ErrorKind::NotFound && error.raw_os_error().is_some() => return Err(error),
+        Err(error) => return Ok((ProcessInfo::default(), format!("{PROCESS}: {error}"))),
     };
-    match (serde_json::from_slice(&bytes), serde_json::from_slice::<Fields>(&bytes)) {
+    Ok(match (serde_json::from_slice(&bytes), serde_json::from_slice::<Fields>(&bytes)) {
         (Ok(process), _) => (process, String::new()),
         (Err(_), Ok(fields)) => good_fields(fields),
         (Err(error), Err(_)) => (ProcessInfo::default(), format!("{PROCESS}: {error}")),
-    }
+    })
 }
 
 type Fields = serde_json::Map<String, Value>;
@@ -115,12 +125,11 @@ fn good_fields(fields: Fields) -> (ProcessInfo, String) {
     (process, format!("{PROCESS}: left out {}", bad.join(", ")))
 }
 
-// The recording process: `process.json` in every part, written when recording begins.
-
 /// Version of `process.json`.
 pub const PROCESS_FORMAT: u32 = 1;
 
-/// The process of a part. Every field has a default, so that a torn file still yields an archive.
+/// The process of a part: `process.json`, written when recording begins. Every field has a default, so that a torn file
+/// still yields an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "fields that say it themselves")]
@@ -237,10 +246,9 @@ pub fn nccl_version_text(version: u32) -> String {
     if version == 0 { String::new() } else { format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100) }
 }
 
-// The files into which NCCL dumps its topology and its graphs, in a job's directory.
-//
-// `nccl-otf2 run` gives all processes one name of each, and NCCL expands nothing in it. So each process that has the
-// plugin puts its own key into the name, and a new number for each communicator.
+// `nccl-otf2 run` gives all processes one name for NCCL's dump of the topology and one for that of the graphs, and NCCL
+// expands nothing in it. So each process that has the plugin puts its own key into the name, and a new number for each
+// communicator.
 
 /// Name of the directory of dumps in a job's directory.
 pub const DUMPS: &str = "topology";
@@ -324,9 +332,7 @@ pub fn rank(rank: Option<u32>) -> String {
     }
 }
 
-// Report of the live bridge to Score-P: `scorep.json` in the directory of the process.
-
-/// What a session forwarded to Score-P.
+/// What a session forwarded to Score-P: `scorep.json` in its part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScorepReport {
@@ -374,9 +380,7 @@ impl ScorepReport {
     }
 }
 
-// The profiler plugins chained behind this one: `chain.json` in the directory of the process.
-
-/// The chained plugins, and the calls that did not reach them.
+/// The chained plugins, and the calls that did not reach them: `chain.json` in the part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChainReport {
@@ -412,11 +416,11 @@ impl ChainReport {
     }
 }
 
-// Callbacks and communicators after the end of the recording: a proxy shared by communicators, or a kernel that took too long to wait
-// for, can still report after the last `finalize`, when the trace is being or has been written; and a later recording
-// may fail to begin. No trace contains these; a file beside the part counts them for the next archive made from it.
-
-/// Numbers of late callbacks.
+/// Numbers of callbacks and communicators after the end of the recording, in `late.json` in the part.
+///
+/// A proxy shared by communicators, or a kernel that took too long to wait for, can still report after the last
+/// `finalize`, when the trace is being or has been written; and a later recording may fail to begin. No trace contains
+/// these: the next archive made from the part reports the numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "fields that say it themselves")]
