@@ -17,10 +17,9 @@ use settings::MOST_CHAINED;
 
 pub(crate) const MOST_PLUGINS: usize = MOST_CHAINED;
 
-// The handles of the chained plugins for each event or communicator of this plugin.
-//
-// A lock-free table of fixed size. An id's hash selects eight entries, and the id lies in one of these. A new id takes
-// a free entry among them, else the entry of the oldest event that has stopped, else the entry of the oldest event.
+// The handles of the chained plugins are in a lock-free table of fixed size. The hash of an event's or communicator's
+// id selects eight entries, and the id lies in one of these. A new id takes a free entry among them, else the entry of
+// the oldest event that has stopped, else the entry of the oldest event.
 
 /// The plugins' handles by plugin number; 0 for NULL.
 pub(crate) type Handles = [u64; MOST_PLUGINS];
@@ -51,6 +50,7 @@ impl Entry {
     }
 }
 
+/// The handles of the chained plugins for each event or communicator of this plugin.
 pub(crate) struct HandleTable {
     buckets: Box<[[Entry; WAYS]]>,
     shift: u32,
@@ -142,8 +142,8 @@ fn take(entry: &Entry, held: u64, id: u64, owner: u64, handles: &Handles) -> boo
     is_mine
 }
 
-// What each chained plugin asks for. Each has its own mask, which it may change at any time, as it may change NCCL's;
-// this plugin's mask is not among them.
+// Each chained plugin has its own mask, which it may change at any time, as it may change NCCL's; this plugin's mask is
+// not among them.
 
 /// How often the masks are checked: the longest time until NCCL learns of a plugin's new request.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -225,8 +225,6 @@ const fn started_for(mask: u32) -> u32 {
     completed(mask, &RULES)
 }
 
-// Loads the libraries of chained plugins, as NCCL does.
-
 /// A loaded library. It is never unloaded, because its threads may run at any time.
 pub(crate) struct Library(*mut c_void);
 
@@ -283,8 +281,7 @@ fn open(file: &str) -> Result<Library, String> {
     Err(error.to_string_lossy().into_owned())
 }
 
-// Reports the chained plugins, and the calls that they did not get, for the log and the archive.
-
+/// What the chained plugins did not get, and what failed.
 #[derive(Clone, Copy)]
 pub(crate) enum Count {
     /// Starts for communicators that a plugin does not know, because it failed for them or they have ended.

@@ -1,4 +1,6 @@
-//! The functions in the tables. Each makes one call into the guard, returns success, and accepts NULL pointers.
+//! The only boundary between NCCL and the plugin: the exported tables, the functions in them, and the guard around
+//! each. Each function makes one call into the guard, returns success, and accepts NULL pointers. The function that the
+//! TensorFlow library calls is here, too.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -253,10 +255,8 @@ fn number(handle: *mut c_void) -> u64 {
     handle.addr() as u64
 }
 
-// The only boundary between NCCL and the plugin.
-//
-// A panic must neither unwind into NCCL nor abort the job. The guard turns it into success with a NULL handle,
-// switches recording off for the process, and reports it once. Nothing here allocates unless something panics.
+// A panic must neither unwind into NCCL nor abort the job. The guard turns it into success with a NULL handle, switches
+// recording off for the process, and reports it once. The guard allocates nothing unless something panics.
 
 /// All that a callback reads of the process, side by side in `.data.hot`: the job's own work evicts it from the caches.
 // SAFETY: of this and the other statics there: linkers place `.data.hot` in `.data`, which is writable.
@@ -381,9 +381,8 @@ impl Switch {
     }
 }
 
-// The exported tables. NCCL looks for them with `dlsym`, newest first, and uses the first that it finds.
-//
-// Each table lies in 128 zeroed bytes: forks of NCCL with more members in v7 read NULL, not the neighbour's memory.
+// NCCL looks for the exported tables with `dlsym`, newest first, and uses the first that it finds. Each table lies in
+// 128 zeroed bytes: forks of NCCL with more members in v7 read NULL, not the neighbour's memory.
 
 /// The plugin's name in NCCL's log lines.
 pub const NAME: &CStr = c"OTF2";
@@ -441,11 +440,9 @@ tables! {
     V7 ncclProfiler_v7: ncclProfiler_v7_t, init_v5, ncclProfilerEventDescr_v7_t, ncclProfilerEventStateArgs_v7_t;
 }
 
-// The function that the TensorFlow library calls (`in_process::Recorded`).
-
 const _: RecordedFunction = nccl_otf2_recorded_v1;
 
-/// Reports what is being recorded.
+/// Reports what is being recorded, to the TensorFlow library (`in_process::Recorded`).
 ///
 /// # Safety
 /// `recorded` is NULL or writable.

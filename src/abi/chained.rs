@@ -1,10 +1,8 @@
-//! Calls the chained profiler plugins, each through the best of its tables, with its own contexts and handles.
-//!
-//! NCCL's descriptor is passed on unchanged, except for its parents, which are each plugin's own during the call. So a
-//! plugin also sees fields that this plugin does not know. Versions 4 to 7 begin with the same fields, so an older
-//! plugin can be called with a newer table's descriptor. Versions 1 to 3 differ; only an NCCL that has them calls them.
-//!
-//! A chained plugin may do anything: if it crashes, the job crashes, as without this plugin.
+//! Calls the chained profiler plugins, each through the best of its tables, with its own contexts and handles. NCCL's
+//! descriptor is passed on unchanged, except for its parents, which are each plugin's own during the call. So a plugin
+//! also sees fields that this plugin does not know. Versions 4 to 7 begin with the same fields, so an older plugin can
+//! be called with a newer table's descriptor. Versions 1 to 3 differ; only an NCCL that has them calls them. A chained
+//! plugin may do anything: if it crashes, the job crashes, as without this plugin.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::mem::offset_of;
@@ -276,8 +274,6 @@ fn check(result: u32) {
     }
 }
 
-// The functions of a chained plugin's table.
-
 type Pointer = *mut c_void;
 type Init = unsafe extern "C" fn(*mut Pointer, *mut c_int) -> ncclResult_t;
 type Start = unsafe extern "C" fn(Pointer, *mut Pointer, Pointer) -> ncclResult_t;
@@ -398,13 +394,11 @@ impl Functions {
     }
 }
 
-// The parents in a descriptor: as NCCL passed them, and as each plugin must see them.
-
 /// The parent, and the group of an operation whose descriptor has both.
 pub(super) type Parents = [u64; 2];
 
-/// A descriptor and the places of its parents. All tables have type and parent at the same offsets (bindings.rs); v5 to
-/// v7 have the group at the same offset.
+/// A descriptor and the places of its parents, which each plugin must see as its own. All tables have type and parent
+/// at the same offsets (bindings.rs); v5 to v7 have the group at the same offset.
 pub(super) struct Links {
     pub(super) descriptor: NonNull<c_void>,
     pub(super) event_type: u64,

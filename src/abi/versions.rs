@@ -1,4 +1,5 @@
-//! Converts descriptor members whose shape several versions share to the event model.
+//! Converts the descriptors and state arguments of each version of NCCL's interface to the event model. Members whose
+//! shape several versions share are converted by one macro or function.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -462,7 +463,7 @@ impl Descriptor for ncclProfilerEventDescr_v6_t {
     }
 }
 
-// Converts state arguments to the event model. There are two shapes: v1 to v3, and v4 to v7.
+// State arguments have two shapes: v1 to v3, and v4 to v7.
 
 macro_rules! field {
     ($arguments:ident.$member:ident.$field:ident) => {{

@@ -21,8 +21,7 @@ pub(crate) use self::take as take_refused;
 pub(crate) use crate::control::steps::{Answer, LargestCommunicator};
 pub use nccl_events::{Cause, StepSwitch, Switch, Wanted};
 
-// Follows the control file and the toggle signal. Runs on the maintenance thread.
-
+/// The name of the control file.
 pub const FILE: &str = "control";
 /// How often the maintenance thread checks the file.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -173,8 +172,7 @@ pub(crate) fn heard(steps: StepRanges, origin: &str) -> StepRanges {
     StepRanges::default()
 }
 
-// Sets of event kinds, as bits by the number of [`Kind`].
-
+/// All kinds. A set of kinds is a mask with a bit for the number of each [`Kind`].
 pub(crate) const EVERY_KIND: u32 = u32::MAX;
 
 /// The kinds to record. A job's initial set lets through what NCCL starts without being asked. A set that was changed
@@ -221,8 +219,7 @@ const fn parents(kind: Kind) -> u32 {
     }
 }
 
-// The lines of a control file.
-
+/// A line of the control file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     /// `recording on`, `recording off`.
@@ -255,7 +252,7 @@ fn line_of(text: &str) -> Result<Line, String> {
     }
 }
 
-// The kinds being recorded: callbacks check them at every start, and the maintenance thread sets them.
+// Callbacks check at every start which kinds are recorded; the maintenance thread sets them.
 
 /// The kinds that are recorded without further checks.
 #[unsafe(link_section = ".data.hot")]
@@ -294,10 +291,8 @@ pub(crate) fn end() {
     PLAIN.store(EVERY_KIND, Ordering::Relaxed);
 }
 
-// Counts unwanted starts by kind.
-//
-// While recording is off, many threads count at once. The threads spread over several lines of counters, so that they
-// seldom wait for each other's cache lines.
+// While recording is off, many threads count unwanted starts at once. The threads spread over several lines of
+// counters, so that they seldom wait for each other's cache lines.
 
 const LINES: usize = 32;
 

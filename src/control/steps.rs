@@ -1,12 +1,8 @@
-//! Counts the collectives of each communicator, and decides for every start whether it is inside a step range.
-//!
-//! All ranks of a communicator call its collectives in the same order. So the same number is the same collective on all
-//! ranks, and a range cuts all ranks at the same collective without a clock. The plugin counts the first event that
-//! NCCL reports of a collective: the call (CollApi) from 2.28 on, before that the operation (Coll). It also counts
-//! collectives that it does not record.
-//!
-//! Where steps are ranges that the program names, every communicator is cut, and the plugin counts to say at which
-//! collective: if the ranks do the same in a step, these numbers are the same on all ranks.
+//! Counts the collectives of each communicator, or the ranges that the program names, and decides for every start
+//! whether it is inside a step range. All ranks of a communicator call its collectives in the same order. So the same
+//! number is the same collective on all ranks, and a range cuts all ranks at the same collective without a clock. The
+//! plugin counts the first event that NCCL reports of a collective: the call (CollApi) from 2.28 on, before that the
+//! operation (Coll). It also counts collectives that it does not record.
 //!
 //! ```text
 //!  up to 2.27   Group → Coll ─┬→ ProxyOp → …      counted at Coll; Group is decided by the next number
@@ -369,10 +365,10 @@ impl Steps {
     }
 }
 
-// Steps that the program names: the NVTX ranges with one name (`NCCL_OTF2_STEPS=NAME`), counted by each thread from 1.
-//
-// A call is judged by the ranges of its own thread. A thread that has begun none of them, such as PyTorch's for
-// backward passes, is judged by the thread that began or ended one last.
+// Steps that the program names are the NVTX ranges with one name (`NCCL_OTF2_STEPS=NAME`), which each thread counts. A
+// call is judged by the ranges of its own thread. A thread that has begun none of them, such as PyTorch's for backward
+// passes, is judged by the thread that began or ended one last. Every communicator is cut, and the plugin counts to say
+// at which collective: if the ranks do the same in a step, these numbers are the same on all ranks.
 
 /// The hash of the name; 0 if steps are not named.
 static NAME: AtomicU64 = AtomicU64::new(0);
@@ -482,9 +478,8 @@ fn latest() -> (u32, bool) {
     ((latest >> 32) as u32, latest as u32 != 0)
 }
 
-// Chooses the communicator that step ranges count: the living one with the most ranks, the first among equals. If
-// `init` gives no number of ranks and no id (v1 to v3), the communicator with the first collective.
-
+/// Chooses the communicator that step ranges count: the living one with the most ranks, the first among equals. If
+/// `init` gives no number of ranks and no id (v1 to v3), the communicator with the first collective.
 #[derive(Debug, Default)]
 pub(crate) struct LargestCommunicator {
     live: Vec<Member>,
@@ -536,9 +531,8 @@ impl LargestCommunicator {
     }
 }
 
-// The number of collectives that a rank has called, and whether it is inside a step range.
-
-/// The counter of one rank of a communicator. NCCL calls a communicator's functions one after the other, on any thread.
+/// The number of collectives that a rank has called, and whether it is inside a step range. NCCL calls a communicator's
+/// functions one after the other, on any thread.
 #[repr(align(64))]
 pub(super) struct Counter {
     /// The rank's context; 0 in a free counter.

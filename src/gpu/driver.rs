@@ -1,11 +1,9 @@
 //! The functions of CUDA's driver that the plugin calls, each found by name in the library that the process has loaded.
-//!
 //! The plugin never loads the driver: NCCL loads it before it makes a communicator, and a process without a driver does
 //! not need it. A function that an old driver lacks gives [`CudaError::MISSING`]. Types and numbers come from cudarc.
 //! Calls do not go through cudarc, which loads libraries, panics if a function is missing, and reads results into an
-//! enumeration that lacks the codes of newer drivers.
-//!
-//! Unlike the runtime's functions, the driver's leave no error for the program's next `cudaGetLastError`.
+//! enumeration that lacks the codes of newer drivers. Unlike the runtime's functions, the driver's leave no error for
+//! `cudaGetLastError`.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::fmt;

@@ -134,10 +134,9 @@ impl Gpus {
     }
 }
 
-// The worker thread, which makes all CUDA calls except those around launches.
-//
-// A hanging driver must not delay the program's communicators or its exit for longer than the program's own calls
-// hang. So other threads send messages to the worker ([`Mailbox`]).
+// The worker thread makes all CUDA calls except those around launches. A hanging driver must not delay the program's
+// communicators or its exit for longer than the program's own calls hang. So other threads send messages to the worker
+// ([`Mailbox`]).
 
 /// How often counts are written, in case the process is killed.
 const COUNTS_INTERVAL: Duration = Duration::from_secs(1);
@@ -308,11 +307,9 @@ impl Worker {
     }
 }
 
-// Chooses the backend.
-//
-// CUPTI reports most, but in most releases it serves one tool at a time, and a second tool can lose its records
-// without an error. So the plugin does not use CUPTI if another tool uses it or may use it later. CUDA events do not
-// disturb other tools.
+// CUPTI reports most, but in most releases it serves one tool at a time, and a second tool can lose its records without
+// an error. So the plugin does not use CUPTI if another tool uses it or may use it later. CUDA events do not disturb
+// other tools.
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings<'a> {
@@ -384,8 +381,6 @@ fn obstacle(choice: BackendChoice, process: &Surroundings<'_>) -> Option<(String
     Some((why.to_owned(), is_fault))
 }
 
-// The functions that callbacks call around launches.
-
 #[unsafe(link_section = ".data.hot")]
 static BACKEND: Current<Arc<dyn Backend>> = Current::none();
 
@@ -405,6 +400,7 @@ static HELD: Shares<Held> = Shares::new();
 
 const LAUNCHES: u32 = Kind::KernelLaunch.mask() | Kind::CeColl.mask();
 
+/// NCCL is about to launch work under this event.
 #[inline]
 pub(crate) fn launch_begins(id: EventId, stream: u64) {
     if BACKEND.is_on() && !id.is_none() && !id.is_unrecorded() {

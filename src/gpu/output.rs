@@ -1,4 +1,6 @@
-//! Writes a backend's records to the worker's slot and the maintenance thread's slot of the journal.
+//! What the worker thread and the backends share: the interface of the backends (CUPTI, CUDA events), the journal slots
+//! into which their records go, requests to the worker, the counters of launching threads, and the descriptions of
+//! devices.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use settings::Verbosity;
 
 pub(crate) const NAME: &str = "nccl-otf2-gpu";
 
+/// Writes a backend's records to the worker's slot and the maintenance thread's slot of the journal.
 pub(crate) struct JournalOutput {
     writer: Arc<JournalWriter>,
     notes: SharedSlotWriter,
@@ -106,8 +109,6 @@ impl Output for JournalOutput {
     }
 }
 
-// Requests to one of the plugin's threads. Other threads wait for its answers without a lock and for a bounded time.
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Message {
     Begins { communicator: u64, device: Result<DeviceContext, CudaError> },
@@ -115,6 +116,7 @@ pub(crate) enum Message {
     Finish { deadline: Instant },
 }
 
+/// Requests to one of the plugin's threads. Other threads wait for its answers without a lock and for a bounded time.
 #[derive(Debug)]
 pub(crate) struct Mailbox<M> {
     state: Mutex<State<M>>,
@@ -193,8 +195,7 @@ impl<M> Mailbox<M> {
     }
 }
 
-// Counters of launching threads, reported in the same way by all backends.
-
+/// Counters of launching threads, reported in the same way by all backends.
 #[derive(Debug, Default)]
 pub(crate) struct LaunchCounts {
     launches: AtomicU64,
@@ -264,8 +265,6 @@ impl LaunchCounts {
     }
 }
 
-// The interface of the timing backends (CUPTI, CUDA events): when they are called, and where their records go.
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Launch {
     /// NCCL's event: a KernelLaunch, or a CeColl, which copy engines execute.
@@ -274,6 +273,7 @@ pub(crate) struct Launch {
     pub(crate) stream: u64,
 }
 
+/// A way to time GPU work: when it is called, and what it must not do.
 pub(crate) trait Backend: Send + Sync {
     /// On the worker thread. The thread that makes a communicator waits for this call, for a bounded time.
     fn communicator_begins(&self, _communicator: u64, _device: DeviceContext, _out: &mut dyn Output) {}
@@ -317,8 +317,7 @@ pub(crate) trait Output {
     fn fault(&mut self, backend: BackendKind, text: &str);
 }
 
-// Describes the devices that communicators use.
-
+/// The devices that communicators use, as far as they have been described.
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
     described: Vec<u32>,

@@ -1,4 +1,5 @@
-//! The process that the plugin is a guest in: its signals, threads, memory and exit.
+//! The process that the plugin is a guest in: its signals, exit and forks, and what libnccl provides (`process`); its
+//! memory, and the values of its threads (`threads`).
 
 pub mod process;
 pub(crate) mod threads;

@@ -1,9 +1,6 @@
-//! The process around the plugin: what libnccl provides while a communicator lives (logger, mask, version), and exit,
-//! fork and signals.
-//!
-//! `threads` gives each thread its share of the running instance, and serves callbacks when the system has no memory.
-//! `was_left` finds out whether a signal handler has left the use of such a value. The rest runs in `init` and
-//! `finalize`, at exit, and on the plugin's own threads.
+//! The process around the plugin: what libnccl provides while a communicator lives (logger, mask, version), exit, fork
+//! and signals, and the names of NCCL's dumps. Callbacks use [`ThreadCell`], a value of a thread whose use a signal
+//! handler may leave, and read flags. The rest runs in `init` and `finalize`, at exit, and on the plugin's own threads.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -21,7 +18,7 @@ use journal::part::environment::JobEnvironment;
 use journal::uninterrupted::uninterrupted;
 use journal::{part, writing};
 
-// Values of a thread that a callback uses while a signal handler of the program may interrupt it. The handler can make
+// A signal handler of the program may interrupt a callback that uses a value of its thread. The handler can make
 // callbacks itself, and it can leave with `siglongjmp`: then the interrupted callback never ends its use of the value.
 
 /// Whether a callback that was using a value of this thread has been abandoned. If a signal handler is running, it has
@@ -104,8 +101,7 @@ impl<T> ThreadCell<T> {
     }
 }
 
-// Signals with which a user requests a snapshot, or switches recording off and on.
-
+/// A signal with which a user requests a snapshot, or switches recording off and on.
 pub(crate) struct Request {
     came: AtomicBool,
     previous: OnceLock<libc::sigaction>,
@@ -182,10 +178,8 @@ impl Request {
     }
 }
 
-// Identifies the calling NCCL.
-//
-// The plugin asks the library that contains the mask or the logger, because a program can have several copies of
-// libnccl, and Python loads libnccl into a local scope.
+// Which NCCL calls: the plugin asks the library that contains the mask or the logger, because a program can have
+// several copies of libnccl, and Python loads libnccl into a local scope.
 
 static VERSION: AtomicU32 = AtomicU32::new(0);
 static IS_RCCL: AtomicBool = AtomicBool::new(false);
@@ -259,8 +253,6 @@ pub(crate) fn pretend<R>(version: u32, action: impl FnOnce() -> R) -> R {
     VERSION.store(0, Ordering::Relaxed);
     result
 }
-
-// The process and its threads: exit, fork, user, names, random bits.
 
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
 
@@ -350,10 +342,9 @@ pub(crate) fn random_bits() -> u16 {
     u16::try_from(mixed >> 48).unwrap_or(1)
 }
 
-// The plugin's messages, in NCCL's log beside its own (`NCCL_DEBUG`, `NCCL_DEBUG_FILE`); warnings also on stderr.
-//
-// Only for `init`, `finalize` and the plugin's own threads: NCCL's logger takes a lock and asks CUDA for the device,
-// so start, stop and state callbacks must not call it. Up to v3 NCCL passes no logger.
+// The plugin's messages go to NCCL's log beside its own (`NCCL_DEBUG`, `NCCL_DEBUG_FILE`), warnings also to stderr.
+// Only `init`, `finalize` and the plugin's own threads may log: NCCL's logger takes a lock and asks CUDA for the
+// device, so start, stop and state callbacks must not call it. Up to v3 NCCL passes no logger.
 
 static LOGGER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static LENT: AtomicBool = AtomicBool::new(false);
@@ -418,7 +409,7 @@ pub(crate) fn info(message: &str) {
     });
 }
 
-// The names of NCCL's dumps in this process's environment, where `nccl-otf2 run` put them.
+// `nccl-otf2 run` puts the names of NCCL's dumps into the environment of each process.
 
 /// Gives the dumps the name of this process, before NCCL knows the topology. One process of each host writes them: as
 /// the rank of the job, which it has in the communicator of all. Where the launcher names no rank it stays 0.
@@ -483,11 +474,10 @@ fn rewrite(variable: &str, edit: impl FnOnce(&str) -> Option<String>) -> bool {
     true
 }
 
-// NCCL's activation mask: one `int` of libnccl, shared by all communicators of the process.
-//
-// Every `init` gets the mask's address and writes the mask. NCCL reads it again later: in 2.23–2.25 for each group, in
-// 2.26 and 2.27 for each operation, from 2.28 on for each API call. So a later store takes effect for operations that
-// begin after it. Captured graphs keep the mask from their capture.
+// NCCL's activation mask is one `int` of libnccl, shared by all communicators of the process. Every `init` gets the
+// mask's address and writes the mask. NCCL reads it again later: in 2.23–2.25 for each group, in 2.26 and 2.27 for each
+// operation, from 2.28 on for each API call. So a later store takes effect for operations that begin after it. Captured
+// graphs keep the mask from their capture.
 
 static MASK: AtomicPtr<c_int> = AtomicPtr::new(ptr::null_mut());
 static OWN: AtomicU32 = AtomicU32::new(0);
@@ -544,10 +534,8 @@ pub(crate) fn set_mask(events: u32) {
     mask.store(events.cast_signed(), Ordering::Relaxed);
 }
 
-// Counts the communicators between `init` and `finalize`.
-//
-// While at least one exists, libnccl is mapped, and its mask and logger may be used. After the last `finalize` the
-// program may unload libnccl, and at exit libnccl's destructors may have run.
+// While at least one communicator is between `init` and `finalize`, libnccl is mapped, and its mask and logger may be
+// used. After the last `finalize` the program may unload libnccl, and at exit libnccl's destructors may have run.
 
 static COMMUNICATORS: AtomicUsize = AtomicUsize::new(0);
 

@@ -1,4 +1,5 @@
-//! The plugin's allocator: the system's, with a reserve for when the system has no memory.
+//! Memory and the values of threads. The plugin's allocator is the system's, with a reserve for when the system has no
+//! memory; [`Current`] gives each thread its share of what is on, and [`PerThread`] a value without `thread_local!`.
 //!
 //! Rust ends the program when an allocation fails, which the plugin must not do to the job. So a callback gets memory
 //! from the reserve, and the recording ends. Later threads take no share, so the reserve only has to suffice for
@@ -192,11 +193,10 @@ impl<const BYTES: usize, const WORDS: usize> Pool<BYTES, WORDS> {
     }
 }
 
-// State that begins and ends within the process, of which every thread holds a share.
-//
-// At most one instance is on at a time. A callback gets its thread's share with one relaxed load and a comparison. A
-// thread takes its share in its first call, and drops it when it sees that another instance is on. Only these steps,
-// and the beginning and end of an instance, take a lock.
+// Of state that begins and ends within the process, such as a recording, every thread holds a share. At most one
+// instance is on at a time. A callback gets its thread's share with one relaxed load and a comparison. A thread takes
+// its share in its first call, and drops it when it sees that another instance is on. Only these steps, and the
+// beginning and end of an instance, take a lock.
 
 pub(crate) struct Current<T> {
     /// The number of the instance that is on; 0 if none is. Threads read it first.
@@ -399,8 +399,6 @@ fn take_share<S: Share>(mine: &Mine<S>, held: u64, epoch: u64) -> bool {
     })
 }
 
-// Per-thread values for callbacks.
-//
 // `thread_local!` ends the program if there is no memory: the C library allocates a library's thread-local block on a
 // thread's first use, and registers destructors in memory of its own. POSIX thread keys return an error instead.
 

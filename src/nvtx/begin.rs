@@ -1,4 +1,4 @@
-//! What the user wants to have recorded, read when a binary makes its first call.
+//! What the user wants of NVTX to have recorded, read when a binary makes its first call.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -1,15 +1,6 @@
-//! The plugin's library as an NVTX injection: NVTX calls of the program, its libraries and NCCL become ranges.
-//!
-//! ```text
-//! InitializeInjectionNvtx2             a binary with NVTX makes its first call; each has its own table of functions
-//!   └ functions    push, pop, start, end, mark; names of strings, domains and categories; the call with which the
-//!       │          recording begins
-//!       └ strings      handles, which are numbers; NCCL's payloads, read by the names in their schemas
-//! InitializeInjectionNvtxExtension     the same for the payload extension
-//! ```
-//!
-//! In a process that does not use NCCL, threads keep their open ranges in memory, and nothing else happens. The call
-//! of NCCL's that makes the first communicator begins the recording, if this library will be the profiler plugin, too.
+//! The functions that NVTX calls: the two with which it hands its tables over, and those that its tables get. Each
+//! makes one call into the guard and accepts NULL. The call of NCCL's that makes the first communicator begins the
+//! recording, if this library will be the profiler plugin, too.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -115,8 +106,6 @@ pub(crate) unsafe extern "C" fn InitializeInjectionNvtxExtension(module: *mut Ex
     });
     c_int::from(is_taken == Some(true))
 }
-
-// The functions that NVTX's tables get. Each makes one call into the guard and accepts NULL.
 
 /// A function as NVTX's tables hold it.
 const fn erased(function: *const ()) -> Function {
@@ -432,8 +421,6 @@ unsafe extern "C" fn register_enum(_domain: Handle, attributes: *const EnumAttri
     })
 }
 
-// The call of NCCL with which the recording begins.
-
 /// A range begins on this thread. NCCL's first one that makes a communicator begins the recording: in it a rank waits
 /// for the others, before NCCL calls the profiler plugin.
 #[inline]
@@ -455,8 +442,6 @@ fn begin_recording(call: RangeName) {
         ranges::join();
     }
 }
-
-// The boundary between NVTX and the plugin.
 
 /// Runs the body of a function that NVTX calls. After an internal error nothing is recorded any more.
 #[inline]

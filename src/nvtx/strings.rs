@@ -1,5 +1,6 @@
-//! NVTX's handles of domains and registered strings. They are numbers, not pointers: nothing is freed, and a handle
-//! of a library that was unloaded means what it meant.
+//! What NVTX passes: handles of domains and registered strings, NCCL's payloads, and the C types of NVTX 3
+//! (`nvToolsExt.h`, `nvtxTypes.h`, `nvToolsExtPayload.h`, `nvtxExtTypes.h`). Handles are numbers, not pointers: nothing
+//! is freed, and a handle of a library that was unloaded means what it meant.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Deref;
@@ -212,7 +213,7 @@ pub(super) unsafe fn is(text: *const c_char, expected: &CStr) -> bool {
     unsafe { bytes(text) }.eq_ignore_ascii_case(expected.to_bytes())
 }
 
-// NCCL's payloads. NCCL describes each by a schema: the schemas differ between releases, the names of entries do not.
+// NCCL describes each payload by a schema: the schemas differ between releases, the names of entries do not.
 
 /// What NCCL calls the entries of its payloads.
 const ENTRIES: [(&CStr, RangeField); 12] = [
@@ -365,8 +366,6 @@ pub(super) unsafe fn read(domain: Domain, data: *const PayloadData, count: usize
         }
     }
 }
-
-// The C types of NVTX 3 (`nvToolsExt.h`, `nvtxTypes.h`, `nvToolsExtPayload.h`, `nvtxExtTypes.h`).
 
 /// `nvtxEventAttributes_t`.
 #[repr(C)]

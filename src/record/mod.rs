@@ -1,8 +1,7 @@
-//! Appends events to the calling thread's journal slot.
-//!
-//! Called from all of NCCL's threads, including the network proxies and CUDA's host-callback thread: no lock, no
-//! allocation, no system call after a thread's first event. A thread gets its slot with its first event and returns it
-//! when it ends; the next thread takes the slot over.
+//! Appends events, and ranges of NVTX (`ranges`, `open_ranges`), to the calling thread's journal slot. Called from all
+//! of NCCL's threads, including the network proxies and CUDA's host-callback thread: no lock, no allocation, no system
+//! call after a thread's first event. A thread gets its slot with its first event and returns it when it ends; the next
+//! thread takes the slot over.
 
 use std::sync::Arc;
 
@@ -215,7 +214,8 @@ pub(crate) fn take_late() -> LateCallbacks {
     late
 }
 
-// Injects a fault, in debug builds only, to prove that a panic in the built library reaches neither NCCL nor the job.
+// A fault can be injected, in debug builds only, to prove that a panic in the built library reaches neither NCCL nor
+// the job.
 
 /// The event type that makes the recorder panic. NCCL's own types are single bits.
 const MAGIC: u64 = 0xfa17;

@@ -1,4 +1,5 @@
-//! The ranges that a thread has pushed and not popped, kept whether or not anything is recorded.
+//! The ranges that a thread has pushed and not popped, kept whether or not anything is recorded; the names of ranges;
+//! and what is counted about ranges.
 
 use std::ffi::{CStr, CString};
 use std::hash::Hasher;
@@ -145,10 +146,9 @@ pub(super) fn repeat(ranges: &ThreadCell<OpenRanges>, slot_writer: &mut SlotWrit
     });
 }
 
-// The names of ranges, one copy in the process, which stays: an open-addressing table that is only added to.
-//
-// Names that differ each time would fill it, so a separated number is taken out of a name: "step 17" is the name
-// "step #" with the number 17.
+// The process has one copy of each range's name, which stays: an open-addressing table that is only added to. Names
+// that differ each time would fill it, so a separated number is taken out of a name: "step 17" is the name "step #"
+// with the number 17.
 
 const PLACES: usize = 2 * PermanentName::MOST;
 /// Its number is the last one.
@@ -323,7 +323,7 @@ fn without_number(text: &[u8], whose: Whose) -> (RangeName, Option<u64>) {
     (intern(shape.get(..length).unwrap_or(&[]), whose), number)
 }
 
-// What is counted about ranges; running totals of the session.
+// Running totals of the session.
 
 static COUNTS: [AtomicU64; RangeCount::COUNT] = [const { AtomicU64::new(0) }; RangeCount::COUNT];
 

@@ -1,4 +1,5 @@
-//! Counts callbacks that no thread could record.
+//! The calling thread's slot in the journal, and what threads say through NVTX into it: pushed ranges and marks, and
+//! ranges that any thread can end. Also counts callbacks that no thread could record.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -20,6 +21,7 @@ pub(super) static LATE: Missed = Missed::new();
 /// During a recording, on a thread that has no share of it, or in a handler that interrupted its use.
 pub(super) static UNRECORDED: Missed = Missed::new();
 
+/// Counts callbacks that no thread could record.
 pub(super) struct Missed([AtomicU64; MISSED_PLACES]);
 
 const MISSED_PLACES: usize = Kind::COUNT + 3;
@@ -57,7 +59,7 @@ impl Missed {
     }
 }
 
-// Ranges that any thread can end. Those that began before the recording are kept in a table of fixed size.
+// Ranges that any thread can end and that began before the recording are kept in a table of fixed size.
 
 /// A range that has started and not ended; its fields are not kept, but for the number in its name.
 struct Started {
@@ -149,8 +151,6 @@ pub(crate) fn repeat_started(slot_writer: &SharedSlotWriter) {
     }
 }
 
-// What threads say through NVTX, into the journal.
-//
 // A thread keeps its open ranges whether or not anything is recorded, so that a recording that begins later has their
 // true begin. The journal repeats them where a thread takes its slot, and in each new segment of a flight recording.
 
@@ -224,12 +224,10 @@ pub(super) fn repeat(slot_writer: &mut SlotWriter) {
     });
 }
 
-// The calling thread's slot in the journal that is being recorded.
-
 #[unsafe(link_section = ".data.hot")]
 pub(super) static RECORDING: Current<Arc<JournalWriter>> = Current::none();
 
-/// What every callback reads comes first.
+/// The calling thread's slot in the journal that is being recorded. What every callback reads comes first.
 #[repr(C)]
 pub(super) struct Slot {
     /// Whether Score-P is shown the events. Stored here because callbacks read the slot anyway.
@@ -268,8 +266,6 @@ impl Share for Slot {
 
 #[unsafe(link_section = ".data.hot")]
 pub(super) static SLOT: Shares<Slot> = Shares::new();
-
-// Appends records to the calling thread's slot.
 
 /// Has the thread's slot writer record what happens to a range, if anything is recorded.
 #[inline]

@@ -1,15 +1,5 @@
-//! Forwards NCCL's activity to a Score-P measurement in the same process (`docs/SCOREP.md`).
-//!
-//! ```text
-//! record::{start, stop, state} ─── is_on? ─┬ calls       regions on the calling thread, strictly nested
-//!                                           └ operations  a ring of asynchronous operations
-//!                        a thread that Score-P knows ── drain ── one accelerator location of the process
-//! ```
-//!
-//! The journal is written first, and does not depend on Score-P. The plugin finds Score-P with `dlsym` at run time; it
-//! never links or loads Score-P. Score-P ends the program if it is called wrongly: on an unknown thread, outside of its
-//! measurement, or with time that goes backwards. So each call requires a [`crate::scorep::guard::Measured`], which only a thread that
-//! may call Score-P can get.
+//! Forwards recorded events: decides what each event becomes, and which thread may call Score-P for it. Calls of NCCL
+//! become regions on the location of the calling thread; operations go through `operations` and `drain`.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -32,8 +22,6 @@ use nccl_events::ids::EventId;
 use nccl_events::{Body, CommInit, Kind, Name, Start, State, event, state};
 use parking_lot::Mutex;
 use settings::ScorepMode;
-
-// Forwards recorded events: decides what each event becomes, and which thread may call Score-P for it.
 
 const OFF: u8 = 0;
 const ON: u8 = 1;
@@ -354,13 +342,11 @@ impl Bridge {
     }
 }
 
-// NCCL calls, as regions on the location of the calling thread.
-//
-// A region is entered and left inside one NCCL call, never across a return to the program: the program enters and
-// leaves its own regions there, and Score-P ends a program whose regions do not nest. So only the end of a group,
-// which does the work, becomes a region: NCCL reports implicit groups like the user's, and does not identify the group
-// when groups are nested. There are two levels: the call, and what the call does. If NCCL does not report a region's
-// end, the next region of the same or the outer level closes it.
+// The region of an NCCL call is entered and left inside the call, never across a return to the program: the program
+// enters and leaves its own regions there, and Score-P ends a program whose regions do not nest. So only the end of a
+// group, which does the work, becomes a region: NCCL reports implicit groups like the user's, and does not identify the
+// group when groups are nested. There are two levels: the call, and what the call does. If NCCL does not report a
+// region's end, the next region of the same or the outer level closes it.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Call {

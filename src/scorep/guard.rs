@@ -1,4 +1,5 @@
-//! Permission to call Score-P: on a thread that Score-P knows, while it measures.
+//! Permission to call Score-P, on a thread that Score-P knows, while it measures; the calls that need it; and Score-P's
+//! clock.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
@@ -308,8 +309,6 @@ impl Functions<'_> {
     }
 }
 
-// Score-P's clock: identifies it, and converts ticks to its time.
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Same,
@@ -319,6 +318,7 @@ enum Kind {
     MonotonicRawNs,
 }
 
+/// Score-P's clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timer {
     kind: Kind,
@@ -331,6 +331,7 @@ struct Anchor {
     scorep: u64,
 }
 
+/// Converts ticks to the time of Score-P's clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conversion {
     from: Anchor,

@@ -321,8 +321,6 @@ impl SlotState {
     }
 }
 
-// A fixed-size, lock-free hash table, shared by all threads, from an event's id to the number of its operation.
-
 const REACH: usize = 16;
 const FREE: u64 = 0;
 /// A thread is filling the entry. No event id equals this value, because ids have a tag in their upper bits.
@@ -341,6 +339,7 @@ impl Entry {
     }
 }
 
+/// A fixed-size, lock-free hash table, shared by all threads, from an event's id to the number of its operation.
 #[derive(Debug)]
 pub(super) struct Index {
     entries: Box<[Entry]>,

@@ -1,4 +1,4 @@
-//! Whether Score-P is in this process, and how it can be called.
+//! Whether Score-P is in this process, and how it can be called; and the counts of what was and was not forwarded.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -218,8 +218,6 @@ pub(super) fn is_for_scalasca(variables: impl IntoIterator<Item = (OsString, OsS
     })
 }
 
-// Counts what was and was not forwarded, for the archive.
-
 macro_rules! counts {
     ($($(#[doc = $about:literal])* $count:ident $name:literal,)+) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,6 +257,7 @@ counts! {
     ChildrenAlone "CHILDREN_ALONE",
 }
 
+/// What was and was not forwarded, for the archive.
 #[derive(Debug)]
 pub(super) struct Counts([AtomicU64; Count::ALL.len()]);
 

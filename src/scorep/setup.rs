@@ -1,4 +1,5 @@
-//! The plugin's definitions in Score-P, made once: regions, attributes, the location of operations. Finds its clock.
+//! The plugin's definitions in Score-P, made once: regions, attributes, the location of operations. Finds Score-P's
+//! clock.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr;

@@ -1,8 +1,8 @@
-//! The plugin as a substrate plugin of Score-P (`SCOREP_SUBSTRATE_PLUGINS=nccl_otf2`): the same library under another
-//! name, so that the process has only one copy.
+//! The plugin as a substrate plugin of Score-P (`SCOREP_SUBSTRATE_PLUGINS=nccl_otf2`), which is the same library under
+//! another name, so that the process has only one copy; and Score-P's functions, found by name.
 //!
-//! Score-P then reports the experiment directory, the rank, and the end of the program while the directory still has
-//! its name. Events do not take this path: the other modules forward them.
+//! Score-P reports to a substrate plugin the experiment directory, the rank, and the end of the program while the
+//! directory still has its name. Events do not take this path: `bridge` forwards them.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
@@ -210,7 +210,7 @@ extern "C" fn program_end(_location: *mut c_void, _ticks: u64, _status: c_int, _
     });
 }
 
-// Score-P's functions, found by name. Declared as in Score-P 7.1, 8.4 and 9.0, where the declarations agree.
+// Score-P's functions are declared as in Score-P 7.1, 8.4 and 9.0, where the declarations agree.
 
 #[repr(C)]
 #[derive(Debug)]

@@ -12,7 +12,7 @@
 //!
 //! * [`Bounds::line`] returns the middle of the polygon's bounding box, and the largest distance to the truth. This
 //!   line keeps all bounds, because each bound weighs p and q with positive weights that add up to 1.
-//! * [`Bounds::piecewise`] returns several joined lines where no single line keeps all bounds.
+//! * [`Bounds::piecewise`] returns several joined lines where no single line keeps all bounds ([`PiecewiseFit`]).
 //! * [`Bounds::ends`] returns the box itself, with the least slack if bounds contradict each other.
 
 /// A bound at `x`, relative to an origin of the caller's as is `y`: a time since 1970 does not fit an `f64`.
@@ -232,15 +232,13 @@ pub(crate) fn whole(ns: f64) -> i128 {
     ns.round() as i128
 }
 
-// Finds a few joined lines where no single line is within all bounds, because the drift changed.
+// A few joined lines, where the drift changed:
 //
-// ```text
 //   y │    ▾   ▾      ▾           The tube: the range of the value at each bound, from all bounds together and the
 //     │  ════════╤════╗▾          drift limit. A line continues as far as it can; the next begins at its end.
 //     │    ▴  ▴   ▴    ╚══
 //     │           knot  ▴
 //     └──────────────────── x
-// ```
 //
 // Each knot is in the middle of the range where the bend can be, or two knots are at its ends. The value at a knot is
 // in the middle of what all bounds before and after allow, so the lines are within all bounds. The residual does not

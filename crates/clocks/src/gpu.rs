@@ -1,4 +1,5 @@
-//! Maps GPU times to CLOCK_MONOTONIC ns: NCCL's stamps by bounds, the times of CUPTI and of CUDA events by samples.
+//! Maps GPU times to the host's CLOCK_MONOTONIC, in ns: the times of CUPTI and of CUDA events by samples
+//! ([`SampleClock`]), NCCL's stamps of a GPU's timer by bounds ([`StampBounds`]).
 
 use std::collections::BTreeMap;
 
@@ -106,15 +107,13 @@ fn drift_ppb(map: &Piecewise) -> i64 {
     i64::try_from(ppb).unwrap_or(0)
 }
 
-// Maps times from CUPTI and CUDA events to host time, by samples: readings of a clock at known host times.
+// Samples are readings of a clock at known host times:
 //
-// ```text
 //  host │              ×╱       between two samples: their line
 //       │        ╱×╱╱           beyond the first and the last: the usual rate
 //       │   ╱╱×    ┆step        a step (the system's clock was set): a time in it is on the line before or after;
 //       │ ╱×                    if it can be on both, the middle of the two is used
 //       └──────────────── GPU
-// ```
 //
 // A clock that was set back shows times twice. Such a time has no host time, unless both candidates are close
 // together. The stated uncertainty is the sum of the largest uncertainty of a sample, the largest distance of a sample
@@ -354,13 +353,11 @@ impl SampleClocks {
     }
 }
 
-// Maps NCCL's stamps of a GPU's timer to host time by bounds: the two clocks are never read together.
+// NCCL's stamps have bounds only: the GPU's timer and the host's clock are never read together.
 //
-// ```text
 //   host:  KernelLaunch start ────────────────┐            ┌──── the callback that brings the stamp
 //                             ≤ kernel runs ≤ │  on GPU: g │ ≤
 //   so:    launch − g  ≤  offset(g)  ≤  callback − g        for every stamp g
-// ```
 //
 // Kernel times from CUPTI or CUDA events give tighter bounds: kernel start − g ≤ offset(g) for its first stamp,
 // offset(g) ≤ kernel end − g for its last. The offset is one line in g within the bounds; else several joined lines;

@@ -1,8 +1,8 @@
-//! Maps a process's ticks to its host's CLOCK_MONOTONIC ns, by the clock pairs recorded about once a second.
-//!
-//! The knots are the pairs. Beyond them the line from the first to the last pair continues. The stated uncertainty is
-//! the larger of two numbers: the largest distance of a pair from the line of its neighbours, and half the longest time
-//! that reading a pair took.
+//! Maps a process's ticks to its host's CLOCK_MONOTONIC ns, by the clock pairs recorded about once a second, and
+//! chooses the few pairs that an archive needs for merging with a trace on another clock. The knots of the map are the
+//! pairs. Beyond them the line from the first to the last pair continues. The stated uncertainty is the larger of two
+//! numbers: the largest distance of a pair from the line of its neighbours, and half the longest time that reading a
+//! pair took.
 
 use std::collections::{BTreeSet, BinaryHeap};
 
@@ -145,10 +145,10 @@ fn length_ns(map: &Piecewise, ticks: u64) -> u64 {
     unsigned(map.at(after + i128::from(ticks)) - map.at(after))
 }
 
-// Chooses a process's few clock pairs that an archive needs for merging with a trace on another clock (Score-P).
-//
-// The first and the last pair are anchors. Others become anchors, farthest first, until every pair is within
-// [`TOLERANCE_NS`] of the lines between anchors for each clock, or there are [`MOST`]. They are a location group's.
+// The pairs that an archive has are anchors: a merge with a trace on another clock (Score-P) needs them. They are a
+// property of the process's location group. The first and the last pair are anchors. Others become anchors, farthest
+// first, until every pair is within [`TOLERANCE_NS`] of the lines between anchors for each clock, or there are
+// [`MOST`].
 
 /// Largest distance of a pair from the line between the anchors around it.
 pub const TOLERANCE_NS: u64 = 100;

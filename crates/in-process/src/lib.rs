@@ -1,4 +1,6 @@
-//! Helpers for this project's shared libraries, the plugin and the TensorFlow library, in a host process.
+//! What this project's shared libraries, the plugin and the TensorFlow library, need in a host process: panics are
+//! caught and reported in one line, the two libraries find each other among the loaded objects, and messages go to
+//! stderr.
 
 use std::any::Any;
 use std::ffi::{CStr, OsStr, c_int, c_void};
@@ -15,8 +17,6 @@ use std::{fmt, mem, ptr};
 
 use journal::writing;
 use parking_lot::Mutex;
-
-// Catches every panic of this project's code; the catcher reports each panic in one line.
 
 static LAST: Mutex<String> = Mutex::new(String::new());
 
@@ -81,11 +81,10 @@ fn is_shared_library() -> bool {
     program.zip(ours).is_some_and(|(program, ours)| program.base != ours.base)
 }
 
-// The interface between the plugin and the TensorFlow library.
-//
-// Host programs load the two libraries in any order, and each works without the other. So neither links the other:
-// each looks up the other's function when it needs it, in the libraries already loaded. If a function's argument
-// changes, the function gets a new name, so that different versions cannot misread each other.
+// The interface between the plugin and the TensorFlow library. Host programs load the two libraries in any order, and
+// each works without the other. So neither links the other: each looks up the other's function when it needs it, in the
+// libraries already loaded. If a function's argument changes, the function gets a new name, so that different versions
+// cannot misread each other.
 //
 // | function | in | called |
 // |---|---|---|
@@ -162,8 +161,7 @@ fn symbol(library: NonNull<c_void>, name: &CStr) -> Option<NonNull<c_void>> {
     NonNull::new(unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) })
 }
 
-// Finds the loaded object (program or library) that contains an address.
-
+/// A loaded object: the program or a library.
 #[derive(Clone, Copy, Debug)]
 pub struct Object {
     pub base: usize,
@@ -214,7 +212,7 @@ impl Object {
     }
 }
 
-// Lines on the host's standard error. Everything that this project's libraries print goes through here.
+// Everything that this project's libraries print on the host's standard error goes through `say`.
 
 /// The kernel writes at most this many bytes to a pipe as a whole, or none of them.
 const MOST_BYTES: usize = libc::PIPE_BUF;

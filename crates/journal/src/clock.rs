@@ -1,9 +1,8 @@
-//! The tick source: one cheap, monotonic counter, the same for all threads of a host.
-//!
-//! x86-64 reads the TSC if the processor reports it as invariant (CPUID 8000_0007h EDX bit 8) *and* the kernel
-//! itself uses it; aarch64 reads CNTVCT, which is always invariant. Every other host uses
-//! `clock_gettime(CLOCK_MONOTONIC)`, which costs about 25 ns more. Ticks have no meaning without calibration pairs:
-//! readings of the tick source together with the system's clocks ([`ClockPair`], recorded by the maintenance thread).
+//! The tick source: one cheap, monotonic counter, the same for all threads of a host. x86-64 reads the TSC if the
+//! processor reports it as invariant (CPUID 8000_0007h EDX bit 8) *and* the kernel itself uses it; aarch64 reads
+//! CNTVCT, which is always invariant. Every other host uses `clock_gettime(CLOCK_MONOTONIC)`, which costs about 25 ns
+//! more. Ticks have no meaning without calibration pairs: readings of the tick source together with the system's clocks
+//! ([`ClockPair`], recorded by the maintenance thread).
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

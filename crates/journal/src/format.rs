@@ -1,4 +1,9 @@
-//! The bytes of a journal: `docs/FORMATS.md`.
+//! The bytes of a journal, which `docs/FORMATS.md` specifies: constants, and how records become words and words
+//! records.
+//!
+//! `decode` and `decode_start` read what the encoders (`start`, `state`, `put` and the slot writer) write: each
+//! record's layout is defined once on each side. The records of GPUs are laid out by their structures in
+//! `nccl_events::gpu`.
 
 use nccl_events::event::{Field as _, StartSink};
 use nccl_events::gpu::{Backend, ClockSample, Copy, Device, GpuRecord, Kernel, LaunchTime};
@@ -6,8 +11,6 @@ use nccl_events::range::{Range, RangeFields, RangeRecord};
 use nccl_events::{Cause, Kind, Name, NetData, Span, Start, StateArgs, StepSwitch, Switch, Wanted};
 
 pub(crate) use nccl_events::event::Word;
-
-// The journal's constants: magic, version, header words, record header. `docs/FORMATS.md` describes them.
 
 /// First word of every segment: `NCCLOTF2` as bytes on disk.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"NCCLOTF2");
@@ -178,11 +181,6 @@ pub const fn high(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-// Decodes records from their words.
-//
-// The writing side, below, turns borrowed events into words; this reads them back. One `match` here and one there
-// define each record's layout.
-
 /// A decoded record other than an event's, or a new string, which the reader itself must store.
 pub(crate) enum Decoded {
     Body(RecordBody),
@@ -311,8 +309,6 @@ fn state_args(which: u32, payload: &[Word]) -> Option<StateArgs> {
     })
 }
 
-// Records as plain data.
-
 /// The number of a string in the journal. Zero means "no string".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Symbol(pub u32);
@@ -418,8 +414,7 @@ impl<F: FnMut(Record)> Records for F {
     }
 }
 
-// Encodes records as words: the inverse of decoding, on the recording side. Straight code, no allocation. Payload words
-// are counted from the end of the record header.
+// The recording side: straight code, no allocation. Payload words are counted from the end of the record header.
 
 /// The number of a string in its slot.
 pub(crate) type NameNumber = u16;
@@ -442,6 +437,7 @@ pub(crate) const fn flags(truth: bool) -> u8 {
     if truth { flag::TRUE } else { 0 }
 }
 
+/// Appends the start of an event. Returns false if there was no room.
 #[inline]
 pub(crate) fn start(sink: &mut impl Sink, id: u64, event: &Start<Name<'_>>) -> bool {
     event.encode(&mut Starts { sink, id })
@@ -464,6 +460,7 @@ impl<K: Sink> StartSink for Starts<'_, K> {
     }
 }
 
+/// Appends a change of an event's state. Returns false if there was no room.
 #[inline]
 pub(crate) fn state(sink: &mut impl Sink, event: &nccl_events::State) -> bool {
     let word = |which: u32| pair(event.state, which);
@@ -480,8 +477,6 @@ pub(crate) fn state(sink: &mut impl Sink, event: &nccl_events::State) -> bool {
         }
     }
 }
-
-// Encodes and decodes records about GPUs. Their structures define the layout (`nccl_events::gpu`).
 
 /// Appends a record about GPUs. Returns false if there was no room.
 pub(crate) fn put(sink: &mut impl Sink, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
@@ -540,7 +535,7 @@ pub(crate) fn decode_gpu(
     })
 }
 
-// The words of records about ranges, and how they are read. The slot writer encodes them.
+// The slot writer encodes records about ranges: their length depends on their fields.
 
 /// The first word of a record that begins a range: name, domain, category, level.
 #[inline]
@@ -579,8 +574,6 @@ pub(crate) fn decode_range(
         _ => return None,
     })
 }
-
-// Words of a record, and parts of words.
 
 #[inline]
 pub(crate) fn word_at(words: &[Word], index: usize) -> Option<u64> {

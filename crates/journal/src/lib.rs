@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Each slot has one writing thread, which never waits; readers need nothing from the writer. [`follow`] reads while
-//! the process records; [`reader`] polls a follower once.
+//! the process records; [`reader`] polls a follower once. [`part`] is the directory around a journal. [`host`],
+//! [`uninterrupted`] and [`writing`] are what recording needs in a process that belongs to somebody else.
 
 #![warn(missing_docs, clippy::missing_panics_doc)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]

@@ -1,6 +1,6 @@
-//! Reads the journal of one process: every committed record, slot by slot, and everything wrong or missing.
-//!
-//! A reader is a [`Follower`] polled once. It may run in a process of the job, so it opens one file at a time.
+//! Reads the journal of one process: every committed record, slot by slot, and everything wrong or missing. A reader is
+//! a [`Follower`] polled once. It may run in a process of the job, so it opens one file at a time. [`InOrder`] reads
+//! all slots together, in chronological order.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -76,7 +76,7 @@ impl Journal {
         Segments(self.follower.segments())
     }
 
-    /// Reads every committed record, slot by slot, in the order of writing. What a file contains and cannot be used is a
+    /// Reads every committed record, slot by slot, in the order of writing. What a file has and cannot be used is a
     /// problem of the outcome; a file that the system does not read is an error, because another attempt may read it.
     pub fn read(mut self, sink: &mut impl Records) -> Result<Outcome, Error> {
         let segments = self.follower.segments();
@@ -97,8 +97,6 @@ impl Journal {
         Ok(Outcome { symbols, problems, losses: read.losses, removed, started, records: read.records, bytes })
     }
 }
-
-// Reads all slots of a journal together, in chronological order.
 
 /// The records of a journal ordered by ticks, then by slot. A slot's own records keep their order. Holds one segment of
 /// each slot in memory. Only [`Journal::read`] reports problems and losses.

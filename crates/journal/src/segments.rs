@@ -1,4 +1,5 @@
-//! Basis of reading a journal: segments with headers, records and strings; missing and damaged places.
+//! What every reader of a journal is made of: headers of segments, records read one by one and checked, the strings,
+//! and what is wrong or missing: damaged places, losses, segments that were removed or are missing.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -63,8 +64,7 @@ pub enum Error {
     Unowned { path: PathBuf, target: String },
 }
 
-// The place of a segment in a journal, and the reading of its records one by one.
-
+/// The place of a segment in a journal, and what its header said when it was found.
 #[derive(Clone, Debug)]
 pub(crate) struct SegmentPlace {
     pub(crate) path: Arc<Path>,
@@ -88,6 +88,7 @@ impl SegmentPlace {
 
 const _: () = assert!(kind::START as usize + Kind::COUNT <= kind::STOP as usize);
 
+/// Words that were read from a segment.
 #[derive(Clone, Copy)]
 pub(crate) struct Stretch<'a> {
     pub(crate) words: &'a [Word],
@@ -276,8 +277,6 @@ pub(crate) fn problem_at_end(
     is_damaged.then(|| place.problem(end, "records go on behind the committed bytes".to_owned(), 0))
 }
 
-// The header of a segment.
-
 pub(crate) const HEADER_BYTES: usize = 8 * HEADER_WORDS;
 
 pub(crate) type HeadWords = [u64; HEADER_WORDS];
@@ -374,8 +373,6 @@ impl Head {
     }
 }
 
-// Losses, read from the headers of segments.
-
 /// What the process could not record, from the segment headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
@@ -456,9 +453,7 @@ pub(crate) fn slotless_losses(head: &[u64]) -> Losses {
     Losses::at(head, header::SLOTLESS_LOST)
 }
 
-// What a flight recording removed, from the headers of the oldest segments.
-
-/// What was recorded and then removed on purpose, as opposed to lost.
+/// What a flight recording recorded and then removed on purpose, as opposed to lost: from its oldest segments' headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Whether the journal is a flight recording.
@@ -509,8 +504,7 @@ impl Removed {
     }
 }
 
-// Counts the records that are read from a segment, and keeps the highest event number.
-
+/// Counts the records that are read from a segment, and keeps the highest event number.
 pub(crate) struct Counted<'a, S> {
     sink: &'a mut S,
     pub(crate) records: u64,
@@ -552,7 +546,7 @@ impl<S: Records> Records for Counted<'_, S> {
     }
 }
 
-// Missing segments: later ones can be left by a machine that crashed, or by a file that was truncated or lost.
+// A crash of the machine can leave later segments without earlier ones; so can a truncated or lost file.
 
 /// A range of missing orders; both ends are inclusive.
 pub(crate) type Gap = (u64, u64);
@@ -590,9 +584,7 @@ pub(crate) fn problem(slot: u16, (from, to): Gap, place: &SegmentPlace) -> Probl
     place.problem(0, reason, missing.saturating_mul(SEGMENT_BYTES as u64))
 }
 
-// The distinct strings of a journal.
-
-/// The strings, by number.
+/// The distinct strings of a journal, by number.
 #[derive(Clone, Debug, Default)]
 pub struct Symbols {
     texts: Vec<String>,

@@ -105,8 +105,6 @@ pub fn standing(out: &Path, request: &Request) -> io::Result<Standing> {
     Ok(standing)
 }
 
-// Dates in directory names.
-
 /// Formats seconds since 1970 as `20261121-100312`, in UTC.
 pub fn date_and_time(seconds: u64) -> String {
     let time = utc(seconds);

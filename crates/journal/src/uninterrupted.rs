@@ -1,6 +1,6 @@
-//! What takes a thread out of a function before its end: `pthread_cancel`, and a signal handler of the program that
-//! leaves with `siglongjmp` or `pthread_exit`. Locks would stay locked then, and allocations half done; and a
-//! cancellation unwinds, which ends the program in a function that catches panics.
+//! Runs code that must not be left before its end. `pthread_cancel`, and a signal handler of the program that calls
+//! `siglongjmp` or `pthread_exit`, take a thread out of a function. Locks would stay locked then, and allocations half
+//! done; and a cancellation unwinds, which ends the program in a function that catches panics.
 
 use std::ffi::c_int;
 use std::marker::PhantomData;

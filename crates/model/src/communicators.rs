@@ -1,12 +1,7 @@
-//! The communicators of a process and this process's ranks in them.
-//!
-//! A communicator is identified by NCCL's id, the number of ranks, and the zero-based repetition of that pair: all
-//! ranks derive the same identity without communicating. Repetitions are counted per rank, in order of creation,
-//! because a process with several GPUs initialises a communicator once for each of its ranks.
-//!
-//! NCCL's v1–v3 interfaces pass neither id nor rank to `init`. Then the hash in the first operation with one is the id,
-//! that operation's rank the rank; all parts give the size. A communicator without operations is unidentified. So is
-//! one with a rank or a size that cannot be: it has one member, and nobody else is in it.
+//! The communicators of a process, this process's ranks in them, their GPUs, and the threads that call for them. A
+//! communicator is identified by NCCL's id, the number of ranks, and the zero-based repetition of that pair: all ranks
+//! derive the same identity without communicating. Repetitions are counted per rank, in order of creation, because a
+//! process with several GPUs initialises a communicator once for each of its ranks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,18 +16,16 @@ use nccl_events::{CommInit, MOST_RANKS, Table};
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
-// Infers from events which of a process's communicator ranks share a GPU: NCCL's interface names no device.
+// NCCL's interface names no device. Which ranks of a process's communicators share a GPU is inferred:
 //
 // 1. Operations on one CUDA stream are on one GPU. Handles 0, 1, 2 are CUDA's default streams: they exist on every GPU
 //    and prove nothing.
-// 2. The ranks of one communicator are on different GPUs. The communicator with the most ranks in the
-//    process names the GPUs: `GPU of rank 2`.
+// 2. The ranks of one communicator are on different GPUs. The communicator with the most ranks in the process names the
+//    GPUs: `GPU of rank 2`.
 // 3. If each thread works for only one rank of that communicator, its other calls are on that rank's GPU.
 //
-// A rank that no rule places gets a GPU of its own: one too many is better than a wrong one.
-//
-// Known devices of ranks ([`crate::communicators`]) take precedence; the rules above apply to the rest.
-// Devices that work but have no rank are GPUs, too.
+// A rank that no rule places gets a GPU of its own: one too many is better than a wrong one. Known devices of ranks
+// (`Devices`) take precedence; the rules apply to the rest. Devices that work but have no rank are GPUs, too.
 
 /// A GPU of a process, named after a communicator rank that uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -256,8 +249,11 @@ fn join_by_thread(tables: &Tables, members: &[Member], largest: u32, sets: &mut 
     }
 }
 
-// Finds the communicators of a process and its ranks in them.
-
+/// The communicators of a process, and its ranks in them.
+///
+/// NCCL's v1–v3 interfaces pass neither id nor rank to `init`. Then the hash in the first operation with one is the id,
+/// and that operation's rank the rank; all parts give the size. A communicator without operations is unidentified. So
+/// is one with a rank or a size that cannot be: it has one member, and nobody else is in it.
 #[derive(Debug, Default)]
 pub struct Comms {
     /// In order of first creation.
@@ -406,8 +402,7 @@ impl Comms {
     }
 }
 
-// The devices of a process, and the devices of its communicators' ranks.
-
+/// The devices of a process, and the devices of its communicators' ranks.
 #[derive(Debug, Default)]
 pub struct Devices {
     pub facts: BTreeMap<u32, Device<Symbol>>,
@@ -516,8 +511,6 @@ impl Devices {
     }
 }
 
-// A communicator as one process knows it, and a rank in a communicator.
-
 /// How a communicator is identified across processes, most reliable first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -578,8 +571,6 @@ pub struct Member {
     /// An index in [`Comms::gpus`].
     pub gpu: u32,
 }
-
-// Which threads made calls, launches and operations for which communicators.
 
 /// Pairs of context and thread, without duplicates.
 pub type Callers = FxHashSet<(ContextName, u32)>;

@@ -1,7 +1,6 @@
-//! Communicators across processes: merges what several processes know about the same communicator.
-//!
-//! Processes that agree on identity, id, number of ranks and repetition have the same communicator; without an identity
-//! it belongs to one process. A rank belongs to one process: [`Twice`] tells what a second claim means.
+//! What several processes of a job know together. Processes that agree on identity, id, number of ranks and repetition
+//! have the same communicator; without an identity it belongs to one process. A rank belongs to one process: [`Twice`]
+//! tells what a second claim means. [`Life`] is whether a recorded process is running.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -161,11 +160,10 @@ pub fn rank_list<'a>(ranks: impl IntoIterator<Item = &'a u32>) -> String {
     ranges.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-// Whether a recorded process is running: on its host by the process table, elsewhere by the age of its last record.
-
 /// The plugin reads the clocks once a second, so a running process has a more recent record than this.
 const FRESH_NS: u64 = 5_000_000_000;
 
+/// Whether a recorded process is running: on its host by the process table, elsewhere by the age of its last record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Life {
     Running,

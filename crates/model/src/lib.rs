@@ -1,5 +1,6 @@
-//! What happened in a process: its events as [`tables`], what belongs together ([`links`]), and when its operations ran
-//! ([`process`]); which processes are one [`job`], and which of their ranks one communicator ([`communicators`]).
+//! What happened in a process: its events as [`tables`], what belongs together ([`links`], and [`program_ranges`] for
+//! NVTX ranges), and when its operations ran ([`process`]); which processes are one [`job`], and which of their ranks
+//! one communicator ([`communicators`]).
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::print_stdout, clippy::print_stderr))]

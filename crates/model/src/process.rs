@@ -1,11 +1,13 @@
-//! Links events that belong together: call ↔ operation ↔ launch ↔ transfer ↔ channel.
+//! What is known about a process before its timeline is built ([`ProcessModel`]): which events belong together
+//! ([`Links`]: call ↔ operation ↔ launch ↔ transfer ↔ channel), its communicators and clocks, and when its operations
+//! ran.
 //!
 //! NCCL stops Coll and P2p when they are enqueued; only their children show when the work was done:
 //!
 //! ```text
 //!  GroupApi ── CollApi ── Coll ──┬── ProxyOp ── ProxyStep …   network
 //!     └── KernelLaunch ╌╌╌╌╌┘    └── KernelCh                 GPU
-//!          (same group, same communicator, see [`launches`])
+//!          (same group, same communicator, see `links::launches`)
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +36,7 @@ use nccl_events::ids::index;
 use nccl_events::sort::Gather;
 use nccl_events::{MOST_RANKS, Start, StateArgs, state};
 
+/// Which events of a process belong together.
 #[derive(Debug, Default)]
 pub struct Links {
     /// One for each Coll, P2p and CeColl, in the order of the journal.
@@ -75,8 +78,6 @@ impl Links {
         self.activities.all.get(index(at))
     }
 }
-
-// What is known about a process before its timeline is built: links, communicators, clocks and intervals.
 
 /// A rank in its communicator, for communication records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,10 +210,9 @@ impl<'a> ProcessModel<'a> {
     }
 }
 
-// Collects what bounds a process's GPU clocks: launches, callbacks, and kernel times from CUPTI or CUDA events.
-//
-// Ranks on one GPU pool their bounds. If these contradict each other, the guess which ranks share a GPU was wrong, and
-// each rank gets a clock of its own.
+// Launches, callbacks, and kernel times from CUPTI or CUDA events bound a process's GPU clocks. Ranks on one GPU pool
+// their bounds. If these contradict each other, the guess which ranks share a GPU was wrong, and each rank gets a clock
+// of its own.
 
 /// The bounds of each communicator rank, from its trusted stamps.
 fn collect(tables: &Tables, links: &Links) -> Vec<StampBounds> {
@@ -278,8 +278,6 @@ pub fn gpu_clocks(tables: &Tables, links: &Links, comms: &Comms) -> Vec<GpuClock
     of_rank.collect()
 }
 
-// Reads a journal's records into tables.
-
 /// Reads a journal without the events and GPU work before `ticks`; with all ranges, which can be open then.
 pub fn read_since(journal: Journal, ticks: u64) -> Result<(TableBuilder, Outcome), Error> {
     let mut since = Since { ticks, builder: TableBuilder::default() };
@@ -329,8 +327,6 @@ impl Records for Since {
     }
 }
 
-// Meanings of the strings in a journal. Every operation repeats the same few, so each is interpreted once.
-
 /// The meaning of a string that names a data type or a function.
 #[derive(Clone, Copy, Debug, Default)]
 struct Meaning {
@@ -338,6 +334,7 @@ struct Meaning {
     function: Option<Function>,
 }
 
+/// The meanings of a journal's strings. Every operation repeats the same few, so each is interpreted once.
 #[derive(Debug, Default)]
 pub struct Meanings(Vec<Meaning>);
 

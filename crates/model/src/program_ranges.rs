@@ -1,4 +1,5 @@
-//! What each range becomes: the program's are shown; NCCL's are calls, or repeat what the interface reports.
+//! What each NVTX range becomes. The program's ranges are shown, and are a path around calls and operations
+//! ([`Paths`]). NCCL's are calls, or repeat what the interface reports ([`Reported`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -118,8 +119,8 @@ impl RangeLinks {
     }
 }
 
-// Ranges of NCCL's that repeat what the interface reports: an event of the same function on the same thread began
-// inside the range. A group's event begins with its first call, behind `ncclGroupStart`.
+// A range of NCCL's repeats what the interface reports if an event of the same function on the same thread began inside
+// the range. A group's event begins with its first call, behind `ncclGroupStart`.
 
 #[derive(Clone, Copy)]
 enum What<'a> {
@@ -372,8 +373,6 @@ fn inside<'r, 'a>(
     reports.get(from..to).unwrap_or_default()
 }
 
-// Which user ranges are open around calls and operations.
-//
 // The names of the ranges that are open on a thread, outermost first, are a path in a tree. Each push and pop changes
 // the thread's path; only paths that a call or an operation has become texts.
 
@@ -384,6 +383,7 @@ const MOST_BYTES: usize = 1 << 20;
 /// The path without a range.
 const NONE: u32 = 0;
 
+/// Which of the program's ranges are open around calls and operations.
 #[derive(Debug, Default)]
 pub struct Paths {
     /// By the first index of the thread, in order of time.
@@ -576,8 +576,7 @@ fn changes(tree: &mut Tree, ranges: &[&RangeAt], last: u64) -> Vec<Change> {
     changes
 }
 
-// What a range becomes, and names.
-
+/// What a range becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeRole {
     /// A range or mark of the program or of a library.

@@ -1,9 +1,8 @@
-//! Names with which archives describe locations and regions to programs (`docs/MAPPING.md` §1 and §2).
-//!
-//! Locations have properties for these names. OTF2's regions have no properties and use the canonical name:
-//! `nccl::<class>::<kind of event>::<name>`, without the kind if the region shows no event; `nvtx::<domain>::<name>`
-//! for a range of the program, `nvtx-mark::<domain>::<name>` for a mark. Only kernels keep the name given by the
-//! compiler: they are all regions on locations of the kind `stream` except copies.
+//! Names with which archives describe locations and regions to programs (`docs/MAPPING.md` §1 and §2), and the numbers
+//! of a job's ranks. Locations have properties for these names. OTF2's regions have no properties and use the canonical
+//! name: `nccl::<class>::<kind of event>::<name>`, without the kind if the region shows no event;
+//! `nvtx::<domain>::<name>` for a range of the program, `nvtx-mark::<domain>::<name>` for a mark. Only kernels keep the
+//! name given by the compiler: they are all regions on locations of the kind `stream` except copies.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -162,8 +161,6 @@ pub fn parse_canonical_name(canonical: &str) -> Option<(RegionClass, Option<Kind
     Some((class, kind))
 }
 
-// Ranks as NCCL states them, and the numbers by which users know the ranks of a job.
-
 impl CommInit<'_> {
     /// Rank and number of ranks as `init` stated them; `None` if no communicator has these.
     pub fn possible(rank: i32, ranks: i32) -> Option<(u32, u32)> {
@@ -183,8 +180,9 @@ pub struct RankIdentity {
     pub members: BTreeMap<u32, u32>,
 }
 
-/// The communicator that contains all ranks of the job, if there is one, and each rank's number: its rank in that
-/// communicator, otherwise the launcher's rank if the process has no other rank.
+/// The numbers by which users know the ranks of a job. Returns the communicator that contains all ranks of the job, if
+/// there is one, and each rank's number: its rank in that communicator, otherwise the launcher's rank if the process
+/// has no other rank.
 pub fn number(ranks: &[RankIdentity]) -> (Option<u32>, Vec<Option<u32>>) {
     let mut of_process: BTreeMap<usize, usize> = BTreeMap::new();
     for rank in ranks {

@@ -1,4 +1,5 @@
-//! NCCL's functions: names, data flow, bytes and bandwidths. Shared by writers and readers of archives.
+//! NCCL's functions: names, data flow, bytes and bandwidths. Writers and readers of archives share it. Collectives that
+//! NCCL implements as sends and receives are recognised by the order of these.
 
 use std::ffi::CStr;
 
@@ -215,8 +216,6 @@ pub fn element_bytes(datatype: impl AsRef<[u8]>) -> u64 {
     }
 }
 
-// Recognises collectives that NCCL implements as sends and receives, by the order of these.
-
 /// A collective that NCCL implements as sends and receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pattern {
@@ -272,8 +271,6 @@ impl Pattern {
         }
     }
 }
-
-// The functions that make and end communicators.
 
 /// Whether a function of NCCL, by its full name, makes or ends a communicator.
 pub fn is_of_communicators(name: &str) -> bool {

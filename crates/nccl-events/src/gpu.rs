@@ -1,5 +1,5 @@
-//! Records about GPUs in the journal. Times are on a GPU clock ([`GpuClock`]). The journal also has samples of these
-//! clocks against ticks, from which archives get the time.
+//! Records about GPUs in the journal, and the counters about GPUs. Times are on a GPU clock ([`GpuClock`]). The journal
+//! also has samples of these clocks against ticks, from which archives get the time.
 //!
 //! `N` is a string: a [`crate::Name`] when recording, a symbol of the journal when reading.
 
@@ -221,7 +221,7 @@ pub fn is_of_nccl(mangled: &str) -> bool {
     NAMES.iter().any(|name| mangled.contains(name))
 }
 
-// Counters about GPUs: nothing is dropped without being counted. `docs/REFERENCE.md` §7 describes the counters.
+// Nothing is dropped without being counted. `docs/REFERENCE.md` §7 describes the counters.
 
 macro_rules! counts {
     ($($count:ident,)+) => {

@@ -1,4 +1,4 @@
-//! The numbers that NCCL gets as handles.
+//! The numbers that NCCL gets as handles; and indices into tables.
 //!
 //! NCCL stores whatever `startEvent` and `init` return, copies it around and never looks inside (NCCL 2.30.7
 //! `profiler.cc`). So handles are numbers, not pointers: a parent that has already stopped, a stop after `finalize`,
@@ -205,7 +205,7 @@ impl ContextId {
     }
 }
 
-// Indices into tables, stored in 32 bits: each of a million operations has several.
+// Tables store indices in 32 bits: each of a million operations has several.
 
 /// Converts a stored index. Tables have fewer than 2³² rows.
 #[inline]

@@ -1,8 +1,7 @@
-//! The event model, independent of interface versions: what NCCL reports, in NCCL's terms.
-//!
-//! The recorder's `abi::versions` converts a raw descriptor to a [`Start`] or a [`State`]; all other code knows only
-//! these types. They live on the stack of one callback: a [`Name`] borrows NCCL's string and ends with the callback
-//! (the recorder interns the string by content).
+//! What NCCL reports, in NCCL's terms and independent of the version of its interface, and the words in which archives
+//! say it ([`archive`], [`schema`]). The recorder's `abi::versions` converts a raw descriptor to a [`Start`] or a
+//! [`State`]; all other code knows only these types. They live on the stack of one callback: a [`Name`] borrows NCCL's
+//! string and ends with the callback (the recorder interns the string by content).
 //!
 //! Units: `count` in elements, `bytes` in bytes, `gpu_ns` the GPU's globaltimer in nanoseconds. Device pointers and
 //! streams are stored as numbers and never dereferenced.
@@ -47,7 +46,7 @@ pub struct CommInit<'a> {
     pub nccl_version: u32,
 }
 
-// The current selection of what is recorded, and the switches that change it; the journal records each switch.
+// What is recorded at present. The journal has a record of each switch.
 
 /// A range of steps, which are counted from 1. Both ends are inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -143,9 +142,7 @@ pub struct Switch {
     pub after: Wanted,
 }
 
-// What NCCL reports about an event between its start and its stop.
-
-/// A change of an event's state.
+/// A change of an event's state, which NCCL reports between start and stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// The event's handle as NCCL passed it; 0 for NULL.
@@ -216,8 +213,6 @@ pub mod state {
     pub const LAST: u32 = super::Table::NEWEST.facts().last_state;
 }
 
-// Sets of event kinds: presets and names of kinds.
-
 /// The smallest preset that contains a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
@@ -276,8 +271,6 @@ pub const fn completed(mask: u32, mut rules: &[(u32, u32)]) -> u32 {
     all
 }
 
-// Makes text from outside safe to show in a terminal or a log.
-
 /// Escapes control characters, as `\n` and `\u{1b}`: names come from other programs, and a terminal executes control
 /// sequences, shows a line break like a new message, and reorders text at Unicode's directional marks.
 pub fn visible(text: &str) -> Cow<'_, str> {
@@ -305,9 +298,8 @@ const fn is_control(letter: char) -> bool {
     )
 }
 
-// Reporting progress of long work, such as writing or reading archives. `()` ignores all reports.
-
-/// Receives the progress of some work. All working threads may call it.
+/// Receives the progress of long work, such as writing an archive. All working threads may call it. `()` ignores all
+/// reports.
 pub trait Progress: Send + Sync {
     /// Begins a phase with a name to show. `steps` calls of [`Progress::step`] follow.
     fn begin(&self, what: &str, steps: u64) {

@@ -1,4 +1,5 @@
-//! Ranges: what the program, a library or NCCL itself says through NVTX that a thread does.
+//! Ranges: what the program, a library or NCCL itself says through NVTX that a thread does, and what the recorder
+//! counts about them.
 //!
 //! `N` is a string: a string of the recorder when recording, a symbol of the journal when reading.
 
@@ -183,8 +184,6 @@ pub enum RangeRecord<N> {
     /// What the process could not record as it came: running totals, final in its last such record. No id.
     Counts([u64; RangeCount::COUNT]),
 }
-
-// What the recorder counts about ranges.
 
 /// What the recorder counts about ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,5 +1,5 @@
-//! Sorts with one function for all types. The standard library's sort adds 5 to 10 KB of code for each type; this one
-//! adds a few hundred bytes, but is slower unless the items are already sorted.
+//! Sorts with one function for all types, and collects without sorting. The standard library's sort adds 5 to 10 KB of
+//! code for each type; this one adds a few hundred bytes, but is slower unless the items are already sorted.
 
 use std::cmp::Ordering;
 

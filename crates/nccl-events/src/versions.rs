@@ -1,4 +1,5 @@
-//! The versions of NCCL's profiler interface and their properties. Kinds of events are in `event`, under `since`.
+//! The versions of NCCL's profiler interface and their properties, and NCCL's setting for groups of broadcasts
+//! (`NCCL_ALLGATHERV_ENABLE`). The declaration of each kind of event in `event` says since which version it exists.
 
 use std::fmt;
 
@@ -103,7 +104,8 @@ impl fmt::Display for Table {
     }
 }
 
-// NCCL's setting for groups of broadcasts with several roots. It also decides whether broadcasts are reported.
+// NCCL can fuse a group of broadcasts with several roots into one operation. The setting also decides whether
+// broadcasts are reported.
 
 /// The first release that fuses such a group into one operation. It reports no broadcast below the call, fused or not.
 pub const FIRST: Release = 22_902;

@@ -1,7 +1,6 @@
-//! Every kind of global definition in OTF2 3.0 to 3.2, as data with all fields.
-//!
-//! Reading and writing both use [`Definition`], so a kind's fields are declared only here. Copying archives uses it
-//! unchanged, so that nothing is lost; [`crate::records`] interprets it.
+//! Every kind of global definition in OTF2 3.0 to 3.2, as data with all fields. Fields are numbers, and references,
+//! which can be renumbered. Reading and writing both use [`Definition`], so a kind's fields are declared only here.
+//! Copying archives uses it unchanged, so that nothing is lost; [`crate::records`] interprets it.
 
 use crate::vocabulary::{AttributeValue, GroupType, *};
 use otf2_sys as sys;
@@ -212,8 +211,6 @@ impl ReferenceKind {
         })
     }
 }
-
-// The fields of definitions: numbers, and references, which can be renumbered.
 
 /// Maps a reference of a kind to its new number.
 pub(crate) type Renumber<'a> = dyn FnMut(ReferenceKind, u64) -> u64 + 'a;

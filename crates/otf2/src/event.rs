@@ -1,4 +1,5 @@
-//! Events, for writers and from readers.
+//! Events, for writers and from readers; the checksums of definition files; and the bytes around the records of OTF2's
+//! files.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -123,7 +124,7 @@ pub enum EventKind {
     Other(&'static str),
 }
 
-// Checksums of the definitions. A wrong byte in a name or a mapping table changes values, and OTF2 does not detect it.
+// A wrong byte in a name or a mapping table changes values, and OTF2 does not detect it: hence the checksums.
 
 /// The anchor's property with the checksums of the global and of the local definitions, in hexadecimal.
 pub(crate) const PROPERTY: &str = "NCCL_OTF2::DEFINITIONS_CHECKSUM";
@@ -207,8 +208,6 @@ fn file(anchor: &Path, location: u64) -> PathBuf {
 fn read(path: &Path, source: io::Error) -> Error {
     crate::error::io("read the definitions", path, source)
 }
-
-// The bytes around the records of OTF2's files.
 
 /// Chunk header: `03`, byte order, numbers of the first and last event.
 pub(crate) const HEADER_BYTES: usize = 18;

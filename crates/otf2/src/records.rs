@@ -1,4 +1,5 @@
-//! Event files as records: merges the event files of two writers and decodes records only as far as needed.
+//! The definitions of an archive as plain data ([`Definitions`]), for writers and from readers; and event files as
+//! records ([`EventRecords`]): merges the event files of two writers and decodes records only as far as needed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -69,8 +70,6 @@ impl EventRecords {
         to.finish()
     }
 }
-
-// The definitions of an archive as plain data, for writers and from readers.
 
 /// A named property of a definition.
 pub type Property = (StringRef, AttributeValue);

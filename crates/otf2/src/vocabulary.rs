@@ -1,8 +1,6 @@
-//! OTF2's enumerations, in the vocabulary of version 3.0.
-//!
-//! `Unspecified` is the value that OTF2 calls unknown.
-//!
-//! Reading never fails on a number from a newer OTF2: it becomes `Unknown`.
+//! OTF2's enumerations in the vocabulary of version 3.0, typed values of attributes, properties and metrics, and typed
+//! references. `Unspecified` is the value that OTF2 calls unknown. Reading never fails on a number from a newer OTF2:
+//! it becomes `Unknown`.
 
 use std::fmt;
 
@@ -321,8 +319,6 @@ impl From<RegionFlags> for u32 {
     }
 }
 
-// Typed values of attributes, properties and metrics.
-
 macro_rules! attribute_values {
     ($($variant:ident($rust:ty) = $field:ident { |$value:ident| $raw:expr, $from_raw:expr };)*) => {
         /// The value of an attribute or property.
@@ -445,7 +441,7 @@ impl MetricValue {
     }
 }
 
-// Typed references: a region reference cannot be used as a location reference.
+// References are typed: a region reference cannot be used as a location reference.
 
 macro_rules! reference {
     ($($(#[$doc:meta])* $name:ident($raw:ty) undefined $undefined:path;)*) => {$(

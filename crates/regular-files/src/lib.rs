@@ -99,8 +99,6 @@ fn kind(is: FileType) -> &'static str {
     }
 }
 
-// Refuses output directories that another user has planted.
-
 /// Permissions of a directory like `/tmp`: all users can write, but cannot remove each other's files.
 const STICKY_FOR_ALL: u32 = 0o1002;
 

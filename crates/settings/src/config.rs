@@ -1,4 +1,5 @@
-//! Step ranges: what the plugin records (`NCCL_OTF2_STEPS`), by numbers of collectives or of a named NVTX range.
+//! The settings of one process with their defaults ([`Config`]), and how their values are written: step ranges, sets of
+//! event kinds, choices, sizes, signals.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +11,8 @@ use nccl_events::gpu::Backend;
 
 pub use nccl_events::{FULL, LIGHT, STANDARD, Span as StepRange, event_names};
 
-/// Sorted, non-adjacent ranges. Without any range, everything is recorded.
+/// What the plugin records (`NCCL_OTF2_STEPS`), by numbers of collectives or of a named NVTX range: sorted,
+/// non-adjacent ranges. Without any range, everything is recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepRanges {
     name: Option<String>,
@@ -115,8 +117,6 @@ fn range(word: &str) -> Result<StepRange, String> {
         Ok(StepRange { first, last })
     }
 }
-
-// The settings of one process, with their defaults.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScorepMode {
@@ -273,8 +273,6 @@ impl Config {
     }
 }
 
-// The settings of GPU timing.
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BackendChoice {
     /// Calls no CUDA function.
@@ -316,8 +314,6 @@ pub fn without_all_kernels(kernels: CuptiKernels, backend: Backend) -> Option<&'
         "NCCL_OTF2_CUPTI_KERNELS=all has no effect, because CUDA events time NCCL's launches only: set NCCL_OTF2_GPU=cupti, too, and use no other profiler of GPUs in this job, PyTorch's among them, which may get nothing then",
     )
 }
-
-// Parsers for values: one word from a list, a size, a signal, a number.
 
 /// Parses one word from a list, ignoring case.
 pub(crate) fn choice<T: Copy>(value: &str, choices: &[(&str, T)]) -> Result<T, String> {
@@ -378,8 +374,6 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> &
     known.min_by_key(distance).unwrap_or("")
 }
 
-// Sets of event kinds: presets, and the syntax for users.
-
 /// Reads an event set: presets, kinds, `-kind`, numbers.
 pub fn event_mask(text: &str) -> Result<u32, String> {
     event_kinds(text).map_err(|reason| format!("{reason}; `standard` is used"))
@@ -432,7 +426,7 @@ pub fn event_set(mask: u32) -> String {
     }
 }
 
-// The cost and risk of recording kernel channels, by NCCL release. The plugin cannot prevent these, so it warns once.
+// The plugin cannot prevent what recording kernel channels costs and risks, so it warns once.
 
 /// The warning for a user who records kernel channels on this release (22809 = 2.28.9; 0 = unknown). `allgatherv_off`:
 /// `NCCL_ALLGATHERV_ENABLE` is 0.

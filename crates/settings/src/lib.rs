@@ -1,7 +1,6 @@
-//! Reads the settings from the environment variables.
-//!
-//! One table ([`VARIABLES`]) has every variable with its meaning and how its value is read. `docs/REFERENCE.md` is
-//! generated from the table (`tests/archive/pages.rs`), and `nccl-otf2 run --help` prints it.
+//! Reads the settings from the environment variables. One table ([`VARIABLES`]) has every variable with its meaning and
+//! how its value is read. `docs/REFERENCE.md` is generated from the table (`tests/archive/pages.rs`), and
+//! `nccl-otf2 run --help` prints it.
 //!
 //! Reading never fails: a bad value keeps the default and adds a line to [`Config::remarks`]. An unknown variable with
 //! the project's prefix also adds a line, which names the nearest existing variable.
@@ -86,14 +85,14 @@ fn is_ours(name: &str) -> bool {
     name.starts_with("NCCL_OTF2_") && !name.starts_with("NCCL_OTF2_TEST_")
 }
 
-// NCCL's files of variables. NCCL puts what they set into the environment in the first call that needs a variable.
+// NCCL puts what its files of variables set into the environment, in the first call that needs a variable.
 
 /// NCCL's variable that names the profiler plugin.
 pub const PLUGIN: &str = "NCCL_PROFILER_PLUGIN";
 /// Names a plugin from which NCCL takes its variables: it can overrule the environment.
 pub const ENV_PLUGIN: &str = "NCCL_ENV_PLUGIN";
 
-/// The files in the order of precedence: NCCL sets only what is not set yet.
+/// NCCL's files of variables in the order of precedence: NCCL sets only what is not set yet.
 pub fn nccl_files() -> Vec<PathBuf> {
     let user = match env::var_os("NCCL_CONF_FILE").filter(|file| !file.is_empty()) {
         Some(file) => Some(file.into()),

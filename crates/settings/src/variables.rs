@@ -1,4 +1,5 @@
-//! The table of variables: their values, their meaning for users, and how each is read.
+//! The table of variables: their values, their meaning for users, and how each is read. Also the templates of directory
+//! names, and paths as words of a shell's command.
 
 use std::path::Path;
 use std::time::Duration;
@@ -285,8 +286,6 @@ fn max_size(config: &mut Config, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-// Templates for directory names.
-
 #[derive(Clone, Debug)]
 pub struct PathValues {
     pub host: String,
@@ -317,8 +316,6 @@ pub fn expand(template: &str, values: &PathValues) -> String {
     }
     result
 }
-
-// Paths in commands that a message shows.
 
 /// A path as a word of a shell's command, so that the command can be copied.
 pub fn shell_word(path: &Path) -> String {

@@ -1,4 +1,5 @@
-//! The attributes of an event: what NCCL reported about the operation, without empty values.
+//! The attributes of an event: what NCCL reported about the operation, without empty values. They are of operations and
+//! calls, of ranges and what they are around, of derived collectives, and of GPU work and network plugins.
 
 use crate::definitions::Definitions;
 use crate::instance::{InstanceKind, RegionInstance, Source};
@@ -393,8 +394,6 @@ impl Details<'_, '_> {
     }
 }
 
-// Attributes of ranges, and of the ranges around calls and operations.
-
 /// A number of 32 bits, which the journal has extended to 64.
 const fn small(value: u64) -> u32 {
     let [a, b, c, d, ..] = value.to_le_bytes();
@@ -528,8 +527,6 @@ impl Details<'_, '_> {
     }
 }
 
-// Attributes of collectives that NCCL makes of sends and receives.
-
 impl Details<'_, '_> {
     pub(crate) fn derived_call(&mut self, at: u32) -> otf2::Result<()> {
         let model = self.model;
@@ -646,8 +643,6 @@ impl Details<'_, '_> {
         Ok(())
     }
 }
-
-// Attributes of kernels and copies, of the launches that lead to them, and of the work of network plugins.
 
 impl Details<'_, '_> {
     pub(crate) fn gpu_work(&mut self, at: u32) -> otf2::Result<()> {

@@ -1,4 +1,5 @@
-//! Collects region instances, messages and metrics, and builds the locations of a process.
+//! Collects region instances, messages and metrics, and builds the locations of a process: what each represents, and
+//! which of its siblings an interval goes to.
 
 use std::collections::BTreeMap;
 
@@ -202,7 +203,7 @@ impl Location {
     }
 }
 
-// Locations of a process: what each represents, and which of its siblings an interval goes to.
+// How a location is filled:
 //
 // * **threads**: calls nest by construction. A call that would outlast the call around it is cut there.
 // * **all others**: intervals follow each other. An interval that starts before the location is free goes to the
@@ -332,8 +333,6 @@ impl<T: Ord> ByLocation<T> {
         locations
     }
 }
-
-// A location and its siblings while they are being filled.
 
 /// A location and its siblings, to add many instances to.
 #[derive(Debug)]

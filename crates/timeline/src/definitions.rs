@@ -1,7 +1,6 @@
-//! The definitions of one part: strings, regions and communicators, numbered by meaning.
-//!
-//! Numbers come from sorted content, never from the order of arrival, so that the same journal always
-//! gives the same part. They are local: `unify` maps them to the archive's.
+//! The definitions of one part: strings, regions and communicators, numbered by meaning; and its devices and GPU
+//! clocks. Numbers come from sorted content, never from the order of arrival, so that the same journal always gives the
+//! same part. They are local: `unify` maps them to the archive's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -256,8 +255,7 @@ fn put<T: Clone>(list: &mut Vec<T>, at: usize, value: T, nothing: T) {
     }
 }
 
-// GPU fields of a part's manifest.
-
+/// GPU fields of a part's manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GpuWorkDefinition {
@@ -392,8 +390,7 @@ pub fn gpu_work(work: &GpuWork, symbols: &Symbols) -> GpuWorkDefinition {
     }
 }
 
-// Collectives as OTF2 has them: operation and role.
-
+/// OTF2's name of a collective.
 pub const fn operation(collective: Collective) -> CollectiveOp {
     match collective {
         Collective::AllReduce => CollectiveOp::Allreduce,

@@ -1,4 +1,4 @@
-//! Writes the events of a timeline and their definitions.
+//! Writes the events of one location of a timeline as OTF2 events, with their attributes.
 
 use crate::attributes::{Details, Timings};
 use crate::builder::Location;
@@ -13,8 +13,6 @@ use model::tables::{EventRow, OperationRow};
 use nccl_events::archive::Timing;
 use nccl_events::collective::Collective;
 use otf2::{Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RmaAccess, RmaWinRef};
-
-// One location's events as OTF2 events.
 
 /// How many events are written between two checks of the deadline.
 const EVENTS_PER_CHECK: usize = 16 * 1024;

@@ -1,4 +1,4 @@
-//! A region instance: the unit of what is shown.
+//! A region instance, the unit of what is shown: which event it shows, which part of it, and as which region.
 
 use journal::format::Symbol;
 use model::tables::{EventRow, InTable, Row};
@@ -136,8 +136,7 @@ impl Regions {
     }
 }
 
-// Which part of an event an instance shows.
-
+/// Which part of an event an instance shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InstanceKind {
     CommInit,
@@ -236,8 +235,6 @@ impl InstanceKind {
         })
     }
 }
-
-// The key of a region, before its strings are resolved.
 
 /// A region by meaning; its name comes from the strings of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,5 +1,6 @@
-//! Turns a process's tables into a timeline, and the timeline into events. A crate separate from `archive`: the code
-//! here runs once per event and is built for speed, the code of `archive` runs once per part.
+//! Turns a process's tables into a timeline, and the timeline into events. [`locations`] has what each kind of location
+//! contains. The crate is separate from `archive`: the code here runs once per event and is built for speed, the code
+//! of `archive` runs once per part.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::print_stdout, clippy::print_stderr))]
@@ -17,8 +18,7 @@ pub mod instance;
 pub mod locations;
 pub mod messages;
 
-// Locations with their region instances, messages and metrics; [`locations`] has what each kind of location contains.
-
+/// Builds the locations of a process with their region instances, messages and metrics.
 pub fn build(model: &ProcessModel<'_>) -> (Timeline, Counts) {
     let mut builder = TimelineBuilder::new(model.tables, model.options.level);
     threads::build(model, &mut builder);

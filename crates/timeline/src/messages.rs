@@ -1,9 +1,10 @@
-//! Communication records of a communicator's rank. All go on the rank's own location, even for overlapping operations
-//! shown on a sibling: readers find the rank by the location, and a message or collective on a location outside the
-//! communicator would have no partner.
+//! The events of a location in a valid order, the communication records of a communicator's rank, and samples of
+//! metrics.
 //!
-//! Messages carry a request and may overlap. Blocking collectives may not: those of one fused kernel follow each other
-//! in the communicator's order, the same on all ranks. Nonblocking collectives are requested in it and may overlap.
+//! All records go on the rank's own location, even for overlapping operations shown on a sibling: readers find the rank
+//! by the location, and a message or collective on a location outside the communicator would have no partner. Messages
+//! carry a request and may overlap. Blocking collectives may not: those of one fused kernel follow each other in the
+//! communicator's order, the same on all ranks. Nonblocking collectives are requested in it and may overlap.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -161,7 +162,7 @@ pub enum Exchange {
     Receive,
 }
 
-// The events of a location in a valid order: ENTER and LEAVE nest, and time never goes backwards.
+// In a valid order, ENTER and LEAVE nest, and time never goes backwards.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
@@ -301,10 +302,9 @@ fn leave(instance: &TimedInstance) -> TimelineEvent {
     TimelineEvent { time: instance.end, body: EventBody::Leave(instance.instance) }
 }
 
-// Metrics: how much is in progress on a location over time. `docs/MAPPING.md` §6 defines each exactly.
-//
-// A sample holds until the next sample of the same metric and location. There is one for every change of the value,
-// and none before the first change from 0.
+// A metric is how much is in progress on a location over time; `docs/MAPPING.md` §6 defines each exactly. A sample
+// holds until the next sample of the same metric and location. There is one for every change of the value, and none
+// before the first change from 0.
 
 /// A metric's number in a part: its index among the part's metrics.
 pub fn reference(set: MetricSet, metric: Metric) -> MetricRef {

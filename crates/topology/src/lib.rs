@@ -11,9 +11,8 @@ use std::str::FromStr;
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-// The ways that NCCL chose for a communicator on one host: channels over GPUs and network interfaces.
-
-/// The graph of one algorithm: NCCL's channels `n`, `2n` and so on repeat those of a graph of `n`.
+/// The ways that NCCL chose for a communicator on one host, for one algorithm: NCCL's channels `n`, `2n` and so on
+/// repeat those of a graph of `n`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
     /// What it is for.
@@ -187,8 +186,6 @@ impl FromStr for Graph {
         })
     }
 }
-
-// The PCI tree of a host, with its GPUs and network interfaces.
 
 /// Elements around a device. NCCL writes at most a dozen.
 const MOST_LEVELS: usize = 64;
@@ -365,8 +362,6 @@ impl Place {
     }
 }
 
-// Names and numbers of NCCL.
-
 macro_rules! named {
     ($(#[doc = $doc:literal] $type:ident { $(#[doc = $of:literal] $name:ident $number:literal $text:literal;)+ })+) => {$(
         #[doc = $doc]
@@ -482,14 +477,12 @@ impl Algorithm {
     }
 }
 
-// The XML that NCCL writes: elements with attributes, without text.
-
 /// NCCL's own limit is 256 elements a rank; the ranks of a whole rack may be in one file.
 const MOST_NODES: u32 = 40_000;
 /// NCCL's own limit is 16. The parser compares each attribute with all others of its element.
 const MOST_ATTRIBUTES: usize = 64;
 
-/// Why a file is not a dump of NCCL's.
+/// Why a file is not a dump of NCCL's: XML of elements with attributes, without text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(pub(crate) String);
 

@@ -1,4 +1,5 @@
-//! The buffers into which CUPTI writes its records, and the callbacks through which CUPTI requests and returns them.
+//! The buffers into which CUPTI writes its records, the callbacks through which CUPTI requests and returns them, and
+//! all calls of CUPTI.
 //!
 //! ```text
 //!            request (launching thread)        complete (any thread)         worker
@@ -284,10 +285,9 @@ pub(crate) extern "C" fn completed_own(buffer: *mut u8, size: usize, valid: usiz
     completed(info, 0, buffer, size, valid);
 }
 
-// The calls of CUPTI: one method each, over CUPTI's two families of functions.
-//
-// All releases have the global family. The subscriber family, from CUDA 13.3 on, serves processes in which several
-// tools use CUPTI. One process cannot use both.
+// There is one method for each call of CUPTI, over CUPTI's two families of functions. All releases have the global
+// family. The subscriber family, from CUDA 13.3 on, serves processes in which several tools use CUPTI. One process
+// cannot use both.
 
 #[derive(Clone, Copy, Debug)]
 enum Family {

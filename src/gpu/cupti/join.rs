@@ -1,8 +1,7 @@
-//! Finds the launch of each kernel.
-//!
-//! CUPTI reports a launch in two records: a CUDA call with a correlation id was made under an external id of the
-//! plugin; and a kernel with that correlation id ran. They come in any order, in different buffers, minutes apart. A
-//! kernel without an external id is NCCL's if its name shows it (graph replays have no ids), else foreign.
+//! Finds the launch of each kernel, reports each kind of fault once, and detects when no records come. CUPTI reports a
+//! launch in two records: a CUDA call with a correlation id was made under an external id of the plugin; and a kernel
+//! with that correlation id ran. They come in any order, in different buffers, minutes apart. A kernel without an
+//! external id is NCCL's if its name shows it (graph replays have no ids), else foreign.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -254,8 +253,7 @@ fn owned_by_name<W: Work>(work: W) -> Joined<W> {
     Joined { owner, work }
 }
 
-// Messages to the user about CUPTI: each kind of fault is reported once.
-
+/// Messages to the user about CUPTI: each kind of fault is reported once.
 #[derive(Debug, Default)]
 pub(crate) struct Reports(Vec<Discriminant<Fault>>);
 
@@ -328,14 +326,13 @@ fn remedy(code: Code) -> String {
     code.remedy().map_or(String::new(), |remedy| format!(": {remedy}"))
 }
 
-// Detects when no records come. Another tool in the process can disable the activity kinds or get the plugin's
-// buffers, and CUPTI reports neither.
-
 /// Fewer launches without records are no proof.
 const LAUNCHES: u64 = 64;
 /// Records can be late: CUPTI keeps a buffer while one of its kernels runs.
 const PATIENCE: Duration = Duration::from_secs(4);
 
+/// Detects when no records come. Another tool in the process can disable the activity kinds or get the plugin's
+/// buffers, and CUPTI reports neither.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
     launches: u64,

@@ -37,8 +37,6 @@ mod session;
 
 pub(crate) use crate::gpu::cupti::session::{NotUsed, Settings, is_ours};
 
-// The backend: launches push their ids, the worker collects records, and the end of the session waits for the rest.
-
 /// How long the worker waits for a flush. It reads the available records even if the flush has not returned.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(250);
 /// A flush that takes longer is reported.
@@ -48,6 +46,7 @@ const LAST_PATIENCE: Duration = Duration::from_millis(200);
 
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
 
+/// The backend: launches push their ids, the worker collects records, and the end of the session waits for the rest.
 pub(crate) struct Cupti {
     session: Session,
     number: u64,
@@ -313,10 +312,9 @@ impl Cupti {
     }
 }
 
-// The open launches of each thread: those between NCCL's start and stop, whose ids are on CUPTI's stack.
-//
-// CUPTI has a stack of external ids for each thread. An id that stays there would tag every later launch of that
-// thread. So the plugin tracks the ids that it pushed, and pops leftovers at the next opportunity.
+// A thread's open launches are those between NCCL's start and stop, whose ids are on CUPTI's stack. CUPTI has a stack
+// of external ids for each thread. An id that stays there would tag every later launch of that thread. So the plugin
+// tracks the ids that it pushed, and pops leftovers at the next opportunity.
 
 /// The largest number of open launches of a thread; NCCL opens one.
 const DEEPEST: usize = 8;
@@ -383,10 +381,8 @@ impl OpenLaunches {
     }
 }
 
-// A thread for calls that may not return.
-//
-// `cuptiActivityFlushAll` waits for CUPTI's own threads, and disabling a kind waits for contexts. This thread makes
-// the calls, so that the worker waits for them only for a bounded time.
+// `cuptiActivityFlushAll` waits for CUPTI's own threads, and disabling a kind waits for contexts. The helper thread
+// makes the calls that may not return, so that the worker waits for them only for a bounded time.
 
 type Task = Box<dyn FnOnce() + Send>;
 
@@ -432,9 +428,8 @@ impl Drop for Helper {
     }
 }
 
-// A gate for threads that call CUPTI: it closes when the session ends.
-
-/// The number of threads inside; the top bit is set when the gate is closed.
+/// A gate for threads that call CUPTI: it closes when the session ends. The number of threads inside; the top bit is
+/// set when the gate is closed.
 #[derive(Default)]
 pub(crate) struct Gate(AtomicU32);
 

@@ -1,5 +1,6 @@
-//! The worker's side: reads returned buffers, joins their records (`join`), and writes them to the output. Samples
-//! CUPTI's clock, and detects when no records come (`join`).
+//! The worker's side of CUPTI: reads returned buffers, decodes their records by fixed offsets, joins them (`join`), and
+//! writes them to the output. Copies the names of kernels, samples CUPTI's clock, and detects when no records come
+//! (`join`).
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -307,8 +308,6 @@ const fn has_times(start_ns: u64, end_ns: u64) -> bool {
     start_ns != 0 && end_ns >= start_ns
 }
 
-// Decodes CUPTI's records by fixed offsets.
-
 /// The address of a kernel's name in CUPTI's memory; 0 if there is no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NameAddress(pub(super) u64);
@@ -401,8 +400,6 @@ fn peer_copy_of(bytes: &[u8]) -> Option<Copy> {
     Some(copy!(peer_copy, bytes, 1, source?, destination?))
 }
 
-// Names of kernels, copied from CUPTI's strings.
-
 /// Substrings of the mangled names of NCCL's kernels, in all releases with a profiler interface.
 const NCCL_KERNELS: [&[u8]; 3] = [b"ncclDevKernel_", b"ncclSymkDevKernel_", b"oneRankReduce"];
 /// The limit on stored names, because a job can generate any number of kernels.
@@ -417,6 +414,7 @@ struct Known {
     is_nccl: bool,
 }
 
+/// Names of kernels, copied from CUPTI's strings.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     all: Vec<Known>,
@@ -470,10 +468,9 @@ fn is_nccl(name: &[u8]) -> bool {
     NCCL_KERNELS.iter().any(|part| name.windows(part.len()).any(|window| window == *part))
 }
 
-// Samples of CUPTI's clock, on which the times in its records are.
-//
-// The clock is `CLOCK_REALTIME`, unless another tool in the process replaces it, at any time: PyTorch's profiler does.
-// So the plugin assumes nothing, and samples the clock as long as the session lasts.
+// The times in CUPTI's records are on CUPTI's clock. It is `CLOCK_REALTIME`, unless another tool in the process
+// replaces it, at any time: PyTorch's profiler does. So the plugin assumes nothing, and samples the clock as long as
+// the session lasts.
 
 /// A clock whose rate differs by more than this is not a system clock.
 const ODD_PPM: u64 = 1000;

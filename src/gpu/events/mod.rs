@@ -78,12 +78,11 @@ impl Backend for Events {
     }
 }
 
-// The worker's side: starts and ends contexts, collects launch times, and counts and reports losses.
-
 /// How often the worker checks for finished launches: when a quarter of the events are in use, and when few are. With
 /// the initial number of events, the slower pace is enough for 5000 launches a second that all begin at once.
 const PACES_MS: [u32; 2] = [5, 100];
 
+/// The worker's side: starts and ends contexts, collects launch times, and counts and reports losses.
 #[derive(Debug, Default)]
 pub(crate) struct Worker {
     contexts: Vec<Context>,

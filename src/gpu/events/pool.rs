@@ -1,8 +1,7 @@
-//! Pairs of events for launches.
-//!
-//! A launching thread takes a pair from the list of free pairs, and leaves it to the worker with the launch's id. The
-//! worker scans all pairs for ids, and puts used pairs back. No thread waits for another: the list is a stack of
-//! indices, whose head changes by compare-and-swap and carries a change counter.
+//! The events for launches: pairs of events, the CUDA contexts that have them, and what launching threads share and
+//! keep open. A launching thread takes a pair from the list of free pairs, and leaves it to the worker with the
+//! launch's id. The worker scans all pairs for ids, and puts used pairs back. No thread waits for another: the list is
+//! a stack of indices, whose head changes by compare-and-swap and carries a change counter.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -191,14 +190,13 @@ const fn low(word: u64) -> u32 {
     word as u32
 }
 
-// A CUDA context in which communicators were made: its events, and the times of its launches.
-
 /// The initial number of event pairs; doubled when more than half are in use.
 const FIRST_PAIRS: u32 = 512;
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 /// The pause between two checks for unfinished launches, at the end.
 const LAST_PAUSE: Duration = Duration::from_micros(500);
 
+/// A CUDA context in which communicators were made: its events, and the times of its launches.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) device: DeviceContext,
@@ -384,11 +382,10 @@ fn add(driver: &Driver, pool: &Pool, pairs: u32) -> Result<(), CudaError> {
     Ok(())
 }
 
-// State for launching threads: contexts with their pools of events, counters, and the calls around a launch.
-
 /// The largest number of contexts at a time, one per device.
 const MOST_CONTEXTS: usize = 64;
 
+/// State for launching threads: contexts with their pools of events, counters, and the calls around a launch.
 pub(crate) struct Shared {
     pub(crate) driver: Driver,
     /// Distinguishes this session from earlier ones in threads that outlive a session.
@@ -524,8 +521,6 @@ impl Shared {
     }
 }
 
-// The open launches of a launching thread.
-
 /// The largest number of open launches: a thread has one, and perhaps others that never ended.
 const MOST_OPEN: usize = 4;
 
@@ -537,6 +532,7 @@ pub(crate) fn with<T>(action: impl FnOnce(&mut Thread) -> T) -> Option<T> {
     THREAD.with(new, |thread| thread.with(|| Thread::NEW, action)).flatten()
 }
 
+/// The open launches of a launching thread.
 pub(crate) struct Thread {
     owner: Owner,
     open: [Option<Open>; MOST_OPEN],

@@ -1,4 +1,6 @@
-//! Finds how early and late each host's clock can be at a moment: shortest paths (a simple temporal problem).
+//! Constraints on the clocks of hosts, the steps of the method that `hosts` outlines, and the correction that results.
+//!
+//! How early and late each host's clock can be at a moment is a matter of shortest paths (a simple temporal problem):
 //!
 //! ```text
 //!   clock(B) − clock(A) ≤ 30 ns      A ──30──► B        latest(h)   = shortest path from the reference to h
@@ -122,11 +124,9 @@ fn is_round(parents: &[usize]) -> bool {
     false
 }
 
-// Moves clocks to the nearest ones that satisfy all constraints (Hildreth's method: successive projection onto each
-// constraint, accumulating its moves).
-//
-// This is the last step: lines between the middles at the ends of pieces can violate a constraint inside a piece if
-// several hosts share bounds.
+// Hildreth's method moves clocks to the nearest ones that satisfy all constraints: successive projection onto each
+// constraint, accumulating its moves. This is the last step: lines between the middles at the ends of pieces can
+// violate a constraint inside a piece if several hosts share bounds.
 
 /// A constraint on the differences at both ends of a piece: interpolated between the ends, the clock of `later` minus
 /// that of `earlier` is at most `most`.
@@ -201,8 +201,6 @@ impl Need {
     }
 }
 
-// The correction of one host's clock, and its uncertainty.
-
 /// The relation of a host's clock to others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Relation {
@@ -276,8 +274,8 @@ fn added(knot: Knot) -> i64 {
     i64::try_from(knot.1 - knot.0).unwrap_or(0)
 }
 
-// Finds a constant for each host that makes times of different hosts comparable: clocks may be years apart. Its error
-// is up to the drift over the run, plus the shortest delays.
+// A constant for each host makes times of different hosts comparable: clocks may be years apart. Its error is up to the
+// drift over the run, plus the shortest delays.
 
 /// The lead of a pair's second clock over the first.
 #[derive(Clone, Copy, Debug, Default)]
@@ -347,8 +345,6 @@ pub(super) fn middle(ahead: &[i64]) -> usize {
     middles.map(|at| order.get(at).copied()).into_iter().flatten().min().unwrap_or(0)
 }
 
-// A constraint on the clocks of hosts: a moment on one was not after a moment on another.
-
 /// A reading of a host's clock: CLOCK_REALTIME of the host's kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reading {
@@ -357,7 +353,7 @@ pub struct Reading {
     pub ns: u64,
 }
 
-/// One moment was not after another.
+/// A constraint on two hosts' clocks: one moment was not after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Constraint {
     pub earlier: Reading,

@@ -74,10 +74,10 @@ impl Alignment {
     }
 }
 
-// Finds the hosts whose clocks bound each other: the strongly connected components of the constraints.
+// The hosts whose clocks bound each other are the strongly connected components of the constraints.
 //
-// Inside a component, every clock is known within bounds. Between components, constraints go one way only: one clock
-// is not later than the other. Their system clocks are moved only by the constants that this requires.
+// Inside a component, every clock is known within bounds. Between components, constraints go one way only: one clock is
+// not later than the other. Their system clocks are moved only by the constants that this requires.
 
 /// The components, and the component of each host.
 #[derive(Debug, Default)]

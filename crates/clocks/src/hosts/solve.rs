@@ -1,4 +1,5 @@
 //! Finds the clocks of hosts that bound each other: continuous, straight on the fewest equal pieces that fit.
+//! [`Curves`] are such clocks, and [`PairBounds`] the differences of two hosts that constraints allow on each piece.
 
 use std::collections::BTreeMap;
 
@@ -260,8 +261,6 @@ fn extend(knots: &mut Vec<Knot>, is_shown: [bool; 2], span: (u64, u64)) {
         knots.push((end, along(last, before, end, is_shown[1])));
     }
 }
-
-// Clocks that are straight on pieces of equal length, and the differences of two hosts that constraints allow there.
 
 /// Contradictions below this are rounding, ns.
 pub(super) const NEGLIGIBLE: f64 = 64.0;

@@ -1,13 +1,9 @@
 //! Follows the journal of one process while it records: every poll returns what was committed since the previous poll.
-//!
-//! A follower only reads: it never writes, locks or maps the journal's files, and the process does not notice it. It
-//! trusts committed bytes only and checks every record. A bad record ends the reading of its segment, whose rest is
-//! reported, not guessed at. Records of one slot arrive in order; records of different slots arrive in any order.
-//! [`crate::reader::Journal`] polls a follower once.
-//!
-//! Files that are removed meanwhile, by a flight recording or because the process ended, are still read to their end
-//! if they were held open ([`MOST_OPEN_FILES`]); until then they occupy disk space. Data removed before it could be
-//! read is counted ([`Discarded`]).
+//! A follower never writes, locks or maps the journal's files, and the process does not notice it. It trusts committed
+//! bytes only and checks every record: a bad one ends the reading of its segment, whose rest is reported, not guessed
+//! at. Records of one slot arrive in order, those of different slots in any order. Files that are removed meanwhile are
+//! still read to their end if they were held open ([`MOST_OPEN_FILES`]); data removed before it was read is counted
+//! ([`Discarded`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;

@@ -1,4 +1,5 @@
-//! A followed slot: its segments in order, and how far each is read.
+//! The parts of a follower: a followed slot with its segments in order and how far each is read, the journal's files
+//! and which of them are held open, and what a poll returns besides records.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -383,8 +384,6 @@ fn check_end<S>(segment: &mut FollowedSegment, file: &FileKey, poll: &mut Poll<'
     end
 }
 
-// The files of a followed journal, and which of them are held open.
-
 /// The most files that a follower holds open. A file held open can be read to its end even after the process removes
 /// it. Other files are opened for each read: what the process has removed by then is lost, and counted.
 pub const MOST_OPEN_FILES: usize = 64;
@@ -586,8 +585,6 @@ fn key(path: &Path) -> FileKey {
 fn open(path: &Path) -> io::Result<File> {
     regular_files::open(path, u64::MAX)
 }
-
-// What a poll returns besides records.
 
 /// What a poll returns besides records. *Since the beginning*: the total over all polls of a follower.
 #[derive(Debug, Default)]

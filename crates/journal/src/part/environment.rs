@@ -1,4 +1,6 @@
-//! Environment variables of the job's launcher: rank, size, job id.
+//! The environment of a recording process: rank, size and job id from the variables of the job's launcher
+//! ([`JobEnvironment`]), and the options and metrics with which an archive is written ([`ArchiveOptions`],
+//! [`MetricSet`]).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -172,10 +174,9 @@ impl JobEnvironment {
     }
 }
 
-// Which records go into the archive, and how: chosen when the archive is written, not when it is recorded.
-//
-// The choice of the process is in its `process.json`; the choice with which a part was written is in the part's
-// manifest. All parts of an archive must be written with the same choice.
+// The options are chosen when the archive is written, not when it is recorded. The choice of the process is in its
+// `process.json`; the choice with which a part was written is in the part's manifest. All parts of an archive must be
+// written with the same choice.
 
 /// How an archive is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -324,9 +325,7 @@ impl ArchiveOptions {
     }
 }
 
-// The metrics that an archive can contain, and sets of metrics. `docs/MAPPING.md` defines each metric.
-
-/// A metric of an archive.
+/// A metric of an archive. `docs/MAPPING.md` defines each metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {

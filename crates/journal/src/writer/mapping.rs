@@ -1,7 +1,8 @@
-//! One journal file, mapped shared into memory. Disk space is reserved before the memory is touched.
+//! The journal's files, and the disk space that the slots of a process share. A journal file is mapped shared into
+//! memory; disk space is reserved before the memory is touched. A flight recording's old files are removed.
 //!
-//! All of this file's `unsafe` rests on one fact: [`JournalFile`] owns the mapping from `mmap` to
-//! `munmap`, and everything that points into the mapping ([`Segment`]) keeps the `JournalFile` alive.
+//! All of this file's `unsafe` rests on one fact: [`JournalFile`] owns the mapping from `mmap` to `munmap`, and
+//! everything that points into the mapping ([`Segment`]) keeps the `JournalFile` alive.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -317,8 +318,6 @@ impl Deref for Segment {
     }
 }
 
-// The disk space that the slots of a process share.
-
 /// How many files must fit within a limit on address space (`ulimit -v`): a thread maps up to three files, and the
 /// program itself may need nearly all of the limit. RLIMIT_DATA does not count shared mappings.
 const FILES_IN_ADDRESS_SPACE: u64 = 256;
@@ -494,12 +493,10 @@ fn describe(directory: &Path, error: &io::Error) -> String {
     format!("{}: {}", directory.display(), host::explain(error))
 }
 
-// The state of a slot that the maintenance thread shares with the recording thread.
-
 /// How many used files a recording thread may leave for unmapping between two rounds of the maintenance thread.
 const LEFT_FILES: usize = 16;
 
-/// The maintenance thread's view of a slot.
+/// The state of a slot that the maintenance thread shares with the recording thread.
 pub(crate) struct Slot {
     pub(crate) number: u16,
     pub(crate) next_file: AtomicU32,
@@ -568,9 +565,9 @@ impl UsedFiles {
     }
 }
 
-// Flight recordings: removes what exceeds the retention, segment by segment, oldest first across all slots.
+// Removing what exceeds the retention of a flight recording, oldest first across all slots.
 //
-// Runs on the maintenance thread only. A segment in use is never removed, nor is any segment of the maintenance
+// This runs on the maintenance thread only. A segment in use is never removed, nor is any segment of the maintenance
 // thread's own slot: it contains the clock pairs and the communicators, without which the rest has no meaning, and
 // grows by about five megabytes a day.
 
@@ -613,8 +610,6 @@ fn oldest(slots: &[Arc<Slot>]) -> Option<(&Slot, UsedFile)> {
     let firsts = slots.iter().filter_map(|slot| Some((&**slot, slot.used.lock().files.front().copied()?)));
     firsts.min_by_key(|(_, file)| file.since)
 }
-
-// Losses, and the counters that count them.
 
 /// Something that could not be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! The recording side of the journal: a process's [`JournalWriter`] hands out [`SlotWriter`]s and their segments.
+//! The recording side of the journal: a process's [`JournalWriter`] hands out [`SlotWriter`]s and their segments,
+//! prepares the next ones, and copies the journal while it is being written.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,8 +23,6 @@ mod slot_writer;
 pub use crate::writer::mapping::{Lost, Retention, Stop, WriterOptions};
 pub use crate::writer::names::{PermanentName, PermanentText};
 pub use crate::writer::slot_writer::{SharedSlotWriter, SlotWriter};
-
-// All slots of a process.
 
 /// For a thread that fills a segment in less time, two are prepared: preparing one takes about half a millisecond, and
 /// the maintenance thread may have to wait for a processor.
@@ -218,10 +217,8 @@ impl JournalWriter {
     }
 }
 
-// Copies a journal while it is being written: for each segment, what is committed when its turn comes.
-//
-// A used-up file never changes again: a hard link costs nothing and survives the removal of the original. Files in
-// use are copied segment by segment.
+// A copy has, of each segment, what is committed when its turn comes. A used-up file never changes again: a hard link
+// costs nothing and survives the removal of the original. Files in use are copied segment by segment.
 
 const HEADER_BYTES: usize = 8 * HEADER_WORDS;
 

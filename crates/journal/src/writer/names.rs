@@ -1,4 +1,6 @@
-//! Numbers for strings: a small cache by address, whose hits are checked against the bytes, and a table by content.
+//! Filters what a slot would record again and again. Strings get numbers, from a small cache by address, whose hits are
+//! checked against the bytes, and from a table by content. Control events and waiting states that NCCL repeats
+//! endlessly are counted instead.
 
 use std::collections::TryReserveError;
 use std::ffi::CString;
@@ -323,11 +325,9 @@ impl NameCache {
     }
 }
 
-// Filters out events that NCCL repeats endlessly.
-//
 // Up to 2.26 the proxy thread starts and stops a control event in each iteration of its loop, some hundred thousand
 // times a second, almost always without a state. A step that waits for its peer enters the same state again with each
-// attempt to send (`SendPeerWait`, up to 2.26 `ProxyOpSendRemFifoWait`). Both would fill it: they are counted.
+// attempt to send (`SendPeerWait`, up to 2.26 `ProxyOpSendRemFifoWait`). Both would fill the journal: they are counted.
 
 /// The start of a proxy control event that has not entered a state yet.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,7 @@
-//! Appends records to one slot.
-//!
-//! A slot writer belongs to one thread at a time and appends without locks, system calls or allocation. It meets the
-//! maintenance thread only at the end of a segment: either the maintenance thread has prepared the next segment, or
-//! the slot writer prepares it itself and counts a stall.
+//! Appends records to one slot. A slot writer belongs to one thread at a time and appends without locks, system calls
+//! or allocation. It meets the maintenance thread only at the end of a segment: either the maintenance thread has
+//! prepared the next segment, or the slot writer prepares it itself and counts a stall. The maintenance thread's own
+//! slot, which several threads write in turn, is behind a lock ([`SharedSlotWriter`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -334,7 +333,7 @@ impl SlotWriter {
     }
 }
 
-// The transition to the next segment, where the recording thread meets the maintenance thread.
+// Moving on to the next segment, where the recording thread meets the maintenance thread.
 
 /// Used segments that may be resident before the recording thread releases them itself.
 const MOST_UNRELEASED: usize = 1;
@@ -598,8 +597,6 @@ impl Sink for At<'_> {
     }
 }
 
-// Records about ranges. `format` reads them back.
-
 type RangeText = Option<PermanentName>;
 /// What all records have: kind, flags, ticks, id.
 type Head = (u8, u8, u64, u64);
@@ -668,9 +665,7 @@ impl SlotWriter {
     }
 }
 
-// A slot that several threads write in turn: the maintenance thread's.
-
-/// A [`SlotWriter`] behind a lock. Not for callbacks.
+/// A [`SlotWriter`] behind a lock: the maintenance thread's. Not for callbacks.
 #[derive(Clone, Debug)]
 pub struct SharedSlotWriter(Arc<Mutex<SlotWriter>>);
 

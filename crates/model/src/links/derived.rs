@@ -115,8 +115,7 @@ impl Members {
     }
 }
 
-// Collectives that NCCL makes of sends and receives, and their executions.
-
+/// A call that NCCL turned into sends and receives.
 #[derive(Clone, Debug)]
 pub struct DerivedCall {
     pub pattern: Pattern,

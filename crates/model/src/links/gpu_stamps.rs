@@ -120,8 +120,7 @@ fn out_of_order<R: Copy>(works: &[Work<R>]) -> Vec<R> {
     works.iter().zip(in_chain).filter(|(_, kept)| !kept).map(|(work, _)| work.of).collect()
 }
 
-// Decides which GPU stamps of a process can be trusted.
-
+/// Counts a pair of stamps that is not trusted.
 pub fn count(why: Distrust, counts: &mut Counts) {
     counts.gpu_times_suspicious += 1;
     let reason = match why {

@@ -1,10 +1,11 @@
-//! The work of GPUs, and the NCCL operations it belongs to.
+//! The work of GPUs (kernels, copies and times of CUDA events), its names, and the NCCL operations it belongs to, by
+//! the launch's event id.
 //!
 //! ```text
 //!  KernelLaunch 7 ─┬─ Kernel, external id 7 ─ clock of CUPTI ──► host time ─► location of the stream
 //!                  │         └ the operations of that launch ran then       ─► their interval
 //!                  └─ LaunchTime of 7 ─ clock of the device's events ──────► the same, by CUDA events
-//!  KernelLaunch 8 (captured)  ╌╌╌╌╌ Kernel of a graph's node, without an id: see [`graphs`]
+//!  KernelLaunch 8 (captured)  ╌╌╌╌╌ Kernel of a graph's node, without an id: see `tie`
 //! ```
 //!
 //! Nothing is guessed. A kernel whose launch is unknown is shown on its location and belongs to no operation; a kernel
@@ -118,8 +119,6 @@ impl GpuWork {
         }
     }
 }
-
-// Kernels, copies and times of CUDA events → launches → operations, by the launch's event id.
 
 /// The operations of each launch that ran and of each copy-engine collective: indices of activities.
 #[derive(Debug, Default)]
@@ -274,13 +273,11 @@ pub fn add_events(work: &mut GpuWork, tables: &Tables, launched: &Launched) {
     work.fates.launches_timed = timed.len() as u64;
 }
 
-// Kernels of replayed graphs: CUPTI gives them no external id, only the graph's and the node's numbers.
+// CUPTI gives the kernels of replayed graphs no external id, only the graph's and the node's numbers:
 //
-// ```text
 //  captured:  launch a   launch b           on one stream, in this order
 //  replay 1:  node 4     node 7             the k-th node by its first start is the k-th launch, where a device has
 //  replay 2:  node 4     node 7             as many nodes as launches, and one graph
-// ```
 //
 // The k-th kernel of a node is the k-th replay of its operations, if NCCL reported as many replays and each kernel
 // starts after its replay was reported: the kernel waits for the report.
@@ -393,8 +390,6 @@ fn tie_node(
     }
 }
 
-// The work of a GPU, and what became of its records.
-
 /// A CUDA stream, whose work runs in sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GpuStream {
@@ -505,8 +500,6 @@ impl GpuWork {
         self.fates.not_placed + LOSSES.iter().filter_map(|&loss| self.counts.get(loss as usize)).sum::<u64>() > 0
     }
 }
-
-// Names of kernels, kinds of copies and kinds of memory.
 
 /// Limit on template nesting: names come from other people's programs.
 const MOST_RECURSION: u32 = 96;

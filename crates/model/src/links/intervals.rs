@@ -1,4 +1,5 @@
-//! When an operation ran, as far as known: never how long enqueueing took (`docs/MAPPING.md` §4).
+//! When an operation ran, as far as known: never how long enqueueing took (`docs/MAPPING.md` §4). [`Interval`] has the
+//! rules, [`intervals`] applies them to a process, and [`InferredEnds`] are ends that NCCL did not report.
 
 use std::collections::BTreeMap;
 
@@ -132,8 +133,6 @@ pub fn around(members: impl Iterator<Item = Interval>) -> Option<Interval> {
     })
 }
 
-// Chooses the interval that an operation is shown with: when it ran, not its enqueueing (`docs/MAPPING.md` §4).
-
 fn measured(
     tables: &Tables,
     (activity, operation): (&Activity, &Operation<'_>),
@@ -223,8 +222,8 @@ pub fn intervals(
     intervals
 }
 
-// Infers ends that NCCL did not report: a proxy step ends when its slot is used again or its proxy operation stops; a
-// state of a proxy thread ends when the thread enters the next.
+// NCCL does not report some ends. A proxy step ends when its slot is used again or its proxy operation stops; a state
+// of a proxy thread ends when the thread enters the next.
 
 #[derive(Debug, Default)]
 pub struct InferredEnds {

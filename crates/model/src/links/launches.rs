@@ -1,5 +1,6 @@
-//! Infers the kernel launch of an operation. NCCL does not report it: a launch names the API group, as the operation's
-//! call does, and a group has a launch for each plan (kernel) of each communicator.
+//! Infers the kernel launch of an operation, and the replays of a CUDA graph's operations. NCCL does not report the
+//! launch: a launch names the API group, as the operation's call does, and a group has a launch for each plan (kernel)
+//! of each communicator.
 //!
 //! ```text
 //!  GroupApi ──┬── KernelLaunch 1     Group 1 ── Coll, Coll     the k-th plan has the k-th launch
@@ -36,8 +37,6 @@ pub fn in_order<R>(launches: &[At<R>], plans: impl ExactSizeIterator<Item = u64>
 pub fn last_before<R>(launches: &[At<R>], time: u64) -> Option<&At<R>> {
     launches.get(launches.partition_point(|launch| launch.start <= time).checked_sub(1)?)
 }
-
-// Gives operations their kernel launches.
 
 /// Handle of an API group or a plan, and the communicator.
 type Of = (u64, ContextName);
@@ -165,7 +164,7 @@ pub fn link(tables: &Tables, activities: &mut Activities) {
     }
 }
 
-// Replays of a CUDA graph: operations that NCCL reports again at each launch of a captured call.
+// NCCL reports the operations of a captured call again at each launch of the graph: these are its replays.
 
 /// Prefix of the names of CUDA's own threads, which report replays and never call NCCL.
 const CUDA_THREADS: &str = "cuda";
@@ -253,13 +252,11 @@ impl Activity {
     }
 }
 
-// Captured calls: what NCCL reports at each launch of a CUDA graph, and what it reports during capture.
+// What NCCL reports of a captured call, during capture and at each launch of the graph:
 //
-// ```text
 //  capture   GroupApi ── CollApi (graph captured)         once, on the calling thread
 //  replay 1      Group ── Coll, parent: that CollApi      CUDA's callback thread
 //  replay 2      Group ── Coll, the same parent
-// ```
 //
 // A launch plan without network transfers and kernel channels is reported at capture instead, on the calling thread
 // inside the call's group. Such a report is not an execution, and NCCL never reports the replays. A nonblocking

@@ -1,9 +1,5 @@
-//! Decides which events of a process belong together, when its operations ran, and which communicators of several
-//! processes are the same: pure rules without storage.
-//!
-//! The writer of archives (`archive`) and `hang` apply the rules after reading a whole journal, `live` once all threads
-//! are read up to the end of an operation. Events are named by whatever the caller uses. Times are only compared, so
-//! they may be ticks.
+//! Collectives, sends and receives, each with what is linked to it: an [`Activity`] for each operation of the journal.
+//! Here are also the rule when an operation has ended, and the links of kernel channels to operations.
 
 #![forbid(unsafe_code)]
 
@@ -18,8 +14,7 @@ pub const fn has_ended(has_open_children: bool, has_stop: bool, has_ended_childr
     !has_open_children && (has_stop || has_ended_children)
 }
 
-// Collectives, sends and receives, each with the events linked to it.
-
+/// An operation, and the events linked to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Activity {
     pub operation: OperationRow,
@@ -137,12 +132,11 @@ impl Activities {
     }
 }
 
-// Kernel channels → operations.
-
 fn widen(interval: Option<(u64, u64)>, start: u64, end: u64) -> Option<(u64, u64)> {
     Some(interval.map_or((start, end), |(first, last)| (first.min(start), last.max(end))))
 }
 
+/// Links kernel channels to their operations.
 pub fn add_to(tables: &Tables, stamps: &Stamps, activities: &mut Activities) {
     for (row, channel) in tables.rows::<KernelCh>() {
         let Some(activity) = activities.get_mut(tables, channel.parent) else {

@@ -1,4 +1,4 @@
-//! Proxy operations and their steps.
+//! Proxy operations and their steps: connections, bytes, and transfers for operations of other processes (PXN).
 
 use std::collections::BTreeMap;
 
@@ -58,11 +58,9 @@ impl Reporting {
 
 // PXN: the proxy of one process does the network transfers for an operation of another process on the node.
 //
-// ```text
 //  worker  ProxyOp, parent: an id of the origin ─► parts/<worker>/remote-transfers   transfers by operation
 //  origin  Coll, no ProxyOp of its own ◄── the writer of its part reads the file, and counts the transfers
 //  unify   the worker's location ─► named after the rank it worked for, in the origin's group
-// ```
 //
 // Processes of a node share a clock, so the worker's times hold for the origin. The process written first cannot know
 // what the other did: `finalize` writes its part a second time while the journal still exists.
@@ -196,8 +194,7 @@ pub fn exported(tables: &Tables, comms: &Comms) -> Vec<ExportedRank> {
     ranks.collect()
 }
 
-// Proxy operations: the bytes of their steps, connections that NCCL does not report on, and their owners.
-
+/// The bytes of proxy operations, the connections on which NCCL does not report steps, and the operations of others.
 #[derive(Debug, Default)]
 pub struct Transfers {
     /// The bytes of an operation's steps, by row of the proxy operation.

@@ -309,7 +309,7 @@ impl TableBuilder {
     }
 }
 
-// Completes the tables when all records are read: contexts of events, missing stops and missing parents.
+// When all records are read, the tables are completed: contexts of events, missing stops and missing parents.
 
 impl Tables {
     /// Sets the row of an event id unless it has one; returns whether it had none.

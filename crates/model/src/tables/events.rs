@@ -1,4 +1,5 @@
-//! The tables: one line for each kind of event, with the states whose times are kept.
+//! The tables: one line for each kind of event, with the states whose times are kept. A table's rows are [`Event`]s, a
+//! [`Row`] is a row's number, and a [`ContextName`] the number of its context.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -205,8 +206,6 @@ tables! {
     Unknown unknowns: event::Unknown, NoStates;
 }
 
-// The contents of a table row.
-
 /// The stop of an event that has not stopped.
 const OPEN: u64 = u64::MAX;
 
@@ -354,8 +353,6 @@ pub trait Fields: Copy + 'static {
     type States: States;
 }
 
-// Storage for the states of an event.
-
 /// The time of a state that was not seen.
 const UNSEEN: u64 = u64::MAX;
 
@@ -451,7 +448,7 @@ impl<const N: usize> States for StateTimes<N> {
     }
 }
 
-// The contexts that events name. An event stores a 32-bit number instead of the id.
+// An event stores a 32-bit number instead of its context's id.
 
 /// Marks the number of an id that is not in the list of contexts.
 const NOT_LISTED: u32 = 1 << 31;
@@ -516,8 +513,6 @@ impl ContextNames {
         &self.ids
     }
 }
-
-// A row number of a typed table.
 
 /// A row of the table of events with the fields `F`. Takes four bytes, even in an `Option`.
 pub struct Row<F>(NonZeroU32, PhantomData<fn() -> F>);

@@ -1,7 +1,7 @@
-//! The journal of one process as tables: a table for each kind of event, a row for each event.
-//!
-//! A row has start, stop, parent, context and thread, the descriptor's fields and the times of the kind's states. A
-//! [`Row`] identifies a row; ids are mapped to rows.
+//! The journal of one process as tables: a table for each kind of event, a row for each event. A row has start, stop,
+//! parent, context and thread, the descriptor's fields and the times of the kind's states. A [`Row`] identifies a row;
+//! ids are mapped to rows. Operations ([`OperationRow`]) are the rows of three tables, and what the journal lacks is
+//! counted.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::print_stdout, clippy::print_stderr))]
@@ -271,8 +271,6 @@ const fn context_key(id: u64) -> Key {
     (id.slot(), id.sequence())
 }
 
-// Collectives, sends and receives: fields common to all operations.
-
 /// A Coll, P2p or CeColl. A CeColl has no children that show when it ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OperationRow {
@@ -362,8 +360,6 @@ impl Tables {
         }
     }
 }
-
-// Counts what a journal lacks, as [`Counts`].
 
 /// Adds what the recorder could not record.
 pub fn add_losses(counts: &mut Counts, losses: &Losses) {

@@ -1,7 +1,6 @@
-//! Ranges of threads and marks: which record ends which range.
-//!
-//! A thread's pushed ranges are a stack: a pop names the level that it ends, so a lost pop costs one range its end. A
-//! started range is ended by its id, on any thread.
+//! Ranges of threads and marks: which record ends which range. A thread's pushed ranges are a stack: a pop names the
+//! level that it ends, so a lost pop costs one range its end. A started range is ended by its id, on any thread. Also
+//! here: what of a process was recorded when, because recording can be switched while the job runs.
 
 use std::collections::HashMap;
 
@@ -166,12 +165,11 @@ impl Ranges {
     }
 }
 
-// What was recorded of a process when: recording can be switched while the job runs.
-
 /// The kinds from which the operations of ranks are counted and compared.
 const COMPARED: u32 =
     Kind::CollApi.mask() | Kind::P2pApi.mask() | Kind::Coll.mask() | Kind::P2p.mask() | Kind::CeColl.mask();
 
+/// A switch of recording while the job ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchAt {
     /// In ticks until converted, then in nanoseconds.

@@ -1,10 +1,9 @@
-//! Layout of fields in the words of a journal record: one declaration generates a structure, its encoding, its decoding
-//! and its listing.
-//!
-//! A field is declared as `name: type [place] "label" style`. The place `[2 32]` means bit 32 and up of the word with
-//! index 2; `[flag]` is the only bit that the record header has for the payload. The label is the name in listings.
-//! The style is empty, `address` (a pointer or handle) or `rare` (0 if a release does not report it). The type `S`
-//! stands for strings: borrowed from NCCL during recording, a number in a record, a symbol after reading.
+//! Declares the fields of records: one declaration generates a structure, its encoding in the words of a journal
+//! record, its decoding and its listing. A field is declared as `name: type [place] "label" style`. The place `[2 32]`
+//! means bit 32 and up of the word with index 2; `[flag]` is the only bit that the record header has for the payload.
+//! The label is the name in listings. The style is empty, `address` (a pointer or handle) or `rare` (0 if a release
+//! does not report it). The type `S` stands for strings: borrowed from NCCL during recording, a number in a record, a
+//! symbol after reading.
 
 /// A word as in the file, little-endian.
 pub type Word = [u8; 8];
@@ -151,7 +150,7 @@ macro_rules! packed_take {
 
 pub(crate) use {packed, packed_flag, packed_number, packed_put, packed_take};
 
-// Generates from the declarations of the kinds what covers all kinds: `Kind` and `Body`.
+// Generates what covers all kinds (`Kind` and `Body`) from their declarations in `crate::event`.
 
 macro_rules! events {
     ($(
@@ -284,8 +283,6 @@ macro_rules! map_body {
 
 pub(crate) use {events, map_body};
 
-// Listings of fields.
-
 /// How a listing shows a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
@@ -401,8 +398,6 @@ macro_rules! packed_value {
 }
 
 pub(crate) use {packed_listing, packed_map, packed_style, packed_value};
-
-// Data from network plugins.
 
 /// A network plugin's data about one of its events, by plugin id; copied in the callback.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

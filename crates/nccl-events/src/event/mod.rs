@@ -1,7 +1,8 @@
-//! The kinds of events and their fields. One declaration per kind generates all code for it.
+//! The kinds of events and their fields, and NCCL's strings, which are borrowed for the duration of a callback. One
+//! declaration per kind, with the first version of the interface that has the kind, generates all code for it.
 //!
-//! Fields are in the order of listings; the place in the record is next to each field. Words 0 to 2 of
-//! every start contain the parent, the context and, in the lower half, the rank.
+//! Fields are in the order of listings; the place in the record is next to each field. Words 0 to 2 of every start
+//! contain the parent, the context and, in the lower half, the rank.
 
 #![expect(missing_docs, reason = "the fields are NCCL's, see its headers")]
 
@@ -253,8 +254,6 @@ impl<S> Start<S> {
     }
 }
 
-// Strings of NCCL, borrowed for the duration of a callback.
-
 /// A NUL-terminated string of NCCL (or of this plugin), valid only during the callback. May be absent.
 #[derive(Clone, Copy)]
 pub struct Name<'a> {
@@ -273,7 +272,7 @@ impl<'a> Name<'a> {
     ///
     /// # Safety
     /// `pointer` is NULL or points to a NUL-terminated string that stays valid and unchanged for `'a`.
-    /// The adapters in `abi/` uphold this: NCCL's descriptors contain NULL or static strings of libnccl.
+    /// The recorder's `abi` upholds this: NCCL's descriptors contain NULL or static strings of libnccl.
     pub const unsafe fn from_ptr(pointer: *const c_char) -> Self {
         Self { pointer, borrowed: PhantomData }
     }
@@ -362,13 +361,11 @@ impl fmt::Debug for Name<'_> {
     }
 }
 
-// Layout of network plugins' data in records.
-
 const fn both(low: i32, high: i32) -> u64 {
     low.cast_unsigned() as u64 | (high.cast_unsigned() as u64) << 32
 }
 
-/// Four words: the layout's number and a number, two numbers, a number, bytes.
+/// Four words of a record: the layout's number and a number, two numbers, a number, bytes.
 impl Field for NetData {
     #[inline(always)]
     fn put(self, words: &mut [u64], at: usize, _shift: u32) {
@@ -405,8 +402,6 @@ impl Field for NetData {
         })
     }
 }
-
-// The kinds of events in each version of the interface, from the first version of each kind.
 
 /// Whether NCCL reports events of this kind to a plugin that it calls through this table.
 pub const fn has(table: Table, kind: Kind) -> bool {

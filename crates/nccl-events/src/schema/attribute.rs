@@ -1,4 +1,5 @@
-//! The attributes of events (`docs/MAPPING.md` §5): one table for all archives.
+//! The attributes of events (`docs/MAPPING.md` §5): one table for all archives. [`Anchor`] is a reading of all clocks
+//! of a process, which is stored as text.
 
 use std::ffi::CStr;
 
@@ -200,8 +201,6 @@ macro_rules! fields {
         }
     };
 }
-
-// Simultaneous readings of all clocks of a process.
 
 /// The values of the clocks at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Representation of Rust values in archives.
+//! How Rust values are represented in archives: OTF2's types and values, and a carrier for each kind of value.
 
 use crate::archive::{LocationKind, Timing};
 use crate::schema::attribute::Anchor;

@@ -1,4 +1,5 @@
-//! The properties of processes and locations (`docs/REFERENCE.md` §4).
+//! The properties of processes and locations (`docs/REFERENCE.md` §4), and the cutting of an archive's properties to a
+//! size that fits into OTF2's anchor file.
 
 use crate::schema::carriers;
 use crate::schema::carriers::{Carrier, Value};
@@ -81,8 +82,6 @@ properties! {
     GpuCapability "NCCL::GPU_CAPABILITY" Small;
     GpuNvlinks "NCCL::GPU_NVLINKS" Small;
 }
-
-// Cuts properties to a size that fits into an anchor.
 
 /// OTF2's anchor is one chunk of 256 KiB for all properties; the rest is for names and the anchor's own numbers.
 const MOST_BYTES: usize = 200 << 10;

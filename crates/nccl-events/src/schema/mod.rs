@@ -4,6 +4,7 @@
 //!   [`crate::fields!`] declares a structure of the attributes that a reader needs.
 //! * [`definition`]: the properties of processes and locations, each also a type.
 //! * [`Statements`]: the properties of an archive. The type of each is its grammar, and defines how values are merged.
+//! * [`Counts`]: what was seen, and what became of it. [`carriers`]: how values are represented in OTF2.
 
 #![warn(missing_docs, clippy::missing_panics_doc)]
 #![forbid(unsafe_code)]

@@ -1,4 +1,5 @@
-//! The properties of an archive (`docs/REFERENCE.md` §3).
+//! The properties of an archive (`docs/REFERENCE.md` §3), their grammars, and what an archive lacks by its properties.
+//! The type of a property is its grammar, and also defines how values are merged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -306,8 +307,6 @@ fn merge_texts(own: &mut Vec<Property>, others: &[Property]) {
     }
 }
 
-// The grammars of archive properties. A property's type also defines how its values are merged.
-
 /// The value of a property.
 pub trait Grammar: Default + PartialEq {
     /// Parses a text; `None` if it violates the grammar.
@@ -484,8 +483,6 @@ impl Listed {
         self.lines.merge(&other.lines);
     }
 }
-
-// Events and data that an archive lacks.
 
 /// Something that an archive lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

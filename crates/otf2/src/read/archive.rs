@@ -1,4 +1,5 @@
-//! An `OTF2_Reader*`, and the strings that it allocates.
+//! An archive to read: its anchor's contents, libotf2's reader of it, and its definitions as records. Before libotf2
+//! reads an anchor, an event file or a definition file, it is checked to be complete.
 
 use std::ffi::{c_char, c_void};
 use std::io::ErrorKind;
@@ -171,8 +172,6 @@ macro_rules! callback_table {
 
 pub(super) use callback_table;
 
-// An archive to read, and the contents of its anchor.
-
 /// The extensions of the files of an archive, as libotf2 names them.
 pub const FILE_EXTENSIONS: [&str; 5] = ["otf2", "def", "evt", "snap", "marker"];
 
@@ -312,7 +311,7 @@ impl Archive {
     }
 }
 
-// Checks that an anchor is complete. libotf2 trusts an anchor's count of properties when it allocates and reads.
+// libotf2 trusts an anchor's count of properties when it allocates and reads, so the anchor is checked before.
 
 /// OTF2 reserves 256 KiB for properties; other programs may use larger chunks.
 const MOST_ANCHOR_BYTES: u64 = 16 << 20;
@@ -354,8 +353,6 @@ fn after_texts(mut bytes: &[u8], texts: usize) -> Option<&[u8]> {
     }
     Some(bytes)
 }
-
-// Converts definitions to records.
 
 /// Appends to a list of a record in a map; `None` if the map lacks the record.
 macro_rules! push {
@@ -419,7 +416,7 @@ impl Definitions {
     }
 }
 
-// Checks that an event file is complete. libotf2 never finishes reading a truncated one.
+// libotf2 never finishes reading a truncated event file, so its end is checked before.
 
 const EVENT_HEADER_BYTES: u64 = HEADER_BYTES as u64;
 const END_BYTES: u64 = END.len() as u64;
@@ -476,8 +473,9 @@ pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
     Ok(events)
 }
 
-// Checks that a definition file is complete and consists of records. libotf2's messages about a truncated file do not
-// say so. After a damaged record libotf2 may take old contents of its memory for the next chunk, without end.
+// libotf2's messages about a truncated definition file do not say that it is truncated. After a damaged record libotf2
+// may take old contents of its memory for the next chunk, without end. So the file's chunks and records are checked
+// before.
 
 /// The length of a record with more bytes is in the next eight.
 const LONG: u8 = 0xff;

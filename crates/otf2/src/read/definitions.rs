@@ -1,4 +1,5 @@
-//! The global definitions of an archive: converts the arguments of libotf2's callbacks to [`Definition`]s.
+//! The global definitions of an archive, and the local definitions of its locations: converts the arguments of
+//! libotf2's callbacks to [`Definition`]s and [`LocalDefinitions`].
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
@@ -223,8 +224,6 @@ fn bytes(text: *const c_char) -> Vec<u8> {
     // SAFETY: not NULL; libotf2's strings are NUL-terminated and alive during a callback.
     unsafe { CStr::from_ptr(text) }.to_bytes().to_vec()
 }
-
-// The local definitions of a location, as owned data.
 
 /// How far a location's clock is behind the archive's at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]

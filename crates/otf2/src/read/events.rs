@@ -1,7 +1,6 @@
-//! Converts the arguments of libotf2's event callbacks to [`Event`]s.
-//!
-//! A callback only puts the event into the [`Inbox`]. The caller's code runs after libotf2 has returned, so that its
-//! panics never pass through C.
+//! Reads events in chronological order, after the local definitions: converts the arguments of libotf2's event
+//! callbacks to [`Event`]s. A callback only puts the event into the [`Inbox`]. The caller's code runs after libotf2 has
+//! returned, so that its panics never pass through C.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -256,8 +255,6 @@ fn register_others(table: *mut sys::OTF2_GlobalEvtReaderCallbacks) -> Result<()>
     }
     Ok(())
 }
-
-// Reads local definitions first, then all events in chronological order.
 
 /// Expectations for the events of a location, so that a damaged file results in an error, not an endless loop.
 struct Expected {

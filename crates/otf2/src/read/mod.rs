@@ -1,4 +1,4 @@
-//! Reading archives.
+//! Reading archives: the anchor and the checks of files, the definitions, the events.
 
 mod archive;
 mod definitions;

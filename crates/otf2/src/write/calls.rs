@@ -1,4 +1,5 @@
-//! Tracks which references are defined, so that a wrong definition is an error here, not a puzzle for a reader.
+//! Checks definitions and passes them to libotf2. [`Defined`] tracks which references are defined, so that a wrong
+//! definition is an error here, not a puzzle for a reader.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -228,8 +229,6 @@ impl Defined {
         }
     }
 }
-
-// Calls of libotf2's functions that write global definitions.
 
 /// Writes a definition that [`super::definitions`] has checked. Returns libotf2's code.
 pub(super) fn write(to: *mut sys::OTF2_GlobalDefWriter, definition: &Definition) -> Result<sys::OTF2_ErrorCode> {

@@ -1,11 +1,10 @@
-//! Memory for libotf2's writers: one chunk per buffer, reused.
+//! Memory for libotf2's writers, one chunk per buffer, and what else libotf2 asks of a writing program: answers about
+//! other writers, and the last chunk of a file where libotf2 would write past it.
 //!
 //! By default libotf2 buffers up to 128 MiB per writer before it writes anything. Here a writer's second request is
 //! refused, so that it flushes its only chunk and reuses it. The next writer gets the chunk of a closed one, so that
-//! thousands of locations written one after the other touch the same pages.
-//!
-//! A buffer keeps its chunk until it is closed: if the request after a flush failed, libotf2 could not recover and
-//! would write through a NULL pointer.
+//! thousands of locations written one after the other touch the same pages. A buffer keeps its chunk until it is
+//! closed: if the request after a flush failed, libotf2 could not recover and would write through a NULL pointer.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
@@ -141,7 +140,7 @@ unsafe extern "C" fn allocate(
     memory
 }
 
-/// libotf2 will write a buffer to its file. Declines if the file ends beyond the chunk: see [`crate::write::chunks`].
+/// libotf2 will write a buffer to its file. Declines if the file ends beyond the chunk: see [`FullChunk`].
 unsafe extern "C" fn pre_flush(
     user_data: *mut c_void,
     file_type: sys::OTF2_FileType,
@@ -201,8 +200,6 @@ unsafe extern "C" fn free_all(
     let buffer = unsafe { Box::from_raw(buffer) };
     pool.free.push(buffer.chunk);
 }
-
-// libotf2's questions to a writing archive about the other writers.
 
 /// The answers of an archive that is never the primary one: it writes only event files, no anchor and no global
 /// definitions, and does not wait for others. libotf2 aborts on an unset callback, so all of them are set.
@@ -295,15 +292,13 @@ refuse! {
     scatterv(Context, *const c_void, *const u32, *mut c_void, u32, sys::OTF2_Type, u32);
 }
 
-// Writes last chunks that libotf2 does not: of event files without events, and of files whose last chunk is full.
+// libotf2 writes no last chunk for an event file without events, and a wrong one for a file whose last chunk is full.
 //
-// A writer of libotf2 keeps one byte of a chunk free, but ends a file with two bytes. If the last record leaves
-// only that byte, the second goes beyond the chunk, and the flush that follows clears what it takes for the rest
-// of the chunk: nearly the whole address space. The process crashes. The probability is one in a million, and
-// there are millions of files.
-//
-// Therefore the flush is declined in this case ([`crate::write::chunks`]), libotf2 closes the file without its last
-// chunk, and this module writes the chunk, with its end in a second chunk.
+// A writer of libotf2 keeps one byte of a chunk free, but ends a file with two bytes. If the last record leaves only
+// that byte, the second goes beyond the chunk, and the flush that follows clears what it takes for the rest of the
+// chunk: nearly the whole address space. The process crashes. The probability is one in a million, and there are
+// millions of files. So `pre_flush` declines in this case, libotf2 closes the file without its last chunk, and
+// `FullChunk` writes the chunk, with its end in a second chunk.
 
 /// A chunk that libotf2 was not allowed to flush.
 pub(super) struct FullChunk {

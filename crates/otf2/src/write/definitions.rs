@@ -1,4 +1,5 @@
-//! The global definitions of an archive: passes records and [`Definition`]s to libotf2's writer.
+//! Writers of definitions: passes records and [`Definition`]s of the whole archive to libotf2's writer, and the mapping
+//! tables and clock offsets of one location.
 
 use std::path::PathBuf;
 use std::ptr::NonNull;
@@ -216,8 +217,6 @@ impl<'a> GlobalDefinitions<'a> {
         result
     }
 }
-
-// The local definitions of one location: mapping tables and clock offsets.
 
 /// Writes the local definition file of a location.
 ///

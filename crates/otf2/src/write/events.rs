@@ -1,4 +1,4 @@
-//! The events of one location.
+//! The writer of one location's events, and their attributes: kept in a list, or passed to libotf2 directly.
 
 use std::ptr;
 use std::ptr::NonNull;
@@ -294,8 +294,6 @@ impl EventWriter<'_> {
         })
     }
 }
-
-// The attributes of one event: kept in a list, or passed to libotf2 directly.
 
 /// Attributes for an event: a reusable list. Each attribute has one value.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,4 +1,5 @@
-//! Writing archives.
+//! Writing archives: the writers of archives, parts, definitions and events; what they check first; and the memory and
+//! files that libotf2 gets.
 
 mod archive;
 mod calls;

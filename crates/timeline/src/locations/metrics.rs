@@ -1,4 +1,5 @@
-//! Shows where recording was switched during the job: MeasurementOnOff on the rows of threads and communicators.
+//! The metrics of locations (`docs/MAPPING.md` §6 defines what each measures), and where recording was switched during
+//! the job: MeasurementOnOff on the rows of threads and communicators.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,8 +64,6 @@ fn ranks_of(key: LocationKey, tables: &Tables) -> Vec<u64> {
     });
     counted.map(|at| at.context).collect()
 }
-
-// Metrics of locations; `docs/MAPPING.md` §6 defines what each measures.
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let metrics = model.options.metrics;

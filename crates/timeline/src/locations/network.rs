@@ -1,4 +1,5 @@
-//! Proxy steps: chunks in transfer, each on the location of its slot of the connection.
+//! The locations of the network and of kernel channels: proxy operations on their connection, proxy steps (chunks in
+//! transfer) each on its slot of the connection, plugins' reports, proxy threads, kernel channels and their phases.
 //!
 //! The states of a step tell what it waits for; the location shows them one after the other:
 //!
@@ -145,11 +146,10 @@ pub(super) fn build_steps(model: &ProcessModel<'_>, builder: &mut TimelineBuilde
     }
 }
 
-// Proxy operations: network transfers, on the location of their connection.
-//
-// Since NCCL 2.27 a proxy operation starts when it is appended and may wait for earlier ones on the same connection.
-// The location shows one at a time: the wait begins when the previous one has ended, nested as `queued` until the
-// first progress (attribute `nccl.queued_ns` has the whole wait).
+// Proxy operations are network transfers, on the location of their connection. Since NCCL 2.27 a proxy operation starts
+// when it is appended and may wait for earlier ones on the same connection. The location shows one at a time: the wait
+// begins when the previous one has ended, nested as `queued` until the first progress (attribute `nccl.queued_ns` has
+// the whole wait).
 
 /// A proxy operation on its way to its location, by start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -226,8 +226,8 @@ fn end(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, row: Row<ProxyOp
     interval.map_or(op.start, |interval| interval.end)
 }
 
-// Phases of a kernel channel, nested in it. Only their GPU times mean something: NCCL reports all three after the
-// fact. A phase is shown only if its channel and the phase itself have plausible GPU times.
+// The phases of a kernel channel are nested in it. Only their GPU times mean something: NCCL reports all three after
+// the fact. A phase is shown only if its channel and the phase itself have plausible GPU times.
 
 pub(super) type Phases = BTreeMap<Row<KernelCh>, Vec<Row<KernelPhase>>>;
 
@@ -293,8 +293,7 @@ pub(super) fn build_phases(
     }
 }
 
-// Kernel channels with GPU times, on the location of their channel.
-
+/// Shows kernel channels with GPU times, each on the location of its channel.
 pub(super) fn build_channels(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let mut order = ByLocation::new();
     for (row, event) in model.tables.rows::<KernelCh>() {
@@ -348,13 +347,11 @@ fn on_gpu<'a>(
     Some((clock, stamps))
 }
 
-// The states of a proxy thread between transfers: it idles, sleeps, wakes up and takes operations. They have a row of
-// their own: a thread's calls nest, and these states belong to no call.
+// Between transfers a proxy thread idles, sleeps, wakes up and takes operations. These states have a row of their own:
+// a thread's calls nest, and these states belong to no call.
 //
-// ```text
 //   sleep:   start ─ ProxySleep ── 16 ─ ProxyWakeup ─ stop
 //   append:  start ─ ProxyAppend ─ 18 ─────────────── stop
-// ```
 //
 // Up to NCCL 2.26 every turn of the loop starts and stops an event without a state, which is counted and not shown.
 
@@ -409,10 +406,9 @@ pub(super) fn build_proxy_threads(model: &ProcessModel<'_>, builder: &mut Timeli
     }
 }
 
-// A network plugin's reports of its own work for a step, e.g. each queue pair's part of a message.
-//
-// Plugin events overlap the phases of a step, so they have a row of their own under that of the step's slot;
-// overlapping parts of one message go to its siblings.
+// A network plugin reports its own work for a step, e.g. each queue pair's part of a message. Its events overlap the
+// phases of a step, so they have a row of their own under that of the step's slot; overlapping parts of one message go
+// to its siblings.
 
 /// The region of a network plugin's work, named after the plugin if known.
 fn region(fields: &NetPlugin, sends: bool) -> RegionKey {
@@ -452,12 +448,11 @@ pub(super) fn build_plugins(model: &ProcessModel<'_>, builder: &mut TimelineBuil
     }
 }
 
-// The consecutive parts of an operation. They take no memory of their own: each event computes them again.
-
 /// More than any operation has: a step has at most six.
 const MOST: usize = 8;
 
-/// Instance kinds with their beginnings, in order, each at most once.
+/// The consecutive parts of an operation: instance kinds with their beginnings, in order, each at most once. They take
+/// no memory of their own: each event computes them again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts {
     all: [(InstanceKind, u64); MOST],

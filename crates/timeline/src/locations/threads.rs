@@ -1,7 +1,5 @@
-//! Threads, ranges and CUDA streams: the contents of their locations, and the regions of these.
-//!
-//! A new kind of location has a function of its own in a file of this folder, a line in [`build`] here, its
-//! [`LocationKey`], and what its region instances say in `attributes`.
+//! Threads, ranges and CUDA streams: the contents of their locations, and the regions of these. [`build`] builds all
+//! locations of a process.
 
 use std::collections::BTreeMap;
 
@@ -32,11 +30,10 @@ pub(crate) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     metrics::build(model, builder);
 }
 
-// Threads: their calls, launches and enqueueing.
-//
 // For copy-engine collectives, NCCL reports when the host enqueued synchronisations and batches of copies, so they are
 // nested in the enqueueing of their collective. The collective itself is on the location of its communicator.
 
+/// Shows the calls, launches and enqueueing of threads.
 pub(super) fn build_threads(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     comm_calls(model, builder);
     derived_calls(model, builder);
@@ -120,11 +117,10 @@ fn parts_of_groups(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     }
 }
 
-// Ranges and marks of the program, and calls that only a range of NCCL's shows.
-//
-// Pushed ranges and marks are on their thread, where they nest with the calls. Ranges that any thread ends do not
-// nest: they are on a location of their domain.
+// Pushed ranges and marks are on their thread, where they nest with the calls. Ranges that any thread ends do not nest:
+// they are on a location of their domain.
 
+/// Shows ranges and marks of the program, and calls that only a range of NCCL's shows.
 pub(super) fn build_ranges(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let ranges = &model.tables.ranges;
     builder.counts.take_range_counts(ranges.counts);
@@ -180,15 +176,11 @@ fn region(range: &RangeAt, role: RangeRole, builder: &mut TimelineBuilder) -> Op
     shown
 }
 
-// The enqueueing of operations, on the location of the thread.
+// NCCL reports the operations of a launch plan together: it starts all, enqueues all, then stops all in the same order.
+// So their enqueueing overlaps, and the times of a single one are unknown:
 //
-// NCCL reports the operations of a launch plan together: it starts all, enqueues all, then stops all in the same
-// order. So they overlap, and the times of a single one are unknown:
-//
-// ```text
 //   NCCL:   start a   start b ────────────────── stop a   stop b
 //   shown:  ├── a ───┤├───────── b ─────────────┤
-// ```
 
 /// The enqueueing of an operation, by thread, launch plan and start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -203,6 +195,7 @@ struct Enqueueing {
     kind: Kind,
 }
 
+/// Shows the enqueueing of operations, on the location of the thread.
 pub(super) fn build_enqueue(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let mut order: Vec<Enqueueing> = Vec::with_capacity(model.links.activities.all.len());
     for (at, activity) in model.links.activities.all.iter().enumerate() {
@@ -239,8 +232,7 @@ pub(super) fn build_enqueue(model: &ProcessModel<'_>, builder: &mut TimelineBuil
     }
 }
 
-// Kernels and copies on the locations of their CUDA streams.
-
+/// Shows kernels and copies, on the locations of their CUDA streams.
 pub(super) fn build_streams(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let mut streams: BTreeMap<GpuStream, Siblings> = BTreeMap::new();
     // The work is sorted by start.
