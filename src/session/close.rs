@@ -237,8 +237,8 @@ pub(crate) fn has_recorded() -> bool {
     LAST_PART.lock().is_some()
 }
 
-/// Writes the number of callbacks and communicators since the last close, and returns how many were written
-/// now. Called before the next session and at exit.
+/// Writes the number of callbacks and communicators since the last close, and returns how many were written now. Called
+/// before the next session and at exit.
 pub(crate) fn account_for_late() -> u64 {
     let late = record::take_late();
     let mut last = LAST_PART.lock();

@@ -200,18 +200,14 @@ fn communicators(definitions: &Definitions, has_all: bool, findings: &mut Findin
     }
     for (reference, comm) in &definitions.inter_comms {
         for group in [comm.group_a, comm.group_b] {
-            match members(definitions, group, &lists) {
-                Ok(0) => wrong(format!("{reference:?}, an intercommunicator: it has no members")),
-                Ok(_) => {}
-                Err(reason) => wrong(format!("{reference:?}, an intercommunicator: {reason}")),
+            if let Err(reason) = members(definitions, group, &lists, false) {
+                wrong(format!("{reference:?}, an intercommunicator: {reason}"));
             }
         }
     }
     for (reference, comm) in &definitions.comms {
-        match members(definitions, comm.group, &lists) {
-            Ok(0) if has_all => wrong(format!("{reference:?}: it has no members")),
-            Ok(_) => {}
-            Err(reason) => wrong(format!("{reference:?}: {reason}")),
+        if let Err(reason) = members(definitions, comm.group, &lists, !has_all) {
+            wrong(format!("{reference:?}: {reason}"));
         }
         if comm.parent.is_defined() && comm.parent >= *reference {
             wrong(format!("{reference:?} has the parent {:?}, defined later", comm.parent));
@@ -219,13 +215,20 @@ fn communicators(definitions: &Definitions, has_all: bool, findings: &mut Findin
     }
 }
 
-/// Number of members.
-fn members(definitions: &Definitions, group: GroupRef, lists: &BTreeMap<Paradigm, &Group>) -> Result<usize, String> {
+fn members(
+    definitions: &Definitions,
+    group: GroupRef,
+    lists: &BTreeMap<Paradigm, &Group>,
+    may_be_empty: bool,
+) -> Result<(), String> {
     let group = definitions.groups.get(&group).ok_or_else(|| format!("its group {group:?} is not defined"))?;
     match group.group_type {
-        GroupType::CommSelf => return Ok(1),
+        GroupType::CommSelf => return Ok(()),
         GroupType::CommGroup => {}
         other => return Err(format!("its group is of the type {other:?}")),
+    }
+    if group.members.is_empty() && !may_be_empty {
+        return Err("it has no members".to_owned());
     }
     let list = lists.get(&group.paradigm).ok_or("there is no list of communicating locations of its paradigm")?;
     let mut seen = BTreeSet::new();
@@ -237,7 +240,7 @@ fn members(definitions: &Definitions, group: GroupRef, lists: &BTreeMap<Paradigm
             return Err(format!("rank {rank} is on the location of another rank"));
         }
     }
-    Ok(group.members.len())
+    Ok(())
 }
 
 /// Files that belong to no location: no reader shows their events. Score-P leaves such files of locations that it did

@@ -35,6 +35,12 @@ pub fn open_named(path: &Path, most_bytes: u64) -> io::Result<File> {
     open(&path.canonicalize()?, most_bytes)
 }
 
+/// Whether the system refused to open or read a file that is there: another attempt may succeed, so the error says
+/// nothing of the content. False where what is there is no regular file, or too large.
+pub fn is_refused_by_system(error: &io::Error) -> bool {
+    error.kind() != ErrorKind::NotFound && error.raw_os_error().is_some()
+}
+
 pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let file = open(path, most_bytes)?;
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);

@@ -197,9 +197,7 @@ impl Manifest {
                 Ok(events) if events == location.events => continue,
                 Ok(events) => format!("{} has {events} events instead of {}", path.display(), location.events),
                 // The system did not read it: another attempt may.
-                Err(otf2::Error::Io { path, source, .. })
-                    if source.kind() != ErrorKind::NotFound && source.raw_os_error().is_some() =>
-                {
+                Err(otf2::Error::Io { path, source, .. }) if regular_files::is_refused_by_system(&source) => {
                     return Err(Error::Io { operation: "read", path, source });
                 }
                 Err(error) => error.to_string(),

@@ -193,8 +193,8 @@ impl<'a> Reading<'a> {
         let func = name.strip_prefix("nccl").unwrap_or(name);
         let (count, datatype) = (fields.count.unwrap_or(0), fields.datatype.unwrap_or_default());
         match kind {
-            // What the archive makes of sends and receives with a root, only the root has.
-            Kind::Coll if fields.event.is_none() && fields.root.is_some() => None,
+            // Only the root has what the archive makes of sends and receives with a root. Once over, it holds nobody up.
+            Kind::Coll if fields.event.is_none() && fields.root.is_some() && stage.is_over() => None,
             Kind::Coll | Kind::CeColl => Some(Operation::Collective(Call {
                 what: Signature {
                     func: func.into(),

@@ -531,7 +531,7 @@ impl Files {
     pub(super) fn with<T>(&self, key: &FileKey, action: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
         let answer = self.with_open(key, action);
         if let Err(error) = &answer
-            && error.kind() != ErrorKind::NotFound
+            && regular_files::is_refused_by_system(error)
             && let Some(number) = error.raw_os_error()
         {
             let failure = || (key.1.to_path_buf(), io::Error::from_raw_os_error(number));

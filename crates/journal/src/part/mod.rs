@@ -82,7 +82,7 @@ pub fn read_process(part: &Path) -> (ProcessInfo, String) {
 pub fn try_read_process(part: &Path) -> io::Result<(ProcessInfo, String)> {
     let bytes = match regular_files::read(&part.join(PROCESS), MOST_DESCRIPTION_BYTES) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() != io::ErrorKind::NotFound && error.raw_os_error().is_some() => return Err(error),
+        Err(error) if regular_files::is_refused_by_system(&error) => return Err(error),
         Err(error) => return Ok((ProcessInfo::default(), format!("{PROCESS}: {error}"))),
     };
     Ok(match (serde_json::from_slice(&bytes), serde_json::from_slice::<Fields>(&bytes)) {
