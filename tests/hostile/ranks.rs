@@ -64,16 +64,33 @@ fn ranks_that_cannot_be_are_stated_and_count_for_nothing() {
     assert!(stats.stdout.contains("For 8 communicators, NCCL stated a rank or size that cannot be"), "{stats}");
 }
 
-/// A part of a large job: there are no locations for so many ranks, and a peer can be one of them.
+/// A part of a large job: one location stands for the ranks that were not recorded, and a peer can be one of them.
 #[test]
-fn ranks_without_a_location_are_no_fault() {
-    let most = nccl_events::MOST_RANKS.cast_signed();
-    for rank in [0, most - 1] {
-        let scratch = record(&[(rank, most, most - 1)]);
-        let properties = scratch.sound_archive().properties();
-        let [missing, unlocated] = ["MISSING", "UNLOCATED"].map(|name| &*properties[&format!("NCCL::RANKS_{name}")]);
-        assert_eq!((missing, unlocated), ("4194303", "4194303"), "rank {rank}");
+fn one_recorded_rank_of_very_many_keeps_its_number_and_its_operations() {
+    let size = 100_000;
+    for rank in [0, size - 1] {
+        let scratch = record(&[(rank, size, size - 1)]);
+        let archive = scratch.sound_archive();
+        let properties = archive.properties();
+        assert_eq!(properties["NCCL::RANKS_MISSING"], "99999", "rank {rank}");
+        assert!(!properties.contains_key("NCCL::RANKS_UNLOCATED"), "{properties:#?}");
+        let tool = |arguments: &[&str]| run(scratch.tool(arguments).arg(scratch.out())).with_code(0).stdout;
+        let info = tool(&["info"]);
+        assert!(info.contains("0x0000000000000001  100 000         1            1         1"), "{info}");
+        let stats: serde_json::Value = serde_json::from_str(&tool(&["stats", "--json"])).expect("JSON");
+        assert_eq!(stats["run"]["operations"], 2, "rank {rank}");
+        let check = tool(&["check"]);
+        let others = if rank == 0 { "ranks 1-99999" } else { "ranks 0-99998" };
+        assert!(check.contains(others) && check.len() < 10_000, "{check}");
     }
+}
+
+/// The largest communicator that is believed has a definition of megabytes.
+#[test]
+fn the_largest_communicator_has_all_its_ranks() {
+    let most = nccl_events::MOST_RANKS.cast_signed();
+    let scratch = record(&[(most - 1, most, 0)]);
+    assert_eq!(scratch.sound_archive().properties()["NCCL::RANKS_MISSING"], "4194303");
 }
 
 /// Peers and roots that no rank has, in a communicator that is as it should be.

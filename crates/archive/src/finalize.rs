@@ -23,7 +23,7 @@ use crate::part::{files, write};
 use crate::workers::Workers;
 use journal::host;
 use journal::part::environment::{ArchiveOptions, ArchiveWishes};
-use journal::part::{JOURNAL, LateCallbacks, has_begun, is_done, part_name, read_process};
+use journal::part::{JOURNAL, LateCallbacks, has_begun, has_journal, is_done, part_name, read_process};
 use model::job::is_blank;
 use nccl_events::Progress;
 use nccl_events::ids::ContextId;
@@ -334,7 +334,7 @@ impl PartFinalizer<'_> {
             }
             Err(error) => return Err(error),
         };
-        if manifest.has_lost_events && part.join(JOURNAL).exists() {
+        if manifest.has_lost_events && has_journal(part) {
             return Ok(Outcome::new(write_again(part, self.archive, false)));
         }
         if manifest.options == self.archive {
@@ -370,7 +370,7 @@ fn done(part: &Path, problems: &[String]) -> Outcome {
 /// Why the later records of a part written while its process ran cannot be read.
 fn lacks_its_end(part: &Path) -> Option<String> {
     let journal = part.join(JOURNAL);
-    if journal.exists() || PartProgress::of(part) != PartProgress::Provisional {
+    if has_journal(part) || PartProgress::of(part) != PartProgress::Provisional {
         return None;
     }
     let why = match fs::read_link(&journal) {
@@ -429,7 +429,7 @@ impl Known {
                 options: manifest.options,
                 has_lost_events: manifest.has_lost_events,
                 problems: manifest.all_problems(),
-                has_journal: part.join(JOURNAL).exists(),
+                has_journal: has_journal(part),
             },
             Err(error) => Self::Unreadable { reason: error.to_string(), can_be_written: can_be_written(part, &error) },
         }
@@ -438,7 +438,7 @@ impl Known {
 
 /// Whether a part with an unreadable manifest can be written again.
 pub(crate) fn can_be_written(part: &Path, error: &Error) -> bool {
-    !matches!(error, Error::ManifestFormat { .. }) && part.join(JOURNAL).exists()
+    !matches!(error, Error::ManifestFormat { .. }) && has_journal(part)
 }
 
 /// The options for all parts: as requested. Other options come from most parts that cannot be written again, else from
@@ -523,12 +523,12 @@ pub(crate) fn incomplete(all: &[PathBuf], parts: &[PathBuf]) -> Vec<PathBuf> {
 
 /// The manifest of a part that lacks some of its neighbours' transfers and can be written again.
 fn lacking(part: &Path) -> Option<Manifest> {
-    if !is_final(part) || !part.join(JOURNAL).exists() {
+    if !is_final(part) || !has_journal(part) {
         return None;
     }
     let manifest = Manifest::read(part).ok()?;
     let process_tag = ContextId::from_raw(manifest.exported_ranks.first()?.context).tag();
-    let (workers, _) = from_neighbours(part, &manifest.process, process_tag);
+    let (workers, _) = from_neighbours(part, &manifest.process, process_tag).ok()?;
     (workers != manifest.remote_workers).then_some(manifest)
 }
 

@@ -7,10 +7,10 @@ use crate::causality::{Causality, GpuWork};
 use crate::clocks::ClockOffsets;
 use crate::rules::{Findings, Rule, is_known, is_stated, rule_unless};
 use analysis::{Instances, Role, Sequences, Step, Trace, is_merged, is_nccl};
-use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, OTHER_RANGES, PATH_SEPARATOR, RegionClass, path_of_ranges};
 use nccl_events::schema::Statements;
 use nccl_events::sort::Gather;
+use nccl_events::{Kind, rank_list};
 use otf2::{Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef, Message, RegionRef};
 
 pub(crate) struct Across<'a> {
@@ -188,13 +188,12 @@ impl Collectives {
             if let (Some(most), Some(least)) = (counts.iter().max(), counts.iter().min()) {
                 unmatched += (most - least) as u64;
             }
-            let empty: Vec<String> = ranks()
-                .filter(|(_, location)| !trace.has_events(*location))
-                .map(|(rank, _)| rank.to_string())
-                .collect();
+            let empty: Vec<u32> =
+                ranks().filter(|(_, location)| !trace.has_events(*location)).map(|(rank, _)| rank).collect();
             if !empty.is_empty() && sequence.is_some() {
                 let name = trace.comm_name(comm);
-                let message = format!("{name}: nothing is recorded of rank {}", empty.join(", "));
+                let ranks = if empty.len() == 1 { "rank" } else { "ranks" };
+                let message = format!("{name}: nothing is recorded of {ranks} {}", rank_list(&empty));
                 findings.general(Rule::RankMissing, message);
             }
         }

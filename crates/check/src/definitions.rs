@@ -236,7 +236,13 @@ fn members(
         if *index >= list.members.len() as u64 {
             return Err(format!("rank {rank} is member {index} of a list of {}", list.members.len()));
         }
-        if !seen.insert(index) {
+        let location = usize::try_from(*index)
+            .ok()
+            .and_then(|index| list.members.get(index))
+            .map(|member| LocationRef::new(*member));
+        let has_events = |location| definitions.locations.get(&location).is_some_and(|it| it.number_of_events > 0);
+        // One location without events may stand for all ranks that were not recorded.
+        if !seen.insert(index) && location.is_some_and(has_events) {
             return Err(format!("rank {rank} is on the location of another rank"));
         }
     }
@@ -327,7 +333,7 @@ mod tests {
             let location = Location {
                 name: StringRef::UNDEFINED,
                 location_type: LocationType::CpuThread,
-                number_of_events: 0,
+                number_of_events: 1,
                 group: LocationGroupRef::new(0),
                 properties: Vec::new(),
             };

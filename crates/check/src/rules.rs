@@ -81,7 +81,7 @@ rules! {
     DefinitionReference S04 Fault Any "Definitions refer only to what is defined.";
     Dense S05 Fault Any "References of each kind of definition are 0, 1, 2 and so on; only those of locations are free.";
     Tree S06 Fault Any "Locations are in location groups, those in the system tree, and parents are defined before their children.";
-    Communicator S07 Fault Any "Communicators have groups of members, each once, out of the one list of communicating locations of their paradigm.";
+    Communicator S07 Fault Any "Communicators have groups of members out of the one list of communicating locations of their paradigm. Two ranks share no location with events.";
     File S08 Fault Any "Every location has its two files, and its event file is whole.";
     EventCount S09 Fault Any "Every location has as many events as its definition promises.";
     Events S10 Fault Any "All events can be read.";

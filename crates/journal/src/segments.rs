@@ -49,6 +49,12 @@ pub enum Error {
     /// The directory or a file in it could not be read.
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
+    /// The system did not open or read a file that is there.
+    #[error(
+        "{}: {source} (try again; if the file stays unreadable, move it away, and what the others have is written)",
+        path.display()
+    )]
+    Unreadable { path: PathBuf, source: io::Error },
     /// The journal was written by a version with another format.
     #[error("{}: journal format {found}, this version reads {OLDEST_READ} to {FORMAT_VERSION}: use the nccl-otf2 that belongs to the plugin that wrote it", path.display())]
     OtherFormat {

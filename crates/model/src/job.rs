@@ -144,22 +144,6 @@ impl<M> Communicators<M> {
     }
 }
 
-/// Formats ranks in ascending order: `0-6, 8`.
-pub fn rank_list<'a>(ranks: impl IntoIterator<Item = &'a u32>) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for rank in BTreeSet::from_iter(ranks) {
-        match ranges.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(*rank) => *last = *rank,
-            _ => ranges.push((*rank, *rank)),
-        }
-    }
-    let text = |(first, last): &(u32, u32)| match last == first {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    ranges.iter().map(text).collect::<Vec<_>>().join(", ")
-}
-
 /// The plugin reads the clocks once a second, so a running process has a more recent record than this.
 const FRESH_NS: u64 = 5_000_000_000;
 

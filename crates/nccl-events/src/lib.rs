@@ -9,6 +9,7 @@
 #![warn(missing_docs, clippy::missing_panics_doc)]
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 
 pub mod archive;
@@ -269,6 +270,22 @@ pub const fn completed(mask: u32, mut rules: &[(u32, u32)]) -> u32 {
         rules = rest;
     }
     all
+}
+
+/// Formats ranks in ascending order: `0-6, 8`.
+pub fn rank_list<'a>(ranks: impl IntoIterator<Item = &'a u32>) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for rank in BTreeSet::from_iter(ranks) {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*rank) => *last = *rank,
+            _ => ranges.push((*rank, *rank)),
+        }
+    }
+    let text = |(first, last): &(u32, u32)| match last == first {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    ranges.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// Escapes control characters, as `\n` and `\u{1b}`: names come from other programs, and a terminal executes control

@@ -12,19 +12,16 @@ use nccl_events::MOST_RANKS;
 use nccl_events::ids::{index, index_u32};
 use nccl_events::schema::{Lines, Statements, Sum};
 
-/// Number of ranks without a part that get locations in any case, beside those that [`STUBS_FOR_EACH`] allows: a
-/// damaged journal can claim any number of ranks, and a location takes two files.
-const LEAST_STUBS: u64 = 1 << 14;
-/// Number of ranks without a part that get locations for each recorded rank.
-const STUBS_FOR_EACH: u64 = 64;
+/// Number of ranks without a part that an archive's communicators list: a damaged journal can claim any number.
+const MOST_MISSING: u64 = 1 << 24;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Communicator {
     pub(crate) name: String,
     /// Location ids in rank order.
     pub(crate) locations: Vec<u64>,
-    /// Ranks without a part, whose locations are stubs.
-    pub(crate) missing: Vec<u32>,
+    /// Ranks without a part, whose location is the communicator's stub.
+    pub(crate) missing: u64,
     /// Claimed ranks without a location: too many ranks are missing for the claimed size to be plausible.
     pub(crate) unlocated: u64,
     /// Collectives that were not recorded on all ranks with a part.
@@ -33,7 +30,7 @@ pub(crate) struct Communicator {
     pub(crate) parent: Option<u32>,
 }
 
-/// A rank that no part has: a location without events.
+/// The ranks of a communicator that no part has: one location without events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stub {
     pub(crate) location: u64,
@@ -47,7 +44,7 @@ pub(crate) struct Communicators {
     pub(crate) maps: Vec<Vec<u32>>,
     /// Number of locations of recorded ranks, whose ids are `0..recorded`.
     pub(crate) recorded: u64,
-    /// Ranks without a part; their ids follow those of recorded ranks.
+    /// The ids of stubs follow those of recorded ranks.
     pub(crate) stubs: Vec<Stub>,
     /// Ranks that two parts claim ([`Twice::OwnIdentity`]).
     pub(crate) ranks_twice: u64,
@@ -91,38 +88,35 @@ impl Communicators {
     }
 
     fn finish(&mut self, known: &job::Communicator<Located>) {
-        let room = LEAST_STUBS.max(self.recorded * STUBS_FOR_EACH).saturating_sub(self.stubs.len() as u64);
-        let mut ranks = 0;
-        for (recorded, rank) in (0_u64..).zip(known.members.keys().filter(|rank| **rank < MOST_RANKS)) {
-            if u64::from(*rank) - recorded <= room {
-                ranks = rank + 1;
-            }
-        }
+        let recorded = || known.members.keys().copied().take_while(|rank| *rank < MOST_RANKS);
         let claimed = known.comm.ranks.max(known.comm.ranks_seen);
-        if claimed <= MOST_RANKS && u64::from(claimed).saturating_sub(known.members.len() as u64) <= room {
-            ranks = ranks.max(claimed);
-        }
-        // Recorded, and yet without a place in the communicator, because too many ranks before them were not.
+        let plausible = Some(claimed).filter(|claimed| *claimed <= MOST_RANKS);
+        let size = recorded().last().map_or(0, |last| last + 1).max(plausible.unwrap_or(0));
+        let missing = u64::from(size) - recorded().count() as u64;
+        let listed: u64 = self.all.iter().map(|comm| comm.missing).sum();
+        let fits = listed + missing <= MOST_MISSING;
+        let ranks =
+            if fits { size } else { index_u32((0..).zip(recorded()).take_while(|(at, rank)| at == rank).count()) };
+        // Recorded, and yet without a place in the communicator, because the ranks before them have none.
         let behind = known.members.range(ranks..).count();
         let counts = || known.members.values().map(|(_, collectives)| *collectives);
-        let mut comm = Communicator {
+        let name = known.name();
+        let stub = self.recorded + self.stubs.len() as u64;
+        let missing = if fits { missing } else { 0 };
+        if missing > 0 {
+            let one = (0..ranks).find(|rank| !known.members.contains_key(rank)).filter(|_| missing == 1);
+            let which = one.map_or_else(|| format!("{missing} of {ranks} ranks"), |one| format!("rank {one}/{ranks}"));
+            self.stubs.push(Stub { location: stub, name: format!("NCCL {name} {which} (not recorded)") });
+        }
+        let location = |rank| known.members.get(&rank).map_or(stub, |(id, _)| *id);
+        self.all.push(Communicator {
             unmatched: counts().max().unwrap_or(0) - counts().min().unwrap_or(0),
-            name: known.name(),
-            locations: Vec::with_capacity(index(ranks)),
-            missing: Vec::new(),
+            name,
+            locations: (0..ranks).map(location).collect(),
+            missing,
             unlocated: u64::from(claimed.saturating_sub(ranks)).saturating_sub(behind as u64),
             parent: None,
-        };
-        for rank in 0..ranks {
-            comm.locations.push(known.members.get(&rank).map(|(id, _)| *id).unwrap_or_else(|| {
-                comm.missing.push(rank);
-                let location = self.recorded + self.stubs.len() as u64;
-                let name = format!("NCCL {} rank {rank}/{ranks} (not recorded)", comm.name);
-                self.stubs.push(Stub { location, name });
-                location
-            }));
-        }
-        self.all.push(comm);
+        });
     }
 }
 

@@ -15,9 +15,9 @@ use crate::job::communicators::Communicators;
 use crate::job::processes::Process;
 use crate::part::calls::{Call, CallLists, Digest, RankDigest, StepRanges};
 use crate::part::manifest::Manifest;
-use model::job::rank_list;
 use nccl_events::Kind;
 use nccl_events::ids::index;
+use nccl_events::rank_list;
 use nccl_events::schema::{Listed, Statements};
 use nccl_events::sort::Gather;
 

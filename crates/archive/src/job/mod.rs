@@ -9,7 +9,7 @@
 //! same parts always give the same archive. The old archive is moved away first and the anchor comes last: an archive
 //! with an anchor is complete.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ use crate::workers::{Dumps, Workers};
 use ::clocks::fit::approximate;
 use journal::host;
 use journal::part::environment::ArchiveOptions;
-use journal::part::{PARTS, is_done};
+use journal::part::{PARTS, is_done, part_name};
 use model::communicators::CommIdentity;
 use model::job::{Communicators as KnownCommunicators, Twice};
 use nccl_events::Progress;
@@ -121,7 +121,7 @@ pub(crate) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
         locations: merged.locations.len() as u64,
         events: manifests.iter().map(|manifest| manifest.events()).sum(),
         comms: communicators.all.len() as u64,
-        ranks_missing: communicators.all.iter().map(|comm| comm.missing.len() as u64 + comm.unlocated).sum(),
+        ranks_missing: communicators.all.iter().map(|comm| comm.missing + comm.unlocated).sum(),
         collectives_unmatched: communicators.all.iter().map(|comm| comm.unmatched).sum(),
         mismatches: matching.mismatches.len() as u64,
     })
@@ -449,6 +449,18 @@ pub(crate) fn unify_alike(
             left_out.push(other_options(&manifest.part, manifest.options));
         }
         is_alike
+    });
+    let mut sessions: BTreeMap<(String, u32, u64), String> = BTreeMap::new();
+    parts.retain(|(directory, manifest)| {
+        let process = &manifest.process;
+        let session = (process.boot_id.clone(), process.pid, process.session_start_realtime_ns);
+        let name = part_name(directory);
+        let first = sessions.entry(session).or_insert_with(|| name.clone());
+        let is_copy = process.session_start_realtime_ns > 0 && *first != name;
+        if is_copy {
+            left_out.push(format!("{name}: is a copy of {first}, of the same process (move it out of {PARTS}/)"));
+        }
+        !is_copy
     });
     if parts.is_empty() {
         return Err(Error::NoParts { path: out.join(PARTS) });

@@ -24,7 +24,7 @@ pub(crate) fn statements(parts: &Parts<'_>, communicators: &Communicators) -> St
     let processes = parts.processes;
     let names = processes.iter().map(|process| &process.manifest.part);
     let distinct_names: BTreeSet<String> = names.clone().cloned().gather();
-    let missing = communicators.all.iter().map(|it| it.missing.len() as u64 + it.unlocated);
+    let missing = communicators.all.iter().map(|it| it.missing + it.unlocated);
     let records = processes.iter().map(|process| process.manifest.records);
     let mut statements = Statements {
         parts: Listed { number: Sum::some(distinct_names.len() as u64), lines: Lines::of(names) },

@@ -22,7 +22,7 @@ use crate::error::{Error, io_error};
 use journal::host;
 use journal::host::{Life, ProcessKey};
 use journal::part::owner::Owner;
-use journal::part::{JOURNAL, is_done, read_process};
+use journal::part::{JOURNAL, has_journal, is_done, read_process};
 use nccl_events::Progress;
 use regular_files::MOST_MARK_BYTES;
 use serde::Serialize;
@@ -381,7 +381,7 @@ pub(crate) fn event_file(part: &Path, location: usize) -> PathBuf {
 pub(crate) fn is_final(part: &Path) -> bool {
     match PartProgress::of(part) {
         PartProgress::NotWritten => false,
-        PartProgress::Provisional => !part.join(JOURNAL).exists(),
+        PartProgress::Provisional => !has_journal(part),
         PartProgress::JournalNeeded | PartProgress::Written => true,
     }
 }

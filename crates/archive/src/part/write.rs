@@ -29,7 +29,7 @@ use clocks::ticks;
 use clocks::ticks::HostClock;
 use journal::part::environment::ArchiveOptions;
 use journal::part::{
-    ChainReport, DONE, JOURNAL, PROCESS, ProcessInfo, ScorepReport, is_done, part_name, try_read_process,
+    ChainReport, DONE, JOURNAL, PROCESS, ProcessInfo, ScorepReport, is_done, part_name, read_json, try_read_process,
 };
 use journal::reader::{Journal, Outcome, Problem};
 use model::communicators::impossible_ranks;
@@ -103,8 +103,8 @@ impl Builder<'_> {
             counts,
             complete_since_ns,
             switches: tables.switches.iter().map(|at| switch(at, tables)).collect(),
-            scorep: ScorepReport::read(self.part),
-            chain: ChainReport::read(self.part),
+            scorep: self.recording.scorep.clone(),
+            chain: self.recording.chain.clone(),
             records: outcome.records,
             // While a process records, its counters and records cannot be read at the same moment.
             started: (!self.is_provisional).then_some(outcome.started),
@@ -500,10 +500,10 @@ impl TransfersFile {
         write_json(path, self)
     }
 
-    fn read(part: &Path) -> Option<Self> {
-        let bytes = regular_files::read(&part.join(REMOTE_TRANSFERS), MOST_MANIFEST_BYTES).ok()?;
-        let read: Self = serde_json::from_slice(&bytes).ok()?;
-        (read.format == FORMAT).then_some(read)
+    fn read(part: &Path) -> Result<Option<Self>, Error> {
+        let path = part.join(REMOTE_TRANSFERS);
+        let read = read_json(&path, MOST_MANIFEST_BYTES).map_err(io_error("read", &path))?;
+        Ok(read.filter(|read: &Self| read.format == FORMAT))
     }
 }
 
@@ -525,14 +525,14 @@ pub(crate) fn from_neighbours(
     part: &Path,
     process: &ProcessInfo,
     process_tag: u16,
-) -> (Vec<String>, Vec<RemoteTransfers>) {
+) -> Result<(Vec<String>, Vec<RemoteTransfers>), Error> {
     let paths = part.parent().and_then(|parts| fs::read_dir(parts).ok()).into_iter().flatten().flatten();
     let paths = paths.map(|entry| entry.path());
     let mut neighbours: Vec<PathBuf> = paths.filter(|path| are_neighbours(part, path)).collect();
     nccl_events::sort::sort(&mut neighbours);
     let (mut names, mut transfers) = (Vec::new(), Vec::new());
     for neighbour in neighbours {
-        let Some(there) = TransfersFile::read(&neighbour) else {
+        let Some(there) = TransfersFile::read(&neighbour)? else {
             continue;
         };
         if (&there.host, &there.boot_id) != (&process.host, &process.boot_id) {
@@ -545,7 +545,7 @@ pub(crate) fn from_neighbours(
             names.push(part_name(&neighbour));
         }
     }
-    (names, transfers)
+    Ok((names, transfers))
 }
 
 /// The input of a part: the journal of a process, and the transfers that its neighbours did for it.
@@ -558,6 +558,8 @@ pub(super) struct Recording {
     /// What neighbours transferred for the process (PXN), and their parts.
     pub(super) remote: Vec<RemoteTransfers>,
     pub(super) remote_workers: Vec<String>,
+    pub(super) scorep: Option<ScorepReport>,
+    pub(super) chain: Option<ChainReport>,
 }
 
 impl Recording {
@@ -578,12 +580,14 @@ impl Recording {
         tables.process_tag = process_tag;
         let read = try_read_process(part).map_err(io_error("read", &part.join(PROCESS)));
         let (mut process, process_problem) = read?;
-        let (remote_workers, remote) = from_neighbours(part, &process, process_tag);
+        let (remote_workers, remote) = from_neighbours(part, &process, process_tag)?;
         if process.pid == 0 {
             process.pid = process_id;
             process.session_start_realtime_ns = session_start_ns;
         }
-        Ok(Self { tables, outcome, clock, process, process_problem, remote, remote_workers })
+        let scorep = ScorepReport::read(part).map_err(io_error("read", &ScorepReport::path(part)))?;
+        let chain = ChainReport::read(part).map_err(io_error("read", &ChainReport::path(part)))?;
+        Ok(Self { tables, outcome, clock, process, process_problem, remote, remote_workers, scorep, chain })
     }
 }
 

@@ -54,6 +54,25 @@ fn a_rank_that_was_claimed_before_has_a_communicator_of_its_own() {
     assert_eq!(archive.properties()["NCCL::RANKS_CLAIMED_TWICE"], "1");
 }
 
+/// A user who copies a part beside it has not run another process.
+#[test]
+fn a_copy_of_a_part_is_left_out_by_name() {
+    let out: &Path = &new_job();
+    record_two_ranks(out);
+    let original = journal::part::part_directories(out).expect("parts").remove(0);
+    let name = format!("{}.bak", original.file_name().expect("a name").display());
+    let mut copy = std::process::Command::new("cp");
+    copy.arg("-r").args([&original, &original.with_file_name(&name)]);
+    assert!(copy.status().expect("cp").success());
+    let summary = finalize(out, &FinalizeOptions::default(), &()).expect("finalized");
+    let archive = summary.archive.expect("an archive");
+    assert_eq!(archive.parts.len(), 2, "{archive:?}");
+    assert!(matches!(&*archive.left_out, [one] if one.starts_with(&format!("{name}: is a copy of "))), "{archive:?}");
+    let archive = whole_plugin::archive::Archive::open(out);
+    archive.sound();
+    assert!(!archive.properties().contains_key("NCCL::RANKS_CLAIMED_TWICE"));
+}
+
 #[test]
 fn a_deadline_leaves_the_part_as_it_was() {
     let out: &Path = &new_job();

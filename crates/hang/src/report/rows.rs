@@ -12,9 +12,9 @@ use crate::judge::blockage::{Blockage, Operation, StepCall};
 use crate::judge::suspects::Suspect;
 use analysis::units::{count, time};
 use model::job::Life;
-use model::job::rank_list;
 use nccl_events::archive::path_of_ranges;
 use nccl_events::range::RangeField;
+use nccl_events::rank_list;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

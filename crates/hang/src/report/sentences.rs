@@ -11,7 +11,7 @@ use crate::report::rows;
 use crate::report::rows::{Kind as VerdictKind, call_text, may_take_part, ranges_text, waiter};
 use analysis::units::{plural, time};
 use model::job::Life;
-use model::job::rank_list;
+use nccl_events::rank_list;
 use nccl_events::sort::Gather;
 use nccl_events::{Kind, MOST_RANKS};
 

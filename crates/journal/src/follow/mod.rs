@@ -143,7 +143,7 @@ impl Follower {
 
     /// An error if the system did not open or read a file that is there, since the last call.
     pub(crate) fn check_reads(&self) -> Result<(), Error> {
-        self.files.take_failure().map_or(Ok(()), |(path, source)| Err(Error::Io { path, source }))
+        self.files.take_failure().map_or(Ok(()), |(path, source)| Err(Error::Unreadable { path, source }))
     }
 
     /// Stops following. Returns the strings, and a problem for every segment with bytes that could not be read.

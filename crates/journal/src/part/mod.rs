@@ -33,6 +33,11 @@ pub fn has_begun(part: &Path) -> bool {
     part.join(PROCESS).symlink_metadata().is_ok()
 }
 
+/// Whether the part has a journal, or may have one: where the system does not say, reading it gives the reason.
+pub fn has_journal(part: &Path) -> bool {
+    !matches!(part.join(JOURNAL).try_exists(), Ok(false))
+}
+
 /// The parts in a job's directory, in the order of their names.
 pub fn part_directories(out: &Path) -> io::Result<Vec<PathBuf>> {
     let mut directories = Vec::new();
@@ -61,9 +66,13 @@ fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     host::write(path, &serde_json::to_vec(value).map_err(io::Error::other)?)
 }
 
-/// Reads a JSON file of a part; `None` if it is missing or malformed.
-fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&regular_files::read(path, MOST_DESCRIPTION_BYTES).ok()?).ok()
+/// Reads a JSON file of a part; `None` if it is missing or malformed. An error if the system does not read it.
+pub fn read_json<T: DeserializeOwned>(path: &Path, most_bytes: u64) -> io::Result<Option<T>> {
+    match regular_files::read(path, most_bytes) {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+        Err(error) if regular_files::is_refused_by_system(&error) => Err(error),
+        Err(_) => Ok(None),
+    }
 }
 
 /// The name of a part, which is the name of its directory.
@@ -354,8 +363,9 @@ impl ScorepReport {
     }
 
     /// Reads the report from a part; `None` if nothing was forwarded or the file is malformed.
-    pub fn read(part: &Path) -> Option<Self> {
-        read_json(&Self::path(part))
+    /// An error if the system does not read it.
+    pub fn read(part: &Path) -> io::Result<Option<Self>> {
+        read_json(&Self::path(part), MOST_DESCRIPTION_BYTES)
     }
 
     /// Text for the closing line, for example `Score-P got 24 calls and 8 operations, not 2 operations`.
@@ -398,7 +408,8 @@ impl ChainReport {
         self.plugins.is_empty() && self.left_out.is_empty()
     }
 
-    fn path(part: &Path) -> PathBuf {
+    /// Path of the file in a part.
+    pub fn path(part: &Path) -> PathBuf {
         part.join("chain.json")
     }
 
@@ -411,8 +422,9 @@ impl ChainReport {
     }
 
     /// Reads the report from a part; `None` if no plugin was requested or the file is malformed.
-    pub fn read(part: &Path) -> Option<Self> {
-        read_json(&Self::path(part))
+    /// An error if the system does not read it.
+    pub fn read(part: &Path) -> io::Result<Option<Self>> {
+        read_json(&Self::path(part), MOST_DESCRIPTION_BYTES)
     }
 }
 
