@@ -52,18 +52,27 @@ fn waiting_for_a_late_rank_is_summed_up_as_stats_does() {
     for (release, operations, paused_ms) in
         [("2.32.3", "pause,reduce,group", 480), ("2.32.3", "pause,graph", 300), ("2.27.7", "pause,group", 0)]
     {
-        let scratch = Scratch::new();
-        let arguments = ["--procs", "2", "--threads", "2", "--rounds", "5", "--pause", "40", "--ops", operations];
-        let Some(mut job) = scratch.nccl(release, &arguments) else { return };
-        job.env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_GPU", "off");
-        kept(job);
-        let found = Totals::by_snapshot(&followed(&scratch.out()));
-        assert!(scratch.finalize().status.success());
-        let [found, by_stats] = [found, Totals::by_stats(&stats(&scratch))].map(|it| it.caused_s);
-        let is_expected = if paused_ms > 0 { found * 1e3 >= f64::from(paused_ms) } else { found <= 0.0 };
-        assert!(is_expected, "{operations}: {found:?} {by_stats:?}");
-        assert!((found - by_stats).abs() <= 0.05 * by_stats, "{operations}: {found:?} {by_stats:?}");
+        // A busy machine makes kernels of two communicators overlap, and then a running job counts more than `stats`.
+        let is_equal = (0..4).any(|_| {
+            let Some([found, by_stats]) = caused_s(release, operations) else { return true };
+            let is_expected = if paused_ms > 0 { found * 1e3 >= f64::from(paused_ms) } else { found <= 0.0 };
+            assert!(is_expected && found >= 0.95 * by_stats, "{operations}: {found:?} {by_stats:?}");
+            found <= 1.05 * by_stats
+        });
+        assert!(is_equal, "{operations}: more than `stats` in each of four jobs");
     }
+}
+
+/// How long ranks waited for late ones in a job, as it is summed up while it runs, and by `stats`.
+fn caused_s(release: &str, operations: &str) -> Option<[f64; 2]> {
+    let scratch = Scratch::new();
+    let arguments = ["--procs", "2", "--threads", "2", "--rounds", "5", "--pause", "40", "--ops", operations];
+    let mut job = scratch.nccl(release, &arguments)?;
+    job.env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_GPU", "off");
+    kept(job);
+    let found = Totals::by_snapshot(&followed(&scratch.out()));
+    assert!(scratch.finalize().status.success());
+    Some([found, Totals::by_stats(&stats(&scratch))].map(|totals| totals.caused_s))
 }
 
 /// A job of some seconds is followed while it runs; a follower that starts halfway gets the same sums.
