@@ -1,6 +1,9 @@
 //! The built files, in the target directory of the running test.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 pub fn plugin() -> PathBuf {
     built("libnccl_profiler_otf2.so")
@@ -54,9 +57,34 @@ pub fn profile_folder() -> PathBuf {
     folder.expect("a test lies in target/debug/deps").to_owned()
 }
 
+/// `cargo test -p NAME` builds that package's files only; the plugin, the tool and the hosts are in other packages.
 fn built(name: &str) -> PathBuf {
+    const BUILD: &str = "run cargo build --workspace --lib --bins --examples";
+    static CURRENT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let path = profile_folder().join(name);
-    // `cargo test` builds only the tested package's files; the tool and the hosts are in other packages.
-    assert!(path.exists(), "there is no {}: run cargo xtask test", path.display());
+    let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if !current.contains(name) {
+        let Ok(built) = path.metadata().and_then(|file| file.modified()) else {
+            panic!("there is no {}: {BUILD}", path.display())
+        };
+        if let Some(source) = sources(&path).into_iter().find(|source| is_newer(source, built)) {
+            panic!("{} is older than {}: {BUILD}", path.display(), source.display());
+        }
+        current.insert(name.to_owned());
+    }
     path
+}
+
+/// The sources of a built file, which cargo lists beside it, except those that a build script wrote.
+fn sources(built: &Path) -> Vec<PathBuf> {
+    let list = std::fs::read_to_string(built.with_extension("d")).unwrap_or_default();
+    let sources = list.split_once(": ").map_or("", |(_, sources)| sources).trim_end();
+    // A space within a path is written `\ `.
+    let sources = sources.replace("\\ ", "\0");
+    let paths = sources.split(' ').map(|source| PathBuf::from(source.replace('\0', " ")));
+    paths.filter(|source| !source.starts_with(profile_folder())).collect()
+}
+
+fn is_newer(source: &Path, built: SystemTime) -> bool {
+    source.metadata().and_then(|file| file.modified()).is_ok_and(|changed| changed > built)
 }

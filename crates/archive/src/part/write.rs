@@ -17,7 +17,7 @@ use crate::error::{Error, io_error, otf2_error};
 use crate::part::calls::{CALLS, RankDigest, calls_of_ranks};
 use crate::part::files;
 use crate::part::files::{
-    LockFile, MANIFEST, Staging, TRACES, is_final, put_in_place, remove_if_there, still_ours, write_json,
+    LockFile, MANIFEST, Staging, TRACES, is_final, put_in_place, remove_if_there, still_ours, why_unusable, write_json,
 };
 use crate::part::manifest::{
     AttributeDefinition, Connection, Format, GpuClockDefinition, LocationDefinition, LocationKind, LocationOwner,
@@ -532,8 +532,12 @@ pub(crate) fn from_neighbours(
     nccl_events::sort::sort(&mut neighbours);
     let (mut names, mut transfers) = (Vec::new(), Vec::new());
     for neighbour in neighbours {
-        let Some(there) = TransfersFile::read(&neighbour)? else {
-            continue;
+        let there = match TransfersFile::read(&neighbour) {
+            Ok(Some(there)) => there,
+            Ok(None) => continue,
+            // `finalize` names a part that cannot be read at all: the others do not wait for it.
+            Err(_) if why_unusable(&neighbour).is_some() => continue,
+            Err(error) => return Err(error),
         };
         if (&there.host, &there.boot_id) != (&process.host, &process.boot_id) {
             continue;

@@ -6,7 +6,7 @@
 //! in its `dlopen`, for those that load it: before NCCL's first call, while nobody runs its code.
 
 mod dlopen;
-mod recv;
+mod polling;
 
 use crate::kernel::{Library, decode_table};
 use crate::log::warning;

@@ -1,4 +1,5 @@
-//! Stands before the C library's `recv`, with which NCCL polls without a pause, by more threads than there are cores.
+//! Stands before the C library's `recv` and `sched_yield`, with which NCCL polls without a pause, by more threads than
+//! there are cores.
 
 use libc::{c_int, c_void, ssize_t};
 use std::cell::Cell;
@@ -9,8 +10,26 @@ use std::ptr::null_mut;
 const PATIENCE: u32 = 16;
 const SLEEP_US: u32 = 50;
 
+/// A proxy without work yields: one call of so many sleeps instead.
+const YIELDS: u32 = 8;
+
 thread_local! {
     static IN_VAIN: Cell<u32> = const { Cell::new(0) };
+    static YIELDED: Cell<u32> = const { Cell::new(0) };
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn sched_yield() -> c_int {
+    let yielded = YIELDED.get().wrapping_add(1);
+    YIELDED.set(yielded);
+    if yielded % YIELDS == 0 {
+        // SAFETY: takes a number and no pointer.
+        unsafe { libc::usleep(SLEEP_US) };
+    } else {
+        // SAFETY: the system call takes no arguments.
+        let _never_fails = unsafe { libc::syscall(libc::SYS_sched_yield) };
+    }
+    0
 }
 
 #[unsafe(no_mangle)]
