@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use whole_plugin::built;
-use whole_plugin::machine::{has, nccl_library, skip};
+use whole_plugin::machine::{RELEASE, has, nccl_library, skip, tested};
 use whole_plugin::process::{Ended, run};
 use whole_plugin::scratch::Scratch;
 
@@ -47,7 +47,7 @@ fn installed(scratch: &Scratch) -> PathBuf {
 /// by the table that the doctor names.
 #[test]
 fn what_is_said_happens() {
-    for version in ["2.23.4", "2.25.1", "2.27.7", "2.32.3"] {
+    for version in tested(["2.23.4", "2.25.1", "2.27.7", RELEASE], |release| release) {
         let Some(library) = nccl_library(version) else {
             return;
         };
@@ -130,7 +130,7 @@ fn nccl_is_found_in_python_environments() {
 
 #[test]
 fn what_is_wrong_with_the_settings_is_a_problem() {
-    let Some(library) = nccl_library("2.28.9") else {
+    let Some(library) = nccl_library(RELEASE) else {
         return;
     };
     let scratch = Scratch::new();
@@ -141,12 +141,12 @@ fn what_is_wrong_with_the_settings_is_a_problem() {
     assert_eq!(level(&of("NCCL_PROFILER_PLUGIN", "otf2"), "plugin", "libnccl-profiler-otf2.so"), "problem");
     assert_eq!(level(&of("NCCL_OTF2_MODE", "off"), "settings", "nothing is recorded"), "warning");
     assert_eq!(level(&of("NCCL_OTF2_DIR", "/proc/trace"), "directory", "nothing can be written"), "problem");
-    assert_eq!(level(&of("NCCL_OTF2_EVENTS", "full"), "events", "proxy thread"), "warning");
+    assert_eq!(level(&of("NCCL_OTF2_EVENTS", "full"), "events", "kernel channels"), "warning");
     assert_eq!(level(&of("CUDA_INJECTION64_PATH", "/opt/nsys/lib.so"), "cupti", "CUDA_INJECTION64_PATH"), "note");
     assert_eq!(level(&of("SCOREP_ENABLE_TRACING", "true"), "scorep", "SCOREP_ENABLE_TRACING"), "note");
     let first = |variables: &[(&str, &str)]| doctor(&scratch, variables, &[library]);
     let well = first(&[]).with_code(0).stdout;
-    assert!(well.starts_with("READY: NCCL 2.28.9 can be recorded (standard events)"), "{well}");
+    assert!(well.starts_with("READY: NCCL 2.32.3 can be recorded (standard events)"), "{well}");
     let wrong = first(&[("NCCL_OTF2_EVENTS", "ful")]).with_code(1).stdout;
     assert!(wrong.starts_with("PROBLEM: NCCL_OTF2_EVENTS=ful"), "{wrong}");
     // What is not there, and what is no library.
@@ -163,8 +163,8 @@ fn what_is_wrong_with_the_settings_is_a_problem() {
 fn broadcasts_are_missing_unless_nccl_is_told_not_to_fuse_them() {
     let scratch = Scratch::new();
     let told = [("NCCL_ALLGATHERV_ENABLE", "0"), ("NCCL_OTF2_EVENTS", "full")];
-    for (version, risk) in [("2.30.7", "can hang in ncclCommDestroy"), ("2.32.3", "have the times of other operations")]
-    {
+    let risks = [("2.30.7", "can hang in ncclCommDestroy"), (RELEASE, "have the times of other operations")];
+    for (version, risk) in tested(risks, |case| case.0) {
         let Some(library) = nccl_library(version) else {
             return;
         };
@@ -177,7 +177,7 @@ fn broadcasts_are_missing_unless_nccl_is_told_not_to_fuse_them() {
             }
         }
     }
-    if let Some(old) = nccl_library("2.28.9") {
+    for old in tested(["2.28.9"], |release| release).filter_map(nccl_library) {
         let said = report(&scratch, &told, &[text(&old)]).to_string();
         assert!(!said.to_lowercase().contains("broadcast"), "{said}");
     }
@@ -185,7 +185,7 @@ fn broadcasts_are_missing_unless_nccl_is_told_not_to_fuse_them() {
 
 #[test]
 fn another_profiler_in_the_only_place_is_named() {
-    let Some(library) = nccl_library("2.28.9") else {
+    let Some(library) = nccl_library(RELEASE) else {
         return;
     };
     let scratch = Scratch::new();
@@ -211,7 +211,7 @@ fn another_profiler_in_the_only_place_is_named() {
         report(&scratch, &variables[..2 - usize::from(value.is_empty())], &[text(&library)])
     };
     let said = by_file("");
-    assert_eq!(level(&said, "plugin", &format!("in {}: NCCL 2.28.9 loads an unknown", file.display())), "warning");
+    assert_eq!(level(&said, "plugin", &format!("in {}: NCCL 2.32.3 loads an unknown", file.display())), "warning");
     assert_eq!(level(&said, "plugin", "an unknown profiler is behind ours"), "ok");
     assert_eq!(level(&by_file(text(&built::plugin())), "plugin", "this project's plugin"), "ok");
 }

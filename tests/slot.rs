@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use whole_plugin::built;
-use whole_plugin::machine::nccl_library;
+use whole_plugin::machine::{RELEASE, nccl_library, tested};
 use whole_plugin::process::{LIMIT, run, start, wait_for};
 use whole_plugin::scratch::Scratch;
 
@@ -41,7 +41,7 @@ fn what_run_displaces_is_called_behind_the_plugin() {
         let name = if way == "default" { "libnccl-profiler.so" } else { OTHER };
         let folder = folder(&scratch, name);
         let options: &[&str] = if way == "--no-chain" { &["--no-chain"] } else { &[] };
-        let Some(mut job) = scratch.run_nccl("2.28.9", options, &JOB) else { return };
+        let Some(mut job) = scratch.run_nccl(RELEASE, options, &JOB) else { return };
         let log = scratch.path().join("log");
         job.env("LD_LIBRARY_PATH", &folder).env("ECHO_OUT", &log);
         let file = scratch.path().join("nccl.conf");
@@ -92,18 +92,18 @@ fn a_library_that_is_cut_short_is_found_before_the_job_starts() {
     assert!(started(&built::fake_gpu()).contains("is no profiler plugin"));
 
     let other = cut(&scratch, &built::echo_plugin());
-    let Some(mut alone) = scratch.nccl("2.28.9", &JOB) else { return };
+    let Some(mut alone) = scratch.nccl(RELEASE, &JOB) else { return };
     let ended = run(alone.env("NCCL_PROFILER_PLUGIN", &other));
     assert!(ended.stderr.contains("signal 7"), "NCCL is killed by SIGBUS: {ended}");
     let of_doctor = run(scratch
         .tool(&["doctor"])
-        .arg(nccl_library("2.28.9").expect("there"))
+        .arg(nccl_library(RELEASE).expect("there"))
         .envs([("NCCL_PROFILER_PLUGIN", text(&other)), ("NCCL_OTF2_CHAIN", text(&other))]));
     let first = "PROBLEM: NCCL_PROFILER_PLUGIN=";
     assert!(of_doctor.stdout.starts_with(first) && of_doctor.stdout.contains("killed by SIGBUS; it is"), "{of_doctor}");
     for (name, chain) in [("NCCL_PROFILER_PLUGIN", ""), ("NCCL_OTF2_CHAIN", text(&built::echo_plugin()))] {
         let scratch = Scratch::new();
-        let Some(mut job) = scratch.run_nccl("2.28.9", &[], &JOB) else { return };
+        let Some(mut job) = scratch.run_nccl(RELEASE, &[], &JOB) else { return };
         let value = if chain.is_empty() { text(&other).to_owned() } else { format!("{}, {chain}", text(&other)) };
         let ended = run(job.env(name, value)).with_code(0);
         assert!(ended.stderr.contains(&format!("{} is cut short", other.display())), "{ended}");
@@ -166,17 +166,17 @@ fn a_plugin_for_variables_that_overrules_the_environment_is_named() {
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-Wall", "-Werror", "-o"]).arg(folder.join("libnccl-env-gcp.so")).arg(&source);
     let _made = run(&mut compiler).with_code(0);
-    let Some(mut job) = scratch.run_nccl("2.28.9", &[], &JOB) else { return };
+    let Some(mut job) = scratch.run_nccl(RELEASE, &[], &JOB) else { return };
     let log = scratch.path().join("log");
     let variables = [("NCCL_ENV_PLUGIN", "gcp"), ("LD_LIBRARY_PATH", text(&folder))];
     let ended = run(job.envs(variables).env("ECHO_OUT", &log)).with_code(0);
     assert!(ended.stderr.contains("NCCL_ENV_PLUGIN=gcp: NCCL 2.28.7 and later takes its variables from "), "{ended}");
     assert!(ended.stderr.contains("nothing was recorded") && log.exists(), "{ended}");
-    let Some(mut job) = scratch.run_nccl("2.28.9", &[], &JOB) else { return };
+    let Some(mut job) = scratch.run_nccl(RELEASE, &[], &JOB) else { return };
     let ended = run(job.env("LD_LIBRARY_PATH", &folder).env("NCCL_ENV_PLUGIN", "none")).with_code(0);
     assert!(!ended.stderr.contains("NCCL_ENV_PLUGIN"), "{ended}");
     let _recorded = scratch.sound_archive();
-    for (release, is_overruled) in [("2.28.9", true), ("2.27.7", false)] {
+    for (release, is_overruled) in tested([(RELEASE, true), ("2.27.7", false)], |case| case.0) {
         let Some(library) = nccl_library(release) else { return };
         let mut doctor = scratch.tool(&["doctor", "--json"]);
         let report = run(doctor.arg(library).envs(variables).env("NCCL_PROFILER_PLUGIN", built::plugin()));

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use serde_json::Value;
+use whole_plugin::machine::tested;
 use whole_plugin::process::{LIMIT, run, run_within};
 use whole_plugin::scratch::Scratch;
 
@@ -34,7 +35,7 @@ fn sum(values: &[Value], name: &str) -> u64 {
 /// The plugin is called before the topology is known up to 2.26, and after it from 2.27 on, where NVTX calls it before.
 #[test]
 fn releases_dump_their_topology_into_the_archive() {
-    for (release, has_sizes) in [("2.26.5", false), ("2.32.3", true)] {
+    for (release, has_sizes) in tested([("2.26.5", false), ("2.32.3", true)], |case| case.0) {
         let scratch = Scratch::new();
         let Some(report) = record(&scratch, release, &[], "one,sendrecv,split", |_| {}) else { continue };
         let topology = &report["topology"];

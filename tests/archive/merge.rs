@@ -12,6 +12,7 @@ use otf2::{
     LocationGroupType, LocationRef, LocationType, RegionRef, StringRef, SystemTreeNodeRef,
 };
 use whole_plugin::archive::Archive as Judged;
+use whole_plugin::machine::RELEASE;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
@@ -140,7 +141,7 @@ fn events_are_where_the_clocks_of_this_machine_say() {
     let before = ClockPair::read();
     let arguments = ["--procs", "2", "--threads", "1", "--exact", "--rounds", "2", "--count", "1000"];
     let arguments = [&arguments[..], &["--ops", "allreduce,broadcast"]].concat();
-    let Some(mut job) = scratch.run_nccl("2.28.9", &[], &arguments) else {
+    let Some(mut job) = scratch.run_nccl(RELEASE, &[], &arguments) else {
         return;
     };
     let _ended = run(&mut job).with_code(0);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use whole_plugin::archive::Archive;
-use whole_plugin::machine::{four_gpu_stream, python, two_process_streams};
+use whole_plugin::machine::{RELEASE, four_gpu_stream, python, two_process_streams};
 use whole_plugin::process::{Ended, run};
 use whole_plugin::{built, scratch::Scratch};
 
@@ -74,7 +74,7 @@ fn a_real_job_with_roots_messages_and_composites_reads_the_same() {
     let scratch = Scratch::new();
     let operations = "allreduce,broadcast,reduce,sendrecv,alltoall,calls28";
     let arguments = ["--procs", "2", "--threads", "2", "--count", "1000", "--ops", operations];
-    let Some(mut job) = scratch.run_nccl("2.28.9", &["--events", "full", "--metrics", "all"], &arguments) else {
+    let Some(mut job) = scratch.run_nccl(RELEASE, &["--events", "full", "--metrics", "all"], &arguments) else {
         return;
     };
     let _ran = run(&mut job).with_code(0);

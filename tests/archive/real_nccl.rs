@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use whole_plugin::machine::python;
+use whole_plugin::machine::{python, tested};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 use whole_plugin::{archive::Archive, built};
@@ -41,7 +41,7 @@ fn compare_counts(python: &Path, archive: &Archive, log: &Path) {
 
 #[test]
 fn what_was_called_is_in_the_archive() {
-    for (version, table) in [("2.23.4", 1), ("2.28.9", 5), ("2.32.3", 7)] {
+    for (version, table) in tested([("2.23.4", 1), ("2.28.9", 5), ("2.32.3", 7)], |case| case.0) {
         recorded_run(version, table);
     }
 }
@@ -49,14 +49,17 @@ fn what_was_called_is_in_the_archive() {
 /// NCCL 2.29 and later report broadcasts only if they do not fuse them, which a file of NCCL's can say, too.
 #[test]
 fn broadcasts_are_operations_where_nccl_does_not_fuse_them() {
-    for (version, setting, records) in [
-        ("2.30.7", None, 0),
-        ("2.30.7", Some("0"), 12),
-        ("2.32.3", None, 0),
-        ("2.32.3", Some("0"), 12),
-        ("2.32.3", Some("1"), 0),
-        ("2.32.3", Some("off"), 0),
-    ] {
+    for (version, setting, records) in tested(
+        [
+            ("2.30.7", None, 0),
+            ("2.30.7", Some("0"), 12),
+            ("2.32.3", None, 0),
+            ("2.32.3", Some("0"), 12),
+            ("2.32.3", Some("1"), 0),
+            ("2.32.3", Some("off"), 0),
+        ],
+        |case| case.0,
+    ) {
         let scratch = Scratch::new();
         let arguments = ["--procs", "3", "--threads", "1", "--exact", "--ops", "broadcast,bcasts"];
         let Some(mut job) = scratch.run_nccl(version, &[], &arguments) else {
@@ -83,13 +86,16 @@ fn broadcasts_are_operations_where_nccl_does_not_fuse_them() {
 /// also what differs from run to run must be equal. Where there is no room it is counted as lost, kind by kind.
 #[test]
 fn every_callback_is_recorded_or_lost() {
-    for (version, size, loses) in [
-        ("2.23.4", "8G", false),
-        ("2.28.9", "8G", false),
-        ("2.32.3", "8G", false),
-        ("2.23.4", "3M", true),
-        ("2.32.3", "3M", true),
-    ] {
+    for (version, size, loses) in tested(
+        [
+            ("2.23.4", "8G", false),
+            ("2.28.9", "8G", false),
+            ("2.32.3", "8G", false),
+            ("2.23.4", "3M", true),
+            ("2.32.3", "3M", true),
+        ],
+        |case| case.0,
+    ) {
         let Some(said) = compare_callbacks(version, size) else {
             return;
         };

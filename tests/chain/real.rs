@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use whole_plugin::machine::tested;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
@@ -26,7 +27,7 @@ const KINDS: [&str; 12] = [
 /// Everything that is recorded the plugin behind was called with, and it never saw a handle that is not its own.
 #[test]
 fn what_real_nccl_calls_arrives_at_both() {
-    for (release, table) in [("2.23.4", 1), ("2.32.3", 7)] {
+    for (release, table) in tested([("2.23.4", 1), ("2.32.3", 7)], |case| case.0) {
         let scratch = Scratch::new();
         let Some(mut job) = scratch.nccl(release, &["--procs", "2", "--threads", "2", "--exact"]) else {
             return;

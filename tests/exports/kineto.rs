@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use whole_plugin::built;
 use whole_plugin::jobs::jobs;
-use whole_plugin::machine::{python_with, two_process_streams};
+use whole_plugin::machine::{RELEASE, python_with, two_process_streams};
 use whole_plugin::process::{Ended, run};
 use whole_plugin::scratch::Scratch;
 
@@ -22,7 +22,7 @@ fn asked(scratch: &Scratch, words: &[&str]) -> Option<Value> {
 /// Real NCCL on the stand-in for a GPU: four ranks in two processes or in four.
 fn job(scratch: &Scratch, shape: [&str; 2], operations: &str) -> Option<()> {
     let words = ["--procs", shape[0], "--threads", shape[1], "--rounds", "4", "--ops", operations];
-    let _ran = run(&mut scratch.run_nccl("2.28.9", &["--events", "full"], &words)?).with_code(0);
+    let _ran = run(&mut scratch.run_nccl(RELEASE, &["--events", "full"], &words)?).with_code(0);
     Some(())
 }
 
@@ -53,7 +53,7 @@ fn hta_reads_kernels_that_cupti_reported() {
     let scratch = Scratch::new();
     std::os::unix::fs::symlink(built::fake_cupti(), scratch.path().join("libcupti.so.12")).expect("linked");
     let words = ["--procs", "2", "--threads", "2", "--rounds", "2", "--ops", "allreduce,sendrecv,group,graph"];
-    let Some(mut job) = scratch.run_nccl("2.28.9", &["--events", "full"], &words) else { return };
+    let Some(mut job) = scratch.run_nccl(RELEASE, &["--events", "full"], &words) else { return };
     let _ran = run(job.env("LD_LIBRARY_PATH", scratch.path()).env("NCCL_OTF2_GPU", "cupti")).with_code(0);
     a_file_for_each_rank(&scratch);
 }
@@ -116,7 +116,7 @@ fn traces_of_torch_keep_what_they_have_and_get_more() {
 fn kernels_say_how_they_ran_where_that_is_certain() {
     let scratch = Scratch::new();
     let words = ["--procs", "2", "--threads", "1", "--rounds", "6", "--ops", "allgather,reducescatter,calls28"];
-    let Some(mut job) = scratch.run_nccl("2.28.9", &["--events", "full"], &words) else { return };
+    let Some(mut job) = scratch.run_nccl(RELEASE, &["--events", "full"], &words) else { return };
     let _ran = run(job.env("NCCL_PROTO", "Simple")).with_code(0);
     let Some(_) = asked(&scratch, &["made", "out/traces.otf2", "torch"]) else { return };
     let traces = listed(&scratch.path().join("torch"));
@@ -149,7 +149,7 @@ fn traces_of_several_hosts_are_related_each_by_its_own_clock() {
     let scratch = Scratch::new();
     let words = ["--procs", "3", "--threads", "1", "--rounds", "6", "--ops", "allreduce,sendrecv,broadcast"];
     let words = [&words[..], &["--host-clocks", "0,0;10000000000,50000;-7000000000,-50000"]].concat();
-    let Some(mut job) = scratch.run_nccl("2.28.9", &["--events", "standard,ProxyStep"], &words) else { return };
+    let Some(mut job) = scratch.run_nccl(RELEASE, &["--events", "standard,ProxyStep"], &words) else { return };
     let _ran = run(&mut job).with_code(0);
     let clocks = "{\"nccl-host-0\": [0, 0], \"nccl-host-1\": [10000000000, 50000], \
                   \"nccl-host-2\": [-7000000000, -50000]}";

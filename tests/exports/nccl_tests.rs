@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::Value;
+use whole_plugin::machine::RELEASE;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 use whole_plugin::synthetic::{self, Job, play};
@@ -12,7 +13,7 @@ use whole_plugin::synthetic::{self, Job, play};
 /// Real NCCL: four ranks in two processes, each of two threads.
 fn job(scratch: &Scratch) -> Option<()> {
     let words = ["--procs", "2", "--threads", "2", "--rounds", "4", "--ops", "allreduce,allgather,sendrecv"];
-    let _ran = run(&mut scratch.run_nccl("2.28.9", &[], &words)?).with_code(0);
+    let _ran = run(&mut scratch.run_nccl(RELEASE, &[], &words)?).with_code(0);
     Some(())
 }
 

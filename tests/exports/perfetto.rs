@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use whole_plugin::jobs::{Which, jobs};
-use whole_plugin::machine::{perfetto_viewer, two_process_streams};
+use whole_plugin::machine::{RELEASE, perfetto_viewer, two_process_streams};
 use whole_plugin::process::run;
 use whole_plugin::{built, scratch::Scratch};
 
@@ -155,7 +155,7 @@ fn arrows_lead_from_calls_to_the_network_and_from_rank_to_rank() {
     let scratch = Scratch::new();
     let arguments =
         ["--procs", "2", "--threads", "1", "--rounds", "3", "--ops", "allreduce,sendrecv", "--count", "5000"];
-    let Some(mut job) = scratch.run_nccl("2.28.9", &["--events", "full"], &arguments) else { return };
+    let Some(mut job) = scratch.run_nccl(RELEASE, &["--events", "full"], &arguments) else { return };
     let _ended = run(&mut job).with_code(0);
     let Some(exported) = Exported::of(&scratch, &[]) else { return };
     let [arrows, counts] = exported.rows([

@@ -10,7 +10,7 @@ use otf2::EventKind;
 use serde_json::{Value, json};
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
-use whole_plugin::machine::{python, say};
+use whole_plugin::machine::{RELEASE, python, say};
 use whole_plugin::process::{run, start};
 use whole_plugin::scratch::Scratch;
 
@@ -93,7 +93,7 @@ fn of_pipit(scratch: &Scratch, directory: &Path) -> Option<Value> {
 fn pipit_reads_functions_and_messages() {
     let scratch = Scratch::new();
     let words = ["--procs", "2", "--threads", "2", "--rounds", "4", "--ops", "allreduce,sendrecv,allgather"];
-    let Some(mut job) = scratch.run_nccl("2.28.9", &["--events", "full"], &words) else { return };
+    let Some(mut job) = scratch.run_nccl(RELEASE, &["--events", "full"], &words) else { return };
     let _ran = run(&mut job).with_code(0);
     let ended = run(&mut scratch.tool(&["export", "--format", "scalasca", "out", "--json", "-o", "scalasca"]));
     let said: Value = serde_json::from_str(&ended.with_code(0).stdout).expect("JSON");

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
+use whole_plugin::machine::RELEASE;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
@@ -95,7 +96,7 @@ fn kernels_of_nccl_are_joined() {
 fn a_process_that_does_not_end_its_communicators_has_its_kernels() {
     let scratch = Scratch::new();
     libcupti(&scratch);
-    let Some(mut job) = scratch.run_nccl("2.28.9", &[], &["--threads", "2", "--ops", "allreduce", "--end", "exit"])
+    let Some(mut job) = scratch.run_nccl(RELEASE, &[], &["--threads", "2", "--ops", "allreduce", "--end", "exit"])
     else {
         return;
     };
@@ -113,7 +114,7 @@ fn cupti_that_cannot_be_used_is_replaced_by_events() {
     let scratch = Scratch::new();
     libcupti(&scratch);
     let variables = [("NCCL_OTF2_GPU", "cupti"), ("FAKECUPTI_API", "130500"), ("FAKECUPTI_TAKEN", "Another")];
-    let Some(mut job) = nccl_job(&scratch, "2.28.9", &variables) else {
+    let Some(mut job) = nccl_job(&scratch, RELEASE, &variables) else {
         return;
     };
     let ended = run(&mut job).with_code(0);
@@ -162,7 +163,7 @@ fn all_kernels_without_cupti_are_a_warning() {
         let scratch = Scratch::new();
         libcupti(&scratch);
         let variables = [("NCCL_OTF2_CUPTI_KERNELS", "all"), (variable, value)];
-        let Some(mut job) = nccl_job(&scratch, "2.28.9", &variables) else {
+        let Some(mut job) = nccl_job(&scratch, RELEASE, &variables) else {
             return;
         };
         let ended = run(&mut job).with_code(0);

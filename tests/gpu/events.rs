@@ -2,6 +2,7 @@
 
 use nccl_events::gpu::Backend;
 use nccl_events::gpu::GpuCount;
+use whole_plugin::machine::{RELEASE, tested};
 
 use crate::run::{Process, Run, run};
 
@@ -62,7 +63,7 @@ fn times_are_possible(process: &Process) {
 #[test]
 fn launches_are_timed_and_captures_are_not() {
     // A GPU clock that is slow or fast by a twentieth: times on the host's clock would be far off.
-    for (version, ppm) in [("2.28.9", "-50000"), ("2.32.3", "50000")] {
+    for (version, ppm) in tested([("2.28.9", "-50000"), ("2.32.3", "50000")], |case| case.0) {
         let variables = [
             TIMED,
             ("FAKEGPU_CLOCK_PPM", ppm),
@@ -98,7 +99,7 @@ fn launches_are_timed_and_captures_are_not() {
 fn devices_are_described_and_belong_to_communicators() {
     let arguments = ["--procs", "2", "--threads", "2", "--ops", "one"];
     let variables = [TIMED, ("FAKEGPU_MIG", "1")];
-    let Some(run) = run("2.28.9", &arguments, &variables) else {
+    let Some(run) = run(RELEASE, &arguments, &variables) else {
         return;
     };
     every_launch_is_timed(&run);
@@ -122,7 +123,7 @@ fn devices_are_described_and_belong_to_communicators() {
 #[test]
 fn a_process_that_does_not_end_its_communicators_has_its_times() {
     let arguments = ["--ops", "allreduce", "--end", "exit"];
-    let Some(run) = run("2.28.9", &arguments, &[TIMED]) else {
+    let Some(run) = run(RELEASE, &arguments, &[TIMED]) else {
         return;
     };
     every_launch_is_timed(&run);
@@ -133,17 +134,18 @@ fn a_process_that_does_not_end_its_communicators_has_its_times() {
 #[test]
 fn the_job_survives_a_driver_that_fails() {
     let of_events = ["cuEventCreate", "cuEventRecord"];
-    for (version, variables, said, not_called) in [
-        ("2.28.9", &[("FAKEGPU_DRIVER", "absent")][..], "no libcuda.so.1 is loaded", &["cuDriverGetVersion"][..]),
-        ("2.28.9", &[("FAKEGPU_DRIVER", "stub")], "LD_LIBRARY_PATH", &of_events),
-        ("2.28.9", &[("FAKEGPU_EVENTS", "none"), TIMED], "CUDA_ERROR_OUT_OF_MEMORY", &["cuEventRecord"]),
-        ("2.28.9", &[("FAKEGPU_EVENTS", "record-fails"), TIMED], "CUDA_ERROR_UNKNOWN (999)", &[]),
+    let cases = [
+        (RELEASE, &[("FAKEGPU_DRIVER", "absent")][..], "no libcuda.so.1 is loaded", &["cuDriverGetVersion"][..]),
+        (RELEASE, &[("FAKEGPU_DRIVER", "stub")], "LD_LIBRARY_PATH", &of_events),
+        (RELEASE, &[("FAKEGPU_EVENTS", "none"), TIMED], "CUDA_ERROR_OUT_OF_MEMORY", &["cuEventRecord"]),
+        (RELEASE, &[("FAKEGPU_EVENTS", "record-fails"), TIMED], "CUDA_ERROR_UNKNOWN (999)", &[]),
         // A device that hangs: the end of the job waits for a bounded time.
-        ("2.28.9", &[("FAKEGPU_EVENTS", "never-done"), TIMED], "NCCL_OTF2_GPU=events", &[]),
+        (RELEASE, &[("FAKEGPU_EVENTS", "never-done"), TIMED], "NCCL_OTF2_GPU=events", &[]),
         ("2.26.5", &[TIMED], "2.28 and later do", &of_events),
-        ("2.28.9", &[("NCCL_OTF2_EVENTS", "coll"), TIMED], "NCCL_OTF2_EVENTS", &of_events),
-        ("2.28.9", &[("NCCL_OTF2_GPU", "off")], "", &["cuDriverGetVersion", "cuCtxGetCurrent"]),
-    ] {
+        (RELEASE, &[("NCCL_OTF2_EVENTS", "coll"), TIMED], "NCCL_OTF2_EVENTS", &of_events),
+        (RELEASE, &[("NCCL_OTF2_GPU", "off")], "", &["cuDriverGetVersion", "cuCtxGetCurrent"]),
+    ];
+    for (version, variables, said, not_called) in tested(cases, |case| case.0) {
         let Some(run) = run(version, &["--ops", "allreduce"], variables) else {
             return;
         };

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 use whole_plugin::built;
+use whole_plugin::machine::tested;
 use whole_plugin::process::{LIMIT, run, start, wait_for};
 use whole_plugin::scratch::Scratch;
 
@@ -26,7 +27,7 @@ fn look(scratch: &Scratch, words: &[&str]) -> Value {
 
 #[test]
 fn the_rank_that_does_not_come_is_named_and_when_it_comes_all_is_recorded() {
-    for version in ["2.28.9", "2.32.3"] {
+    for version in tested(["2.28.9", "2.32.3"], |release| release) {
         let scratch = Scratch::new();
         let go = scratch.path().join("go");
         let late = format!("3,{}", go.display());

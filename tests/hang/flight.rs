@@ -2,6 +2,7 @@
 //! `nccl-otf2 hang` finds by NCCL's numbers which of their calls are the same.
 
 use serde_json::{Value, json};
+use whole_plugin::machine::tested;
 
 use crate::job::{Hanging, suspect};
 
@@ -30,9 +31,9 @@ fn is_cut(report: &Value) -> bool {
 /// In NCCL 2.23, which has no API events, collectives are known from below.
 #[test]
 fn a_rank_never_calls() {
-    [("2.23.4", 6000), ("2.32.3", 2500)]
-        .into_iter()
-        .for_each(|(version, rounds)| one_rank_never_calls(version, rounds));
+    for (version, rounds) in tested([("2.23.4", 6000), ("2.32.3", 2500)], |case| case.0) {
+        one_rank_never_calls(version, rounds);
+    }
 }
 
 /// Rank 1 never calls the last all-reduce.

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
+use whole_plugin::machine::tested;
 use whole_plugin::process::run;
 
 use crate::job::{Hanging, has_reason, suspect};
@@ -15,7 +16,7 @@ fn start(release: &str, events: &str, arguments: &[&str]) -> Option<Hanging> {
 /// NCCL 2.23 has no API events, and no identity but the hash in its operations.
 #[test]
 fn a_rank_never_calls() {
-    ["2.23.4", "2.32.3"].into_iter().for_each(one_rank_never_calls);
+    tested(["2.23.4", "2.32.3"], |release| release).for_each(one_rank_never_calls);
 }
 
 /// Rank 1 never calls the third all-reduce.
@@ -66,7 +67,7 @@ fn one_rank_never_calls(version: &str) {
 #[test]
 fn what_the_proxy_waits_for_is_reported() {
     let arguments = ["--procs", "2", "--threads", "1", "--rounds", "2", "--ops", "one", "--skip-last", "1"];
-    for version in ["2.28.9", "2.32.3"] {
+    for version in tested(["2.28.9", "2.32.3"], |release| release) {
         let Some(job) = start(version, "standard,ProxyStep", &arguments) else {
             return;
         };

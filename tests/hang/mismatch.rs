@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use whole_plugin::machine::{RELEASE, tested};
 use whole_plugin::process::{LIMIT, Running, run, start};
 use whole_plugin::scratch::Scratch;
 
@@ -204,7 +205,7 @@ fn where_records_are_lost_nothing_is_claimed() {
 fn nccl_itself_gives_no_false_alarm() {
     let hosts = ["--exact", "--procs", "2", "--threads", "3", "--hosts"];
     let arguments = [&hosts[..], &["--ops", "all,graph", "--rounds", "2", "--count", "1000"]].concat();
-    for release in ["2.27.7", "2.30.7", "2.32.3"] {
+    for release in tested(["2.27.7", "2.30.7", "2.32.3"], |release| release) {
         let scratch = Scratch::new();
         let Some(mut job) = scratch.nccl(release, &arguments) else { return };
         let _ended = run(&mut job).with_code(0);
@@ -219,7 +220,7 @@ fn nccl_itself_gives_no_false_alarm() {
 #[test]
 fn nccl_itself_lets_ranks_call_different_collectives() {
     let arguments = ["--name", "world", "--procs", "2", "--threads", "2", "--ops", "one,mismatch"];
-    let Some(job) = Hanging::start("2.28.9", &[], &arguments) else { return };
+    let Some(job) = Hanging::start(RELEASE, &[], &arguments) else { return };
     let _there = job.until("3000", |report| {
         let sequence = &report["communicators"][0]["sequences"][0];
         sequence["first_incomplete"]["position"] == 2 && sequence["entered"] == json!([0, 1, 2, 3])

@@ -1,6 +1,7 @@
 //! Calls that make communicators, which one rank does not come to. Only NVTX shows them.
 
 use whole_plugin::built;
+use whole_plugin::machine::tested;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
@@ -25,7 +26,7 @@ fn a_rank_that_does_not_come_to_a_split_or_to_an_init_is_the_suspect() {
     let variables = [("NVTX_INJECTION64_PATH", injection.to_str().expect("a path"))];
     let operations: [(&str, &[&str]); 2] =
         [("ncclCommSplit", &["--ops", "one,split", "--skip-last", "1"]), ("ncclCommInitRank", &["--ops", "init"])];
-    for version in ["2.23.4", "2.28.9", "2.32.3"] {
+    for version in tested(["2.23.4", "2.28.9", "2.32.3"], |release| release) {
         for (call, arguments) in operations {
             let arguments = [&["--procs", "2", "--threads", "1"], arguments].concat();
             let Some(job) = Hanging::start(version, &variables, &arguments) else {

@@ -7,6 +7,7 @@ use std::process::Command;
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
 use whole_plugin::jobs::start_program;
+use whole_plugin::machine::{RELEASE, tested};
 use whole_plugin::process::{LIMIT, Running, run};
 use whole_plugin::regions::Region;
 use whole_plugin::scratch::Scratch;
@@ -78,7 +79,7 @@ fn tally(regions: &[Region], of: impl Fn(&Region) -> bool) -> BTreeMap<&str, usi
 /// The same program on a release whose profiler interface reports no calls, and on those that report them.
 #[test]
 fn ranges_and_calls_are_there_once_on_all_releases() {
-    for release in ["2.23.4", "2.28.9", "2.32.3"] {
+    for release in tested(["2.23.4", "2.28.9", "2.32.3"], |release| release) {
         let job = Job::new(release);
         let Some(archive) = job.archive(&["steps", "split", "empty", "unbalanced", "threads", "fork"]) else {
             return;
@@ -132,7 +133,7 @@ fn ranges_and_calls_are_there_once_on_all_releases() {
 /// What `stats` says of phases, steps and communicators: sums over two ranks.
 #[test]
 fn stats_tells_phases_steps_and_communicators() {
-    let job = Job::new("2.28.9");
+    let job = Job::new(RELEASE);
     if job.archive(&["steps", "split"]).is_none() {
         return;
     }
@@ -172,7 +173,7 @@ fn stats_tells_phases_steps_and_communicators() {
 
 #[test]
 fn ranges_that_only_launch_are_not_steps() {
-    let job = Job::new("2.28.9");
+    let job = Job::new(RELEASE);
     if job.archive(&["launches"]).is_none() {
         return;
     }
@@ -253,7 +254,7 @@ fn names_and_levels_have_bounds_that_are_counted() {
 
 #[test]
 fn a_killed_process_has_its_open_ranges() {
-    let job = Job::new("2.28.9");
+    let job = Job::new(RELEASE);
     let Some(running) = job.start(&["steps", "kill"]) else {
         return;
     };
@@ -291,7 +292,7 @@ fn the_injection_and_the_profiler_plugin_need_not_meet() {
 
 #[test]
 fn only_steps_that_the_program_names_are_recorded() {
-    for release in ["2.23.4", "2.32.3"] {
+    for release in tested(["2.23.4", "2.32.3"], |release| release) {
         let job = Job { steps: "step:2-3,5-", ..Job::new(release) };
         let Some(archive) = job.archive(&["evaluated_steps", "split"]) else {
             return;

@@ -1,6 +1,7 @@
 //! The control file switches recording off and on while a job runs, and limits it to some kinds. The archive has the
 //! switches and the counts of events that were not wanted; ranks are compared only where they can be.
 
+use whole_plugin::machine::tested;
 use whole_plugin::process::{LIMIT, Running, run, start, wait_for};
 use whole_plugin::scratch::Scratch;
 
@@ -183,7 +184,7 @@ fn events_can_be_cut_to_some_kinds() {
 /// What real NCCL is asked for in the control file when the job begins.
 #[test]
 fn more_events_than_the_job_was_started_with() {
-    for release in ["2.23.4", "2.28.9", "2.32.3"] {
+    for release in tested(["2.23.4", "2.28.9", "2.32.3"], |release| release) {
         let recorded = |events: &str, control_file: &str| {
             let scratch = Scratch::new();
             let mut job = scratch.nccl(release, &["--procs", "2", "--threads", "1", "--exact"])?;
@@ -211,7 +212,7 @@ fn more_events_than_the_job_was_started_with() {
 /// The mask of a running NCCL is raised when the user requests more events.
 #[test]
 fn more_events_raise_the_mask_of_a_running_nccl() {
-    for release in ["2.23.4", "2.28.9"] {
+    for release in tested(["2.23.4", "2.32.3"], |release| release) {
         let scratch = Scratch::new();
         let endless = ["--procs", "2", "--threads", "1", "--rounds", "0", "--ops", "one", "--timeout", "900"];
         let Some(mut job) = scratch.nccl(release, &endless) else {

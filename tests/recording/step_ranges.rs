@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use whole_plugin::archive::Archive;
-use whole_plugin::machine::python;
+use whole_plugin::machine::{python, tested};
 use whole_plugin::process::{LIMIT, run, start};
 use whole_plugin::scratch::Scratch;
 
@@ -33,7 +33,7 @@ fn nccl(release: &str, arguments: &[&str], steps: &str) -> Option<(Scratch, Arch
 #[test]
 fn all_ranks_record_the_same_collectives() {
     const RANKS: u64 = 4;
-    for version in ["2.23.4", "2.26.5", "2.28.9", "2.32.3"] {
+    for version in tested(["2.23.4", "2.26.5", "2.28.9", "2.32.3"], |release| release) {
         let Some((_scratch, archive)) = nccl(version, &["--ops", "one", "--rounds", "60"], "20-40") else {
             return;
         };
@@ -97,7 +97,7 @@ fn captured_calls_count_as_nccl_reports_them() {
 /// The processes have several communicators: the first of the largest counts, on all ranks.
 #[test]
 fn one_of_several_communicators_is_counted() {
-    for version in ["2.23.4", "2.32.3"] {
+    for version in tested(["2.23.4", "2.32.3"], |release| release) {
         let Some((_scratch, archive)) = nccl(version, &["--ops", "several", "--rounds", "6"], "2-4,9-11") else {
             return;
         };

@@ -1,6 +1,7 @@
 //! A real NCCL on the stand-in for a GPU, with the stand-in for Score-P.
 
 use fake_scorep::{Threads, Variant};
+use whole_plugin::machine::{RELEASE, tested};
 use whole_plugin::scratch::Scratch;
 
 use crate::job::{Job, ROW};
@@ -58,8 +59,9 @@ fn run(version: &str, variant: Variant) {
 
 #[test]
 fn every_release_and_thread_model() {
-    run("2.28.9", Variant::USUAL);
-    run("2.32.3", Variant { threads: Threads::None, ..Variant::USUAL });
-    run("2.32.3", Variant { threads: Threads::OpenMp, ..Variant::USUAL });
-    run("2.23.4", Variant { user: true, ..Variant::USUAL });
+    run(RELEASE, Variant::USUAL);
+    run(RELEASE, Variant { threads: Threads::None, ..Variant::USUAL });
+    run(RELEASE, Variant { threads: Threads::OpenMp, ..Variant::USUAL });
+    run(RELEASE, Variant { user: true, ..Variant::USUAL });
+    tested(["2.23.4", "2.28.9"], |release| release).for_each(|release| run(release, Variant::USUAL));
 }

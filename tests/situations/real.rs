@@ -4,6 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use whole_plugin::built;
+use whole_plugin::machine::tested;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
@@ -69,7 +70,7 @@ fn the_last_of_four_ranks_sleeps_before_each_round_with_broadcasts() {
 /// The last rank sleeps before it calls, in `forward`. Up to 2.27 NCCL reports no calls, but NVTX does.
 #[test]
 fn the_calls_of_a_late_rank_are_named_with_their_range() {
-    for release in ["2.32.3", "2.25.1"] {
+    for release in tested(["2.32.3", "2.25.1"], |release| release) {
         let pauses = [30_u64, 200, 1000].into_iter();
         let reports = pauses.map(|pause_ms| {
             let shape = "--procs 4 --threads 1 --ranges --ops pause,one --rounds 15 --pause N";
@@ -145,7 +146,7 @@ fn a_rank_behind_a_slow_pair_is_not_late() {
 /// all-to-alls, and with those that are made of sends and receives.
 #[test]
 fn groups_count_once() {
-    for release in ["2.32.3", "2.23.4"] {
+    for release in tested(["2.32.3", "2.23.4"], |release| release) {
         let shape = "--procs 2 --threads 2 --ops allreduce,alltoall,sendrecv --rounds 6";
         let Some(report) = stats(release, shape, false) else { return };
         let duration_ns = report["run"]["duration_ns"].as_u64().expect("a time");

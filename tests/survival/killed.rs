@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use whole_plugin::archive::Contents;
-use whole_plugin::machine::python;
+use whole_plugin::machine::{RELEASE, python};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
@@ -41,7 +41,7 @@ fn all_processes_killed_in_the_middle() {
     // So late that a busy machine has come to some calls.
     let arguments = ["--procs", "2", "--threads", "2", "--rounds", "0", "--ops", "one", "--kill-after", "2"];
     let scratch = Scratch::new();
-    let job = scratch.nccl("2.28.9", &[&["--exact", "--log", "log"], &arguments[..]].concat());
+    let job = scratch.nccl(RELEASE, &[&["--exact", "--log", "log"], &arguments[..]].concat());
     let (Some(python), Some(mut job)) = (python(), job) else { return };
     let _ended = run(&mut job).with_code(3);
     assert!(!scratch.out().join("traces.otf2").exists(), "nobody lived to make an archive");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use journal::clock::ClockPair;
 use serde_json::Value;
-use whole_plugin::machine::tensorflow;
+use whole_plugin::machine::{RELEASE, tensorflow};
 use whole_plugin::process::run;
 use whole_plugin::regions::Region;
 use whole_plugin::scratch::Scratch;
@@ -46,7 +46,7 @@ fn ranks_are_put_into_the_profile_of_their_host() {
     let scratch = Scratch::new();
     let words = ["--procs", "2", "--threads", "1", "--rounds", "6", "--ops", "allreduce,sendrecv"];
     let words = [&words[..], &["--host-clocks", "0,0;10000000000,50000"]].concat();
-    let Some(mut job) = scratch.run_nccl("2.28.9", &["--events", "standard,ProxyStep"], &words) else { return };
+    let Some(mut job) = scratch.run_nccl(RELEASE, &["--events", "standard,ProxyStep"], &words) else { return };
     let _ran = run(&mut job).with_code(0);
     let archive = scratch.archive();
     let regions = archive.regions();

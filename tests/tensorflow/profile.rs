@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use whole_plugin::built::{fake_gpu, plugin, root, tensorflow_library};
-use whole_plugin::machine::{nccl_library, tensorflow};
+use whole_plugin::machine::{RELEASE, nccl_library, tensorflow};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
@@ -37,7 +37,7 @@ impl Job {
     /// Runs `profile.py`; `first` says who loads a library first, or that TensorFlow loads none.
     fn run(first: &str) -> Option<Self> {
         let python = tensorflow()?;
-        let library = nccl_library("2.28.9")?;
+        let library = nccl_library(RELEASE)?;
         let scratch = Scratch::new();
         let mut job = scratch.command(&python);
         job.arg("-B").arg(root().join("tests/tensorflow/profile.py"));

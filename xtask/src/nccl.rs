@@ -24,12 +24,19 @@ const PACKAGE: &str = "nvidia-nccl-cu12";
 /// The library's path inside the wheel.
 const MEMBER: &str = "nvidia/nccl/lib/libnccl.so.2";
 
-/// The releases that tests run. In CI, a test fails if its release is not in this list.
-pub(crate) const TESTED: [&str; 7] = ["2.23.4", "2.25.1", "2.26.5", "2.27.7", "2.28.9", "2.30.7", "2.32.3"];
+/// Chooses the releases that tests run: the newest, or with `all` those of [`TESTED`].
+pub(crate) const TEST_RELEASES: &str = "NCCL_OTF2_TEST_RELEASES";
+/// The releases of all tests. In CI, a test fails if its release is not in this list.
+const TESTED: [&str; 7] = ["2.23.4", "2.25.1", "2.26.5", "2.27.7", "2.28.9", "2.30.7", "2.32.3"];
 /// The releases of the matrix: one per minor version, from the first with a profiler interface on.
 pub(crate) const RELEASES: [&str; 10] =
     ["2.23.4", "2.24.3", "2.25.1", "2.26.5", "2.27.7", "2.28.9", "2.29.7", "2.30.7", "2.31.2", "2.32.3"];
 pub(crate) const NEWEST: &str = "2.32.3";
+
+/// The releases that tests run.
+pub(crate) fn tested() -> &'static [&'static str] {
+    if std::env::var_os(TEST_RELEASES).is_some_and(|value| value == "all") { &TESTED } else { &[NEWEST] }
+}
 
 /// Python as one of its functions ensures it, and the libraries of these releases; installs and fetches what is
 /// missing.

@@ -19,7 +19,25 @@ pub fn say(reason: &str) {
     std::io::stderr().write_all(line.as_bytes()).expect("write to stderr");
 }
 
+/// The release of NCCL that each run tests.
+pub const RELEASE: &str = "2.32.3";
+
+/// Whether this run tests a release: `cargo xtask full` sets the variable for those before [`RELEASE`].
+fn is_tested(release: &str) -> bool {
+    release == RELEASE || std::env::var_os("NCCL_OTF2_TEST_RELEASES").is_some_and(|value| value == "all")
+}
+
+/// Those of some cases whose release this run tests.
+pub fn tested<T, const N: usize>(cases: [T; N], release: impl Fn(&T) -> &str) -> impl Iterator<Item = T> {
+    cases.into_iter().filter(move |case| is_tested(release(case)))
+}
+
+/// The library of a release; `None` if this run leaves it out.
 pub fn nccl_library(version: &str) -> Option<PathBuf> {
+    if !is_tested(version) {
+        say(&format!("NCCL {version} (cargo xtask full tests the releases before {RELEASE})"));
+        return None;
+    }
     let libraries = std::env::var_os("NCCL_OTF2_TEST_NCCL_DIR").map_or_else(
         || {
             let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);

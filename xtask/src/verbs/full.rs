@@ -41,6 +41,8 @@ enum Section {
     CuptiLayout,
     /// A release without changing anything, and the packages of the crates that others use
     Release,
+    /// The tests of whole jobs, on six more releases of NCCL
+    Releases,
     /// The demo, with two releases of NCCL
     Demo,
     /// Ten ways to run NCCL that the tests do not have (all of them take an hour: cargo xtask matrix)
@@ -157,6 +159,11 @@ impl Section {
             }
             Self::CuptiLayout => one(xtask("cupti-layout --as-available")),
             Self::Release => one(xtask("release 999.0.0 --dry-run")),
+            Self::Releases => {
+                let mut tests = xtask("test -p nccl-otf2-recorder -p nccl-otf2-live -p nccl-otf2");
+                tests.env(nccl::TEST_RELEASES, "all");
+                one(tests)
+            }
             Self::Demo => one(xtask("demo --fake --nccl 2.28.9 --nccl 2.32.3")),
             Self::Matrix => Ok(vec![
                 xtask(

@@ -40,7 +40,7 @@ pub(crate) fn everything() -> Result<Machine> {
     let cache = Cache::open()?;
     let python = Python::ensure(&cache)?;
     let tensorflow = Python::ensure_tensorflow(&cache)?;
-    for version in nccl::TESTED {
+    for version in nccl::tested() {
         nccl::library(&cache, &python, version)?;
     }
     Ok(Machine { python, tensorflow, libraries: cache.folder("nccl") })

@@ -1,6 +1,12 @@
 //! `cargo xtask test`: prepares a fresh machine, then runs all tests.
 
-use anyhow::Result;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
 
 use crate::cargo;
 use crate::process;
@@ -11,8 +17,9 @@ use crate::verbs::{page, setup};
 ///   cargo xtask test                            all tests, also those of the report's page (cargo xtask page)
 ///   cargo xtask test -p otf2                    one package
 ///   cargo xtask test --test archive -- replay   tests by name
+///   NCCL_OTF2_TEST_RELEASES=all cargo xtask test   on seven releases of NCCL, not on the newest only
 ///
-/// NCCL's published libraries (250 to 350 MB each) and two Python environments, with the otf2 reader and with
+/// NCCL's published library (350 MB) and two Python environments, with the otf2 reader and with
 /// TensorFlow (1.8 GB), are kept in $XDG_CACHE_HOME/nccl-profiler-otf2 (or ~/.cache/nccl-profiler-otf2). The tests
 /// find them through NCCL_OTF2_TEST_NCCL_DIR, PYTHON and NCCL_OTF2_TEST_TENSORFLOW, which this command sets.
 #[derive(clap::Args)]
@@ -32,31 +39,112 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     process::run(cargo::command("build").args(targets))?;
 
     process::heading("tests");
-    let mut test = cargo::command("test");
-    // One run shows all failures.
-    test.arg("--no-fail-fast");
-    if !names_packages(&args.arguments) {
-        test.arg("--workspace");
+    let mut words = args.arguments.splitn(2, |word| word == "--");
+    let (cargos, harness) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let mut selection = cargos.to_vec();
+    if !names_packages(cargos) {
+        selection.push("--workspace".to_owned());
     }
-    // Most tests wait for the processes that they start, so two for each core finish sooner than one.
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        test.env("RUST_TEST_THREADS", (2 * cores).to_string());
+    let programs = Programs {
+        waiting: Mutex::new(test_programs(&selection)?),
+        failed: Mutex::new(Vec::new()),
+        harness,
+        variables: [
+            ("NCCL_OTF2_TEST_NCCL_DIR", machine.libraries.into_os_string()),
+            ("PYTHON", machine.python.interpreter().into()),
+            ("NCCL_OTF2_TEST_TENSORFLOW", machine.tensorflow.interpreter().into()),
+        ],
+    };
+    // Most tests wait for the processes that they start: two programs of as many threads as there are cores finish
+    // sooner than one after the other.
+    let of_workers =
+        std::thread::scope(|scope| [(); 2].map(|()| scope.spawn(|| programs.run_all())).map(|it| it.join()));
+    for worker in of_workers {
+        worker.map_err(|_| anyhow!("a worker panicked"))??;
     }
-    test.args(&args.arguments)
-        .env("NCCL_OTF2_TEST_NCCL_DIR", &machine.libraries)
-        .env("PYTHON", machine.python.interpreter())
-        .env("NCCL_OTF2_TEST_TENSORFLOW", machine.tensorflow.interpreter());
-    process::run(&mut test)?;
+    let failed = programs.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    ensure!(failed.is_empty(), "failed: {}", failed.join(" "));
     if args.arguments.is_empty() {
+        process::run(cargo::command("test").args(["--workspace", "--doc", "--quiet"]))?;
         page::run(&page::Args::default())?;
     }
     Ok(())
 }
 
-fn names_packages(arguments: &[String]) -> bool {
-    let mut own = arguments.iter().take_while(|word| *word != "--");
-    own.any(|word| {
+fn names_packages(words: &[String]) -> bool {
+    words.iter().any(|word| {
         ["-p", "--package", "--workspace", "--all"].contains(&word.as_str()) || word.starts_with("--package=")
     })
+}
+
+/// A program of tests, as cargo built it.
+struct TestProgram {
+    name: String,
+    executable: PathBuf,
+    /// The package's, where cargo would run it.
+    directory: PathBuf,
+}
+
+/// Builds the selected tests. Those of the root package, which take longest, come last: [`Programs`] takes them first.
+fn test_programs(selection: &[String]) -> Result<Vec<TestProgram>> {
+    let mut build = cargo::command("test");
+    build.args(["--no-run", "--quiet", "--message-format=json-render-diagnostics"]).args(selection);
+    let messages = process::output(build.stderr(Stdio::inherit()), "cargo test --no-run")?;
+    let mut programs = Vec::new();
+    for line in messages.lines() {
+        let message: serde_json::Value = serde_json::from_str(line).context("a message of cargo")?;
+        let (Some(executable), Some(true)) = (message["executable"].as_str(), message["profile"]["test"].as_bool())
+        else {
+            continue;
+        };
+        let manifest = Path::new(message["manifest_path"].as_str().unwrap_or_default());
+        programs.push(TestProgram {
+            name: message["target"]["name"].as_str().unwrap_or_default().to_owned(),
+            executable: executable.into(),
+            directory: manifest.parent().unwrap_or(manifest).to_owned(),
+        });
+    }
+    programs.sort_by_key(|program| program.directory == cargo::root());
+    Ok(programs)
+}
+
+struct Programs<'a> {
+    waiting: Mutex<Vec<TestProgram>>,
+    failed: Mutex<Vec<String>>,
+    /// What the user gave after `--`.
+    harness: &'a [String],
+    variables: [(&'static str, OsString); 3],
+}
+
+impl Programs<'_> {
+    fn run_all(&self) -> Result<()> {
+        loop {
+            let next = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some(program) = next else { return Ok(()) };
+            if !self.run(&program)? {
+                self.failed.lock().unwrap_or_else(PoisonError::into_inner).push(program.name);
+            }
+        }
+    }
+
+    /// Whether all tests of a program passed. Prints its output if not, or if the user asked for something of it.
+    fn run(&self, program: &TestProgram) -> Result<bool> {
+        let began = Instant::now();
+        let mut command = Command::new(&program.executable);
+        command.current_dir(&program.directory).args(self.harness).envs(self.variables.clone());
+        command.env("CARGO_MANIFEST_DIR", &program.directory);
+        let captured = process::capture(&mut command)?;
+        let (seconds, passed) = (began.elapsed().as_secs(), captured.status.success());
+        let mut text = String::new();
+        if !passed || !self.harness.is_empty() {
+            text = captured.out.clone() + &captured.err;
+        } else {
+            let skipped = captured.err.lines().filter(|line| line.starts_with("skipped: "));
+            skipped.for_each(|line| text.extend([line, "\n"]));
+        }
+        let result = captured.after("test result: ").unwrap_or("no result");
+        // One write, so that the programs' lines do not mix.
+        print!("{text}   {:20} {seconds:4} s   {result}\n", program.name);
+        Ok(passed)
+    }
 }

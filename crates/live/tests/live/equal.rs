@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use journal::host::{Life, life_here};
 use live::{Live, Options, Snapshot};
-use whole_plugin::machine::{four_gpu_stream, two_process_streams};
+use whole_plugin::machine::{RELEASE, four_gpu_stream, tested, two_process_streams};
 use whole_plugin::process::{LIMIT, start};
 use whole_plugin::scratch::Scratch;
 
@@ -26,7 +26,9 @@ fn recorded_streams_are_summed_up_as_stats_does() {
 /// Four ranks in two processes, every operation once; timed by NCCL alone, and by CUDA events.
 #[test]
 fn real_nccl_is_summed_up_as_stats_does() {
-    for (release, gpu) in [("2.23.4", "off"), ("2.28.9", "events"), ("2.32.3", "off"), ("2.32.3", "events")] {
+    for (release, gpu) in
+        tested([("2.23.4", "off"), ("2.28.9", "events"), ("2.32.3", "off"), ("2.32.3", "events")], |case| case.0)
+    {
         let scratch = Scratch::new();
         let arguments = ["--procs", "2", "--threads", "2", "--exact"];
         let Some(mut job) = scratch.nccl(release, &arguments) else { return };
@@ -84,7 +86,7 @@ fn a_running_job_is_summed_up_as_stats_does() {
 fn follow_running(gpu: &str) {
     let scratch = Scratch::new();
     let arguments = ["--procs", "2", "--threads", "2", "--rounds", "3"];
-    let Some(mut job) = scratch.nccl("2.28.9", &arguments) else { return };
+    let Some(mut job) = scratch.nccl(RELEASE, &arguments) else { return };
     job.env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_GPU", gpu).env("NCCL_OTF2_KEEP_JOURNAL", "1");
     let mut lives = vec![Live::new(&scratch.out(), options())];
     let job = start(&mut job);
