@@ -6,8 +6,6 @@
 //!  Curve        the bandwidth at a size, between those that were measured
 //! ```
 
-#![forbid(unsafe_code)]
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::results::{Communicator, OperationClass, Report};

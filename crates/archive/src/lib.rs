@@ -1,6 +1,7 @@
 //! Turns journals into OTF2 archives: each process becomes a part, and all parts of a job become one archive. The
 //! package has no global state; the plugin and the tool share its code.
 
+#![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::print_stdout, clippy::print_stderr))]
 

@@ -3,6 +3,7 @@
 //! Every clock is a [`piecewise::Piecewise`] map. If only bounds are known, [`fit`] finds the lines within them.
 //! `docs/CLOCKS.md` explains the algorithms and names their sources. Callers pass plain numbers, not tables or parts.
 
+#![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::print_stdout, clippy::print_stderr))]
 

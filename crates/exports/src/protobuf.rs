@@ -3,8 +3,6 @@
 //! They are written by hand with the names and numbers of the published `.proto` files, so that a build needs no
 //! protoc.
 
-#![forbid(unsafe_code)]
-
 use std::collections::BTreeMap;
 
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len, message};

@@ -2,6 +2,7 @@
 //! NVTX ranges), and when its operations ran ([`process`]); which processes are one [`job`], and which of their ranks
 //! one communicator ([`communicators`]).
 
+#![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::print_stdout, clippy::print_stderr))]
 

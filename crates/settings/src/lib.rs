@@ -5,6 +5,8 @@
 //! Reading never fails: a bad value keeps the default and adds a line to [`Config::remarks`]. An unknown variable with
 //! the project's prefix also adds a line, which names the nearest existing variable.
 
+#![forbid(unsafe_code)]
+
 use std::env;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

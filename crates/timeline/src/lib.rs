@@ -2,6 +2,7 @@
 //! contains. The crate is separate from `archive`: the code here runs once per event and is built for speed, the code
 //! of `archive` runs once per part.
 
+#![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::print_stdout, clippy::print_stderr))]
 

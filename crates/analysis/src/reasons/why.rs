@@ -6,8 +6,6 @@
 //!                      └► Planned   from the end of the job back through what each operation waited for
 //! ```
 
-#![forbid(unsafe_code)]
-
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,8 +3,6 @@
 //! Times are nanoseconds from the start of the trace, durations are nanoseconds, sizes are bytes, bandwidths are bytes
 //! per second. *Lost* time is summed over all ranks. Lost times of different causes overlap and do not add up.
 
-#![forbid(unsafe_code)]
-
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;

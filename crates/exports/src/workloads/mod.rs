@@ -7,8 +7,6 @@
 //!   └► nccl_tests     a script that measures the job's operations with nccl-tests
 //! ```
 
-#![forbid(unsafe_code)]
-
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
 

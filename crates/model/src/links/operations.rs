@@ -1,8 +1,6 @@
 //! Collectives, sends and receives, each with what is linked to it: an [`Activity`] for each operation of the journal.
 //! Here are also the rule when an operation has ended, and the links of kernel channels to operations.
 
-#![forbid(unsafe_code)]
-
 use crate::links::gpu_stamps::Stamps;
 use crate::tables::{OperationRow, Row, Tables};
 use nccl_events::event::{KernelCh, KernelLaunch};

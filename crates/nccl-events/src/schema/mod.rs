@@ -7,7 +7,6 @@
 //! * [`Counts`]: what was seen, and what became of it. [`carriers`]: how values are represented in OTF2.
 
 #![warn(missing_docs, clippy::missing_panics_doc)]
-#![forbid(unsafe_code)]
 
 pub mod attribute;
 pub mod carriers;
