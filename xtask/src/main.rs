@@ -17,8 +17,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use verbs::{
-    bindings, cupti_layout, demo, dist, full, fuzz, gpu_check, matrix, page, readers, release, scale, scorep, setup,
-    site, test, torture,
+    bindings, cupti_layout, demo, dist, full, fuzz, golden, gpu_check, matrix, page, readers, release, scale, scorep,
+    setup, site, test, torture,
 };
 
 /// The project's own commands
@@ -44,6 +44,7 @@ enum Command {
     /// need none, but for the crates that cargo itself fetches (cargo fetch).
     Setup,
     Fuzz(fuzz::Args),
+    Golden(golden::Args),
     Matrix(matrix::Args),
     Page(page::Args),
     Readers(readers::Args),
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Command::Full(args) => full::run(&args),
         Command::Setup => setup::everything().map(drop),
         Command::Fuzz(args) => fuzz::run(&args),
+        Command::Golden(args) => golden::run(&args),
         Command::Matrix(args) => matrix::run(args),
         Command::Page(args) => page::run(&args),
         Command::Readers(args) => readers::run(&args),

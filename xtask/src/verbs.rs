@@ -6,6 +6,7 @@ pub(crate) mod demo;
 pub(crate) mod dist;
 pub(crate) mod full;
 pub(crate) mod fuzz;
+pub(crate) mod golden;
 pub(crate) mod gpu_check;
 pub(crate) mod matrix;
 pub(crate) mod page;
