@@ -17,7 +17,7 @@ use crate::finalize::{Staging, refuse_existing};
 use crate::output::{Bar, Side, Table, TableColumn, Text};
 use crate::print::process::{Filter as JournalFilter, Journals, Process, journals_of, present, share_beginning};
 use crate::print::stream;
-use crate::print::stream::{Count, Schema};
+use crate::print::stream::Count;
 use crate::select::Select;
 use crate::{archives, output};
 use analysis::units::{count, plural};
@@ -54,10 +54,6 @@ pub(crate) struct Request {
 
     #[command(flatten)]
     select: Select,
-
-    /// With jsonl: whose fields the lines have
-    #[arg(long, value_enum)]
-    schema: Option<Schema>,
 
     /// Print JSON
     #[arg(long)]
@@ -122,8 +118,7 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         Format::Xplane => Box::new(exports::xplane::write),
         Format::Jsonl => {
             let filter = request.select.of_journals()?;
-            let schema = request.schema.unwrap_or_default();
-            return staged(request, |out, bar| write(&request.path, &filter, schema, out, bar));
+            return staged(request, |out, bar| write(&request.path, &filter, out, bar));
         }
         Format::Scalasca => {
             let (trace, filter) = opened(request)?;
@@ -188,9 +183,6 @@ fn staged(request: &Request, write: impl FnOnce(&Path, &Bar) -> Result<(Outcome,
 }
 
 fn refuse_wrong(request: &Request) -> Result<()> {
-    if request.schema.is_some() && request.format != Format::Jsonl {
-        bail!("--schema: only --format jsonl has one");
-    }
     // Several profiles are copied into a directory, under their own names.
     let is_xplane = request.format == Format::Xplane && request.into.len() < 2;
     match request.format {
@@ -384,13 +376,7 @@ fn communicators_text(all: &[Exported]) -> Text {
 }
 
 /// Exports each process's callbacks from the journals, as one file of JSON Lines per process.
-pub(crate) fn write(
-    path: &Path,
-    filter: &JournalFilter,
-    schema: Schema,
-    out: &Path,
-    bar: &Bar,
-) -> Result<(Outcome, Exit)> {
+pub(crate) fn write(path: &Path, filter: &JournalFilter, out: &Path, bar: &Bar) -> Result<(Outcome, Exit)> {
     // A job's archive is in the directory that contains the journals.
     let job = archives::directory(path);
     let Journals { found: journals, mut unread } = journals_of(job)?;
@@ -410,14 +396,14 @@ pub(crate) fn write(
         }
         process.keep(filter);
         let file = PathBuf::from(format!("{}.jsonl", name_of(journal)?));
-        let count = write_process(&process, filter, schema, &out.join(&file))?;
+        let count = write_process(&process, filter, &out.join(&file))?;
         bar.step();
         Ok(Ok((file, count, process.summary())))
     };
     let written: Result<Vec<Result<Written>>> = try_in_parallel(journals.iter().enumerate(), write_one);
     bar.end();
     let mut outcome = Outcome::default();
-    let (mut lost, mut unknown, mut is_whole) = (0, 0, true);
+    let (mut lost, mut is_whole) = (0, true);
     for written in written? {
         let (file, count, process) = match written {
             Ok(written) => written,
@@ -429,7 +415,6 @@ pub(crate) fn write(
         process.remark(count.orphan_stops.iter().sum());
         is_whole &= process.is_whole();
         lost += process.outcome.losses.total();
-        unknown += count.left_out;
         outcome.events += count.written;
         outcome.files.push(file);
     }
@@ -442,19 +427,15 @@ pub(crate) fn write(
     unread.iter().for_each(output::error);
     outcome.leave_out(unread.len() as u64, "processes whose journals cannot be read");
     outcome.leave_out(lost, "callbacks were not recorded");
-    outcome.leave_out(
-        unknown,
-        "lines that the minimal schema does not have: unstopped events, newer kinds, facts of GPUs",
-    );
     Ok((outcome, if is_whole && unread.is_empty() { Exit::Well } else { Exit::Problems }))
 }
 
 type Written = (PathBuf, Count, Process);
 
-fn write_process(process: &Process, filter: &JournalFilter, schema: Schema, to: &Path) -> Result<Count> {
+fn write_process(process: &Process, filter: &JournalFilter, to: &Path) -> Result<Count> {
     let writing = || format!("cannot write {}", to.display());
     let mut writer = BufWriter::with_capacity(1 << 20, File::create_new(to).with_context(writing)?);
-    let count = stream::lines(std::slice::from_ref(process), filter, schema, |line| {
+    let count = stream::lines(std::slice::from_ref(process), filter, |line| {
         writer.write_all(line).and_then(|()| writer.write_all(b"\n")).with_context(writing)?;
         Ok(true)
     })?;
@@ -503,7 +484,6 @@ Examples:
   nccl-otf2 export --format chakra trace -o chakra
   nccl-otf2 export --format nccl-tests trace -o baseline.sh
   nccl-otf2 export --format jsonl trace -o streams
-  nccl-otf2 export --format jsonl --schema minimal trace -o streams
 
 perfetto: one file. Open it in https://ui.perfetto.dev (nothing is uploaded), or ask it with SQL: \
 `trace_processor_shell -q query.sql trace.pftrace`, or the Python package perfetto. Processes have their threads, \
@@ -552,7 +532,7 @@ job, the most time first. `stats --baseline` compares the job with what the scri
 jsonl: a directory with a file for each process, one callback of NCCL's a line, in the order in which they are \
 complete. It is made of journals, not of the archive, which has no handles and only the states that it shows: the job \
 must have kept them (NCCL_OTF2_KEEP_JOURNAL=1), or be running or killed and not finalized. `print --json` shows the \
-records of an archive. --schema minimal writes what TU Dresden's minimal profiler does.
+records of an archive.
 
 --comm and --rank keep what belongs to these ranks, the threads of their processes and the streams of their GPUs. \
 --function keeps operations of these functions, their calls, and what belongs to them: transfers, channels, kernels. \

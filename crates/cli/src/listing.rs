@@ -7,7 +7,6 @@ use crate::archives::is_archive;
 use crate::command_line::Exit;
 use crate::listing_output::Output;
 use crate::print::process::{Filter, Process, journals_of, share_beginning};
-use crate::print::stream::Schema;
 use crate::print::{process, stream, values};
 use crate::{listing_archive, listing_output};
 use anyhow::{Result, bail};
@@ -113,7 +112,7 @@ fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
     }
     let mut output = Output::new(filter.limit);
     let orphan_stops = if request.json {
-        stream::lines(&processes, filter, Schema::Callbacks, |line| output.line(line))?.orphan_stops
+        stream::lines(&processes, filter, |line| output.line(line))?.orphan_stops
     } else {
         listing_output::print(&processes, filter, &mut output)?
     };

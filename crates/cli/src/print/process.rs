@@ -130,7 +130,6 @@ pub(crate) struct Finalize {
 pub(crate) struct Launch {
     pub(crate) id: u64,
     pub(crate) context: u64,
-    pub(crate) kind: Kind,
 }
 
 /// What a process's journal has, without its events: communicators, GPU records, clocks, losses.
@@ -140,8 +139,6 @@ pub(crate) struct Process {
     pub(crate) pid: u32,
     /// The kernel's boot id, empty if unknown: journals with the same id share a clock.
     pub(crate) boot_id: String,
-    /// The event kinds that the process requested from NCCL; 0 if unknown.
-    pub(crate) event_mask: u32,
     /// CLOCK_REALTIME - CLOCK_MONOTONIC when recording began.
     pub(crate) realtime_offset_ns: i64,
     /// Time of the first record of all journals read together ([`share_beginning`]).
@@ -168,10 +165,9 @@ impl Process {
         let mut found = Survey::default();
         let (tick_source, pid, segments) = (journal.tick_source, journal.process_id, journal.segments());
         let outcome = journal.read(&mut found).context("cannot read the journal")?;
-        let Survey { mut records, mut pairs, mut launches, first_ticks, last_ticks, open, ranks, .. } = found;
+        let Survey { mut records, mut pairs, launches, first_ticks, last_ticks, open, ranks, .. } = found;
         // A stable sort keeps the order of each thread's records.
         records.sort_by_key(|(_, record)| record.ticks);
-        launches.sort_by_key(|(ticks, _)| *ticks);
         nccl_events::sort::sort_by_key(&mut pairs, |pair| pair.ticks);
         let clock = HostClock::new(tick_source, &pairs);
         let offset = |pair: &ClockPair| pair.realtime_ns.checked_signed_diff(pair.monotonic_ns);
@@ -180,7 +176,6 @@ impl Process {
             path: path.to_owned(),
             pid,
             boot_id: process.boot_id,
-            event_mask: process.event_mask,
             realtime_offset_ns: pairs.first().and_then(offset).unwrap_or(0),
             begin_ns: first_ticks.map_or(0, |ticks| clock.nanoseconds(ticks)),
             end_ns: open.is_empty().then(|| clock.nanoseconds(last_ticks)),
@@ -190,7 +185,7 @@ impl Process {
             finalizes: Vec::new(),
             gpu: Vec::new(),
             ranges: Vec::new(),
-            launches: launches.into_iter().map(|(_, launch)| launch).collect(),
+            launches,
             outcome,
             clock,
             segments,
@@ -344,7 +339,7 @@ struct Survey {
     records: Vec<(u32, Record)>,
     pairs: Vec<ClockPair>,
     threads: BTreeMap<u16, u32>,
-    launches: Vec<(u64, Launch)>,
+    launches: Vec<Launch>,
     first_ticks: Option<u64>,
     last_ticks: u64,
     open: FxHashSet<u64>,
@@ -378,9 +373,8 @@ impl Records for Survey {
         self.note_ticks(ticks);
         self.open.insert(id);
         self.ranks.insert(start.rank);
-        let kind = start.body.kind();
-        if matches!(kind, Kind::KernelLaunch | Kind::CeColl) {
-            self.launches.push((ticks, Launch { id, context: start.context, kind }));
+        if matches!(start.body.kind(), Kind::KernelLaunch | Kind::CeColl) {
+            self.launches.push(Launch { id, context: start.context });
         }
     }
 
