@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
-use whole_plugin::jobs::{Which, jobs};
+use whole_plugin::jobs::jobs;
 use whole_plugin::machine::{RELEASE, perfetto_viewer, two_process_streams};
 use whole_plugin::process::run;
 use whole_plugin::{built, scratch::Scratch};
@@ -52,15 +52,14 @@ type Rows = Vec<Vec<Value>>;
 
 fn replayed(streams: &[PathBuf]) -> Scratch {
     let scratch = Scratch::new();
-    let _replayed = run(scratch.replay(streams).env("NCCL_OTF2_METRICS", "all")).with_code(0);
+    let _replayed = run(&mut scratch.replay(streams)).with_code(0);
     scratch
 }
 
 fn everything() -> Scratch {
     let scratch = Scratch::new();
     let mut script = scratch.script(EVERYTHING);
-    let _recorded = run(script.args(["--nccl", "23103"]).env("NCCL_OTF2_KEEP_JOURNAL", "1")).with_code(0);
-    let _written = run(&mut scratch.tool(&["finalize", "--metrics", "all", "out"])).with_code(0);
+    let _recorded = run(script.args(["--nccl", "23103"])).with_code(0);
     scratch
 }
 
@@ -123,18 +122,14 @@ fn of_perfetto(exported: &Exported) -> Vec<Slice> {
 
 #[test]
 fn every_region_instance_is_a_slice_with_its_times_and_attributes() {
-    for (which, scratch) in jobs().map(|(which, scratch)| (Some(which), scratch)).chain([(None, everything())]) {
+    for scratch in jobs().map(|(_, scratch)| scratch).chain([everything()]) {
         let Some(exported) = Exported::of(&scratch, &[]) else { return };
         let (wanted, found) = (of_archive(&scratch), of_perfetto(&exported));
         for (wanted, found) in wanted.iter().zip(&found) {
             assert_eq!(wanted, found);
         }
         assert_eq!(wanted.len(), found.len());
-        let [counters] = exported.numbers(["select count(*) from counter"]);
-        let archive = scratch.archive().events();
-        assert_eq!(counters, archive.lines().filter(|line| line.starts_with("METRIC")).count() as u64);
-        assert_eq!(counters > 0, which != Some(Which::Synthetic));
-        assert_eq!(exported.said["events"], wanted.len() as u64 + counters);
+        assert_eq!(exported.said["events"], wanted.len() as u64);
     }
 }
 
@@ -200,6 +195,57 @@ fn processes_threads_and_gpus_have_their_names() {
     let [threads] = exported.rows(["select thread.name, tid from thread join thread_track using (utid)"]);
     let is_named = |row: &Vec<Value>| row[0].as_str().is_some_and(|name| name.ends_with(&format!(" {}", row[1])));
     assert!(threads.len() >= 4 && threads.iter().all(is_named), "{threads:?}");
+}
+
+/// What a counter adds up to over time is what its slices say: bytes × ns, or 10⁹ × bytes of a bandwidth.
+#[test]
+fn counters_add_up_to_what_the_slices_say() {
+    let sum = |counter: &str| {
+        format!(
+            "with sample as (select value, ts, lead(ts) over (partition by track_id order by ts) as next from counter
+             join counter_track on counter_track.id = track_id where name = 'nccl.{counter}')
+             select sum(value * (next - ts)) from sample"
+        )
+    };
+    let operations = "category = 'operation' and extract_arg(arg_set_id, 'debug.nccl.event') is not null";
+    let over = |what: &str, of: &str| {
+        let what = what.replace('[', "extract_arg(arg_set_id, 'debug.nccl.").replace(']', "')");
+        format!("select coalesce(sum({what}), 0) from slice where {of}")
+    };
+    let rates = "coalesce([algbw] * dur, iif(name in ('ncclSend', 'ncclRecv')
+                 and [timing] not in ('enqueue', 'shared-kernel'), [bytes] * 1e9, 0))";
+    let steps = over("[bytes] * 1e9", "name in ('SendWait', 'RecvFlushWait')");
+    let transfers = over("[wire_bytes] * 1e9", "name in ('netSend', 'netRecv')");
+    for (level, moved) in [("full", steps), ("standard", transfers)] {
+        let scratch = Scratch::new();
+        let _replayed = run(scratch.replay(&two_process_streams()).env("NCCL_OTF2_LEVEL", level)).with_code(0);
+        let Some(exported) = Exported::of(&scratch, &["--counters"]) else { return };
+        let [last, names] = exported.rows([
+            "select distinct value from counter where (track_id, ts) in
+             (select track_id, max(ts) from counter group by track_id)",
+            "select name, unit, count(*) > 1 from counter_track group by 1, 2 order by 1",
+        ]);
+        assert_eq!(last, [[0.0]]);
+        let [bandwidth, bytes, network] =
+            [("bandwidth", "bytes/s"), ("bytes_in_flight", "bytes"), ("network_bandwidth", "bytes/s")]
+                .map(|(name, unit)| [Value::from(format!("nccl.{name}")), unit.into(), 1.into()]);
+        assert_eq!(names, [bandwidth, bytes, network]);
+        let [slices, counters] = exported.numbers(["select count(*) from slice", "select count(*) from counter"]);
+        assert_eq!(exported.said["events"], slices + counters);
+        for (counter, wanted) in [
+            ("bytes_in_flight", over("[bytes] * dur", operations)),
+            ("bandwidth", over(rates, operations)),
+            ("network_bandwidth", moved.clone()),
+        ] {
+            let [found, wanted] = exported.rows([&*sum(counter), &*wanted]).map(|rows| rows[0][0].as_f64());
+            let (found, wanted) = (found.expect("a number"), wanted.expect("a number"));
+            assert!(wanted > 0.0 && (found / wanted - 1.0).abs() < 1e-6, "{level} {counter}: {found} and {wanted}");
+        }
+    }
+    let scratch = replayed(&two_process_streams());
+    let refused =
+        run(&mut scratch.tool(&["export", "--format", "kineto", "out", "-o", "k", "--counters"])).with_code(2);
+    assert!(refused.stderr.contains("only --format perfetto"), "{}", refused.stderr);
 }
 
 #[test]

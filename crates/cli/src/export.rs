@@ -52,6 +52,10 @@ pub(crate) struct Request {
     #[arg(long, value_name = "TRACE", num_args = 1..)]
     into: Vec<PathBuf>,
 
+    /// With perfetto: also draw bytes and bandwidth under way, of each rank of a communicator and network connection
+    #[arg(long)]
+    counters: bool,
+
     #[command(flatten)]
     select: Select,
 
@@ -109,7 +113,7 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
     let write: Box<Write<'_>> = match request.format {
         Format::Kineto if !into.is_empty() => Box::new(|source, out| exports::kineto::into(source, into, out)),
         Format::Kineto => Box::new(exports::kineto::write),
-        Format::Perfetto => Box::new(exports::perfetto::write),
+        Format::Perfetto => Box::new(|source, out| exports::perfetto::write(source, out, request.counters)),
         Format::Chakra => Box::new(exports::workloads::chakra::write),
         Format::NcclTests => Box::new(exports::workloads::nccl_tests::write),
         #[cfg(feature = "parquet")]
@@ -183,6 +187,9 @@ fn staged(request: &Request, write: impl FnOnce(&Path, &Bar) -> Result<(Outcome,
 }
 
 fn refuse_wrong(request: &Request) -> Result<()> {
+    if request.counters && request.format != Format::Perfetto {
+        bail!("--counters: only --format perfetto draws them");
+    }
     // Several profiles are copied into a directory, under their own names.
     let is_xplane = request.format == Format::Xplane && request.into.len() < 2;
     match request.format {
@@ -473,7 +480,7 @@ fn name_of(journal: &Path) -> Result<String> {
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   nccl-otf2 export --format perfetto trace -o trace.pftrace
-  nccl-otf2 export --format perfetto trace -o start.pftrace --to 5s --rank 0,1
+  nccl-otf2 export --format perfetto trace -o start.pftrace --to 5s --rank 0,1 --counters
   nccl-otf2 export --format parquet trace -o tables
   nccl-otf2 export --format kineto trace -o kineto
   nccl-otf2 export --format kineto trace -o both --into torch-traces/*.pt.trace.json.gz
@@ -488,7 +495,8 @@ Examples:
 perfetto: one file. Open it in https://ui.perfetto.dev (nothing is uploaded), or ask it with SQL: \
 `trace_processor_shell -q query.sql trace.pftrace`, or the Python package perfetto. Processes have their threads, \
 their GPUs with communicators, channels and streams, and the network; arrows lead from a call to the launch, the \
-operation and its transfers, and from rank to rank of one collective. Times are ns since 1970.
+operation and its transfers, and from rank to rank of one collective. Times are ns since 1970. With --counters, bytes \
+and bandwidth of what is under way are counters below the tracks of communicators and connections.
 
 parquet: a directory with the tables instances, ranks, operations, calls, transfers, steps and kernels, one file for \
 each process: `table=operations/host=NODE/process=3/operations.parquet`. Host and process are columns for programs \

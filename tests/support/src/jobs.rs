@@ -67,7 +67,7 @@ fn copy(from: &Path, to: &Path) {
 
 fn make(which: Which, scratch: &Scratch) -> Option<()> {
     let recorded = |mut command: Command| {
-        let _ended = run_within(LIMIT, command.env("NCCL_OTF2_METRICS", "all")).with_code(0);
+        let _ended = run_within(LIMIT, &mut command).with_code(0);
     };
     match which {
         Which::TwoProcesses => recorded(scratch.replay(&two_process_streams())),
@@ -89,7 +89,7 @@ fn make(which: Which, scratch: &Scratch) -> Option<()> {
 pub fn ranges(scratch: &Scratch, parts: &[&str]) -> Option<()> {
     let plugin = built::plugin();
     let ranks = start_program(scratch, RELEASE, parts, |rank| {
-        rank.env("NCCL_PROFILER_PLUGIN", &plugin).env("NVTX_INJECTION64_PATH", &plugin).env("NCCL_OTF2_METRICS", "all");
+        rank.env("NCCL_PROFILER_PLUGIN", &plugin).env("NVTX_INJECTION64_PATH", &plugin);
     });
     for rank in ranks? {
         let _ended = rank.wait(LIMIT).with_code(0);

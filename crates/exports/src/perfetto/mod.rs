@@ -5,6 +5,7 @@
 //!   ├ Flows      arrows: call → launch → operation → kernel and transfers; the ranks of a collective; messages
 //!   └ Arguments  the attributes of events
 //!  Sequence  the events of a location as packets
+//!  Counter   what is under way on a location, if asked for
 //! ```
 //!
 //! Each location is a track, whose region instances nest as Perfetto requires of slices. Each location is a separate
@@ -14,10 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Outcome, Result};
+use crate::perfetto::counters::{Counter, Counters, Sample, counters};
 use crate::perfetto::tracks::{Arguments, AttributeNames, Begun, Flows, Group, Tracks, named};
 use crate::protobuf::{
     InternedData, SEQ_INCREMENTAL_STATE_CLEARED, SEQ_NEEDS_INCREMENTAL_STATE, TracePacket, TracePacketDefaults,
-    TrackEvent, TrackEventDefaults, clock, event_type,
+    TrackDescriptor, TrackEvent, TrackEventDefaults, clock, event_type,
 };
 use crate::source::{CHUNK_BYTES, FOREIGN_OTHERS, Output, Selection, Source};
 use crate::values::signed;
@@ -25,13 +27,19 @@ use analysis::{RegionInfo, Trace};
 use nccl_events::archive::{LocationKind, RegionClass};
 use otf2::{Event, EventKind, LocationRef, MetricMemberRef, MetricValue, RegionRef};
 
+mod counters;
 mod tracks;
 
-pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
+/// `with_counters`: whether to draw how much is under way.
+pub fn write(source: &Source<'_>, out: &Path, with_counters: bool) -> Result<Outcome> {
     let selection = Selection::of(*source)?;
     let flows = Flows::of(source)?;
     let tracks = Tracks::of(source, &selection);
     let names = AttributeNames::of(source.trace);
+    let counters = match with_counters {
+        true => counters(source, &selection, tracks.locations())?,
+        false => Counters::new(),
+    };
     let output = Output::create(out)?;
     output.append(tracks.packets())?;
     let statements = &source.trace.statements;
@@ -48,6 +56,9 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
             }
         })?;
         failed?;
+        for (counter, samples) in counters.get(&location).into_iter().flatten() {
+            sequence.counter(*counter, samples);
+        }
         output.append(&sequence.bytes)?;
         Ok((sequence.count, sequence.left_out))
     })?;
@@ -88,7 +99,7 @@ pub(crate) struct Sequence<'a> {
     packet: TracePacket,
     names: BTreeSet<u64>,
     categories: BTreeSet<u64>,
-    counters: BTreeSet<MetricMemberRef>,
+    metrics: BTreeSet<MetricMemberRef>,
     unfinished: Vec<u64>,
     begun: u64,
     group: Group,
@@ -139,7 +150,7 @@ impl<'a> Sequence<'a> {
             },
             names: BTreeSet::new(),
             categories: BTreeSet::new(),
-            counters: BTreeSet::new(),
+            metrics: BTreeSet::new(),
             unfinished,
             begun: 0,
             group: Group::default(),
@@ -167,7 +178,7 @@ impl<'a> Sequence<'a> {
                     return;
                 };
                 for (member, value) in class.members.iter().zip(values) {
-                    self.counter(*member, *value);
+                    self.metric(*member, *value);
                 }
             }
             _ => self.left_out.others += u64::from(self.is_foreign),
@@ -202,16 +213,33 @@ impl<'a> Sequence<'a> {
         self.write(slice, interned);
     }
 
-    fn counter(&mut self, member: MetricMemberRef, value: MetricValue) {
-        if self.counters.insert(member) {
-            let track = self.tracks.counter(self.location, member);
-            let sequence = self.packet.trusted_packet_sequence_id;
-            let packet =
-                TracePacket { trusted_packet_sequence_id: sequence, track_descriptor: track, ..TracePacket::default() };
-            packet.append_to(&mut self.bytes);
+    fn metric(&mut self, member: MetricMemberRef, value: MetricValue) {
+        if self.metrics.insert(member) {
+            self.describe(self.tracks.metric(self.location, member));
         }
+        self.value(self.tracks.of_metric(self.location, member), value);
+    }
+
+    /// Adds a counter's values, whose times are in ns from the start of the trace.
+    pub(crate) fn counter(&mut self, counter: Counter, samples: &[Sample]) {
+        let track = self.tracks.counter(self.location, counter);
+        let uuid = track.uuid.unwrap_or_default();
+        self.describe(Some(track));
+        for sample in samples {
+            self.packet.timestamp = Some(self.tracks.time_ns(sample.time_ns));
+            self.value(uuid, MetricValue::U64(sample.value));
+        }
+    }
+
+    fn describe(&mut self, track_descriptor: Option<TrackDescriptor>) {
+        let trusted_packet_sequence_id = self.packet.trusted_packet_sequence_id;
+        let packet = TracePacket { trusted_packet_sequence_id, track_descriptor, ..TracePacket::default() };
+        packet.append_to(&mut self.bytes);
+    }
+
+    fn value(&mut self, track: u64, value: MetricValue) {
         let mut sample = self.empty(event_type::COUNTER);
-        sample.track_uuid = Some(self.tracks.of_counter(self.location, member));
+        sample.track_uuid = Some(track);
         match value {
             MetricValue::U64(number) => sample.counter_value = Some(signed(number)),
             MetricValue::I64(number) => sample.counter_value = Some(number),

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Result;
+use crate::perfetto::counters::Counter;
 use crate::protobuf::{
     Clock, ClockSnapshot, CounterDescriptor, DebugAnnotation, Interned, InternedData, MERGE_NONE, ORDERING_EXPLICIT,
     ProcessDescriptor, ThreadDescriptor, TracePacket, TrackDescriptor, UNIT_SIZE_BYTES, clock,
@@ -26,6 +27,7 @@ pub(crate) enum Space {
     Group = 1,
     Network,
     Location,
+    Metric,
     Counter,
     Chain,
     Collective,
@@ -60,7 +62,7 @@ const fn mix(number: u64) -> u64 {
 }
 
 /// The bits of a location's id that identify the process that wrote it.
-const WRITER: u64 = 0xffff_ffff;
+pub(crate) const WRITER: u64 = 0xffff_ffff;
 /// The first packet sequence id: Perfetto's own services use small ones.
 const FIRST_SEQUENCE: u32 = 1 << 24;
 
@@ -101,8 +103,8 @@ impl<'a> Tracks<'a> {
         self.uuids.of_id(Space::Location, location.get())
     }
 
-    pub(crate) fn of_counter(&self, location: LocationRef, member: MetricMemberRef) -> u64 {
-        self.uuids.of_id(Space::Counter, location.get() ^ u64::from(member.get()).rotate_right(16))
+    pub(crate) fn locations(&self) -> &[LocationRef] {
+        &self.locations
     }
 
     fn of_group(&self, group: LocationGroupRef) -> u64 {
@@ -123,21 +125,35 @@ impl<'a> Tracks<'a> {
         bytes
     }
 
-    pub(crate) fn counter(&self, location: LocationRef, reference: MetricMemberRef) -> Option<TrackDescriptor> {
+    /// The track of a metric's member; `None` if the archive does not define it.
+    pub(crate) fn metric(&self, location: LocationRef, reference: MetricMemberRef) -> Option<TrackDescriptor> {
         let definitions = &self.trace.definitions;
         let member = definitions.metric_members.get(&reference)?;
-        let unit = definitions.string(member.unit).unwrap_or_default();
+        let (name, unit) = (definitions.string(member.name), definitions.string(member.unit).unwrap_or_default());
+        Some(self.below(location, self.of_metric(location, reference), name, unit))
+    }
+
+    pub(crate) fn of_metric(&self, location: LocationRef, reference: MetricMemberRef) -> u64 {
+        self.uuids.of_id(Space::Metric, location.get() ^ u64::from(reference.get()).rotate_right(16))
+    }
+
+    pub(crate) fn counter(&self, location: LocationRef, counter: Counter) -> TrackDescriptor {
+        let uuid = self.uuids.of_id(Space::Counter, location.get() ^ (counter as u64).rotate_right(16));
+        self.below(location, uuid, Some(counter.name()), counter.unit())
+    }
+
+    fn below(&self, location: LocationRef, uuid: u64, name: Option<&str>, unit: &str) -> TrackDescriptor {
         let counter = match unit {
             "B" | "bytes" => CounterDescriptor { unit: Some(UNIT_SIZE_BYTES), unit_name: None },
             other => CounterDescriptor { unit: None, unit_name: Some(other.to_owned()) },
         };
-        Some(TrackDescriptor {
-            uuid: Some(self.of_counter(location, reference)),
+        TrackDescriptor {
+            uuid: Some(uuid),
             parent_uuid: Some(self.of_location(location)),
-            name: definitions.string(member.name).map(str::to_owned),
+            name: name.map(str::to_owned),
             counter: Some(counter),
             ..TrackDescriptor::default()
-        })
+        }
     }
 
     fn groups(&self) -> Vec<TrackDescriptor> {
