@@ -23,14 +23,13 @@ fn rewrite(scratch: &Scratch, options: &[&str]) {
     let _written = run(scratch.tool(&["finalize"]).args(options).arg(scratch.out())).with_code(0);
 }
 
-/// A job of every kind, with its journals and with metrics.
+/// A job of every kind, with its journals.
 pub(crate) fn everything() -> Scratch {
     let scratch = Scratch::new();
     let mut script = scratch.script(EVERYTHING);
     script.args(["--nccl", "23103"]);
     script.env("NCCL_OTF2_KEEP_JOURNAL", "1");
     let _recorded = run(&mut script).with_code(0);
-    rewrite(&scratch, &["--metrics", "all"]);
     scratch
 }
 
@@ -39,7 +38,7 @@ fn every_kind_of_event_reads_the_same() {
     let Some(python) = python() else { return };
     let scratch = everything();
     let agreed = scratch.archive().readers_agree(&python);
-    for kind in ["Enter", "Leave", "Metric", "MpiCollectiveEnd", "MpiIsend", "RmaPut"] {
+    for kind in ["Enter", "Leave", "MpiCollectiveEnd", "MpiIsend", "RmaPut"] {
         assert!(number(&agreed, kind) > 0, "{kind}: {agreed:#}");
     }
     assert_eq!(agreed["by_name_only"], Value::Array(Vec::new()));
@@ -59,12 +58,9 @@ fn recorded_jobs_read_the_same() {
             return;
         };
         let scratch = Scratch::new();
-        let mut replay = scratch.replay(&streams);
-        replay.env("NCCL_OTF2_METRICS", "all");
-        let _replayed = run(&mut replay).with_code(0);
+        let _replayed = run(&mut scratch.replay(&streams)).with_code(0);
         let agreed = scratch.archive().readers_agree(&python);
         assert!(agreed["events"].as_u64() > Some(events), "{agreed:#}");
-        assert!(number(&agreed, "Metric") > 0, "{agreed:#}");
     }
 }
 
@@ -74,14 +70,14 @@ fn a_real_job_with_roots_messages_and_composites_reads_the_same() {
     let scratch = Scratch::new();
     let operations = "allreduce,broadcast,reduce,sendrecv,alltoall,calls28";
     let arguments = ["--procs", "2", "--threads", "2", "--count", "1000", "--ops", operations];
-    let Some(mut job) = scratch.run_nccl(RELEASE, &["--events", "full", "--metrics", "all"], &arguments) else {
+    let Some(mut job) = scratch.run_nccl(RELEASE, &["--events", "full"], &arguments) else {
         return;
     };
     let _ran = run(&mut job).with_code(0);
     let agreed = scratch.archive().readers_agree(&python);
     // Four ranks: all-reduce, broadcast, reduce and all-to-all, at least.
     assert!(number(&agreed, "MpiCollectiveEnd") >= 16, "{agreed:#}");
-    for kind in ["MpiIsend", "MpiIrecv", "RmaPut", "Metric"] {
+    for kind in ["MpiIsend", "MpiIrecv", "RmaPut"] {
         assert!(number(&agreed, kind) > 0, "{kind}: {agreed:#}");
     }
 }
@@ -121,7 +117,6 @@ fn one_thing_said_differently_is_found() {
         ("0,/^MPI_ISEND /{/^MPI_ISEND /s/Request: /&1/}", "request=1"),
         ("s/Operation: ALLG/Operation: G/", "operation=GATHER"),
         ("0,/Root: NONE/s/Root: NONE/Root: 3/", "root=3"),
-        ("0,/^METRIC/{/^METRIC/s/UINT64; /&5/}", "values=[5"),
         ("0,/^RMA_PUT/{/^RMA_PUT/s/Matching: /&1/}", "matching=1"),
         ("s/nccl.datatype\" \\(.*\\)ncclFloat32/nccl.datatype\" \\1float/", "float"),
         ("0,/nccl.parent/s/nccl.parent/nccl.child/", "nccl.child="),

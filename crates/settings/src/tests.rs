@@ -84,11 +84,10 @@ fn directories_expand() {
 fn how_the_archive_is_written_is_read() {
     let config = read(&[
         ("NCCL_OTF2_LEVEL", "Light"),
-        ("NCCL_OTF2_METRICS", "bandwidth"),
         ("NCCL_OTF2_COMM_LOCATIONS", "cpu"),
         ("NCCL_OTF2_COLLECTIVES", "Nonblocking"),
     ]);
-    assert_eq!(config.archive.named().map(|(_, value)| value), ["light", "bandwidth", "cpu", "nonblocking"]);
+    assert_eq!(config.archive.named().map(|(_, value)| value), ["light", "cpu", "nonblocking"]);
 }
 
 #[test]

@@ -146,17 +146,6 @@ pub const VARIABLES: &[Variable] = &[
         set: |config, value| put(&mut config.archive.level, choice(value, Level::CHOICES)),
     },
     Variable {
-        name: "NCCL_OTF2_METRICS",
-        values: "`bytes-in-flight`, `bandwidth`, `network-bandwidth`, comma-separated; `all` or `none`",
-        default: "`none`",
-        doc: "Metrics to write. `nccl-otf2 finalize --metrics` changes it afterwards if the journals were kept.",
-        set: |config, value| {
-            let metrics = value.parse();
-            let metrics = metrics.map_err(|reason: String| format!("{reason}; none is used"));
-            put(&mut config.archive.metrics, metrics)
-        },
-    },
-    Variable {
         name: "NCCL_OTF2_COMM_LOCATIONS",
         values: "`stream` or `cpu`",
         default: "`stream`",

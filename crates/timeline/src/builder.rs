@@ -1,10 +1,10 @@
-//! Collects region instances, messages and metrics, and builds the locations of a process: what each represents, and
+//! Collects region instances and messages, and builds the locations of a process: what each represents, and
 //! which of its siblings an interval goes to.
 
 use std::collections::BTreeMap;
 
 use crate::instance::{InstanceKind, RegionInstance, RegionKey, RegionNumber, Regions, Source};
-use crate::messages::{Interleaved, Messages, Nested, Sample, TimedInstance, TimelineEvent, sort};
+use crate::messages::{Messages, Nested, TimedInstance, TimelineEvent, sort};
 use journal::part::environment::Level;
 use model::communicators::Comms;
 use model::links::gpu_work::GpuStream;
@@ -24,7 +24,6 @@ pub struct Location {
     pub sibling: u32,
     pub instances: Vec<TimedInstance>,
     pub messages: Messages,
-    pub samples: Vec<Sample>,
 }
 
 #[derive(Debug, Default)]
@@ -35,7 +34,6 @@ pub struct TimelineBuilder {
     /// Index in `locations`, by key and sibling.
     numbers: FxHashMap<(LocationKey, u32), usize>,
     messages: BTreeMap<LocationKey, Messages>,
-    samples: BTreeMap<LocationKey, Vec<Sample>>,
     level: Level,
     /// How many events are shown, by kind.
     shown: [u64; Kind::COUNT],
@@ -118,13 +116,6 @@ impl TimelineBuilder {
         self.messages.insert(key, messages);
     }
 
-    /// Puts samples of a metric on a location. Samples of one metric must come in time order.
-    pub fn samples(&mut self, key: LocationKey, samples: Vec<Sample>) {
-        if !samples.is_empty() && self.level.shows(key.kind()) {
-            self.samples.entry(key).or_default().extend(samples);
-        }
-    }
-
     /// Counts one more shown event of a kind, if the level has the kind.
     #[inline]
     pub fn shown(&mut self, kind: Kind) {
@@ -162,8 +153,6 @@ impl TimelineBuilder {
         });
         for location in self.locations.iter_mut().filter(|location| location.sibling == 0) {
             location.messages = self.messages.remove(&location.key).unwrap_or_default();
-            location.samples = self.samples.remove(&location.key).unwrap_or_default();
-            nccl_events::sort::sort_by_key(&mut location.samples, |sample| (sample.time, sample.metric));
         }
         timeline.locations.append(&mut self.locations);
         timeline.regions = self.regions;
@@ -173,7 +162,7 @@ impl TimelineBuilder {
 
 impl Location {
     fn new(key: LocationKey, sibling: u32, instances: Vec<TimedInstance>) -> Self {
-        Self { key, sibling, instances, messages: Messages::default(), samples: Vec::new() }
+        Self { key, sibling, instances, messages: Messages::default() }
     }
 
     pub const fn is_empty(&self) -> bool {
@@ -182,7 +171,7 @@ impl Location {
 
     /// Whether the location has nothing but intervals, as most have.
     pub const fn has_only_instances(&self) -> bool {
-        self.messages.is_empty() && self.samples.is_empty()
+        self.messages.is_empty()
     }
 
     /// Sorts the contents into the order that [`Self::events`] requires.
@@ -198,8 +187,7 @@ impl Location {
         instances: impl Iterator<Item = &'a TimedInstance>,
         cut: &'a mut u64,
     ) -> impl Iterator<Item = TimelineEvent> {
-        let shown = self.messages.merge(Nested::new(instances, cut));
-        Interleaved::new(shown, self.samples.iter().map(Sample::event))
+        self.messages.merge(Nested::new(instances, cut))
     }
 }
 

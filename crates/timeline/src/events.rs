@@ -6,13 +6,13 @@ use crate::definitions;
 use crate::definitions::Definitions;
 use crate::instance::{InstanceKind, RegionInstance, Source};
 use crate::locations::network::Put;
-use crate::locations::{metrics, network};
-use crate::messages::{EventBody, Interleaved, Message, Nested, Role, TimelineEvent, reference};
+use crate::locations::{network, switches};
+use crate::messages::{EventBody, Interleaved, Message, Nested, Role, TimelineEvent};
 use model::process::{CommunicatorMember, ProcessModel};
 use model::tables::{EventRow, OperationRow};
 use nccl_events::archive::Timing;
 use nccl_events::collective::Collective;
-use otf2::{Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RmaAccess, RmaWinRef};
+use otf2::{Attributes, CommRef, EventWriter, MeasurementMode, RmaAccess, RmaWinRef};
 
 /// How many events are written between two checks of the deadline.
 const EVENTS_PER_CHECK: usize = 16 * 1024;
@@ -38,7 +38,7 @@ impl<'a> Emitter<'a> {
         is_late: &dyn Fn() -> bool,
     ) -> otf2::Result<Option<Written>> {
         location.sort();
-        let switches = metrics::of_location(location.key, location.sibling, self.model.tables);
+        let switches = switches::of_location(location.key, location.sibling, self.model.tables);
         let instances = location.instances.iter();
         if location.has_only_instances() && switches.is_empty() {
             return self.write_events(writer, Nested::new(instances, cut), is_late);
@@ -79,10 +79,6 @@ impl<'a> Emitter<'a> {
                 writer.leave(event.time, region, Attributes::NONE)
             }
             EventBody::Message(message) => self.message(writer, event.time, message),
-            EventBody::Sample(metric, value) => {
-                let metric = reference(self.model.options.metrics, metric);
-                writer.metric(event.time, metric, &[MetricValue::U64(value)], Attributes::NONE)
-            }
             EventBody::Measurement(is_on) => {
                 let mode = if is_on { MeasurementMode::On } else { MeasurementMode::Off };
                 writer.measurement_on_off(event.time, mode, Attributes::NONE)

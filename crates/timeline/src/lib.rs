@@ -19,7 +19,7 @@ pub mod instance;
 pub mod locations;
 pub mod messages;
 
-/// Builds the locations of a process with their region instances, messages and metrics.
+/// Builds the locations of a process with their region instances and messages.
 pub fn build(model: &ProcessModel<'_>) -> (Timeline, Counts) {
     let mut builder = TimelineBuilder::new(model.tables, model.options.level);
     threads::build(model, &mut builder);

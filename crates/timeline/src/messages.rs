@@ -1,18 +1,13 @@
-//! The events of a location in a valid order, the communication records of a communicator's rank, and samples of
-//! metrics.
+//! The events of a location in a valid order, and the communication records of a communicator's rank.
 //!
 //! All records go on the rank's own location, even for overlapping operations shown on a sibling: readers find the rank
 //! by the location, and a message or collective on a location outside the communicator would have no partner. Messages
 //! carry a request and may overlap. Blocking collectives may not: those of one fused kernel follow each other in the
 //! communicator's order, the same on all ranks. Nonblocking collectives are requested in it and may overlap.
 
-use std::collections::BTreeMap;
 use std::iter::Peekable;
 
 use crate::instance::{InstanceKind, RegionInstance};
-use journal::part::environment::{Metric, MetricSet};
-use nccl_events::ids::index_u32;
-use otf2::MetricRef;
 
 /// A record with its time and its operation's position in the communicator's order.
 #[derive(Clone, Copy, Debug)]
@@ -214,8 +209,7 @@ pub enum EventBody {
     Enter(RegionInstance),
     Leave(RegionInstance),
     Message(Message),
-    Sample(Metric, u64),
-    /// Recording was switched on (`true`) or off, see [`crate::locations::metrics`].
+    /// Recording was switched on (`true`) or off, see [`crate::locations::switches`].
     Measurement(bool),
 }
 
@@ -292,65 +286,8 @@ impl<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> Itera
     }
 }
 
-impl Sample {
-    pub const fn event(&self) -> TimelineEvent {
-        TimelineEvent { time: self.time, body: EventBody::Sample(self.metric, self.value) }
-    }
-}
-
 fn leave(instance: &TimedInstance) -> TimelineEvent {
     TimelineEvent { time: instance.end, body: EventBody::Leave(instance.instance) }
-}
-
-// A metric is how much is in progress on a location over time; `docs/MAPPING.md` §6 defines each exactly. A sample
-// holds until the next sample of the same metric and location. There is one for every change of the value, and none
-// before the first change from 0.
-
-/// A metric's number in a part: its index among the part's metrics.
-pub fn reference(set: MetricSet, metric: Metric) -> MetricRef {
-    match set.iter().position(|known| known == metric) {
-        Some(number) => MetricRef::new(index_u32(number)),
-        None => MetricRef::UNDEFINED,
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    pub time: u64,
-    pub metric: Metric,
-    pub value: u64,
-}
-
-/// The amount in progress over time. Exact: whatever is added is subtracted again to the last unit.
-#[derive(Debug, Default)]
-pub struct Load {
-    changes: BTreeMap<u64, i128>,
-}
-
-impl Load {
-    pub fn add(&mut self, span: (u64, u64), amount: u64) {
-        if span.0 < span.1 && amount > 0 {
-            *self.changes.entry(span.0).or_insert(0) += i128::from(amount);
-            *self.changes.entry(span.1).or_insert(0) -= i128::from(amount);
-        }
-    }
-
-    pub fn samples(&self, metric: Metric) -> Vec<Sample> {
-        let mut sum = 0;
-        let samples = self.changes.iter().filter(|(_, change)| **change != 0).map(|(&time, &change)| {
-            sum += change;
-            let value = u64::try_from(sum).unwrap_or(u64::MAX);
-            Sample { time, metric, value }
-        });
-        samples.collect()
-    }
-}
-
-/// Bytes per second, rounded down; `None` if no time passed.
-pub fn rate(bytes: u64, span: (u64, u64)) -> Option<u64> {
-    let nanoseconds = span.1.checked_sub(span.0).filter(|&length| length > 0)?;
-    let rate = u128::from(bytes) * 1_000_000_000 / u128::from(nanoseconds);
-    Some(u64::try_from(rate).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -452,14 +389,11 @@ mod tests {
 
         #[test]
         fn what_is_woven_in_comes_first() {
-            let sample = |time, value| Sample { time, metric: Metric::BytesInFlight, value };
             let instances = &mut [instance(1, 5, 0)];
             let (row, _) = nested(instances);
-            let samples = [sample(0, 7), sample(1, 8), sample(5, 9), sample(6, 10)];
-            let times = Interleaved::new(row.into_iter(), samples.iter().map(Sample::event)).map(|event| {
-                let is_sample = matches!(event.body, EventBody::Sample(..));
-                (event.time, is_sample)
-            });
+            let switches = [0, 1, 5, 6].map(|time| TimelineEvent { time, body: EventBody::Measurement(true) });
+            let times = Interleaved::new(row.into_iter(), switches.into_iter())
+                .map(|event| (event.time, matches!(event.body, EventBody::Measurement(_))));
             let expected = [(0, true), (1, true), (1, false), (5, true), (5, false), (6, true)];
             assert_eq!(times.collect::<Vec<_>>(), expected);
         }
@@ -470,7 +404,7 @@ mod tests {
                 EventBody::Enter(instance) => format!("+{}", instance.order),
                 EventBody::Leave(instance) => format!("-{}", instance.order),
                 EventBody::Message(message) => format!("{:?}{}", message.role, message.activity),
-                EventBody::Sample(..) | EventBody::Measurement(_) => "?".to_owned(),
+                EventBody::Measurement(_) => "?".to_owned(),
             };
             events.iter().map(|h| format!("{}@{}", name(h.body), h.time)).collect()
         }
@@ -489,38 +423,6 @@ mod tests {
             assert_eq!(cut, 0);
             let expected = ["+0@0", "-0@5", "+1@5", "-1@5", "+2@5", "-2@9", "+3@9", "-3@9"];
             assert_eq!(shown(&out), expected);
-        }
-    }
-
-    mod metrics {
-        use crate::messages::*;
-        use proptest::prelude::*;
-
-        #[test]
-        fn rates_are_per_second() {
-            assert_eq!(rate(1000, (5, 15)), Some(100_000_000_000));
-            assert_eq!(rate(1, (0, 3)), Some(333_333_333));
-            assert_eq!(rate(1, (3, 3)), None);
-            assert_eq!(rate(u64::MAX, (0, 1)), Some(u64::MAX));
-        }
-
-        proptest! {
-            #[test]
-            fn the_integral_is_what_was_moved(
-                moves in proptest::collection::vec((0_u64..50, 0_u64..20, 0_u64..1000), 0..40)
-            ) {
-                let mut load = Load::default();
-                let mut expected = 0;
-                for (start, length, amount) in moves {
-                    load.add((start, start + length), amount);
-                    expected += length * amount;
-                }
-                let samples = load.samples(Metric::Bandwidth);
-                let integral: u64 = samples.windows(2).map(|two| two[0].value * (two[1].time - two[0].time)).sum();
-                prop_assert_eq!(integral, expected);
-                prop_assert_eq!(samples.last().map_or(0, |last| last.value), 0);
-                prop_assert!(samples.windows(2).all(|two| two[0].time < two[1].time && two[0].value != two[1].value));
-            }
         }
     }
 }

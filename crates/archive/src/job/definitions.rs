@@ -24,13 +24,11 @@ use nccl_events::schema::definition::{
 };
 use nccl_events::sort::Gather;
 use otf2::records::{
-    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, MetricClass, MetricMember, ParadigmRecord,
-    Region, RmaWin, SystemTreeNode,
+    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, ParadigmRecord, Region, RmaWin, SystemTreeNode,
 };
 use otf2::{
     AttributeType, AttributeValue, CommRef, GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationType,
-    MetricBase, MetricMemberRef, MetricMode, MetricOccurrence, MetricType, Paradigm, ParadigmClass, ParadigmProperty,
-    RecorderKind, RegionRole, StringRef, SystemTreeDomain, SystemTreeNodeRef,
+    Paradigm, ParadigmClass, ParadigmProperty, RegionRole, StringRef, SystemTreeDomain, SystemTreeNodeRef,
 };
 use timeline::attributes::attribute_value;
 use timeline::definitions::DeviceDefinition;
@@ -56,7 +54,6 @@ impl Definitions {
         definitions.add_comms(sources.communicators);
         definitions.add_windows(sources.processes);
         definitions.add_region_groups(sources.regions);
-        definitions.add_metrics(sources.options);
         definitions.add_paradigms();
         definitions
     }
@@ -110,35 +107,6 @@ impl Definitions {
         let comms = (0..).zip(&self.comms);
         let windows = comms.map(|(number, comm)| RmaWin { name: comm.name, comm: CommRef::new(number), flags: 0 });
         self.windows = windows.collect();
-    }
-
-    /// Adds one class for each metric: events refer to it directly, on the location that they describe.
-    fn add_metrics(&mut self, options: ArchiveOptions) {
-        let communicators = match options.comm_locations {
-            CommLocations::Stream => RecorderKind::Gpu,
-            CommLocations::Cpu => RecorderKind::Cpu,
-        };
-        for (number, metric) in (0..).zip(options.metrics()) {
-            let member = MetricMember {
-                name: self.string(metric.name()),
-                description: self.string(metric.description()),
-                metric_type: MetricType::Other,
-                mode: MetricMode::AbsoluteNext,
-                value_type: AttributeType::U64,
-                base: MetricBase::Decimal,
-                exponent: 0,
-                unit: self.string(metric.unit()),
-            };
-            let class = MetricClass {
-                members: vec![MetricMemberRef::new(number)],
-                occurrence: MetricOccurrence::Asynchronous,
-                recorder_kind: match metric.is_on_communicator() {
-                    true => communicators,
-                    false => RecorderKind::Cpu,
-                },
-            };
-            self.metrics.push((member, class));
-        }
     }
 
     fn add_processes(&mut self, processes: &[Process], tree: &Tree<'_>) {
@@ -510,7 +478,6 @@ pub(crate) struct Definitions {
     pub(crate) comms: Vec<Comm>,
     /// Windows, by number of the communicator; empty if no steps are shown.
     pub(crate) windows: Vec<RmaWin>,
-    pub(crate) metrics: Vec<(MetricMember, MetricClass)>,
     pub(crate) paradigms: Vec<(Paradigm, ParadigmRecord)>,
 }
 

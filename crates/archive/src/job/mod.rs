@@ -42,8 +42,8 @@ use nccl_events::sort::Gather;
 use otf2::verbatim::rewrite_events;
 use otf2::{
     ArchiveWriter, AttributeRef, ChunkBytes, CommRef, EVENT_CHUNK_BYTES, GlobalDefinitions, GroupRef,
-    LEAST_CHUNK_BYTES, LargestDefinition, LocationGroupRef, LocationRef, MappingType, MetricMemberRef, MetricRef,
-    PartWriter, RegionRef, RmaWinRef, StringRef, SystemTreeNodeRef,
+    LEAST_CHUNK_BYTES, LargestDefinition, LocationGroupRef, LocationRef, MappingType, PartWriter, RegionRef, RmaWinRef,
+    StringRef, SystemTreeNodeRef,
 };
 
 pub(crate) mod blind_spots;
@@ -317,11 +317,6 @@ fn define(definitions: &mut GlobalDefinitions<'_>, merged: &Definitions) -> otf2
     for (number, win) in (0..).zip(&merged.windows) {
         definitions.rma_win(RmaWinRef::new(number), win)?;
     }
-    // A class has one member, with the same number: an event has one metric.
-    for (number, (member, class)) in (0..).zip(&merged.metrics) {
-        definitions.metric_member(MetricMemberRef::new(number), member)?;
-        definitions.metric_class(MetricRef::new(number), class)?;
-    }
     Ok(())
 }
 
@@ -393,7 +388,6 @@ pub(crate) fn check_parts_remain(out: &Path, options: ArchiveOptions) -> Result<
 fn has_options(statements: &Statements, options: ArchiveOptions) -> bool {
     let wanted = properties::options(options);
     statements.level == wanted.level
-        && statements.metrics == wanted.metrics
         && statements.comm_locations == wanted.comm_locations
         && statements.collectives == wanted.collectives
 }

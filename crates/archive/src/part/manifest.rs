@@ -57,7 +57,7 @@ pub(crate) struct Manifest {
     pub process: ProcessInfo,
     /// Why the process description is incomplete; empty if it is complete.
     pub process_problem: String,
-    /// How the part was written. Metric 0 of an event is the first metric of these options.
+    /// How the part was written.
     pub options: ArchiveOptions,
     /// The size of the chunks of the event files.
     #[serde(default = "first_event_chunk_bytes")]

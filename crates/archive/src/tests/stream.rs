@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::part::traffic::Traffic;
 use journal::format::{CommRecord, Record, RecordBody, Records, Symbol};
-use journal::part::environment::{ArchiveOptions, Metric};
+use journal::part::environment::ArchiveOptions;
 use journal::reader::{Losses, Removed, Symbols};
 use model::process::ProcessModel;
 use model::tables::Tables;
@@ -43,7 +43,6 @@ pub(crate) struct Built {
     /// Names of the threads with locations, in the order of the locations.
     pub(crate) threads: Vec<String>,
     pub(crate) records: BTreeMap<LocationKey, Vec<Message>>,
-    pub(crate) samples: BTreeMap<LocationKey, Vec<(u64, Metric, u64)>>,
     /// Location and sibling, in the order of the archive.
     pub(crate) order: Vec<(LocationKey, u32)>,
     /// Intervals by location and sibling.
@@ -214,7 +213,6 @@ impl Stream {
         let order = timeline.locations.iter().map(|location| (location.key, location.sibling)).collect();
         let mut records: BTreeMap<LocationKey, Vec<Message>> = BTreeMap::new();
         let mut locations = BTreeMap::new();
-        let mut samples: BTreeMap<LocationKey, Vec<(u64, Metric, u64)>> = BTreeMap::new();
         for mut location in timeline.locations {
             let key = location.key;
             let items = location.instances.iter().map(|one| (one.instance.kind, one.start, one.end));
@@ -227,13 +225,8 @@ impl Stream {
                 _ => None,
             });
             records.entry(key).or_default().extend(messages);
-            for event in &events {
-                if let EventBody::Sample(metric, value) = event.body {
-                    samples.entry(key).or_default().push((event.time, metric, value));
-                }
-            }
         }
-        Built { order, threads, locations, records, samples, model, counts }
+        Built { order, threads, locations, records, model, counts }
     }
 }
 

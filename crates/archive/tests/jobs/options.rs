@@ -1,4 +1,5 @@
-//! Archives are rewritten with other options, and other readers read the metrics.
+//! Archives are rewritten with other options.
+
 use std::path::{Path, PathBuf};
 
 use crate::job::{KEEP, contents, new_job, open, record_two_ranks};

@@ -72,26 +72,20 @@ fn an_event_file_that_is_back_is_in_the_archive_again() {
 fn what_is_in_the_archive_is_chosen_anew_while_journals_are_kept() {
     let (scratch, out) = killed(2, 3);
     finalize(&scratch, &["--keep-journal"], 0, &["written", "written"]);
-    let options =
-        ["--level=light", "--metrics=bytes-in-flight,bandwidth", "--comm-locations=cpu", "--collectives=nonblocking"];
+    let options = ["--level=light", "--comm-locations=cpu", "--collectives=nonblocking"];
     finalize(&scratch, &options, 0, &["written", "written"]);
     let archive = otf2::Archive::open(&out.join("traces.otf2")).expect("opens");
-    for (name, value) in [
-        ("NCCL::LEVEL", "light"),
-        ("NCCL::METRICS", "bytes-in-flight,bandwidth"),
-        ("NCCL::COMM_LOCATIONS", "cpu"),
-        ("NCCL::COLLECTIVES", "nonblocking"),
-    ] {
+    for (name, value) in
+        [("NCCL::LEVEL", "light"), ("NCCL::COMM_LOCATIONS", "cpu"), ("NCCL::COLLECTIVES", "nonblocking")]
+    {
         assert_eq!(archive.property(name), Some(value), "{name}");
     }
     scratch.ends(["check", "trace"]).with_code(0);
 
     fs::remove_dir_all(out.join("parts/host-1/journal")).expect("removed");
-    for (option, said) in [
-        ("--level=full", "NCCL_OTF2_KEEP_JOURNAL=1"),
-        ("--level=fulll", "not one of light, standard, full"),
-        ("--metrics=bandwith", "network-bandwidth"),
-    ] {
+    for (option, said) in
+        [("--level=full", "NCCL_OTF2_KEEP_JOURNAL=1"), ("--level=fulll", "not one of light, standard, full")]
+    {
         scratch.ends(["finalize", option, "trace"]).with_code(2).says(said);
     }
 }

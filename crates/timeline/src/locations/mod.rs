@@ -2,6 +2,6 @@
 //! [`threads::build`], its [`crate::builder::LocationKey`], and what its region instances say in [`crate::attributes`].
 
 mod communicators;
-pub mod metrics;
 pub mod network;
+pub mod switches;
 pub mod threads;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::builder::{LocationKey, Siblings, TimelineBuilder};
 use crate::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, RegionNumber, Source};
-use crate::locations::{communicators, metrics, network};
+use crate::locations::{communicators, network};
 use crate::messages::TimedInstance;
 use model::links::gpu_work::{GpuStream, What};
 use model::process::ProcessModel;
@@ -27,7 +27,6 @@ pub(crate) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     network::build_proxy_threads(model, builder);
     network::build_channels(model, builder);
     build_streams(model, builder);
-    metrics::build(model, builder);
 }
 
 // For copy-engine collectives, NCCL reports when the host enqueued synchronisations and batches of copies, so they are

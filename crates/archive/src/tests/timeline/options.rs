@@ -1,10 +1,9 @@
-//! What each level leaves out, and the values of metrics.
+//! What each level leaves out.
 
 use crate::tests::stream::{Stream, proxy_op, step};
-use journal::part::environment::{CollectiveRecords, Level, Metric, MetricSet};
-use model::process::Owner;
+use journal::part::environment::{CollectiveRecords, Level};
 use nccl_events::archive::Timing;
-use nccl_events::{Body, Kind, StateArgs, state};
+use nccl_events::{Kind, StateArgs, state};
 use timeline::builder::LocationKey;
 use timeline::messages::Role;
 
@@ -36,30 +35,6 @@ fn a_level_leaves_out_locations_and_counts_but_knows_when_operations_ran() {
         assert_eq!(counts(Kind::ProxyStep), (steps, 2 - steps, 0));
         assert!(built.order.iter().map(|(key, _)| key.kind()).clone().all(|kind| level.shows(kind)), "{level:?}");
         assert_eq!(built.operations(), [(105, 150, Timing::Proxy, false)]);
-    }
-}
-
-#[test]
-fn metrics_add_up_what_overlaps() {
-    let mut stream = stream();
-    stream.options.metrics = MetricSet::all();
-    let datatype = stream.symbols.intern("ncclFloat32");
-    for (_, start) in stream.starts_mut() {
-        if let Body::Coll(coll) = &mut start.body {
-            (coll.count, coll.datatype) = (1125, datatype);
-        }
-    }
-    let built = stream.build();
-    let net = LocationKey::Net(Owner::Context(0), 0, true, 0);
-    let sample = |time, value| (time, Metric::NetworkBandwidth, value);
-    let giga = 1_000_000_000;
-    let expected = [sample(120, 100 * giga), sample(125, 150 * giga), sample(130, 50 * giga), sample(135, 0)];
-    assert_eq!(built.samples[&net], expected);
-    // 4500 bytes from 105 to 150.
-    let of_rank = &built.samples[&LocationKey::Communicator(0)];
-    for (metric, value) in [(Metric::BytesInFlight, 4500), (Metric::Bandwidth, 100 * giga)] {
-        let samples: Vec<_> = of_rank.iter().filter(|sample| sample.1 == metric).copied().collect();
-        assert_eq!(samples, [(105, metric, value), (150, metric, 0)]);
     }
 }
 
