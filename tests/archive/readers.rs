@@ -43,7 +43,7 @@ fn every_kind_of_event_reads_the_same() {
     }
     assert_eq!(agreed["by_name_only"], Value::Array(Vec::new()));
     assert!(agreed["attributes"].as_u64() > Some(100), "{agreed:#}");
-    rewrite(&scratch, &["--collectives", "nonblocking", "--comm-locations", "cpu"]);
+    rewrite(&scratch, &["--collectives", "nonblocking"]);
     let agreed = scratch.archive().readers_agree(&python);
     assert!(number(&agreed, "NonBlockingCollectiveComplete") > 0, "{agreed:#}");
     assert_eq!(number(&agreed, "MpiCollectiveEnd"), 0);

@@ -14,7 +14,7 @@ use crate::job::{
     unify_alike,
 };
 use crate::part::calls::CALLS;
-use crate::part::files::{MANIFEST, PartProgress, Staging, TRACES, is_final, put_in_place, why_unusable};
+use crate::part::files::{MANIFEST, PartProgress, Staging, TRACES, is_final, why_unusable};
 use crate::part::manifest::Manifest;
 use crate::part::write::{
     PartSummary, REMOTE_TRANSFERS, WriteOptions, from_neighbours, has_unwritten_neighbours, write_locked,
@@ -280,7 +280,7 @@ impl PartFinalizer<'_> {
             {
                 return done(part, problems);
             }
-            Some(Known::Part { options, has_journal: false, .. }) if !options.same_events(&self.archive) => {
+            Some(Known::Part { options, has_journal: false, .. }) if *options != self.archive => {
                 return Outcome::new(PartState::Failed(other_options(&part_name(part), *options)));
             }
             None => {
@@ -337,17 +337,9 @@ impl PartFinalizer<'_> {
         if manifest.has_lost_events && has_journal(part) {
             return Ok(Outcome::new(write_again(part, self.archive, false)));
         }
-        if manifest.options == self.archive {
-            return Ok(done(part, &manifest.all_problems()));
-        }
-        if !manifest.options.same_events(&self.archive) {
+        if manifest.options != self.archive {
             return Ok(Outcome::new(write_again(part, self.archive, false)));
         }
-        // The event files stay valid; only the definitions change.
-        let changed = Manifest { options: self.archive, ..Manifest::as_written(part)? };
-        let staging = Staging::create(part, write::STAGING)?;
-        changed.write(&staging.path().join(MANIFEST))?;
-        put_in_place(&staging, MANIFEST, part)?;
         Ok(done(part, &manifest.all_problems()))
     }
 }
@@ -460,7 +452,7 @@ pub(crate) fn options_of_all(
         .or_else(|| written().map(|(_, options, _)| options).next())
         .unwrap_or_else(|| parts.first().map(|part| read_process(part).0.archive).unwrap_or_default());
     let options = wishes.over(before);
-    let mut stuck = fixed().filter(|(_, written, _)| !written.same_events(&options));
+    let mut stuck = fixed().filter(|(_, written, _)| *written != options);
     match stuck.next() {
         Some((first, ..)) if !wishes.is_empty() => {
             Err(Error::Removed { count: 1 + stuck.count(), first: first.join(JOURNAL) })

@@ -9,7 +9,7 @@ use crate::config::{
     Verbosity, choice, event_mask, signal, size,
 };
 use journal::format::SEGMENT_BYTES;
-use journal::part::environment::{CollectiveRecords, CommLocations, Level};
+use journal::part::environment::{CollectiveRecords, Level};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
@@ -144,13 +144,6 @@ pub const VARIABLES: &[Variable] = &[
         default: "`full`",
         doc: "How much of the recording goes into the archive, with the sets of `NCCL_OTF2_EVENTS`. The rest is counted, and still determines when operations ran. `nccl-otf2 finalize --level` changes it afterwards if the journals were kept.",
         set: |config, value| put(&mut config.archive.level, choice(value, Level::CHOICES)),
-    },
-    Variable {
-        name: "NCCL_OTF2_COMM_LOCATIONS",
-        values: "`stream` or `cpu`",
-        default: "`stream`",
-        doc: "Type of the communicators' locations: streams of the GPU, or threads of the process for tools that show communication of threads only. `nccl-otf2 finalize --comm-locations` changes it afterwards.",
-        set: |config, value| put(&mut config.archive.comm_locations, choice(value, CommLocations::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_COLLECTIVES",

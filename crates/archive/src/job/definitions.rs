@@ -15,7 +15,6 @@ use crate::job::processes::Process;
 use crate::job::topology::{Host, Topology};
 use crate::job::{clocks, names};
 use crate::part::manifest::{AttributeDefinition, LocationDefinition, LocationKind, LocationOwner, RegionDefinition};
-use journal::part::environment::{ArchiveOptions, CommLocations};
 use nccl_events::archive::{LocationKind as LocationClass, RegionClass, parse_canonical_name};
 use nccl_events::ids::{index, index_u32};
 use nccl_events::schema::carriers::Value;
@@ -130,9 +129,9 @@ impl Definitions {
         for ((creator, process), map) in (0..).zip(processes).zip(&communicators.maps) {
             let comms = map.iter().filter_map(|&number| communicators.all.get(index(number)));
             let comms: Vec<&Communicator> = comms.collect();
-            let gpus = self.add_gpus(process, LocationGroupRef::new(creator), sources, &comms, tree);
+            let gpus = self.add_gpus(process, LocationGroupRef::new(creator), &comms, tree);
             for (id, definition) in process.locations() {
-                let gpu = gpu_of(definition, sources.options.comm_locations).and_then(|number| gpus.get(&number));
+                let gpu = gpu_of(definition).and_then(|number| gpus.get(&number));
                 // Work for a rank of another process is listed among that rank's locations.
                 let origin = origins.of_location(process, &definition.kind);
                 let mut name = location_name(definition, &comms, origin.map(|origin| origins.short(origin)).as_deref());
@@ -163,12 +162,11 @@ impl Definitions {
         &mut self,
         process: &'a Process,
         creator: LocationGroupRef,
-        sources: &Sources<'a>,
         comms: &[&Communicator],
         tree: &Tree<'a>,
     ) -> BTreeMap<u32, LocationGroupRef> {
         let mut gpus = BTreeMap::new();
-        for number in used_gpus(process, sources.options) {
+        for number in used_gpus(process) {
             let device = device(process, number);
             let node = device.and_then(|device| tree.device(process, device));
             let group = LocationGroup {
@@ -194,13 +192,9 @@ impl Definitions {
         if stubs.is_empty() {
             return;
         }
-        let (group_type, location_type) = match sources.options.comm_locations {
-            CommLocations::Cpu => (LocationGroupType::Process, LocationType::CpuThread),
-            CommLocations::Stream => (LocationGroupType::Accelerator, LocationType::AcceleratorStream),
-        };
         let group = LocationGroup {
             name: self.string("ranks that were not recorded"),
-            group_type,
+            group_type: LocationGroupType::Accelerator,
             system_tree_parent: SystemTreeNodeRef::new(0),
             creator: LocationGroupRef::UNDEFINED,
             properties: Vec::new(),
@@ -209,7 +203,7 @@ impl Definitions {
         for stub in stubs {
             let location = Location {
                 name: self.string(&stub.name),
-                location_type,
+                location_type: LocationType::AcceleratorStream,
                 number_of_events: 0,
                 group,
                 properties: self.properties(vec![names::kind(LocationClass::NotRecorded)]),
@@ -331,7 +325,7 @@ impl Definitions {
     fn add_devices<'a>(&mut self, sources: &Sources<'a>, tree: &mut Tree<'a>) {
         let mut devices: BTreeMap<(Host<'a>, &'a str), &'a DeviceDefinition> = BTreeMap::new();
         for process in sources.processes {
-            for device in used_gpus(process, sources.options).into_iter().filter_map(|gpu| device(process, gpu)) {
+            for device in used_gpus(process).into_iter().filter_map(|gpu| device(process, gpu)) {
                 if let Some(identity) = device.identity() {
                     devices.entry((process.host(), identity)).or_insert(device);
                 }
@@ -405,14 +399,13 @@ fn pci_path(place: &Place) -> String {
     place.bridges.iter().fold(place.cpu.to_string(), |path, bridge| format!("{path}/{bridge}"))
 }
 
-pub(super) fn used_gpus(process: &Process, options: ArchiveOptions) -> BTreeSet<u32> {
-    process.manifest.locations.iter().filter_map(|location| gpu_of(location, options.comm_locations)).gather()
+pub(super) fn used_gpus(process: &Process) -> BTreeSet<u32> {
+    process.manifest.locations.iter().filter_map(gpu_of).gather()
 }
 
 /// Index of the process's GPU that a location belongs to, if any.
-pub(super) fn gpu_of(location: &LocationDefinition, locations: CommLocations) -> Option<u32> {
+pub(super) fn gpu_of(location: &LocationDefinition) -> Option<u32> {
     match location.kind {
-        LocationKind::Communicator { .. } if locations == CommLocations::Cpu => None,
         LocationKind::Stream { gpu, .. } => gpu,
         LocationKind::Communicator { gpu, .. }
         | LocationKind::Channel { owner: LocationOwner::Rank { gpu, .. }, .. } => Some(gpu),
@@ -488,7 +481,6 @@ pub(crate) struct Sources<'a> {
     pub(crate) topology: &'a Topology<'a>,
     pub(crate) attributes: &'a [AttributeDefinition],
     pub(crate) regions: &'a [RegionDefinition],
-    pub(crate) options: ArchiveOptions,
 }
 
 impl Definitions {

@@ -91,7 +91,6 @@ pub(crate) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
         topology: &topology,
         attributes: &attributes.all,
         regions: &regions.all,
-        options: parts.options,
     };
     let merged = Definitions::of(&sources, strings);
     let maps: Maps<'_> = [
@@ -387,9 +386,7 @@ pub(crate) fn check_parts_remain(out: &Path, options: ArchiveOptions) -> Result<
 
 fn has_options(statements: &Statements, options: ArchiveOptions) -> bool {
     let wanted = properties::options(options);
-    statements.level == wanted.level
-        && statements.comm_locations == wanted.comm_locations
-        && statements.collectives == wanted.collectives
+    statements.level == wanted.level && statements.collectives == wanted.collectives
 }
 
 /// Whether the files that the anchor refers to are complete: some may have been deleted, or copied in part.

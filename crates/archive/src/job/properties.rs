@@ -54,8 +54,8 @@ pub(crate) fn statements(parts: &Parts<'_>, communicators: &Communicators) -> St
 }
 
 pub(crate) fn options(options: ArchiveOptions) -> Statements {
-    let [level, comm_locations, collectives] = options.named().map(|(_, value)| Lines::of([value]));
-    Statements { level, comm_locations, collectives, ..Statements::default() }
+    let [level, collectives] = options.named().map(|(_, value)| Lines::of([value]));
+    Statements { level, collectives, ..Statements::default() }
 }
 
 pub(crate) fn total(processes: &[Process]) -> Counts {

@@ -147,14 +147,14 @@ struct Version {
 impl Manifest {
     /// Reads a part's manifest, with the callbacks that came after the end of recording.
     pub(crate) fn read(part: &Path) -> Result<Self, Error> {
-        let mut manifest = Self::as_written(part)?;
+        let mut manifest = Self::without_late_callbacks(part)?;
         let (late, problem) = read_late(part);
         add_late(&mut manifest.counts, &late);
         manifest.late_problem = problem;
         Ok(manifest)
     }
 
-    pub(crate) fn as_written(part: &Path) -> Result<Self, Error> {
+    fn without_late_callbacks(part: &Path) -> Result<Self, Error> {
         let path = part.join(MANIFEST);
         let bytes = regular_files::read(&path, MOST_MANIFEST_BYTES).map_err(io_error("read", &path))?;
         let unreadable = |error: serde_json::Error| Error::Manifest {

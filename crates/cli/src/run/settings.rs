@@ -48,10 +48,6 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "LEVEL", value_hint = ValueHint::Other)]
     level: Option<String>,
 
-    /// What the rows of communicators are: stream (of the GPU) or cpu (a thread)
-    #[arg(long, value_name = "WHAT", value_hint = ValueHint::Other)]
-    comm_locations: Option<String>,
-
     /// Which communication records collectives have: blocking, nonblocking or none
     #[arg(long, value_name = "WHICH", value_hint = ValueHint::Other)]
     collectives: Option<String>,
@@ -103,7 +99,6 @@ impl Settings {
             ("NCCL_OTF2_MAX_SIZE", "--max-size", &self.max_size),
             ("NCCL_OTF2_JOURNAL_DIR", "--journal-dir", &self.journal_dir),
             ("NCCL_OTF2_LEVEL", "--level", &self.level),
-            ("NCCL_OTF2_COMM_LOCATIONS", "--comm-locations", &self.comm_locations),
             ("NCCL_OTF2_COLLECTIVES", "--collectives", &self.collectives),
             ("NCCL_OTF2_NVTX", "--nvtx", &self.nvtx),
             ("NCCL_OTF2_TOPOLOGY", "--topology", &self.topology),

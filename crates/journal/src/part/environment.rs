@@ -182,7 +182,6 @@ impl JobEnvironment {
 #[expect(missing_docs, reason = "their types say what they are")]
 pub struct ArchiveOptions {
     pub level: Level,
-    pub comm_locations: CommLocations,
     pub collectives: CollectiveRecords,
 }
 
@@ -233,17 +232,6 @@ choice! {
 }
 
 choice! {
-    /// The OTF2 location type of communicator locations.
-    CommLocations {
-        /// A stream of the GPU.
-        #[default]
-        Stream "stream",
-        /// A CPU thread, for tools that show only the communication of threads.
-        Cpu "cpu",
-    }
-}
-
-choice! {
     /// Which records collectives have on their communicator location, besides regions.
     CollectiveRecords {
         /// `MpiCollectiveBegin` and `MpiCollectiveEnd` around the operation.
@@ -277,7 +265,6 @@ impl Level {
 #[expect(missing_docs, reason = "the fields of `ArchiveOptions`")]
 pub struct ArchiveWishes {
     pub level: Option<Level>,
-    pub comm_locations: Option<CommLocations>,
     pub collectives: Option<CollectiveRecords>,
 }
 
@@ -291,7 +278,6 @@ impl ArchiveWishes {
     pub fn over(&self, before: ArchiveOptions) -> ArchiveOptions {
         ArchiveOptions {
             level: self.level.unwrap_or(before.level),
-            comm_locations: self.comm_locations.unwrap_or(before.comm_locations),
             collectives: self.collectives.unwrap_or(before.collectives),
         }
     }
@@ -299,18 +285,8 @@ impl ArchiveWishes {
 
 impl ArchiveOptions {
     /// Option names and values, as text.
-    pub fn named(&self) -> [(&'static str, String); 3] {
-        [
-            ("LEVEL", self.level.name().to_owned()),
-            ("COMM_LOCATIONS", self.comm_locations.name().to_owned()),
-            ("COLLECTIVES", self.collectives.name().to_owned()),
-        ]
-    }
-
-    /// Whether event files written with these options are also valid for `other`. Only unify uses the other options.
-    pub fn same_events(&self, other: &Self) -> bool {
-        let with_lanes_of_other = Self { comm_locations: other.comm_locations, ..*self };
-        with_lanes_of_other == *other
+    pub fn named(&self) -> [(&'static str, String); 2] {
+        [("LEVEL", self.level.name().to_owned()), ("COLLECTIVES", self.collectives.name().to_owned())]
     }
 }
 
@@ -445,12 +421,8 @@ pub(crate) mod tests {
                 collectives: CollectiveRecords::None,
                 ..ArchiveOptions::default()
             };
-            let wishes = ArchiveWishes { comm_locations: Some(CommLocations::Cpu), ..ArchiveWishes::default() };
-            let after = wishes.over(before);
-            assert_eq!(after, ArchiveOptions { comm_locations: CommLocations::Cpu, ..before });
-            assert!(before.same_events(&after));
-            let wishes = ArchiveWishes { level: Some(Level::Full), ..wishes };
-            assert!(!before.same_events(&wishes.over(before)));
+            let wishes = ArchiveWishes { level: Some(Level::Full), ..ArchiveWishes::default() };
+            assert_eq!(wishes.over(before), ArchiveOptions { level: Level::Full, ..before });
         }
 
         #[test]

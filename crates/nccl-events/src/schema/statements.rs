@@ -70,7 +70,6 @@ properties! {
     parts_fingerprint "NCCL::PARTS::FINGERPRINT" Own;
     parts_left_out "NCCL::PARTS_LEFT_OUT" Lines;
     level "NCCL::LEVEL" Lines;
-    comm_locations "NCCL::COMM_LOCATIONS" Lines;
     collectives "NCCL::COLLECTIVES" Lines;
     version "NCCL::VERSION" Lines;
     library "NCCL::LIBRARY" Lines;
