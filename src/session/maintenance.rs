@@ -382,7 +382,7 @@ pub(crate) fn describe_process(config: &Config, test_clock: Option<&TestClock>) 
         tick_source: clock::select().name().to_owned(),
         command: part::command(),
         working_directory: working_directory.display().to_string(),
-        archive: config.archive,
+        level: config.level,
         system_dump: process::of_user(Dump::System),
         graphs_dump: process::of_user(Dump::Graphs),
         ..ProcessInfo::default()

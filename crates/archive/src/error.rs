@@ -27,7 +27,7 @@ pub enum Error {
         path.display()
     )]
     ManifestFormat { path: PathBuf, found: u32, known: u32 },
-    /// Parts cannot be written with other options because their journals are gone. Nothing was changed.
+    /// Parts cannot be written with another level because their journals are gone. Nothing was changed.
     #[error(
         "{} of the parts cannot be written again, nothing was changed: their journals were removed when they were written \
          (NCCL_OTF2_KEEP_JOURNAL=1, `nccl-otf2 run --keep-journal` and `nccl-otf2 finalize --keep-journal` keep them) or lie on \

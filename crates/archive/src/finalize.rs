@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use self::write_again as write_part_again;
 use crate::error::Error;
 use crate::job::{
-    ANCHOR, ArchiveSummary, Missing, check_parts_remain, is_in_place, most_common, other_options, part_directories,
+    ANCHOR, ArchiveSummary, Missing, check_parts_remain, is_in_place, most_common, of_other_level, part_directories,
     unify_alike,
 };
 use crate::part::calls::CALLS;
@@ -22,7 +22,7 @@ use crate::part::write::{
 use crate::part::{files, write};
 use crate::workers::Workers;
 use journal::host;
-use journal::part::environment::{ArchiveOptions, ArchiveWishes};
+use journal::part::environment::Level;
 use journal::part::{JOURNAL, LateCallbacks, has_begun, has_journal, is_done, part_name, read_process};
 use model::job::is_blank;
 use nccl_events::Progress;
@@ -50,14 +50,14 @@ pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) 
     let job = Job { parts: part_directories(out)?, options, workers: Workers::new(options.jobs), progress };
     job.restore_marks();
     let known = job.known();
-    let archive = options_of_all(&job.parts, &known, &options.wishes)?;
-    if !options.wishes.is_empty() {
-        check_parts_remain(out, archive)?;
+    let level = level_of_all(&job.parts, &known, options.level)?;
+    if options.level.is_some() {
+        check_parts_remain(out, level)?;
     }
     // A shard cleans up its own parts only: other shards are working on theirs.
     let waits = |part: &PathBuf| options.shard.is_none() && PartProgress::of(part) == PartProgress::JournalNeeded;
     let waited: Vec<bool> = job.parts.iter().map(waits).collect();
-    let finalizer = PartFinalizer { options, archive, progress };
+    let finalizer = PartFinalizer { options, level, progress };
     let mut outcomes = job.map("parts", &job.parts, |number, part| match job.is_ours(number) {
         true => finalizer.finalize(part, known.get(number).and_then(Option::as_ref)),
         false => Outcome::new(PartState::Elsewhere),
@@ -94,8 +94,8 @@ pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) 
     let is_changed = summary.parts.iter().any(is_written) || job.parts.iter().any(|part| came_late(out, part));
     let missing = job.missing(&summary.parts);
     let problems = summary.parts.iter().map(|part| part.problems.len()).sum();
-    if is_changed || !is_in_place(out, (&done, problems), &missing, archive) {
-        summary.archive = Some(unify_alike(out, Some(archive), &missing, progress)?);
+    if is_changed || !is_in_place(out, (&done, problems), &missing, level) {
+        summary.archive = Some(unify_alike(out, Some(level), &missing, progress)?);
     }
     summary.complete = !summary.parts.iter().any(|part| is_missing(part) || !part.problems.is_empty());
     Ok(summary)
@@ -261,7 +261,7 @@ impl Outcome {
 /// Finalizes one part.
 pub(crate) struct PartFinalizer<'a> {
     pub(crate) options: &'a FinalizeOptions,
-    pub(crate) archive: ArchiveOptions,
+    pub(crate) level: Level,
     pub(crate) progress: &'a dyn Progress,
 }
 
@@ -275,13 +275,13 @@ impl PartFinalizer<'_> {
             Some(Known::Unreadable { reason, can_be_written: false }) if is_final(part) => {
                 return Outcome::new(PartState::Failed(reason.clone()));
             }
-            Some(Known::Part { options, problems, has_journal, has_lost_events })
-                if is_final(part) && *options == self.archive && !(*has_lost_events && *has_journal) =>
+            Some(Known::Part { level, problems, has_journal, has_lost_events })
+                if is_final(part) && *level == self.level && !(*has_lost_events && *has_journal) =>
             {
                 return done(part, problems);
             }
-            Some(Known::Part { options, has_journal: false, .. }) if *options != self.archive => {
-                return Outcome::new(PartState::Failed(other_options(&part_name(part), *options)));
+            Some(Known::Part { level, has_journal: false, .. }) if *level != self.level => {
+                return Outcome::new(PartState::Failed(of_other_level(&part_name(part), *level)));
             }
             None => {
                 if let Some(state) = self.without_records(part) {
@@ -296,13 +296,13 @@ impl PartFinalizer<'_> {
         };
         // Another process may have written the part in the meantime.
         if is_final(part) {
-            return self.harmonize(part).unwrap_or_else(|e| Outcome::failed(&e));
+            return self.like_others(part).unwrap_or_else(|e| Outcome::failed(&e));
         }
         let is_live = read_process(part).0.is_recording();
         if is_live && !self.options.include_live {
             return Outcome::new(PartState::Live);
         }
-        let state = write_again(part, self.archive, is_live);
+        let state = write_again(part, self.level, is_live);
         Outcome { is_first: !is_live && matches!(state, PartState::Written(_)), ..Outcome::new(state) }
     }
 
@@ -325,28 +325,28 @@ impl PartFinalizer<'_> {
         })
     }
 
-    /// Brings a written part in line with the options of the others.
-    fn harmonize(&self, part: &Path) -> Result<Outcome, Error> {
+    /// Writes a written part again if it has another level than the others.
+    fn like_others(&self, part: &Path) -> Result<Outcome, Error> {
         let manifest = match Manifest::read_with_events(part) {
             Ok(manifest) => manifest,
             Err(error) if can_be_written(part, &error) => {
-                return Ok(Outcome::new(write_again(part, self.archive, false)));
+                return Ok(Outcome::new(write_again(part, self.level, false)));
             }
             Err(error) => return Err(error),
         };
         if manifest.has_lost_events && has_journal(part) {
-            return Ok(Outcome::new(write_again(part, self.archive, false)));
+            return Ok(Outcome::new(write_again(part, self.level, false)));
         }
-        if manifest.options != self.archive {
-            return Ok(Outcome::new(write_again(part, self.archive, false)));
+        if manifest.level != self.level {
+            return Ok(Outcome::new(write_again(part, self.level, false)));
         }
         Ok(done(part, &manifest.all_problems()))
     }
 }
 
 /// Writes a part whose lock is held. Keeps the journal: others may report transfers for this part, or the user kept it.
-pub(crate) fn write_again(part: &Path, archive: ArchiveOptions, provisional: bool) -> PartState {
-    let options = WriteOptions { keep_journal: true, provisional, archive: Some(archive), ..WriteOptions::default() };
+pub(crate) fn write_again(part: &Path, level: Level, provisional: bool) -> PartState {
+    let options = WriteOptions { keep_journal: true, provisional, level: Some(level), ..WriteOptions::default() };
     match write_locked(part, &options, &()) {
         Ok(summary) => PartState::Written(Box::new(summary)),
         Err(error) => PartState::Failed(host::explain(error)),
@@ -392,16 +392,16 @@ pub struct FinalizeOptions {
     /// How many parts are written at once; `None` for one per core. Fewer if memory is short: writing takes about three
     /// times the size of the journal, and at most half of the free memory is used.
     pub jobs: Option<NonZeroUsize>,
-    /// The requested options; others stay as they are.
-    pub wishes: ArchiveWishes,
+    /// The requested level; `None` to leave it as it is.
+    pub level: Option<Level>,
 }
 
-/// What decides the options that all parts of an archive are written with.
+/// What decides the level that all parts of an archive are written with.
 #[derive(Debug)]
 pub(crate) enum Known {
     /// How the part was written, and the problems of its journal.
     Part {
-        options: ArchiveOptions,
+        level: Level,
         problems: Vec<String>,
         /// Whether the part can be written again.
         has_journal: bool,
@@ -418,7 +418,7 @@ impl Known {
     pub(crate) fn of(part: &Path) -> Self {
         match Manifest::read_with_events(part) {
             Ok(manifest) => Self::Part {
-                options: manifest.options,
+                level: manifest.level,
                 has_lost_events: manifest.has_lost_events,
                 problems: manifest.all_problems(),
                 has_journal: has_journal(part),
@@ -433,31 +433,32 @@ pub(crate) fn can_be_written(part: &Path, error: &Error) -> bool {
     !matches!(error, Error::ManifestFormat { .. }) && has_journal(part)
 }
 
-/// The options for all parts: as requested. Other options come from most parts that cannot be written again, else from
-/// the first written part, else from the first process.
-pub(crate) fn options_of_all(
+/// The level for all parts: as requested, else that of most parts that cannot be written again, else of the first
+/// written part, else of the first process.
+pub(crate) fn level_of_all(
     parts: &[PathBuf],
     known: &[Option<Known>],
-    wishes: &ArchiveWishes,
-) -> Result<ArchiveOptions, Error> {
+    requested: Option<Level>,
+) -> Result<Level, Error> {
     let written = || {
         parts.iter().zip(known).filter_map(|(part, known)| match known {
-            Some(Known::Part { options, has_journal, .. }) => Some((part, *options, *has_journal)),
+            Some(Known::Part { level, has_journal, .. }) => Some((part, *level, *has_journal)),
             _ => None,
         })
     };
     let fixed = || written().filter(|(_, _, has_journal)| !has_journal);
-    let before = most_common(fixed().map(|(_, options, _)| options));
-    let before = before
-        .or_else(|| written().map(|(_, options, _)| options).next())
-        .unwrap_or_else(|| parts.first().map(|part| read_process(part).0.archive).unwrap_or_default());
-    let options = wishes.over(before);
-    let mut stuck = fixed().filter(|(_, written, _)| *written != options);
+    let Some(requested) = requested else {
+        let of_most = most_common(fixed().map(|(_, level, _)| level));
+        let of_first = || parts.first().map(|part| read_process(part).0.level);
+        return Ok(of_most
+            .or_else(|| written().map(|(_, level, _)| level).next())
+            .or_else(of_first)
+            .unwrap_or_default());
+    };
+    let mut stuck = fixed().filter(|(_, written, _)| *written != requested);
     match stuck.next() {
-        Some((first, ..)) if !wishes.is_empty() => {
-            Err(Error::Removed { count: 1 + stuck.count(), first: first.join(JOURNAL) })
-        }
-        _ => Ok(options),
+        Some((first, ..)) => Err(Error::Removed { count: 1 + stuck.count(), first: first.join(JOURNAL) }),
+        None => Ok(requested),
     }
 }
 
@@ -527,5 +528,5 @@ fn lacking(part: &Path) -> Option<Manifest> {
 /// Writes such a part again; `None` if another process has done so in the meantime.
 pub(crate) fn write_with_transfers(part: &Path, progress: &dyn Progress) -> Option<PartState> {
     let _lock = write::lock(part, None, progress).ok()?;
-    Some(write_part_again(part, lacking(part)?.options, false))
+    Some(write_part_again(part, lacking(part)?.level, false))
 }

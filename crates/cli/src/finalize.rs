@@ -20,7 +20,7 @@ use anyhow::{Context as _, Error, Result, anyhow, bail, ensure};
 use archive::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState, part_directories};
 use clap::Args;
 use hang::{Error as HangError, Kind, Report as HangReport};
-use journal::part::environment::{ArchiveWishes, CollectiveRecords, Level};
+use journal::part::environment::Level;
 use journal::part::{JOURNAL, PARTS, is_done};
 use nccl_events::schema::Statements;
 use schemars::JsonSchema;
@@ -36,8 +36,8 @@ together. After a crash, a kill or a hang what was recorded up to then lies in D
 writes the missing parts and makes the archive. It can be repeated: what is complete stays as it is. Run it \
 on the host of the job when processes may still be running; elsewhere they are taken for dead.
 
-What is in the archive can be chosen anew, without another run: --level and --collectives; what is not named stays \
-as it is. They need what was recorded, which is removed when it is written unless it is damaged, or NCCL_OTF2_KEEP_JOURNAL=1 or --keep-journal says otherwise; without it nothing is changed.
+What is in the archive can be chosen anew, without another run: --level; without it, it stays as it is. It needs what \
+was recorded, which is removed when it is written unless it is damaged, or NCCL_OTF2_KEEP_JOURNAL=1 or --keep-journal says otherwise; without it nothing is changed.
 
   nccl-otf2 finalize --level light trace
 
@@ -81,10 +81,6 @@ pub(crate) struct Request {
     #[arg(long, value_name = "LEVEL")]
     level: Option<Level>,
 
-    /// Which communication records collectives have: blocking, nonblocking or none
-    #[arg(long, value_name = "WHICH")]
-    collectives: Option<CollectiveRecords>,
-
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -127,7 +123,7 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
         keep_journal: request.keep_journal,
         shard: request.shard,
         jobs: request.jobs,
-        wishes: ArchiveWishes { level: request.level, collectives: request.collectives },
+        level: request.level,
     };
     let bar = Bar::new();
     // A shard covers only part of the job, and judging a job takes as long as writing it.

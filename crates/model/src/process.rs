@@ -27,7 +27,7 @@ use crate::tables::builder::TableBuilder;
 use crate::tables::{Event, EventRow, Head, Row, Tables, ThreadKey};
 use clocks::gpu::{GpuCalibration, GpuClock, StampBounds};
 use journal::format::{Record, RecordBody, Records, Symbol};
-use journal::part::environment::ArchiveOptions;
+use journal::part::environment::Level;
 use journal::reader::{Error, Journal, Outcome, Symbols};
 use nccl_events::collective::{Collective, Function, element_bytes};
 use nccl_events::event::{KernelCh, ProxyOp, ProxyStep};
@@ -132,13 +132,13 @@ pub struct ProcessModel<'a> {
     /// When operations ran, by index of the activity.
     pub intervals: Vec<Option<Interval>>,
     pub callback_threads: BTreeSet<ThreadKey>,
-    pub options: ArchiveOptions,
+    pub level: Level,
 }
 
 impl<'a> ProcessModel<'a> {
     /// Computes links, communicators, clocks and intervals. Times must already be nanoseconds; `remote` is what other
     /// processes did for this one.
-    pub fn of(tables: &'a Tables, symbols: &'a Symbols, remote: &[RemoteTransfers], options: ArchiveOptions) -> Self {
+    pub fn of(tables: &'a Tables, symbols: &'a Symbols, remote: &[RemoteTransfers], level: Level) -> Self {
         let links = Links::of(tables, symbols, remote);
         let comms = Comms::of(tables, &links.gpu.devices);
         let gpu_clocks = gpu_clocks(tables, &links, &comms);
@@ -152,7 +152,7 @@ impl<'a> ProcessModel<'a> {
             gpu_clocks,
             intervals,
             callback_threads: communicators::callback_threads(tables),
-            options,
+            level,
         }
     }
 

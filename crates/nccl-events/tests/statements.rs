@@ -183,10 +183,9 @@ fn everything_that_is_missing_makes_an_archive_incomplete() {
         ("NCCL::RANKS_MISSING", "1"),
         ("NCCL::COLLECTIVES_UNMATCHED", "1"),
         ("NCCL::RANKS_BEHIND", "1"),
-        ("NCCL::COLLECTIVES", "none"),
     ] {
         assert_eq!(read(&[property]).lacks().count(), 1, "{property:?}");
     }
-    let whole = [("NCCL::COUNT::COLL::SEEN", "3"), ("NCCL::COLLECTIVES", "blocking"), ("NCCL::RECORDS", "9")];
+    let whole = [("NCCL::COUNT::COLL::SEEN", "3"), ("NCCL::LEVEL", "full"), ("NCCL::RECORDS", "9")];
     assert_eq!(read(&whole).lacks().count(), 0);
 }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use journal::part::environment::ArchiveOptions;
+use journal::part::environment::Level;
 use journal::writer::Retention;
 use nccl_events::Kind;
 use nccl_events::gpu::Backend;
@@ -210,7 +210,7 @@ pub struct Config {
     pub finalize_timeout: Duration,
     /// Whether the journal stays after the archive is written.
     pub keep_journal: bool,
-    pub archive: ArchiveOptions,
+    pub level: Level,
     pub gpu: GpuSettings,
     pub scorep: ScorepMode,
     pub nvtx: NvtxChoice,
@@ -239,7 +239,7 @@ impl Default for Config {
             finalize: Finalize::Inline,
             finalize_timeout: Duration::from_secs(60),
             keep_journal: false,
-            archive: ArchiveOptions::default(),
+            level: Level::default(),
             gpu: GpuSettings::default(),
             scorep: ScorepMode::Auto,
             nvtx: NvtxChoice::Auto,

@@ -9,7 +9,7 @@ use crate::config::{
     Verbosity, choice, event_mask, signal, size,
 };
 use journal::format::SEGMENT_BYTES;
-use journal::part::environment::{CollectiveRecords, Level};
+use journal::part::environment::Level;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
@@ -143,14 +143,7 @@ pub const VARIABLES: &[Variable] = &[
         values: "`light`, `standard` or `full`",
         default: "`full`",
         doc: "How much of the recording goes into the archive, with the sets of `NCCL_OTF2_EVENTS`. The rest is counted, and still determines when operations ran. `nccl-otf2 finalize --level` changes it afterwards if the journals were kept.",
-        set: |config, value| put(&mut config.archive.level, choice(value, Level::CHOICES)),
-    },
-    Variable {
-        name: "NCCL_OTF2_COLLECTIVES",
-        values: "`blocking`, `nonblocking` or `none`",
-        default: "`blocking`",
-        doc: "Communication records of collectives: a pair around the operation, a request when it was enqueued and its completion, or none. `nccl-otf2 finalize --collectives` changes it afterwards if the journals were kept.",
-        set: |config, value| put(&mut config.archive.collectives, choice(value, CollectiveRecords::CHOICES)),
+        set: |config, value| put(&mut config.level, choice(value, Level::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_GPU",

@@ -172,13 +172,8 @@ impl Emitter<'_> {
         };
         match message.role {
             Role::CollectiveBegin => writer.mpi_collective_begin(time, none),
-            Role::CollectiveRequest => writer.non_blocking_collective_request(time, request, none),
             Role::CollectiveEnd => match self.collective(message.activity, member) {
                 Some(collective) => writer.mpi_collective_end(time, &collective, none),
-                None => Ok(()),
-            },
-            Role::CollectiveComplete => match self.collective(message.activity, member) {
-                Some(collective) => writer.non_blocking_collective_complete(time, &collective, request, none),
                 None => Ok(()),
             },
             Role::SendBegin => writer.mpi_isend(time, &exchanged(), request, none),

@@ -21,7 +21,7 @@ pub mod messages;
 
 /// Builds the locations of a process with their region instances and messages.
 pub fn build(model: &ProcessModel<'_>) -> (Timeline, Counts) {
-    let mut builder = TimelineBuilder::new(model.tables, model.options.level);
+    let mut builder = TimelineBuilder::new(model.tables, model.level);
     threads::build(model, &mut builder);
     builder.finish(model)
 }

@@ -2,8 +2,8 @@
 //!
 //! All records go on the rank's own location, even for overlapping operations shown on a sibling: readers find the rank
 //! by the location, and a message or collective on a location outside the communicator would have no partner. Messages
-//! carry a request and may overlap. Blocking collectives may not: those of one fused kernel follow each other in the
-//! communicator's order, the same on all ranks. Nonblocking collectives are requested in it and may overlap.
+//! carry a request and may overlap. Collectives may not: those of one fused kernel follow each other in the
+//! communicator's order, the same on all ranks.
 
 use std::iter::Peekable;
 
@@ -27,7 +27,6 @@ pub struct Messages {
     all: Vec<Timed>,
     position: u32,
     collective_free: u64,
-    requested: u64,
 }
 
 impl Messages {
@@ -49,12 +48,6 @@ impl Messages {
                 self.collective_free = end;
                 is_behind = on_primary_location && span.0 < span.1 && span.1 <= start;
                 (Role::CollectiveBegin, Role::CollectiveEnd)
-            }
-            Exchange::Requested { at } => {
-                start = at.max(self.requested);
-                self.requested = start;
-                end = end.max(start);
-                (Role::CollectiveRequest, Role::CollectiveComplete)
             }
             Exchange::Send => (Role::SendBegin, Role::SendEnd),
             Exchange::Receive => (Role::ReceiveBegin, Role::ReceiveEnd),
@@ -149,10 +142,6 @@ impl<I: Iterator<Item = TimelineEvent>> Merged<'_, I> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
     Collective,
-    /// All ranks take part; requested at this time, and others may be in progress.
-    Requested {
-        at: u64,
-    },
     Send,
     Receive,
 }
@@ -163,8 +152,6 @@ pub enum Exchange {
 pub enum Role {
     CollectiveBegin,
     CollectiveEnd,
-    CollectiveRequest,
-    CollectiveComplete,
     SendBegin,
     SendEnd,
     ReceiveBegin,
@@ -200,7 +187,7 @@ pub struct TimelineEvent {
 
 impl TimelineEvent {
     pub const fn ends_collective(&self) -> bool {
-        matches!(self.body, EventBody::Message(Message { role: Role::CollectiveEnd | Role::CollectiveComplete, .. }))
+        matches!(self.body, EventBody::Message(Message { role: Role::CollectiveEnd, .. }))
     }
 }
 

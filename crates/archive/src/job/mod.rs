@@ -31,7 +31,7 @@ use crate::part::manifest::Manifest;
 use crate::workers::{Dumps, Workers};
 use ::clocks::fit::approximate;
 use journal::host;
-use journal::part::environment::ArchiveOptions;
+use journal::part::environment::Level;
 use journal::part::{PARTS, is_done, part_name};
 use model::communicators::CommIdentity;
 use model::job::{Communicators as KnownCommunicators, Twice};
@@ -344,49 +344,44 @@ pub(crate) struct Missing {
     pub(crate) reason: String,
 }
 
-/// Whether the archive in place is complete, has these parts and options, lists the missing parts, and states no more
+/// Whether the archive in place is complete, has these parts and this level, lists the missing parts, and states no more
 /// than these problems: an event file may be back.
 pub(crate) fn is_in_place(
     out: &Path,
     (parts, problems): (&BTreeSet<String>, usize),
     missing: &[Missing],
-    options: ArchiveOptions,
+    level: Level,
 ) -> bool {
     let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
         return false;
     };
     let statements = Statements::read(archive.properties());
-    let has_options = has_options(&statements, options);
+    let has_level = properties::level(level) == statements.level;
     let left_out = &statements.parts_left_out.all;
     let is_listed = |it: &Missing| left_out.iter().any(|line| line.starts_with(&format!("{}: ", it.part)));
     let lists_missing = missing.iter().all(is_listed);
     let stated = statements.problems.number.get();
     let existing = PartsThere::of(statements).unwrap_or_default();
     let is_outdated = !existing.has_more_than(parts) && stated > problems as u64;
-    has_options
+    has_level
         && !is_outdated
         && existing.has_all(parts)
         && (existing.has_more_than(parts) || lists_missing)
         && is_whole(&archive)
 }
 
-/// Refuses to write with other options than those of an archive with a part that is gone: it would lose the part.
-pub(crate) fn check_parts_remain(out: &Path, options: ArchiveOptions) -> Result<(), Error> {
+/// Refuses to write with another level than that of an archive with a part that is gone: it would lose the part.
+pub(crate) fn check_parts_remain(out: &Path, level: Level) -> Result<(), Error> {
     let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
         return Ok(());
     };
     let statements = Statements::read(archive.properties());
-    let is_alike = has_options(&statements, options);
+    let is_alike = properties::level(level) == statements.level;
     let existing = PartsThere::of(statements);
     match existing.as_ref().and_then(|existing| existing.gone(&BTreeSet::new(), &out.join(PARTS))) {
         Some(part) if !is_alike => Err(Error::PartsGone { path: out.join(ANCHOR), part: part.clone() }),
         _ => Ok(()),
     }
-}
-
-fn has_options(statements: &Statements, options: ArchiveOptions) -> bool {
-    let wanted = properties::options(options);
-    statements.level == wanted.level && statements.collectives == wanted.collectives
 }
 
 /// Whether the files that the anchor refers to are complete: some may have been deleted, or copied in part.
@@ -413,10 +408,10 @@ pub fn unify(out: &Path, progress: &dyn Progress) -> Result<ArchiveSummary, Erro
     unify_alike(out, None, &[], progress)
 }
 
-/// [`unify`] for parts with these options, or with those of most (`None`). The archive lists the others as missing.
+/// [`unify`] for parts with this level, or with that of most (`None`). The archive lists the others as missing.
 pub(crate) fn unify_alike(
     out: &Path,
-    options: Option<ArchiveOptions>,
+    level: Option<Level>,
     missing: &[Missing],
     progress: &dyn Progress,
 ) -> Result<ArchiveSummary, Error> {
@@ -432,12 +427,12 @@ pub(crate) fn unify_alike(
             Err(error) => left_out.push(error.to_string()),
         }
     }
-    let all = parts.iter().map(|(_, manifest)| manifest.options);
-    let options = options.or_else(|| most_common(all)).unwrap_or_default();
+    let all = parts.iter().map(|(_, manifest)| manifest.level);
+    let level = level.or_else(|| most_common(all)).unwrap_or_default();
     parts.retain(|(_, manifest)| {
-        let is_alike = manifest.options == options;
+        let is_alike = manifest.level == level;
         if !is_alike {
-            left_out.push(other_options(&manifest.part, manifest.options));
+            left_out.push(of_other_level(&manifest.part, manifest.level));
         }
         is_alike
     });
@@ -460,7 +455,7 @@ pub(crate) fn unify_alike(
     let alignment = align_clocks(&mut processes);
     let dumps = Dumps::read(out, processes.iter().map(|it| &it.manifest.process));
     let staging = Staging::create(out, STAGING)?;
-    let parts = Parts { processes: &processes, alignment: &alignment, dumps: &dumps, options, left_out: &left_out };
+    let parts = Parts { processes: &processes, alignment: &alignment, dumps: &dumps, level, left_out: &left_out };
     let size = write(staging.path(), &parts, progress)?;
     let parts: BTreeSet<String> = processes.iter().map(|process| &process.manifest.part).cloned().gather();
     commit(out, &staging, &parts, progress)?;
@@ -475,25 +470,24 @@ pub(crate) fn unify_alike(
 
 const STAGING: &str = ".unify";
 
-/// The most frequent options; of equally frequent ones the first.
-pub(crate) fn most_common(all: impl Iterator<Item = ArchiveOptions>) -> Option<ArchiveOptions> {
-    let mut counts: Vec<(ArchiveOptions, usize)> = Vec::new();
-    for options in all {
-        match counts.iter_mut().find(|(known, _)| *known == options) {
+/// The most frequent level; of equally frequent ones the first.
+pub(crate) fn most_common(all: impl Iterator<Item = Level>) -> Option<Level> {
+    let mut counts: Vec<(Level, usize)> = Vec::new();
+    for level in all {
+        match counts.iter_mut().find(|(known, _)| *known == level) {
             Some((_, count)) => *count += 1,
-            None => counts.push((options, 1)),
+            None => counts.push((level, 1)),
         }
     }
-    counts.iter().rev().max_by_key(|(_, count)| *count).map(|(options, _)| *options)
+    counts.iter().rev().max_by_key(|(_, count)| *count).map(|(level, _)| *level)
 }
 
-/// Why a part written with other options than most is not in the archive.
-pub(crate) fn other_options(part: &str, options: ArchiveOptions) -> String {
-    let options: Vec<String> = options.named().iter().map(|(name, value)| format!("{name} {value}")).collect();
+/// Why a part with another level than most is not in the archive.
+pub(crate) fn of_other_level(part: &str, level: Level) -> String {
     format!(
-        "{part} is written with other options than most parts ({}): `nccl-otf2 finalize` writes it like them while \
-         its journal is there",
-        options.join(", ")
+        "{part} is written with level {}, unlike most parts: `nccl-otf2 finalize` writes it like them while its journal \
+         is there",
+        level.name()
     )
 }
 

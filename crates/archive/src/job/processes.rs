@@ -7,7 +7,7 @@ use crate::part::manifest::{LocationDefinition, LocationKind, Manifest};
 use crate::workers::Dumps;
 use clocks::hosts::{Alignment, Correction};
 use clocks::ticks::LATEST_NS;
-use journal::part::environment::ArchiveOptions;
+use journal::part::environment::Level;
 use nccl_events::ids::index_u32;
 use nccl_events::sort::Gather;
 
@@ -83,7 +83,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) processes: &'a [Process],
     pub(crate) alignment: &'a Alignment,
     pub(crate) dumps: &'a Dumps,
-    pub(crate) options: ArchiveOptions,
+    pub(crate) level: Level,
     /// Parts that were left out of the archive, and why.
     pub(crate) left_out: &'a [String],
 }

@@ -10,7 +10,7 @@ use crate::job::processes::{Parts, Process};
 use crate::job::{blind_spots, clocks};
 use crate::part::manifest::{Manifest, StepRangeDefinition};
 use ::clocks::gpu::GpuCalibration;
-use journal::part::environment::ArchiveOptions;
+use journal::part::environment::Level;
 use journal::part::{ChainReport, ProcessInfo};
 use nccl_events::ids::index;
 use nccl_events::schema::{Counts, KnownSum, Lines, Listed, Most, Own, Statements, Sum};
@@ -41,7 +41,8 @@ pub(crate) fn statements(parts: &Parts<'_>, communicators: &Communicators) -> St
         ranks_claimed_twice: Sum::some(communicators.ranks_twice),
         measurement_list: switches(processes),
         problems: problems(processes),
-        ..options(parts.options)
+        level: level(parts.level),
+        ..Statements::default()
     };
     sources(&mut statements, processes);
     clocks(&mut statements, processes);
@@ -53,9 +54,8 @@ pub(crate) fn statements(parts: &Parts<'_>, communicators: &Communicators) -> St
     statements
 }
 
-pub(crate) fn options(options: ArchiveOptions) -> Statements {
-    let [level, collectives] = options.named().map(|(_, value)| Lines::of([value]));
-    Statements { level, collectives, ..Statements::default() }
+pub(crate) fn level(level: Level) -> Lines {
+    Lines::of([level.name()])
 }
 
 pub(crate) fn total(processes: &[Process]) -> Counts {

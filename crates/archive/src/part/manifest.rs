@@ -21,7 +21,7 @@ use crate::part::manifest_locations::Pool;
 use crate::part::traffic::Traffic;
 use clocks::gpu::GpuQuality;
 use clocks::ticks::ClockQuality;
-use journal::part::environment::ArchiveOptions;
+use journal::part::environment::Level;
 use journal::part::{ChainReport, LateCallbacks, ProcessInfo, ScorepReport};
 use model::communicators::Gpu;
 use model::job::{Claim, CommDefinition};
@@ -38,7 +38,7 @@ use timeline::definitions::GpuWorkDefinition;
 pub(crate) use crate::part::manifest_locations::{Connection, LocationDefinition, LocationKind, LocationOwner, Shared};
 
 /// Version of the file. Other versions are rejected.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// The version in a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,8 +57,8 @@ pub(crate) struct Manifest {
     pub process: ProcessInfo,
     /// Why the process description is incomplete; empty if it is complete.
     pub process_problem: String,
-    /// How the part was written.
-    pub options: ArchiveOptions,
+    /// What the part shows.
+    pub level: Level,
     /// The size of the chunks of the event files.
     #[serde(default = "first_event_chunk_bytes")]
     pub event_chunk_bytes: u64,

@@ -27,7 +27,7 @@ use crate::part::traffic::Traffic;
 use clocks::gpu::GpuCalibration;
 use clocks::ticks;
 use clocks::ticks::HostClock;
-use journal::part::environment::ArchiveOptions;
+use journal::part::environment::Level;
 use journal::part::{
     ChainReport, DONE, JOURNAL, PROCESS, ProcessInfo, ScorepReport, is_done, part_name, read_json, try_read_process,
 };
@@ -79,7 +79,7 @@ impl Builder<'_> {
             part: part_name(self.part),
             process: self.recording.process.clone(),
             process_problem: self.recording.process_problem.clone(),
-            options: self.model.options,
+            level: self.model.level,
             event_chunk_bytes: otf2::EVENT_CHUNK_BYTES,
             clock: clock.quality.clone(),
             anchors: ticks::of(&tables.clock_pairs),
@@ -277,8 +277,8 @@ pub struct WriteOptions {
     pub provisional: bool,
     /// Events that began before this are left out; of that time, only the clock, communicators and threads are kept.
     pub since_ticks: u64,
-    /// Which records are written, and how; `None` for the options of the process.
-    pub archive: Option<ArchiveOptions>,
+    /// Which records are written; `None` for the level of the process.
+    pub level: Option<Level>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -319,8 +319,8 @@ pub(crate) fn write_locked(part: &Path, options: &WriteOptions, progress: &dyn P
         return Err(Error::Unread { problem: problem.to_string() });
     }
     let (tables, symbols) = (&recording.tables, &recording.outcome.symbols);
-    let archive = options.archive.unwrap_or(recording.process.archive);
-    let model = ProcessModel::of(tables, symbols, &recording.remote, archive);
+    let level = options.level.unwrap_or(recording.process.level);
+    let model = ProcessModel::of(tables, symbols, &recording.remote, level);
     let (timeline, mut counts) = timeline::build(&model);
     counts.add(&tables.counts);
     let definitions = Definitions::of(tables, &model.links, &timeline.regions, symbols);

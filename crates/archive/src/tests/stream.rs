@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::part::traffic::Traffic;
 use journal::format::{CommRecord, Record, RecordBody, Records, Symbol};
-use journal::part::environment::ArchiveOptions;
+use journal::part::environment::Level;
 use journal::reader::{Losses, Removed, Symbols};
 use model::process::ProcessModel;
 use model::tables::Tables;
@@ -30,7 +30,7 @@ pub(crate) const CUPTI_AHEAD: u64 = 1_000_000;
 pub(crate) struct Stream {
     pub(crate) symbols: Symbols,
     pub(crate) records: Vec<Record>,
-    pub(crate) options: ArchiveOptions,
+    pub(crate) level: Level,
 }
 
 /// An interval on a location: kind, start, end.
@@ -198,7 +198,7 @@ impl Stream {
 
     /// The traffic in the process's manifest.
     pub(crate) fn traffic(&mut self, losses: &Losses) -> Traffic {
-        Traffic::of(&ProcessModel::of(&self.tables(losses), &self.symbols, &[], ArchiveOptions::default()))
+        Traffic::of(&ProcessModel::of(&self.tables(losses), &self.symbols, &[], Level::default()))
     }
 
     pub(crate) fn build(&mut self) -> Built {
@@ -206,7 +206,7 @@ impl Stream {
         // The model borrows the tables for as long as the test runs.
         let tables: &'static Tables = Box::leak(Box::new(tables));
         let symbols: &'static Symbols = Box::leak(Box::new(std::mem::take(&mut self.symbols)));
-        let model = ProcessModel::of(tables, symbols, &[], self.options);
+        let model = ProcessModel::of(tables, symbols, &[], self.level);
         let (timeline, mut counts) = build(&model);
         counts.add(&tables.counts);
         let threads = timeline.threads.iter().map(|&thread| tables.threads[index(thread)].name.clone()).collect();

@@ -8,14 +8,8 @@ use archive::{ANCHOR, WriteOptions, unify, write_part};
 use journal::testing::{Process, Who};
 use otf2::Archive;
 
-pub(crate) const KEEP: WriteOptions = WriteOptions {
-    deadline: None,
-    keep_journal: true,
-    whole: false,
-    provisional: false,
-    since_ticks: 0,
-    archive: None,
-};
+pub(crate) const KEEP: WriteOptions =
+    WriteOptions { deadline: None, keep_journal: true, whole: false, provisional: false, since_ticks: 0, level: None };
 
 /// A job's directory, removed when the test ends.
 pub(crate) struct Job(tempfile::TempDir);

@@ -5,7 +5,7 @@ mod every_kind;
 mod gpu_work;
 mod job;
 mod last_process;
-mod options;
+mod level;
 mod printed;
 mod puts;
 mod ranges;

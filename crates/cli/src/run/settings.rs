@@ -48,10 +48,6 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "LEVEL", value_hint = ValueHint::Other)]
     level: Option<String>,
 
-    /// Which communication records collectives have: blocking, nonblocking or none
-    #[arg(long, value_name = "WHICH", value_hint = ValueHint::Other)]
-    collectives: Option<String>,
-
     /// Which NVTX ranges to record: auto (NCCL's and the program's), nccl, all (those of libraries too) or off
     #[arg(long, value_name = "WHICH", value_hint = ValueHint::Other)]
     nvtx: Option<String>,
@@ -99,7 +95,6 @@ impl Settings {
             ("NCCL_OTF2_MAX_SIZE", "--max-size", &self.max_size),
             ("NCCL_OTF2_JOURNAL_DIR", "--journal-dir", &self.journal_dir),
             ("NCCL_OTF2_LEVEL", "--level", &self.level),
-            ("NCCL_OTF2_COLLECTIVES", "--collectives", &self.collectives),
             ("NCCL_OTF2_NVTX", "--nvtx", &self.nvtx),
             ("NCCL_OTF2_TOPOLOGY", "--topology", &self.topology),
         ];

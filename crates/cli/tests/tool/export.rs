@@ -180,7 +180,6 @@ fn what_is_not_complete_is_left_out() {
         ("NCCL::FLIGHT::PROCESSES", "1", "only the end of the recording was kept"),
         ("NCCL::MEASUREMENT::LIST", "x", "recording was switched"),
         ("NCCL::PARTS_LEFT_OUT", "x", "parts were left out"),
-        ("NCCL::COLLECTIVES", "none", "--collectives none"),
     ] {
         let (scratch, said, code) = export(&Nccl { properties: vec![(name, value)], ..straggler() });
         assert_eq!((code, &said["archive"]), (Some(2), &Value::Null), "{name}: {said}");

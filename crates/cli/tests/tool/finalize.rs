@@ -72,12 +72,9 @@ fn an_event_file_that_is_back_is_in_the_archive_again() {
 fn what_is_in_the_archive_is_chosen_anew_while_journals_are_kept() {
     let (scratch, out) = killed(2, 3);
     finalize(&scratch, &["--keep-journal"], 0, &["written", "written"]);
-    let options = ["--level=light", "--collectives=nonblocking"];
-    finalize(&scratch, &options, 0, &["written", "written"]);
+    finalize(&scratch, &["--level=light"], 0, &["written", "written"]);
     let archive = otf2::Archive::open(&out.join("traces.otf2")).expect("opens");
-    for (name, value) in [("NCCL::LEVEL", "light"), ("NCCL::COLLECTIVES", "nonblocking")] {
-        assert_eq!(archive.property(name), Some(value), "{name}");
-    }
+    assert_eq!(archive.property("NCCL::LEVEL"), Some("light"));
     scratch.ends(["check", "trace"]).with_code(0);
 
     fs::remove_dir_all(out.join("parts/host-1/journal")).expect("removed");

@@ -27,7 +27,6 @@ pub fn incompleteness(trace: &Trace) -> Option<String> {
         Lack::Processes(_) => Some("parts were left out of the archive".to_owned()),
         Lack::Beginning => Some("only the end of the recording was kept".to_owned()),
         Lack::WhileOff => Some("recording was switched while the job ran".to_owned()),
-        Lack::CollectiveRecords => Some("it was written with --collectives none".to_owned()),
         Lack::Places(_) | Lack::Ranks(_) | Lack::Collectives(_) | Lack::RanksBehind(_) | Lack::Ranges(_) => None,
     })
 }

@@ -1,5 +1,5 @@
 //! The environment of a recording process: rank, size and job id from the variables of the job's launcher
-//! ([`JobEnvironment`]), and the options with which an archive is written ([`ArchiveOptions`]).
+//! ([`JobEnvironment`]), and how much of a recording an archive shows ([`Level`]).
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -172,79 +172,47 @@ impl JobEnvironment {
     }
 }
 
-// The options are chosen when the archive is written, not when it is recorded. The choice of the process is in its
-// `process.json`; the choice with which a part was written is in the part's manifest. All parts of an archive must be
-// written with the same choice.
-
-/// How an archive is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-#[expect(missing_docs, reason = "their types say what they are")]
-pub struct ArchiveOptions {
-    pub level: Level,
-    pub collectives: CollectiveRecords,
+/// Which recorded kinds of events an archive shows. Hidden ones are counted, and still say when operations ran. It is
+/// chosen when the archive is written: the choice of the process is in its `process.json`, that with which a part was
+/// written in the part's manifest. All parts of an archive are written with the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// Calls, launches, collectives, point-to-point and copy-engine operations.
+    Light,
+    /// `Light` and proxy operations.
+    Standard,
+    /// All kinds.
+    #[default]
+    Full,
 }
 
-macro_rules! choice {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident $text:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(rename_all = "kebab-case")]
-        pub enum $name {
-            $($(#[$variant_doc])* $variant,)+
-        }
+impl FromStr for Level {
+    type Err = String;
 
-        impl $name {
-            /// All choices, with their names.
-            pub const CHOICES: &'static [(&'static str, Self)] = &[$(($text, Self::$variant),)+];
-
-            /// The name in options.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $text,)+ }
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = String;
-
-            fn from_str(text: &str) -> Result<Self, String> {
-                let found = Self::CHOICES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text.trim()));
-                found.map(|(_, choice)| *choice).ok_or_else(|| {
-                    let names: Vec<&str> = Self::CHOICES.iter().map(|(name, _)| *name).collect();
-                    format!("not one of {}", names.join(", "))
-                })
-            }
-        }
-    };
-}
-
-choice! {
-    /// Which recorded kinds of events are shown. Hidden ones are counted, and still say when operations ran.
-    Level {
-        /// Calls, launches, collectives, point-to-point and copy-engine operations.
-        Light "light",
-        /// `Light` and proxy operations.
-        Standard "standard",
-        /// All kinds.
-        #[default]
-        Full "full",
-    }
-}
-
-choice! {
-    /// Which records collectives have on their communicator location, besides regions.
-    CollectiveRecords {
-        /// `MpiCollectiveBegin` and `MpiCollectiveEnd` around the operation.
-        #[default]
-        Blocking "blocking",
-        /// `NonBlockingCollectiveRequest` when it was enqueued, `NonBlockingCollectiveComplete` when it ended.
-        Nonblocking "nonblocking",
-        /// No records.
-        None "none",
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::CHOICES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text.trim()));
+        found.map(|(_, choice)| *choice).ok_or_else(|| {
+            let names: Vec<&str> = Self::CHOICES.iter().map(|(name, _)| *name).collect();
+            format!("not one of {}", names.join(", "))
+        })
     }
 }
 
 impl Level {
+    /// All choices, with their names.
+    pub const CHOICES: &'static [(&'static str, Self)] =
+        &[("light", Self::Light), ("standard", Self::Standard), ("full", Self::Full)];
+
+    /// The name in options.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Light => "light",
+            Self::Standard => "standard",
+            Self::Full => "full",
+        }
+    }
+
     /// Whether events of a kind are shown.
     pub const fn shows(self, kind: Kind) -> bool {
         self as u8 >= Self::of(kind) as u8
@@ -257,36 +225,6 @@ impl Level {
             nccl_events::Preset::Standard => Self::Standard,
             nccl_events::Preset::Full => Self::Full,
         }
-    }
-}
-
-/// Options given when an archive is written again; the others stay as they were.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields of `ArchiveOptions`")]
-pub struct ArchiveWishes {
-    pub level: Option<Level>,
-    pub collectives: Option<CollectiveRecords>,
-}
-
-impl ArchiveWishes {
-    /// Whether no option is given.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// `before`, overridden by the options given here.
-    pub fn over(&self, before: ArchiveOptions) -> ArchiveOptions {
-        ArchiveOptions {
-            level: self.level.unwrap_or(before.level),
-            collectives: self.collectives.unwrap_or(before.collectives),
-        }
-    }
-}
-
-impl ArchiveOptions {
-    /// Option names and values, as text.
-    pub fn named(&self) -> [(&'static str, String); 2] {
-        [("LEVEL", self.level.name().to_owned()), ("COLLECTIVES", self.collectives.name().to_owned())]
     }
 }
 
@@ -401,7 +339,7 @@ pub(crate) mod tests {
         }
     }
 
-    mod options {
+    mod level {
         use crate::part::environment::*;
 
         #[test]
@@ -412,17 +350,6 @@ pub(crate) mod tests {
                     assert_eq!(level.shows(kind), mask & kind.mask() != 0, "{level:?} {kind:?}");
                 }
             }
-        }
-
-        #[test]
-        fn what_is_not_asked_for_stays() {
-            let before = ArchiveOptions {
-                level: Level::Light,
-                collectives: CollectiveRecords::None,
-                ..ArchiveOptions::default()
-            };
-            let wishes = ArchiveWishes { level: Some(Level::Full), ..ArchiveWishes::default() };
-            assert_eq!(wishes.over(before), ArchiveOptions { level: Level::Full, ..before });
         }
 
         #[test]

@@ -9,7 +9,7 @@ use std::{fs, io};
 
 use crate::host;
 use crate::host::{Life, ProcessKey};
-use crate::part::environment::{ArchiveOptions, JobEnvironment};
+use crate::part::environment::{JobEnvironment, Level};
 use regular_files::{FNV_SEED, MOST_DESCRIPTION_BYTES, fnv};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -200,8 +200,8 @@ pub struct ProcessInfo {
     pub graphs_dump: String,
     pub command: Vec<String>,
     pub working_directory: String,
-    /// How the part is to be written to an archive.
-    pub archive: ArchiveOptions,
+    /// How much of the recording the archive is to show.
+    pub level: Level,
     /// When this copy of a running process's part was made, CLOCK_REALTIME ns; 0 for the part itself.
     #[serde(skip_serializing_if = "is_zero")]
     pub snapshot_realtime_ns: u64,

@@ -70,7 +70,6 @@ properties! {
     parts_fingerprint "NCCL::PARTS::FINGERPRINT" Own;
     parts_left_out "NCCL::PARTS_LEFT_OUT" Lines;
     level "NCCL::LEVEL" Lines;
-    collectives "NCCL::COLLECTIVES" Lines;
     version "NCCL::VERSION" Lines;
     library "NCCL::LIBRARY" Lines;
     table "NCCL::TABLE" Lines;
@@ -495,8 +494,6 @@ pub enum Lack {
     Beginning,
     /// What happened while recording was off.
     WhileOff,
-    /// Records of collectives, because the archive was written without them.
-    CollectiveRecords,
     /// Ranks of communicators whose processes were not recorded.
     Ranks(u64),
     /// Collectives that some recorded ranks lack.
@@ -513,14 +510,12 @@ impl Statements {
         let some = |number: u64, lack: fn(u64) -> Lack| (number > 0).then(|| lack(number));
         let is = |is_so: bool, lack: Lack| is_so.then_some(lack);
         let is_flight = self.counts.removed > 0 || self.flight_processes.get() > 0;
-        let is_without_records = self.collectives.all.iter().any(|written| written == "none");
         let lacks = [
             some(self.counts.lost(), Lack::Callbacks),
             some(self.parts_left_out.len(), Lack::Processes),
             some(self.problems.number.get(), Lack::Places),
             is(is_flight, Lack::Beginning),
             is(!self.measurement_list.is_empty(), Lack::WhileOff),
-            is(is_without_records, Lack::CollectiveRecords),
             some(self.ranks_missing.get(), Lack::Ranks),
             some(self.collectives_unmatched.get(), Lack::Collectives),
             some(self.ranks_behind.number.get(), Lack::RanksBehind),

@@ -7,7 +7,6 @@ use crate::builder::{LocationBuilder, LocationKey, Siblings, TimelineBuilder};
 use crate::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, Source};
 use crate::messages::{Exchange, Messages, TimedInstance};
 use journal::format::Symbol;
-use journal::part::environment::CollectiveRecords;
 use model::links::intervals::Interval;
 use model::process::ProcessModel;
 use model::tables::OperationRow;
@@ -194,13 +193,6 @@ fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank
             continue;
         }
         if let Some(exchange) = exchange(model, builder, shown) {
-            let exchange = match (exchange, model.options.collectives) {
-                (Exchange::Collective, CollectiveRecords::Nonblocking) => {
-                    Exchange::Requested { at: shown.enqueued.min(shown.interval.end) }
-                }
-                (Exchange::Collective, CollectiveRecords::None) => continue,
-                (exchange, _) => exchange,
-            };
             let span = (shown.interval.start, shown.interval.end);
             messages.add(shown.instance, exchange, span, shown.on_primary_location);
         }

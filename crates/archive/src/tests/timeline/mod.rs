@@ -1,7 +1,7 @@
 //! Region instances, messages and samples, and their locations.
 
 mod controls;
+mod level;
 mod operations;
-mod options;
 mod phases;
 mod steps;

@@ -1,11 +1,9 @@
 //! What each level leaves out.
 
 use crate::tests::stream::{Stream, proxy_op, step};
-use journal::part::environment::{CollectiveRecords, Level};
+use journal::part::environment::Level;
 use nccl_events::archive::Timing;
 use nccl_events::{Kind, StateArgs, state};
-use timeline::builder::LocationKey;
-use timeline::messages::Role;
 
 /// A collective with a transfer of two steps that overlap: 1000 bytes from 120 to 130, 500 from 125 to 135.
 fn stream() -> Stream {
@@ -24,7 +22,7 @@ fn stream() -> Stream {
 fn a_level_leaves_out_locations_and_counts_but_knows_when_operations_ran() {
     for (level, operations, steps) in [(Level::Light, 0, 0), (Level::Standard, 1, 0), (Level::Full, 1, 2)] {
         let mut stream = stream();
-        stream.options.level = level;
+        stream.level = level;
         let built = stream.build();
         let counts = |kind| {
             let counts = built.counts.kinds.get(kind);
@@ -35,19 +33,5 @@ fn a_level_leaves_out_locations_and_counts_but_knows_when_operations_ran() {
         assert_eq!(counts(Kind::ProxyStep), (steps, 2 - steps, 0));
         assert!(built.order.iter().map(|(key, _)| key.kind()).clone().all(|kind| level.shows(kind)), "{level:?}");
         assert_eq!(built.operations(), [(105, 150, Timing::Proxy, false)]);
-    }
-}
-
-#[test]
-fn nonblocking_collectives_are_requested_when_enqueued() {
-    for (records, expected) in [
-        (CollectiveRecords::None, vec![]),
-        (CollectiveRecords::Nonblocking, vec![Role::CollectiveRequest, Role::CollectiveComplete]),
-    ] {
-        let mut stream = stream();
-        stream.options.collectives = records;
-        let records = &stream.build().records[&LocationKey::Communicator(0)];
-        let roles: Vec<Role> = records.iter().map(|message| message.role).collect();
-        assert_eq!(roles, expected);
     }
 }
