@@ -18,12 +18,14 @@ fn number(agreed: &Value, kind: &str) -> u64 {
     agreed["kinds"][kind].as_u64().unwrap_or(0)
 }
 
-/// A job of every kind.
+/// A job of every kind, with its journals.
 pub(crate) fn everything() -> Scratch {
     let scratch = Scratch::new();
     let mut script = scratch.script(EVERYTHING);
     script.args(["--nccl", "23103"]);
+    script.env("NCCL_OTF2_KEEP_JOURNAL", "1");
     let _recorded = run(&mut script).with_code(0);
+    let _written = run(&mut scratch.tool(&["finalize", "--keep-journal", "out"])).with_code(0);
     scratch
 }
 

@@ -60,6 +60,7 @@ fn everything() -> Scratch {
     let scratch = Scratch::new();
     let mut script = scratch.script(EVERYTHING);
     let _recorded = run(script.args(["--nccl", "23103"])).with_code(0);
+    let _written = scratch.finalize();
     scratch
 }
 

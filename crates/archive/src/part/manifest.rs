@@ -336,8 +336,8 @@ mod tests {
     #[test]
     fn a_manifest_of_another_version_is_refused() {
         let part = tempfile::tempdir().expect("a directory");
-        fs::write(part.path().join(MANIFEST), r#"{"format": 2, "strings": 7}"#).expect("written");
+        fs::write(part.path().join(MANIFEST), r#"{"format": 3, "strings": 7}"#).expect("written");
         let error = Manifest::read(part.path()).expect_err("refused").to_string();
-        assert!(error.contains("format 2 is not what"), "{error}");
+        assert!(error.contains("format 3 is not what"), "{error}");
     }
 }
