@@ -174,24 +174,24 @@ pub(crate) fn is_in_use(plugin: usize) -> bool {
     most(plugin) != 0
 }
 
-fn asked(plugin: usize) -> u32 {
+fn requested_events(plugin: usize) -> u32 {
     let asked = MASKS.get(plugin).map_or(0, |mask| mask.load(Ordering::Relaxed)).cast_unsigned();
     asked & most(plugin)
 }
 
 /// The plugins that get events of a type: bit n is plugin n.
-pub(crate) fn asked_by(event_type: u64) -> u32 {
-    let gets = |plugin| u64::from(started_for(asked(plugin)) & most(plugin)) & event_type != 0;
+pub(crate) fn plugins_that_request(event_type: u64) -> u32 {
+    let gets = |plugin| u64::from(started_for(requested_events(plugin)) & most(plugin)) & event_type != 0;
     (0..MOST_PLUGINS).map(|plugin| u32::from(gets(plugin)) << plugin).sum()
 }
 
-pub(crate) fn asks_for(kind: Kind) -> bool {
-    asked_by(kind.mask().into()) != 0
+pub(crate) fn is_requested(kind: Kind) -> bool {
+    plugins_that_request(kind.mask().into()) != 0
 }
 
 /// Makes NCCL call for what the plugins ask for now.
-pub(crate) fn note_asked() {
-    process::add_chained((0..MOST_PLUGINS).map(asked).fold(0, |all, one| all | one));
+pub(crate) fn request_events() {
+    process::add_chained_events((0..MOST_PLUGINS).map(requested_events).fold(0, |all, one| all | one));
 }
 
 /// Keeps NCCL calling for what the plugins ask for, as long as they are called. A plugin may write its mask at any time
@@ -201,7 +201,7 @@ pub(crate) fn follow_masks(are_called: fn() -> bool) {
     // If no thread can be started, the masks are followed at each `init`.
     let _refused = process::spawn("nccl-otf2-chain", 64 << 10, move || {
         while are_called() {
-            note_asked();
+            request_events();
             thread::sleep(INTERVAL);
         }
     });

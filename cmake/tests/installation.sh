@@ -188,7 +188,7 @@ case_pkg_config() {
   [ "$(pkg-config --modversion nccl-profiler-otf2)" = "$VERSION" ]
 }
 
-# What beginners do wrong ends in a message with the way out.
+# What beginners do wrong ends in a message that says what to do.
 case_mistakes() {
   moved
   local wrong=0 plugin=$moved/$LIBDIR/libnccl-profiler-otf2.so

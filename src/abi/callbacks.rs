@@ -84,10 +84,10 @@ unsafe fn init(
     let reply = SWITCH.run_whole("init", || {
         process::remember_mask(mask);
         process::remember_logger(raw.logger);
-        process::enter();
+        process::add_communicator();
         let logger = raw.logger.map_or(ptr::null(), |logger| logger as *const c_void);
-        process::learn([mask.cast_const().cast(), logger]);
-        comm.nccl_version = process::current();
+        process::find_nccl_version([mask.cast_const().cast(), logger]);
+        comm.nccl_version = process::nccl_version();
         chained::begin(comm.table);
         let Some(chain) = chained::loaded_chain() else {
             return uninterrupted(|| session::init(&comm));
@@ -100,7 +100,7 @@ unsafe fn init(
         reply
     });
     let reply = reply.unwrap_or(InitReply { context: nccl_events::ids::ContextId::NONE, mask: 0 });
-    let events = process::united(if SWITCH.is_off() { 0 } else { reply.mask });
+    let events = process::unite_mask(if SWITCH.is_off() { 0 } else { reply.mask });
     if !mask.is_null() {
         // SAFETY: not NULL, so it is NCCL's int (contract). NCCL reads it with plain loads of an aligned int.
         let mask = unsafe { AtomicI32::from_ptr(mask) };
@@ -231,7 +231,7 @@ pub(super) unsafe extern "C" fn finalize<D: Interface>(context: *mut c_void) -> 
             });
         }
         // After the session's end, which still logs through NCCL.
-        process::leave();
+        process::remove_communicator();
     }
     ncclSuccess
 }

@@ -37,7 +37,7 @@ pub(super) fn loaded_chain() -> Option<&'static Chain> {
 
 pub(super) fn disable() {
     CHAIN.store(ptr::null_mut(), Ordering::Release);
-    process::forget_chained();
+    process::forget_chained_events();
 }
 
 pub(super) struct Chain {
@@ -75,7 +75,7 @@ pub(super) fn begin(table: Table) {
         for plugin in &plugins {
             chain::took(&plugin.name, plugin.table);
         }
-        process::share();
+        process::share_mask();
         let chain = Chain {
             plugins,
             events: HandleTable::with_bits(EVENT_BITS),
@@ -120,7 +120,7 @@ impl Chain {
                 Err(error) => chain::leave_out(&plugin.name, &format!("its init returned {error}")),
             }
         }
-        chain::note_asked();
+        chain::request_events();
         contexts
     }
 
@@ -134,7 +134,7 @@ impl Chain {
         let Some(contexts) = self.contexts.remove(context) else { return };
         for (plugin, context) in self.plugins.iter().zip(contexts) {
             // From 2.28 on, NCCL does not finalize a NULL context.
-            if context != ABSENT && (context != 0 || !table.facts().has_parent_group) {
+            if context != ABSENT && (context != 0 || !table.properties().has_parent_group) {
                 // SAFETY: the plugin returned this context, and gets its `finalize` once.
                 check(unsafe { (plugin.functions.finalize)(pointer(context)) });
             }
@@ -156,7 +156,7 @@ impl Chain {
     ) -> EventId {
         // SAFETY: this function's contract.
         let links = unsafe { Links::of(table, descriptor) };
-        let plugins = chain::asked_by(links.event_type);
+        let plugins = chain::plugins_that_request(links.event_type);
         let known = links.passed.map(|parent| self.events.get(parent));
         let handles = self.owner(context, &links, &known).map(|(owner, contexts)| {
             let handles =
@@ -177,9 +177,10 @@ impl Chain {
         if !is_own && handles == chain::NONE {
             return id;
         }
-        let id = match is_own {
-            true => id,
-            false => EventId::chained(self.next.fetch_add(1, Ordering::Relaxed), kind(links.event_type), id),
+        let id = if is_own {
+            id
+        } else {
+            EventId::chained(self.next.fetch_add(1, Ordering::Relaxed), kind(links.event_type), id)
         };
         if !self.events.put(id.get(), owner, &handles) {
             chain::count(Count::CallsNotHandedOver);
@@ -240,7 +241,7 @@ impl Chain {
     pub(super) unsafe fn state(&self, table: Table, id: u64, state: u32, arguments: *mut c_void) {
         let Some(handles) = self.handles(id) else { return };
         for (plugin, handle) in self.plugins.iter().zip(handles).filter(|(_, handle)| *handle != 0) {
-            let is_known = plugin.table == table || state <= plugin.table.facts().last_state;
+            let is_known = plugin.table == table || state <= plugin.table.properties().last_state;
             if is_known {
                 // SAFETY: the plugin returned this handle for this event; the arguments are the same in all tables that
                 // this table can serve (`Table::can_serve`).
@@ -258,7 +259,7 @@ impl Chain {
         let known = found.filter(|(owner, _)| *owner == 0 || self.contexts.get(*owner).is_some());
         let is_missed = match found {
             Some((_, handles)) => known.is_none() && handles != chain::NONE,
-            None => id != EventId::NOT_SELECTED.get() && chain::asks_for(EventId::from_raw(id).kind()),
+            None => id != EventId::NOT_SELECTED.get() && chain::is_requested(EventId::from_raw(id).kind()),
         };
         if is_missed {
             chain::count(Count::CallsNotHandedOver);
@@ -395,14 +396,14 @@ impl Functions {
 }
 
 /// The parent, and the group of an operation whose descriptor has both.
-pub(super) type Parents = [u64; 2];
+pub(super) type ParentAndGroup = [u64; 2];
 
 /// A descriptor and the places of its parents, which each plugin must see as its own. All tables have type and parent
 /// at the same offsets (bindings.rs); v5 to v7 have the group at the same offset.
 pub(super) struct Links {
     pub(super) descriptor: NonNull<c_void>,
     pub(super) event_type: u64,
-    pub(super) passed: Parents,
+    pub(super) passed: ParentAndGroup,
     table: Table,
     parent: NonNull<*mut c_void>,
     group: Option<NonNull<*mut c_void>>,
@@ -412,7 +413,7 @@ impl Links {
     /// # Safety
     /// NCCL passed the descriptor to `startEvent` of this table, and the result is used during this callback only.
     pub(super) unsafe fn of(table: Table, descriptor: NonNull<c_void>) -> Self {
-        let has_group = table.facts().has_parent_group;
+        let has_group = table.properties().has_parent_group;
         let event_type = if has_group {
             // SAFETY: from v5 on the type is the first word.
             unsafe { descriptor.cast::<u64>().read() }
@@ -440,7 +441,7 @@ impl Links {
         Self { descriptor, event_type, passed: [passed, passed_group], table, parent, group }
     }
 
-    pub(super) fn put(&self, [parent, group]: Parents) {
+    pub(super) fn put(&self, [parent, group]: ParentAndGroup) {
         // SAFETY: the pointer is to a field of the descriptor, a variable of NCCL's on this thread (contract of `of`).
         unsafe { self.parent.write(pointer(parent)) };
         if let Some(place) = self.group {
@@ -450,13 +451,13 @@ impl Links {
     }
 
     /// The parents for a plugin that is called through `table`: up to v4 the parent of an operation is its group.
-    pub(super) const fn for_plugin(&self, table: Table, [parent, group]: Parents) -> Parents {
-        if self.group.is_some() && !table.facts().has_parent_group { [group, group] } else { [parent, group] }
+    pub(super) const fn for_plugin(&self, table: Table, [parent, group]: ParentAndGroup) -> ParentAndGroup {
+        if self.group.is_some() && !table.properties().has_parent_group { [group, group] } else { [parent, group] }
     }
 
     /// Whether NCCL alone would not report this event to a plugin, because the plugin gave the parent no handle.
-    pub(super) fn is_suppressed(&self, [parent, _]: Parents, process: c_int) -> bool {
-        let is_reported = self.table.facts().has_parent_group || parent != 0;
+    pub(super) fn is_suppressed(&self, [parent, _]: ParentAndGroup, process: c_int) -> bool {
+        let is_reported = self.table.properties().has_parent_group || parent != 0;
         !is_reported && self.passed[0] != 0 && !self.is_for_another(process)
     }
 

@@ -286,7 +286,7 @@ impl Descriptor for ncclProfilerEventDescr_v2_t {
     unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<Name<'_>>) {
         // 2.26.2 to 2.26.5 give a v2 plugin a pointer to v3's descriptor, which is shorter and has other offsets. (They
         // prefer v3, which the plugin exports; but a program may ask for less.)
-        if matches!(process::current(), 22602..=22605) {
+        if matches!(process::nccl_version(), 22602..=22605) {
             let descriptor = descriptor.cast::<ncclProfilerEventDescr_v3_t>();
             // SAFETY: the contract, except that these releases pass a v3 descriptor.
             return unsafe { ncclProfilerEventDescr_v3_t::read(descriptor, start) };
@@ -375,7 +375,7 @@ impl Descriptor for ncclProfilerEventDescr_v7_t {
         // SAFETY: the contract; v7 and the forks' v7 begin with v6's fields at v6's offsets (bindings.rs).
         unsafe { ncclProfilerEventDescr_v6_t::read(v6, start) };
         // Forks of earlier releases export other structures under the name v7.
-        if process::current() >= const { Table::V7.first_of_series() } {
+        if process::nccl_version() >= const { Table::V7.first_of_series() } {
             // SAFETY: the contract, and the release is one whose v7 this is.
             let descriptor = unsafe { pointer.as_ref() };
             // SAFETY: as above; the body was read from this descriptor.
@@ -528,7 +528,7 @@ impl Descriptor for ncclProfilerEventDescr_v4_t {
                 let raw = member!(descriptor, p2p);
                 // 2.27, whose own descriptor this is, sets `nChannels`. From 2.28 on the descriptor is a copy that
                 // leaves it unset; a release that cannot be asked may be 2.28 or later.
-                let channels = if matches!(process::current(), 22_700..22_800) { raw.nChannels } else { 0 };
+                let channels = if matches!(process::nccl_version(), 22_700..22_800) { raw.nChannels } else { 0 };
                 p2p!(raw, channels: channels, parent_group: descriptor.parentObj, comm_hash: 0)
             },
             Kind::KernelCh => kernel_ch(member!(descriptor, kernelCh)),

@@ -17,7 +17,7 @@ use settings::config::StepRanges;
 
 pub(crate) mod steps;
 
-pub(crate) use self::take as take_refused;
+pub(crate) use self::take_refused_starts as take_refused;
 pub(crate) use crate::control::steps::{Answer, LargestCommunicator};
 pub use nccl_events::{Cause, StepSwitch, Switch, Wanted};
 
@@ -53,7 +53,7 @@ impl Control {
     /// For the job in `out`, which was started to record `events` within `steps`. NCCL calls through `table`.
     pub(crate) fn new(out: &Path, events: u32, steps: StepRanges, table: Table) -> Self {
         RAISED.store(0, Ordering::Relaxed);
-        let _of_no_recording = take();
+        let _of_no_recording = take_refused_starts();
         let _of_no_recording = process::TOGGLE.take();
         STEPS.begin(table, &steps);
         let control = Self {
@@ -92,7 +92,7 @@ impl Control {
             match line {
                 Ok(Line::Recording(is_on)) => self.wanted.is_on = is_on,
                 Ok(Line::Events(events)) => self.wanted.events = events,
-                Ok(Line::Steps(ranges)) => steps = heard(ranges, &format!("{}:{number}", self.path.display())),
+                Ok(Line::Steps(ranges)) => steps = usable_steps(ranges, &format!("{}:{number}", self.path.display())),
                 Err(reason) => {
                     let path = self.path.display();
                     process::warn(&format!("{path}:{number}: {reason}; the line is ignored"));
@@ -145,7 +145,7 @@ impl Control {
 
     fn apply(&self) {
         STEPS.set_events(self.wanted.events);
-        set(wanted_kinds(self.wanted, self.asked, process::is_shared()));
+        set_wanted_kinds(wanted_kinds(self.wanted, self.asked, process::is_mask_shared()));
         let counted = if self.steps.is_empty() { 0 } else { Kind::Coll.mask() | Kind::CollApi.mask() };
         self.raise(self.wanted.events | counted & self.known);
     }
@@ -161,8 +161,8 @@ impl Control {
 }
 
 /// The step ranges that `origin` set; none, with a warning, if the program's NVTX ranges do not reach this library.
-pub(crate) fn heard(steps: StepRanges, origin: &str) -> StepRanges {
-    let Some(name) = steps.name().filter(|_| !steps::is_heard()) else {
+pub(crate) fn usable_steps(steps: StepRanges, origin: &str) -> StepRanges {
+    let Some(name) = steps.name().filter(|_| !steps::has_ranges()) else {
         return steps;
     };
     process::warn(&format!(
@@ -272,13 +272,13 @@ pub(crate) fn consider(event: &Start<Name<'_>>, thread: StepsOfThread) -> Verdic
     let is_wanted = WANTED.load(Ordering::Relaxed) & (1 << kind as u32) != 0;
     let verdict = STEPS.decide(event, is_wanted, thread);
     if matches!(verdict.answer, Answer::Refuse | Answer::StandIn) {
-        count(kind);
+        count_refused_start(kind);
     }
     verdict
 }
 
 /// Sets the wanted kinds, and derives the kinds that need no further checks.
-pub(crate) fn set(wanted: u32) {
+pub(crate) fn set_wanted_kinds(wanted: u32) {
     // Collectives are counted even if they are not recorded.
     let counted = 1 << STEPS.counted_kind() as u32;
     let plain = if STEPS.is_limited() { 0 } else { wanted & !counted };
@@ -287,7 +287,7 @@ pub(crate) fn set(wanted: u32) {
 }
 
 /// Lets every start through: no recording is on, and starts are counted as late from now on.
-pub(crate) fn end() {
+pub(crate) fn let_all_starts_through() {
     PLAIN.store(EVERY_KIND, Ordering::Relaxed);
 }
 
@@ -301,7 +301,7 @@ struct CacheLine([AtomicU64; Kind::COUNT]);
 
 static COUNTERS: [CacheLine; LINES] = [const { CacheLine([const { AtomicU64::new(0) }; Kind::COUNT]) }; LINES];
 
-pub(crate) fn count(kind: Kind) {
+pub(crate) fn count_refused_start(kind: Kind) {
     // Threads' addresses lie pages apart. A thread-local number would need memory.
     // SAFETY: no preconditions.
     let thread = unsafe { libc::pthread_self() };
@@ -313,7 +313,7 @@ pub(crate) fn count(kind: Kind) {
 }
 
 /// The counts since the last call; `None` if all are zero.
-pub(crate) fn take() -> Option<[u64; Kind::COUNT]> {
+pub(crate) fn take_refused_starts() -> Option<[u64; Kind::COUNT]> {
     let mut counts = [0; Kind::COUNT];
     for CacheLine(line) in &COUNTERS {
         for (count, counter) in counts.iter_mut().zip(line) {

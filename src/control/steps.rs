@@ -65,17 +65,17 @@ pub(crate) struct Verdict {
 }
 
 /// The criterion for whether an event is inside a range.
-enum By {
+enum RangeCriterion {
     Number,
     LastCall,
     Parent,
 }
 
-const fn by(kind: Kind, reports_calls: bool) -> By {
+const fn by(kind: Kind, reports_calls: bool) -> RangeCriterion {
     match (kind, reports_calls) {
         (Kind::GroupApi | Kind::CollApi | Kind::P2pApi | Kind::ProxyCtrl | Kind::Unknown, _)
-        | (Kind::Group | Kind::Coll, false) => By::Number,
-        (Kind::Group | Kind::KernelLaunch, true) => By::LastCall,
+        | (Kind::Group | Kind::Coll, false) => RangeCriterion::Number,
+        (Kind::Group | Kind::KernelLaunch, true) => RangeCriterion::LastCall,
         (
             Kind::Coll
             | Kind::P2p
@@ -89,7 +89,7 @@ const fn by(kind: Kind, reports_calls: bool) -> By {
             | Kind::CeBatch
             | Kind::KernelLaunch,
             _,
-        ) => By::Parent,
+        ) => RangeCriterion::Parent,
     }
 }
 
@@ -112,10 +112,7 @@ impl Steps {
     }
 
     pub(super) fn counted_kind(&self) -> Kind {
-        match self.reports_calls() {
-            true => Kind::CollApi,
-            false => Kind::Coll,
-        }
+        if self.reports_calls() { Kind::CollApi } else { Kind::Coll }
     }
 
     fn reports_calls(&self) -> bool {
@@ -208,18 +205,15 @@ impl Steps {
         thread: StepsOfThread,
     ) -> bool {
         let is_named = is_named();
-        let any_is_open = || match is_named {
-            true => thread.is_inside(self.ranges()),
-            false => self.open_ranks.load(Relaxed) > 0,
-        };
+        let any_is_open = || if is_named { thread.is_inside(self.ranges()) } else { self.open_ranks.load(Relaxed) > 0 };
         match by(event.body.kind(), self.reports_calls()) {
-            By::Number if is_named => any_is_open(),
-            By::Number => match counter {
+            RangeCriterion::Number if is_named => any_is_open(),
+            RangeCriterion::Number => match counter {
                 Some(counter) if counter.is_counted.load(Relaxed) => self.is_inside(next),
                 _ => any_is_open(),
             },
-            By::LastCall => counter.map_or_else(any_is_open, |counter| counter.was_recorded.load(Relaxed)),
-            By::Parent => event.parent != 0 && event.parent != EventId::NOT_SELECTED.get(),
+            RangeCriterion::LastCall => counter.map_or_else(any_is_open, |counter| counter.was_recorded.load(Relaxed)),
+            RangeCriterion::Parent => event.parent != 0 && event.parent != EventId::NOT_SELECTED.get(),
         }
     }
 
@@ -299,7 +293,7 @@ impl Steps {
 
     /// Applies new ranges. Ranks of a communicator already in use may switch at different collectives.
     pub(super) fn set_ranges(&self, ranges: &StepRanges) {
-        set(ranges.name());
+        set_step_name(ranges.name());
         let words = ranges.ranges().iter().map(|range| range.word());
         for (word, new) in self.ranges.iter().zip(words.chain(std::iter::repeat(0))) {
             word.store(new, Relaxed);
@@ -379,7 +373,7 @@ static LATEST: AtomicU64 = AtomicU64::new(0);
 /// Whether a call was inside a named step.
 static IS_USED: AtomicBool = AtomicBool::new(false);
 /// Whether this library receives the program's ranges.
-static IS_HEARD: AtomicBool = AtomicBool::new(false);
+static HAS_RANGES: AtomicBool = AtomicBool::new(false);
 
 /// The steps of a thread. A range with the name inside of a step belongs to the step.
 #[derive(Clone, Copy, Debug, Default)]
@@ -406,23 +400,23 @@ fn hash(name: &[u8]) -> u64 {
 }
 
 /// The program's ranges reach this library from now on. Steps are counted from the program's first one.
-pub(crate) fn hear(name: Option<&str>) {
-    if !IS_HEARD.swap(true, Relaxed) {
-        set(name);
+pub(crate) fn begin_with_ranges(name: Option<&str>) {
+    if !HAS_RANGES.swap(true, Relaxed) {
+        set_step_name(name);
     }
 }
 
 /// If steps are named and no call was inside of one: how many the thread that began or ended one last has begun.
-pub(crate) fn begun_in_vain() -> Option<u32> {
+pub(crate) fn steps_without_calls() -> Option<u32> {
     (is_named() && !IS_USED.load(Relaxed)).then(|| latest().0)
 }
 
-pub(super) fn is_heard() -> bool {
-    IS_HEARD.load(Relaxed)
+pub(super) fn has_ranges() -> bool {
+    HAS_RANGES.load(Relaxed)
 }
 
 /// Names the steps. Ranges that are open now do not count.
-pub(super) fn set(name: Option<&str>) {
+pub(super) fn set_step_name(name: Option<&str>) {
     let name = name.map_or(0, |name| hash(name.as_bytes()));
     if NAME.swap(name, Relaxed) != name {
         LATEST.store(0, Relaxed);
@@ -460,10 +454,8 @@ impl StepsOfThread {
 
     /// Whether the thread is inside a step of one of the ranges.
     pub(super) fn is_inside(self, mut ranges: impl Iterator<Item = Span>) -> bool {
-        let (begun, is_open) = match self.epoch == EPOCH.load(Relaxed) && self.begun > 0 {
-            true => (self.begun, self.open > 0),
-            false => latest(),
-        };
+        let (begun, is_open) =
+            if self.epoch == EPOCH.load(Relaxed) && self.begun > 0 { (self.begun, self.open > 0) } else { latest() };
         let is_inside = is_open && ranges.any(|range| (range.first..=range.last).contains(&begun));
         if is_inside && !IS_USED.load(Relaxed) {
             IS_USED.store(true, Relaxed);
@@ -482,11 +474,11 @@ fn latest() -> (u32, bool) {
 /// `init` gives no number of ranks and no id (v1 to v3), the communicator with the first collective.
 #[derive(Debug, Default)]
 pub(crate) struct LargestCommunicator {
-    live: Vec<Member>,
+    live: Vec<LiveCommunicator>,
 }
 
 #[derive(Debug)]
-struct Member {
+struct LiveCommunicator {
     context: u64,
     /// 0 if unknown.
     ranks: u32,
@@ -500,7 +492,7 @@ impl LargestCommunicator {
     /// A communicator begins, the `repetition`th with its id.
     pub(crate) fn begin(&mut self, context: ContextId, repetition: u32, comm: &CommInit<'_>) -> Switches {
         STEPS.begin_rank(context);
-        self.live.push(Member {
+        self.live.push(LiveCommunicator {
             context: context.get(),
             ranks: CommInit::possible(comm.rank, comm.ranks).map_or(0, |(_, ranks)| ranks),
             identity: (comm.comm_id != 0).then_some((comm.comm_id, comm.ranks, repetition)),
@@ -520,7 +512,7 @@ impl LargestCommunicator {
             return Switches::new();
         };
         STEPS.choose_hash(self.live.iter().map(|member| member.context));
-        let switch = |member: &Member| {
+        let switch = |member: &LiveCommunicator| {
             let is_counted = match (member.identity, largest.identity) {
                 (None, None) => STEPS.may_count_rank(member.context),
                 (ours, theirs) => ours == theirs,

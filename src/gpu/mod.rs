@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::gpu::cupti::{NotUsed, Opened};
+use crate::gpu::cupti::{NotUsed, OpenedCupti};
 use crate::gpu::driver::{CudaError, Driver};
 use crate::gpu::events::Events;
 use crate::gpu::output::{Backend, Devices, JournalOutput, Launch, Mailbox, Message, Output};
-use crate::host::threads::{Current, Share, Shares};
+use crate::host::threads::{Current, Shares, ThreadShare};
 use crate::host::{process, threads};
 use cupti_sys::mapped::Mapped;
 use cupti_sys::other_user;
@@ -75,9 +75,9 @@ impl Gpus {
         let mut output = JournalOutput::new(writer, notes.clone(), verbosity, Arc::clone(&is_closed));
         let Some(driver) = Driver::of_process() else {
             let without_driver =
-                Surroundings { maps: &[], environment: &[], driver: None, table, mask, is_cupti_ours: false };
-            let Decision { backend, line, is_fault } = decide(settings.backend, &without_driver);
-            output.say(backend, &line, is_fault);
+                GpuEnvironment { maps: &[], environment: &[], driver: None, table, mask, is_cupti_ours: false };
+            let Decision { backend, line, is_fault } = choose_backend(settings.backend, &without_driver);
+            output.log_notice(backend, &line, is_fault);
             return None;
         };
         let mailbox = Arc::new(Mailbox::new());
@@ -142,12 +142,12 @@ impl Gpus {
 const COUNTS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Answers all waiting threads when the worker ends, even if it panics.
-struct Ending {
+struct WorkerEnd {
     mailbox: Arc<Mailbox<Message>>,
     is_closed: Arc<AtomicBool>,
 }
 
-impl Drop for Ending {
+impl Drop for WorkerEnd {
     fn drop(&mut self) {
         close_own(&self.is_closed);
         self.mailbox.close();
@@ -165,7 +165,7 @@ pub(crate) struct Worker {
     pub(crate) is_closed: Arc<AtomicBool>,
 }
 
-struct Running {
+struct RunningBackend {
     kind: BackendKind,
     backend: Option<Arc<dyn Backend>>,
     devices: Devices,
@@ -174,17 +174,18 @@ struct Running {
 
 impl Worker {
     pub(crate) fn run(mut self) {
-        let _ending = Ending { mailbox: Arc::clone(&self.mailbox), is_closed: Arc::clone(&self.is_closed) };
+        let _ending = WorkerEnd { mailbox: Arc::clone(&self.mailbox), is_closed: Arc::clone(&self.is_closed) };
         // Missing before CUDA 10.1, on which no NCCL that reports launches runs.
         let _old_driver = self.driver.relax_captures();
         let (kind, backend) = self.begin();
         if let Some(line) = without_all_kernels(self.settings.kernels, kind) {
-            self.output.say(kind, line, true);
+            self.output.log_notice(kind, line, true);
         }
         if let Some(backend) = &backend {
             open(Arc::clone(backend), &self.is_closed);
         }
-        let mut running = Running { kind, backend, devices: Devices::default(), has_reported_unknown_device: false };
+        let mut running =
+            RunningBackend { kind, backend, devices: Devices::default(), has_reported_unknown_device: false };
         let mut counts_due = Instant::now() + COUNTS_INTERVAL;
         loop {
             let pace = match &running.backend {
@@ -213,7 +214,7 @@ impl Worker {
         }
     }
 
-    fn handle(&mut self, running: &mut Running, message: Message) {
+    fn handle(&mut self, running: &mut RunningBackend, message: Message) {
         let output = &mut self.output;
         match message {
             Message::Begins { communicator, device: Ok(device) } => {
@@ -258,9 +259,9 @@ impl Worker {
             .collect();
         let mapped = Mapped::now();
         let maps = mapped.files().map(|file| file.display().to_string());
-        let Decision { backend: kind, line, is_fault } = decide(
+        let Decision { backend: kind, line, is_fault } = choose_backend(
             self.settings.backend,
-            &Surroundings {
+            &GpuEnvironment {
                 maps: &maps.collect::<Vec<_>>(),
                 environment: &environment,
                 driver: Some(self.driver.version()),
@@ -272,29 +273,29 @@ impl Worker {
         let events = || -> Arc<dyn Backend> { Arc::new(Events::new(self.driver)) };
         match kind {
             BackendKind::Off => {
-                self.output.say(kind, &line, is_fault);
+                self.output.log_notice(kind, &line, is_fault);
                 (kind, None)
             }
             BackendKind::Events => {
-                self.output.say(kind, &line, is_fault);
+                self.output.log_notice(kind, &line, is_fault);
                 (kind, Some(events()))
             }
             BackendKind::Cupti => match self.begin_cupti(&environment) {
-                Ok(Opened { backend, description }) => {
+                Ok(OpenedCupti { backend, description }) => {
                     self.output.notice(kind, &format!("{line}: {description}"));
                     (kind, Some(backend))
                 }
                 Err(why) => {
                     let text = format!("GPU work is timed by CUDA events, not by CUPTI: {why}");
                     let is_fault = self.settings.backend == BackendChoice::Cupti;
-                    self.output.say(BackendKind::Events, &text, is_fault);
+                    self.output.log_notice(BackendKind::Events, &text, is_fault);
                     (BackendKind::Events, Some(events()))
                 }
             },
         }
     }
 
-    fn begin_cupti(&self, environment: &[(String, String)]) -> Result<Opened, NotUsed> {
+    fn begin_cupti(&self, environment: &[(String, String)]) -> Result<OpenedCupti, NotUsed> {
         let cuda_home = environment.iter().find(|(name, _)| name == "CUDA_HOME");
         let settings = cupti::Settings {
             library: self.settings.cupti_library.as_ref().map(PathBuf::from),
@@ -312,7 +313,7 @@ impl Worker {
 // other tools.
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct GpuEnvironment<'a> {
     pub(crate) maps: &'a [String],
     pub(crate) environment: &'a [(String, String)],
     /// The result of asking for the driver's version; `None` without a driver.
@@ -332,7 +333,7 @@ pub(crate) struct Decision {
     pub(crate) is_fault: bool,
 }
 
-pub(crate) fn decide(choice: BackendChoice, process: &Surroundings<'_>) -> Decision {
+pub(crate) fn choose_backend(choice: BackendChoice, process: &GpuEnvironment<'_>) -> Decision {
     if let Some((why, is_fault)) = obstacle(choice, process) {
         return Decision { backend: BackendKind::Off, line: format!("GPU work is not timed: {why}"), is_fault };
     }
@@ -358,7 +359,7 @@ pub(crate) fn decide(choice: BackendChoice, process: &Surroundings<'_>) -> Decis
 }
 
 /// The reason why nothing can be timed, and whether every user must read it.
-fn obstacle(choice: BackendChoice, process: &Surroundings<'_>) -> Option<(String, bool)> {
+fn obstacle(choice: BackendChoice, process: &GpuEnvironment<'_>) -> Option<(String, bool)> {
     let launches = Kind::KernelLaunch.mask() | Kind::CeColl.mask();
     let is_wanted = matches!(choice, BackendChoice::Cupti | BackendChoice::Events);
     let (why, is_fault) = match process.driver {
@@ -384,19 +385,19 @@ fn obstacle(choice: BackendChoice, process: &Surroundings<'_>) -> Option<(String
 #[unsafe(link_section = ".data.hot")]
 static BACKEND: Current<Arc<dyn Backend>> = Current::none();
 
-struct Held(Arc<dyn Backend>);
+struct BackendShare(Arc<dyn Backend>);
 
-impl Share for Held {
-    type Whole = Arc<dyn Backend>;
-    type Kept = ();
-    const CURRENT: &'static Current<Self::Whole> = &BACKEND;
+impl ThreadShare for BackendShare {
+    type Instance = Arc<dyn Backend>;
+    type ThreadState = ();
+    const CURRENT: &'static Current<Self::Instance> = &BACKEND;
 
-    fn of(backend: Self::Whole, _kept: &()) -> Self {
+    fn of(backend: Self::Instance, _kept: &()) -> Self {
         Self(backend)
     }
 }
 
-static HELD: Shares<Held> = Shares::new();
+static BACKEND_SHARES: Shares<BackendShare> = Shares::new();
 
 const LAUNCHES: u32 = Kind::KernelLaunch.mask() | Kind::CeColl.mask();
 
@@ -418,7 +419,7 @@ pub(crate) fn event_ends(id: EventId) {
 
 #[inline(never)]
 fn with_backend(action: impl FnOnce(&dyn Backend)) {
-    let _done = threads::with(&HELD, |held| action(&*held.0));
+    let _done = threads::with(&BACKEND_SHARES, |held| action(&*held.0));
 }
 
 /// The worker's backend is on from now on, unless the session has ended without waiting for the worker.
@@ -446,7 +447,7 @@ mod tests {
     use super::*;
     use settings::STANDARD;
 
-    const PLAIN: Surroundings<'_> = Surroundings {
+    const PLAIN: GpuEnvironment<'_> = GpuEnvironment {
         maps: &[],
         environment: &[],
         driver: Some(Ok(12080)),
@@ -458,7 +459,7 @@ mod tests {
     fn decided(choice: BackendChoice, file: &str, (name, value): (&str, &str), is_cupti_ours: bool) -> Decision {
         let maps = ["/usr/lib/libcuda.so.1", "/usr/lib/libcudart.so.12", file].map(str::to_owned);
         let environment = [("PATH", "/opt/nsys/bin"), (name, value)].map(|(name, value)| (name.into(), value.into()));
-        decide(choice, &Surroundings { maps: &maps, environment: &environment, is_cupti_ours, ..PLAIN })
+        choose_backend(choice, &GpuEnvironment { maps: &maps, environment: &environment, is_cupti_ours, ..PLAIN })
     }
 
     #[test]
@@ -512,11 +513,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_timed_is_not_and_the_line_says_why() {
-        let no_driver = Surroundings { driver: None, ..PLAIN };
-        let stub = Surroundings { driver: Some(Err(CudaError::STUB_LIBRARY)), ..PLAIN };
-        let mismatch = Surroundings { driver: Some(Err(CudaError(803))), ..PLAIN };
-        let old = Surroundings { table: Table::V4, ..PLAIN };
-        let few = Surroundings { mask: Kind::Coll.mask(), ..PLAIN };
+        let no_driver = GpuEnvironment { driver: None, ..PLAIN };
+        let stub = GpuEnvironment { driver: Some(Err(CudaError::STUB_LIBRARY)), ..PLAIN };
+        let mismatch = GpuEnvironment { driver: Some(Err(CudaError(803))), ..PLAIN };
+        let old = GpuEnvironment { table: Table::V4, ..PLAIN };
+        let few = GpuEnvironment { mask: Kind::Coll.mask(), ..PLAIN };
         // A user who asked for timing gets a warning; others only if something is wrong.
         for (process, text, is_fault) in [
             (no_driver, "no libcuda.so.1 is loaded", false),
@@ -526,7 +527,7 @@ mod tests {
             (few, "NCCL_OTF2_EVENTS", false),
         ] {
             for choice in [BackendChoice::Auto, BackendChoice::Cupti, BackendChoice::Events] {
-                let decision = decide(choice, &process);
+                let decision = choose_backend(choice, &process);
                 assert_eq!(decision.backend, BackendKind::Off, "{text}");
                 assert!(decision.line.contains(text), "{}", decision.line);
                 let is_asked_for = choice != BackendChoice::Auto;

@@ -58,7 +58,7 @@ impl JournalOutput {
         slot.as_deref_mut()
     }
 
-    pub(crate) fn say(&mut self, backend: BackendKind, text: &str, is_fault: bool) {
+    pub(crate) fn log_notice(&mut self, backend: BackendKind, text: &str, is_fault: bool) {
         if self.is_closed() {
             return;
         }
@@ -101,11 +101,11 @@ impl Output for JournalOutput {
     }
 
     fn notice(&mut self, backend: BackendKind, text: &str) {
-        self.say(backend, text, false);
+        self.log_notice(backend, text, false);
     }
 
     fn fault(&mut self, backend: BackendKind, text: &str) {
-        self.say(backend, text, true);
+        self.log_notice(backend, text, true);
     }
 }
 

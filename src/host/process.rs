@@ -181,14 +181,14 @@ impl Request {
 // Which NCCL calls: the plugin asks the library that contains the mask or the logger, because a program can have
 // several copies of libnccl, and Python loads libnccl into a local scope.
 
-static VERSION: AtomicU32 = AtomicU32::new(0);
+static NCCL_VERSION: AtomicU32 = AtomicU32::new(0);
 static IS_RCCL: AtomicBool = AtomicBool::new(false);
 static NOTED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// The version of the calling NCCL, as `ncclGetVersion` returns it (22809 is 2.28.9); 0 if unknown.
 #[inline]
-pub(crate) fn current() -> u32 {
-    VERSION.load(Ordering::Relaxed)
+pub(crate) fn nccl_version() -> u32 {
+    NCCL_VERSION.load(Ordering::Relaxed)
 }
 
 pub(crate) fn is_rccl() -> bool {
@@ -196,11 +196,11 @@ pub(crate) fn is_rccl() -> bool {
 }
 
 /// Asks the libraries that contain `addresses`; the first answer counts.
-pub(crate) fn learn(addresses: [*const c_void; 2]) {
+pub(crate) fn find_nccl_version(addresses: [*const c_void; 2]) {
     let mut callers = addresses.into_iter().filter_map(|address| Object::of(address.addr()));
     IS_RCCL.store(callers.any(|caller| caller.file_name().contains("librccl")), Ordering::Relaxed);
     if let Some(version) = addresses.into_iter().find_map(ask) {
-        VERSION.store(version, Ordering::Relaxed);
+        NCCL_VERSION.store(version, Ordering::Relaxed);
     }
 }
 
@@ -209,9 +209,9 @@ pub(crate) fn note(address: *const c_void) {
     NOTED.store(address.cast_mut(), Ordering::Relaxed);
 }
 
-/// As [`learn`], before NCCL calls the plugin.
+/// As [`find_nccl_version`], before NCCL calls the plugin.
 pub(crate) fn learn_from_noted() {
-    learn([NOTED.load(Ordering::Relaxed), ptr::null()]);
+    find_nccl_version([NOTED.load(Ordering::Relaxed), ptr::null()]);
 }
 
 fn ask(address: *const c_void) -> Option<u32> {
@@ -248,9 +248,9 @@ fn call(symbol: *mut c_void) -> Option<u32> {
 pub(crate) fn pretend<R>(version: u32, action: impl FnOnce() -> R) -> R {
     static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock();
-    VERSION.store(version, Ordering::Relaxed);
+    NCCL_VERSION.store(version, Ordering::Relaxed);
     let result = action();
-    VERSION.store(0, Ordering::Relaxed);
+    NCCL_VERSION.store(0, Ordering::Relaxed);
     result
 }
 
@@ -347,7 +347,7 @@ pub(crate) fn random_bits() -> u16 {
 // device, so start, stop and state callbacks must not call it. Up to v3 NCCL passes no logger.
 
 static LOGGER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
-static LENT: AtomicBool = AtomicBool::new(false);
+static PASSES_LOGGER: AtomicBool = AtomicBool::new(false);
 
 pub(crate) type Logger = unsafe extern "C" fn(
     std::ffi::c_uint,
@@ -369,18 +369,18 @@ const FLAGS: std::ffi::c_ulong = INIT | PROFILE;
 pub(crate) fn remember_logger(logger: Option<Logger>) {
     if let Some(logger) = logger {
         LOGGER.store(logger as *mut (), Ordering::Release);
-        LENT.store(true, Ordering::Relaxed);
+        PASSES_LOGGER.store(true, Ordering::Relaxed);
     }
 }
 
 /// Forgets NCCL's logger. For exit handlers, which may run after libnccl's own destructors.
-pub(crate) fn forget() {
+pub(crate) fn forget_logger() {
     LOGGER.store(ptr::null_mut(), Ordering::Release);
 }
 
 /// Whether this NCCL passes a logger at all (v4 and later); if not, [`info`] writes nothing.
-pub(crate) fn was_lent() -> bool {
-    LENT.load(Ordering::Relaxed)
+pub(crate) fn passes_logger() -> bool {
+    PASSES_LOGGER.load(Ordering::Relaxed)
 }
 
 /// Writes a line that every user must read, to stderr and to NCCL's log.
@@ -394,7 +394,7 @@ pub(crate) fn warn(message: &str) {
 /// Writes a line for users who request it (`NCCL_DEBUG=INFO`).
 pub(crate) fn info(message: &str) {
     let logger = LOGGER.load(Ordering::Acquire);
-    if logger.is_null() || !any() {
+    if logger.is_null() || !has_communicators() {
         return;
     }
     // SAFETY: the pointer is not NULL, and `remember` stored it from a function of exactly this type.
@@ -413,41 +413,42 @@ pub(crate) fn info(message: &str) {
 
 /// Gives the dumps the name of this process, before NCCL knows the topology. One process of each host writes them: as
 /// the rank of the job, which it has in the communicator of all. Where the launcher names no rank it stays 0.
-pub(crate) fn name(part: &str, environment: &JobEnvironment) {
+pub(crate) fn name_dumps(part: &str, environment: &JobEnvironment) {
     let is_chosen = environment.local_rank.unwrap_or(0) == 0;
     for dump in Dump::ALL {
-        let is_ours = rename(dump, part::key(part), 0);
+        let is_ours = rename_dump(dump, part::key(part), 0);
         if is_ours && (environment.rank.is_some() || !is_chosen) {
             let rank = part::rank(environment.rank.filter(|_| is_chosen));
-            rewrite(dump.rank_variable(), |_| Some(rank));
+            rewrite_variable(dump.rank_variable(), |_| Some(rank));
         }
     }
 }
 
 /// The next communicator's dumps have names of their own.
-pub(crate) fn number(part: &str, communicators: u32) {
+pub(crate) fn number_dumps(part: &str, communicators: u32) {
     for dump in Dump::ALL {
-        rename(dump, part::key(part), communicators);
+        rename_dump(dump, part::key(part), communicators);
     }
 }
 
 /// The path of a dump that the user asked for; empty if there is none.
-pub(crate) fn of_user(dump: Dump) -> String {
+pub(crate) fn dump_of_user(dump: Dump) -> String {
     let path = std::env::var(dump.variable()).unwrap_or_default();
-    match path.is_empty() || dump.renamed(&path, 0, 0).is_some() {
-        true => String::new(),
-        false => std::path::absolute(&path).map_or(path, |path| path.display().to_string()),
+    if path.is_empty() || dump.renamed(&path, 0, 0).is_some() {
+        String::new()
+    } else {
+        std::path::absolute(&path).map_or(path, |path| path.display().to_string())
     }
 }
 
 /// Returns whether the variable had such a name.
-fn rename(dump: Dump, key: u64, number: u32) -> bool {
-    rewrite(dump.variable(), |path| dump.renamed(path, key, number))
+fn rename_dump(dump: Dump, key: u64, number: u32) -> bool {
+    rewrite_variable(dump.variable(), |path| dump.renamed(path, key, number))
 }
 
 /// Writes another value of the same length over that of a variable. `setenv` would move the environment away from
 /// under other threads that read it.
-fn rewrite(variable: &str, edit: impl FnOnce(&str) -> Option<String>) -> bool {
+fn rewrite_variable(variable: &str, edit: impl FnOnce(&str) -> Option<String>) -> bool {
     let Ok(variable) = CString::new(variable) else {
         return false;
     };
@@ -480,9 +481,9 @@ fn rewrite(variable: &str, edit: impl FnOnce(&str) -> Option<String>) -> bool {
 // graphs keep the mask from their capture.
 
 static MASK: AtomicPtr<c_int> = AtomicPtr::new(ptr::null_mut());
-static OWN: AtomicU32 = AtomicU32::new(0);
-static CHAINED: AtomicU32 = AtomicU32::new(0);
-static IS_SHARED: AtomicBool = AtomicBool::new(false);
+static OWN_EVENTS: AtomicU32 = AtomicU32::new(0);
+static CHAINED_EVENTS: AtomicU32 = AtomicU32::new(0);
+static IS_MASK_SHARED: AtomicBool = AtomicBool::new(false);
 
 /// Remembers the mask's address; ignores NULL.
 pub(crate) fn remember_mask(mask: *mut c_int) {
@@ -492,40 +493,40 @@ pub(crate) fn remember_mask(mask: *mut c_int) {
 }
 
 /// Chained plugins exist, or may: NCCL will call for events that this plugin did not ask for.
-pub(crate) fn share() {
-    IS_SHARED.store(true, Ordering::Relaxed);
+pub(crate) fn share_mask() {
+    IS_MASK_SHARED.store(true, Ordering::Relaxed);
 }
 
-pub(crate) fn is_shared() -> bool {
-    IS_SHARED.load(Ordering::Relaxed)
+pub(crate) fn is_mask_shared() -> bool {
+    IS_MASK_SHARED.load(Ordering::Relaxed)
 }
 
 /// Adds the events that chained plugins ask for. The mask never shrinks while communicators live (see `control`).
-pub(crate) fn add_chained(events: u32) {
-    if events & !CHAINED.fetch_or(events, Ordering::Relaxed) != 0 {
-        set_mask(OWN.load(Ordering::Relaxed));
+pub(crate) fn add_chained_events(events: u32) {
+    if events & !CHAINED_EVENTS.fetch_or(events, Ordering::Relaxed) != 0 {
+        set_mask(OWN_EVENTS.load(Ordering::Relaxed));
     }
 }
 
-pub(crate) fn chained() -> u32 {
-    CHAINED.load(Ordering::Relaxed)
+pub(crate) fn chained_events() -> u32 {
+    CHAINED_EVENTS.load(Ordering::Relaxed)
 }
 
-pub(crate) fn forget_chained() {
-    CHAINED.store(0, Ordering::Relaxed);
+pub(crate) fn forget_chained_events() {
+    CHAINED_EVENTS.store(0, Ordering::Relaxed);
 }
 
 /// The events for which NCCL must call if this plugin asks for `events`.
-pub(crate) fn united(events: u32) -> u32 {
-    OWN.store(events, Ordering::Relaxed);
-    events | CHAINED.load(Ordering::Relaxed)
+pub(crate) fn unite_mask(events: u32) -> u32 {
+    OWN_EVENTS.store(events, Ordering::Relaxed);
+    events | CHAINED_EVENTS.load(Ordering::Relaxed)
 }
 
 /// Sets the events that this plugin asks for, for all communicators. Leaves NCCL's mask alone if no communicator lives.
 pub(crate) fn set_mask(events: u32) {
-    let events = united(events);
+    let events = unite_mask(events);
     let mask = MASK.load(Ordering::Acquire);
-    if mask.is_null() || !any() {
+    if mask.is_null() || !has_communicators() {
         return;
     }
     // SAFETY: NCCL passed this address to an `init`: it is a variable of libnccl, which is loaded while a communicator
@@ -540,16 +541,16 @@ pub(crate) fn set_mask(events: u32) {
 static COMMUNICATORS: AtomicUsize = AtomicUsize::new(0);
 
 /// A communicator begins. Its mask and logger have been stored already.
-pub(crate) fn enter() {
+pub(crate) fn add_communicator() {
     COMMUNICATORS.fetch_add(1, Ordering::Release);
 }
 
 /// A communicator ends. Surplus calls are ignored.
-pub(crate) fn leave() {
+pub(crate) fn remove_communicator() {
     let _ = COMMUNICATORS.fetch_update(Ordering::Release, Ordering::Relaxed, |count| count.checked_sub(1));
 }
 
-pub(crate) fn any() -> bool {
+pub(crate) fn has_communicators() -> bool {
     COMMUNICATORS.load(Ordering::Acquire) > 0
 }
 

@@ -60,11 +60,11 @@ pub(crate) fn room_bytes() -> Option<u64> {
     let page_bytes = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
     // The whole address space; and data including stacks.
     let limits = [(libc::RLIMIT_AS, 0), (libc::RLIMIT_DATA, 5)];
-    let rooms = limits.into_iter().filter_map(|(resource, field)| {
+    let limits_bytes = limits.into_iter().filter_map(|(resource, field)| {
         let used = sizes.get(field)?.checked_mul(page_bytes)?;
         Some(limit_of(resource)?.saturating_sub(used))
     });
-    rooms.min()
+    limits_bytes.min()
 }
 
 /// For strings, names and per-thread values.
@@ -204,23 +204,23 @@ pub(crate) struct Current<T> {
     /// Epochs are never reused, so a thread notices that its share belongs to an earlier instance.
     last_epoch: AtomicU64,
     /// The instance. Locked in a thread's first call, and when an instance begins or ends.
-    whole: Lock<Option<Held<T>>>,
+    instance: Lock<Option<RunningInstance<T>>>,
 }
 
 #[derive(Clone)]
-struct Held<T> {
+struct RunningInstance<T> {
     epoch: u64,
     value: T,
 }
 
-pub(crate) trait Share: Sized + 'static {
-    type Whole: Clone + 'static;
+pub(crate) trait ThreadShare: Sized + 'static {
+    type Instance: Clone + 'static;
     /// What a thread keeps beside its share, whether or not an instance is on.
-    type Kept: Default + 'static;
+    type ThreadState: Default + 'static;
 
-    const CURRENT: &'static Current<Self::Whole>;
+    const CURRENT: &'static Current<Self::Instance>;
 
-    fn of(whole: Self::Whole, kept: &Self::Kept) -> Self;
+    fn of(instance: Self::Instance, state: &Self::ThreadState) -> Self;
 
     /// A signal handler of the program has left the use of the share with `siglongjmp`.
     fn was_left(&mut self) {}
@@ -229,24 +229,24 @@ pub(crate) trait Share: Sized + 'static {
     fn leave(self) {}
 }
 
-pub(crate) type Shares<S> = PerThread<Mine<S>>;
+pub(crate) type Shares<S> = PerThread<OwnShare<S>>;
 
 /// What every callback reads comes first.
 #[repr(C, align(64))]
-pub(crate) struct Mine<S: Share> {
+pub(crate) struct OwnShare<S: ThreadShare> {
     /// The share's epoch; [`NONE`] without a share, [`IN_USE`] during use. So a callback needs only one comparison.
     epoch: Cell<u64>,
     share: UnsafeCell<Option<S>>,
     /// The share's epoch also during use.
     epoch_of_share: Cell<u64>,
-    kept: S::Kept,
+    state: S::ThreadState,
 }
 
 /// Not epochs, which count from 1.
 const NONE: u64 = u64::MAX;
 const IN_USE: u64 = u64::MAX - 1;
 
-impl<S: Share> Drop for Mine<S> {
+impl<S: ThreadShare> Drop for OwnShare<S> {
     fn drop(&mut self) {
         if S::CURRENT.epoch.load(Ordering::Acquire) == self.epoch_of_share.get()
             && let Some(mut share) = self.share.get_mut().take()
@@ -261,7 +261,7 @@ impl<S: Share> Drop for Mine<S> {
 
 impl<T> Current<T> {
     pub(crate) const fn none() -> Self {
-        Self { epoch: AtomicU64::new(0), last_epoch: AtomicU64::new(0), whole: Lock::new(None) }
+        Self { epoch: AtomicU64::new(0), last_epoch: AtomicU64::new(0), instance: Lock::new(None) }
     }
 
     #[inline]
@@ -275,10 +275,10 @@ impl<T> Current<T> {
 
     /// [`Self::begin`], if that is still wanted. No instance begins or ends meanwhile.
     pub(crate) fn begin_if(&self, value: T, is_wanted: impl FnOnce() -> bool) {
-        let mut whole = self.whole.lock();
+        let mut instance = self.instance.lock();
         if is_wanted() {
             let epoch = self.last_epoch.fetch_add(1, Ordering::Relaxed) + 1;
-            *whole = Some(Held { epoch, value });
+            *instance = Some(RunningInstance { epoch, value });
             self.epoch.store(epoch, Ordering::Release);
         }
     }
@@ -290,12 +290,12 @@ impl<T> Current<T> {
 
     /// [`Self::end`], if that is still wanted. No instance begins or ends meanwhile.
     pub(crate) fn end_if(&self, is_wanted: impl FnOnce() -> bool) -> Option<T> {
-        let mut whole = self.whole.lock();
+        let mut instance = self.instance.lock();
         if !is_wanted() {
             return None;
         }
         self.disable();
-        whole.take().map(|held| held.value)
+        instance.take().map(|running| running.value)
     }
 
     /// Turns the instance off without taking a lock: for a forked child, and for the guard after a panic.
@@ -307,36 +307,36 @@ impl<T> Current<T> {
 /// Runs `action` with the calling thread's share. Returns `None` if no instance is on, if there is no memory for a
 /// share, or inside another `action` on this thread, which happens only in a signal handler.
 #[inline]
-pub(crate) fn with<S: Share, R>(shares: &'static Shares<S>, action: impl FnOnce(&mut S) -> R) -> Option<R> {
+pub(crate) fn with<S: ThreadShare, R>(shares: &'static Shares<S>, action: impl FnOnce(&mut S) -> R) -> Option<R> {
     let epoch = S::CURRENT.epoch.load(Ordering::Relaxed);
-    let none = || has_room(epoch).then(Mine::new);
+    let none = || has_room(epoch).then(OwnShare::new);
     shares.with(none, |mine| mine.with_share_of(epoch, action)).flatten()
 }
 
 /// Runs `action` with what the calling thread keeps; with `make`, a thread that has nothing yet begins to keep it.
 #[inline]
-pub(crate) fn kept<S: Share, R>(
+pub(crate) fn with_thread_state<S: ThreadShare, R>(
     shares: &'static Shares<S>,
     make: bool,
-    action: impl FnOnce(&Mine<S>) -> Option<R>,
+    action: impl FnOnce(&OwnShare<S>) -> Option<R>,
 ) -> Option<R> {
-    let none = || (make && !has_failed()).then(Mine::new);
+    let none = || (make && !has_failed()).then(OwnShare::new);
     shares.with(none, action).flatten()
 }
 
-impl<S: Share> Mine<S> {
+impl<S: ThreadShare> OwnShare<S> {
     fn new() -> Self {
         Self {
             epoch: Cell::new(NONE),
             share: UnsafeCell::new(None),
             epoch_of_share: Cell::new(NONE),
-            kept: S::Kept::default(),
+            state: S::ThreadState::default(),
         }
     }
 
     #[inline]
-    pub(crate) fn kept(&self) -> &S::Kept {
-        &self.kept
+    pub(crate) fn state(&self) -> &S::ThreadState {
+        &self.state
     }
 
     /// As [`with`], if an instance is on.
@@ -348,8 +348,8 @@ impl<S: Share> Mine<S> {
 
     #[inline]
     fn with_share_of<R>(&self, epoch: u64, action: impl FnOnce(&mut S) -> R) -> Option<R> {
-        let held = self.epoch.replace(IN_USE);
-        if held != epoch && !take_share(self, held, epoch) {
+        let running = self.epoch.replace(IN_USE);
+        if running != epoch && !take_share(self, running, epoch) {
             return None;
         }
         // A handler of a signal that comes from here on sees that the share is in use.
@@ -375,10 +375,10 @@ fn has_room(epoch: u64) -> bool {
 /// this is a signal handler, and what it interrupted uses the share.
 #[cold]
 #[inline(never)]
-fn take_share<S: Share>(mine: &Mine<S>, held: u64, epoch: u64) -> bool {
-    let is_in_use = held == IN_USE;
+fn take_share<S: ThreadShare>(mine: &OwnShare<S>, running: u64, epoch: u64) -> bool {
+    let is_in_use = running == IN_USE;
     if !has_room(epoch) || is_in_use && !was_left() {
-        mine.epoch.set(held);
+        mine.epoch.set(running);
         return false;
     }
     uninterrupted(|| {
@@ -388,8 +388,8 @@ fn take_share<S: Share>(mine: &Mine<S>, held: u64, epoch: u64) -> bool {
             share.was_left();
             return true;
         }
-        let whole = S::CURRENT.whole.lock().clone();
-        *share = whole.filter(|held| held.epoch == epoch).map(|held| S::of(held.value, mine.kept()));
+        let instance = S::CURRENT.instance.lock().clone();
+        *share = instance.filter(|running| running.epoch == epoch).map(|running| S::of(running.value, mine.state()));
         let is_there = share.is_some();
         mine.epoch_of_share.set(if is_there { epoch } else { NONE });
         if !is_there {

@@ -24,7 +24,7 @@ pub(super) fn begin() -> bool {
     let wanted = if config.enabled { config.nvtx } else { NvtxChoice::Off };
     CHOICE.store(wanted as u8, Ordering::Relaxed);
     if matches!(wanted, NvtxChoice::Auto | NvtxChoice::All) {
-        steps::hear(config.steps.name());
+        steps::begin_with_ranges(config.steps.name());
     }
     // Until a source is selected, ticks come from another clock.
     clock::select();

@@ -175,9 +175,9 @@ unsafe fn with_attributes(domain: Domain, attributes: *const EventAttributes) ->
     let (name, number) = match it.message_type {
         message_type::REGISTERED => StringHandle::read(it.message),
         // SAFETY: a C string (contract).
-        message_type::ASCII => name_and_number(unsafe { bytes(it.message.cast()) }, domain.whose()),
+        message_type::ASCII => name_and_number(unsafe { bytes(it.message.cast()) }, domain.name_owner()),
         // SAFETY: a wide string (contract).
-        message_type::UNICODE => name_and_number(&unsafe { wide(it.message.cast()) }, domain.whose()),
+        message_type::UNICODE => name_and_number(&unsafe { wide(it.message.cast()) }, domain.name_owner()),
         _ => (None, None),
     };
     note_other(name);
@@ -219,7 +219,7 @@ fn nameless(domain: Domain) -> Range<RangeName> {
 
 #[inline]
 fn with_text(domain: Domain, text: &[u8]) -> Range<RangeName> {
-    let (name, number) = name_and_number(text, domain.whose());
+    let (name, number) = name_and_number(text, domain.name_owner());
     note_other(name);
     let mut range = Range { name, ..nameless(domain) };
     if let Some(number) = number {
@@ -328,25 +328,25 @@ functions! {
     };
     push_payload(domain: Handle, data: *const PayloadData, count: usize) -> c_int = NO_LEVEL, domain, |domain| {
         // SAFETY: this function's contract.
-        let fields = unsafe { of_payload(domain, data, count) };
+        let fields = unsafe { payload_fields(domain, data, count) };
         ranges::push(&Range { fields, ..nameless(domain) })
     };
     pop_payload(domain: Handle, data: *const PayloadData, count: usize) -> c_int = NO_LEVEL, domain, |domain| {
         // SAFETY: this function's contract.
-        ranges::pop(domain.name, &unsafe { of_payload(domain, data, count) })
+        ranges::pop(domain.name, &unsafe { payload_fields(domain, data, count) })
     };
     start_payload(domain: Handle, data: *const PayloadData, count: usize) -> u64 = 0, domain, |domain| {
         // SAFETY: this function's contract.
-        let fields = unsafe { of_payload(domain, data, count) };
+        let fields = unsafe { payload_fields(domain, data, count) };
         ranges::start(&Range { fields, ..nameless(domain) })
     };
     end_payload(domain: Handle, id: u64, data: *const PayloadData, count: usize) = (), domain, |domain| {
         // SAFETY: this function's contract.
-        ranges::end(id, &unsafe { of_payload(domain, data, count) })
+        ranges::end(id, &unsafe { payload_fields(domain, data, count) })
     };
     mark_payload(domain: Handle, data: *const PayloadData, count: usize) = (), domain, |domain| {
         // SAFETY: this function's contract.
-        let fields = unsafe { of_payload(domain, data, count) };
+        let fields = unsafe { payload_fields(domain, data, count) };
         ranges::mark(&Range { fields, ..nameless(domain) })
     };
     is_enabled(domain: Handle) -> u8 = 0, domain, |_domain| 1;
@@ -354,7 +354,7 @@ functions! {
 
 /// # Safety
 /// As [`crate::nvtx::strings::read`].
-unsafe fn of_payload(domain: Domain, data: *const PayloadData, count: usize) -> RangeFields {
+unsafe fn payload_fields(domain: Domain, data: *const PayloadData, count: usize) -> RangeFields {
     let mut fields = RangeFields::default();
     // SAFETY: the contract.
     unsafe { strings::read(domain, data, count, &mut fields) };
@@ -383,7 +383,7 @@ unsafe extern "C" fn create_domain_w(name: *const wchar_t) -> Handle {
 }
 
 fn registered(domain: Handle, text: &[u8]) -> Handle {
-    StringHandle::of(text, Domain::read(domain).whose()).map_or(DEFAULT, |handle| pointer(handle.bits()))
+    StringHandle::of(text, Domain::read(domain).name_owner()).map_or(DEFAULT, |handle| pointer(handle.bits()))
 }
 
 /// # Safety
@@ -407,7 +407,7 @@ unsafe extern "C" fn register_schema(domain: Handle, attributes: *const SchemaAt
         // SAFETY: the contract.
         let attributes = unsafe { attributes.as_ref() };
         // SAFETY: the contract.
-        attributes.map_or(0, |it| unsafe { strings::register(Domain::read(domain), it) })
+        attributes.map_or(0, |attributes| unsafe { strings::register(Domain::read(domain), attributes) })
     })
 }
 
@@ -417,7 +417,8 @@ unsafe extern "C" fn register_enum(_domain: Handle, attributes: *const EnumAttri
     guarded("nvtxPayloadEnumRegister", 0, || {
         // SAFETY: the contract.
         let attributes = unsafe { attributes.as_ref() };
-        attributes.map_or(0, |it| strings::id_of(it.field_mask & HAS_ENUM_SCHEMA != 0, it.schema))
+        attributes
+            .map_or(0, |attributes| strings::id_of(attributes.field_mask & HAS_ENUM_SCHEMA != 0, attributes.schema))
     })
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::host::threads;
 use crate::nvtx::begin::choice;
-use crate::record::open_ranges::{RangeName, Whose, intern, name_and_number, named};
+use crate::record::open_ranges::{NameOwner, RangeName, intern, name_and_number, named};
 use nccl_events::Name;
 use nccl_events::range::{NCCL_DOMAIN, RangeField, RangeFields};
 use settings::NvtxChoice;
@@ -41,8 +41,8 @@ fn name_of(handle: u64) -> RangeName {
 }
 
 impl StringHandle {
-    pub(super) fn of(text: &[u8], whose: Whose) -> Option<Self> {
-        let (name, number) = name_and_number(text, whose);
+    pub(super) fn of(text: &[u8], owner: NameOwner) -> Option<Self> {
+        let (name, number) = name_and_number(text, owner);
         let name = name_bits(Some(name?));
         let number = number.filter(|number| number >> (u64::BITS - NUMBER_BIT) == 0);
         Some(Self(IS_HANDLE | name | number.map_or(0, |number| HAS_NUMBER | number << NUMBER_BIT)))
@@ -75,8 +75,8 @@ const IS_NCCL: u64 = 4;
 const HAS_NAME: u64 = 8;
 
 impl Domain {
-    pub(super) fn whose(self) -> Whose {
-        if self.is_nccl { Whose::Nccl } else { Whose::Program }
+    pub(super) fn name_owner(self) -> NameOwner {
+        if self.is_nccl { NameOwner::Nccl } else { NameOwner::Program }
     }
 
     pub(super) fn create(name: &[u8]) -> u64 {
@@ -88,7 +88,7 @@ impl Domain {
             NvtxChoice::All => true,
         };
         let flags = if is_wanted { IS_WANTED } else { 0 } | if is_nccl { IS_NCCL } else { 0 };
-        let name = intern(name, Whose::Nccl);
+        let name = intern(name, NameOwner::Nccl);
         IS_HANDLE | flags | name.map_or(0, |_| HAS_NAME | name_bits(name))
     }
 
@@ -132,7 +132,7 @@ fn category_places(key: u64) -> impl Iterator<Item = &'static Category> {
 }
 
 pub(super) fn name_category(domain: Domain, number: u32, name: &[u8]) {
-    let (key, Some(name)) = (category_key(domain, number), intern(name, Whose::Nccl)) else {
+    let (key, Some(name)) = (category_key(domain, number), intern(name, NameOwner::Nccl)) else {
         return;
     };
     for place in category_places(key) {

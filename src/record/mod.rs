@@ -67,7 +67,7 @@ fn record_start(event: &Start<Name<'_>>) -> EventId {
     let id = on_slot(what, |slot, is_shown| {
         let id = match slot {
             Ok(slot_writer) => {
-                on(&event.body);
+                panic_on_magic_event(&event.body);
                 slot_writer.start(event)
             }
             Err(writer) => writer.slotless_id(event.body.kind()),
@@ -178,7 +178,7 @@ pub(crate) fn is_on() -> bool {
 /// Ends the recording. Threads that are inside a callback finish it; later callbacks are counted as late.
 pub(crate) fn end() {
     let writer = RECORDING.end();
-    control::end();
+    control::let_all_starts_through();
     if let Some(writer) = writer {
         account_for_unrecorded(&writer);
         writer.close();
@@ -186,7 +186,7 @@ pub(crate) fn end() {
 }
 
 /// Returns the slot of the thread that ends the program.
-pub(crate) fn leave() {
+pub(crate) fn return_slot() {
     SLOT.end();
 }
 
@@ -222,14 +222,14 @@ const MAGIC: u64 = 0xfa17;
 
 /// Panics when NCCL reports an event of the magic type.
 #[inline]
-pub(crate) fn on(body: &Body<Name<'_>>) {
+pub(crate) fn panic_on_magic_event(body: &Body<Name<'_>>) {
     if cfg!(debug_assertions) && matches!(body, Body::Unknown(event::Unknown { event_type: MAGIC })) {
-        plant();
+        panic_as_planted();
     }
 }
 
 #[cold]
 #[expect(clippy::panic, reason = "a test plants it; builds for users have none")]
-fn plant() {
+fn panic_as_planted() {
     panic!("planted by an event of type {MAGIC:#x}");
 }

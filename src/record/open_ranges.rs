@@ -19,7 +19,7 @@ use rustc_hash::FxHasher;
 /// A name of a range, its domain or its category; `None` if there is none.
 pub(crate) type RangeName = Option<PermanentName>;
 
-struct Open {
+struct OpenRange {
     begin_ticks: u64,
     range: Range<RangeName>,
     /// A range that is popped while ranges of other domains inside it are open stays as a placeholder of its level.
@@ -28,7 +28,7 @@ struct Open {
 
 #[derive(Default)]
 pub(crate) struct OpenRanges {
-    levels: Vec<Open>,
+    levels: Vec<OpenRange>,
     /// How many further ranges are open, which are not recorded: all, and by the number of their domain.
     all_deeper: u32,
     deeper: [(Option<u16>, u32); DEEP_DOMAINS],
@@ -56,7 +56,7 @@ impl OpenRanges {
     /// A range is pushed that is too deep to be recorded.
     #[cold]
     pub(crate) fn push_deeper(&mut self, domain: RangeName) {
-        count(RangeCount::TooDeep);
+        count_range(RangeCount::TooDeep);
         let place = self.deeper.iter_mut().find(|(of, open)| *open == 0 || *of == number(domain));
         if let Some((of, open)) = place {
             (*of, *open) = (number(domain), *open + 1);
@@ -84,10 +84,10 @@ impl OpenRanges {
     pub(crate) fn push(&mut self, begin_ticks: u64, range: Range<RangeName>) {
         if self.levels.capacity() == 0 && !self.has_room() {
             // Its pop is then one without a range.
-            count(RangeCount::Lost);
+            count_range(RangeCount::Lost);
             return;
         }
-        self.levels.push(Open { begin_ticks, range, is_open: true });
+        self.levels.push(OpenRange { begin_ticks, range, is_open: true });
         if steps::is_named() {
             self.steps.begin(text(range.name));
         }
@@ -105,7 +105,7 @@ impl OpenRanges {
     /// The level of the innermost open range of a domain.
     #[inline]
     pub(crate) fn innermost(&self, domain: RangeName) -> Option<u16> {
-        let is_it = |open: &Open| open.is_open && number(open.range.domain) == number(domain);
+        let is_it = |open: &OpenRange| open.is_open && number(open.range.domain) == number(domain);
         u16::try_from(self.levels.iter().rposition(is_it)?).ok()
     }
 
@@ -131,7 +131,7 @@ pub(super) fn with<R>(ranges: &ThreadCell<OpenRanges>, action: impl FnOnce(&mut 
 /// unknown.
 #[cold]
 fn after_jump() -> OpenRanges {
-    count(RangeCount::Lost);
+    count_range(RangeCount::Lost);
     OpenRanges::default()
 }
 
@@ -140,7 +140,7 @@ pub(super) fn repeat(ranges: &ThreadCell<OpenRanges>, slot_writer: &mut SlotWrit
     with(ranges, |ranges| {
         for (level, open) in (0..).zip(&ranges.levels) {
             if open.is_open && !slot_writer.push_range(open.begin_ticks, level, true, &open.range) {
-                count(RangeCount::Lost);
+                count_range(RangeCount::Lost);
             }
         }
     });
@@ -163,7 +163,7 @@ const fn last_number() -> u16 {
 
 /// Whose name it is: the last names of the table are NCCL's and those of domains and categories, which are few.
 #[derive(Clone, Copy)]
-pub(crate) enum Whose {
+pub(crate) enum NameOwner {
     Nccl,
     Program,
 }
@@ -189,7 +189,7 @@ pub(crate) fn named(number: u64) -> RangeName {
 
 /// The permanent copy of a string without NUL. The empty string is no name.
 #[inline]
-pub(crate) fn intern(bytes: &[u8], whose: Whose) -> RangeName {
+pub(crate) fn intern(bytes: &[u8], owner: NameOwner) -> RangeName {
     if bytes.is_empty() {
         return None;
     }
@@ -203,19 +203,19 @@ pub(crate) fn intern(bytes: &[u8], whose: Whose) -> RangeName {
         match load(place) {
             Some(known) if known.text.as_bytes() == bytes => return Some(PermanentName(known)),
             Some(_) => {}
-            None => match add(place, bytes, whose) {
-                Added::This(name) => return Some(name),
-                Added::Another => {}
-                Added::None => break,
+            None => match add(place, bytes, owner) {
+                AddedName::This(name) => return Some(name),
+                AddedName::Another => {}
+                AddedName::None => break,
             },
         }
     }
-    others()
+    name_of_others()
 }
 
 /// The name of all that came when the table was full.
 #[cold]
-fn others() -> RangeName {
+fn name_of_others() -> RangeName {
     let place = BY_NUMBER.get(usize::from(OTHERS_NUMBER))?;
     if load(place).is_none() && !threads::has_failed() {
         let new = Box::into_raw(Box::new(PermanentText { number: OTHERS_NUMBER, text: OTHERS.to_owned() }));
@@ -231,11 +231,11 @@ fn others() -> RangeName {
 #[inline]
 pub(crate) fn note_other(name: RangeName) {
     if name.is_some_and(|name| name.number() == OTHERS_NUMBER) {
-        count(RangeCount::OtherNames);
+        count_range(RangeCount::OtherNames);
     }
 }
 
-enum Added {
+enum AddedName {
     This(PermanentName),
     /// Another thread filled the place with another name.
     Another,
@@ -243,24 +243,24 @@ enum Added {
 }
 
 #[cold]
-fn add(place: &'static AtomicPtr<PermanentText>, bytes: &[u8], whose: Whose) -> Added {
-    let end = match whose {
-        Whose::Nccl => OTHERS_NUMBER,
-        Whose::Program => OTHERS_NUMBER - RESERVED,
+fn add(place: &'static AtomicPtr<PermanentText>, bytes: &[u8], owner: NameOwner) -> AddedName {
+    let end = match owner {
+        NameOwner::Nccl => OTHERS_NUMBER,
+        NameOwner::Program => OTHERS_NUMBER - RESERVED,
     };
     let free = |next: u16| (next < end).then_some(next + 1);
     if threads::has_failed() {
-        return Added::None;
+        return AddedName::None;
     }
     let Ok(number) = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free) else {
-        return Added::None;
+        return AddedName::None;
     };
     uninterrupted(|| add_as(number, place, bytes))
 }
 
-fn add_as(number: u16, place: &'static AtomicPtr<PermanentText>, bytes: &[u8]) -> Added {
+fn add_as(number: u16, place: &'static AtomicPtr<PermanentText>, bytes: &[u8]) -> AddedName {
     let Ok(text) = CString::new(bytes) else {
-        return Added::None;
+        return AddedName::None;
     };
     let new = Box::into_raw(Box::new(PermanentText { number, text }));
     // First, because other threads use the number as soon as they find the place.
@@ -275,22 +275,22 @@ fn add_as(number: u16, place: &'static AtomicPtr<PermanentText>, bytes: &[u8]) -
         drop(unsafe { Box::from_raw(new) });
         // SAFETY: as in `load`; it is not NULL.
         let other: &'static PermanentText = unsafe { &*other };
-        return if other.text.as_bytes() == bytes { Added::This(PermanentName(other)) } else { Added::Another };
+        return if other.text.as_bytes() == bytes { AddedName::This(PermanentName(other)) } else { AddedName::Another };
     }
     // SAFETY: made above; never freed now that other threads can see it.
     let new: &'static PermanentText = unsafe { &*new };
-    Added::This(PermanentName(new))
+    AddedName::This(PermanentName(new))
 }
 
 /// The name of a range and the number in it.
 #[inline]
-pub(crate) fn name_and_number(text: &[u8], whose: Whose) -> (RangeName, Option<u64>) {
+pub(crate) fn name_and_number(text: &[u8], owner: NameOwner) -> (RangeName, Option<u64>) {
     let has_digit = text.iter().fold(false, |any, byte| any | byte.is_ascii_digit());
-    if has_digit { without_number(text, whose) } else { (intern(text, whose), None) }
+    if has_digit { without_number(text, owner) } else { (intern(text, owner), None) }
 }
 
 /// Replaces each run of digits that touches no letter by `#`; the last such run is the number.
-fn without_number(text: &[u8], whose: Whose) -> (RangeName, Option<u64>) {
+fn without_number(text: &[u8], owner: NameOwner) -> (RangeName, Option<u64>) {
     let mut shape = [0_u8; Name::MAX_BYTES];
     let mut length = 0;
     let mut number = None;
@@ -320,7 +320,7 @@ fn without_number(text: &[u8], whose: Whose) -> (RangeName, Option<u64>) {
     }
     // Without the blank behind the text.
     let length = if length == Name::MAX_BYTES { length } else { length - 1 };
-    (intern(shape.get(..length).unwrap_or(&[]), whose), number)
+    (intern(shape.get(..length).unwrap_or(&[]), owner), number)
 }
 
 // Running totals of the session.
@@ -328,7 +328,7 @@ fn without_number(text: &[u8], whose: Whose) -> (RangeName, Option<u64>) {
 static COUNTS: [AtomicU64; RangeCount::COUNT] = [const { AtomicU64::new(0) }; RangeCount::COUNT];
 
 #[cold]
-pub(crate) fn count(what: RangeCount) {
+pub(crate) fn count_range(what: RangeCount) {
     if let Some(count) = COUNTS.get(what as usize) {
         count.fetch_add(1, Ordering::Relaxed);
     }
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn separated_numbers_leave_the_name() {
         let of = |text: &str| {
-            let (name, number) = name_and_number(text.as_bytes(), Whose::Program);
+            let (name, number) = name_and_number(text.as_bytes(), NameOwner::Program);
             (String::from_utf8_lossy(name.expect("a name").text().bytes()).into_owned(), number)
         };
         for (text, name, number) in [
@@ -372,6 +372,6 @@ mod tests {
         ] {
             assert_eq!(of(text), (name.to_owned(), number), "{text}");
         }
-        assert_eq!(name_and_number(b"", Whose::Program).0.map(|name| name.number()), None);
+        assert_eq!(name_and_number(b"", NameOwner::Program).0.map(|name| name.number()), None);
     }
 }

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::control::steps::StepsOfThread;
 use crate::host::process::{ThreadCell, thread_name};
 use crate::host::threads;
-use crate::host::threads::{Current, Mine, Share, Shares};
+use crate::host::threads::{Current, OwnShare, Shares, ThreadShare};
 use crate::record::open_ranges;
-use crate::record::open_ranges::{OpenRanges, RangeName, count, named};
+use crate::record::open_ranges::{OpenRanges, RangeName, count_range, named};
 use crate::scorep::bridge;
 use journal::clock::ticks;
 use journal::writer::{JournalWriter, Lost, SharedSlotWriter, SlotWriter};
@@ -17,19 +17,19 @@ use nccl_events::Kind;
 use nccl_events::range::{Range, RangeCount, RangeField, RangeFields};
 
 /// Outside of any recording while NCCL still had handles: after the last finalize.
-pub(super) static LATE: Missed = Missed::new();
+pub(super) static LATE: MissedCallbacks = MissedCallbacks::new();
 /// During a recording, on a thread that has no share of it, or in a handler that interrupted its use.
-pub(super) static UNRECORDED: Missed = Missed::new();
+pub(super) static UNRECORDED: MissedCallbacks = MissedCallbacks::new();
 
 /// Counts callbacks that no thread could record.
-pub(super) struct Missed([AtomicU64; MISSED_PLACES]);
+pub(super) struct MissedCallbacks([AtomicU64; MISSED_PLACES]);
 
 const MISSED_PLACES: usize = Kind::COUNT + 3;
 const STOPS: usize = Kind::COUNT;
 const STATES: usize = Kind::COUNT + 1;
 const COMMUNICATORS: usize = Kind::COUNT + 2;
 
-impl Missed {
+impl MissedCallbacks {
     const fn new() -> Self {
         Self([const { AtomicU64::new(0) }; MISSED_PLACES])
     }
@@ -62,7 +62,7 @@ impl Missed {
 // Ranges that any thread can end and that began before the recording are kept in a table of fixed size.
 
 /// A range that has started and not ended; its fields are not kept, but for the number in its name.
-struct Started {
+struct StartedRange {
     /// The range's id; 0 for a free place, [`BUSY`] while it is filled.
     id: AtomicU64,
     begin_ticks: AtomicU64,
@@ -81,8 +81,8 @@ const BUSY: u64 = u64::MAX;
 /// How many places are looked at before a range is not kept.
 const PROBES: u64 = 8;
 
-static STARTED: [Started; PLACES] = [const {
-    Started {
+static STARTED: [StartedRange; PLACES] = [const {
+    StartedRange {
         id: AtomicU64::new(0),
         begin_ticks: AtomicU64::new(0),
         names: AtomicU64::new(0),
@@ -97,10 +97,10 @@ pub(crate) fn start(range: &Range<RangeName>) -> u64 {
     let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     let place = keep(number, begin_ticks, range);
     if place.is_none() && !RECORDING.is_on() {
-        count(RangeCount::Lost);
+        count_range(RangeCount::Lost);
     }
     let id = number << 8 | place.unwrap_or(NO_PLACE);
-    put_anyway(|slot_writer| slot_writer.start_range(begin_ticks, id, false, range));
+    record_range_of_any_thread(|slot_writer| slot_writer.start_range(begin_ticks, id, false, range));
     id
 }
 
@@ -109,7 +109,7 @@ fn keep(number: u64, begin_ticks: u64, range: &Range<RangeName>) -> Option<u64> 
     let mut places = (0..PROBES).map(|probe| (number + probe) % PLACES as u64);
     let is_free = |place: &u64| {
         let started = usize::try_from(*place).ok().and_then(|place| STARTED.get(place));
-        started.is_some_and(|it| it.id.compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok())
+        started.is_some_and(|range| range.id.compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok())
     };
     let place = places.find(is_free)?;
     let started = STARTED.get(usize::try_from(place).ok()?)?;
@@ -129,7 +129,7 @@ pub(crate) fn end(id: u64, fields: &RangeFields) {
     if let Some(started) = usize::try_from(id & 0xff).ok().and_then(|place| STARTED.get(place)) {
         let _other_id = started.id.compare_exchange(id, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
-    put_anyway(|slot_writer| slot_writer.end_range(ticks(), id, fields));
+    record_range_of_any_thread(|slot_writer| slot_writer.end_range(ticks(), id, fields));
 }
 
 /// A recording begins: repeats the ranges that have not ended.
@@ -161,8 +161,8 @@ pub(crate) const NO_LEVEL: i32 = -1;
 #[inline]
 pub(crate) fn push(range: &Range<RangeName>) -> i32 {
     let begin_ticks = ticks();
-    let level = threads::kept(&SLOT, true, |mine| {
-        let level = open_ranges::with(mine.kept(), |stack| {
+    let level = threads::with_thread_state(&SLOT, true, |mine| {
+        let level = open_ranges::with(mine.state(), |stack| {
             let level = stack.next_level();
             if level.is_none() {
                 stack.push_deeper(range.domain);
@@ -171,8 +171,8 @@ pub(crate) fn push(range: &Range<RangeName>) -> i32 {
         })
         .flatten()?;
         // First, because a thread that takes its slot now repeats all ranges of its stack.
-        put(mine, |slot_writer| slot_writer.push_range(begin_ticks, level, false, range));
-        open_ranges::with(mine.kept(), |stack| stack.push(begin_ticks, *range))?;
+        record_range(mine, |slot_writer| slot_writer.push_range(begin_ticks, level, false, range));
+        open_ranges::with(mine.state(), |stack| stack.push(begin_ticks, *range))?;
         Some(i32::from(level))
     });
     level.unwrap_or(NO_LEVEL)
@@ -181,45 +181,44 @@ pub(crate) fn push(range: &Range<RangeName>) -> i32 {
 /// The innermost open range of this domain ends on this thread. Returns its level.
 #[inline]
 pub(crate) fn pop(domain: RangeName, fields: &RangeFields) -> i32 {
-    let level = threads::kept(&SLOT, false, |mine| {
-        let level = open_ranges::with(mine.kept(), |stack| match stack.pops_deeper(domain) {
-            true => Some(None),
-            false => stack.innermost(domain).map(Some),
+    let level = threads::with_thread_state(&SLOT, false, |mine| {
+        let level = open_ranges::with(mine.state(), |stack| {
+            if stack.pops_deeper(domain) { Some(None) } else { stack.innermost(domain).map(Some) }
         })
         .flatten()?;
         let Some(level) = level else {
             return Some(NO_LEVEL);
         };
-        put(mine, |slot_writer| slot_writer.pop_range(ticks(), level, fields));
-        open_ranges::with(mine.kept(), |stack| stack.pop(level))?;
+        record_range(mine, |slot_writer| slot_writer.pop_range(ticks(), level, fields));
+        open_ranges::with(mine.state(), |stack| stack.pop(level))?;
         Some(i32::from(level))
     });
     level.unwrap_or_else(|| {
-        count(RangeCount::UnbalancedPops);
+        count_range(RangeCount::UnbalancedPops);
         NO_LEVEL
     })
 }
 
 /// The calling thread's named steps.
 pub(super) fn steps() -> StepsOfThread {
-    let steps = threads::kept(&SLOT, false, |mine| open_ranges::with(mine.kept(), |stack| stack.steps()));
+    let steps = threads::with_thread_state(&SLOT, false, |mine| open_ranges::with(mine.state(), |stack| stack.steps()));
     steps.unwrap_or_default()
 }
 
 /// Records a moment.
 pub(crate) fn mark(range: &Range<RangeName>) {
-    put_anyway(|slot_writer| slot_writer.mark_range(ticks(), range));
+    record_range_of_any_thread(|slot_writer| slot_writer.mark_range(ticks(), range));
 }
 
 /// A recording has begun: this thread takes its slot, which repeats its open ranges.
 pub(crate) fn join() {
-    put_anyway(|_slot_writer| true);
+    record_range_of_any_thread(|_slot_writer| true);
 }
 
 /// Repeats the open ranges of the calling thread.
 pub(super) fn repeat(slot_writer: &mut SlotWriter) {
-    let _nothing_kept = threads::kept(&SLOT, false, |mine| {
-        open_ranges::repeat(mine.kept(), slot_writer);
+    let _nothing_kept = threads::with_thread_state(&SLOT, false, |mine| {
+        open_ranges::repeat(mine.state(), slot_writer);
         Some(())
     });
 }
@@ -237,12 +236,12 @@ pub(super) struct Slot {
     pub(super) writer: Arc<JournalWriter>,
 }
 
-impl Share for Slot {
-    type Whole = Arc<JournalWriter>;
-    type Kept = ThreadCell<OpenRanges>;
-    const CURRENT: &'static Current<Self::Whole> = &RECORDING;
+impl ThreadShare for Slot {
+    type Instance = Arc<JournalWriter>;
+    type ThreadState = ThreadCell<OpenRanges>;
+    const CURRENT: &'static Current<Self::Instance> = &RECORDING;
 
-    fn of(writer: Self::Whole, open_ranges: &Self::Kept) -> Self {
+    fn of(writer: Self::Instance, open_ranges: &Self::ThreadState) -> Self {
         let mut slot_writer = writer.register(&thread_name()).ok();
         if let Some(slot_writer) = &mut slot_writer {
             open_ranges::repeat(open_ranges, slot_writer);
@@ -269,21 +268,21 @@ pub(super) static SLOT: Shares<Slot> = Shares::new();
 
 /// Has the thread's slot writer record what happens to a range, if anything is recorded.
 #[inline]
-pub(super) fn put(mine: &Mine<Slot>, record: impl FnOnce(&mut SlotWriter) -> bool) {
+pub(super) fn record_range(mine: &OwnShare<Slot>, record: impl FnOnce(&mut SlotWriter) -> bool) {
     let is_recorded = mine.with_share(|slot| match &mut slot.slot_writer {
         Some(slot_writer) => record(slot_writer),
         None => false,
     });
     // None: nothing is recorded, or this is a handler that interrupted the use of the slot.
     if !is_recorded.unwrap_or(!RECORDING.is_on()) {
-        count(RangeCount::Lost);
+        count_range(RangeCount::Lost);
     }
 }
 
-/// As [`put`], for a thread that need not have pushed a range.
-pub(super) fn put_anyway(record: impl FnOnce(&mut SlotWriter) -> bool) {
-    let _no_memory = threads::kept(&SLOT, true, |mine| {
-        put(mine, record);
+/// As [`record_range`], for a thread that need not have pushed a range.
+pub(super) fn record_range_of_any_thread(record: impl FnOnce(&mut SlotWriter) -> bool) {
+    let _no_memory = threads::with_thread_state(&SLOT, true, |mine| {
+        record_range(mine, record);
         Some(())
     });
 }

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use crate::scorep::drain::{Depth, Drain};
-use crate::scorep::guard::{Measured, Refusal};
-use crate::scorep::operations::{Facts, Operations};
+use crate::scorep::guard::{Refusal, ScorePAccess};
+use crate::scorep::operations::{OperationInfo, Operations};
 use crate::scorep::presence;
-use crate::scorep::presence::{Absence, Count, Counts, Presence, Tier};
-use crate::scorep::regions::{Attribute, CallRegion, Function, Other};
+use crate::scorep::presence::{Absence, Capability, Count, Counts, ScorePState};
+use crate::scorep::regions::{Attribute, CallRegion, Function, OtherCall};
 use crate::scorep::setup::Setup;
 use journal::clock;
 use journal::part::ScorepReport;
@@ -37,7 +37,7 @@ static BRIDGE: OnceLock<Bridge> = OnceLock::new();
 const PATIENCE: Duration = Duration::from_secs(2);
 
 struct Bridge {
-    presence: Presence,
+    presence: ScorePState,
     operations: Operations,
     counts: Counts,
     /// Score-P's handles, present once a thread that Score-P knows could request them.
@@ -51,14 +51,14 @@ pub(crate) fn is_on() -> bool {
     MODE.load(Ordering::Relaxed) != OFF
 }
 
-pub(crate) enum Beginning {
+pub(crate) enum BridgeStart {
     Silent,
     On(String),
     /// The user's request cannot be met.
     Refused(String),
 }
 
-impl Beginning {
+impl BridgeStart {
     fn without(mode: ScorepMode, absence: &Absence) -> Self {
         match (mode, absence) {
             (ScorepMode::On, absence) => Self::Refused(format!("NCCL_OTF2_SCOREP=on: {absence}")),
@@ -69,15 +69,15 @@ impl Beginning {
     }
 }
 
-pub(crate) fn begin(mode: ScorepMode) -> Beginning {
+pub(crate) fn begin(mode: ScorepMode) -> BridgeStart {
     if mode == ScorepMode::Off {
-        return Beginning::Silent;
+        return BridgeStart::Silent;
     }
     let bridge = match BRIDGE.get() {
         Some(bridge) => bridge,
         None => match presence::probe() {
             Ok(presence) => BRIDGE.get_or_init(|| Bridge::new(presence)),
-            Err(absence) => return Beginning::without(mode, &absence),
+            Err(absence) => return BridgeStart::without(mode, &absence),
         },
     };
     let is_for_scalasca =
@@ -89,7 +89,7 @@ pub(crate) fn begin(mode: ScorepMode) -> Beginning {
     if let Ok(measured) = bridge.here() {
         bridge.set_up(&measured);
     }
-    Beginning::On(bridge.describe(is_for_scalasca))
+    BridgeStart::On(bridge.describe(is_for_scalasca))
 }
 
 pub(crate) fn communicator(context: u64, comm: &CommInit<'_>) {
@@ -192,7 +192,7 @@ pub(crate) fn at_end_of_measurement() {
     let Some(bridge) = current() else {
         return;
     };
-    if let Some(measured) = Measured::at_end(&bridge.presence) {
+    if let Some(measured) = ScorePAccess::at_end(&bridge.presence) {
         bridge.drain(&measured, Depth::Everything);
     }
     // Score-P is gone once its handler returns.
@@ -209,7 +209,7 @@ extern "C" fn end_of_measurement() -> c_int {
 }
 
 impl Bridge {
-    fn new(presence: Presence) -> Self {
+    fn new(presence: ScorePState) -> Self {
         Self {
             presence,
             operations: Operations::new(),
@@ -220,12 +220,12 @@ impl Bridge {
         }
     }
 
-    fn here(&self) -> Result<Measured<'_>, Refusal> {
-        Measured::here(&self.presence)
+    fn here(&self) -> Result<ScorePAccess<'_>, Refusal> {
+        ScorePAccess::here(&self.presence)
     }
 
     /// Score-P's handles. The first caller requests them; other threads do not wait for it.
-    fn set_up(&self, measured: &Measured<'_>) -> Option<&Setup> {
+    fn set_up(&self, measured: &ScorePAccess<'_>) -> Option<&Setup> {
         if self.setup.get().is_none()
             && let Some(_only_one) = self.setting_up.try_lock()
             && self.setup.get().is_none()
@@ -242,7 +242,7 @@ impl Bridge {
             Body::Coll(_) | Body::P2p(_) if !shows_operations => self.counts.add(Count::OperationsCallsOnly),
             Body::ProxyOp(_) | Body::KernelCh(_) if !shows_operations => {}
             Body::Coll(_) | Body::P2p(_) => {
-                let facts = Facts::of(event);
+                let facts = OperationInfo::of(event);
                 if !self.operations.begin(id, clock::ticks(), &facts) {
                     self.counts.add(Count::OperationsDropped);
                 }
@@ -309,7 +309,7 @@ impl Bridge {
         }
     }
 
-    fn drain(&self, measured: &Measured<'_>, depth: Depth) {
+    fn drain(&self, measured: &ScorePAccess<'_>, depth: Depth) {
         let Some(setup) = self.setup.get() else {
             return;
         };
@@ -324,13 +324,15 @@ impl Bridge {
     }
 
     fn describe(&self, is_for_scalasca: bool) -> String {
-        let left_out = match &self.presence.tier {
-            Tier::Internal(_) if is_for_scalasca => {
+        let left_out = match &self.presence.capability {
+            Capability::Internal(_) if is_for_scalasca => {
                 "calls only, because Scalasca's analyser rejects other locations than threads (docs/SCALASCA.md)"
             }
-            Tier::Internal(_) if !SHOWS_OPERATIONS.load(Ordering::Relaxed) => "calls only (NCCL_OTF2_SCOREP=calls)",
-            Tier::Internal(_) => "operations on one location for each process; no communicators (docs/SCOREP.md)",
-            Tier::User(_) => {
+            Capability::Internal(_) if !SHOWS_OPERATIONS.load(Ordering::Relaxed) => {
+                "calls only (NCCL_OTF2_SCOREP=calls)"
+            }
+            Capability::Internal(_) => "operations on one location for each process; no communicators (docs/SCOREP.md)",
+            Capability::User(_) => {
                 "calls only: its internal functions are not those of Score-P 8 and later, which operations and attributes need"
             }
         };
@@ -363,11 +365,11 @@ enum Level {
 
 impl Call {
     /// The plugin's part of making a communicator, for which NCCL waits.
-    pub(super) const COMM_INIT: Self = Self::other(Other::CommInit, Level::Inner);
-    pub(super) const COMM_DESTROY: Self = Self::other(Other::CommDestroy, Level::Inner);
-    pub(super) const GROUP_END: Self = Self::other(Other::GroupEnd, Level::Outer);
+    pub(super) const COMM_INIT: Self = Self::other(OtherCall::CommInit, Level::Inner);
+    pub(super) const COMM_DESTROY: Self = Self::other(OtherCall::CommDestroy, Level::Inner);
+    pub(super) const GROUP_END: Self = Self::other(OtherCall::GroupEnd, Level::Outer);
 
-    const fn other(other: Other, level: Level) -> Self {
+    const fn other(other: OtherCall, level: Level) -> Self {
         Self { region: CallRegion::Other(other), level, bytes: 0 }
     }
 
@@ -384,8 +386,8 @@ impl Call {
                 level: Level::Outer,
                 bytes: count.saturating_mul(element_bytes(datatype.bytes())),
             },
-            Body::KernelLaunch(_) => Self::other(Other::Launch, Level::Inner),
-            Body::Group(_) => Self::other(Other::Plan, Level::Inner),
+            Body::KernelLaunch(_) => Self::other(OtherCall::Launch, Level::Inner),
+            Body::Group(_) => Self::other(OtherCall::Plan, Level::Inner),
             Body::GroupApi(_) | Body::Coll(_) | Body::P2p(_) | Body::CeColl(_) | Body::CeSync(_) => return None,
             Body::CeBatch(_) | Body::ProxyOp(_) | Body::ProxyStep(_) | Body::ProxyCtrl(_) => return None,
             Body::NetPlugin(_) | Body::KernelCh(_) | Body::KernelPhase(_) | Body::Unknown(_) => return None,
@@ -394,19 +396,19 @@ impl Call {
 }
 
 /// A thread's open regions, by [`Level`].
-type Open = [Option<Entered>; 2];
+type OpenRegions = [Option<EnteredRegion>; 2];
 
 #[derive(Clone, Copy)]
-struct Entered {
+struct EnteredRegion {
     event: u64,
     region: CallRegion,
 }
 
 thread_local! {
-    static OPEN: Cell<Open> = const { Cell::new([None; 2]) };
+    static OPEN: Cell<OpenRegions> = const { Cell::new([None; 2]) };
 }
 
-fn level_of(open: &Open, event: u64) -> Option<usize> {
+fn level_of(open: &OpenRegions, event: u64) -> Option<usize> {
     open.iter().position(|entered| entered.is_some_and(|entered| entered.event == event))
 }
 
@@ -415,18 +417,18 @@ pub(super) fn is_open(event: u64) -> bool {
 }
 
 /// Enters a region; returns how many regions had to be closed first because their end is unknown.
-pub(super) fn enter(measured: &Measured<'_>, setup: &Setup, event: u64, call: Call) -> u64 {
+pub(super) fn enter(measured: &ScorePAccess<'_>, setup: &Setup, event: u64, call: Call) -> u64 {
     let mut open = OPEN.get();
     let level = call.level as usize;
     let closed = close_from(measured, setup, &mut open, level);
     let region = call.region;
     if let Some(place) = open.get_mut(level) {
-        *place = Some(Entered { event, region });
+        *place = Some(EnteredRegion { event, region });
     }
     // Before entering, because Score-P may call back.
     OPEN.set(open);
-    match measured.tier() {
-        Tier::Internal(_) => {
+    match measured.capability() {
+        Capability::Internal(_) => {
             if let (Some(functions), Some(definitions)) = (measured.internal(), &setup.internal)
                 && let Some(handle) = definitions.call(region)
             {
@@ -439,7 +441,7 @@ pub(super) fn enter(measured: &Measured<'_>, setup: &Setup, event: u64, call: Ca
                 }
             }
         }
-        Tier::User(user) => {
+        Capability::User(user) => {
             let (handle, name) = setup.user(region);
             measured.user_begin(user, handle, name);
         }
@@ -448,7 +450,7 @@ pub(super) fn enter(measured: &Measured<'_>, setup: &Setup, event: u64, call: Ca
 }
 
 /// Leaves an event's region; returns how many regions inside it had to be closed.
-pub(super) fn leave(measured: &Measured<'_>, setup: &Setup, event: u64) -> u64 {
+pub(super) fn leave(measured: &ScorePAccess<'_>, setup: &Setup, event: u64) -> u64 {
     let mut open = OPEN.get();
     let closed = level_of(&open, event).map_or(0, |level| close_from(measured, setup, &mut open, level));
     OPEN.set(open);
@@ -465,19 +467,19 @@ pub(super) fn forget(event: u64) {
 }
 
 /// Closes the open regions from a level on, innermost first; returns their number.
-fn close_from(measured: &Measured<'_>, setup: &Setup, open: &mut Open, level: usize) -> u64 {
+fn close_from(measured: &ScorePAccess<'_>, setup: &Setup, open: &mut OpenRegions, level: usize) -> u64 {
     let mut closed = 0;
-    for Entered { region, .. } in open.iter_mut().skip(level).rev().filter_map(Option::take) {
+    for EnteredRegion { region, .. } in open.iter_mut().skip(level).rev().filter_map(Option::take) {
         closed += 1;
-        match measured.tier() {
-            Tier::Internal(_) => {
+        match measured.capability() {
+            Capability::Internal(_) => {
                 if let (Some(functions), Some(definitions)) = (measured.internal(), &setup.internal)
                     && let Some(handle) = definitions.call(region)
                 {
                     functions.exit(handle);
                 }
             }
-            Tier::User(user) => measured.user_end(user, setup.user(region).0),
+            Capability::User(user) => measured.user_end(user, setup.user(region).0),
         }
     }
     closed

@@ -3,8 +3,8 @@
 //! Only one thread at a time forwards, and only a thread that Score-P knows: Score-P writes out a full buffer on the
 //! location of the thread that filled it.
 
-use crate::scorep::guard::{Conversion, Functions, Measured};
-use crate::scorep::operations::{Ended, Operations, Patience};
+use crate::scorep::guard::{Conversion, Functions, ScorePAccess};
+use crate::scorep::operations::{EndedOperation, Operations, Timeouts};
 use crate::scorep::presence::{Count, Counts};
 use crate::scorep::regions::Attribute;
 use crate::scorep::setup::{Definitions, Setup};
@@ -42,13 +42,13 @@ pub(super) struct Drain {
     /// Ticks and nanoseconds at the beginning, from which the tick rate is computed.
     began: (u64, u64),
     /// Operations being forwarded, at most twice [`AT_ONCE`]; between runs, the last group, which may still grow.
-    batch: Vec<Ended>,
+    batch: Vec<EndedOperation>,
     is_closed: bool,
 }
 
 /// Sorts overlapping operations of one communicator by their ends: a send and a receive of one group begin together,
 /// and the location can show one after the other. Returns the index at which the last such group begins.
-fn order(batch: &mut [Ended]) -> usize {
+fn order(batch: &mut [EndedOperation]) -> usize {
     let mut rest = batch;
     let (mut begin, mut next) = (0, 0);
     while let Some(first) = rest.first() {
@@ -95,7 +95,7 @@ impl Drain {
 
     pub(super) fn run(
         &mut self,
-        measured: &Measured<'_>,
+        measured: &ScorePAccess<'_>,
         setup: &Setup,
         operations: &Operations,
         counts: &Counts,
@@ -104,7 +104,7 @@ impl Drain {
         if self.is_closed || operations.waiting() + self.held() == 0 {
             return;
         }
-        let patience = (depth == Depth::Settled).then(|| self.patience());
+        let patience = (depth == Depth::Settled).then(|| self.timeouts());
         loop {
             let mut batch = std::mem::take(&mut self.batch);
             let held = batch.len();
@@ -127,7 +127,7 @@ impl Drain {
         self.batch.len() as u64
     }
 
-    fn forward_all(&mut self, measured: &Measured<'_>, setup: &Setup, batch: &[Ended], counts: &Counts) {
+    fn forward_all(&mut self, measured: &ScorePAccess<'_>, setup: &Setup, batch: &[EndedOperation], counts: &Counts) {
         let mut conversion = None;
         for ended in batch {
             let (Some(functions), Some(definitions)) = (measured.internal(), &setup.internal) else {
@@ -148,7 +148,7 @@ impl Drain {
         }
     }
 
-    fn patience(&self) -> Patience {
+    fn timeouts(&self) -> Timeouts {
         let (ticks, ns) = self.began;
         let now_ticks = clock::ticks();
         let passed_ns = clock::monotonic_ns().saturating_sub(ns).max(1);
@@ -157,7 +157,7 @@ impl Drain {
             let in_ticks = passed * u128::from(ns) / u128::from(passed_ns);
             u64::try_from(in_ticks).unwrap_or(u64::MAX)
         };
-        Patience {
+        Timeouts {
             now_ticks,
             after_parts_ticks: in_ticks(AFTER_PARTS_NS),
             without_parts_ticks: in_ticks(WITHOUT_PARTS_NS),
@@ -169,7 +169,7 @@ impl Drain {
         &mut self,
         functions: &Functions<'_>,
         definitions: &Definitions,
-        ended: &Ended,
+        ended: &EndedOperation,
         conversion: &Conversion,
         Target { location, region }: Target,
         counts: &Counts,

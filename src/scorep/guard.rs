@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::scorep::presence::{Count, Presence, Tier};
+use crate::scorep::presence::{Capability, Count, ScorePState};
 use crate::scorep::substrate::{Inside, Internal, Location, User};
 use journal::clock::{ClockPair, TickSource};
 use journal::uninterrupted::NotCancelled;
@@ -36,8 +36,8 @@ impl Refusal {
 
 /// Proves that the calling thread may call Score-P while this value lives. Meanwhile Score-P treats the thread as
 /// inside the measurement system, and records no other events of the thread.
-pub(super) struct Measured<'a> {
-    presence: &'a Presence,
+pub(super) struct ScorePAccess<'a> {
+    presence: &'a ScorePState,
     inside: Option<InMeasurement>,
     /// Score-P writes its buffers when they are full.
     _not_cancelled: NotCancelled,
@@ -45,8 +45,8 @@ pub(super) struct Measured<'a> {
     not_send: PhantomData<*const ()>,
 }
 
-impl<'a> Measured<'a> {
-    pub(super) fn here(presence: &'a Presence) -> Result<Self, Refusal> {
+impl<'a> ScorePAccess<'a> {
+    pub(super) fn here(presence: &'a ScorePState) -> Result<Self, Refusal> {
         if presence.phase.get() != WITHIN {
             return Err(Refusal::Phase);
         }
@@ -61,12 +61,12 @@ impl<'a> Measured<'a> {
     }
 
     /// For the callback at the end of the measurement, when Score-P's phase is already over.
-    pub(super) fn at_end(presence: &'a Presence) -> Option<Self> {
+    pub(super) fn at_end(presence: &'a ScorePState) -> Option<Self> {
         let inside = presence.inside.map(InMeasurement::of_thread);
         is_known(presence).then(|| Self::with(presence, inside))
     }
 
-    fn with(presence: &'a Presence, inside: Option<InMeasurement>) -> Self {
+    fn with(presence: &'a ScorePState, inside: Option<InMeasurement>) -> Self {
         if let Some(inside) = &inside {
             inside.change(1);
         }
@@ -80,16 +80,16 @@ impl<'a> Measured<'a> {
         })
     }
 
-    pub(super) const fn tier(&self) -> &Tier {
-        &self.presence.tier
+    pub(super) const fn capability(&self) -> &Capability {
+        &self.presence.capability
     }
 
-    pub(super) const fn presence(&self) -> &Presence {
+    pub(super) const fn presence(&self) -> &ScorePState {
         self.presence
     }
 }
 
-impl Drop for Measured<'_> {
+impl Drop for ScorePAccess<'_> {
     fn drop(&mut self) {
         if let Some(inside) = &self.inside {
             inside.change(-1);
@@ -98,7 +98,7 @@ impl Drop for Measured<'_> {
 }
 
 /// Whether Score-P knows the calling thread. The check does not make the thread known.
-fn is_known(presence: &Presence) -> bool {
+fn is_known(presence: &ScorePState) -> bool {
     match presence.threads {
         // SAFETY: reads a variable of the calling thread and has no side effects.
         Some(threads) => unsafe { !(threads.private_data)().is_null() },
@@ -119,7 +119,7 @@ impl InMeasurement {
     }
 
     fn depth(&self) -> c_int {
-        // SAFETY: a variable of this thread, which lives as long as `self`: `Measured` never leaves the thread.
+        // SAFETY: a variable of this thread, which lives as long as `self`: `ScorePAccess` never leaves the thread.
         unsafe { self.0.read_volatile() }
     }
 
@@ -142,15 +142,15 @@ impl Value for u32 {}
 /// The functions of Score-P 8 and later, with permission to call them.
 pub(super) struct Functions<'a> {
     internal: &'a Internal,
-    presence: &'a Presence,
+    presence: &'a ScorePState,
 }
 
-impl Measured<'_> {
+impl ScorePAccess<'_> {
     /// The internal functions, if this Score-P is 8.0 or later.
     pub(super) const fn internal(&self) -> Option<Functions<'_>> {
-        match self.tier() {
-            Tier::Internal(internal) => Some(Functions { internal, presence: self.presence }),
-            Tier::User(_) => None,
+        match self.capability() {
+            Capability::Internal(internal) => Some(Functions { internal, presence: self.presence }),
+            Capability::User(_) => None,
         }
     }
 
@@ -174,7 +174,7 @@ impl Measured<'_> {
 
 impl Functions<'_> {
     pub(super) fn enter(&self, region: u32) {
-        // SAFETY: the `Measured` behind `self` proves permission; `new_region` returned the region.
+        // SAFETY: the `ScorePAccess` behind `self` proves permission; `new_region` returned the region.
         unsafe { (self.internal.enter)(region) }
     }
 
@@ -310,7 +310,7 @@ impl Functions<'_> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ClockKind {
     Same,
     /// The processor's counter, while the plugin's ticks come from the system clock.
     Counter,
@@ -321,7 +321,7 @@ enum Kind {
 /// Score-P's clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timer {
-    kind: Kind,
+    kind: ClockKind,
     anchor: Anchor,
 }
 
@@ -344,10 +344,10 @@ impl Timer {
     pub(super) fn of(last_timestamp: u64) -> Option<Self> {
         let pair = ClockPair::read();
         let mut candidates =
-            vec![(Kind::RealtimeUs, pair.realtime_ns / 1000), (Kind::MonotonicRawNs, pair.monotonic_raw_ns)];
+            vec![(ClockKind::RealtimeUs, pair.realtime_ns / 1000), (ClockKind::MonotonicRawNs, pair.monotonic_raw_ns)];
         match clock::select() {
-            TickSource::Monotonic => candidates.extend(clock::processor_counter().map(|now| (Kind::Counter, now))),
-            TickSource::Tsc | TickSource::Cntvct => candidates.push((Kind::Same, pair.ticks)),
+            TickSource::Monotonic => candidates.extend(clock::processor_counter().map(|now| (ClockKind::Counter, now))),
+            TickSource::Tsc | TickSource::Cntvct => candidates.push((ClockKind::Same, pair.ticks)),
         }
         let later = candidates.into_iter().filter(|(_, now)| *now >= last_timestamp);
         let (kind, scorep) = later
@@ -364,10 +364,10 @@ impl Timer {
     fn now(&self) -> Anchor {
         let pair = ClockPair::read();
         let scorep = match self.kind {
-            Kind::Same => pair.ticks,
-            Kind::Counter => clock::processor_counter().unwrap_or(self.anchor.scorep),
-            Kind::RealtimeUs => pair.realtime_ns / 1000,
-            Kind::MonotonicRawNs => pair.monotonic_raw_ns,
+            ClockKind::Same => pair.ticks,
+            ClockKind::Counter => clock::processor_counter().unwrap_or(self.anchor.scorep),
+            ClockKind::RealtimeUs => pair.realtime_ns / 1000,
+            ClockKind::MonotonicRawNs => pair.monotonic_raw_ns,
         };
         Anchor { ticks: pair.ticks, scorep }
     }

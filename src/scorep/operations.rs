@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::scorep::regions::Function;
-use model::links::intervals::{Interval, Known};
+use model::links::intervals::{Interval, OperationTimes};
 use nccl_events::archive::Timing;
 use nccl_events::collective::{ALGORITHMS, element_bytes};
 use nccl_events::ids::EventId;
@@ -20,7 +20,7 @@ const NO_ALGORITHM: u8 = u8::MAX;
 const NO_PEER: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct OperationInfo {
     pub(super) function: Function,
     pub(super) context: u64,
     /// `None` for sends and receives.
@@ -30,7 +30,7 @@ pub(super) struct Facts {
     pub(super) algorithm: Option<usize>,
 }
 
-impl Facts {
+impl OperationInfo {
     pub(super) fn of(event: &Start<Name<'_>>) -> Self {
         let mut facts = Self {
             function: Function::named(b""),
@@ -60,8 +60,8 @@ impl Facts {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ended {
-    pub(super) facts: Facts,
+pub(super) struct EndedOperation {
+    pub(super) facts: OperationInfo,
     pub(super) begin_ticks: u64,
     pub(super) end_ticks: u64,
     pub(super) timing: Timing,
@@ -69,7 +69,7 @@ pub(super) struct Ended {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(super) struct Timeouts {
     pub(super) now_ticks: u64,
     /// The time after an operation's last part, because another part may come.
     pub(super) after_parts_ticks: u64,
@@ -130,7 +130,7 @@ impl Operations {
     }
 
     /// An operation starts. False if the ring is full.
-    pub(super) fn begin(&self, id: u64, ticks: u64, facts: &Facts) -> bool {
+    pub(super) fn begin(&self, id: u64, ticks: u64, facts: &OperationInfo) -> bool {
         let Some(number) = self.next_number() else {
             return false;
         };
@@ -173,7 +173,7 @@ impl Operations {
         taken.ok()
     }
 
-    fn of(&self, id: u64) -> Option<(u64, &Slot)> {
+    fn slot_of_event(&self, id: u64) -> Option<(u64, &Slot)> {
         let number = self.index.get(id)?;
         let slot = self.slot(number)?;
         (slot.id.load(Ordering::Acquire) == id).then_some((number, slot))
@@ -181,7 +181,7 @@ impl Operations {
 
     /// A part of an operation starts. False if the operation is not in the ring.
     pub(super) fn child_begins(&self, id: u64, parent: u64) -> bool {
-        let Some((number, slot)) = self.of(parent) else {
+        let Some((number, slot)) = self.slot_of_event(parent) else {
             return false;
         };
         if !self.index.put(id, number, self.oldest()) {
@@ -194,7 +194,7 @@ impl Operations {
 
     /// An operation has been enqueued, or one of its parts stops. False if the event is neither.
     pub(super) fn stops(&self, id: u64, ticks: u64) -> bool {
-        if let Some((_, slot)) = self.of(id) {
+        if let Some((_, slot)) = self.slot_of_event(id) {
             slot.enqueued_ticks.store(ticks, Ordering::Release);
             slot.seen_ticks.fetch_max(ticks, Ordering::AcqRel);
             return true;
@@ -221,7 +221,7 @@ impl Operations {
     }
 
     /// Removes the oldest operation, if it has ended or waited long enough. Only for the holder of the drain.
-    pub(super) fn take(&self, patience: Option<&Patience>) -> Option<Ended> {
+    pub(super) fn take(&self, patience: Option<&Timeouts>) -> Option<EndedOperation> {
         let tail = self.tail.load(Ordering::Acquire);
         if tail == self.head.load(Ordering::Acquire) {
             return None;
@@ -235,7 +235,7 @@ impl Operations {
         let state = SlotState::of(slot);
         if let Some(patience) = patience {
             let is_crowded = self.waiting() > OPERATIONS as u64 / 2;
-            if !is_crowded && !state.may_go(patience) {
+            if !is_crowded && !state.is_complete(patience) {
                 return None;
             }
         }
@@ -271,7 +271,7 @@ impl SlotState {
         }
     }
 
-    const fn may_go(&self, patience: &Patience) -> bool {
+    const fn is_complete(&self, patience: &Timeouts) -> bool {
         let quiet_ticks = patience.now_ticks.saturating_sub(self.seen_ticks);
         if quiet_ticks > patience.given_up_ticks {
             return true;
@@ -288,24 +288,24 @@ impl SlotState {
         let has_ended =
             model::links::operations::has_ended(self.open > 0, self.enqueued_ticks > 0, self.stopped_ticks > 0);
         let known = |ticks: u64| (ticks > 0).then_some(ticks);
-        let known = Known {
+        let known = OperationTimes {
             launched: self.begin_ticks,
             enqueued: (self.begin_ticks, self.enqueued_ticks.max(self.seen_ticks)),
             kernel_on_host: known(self.channel_stopped_ticks).map(|stopped| (self.begin_ticks, stopped)),
             proxy_last: known(self.stopped_ticks),
             unfinished: !has_ended,
-            ..Known::default()
+            ..OperationTimes::default()
         };
         Interval::of(&known, self.seen_ticks)
     }
 
-    fn ended(&self, slot: &Slot) -> Ended {
+    fn ended(&self, slot: &Slot) -> EndedOperation {
         let [function, algorithm, has_sequence, ..] = slot.packed.load(Ordering::Relaxed).to_le_bytes();
         let peer = u32::try_from(slot.packed.load(Ordering::Relaxed) >> 32).unwrap_or(NO_PEER);
         let sequence = slot.sequence.load(Ordering::Relaxed);
         let Interval { start, end, timing, unfinished, .. } = self.interval();
-        Ended {
-            facts: Facts {
+        EndedOperation {
+            facts: OperationInfo {
                 function: Function::from_number(function),
                 context: slot.context.load(Ordering::Relaxed),
                 sequence: (has_sequence != 0).then_some(sequence),

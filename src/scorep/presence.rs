@@ -12,7 +12,7 @@ use crate::scorep::substrate::{
 use journal::part::ScorepReport;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Tier {
+pub(super) enum Capability {
     Internal(Internal),
     User(User),
 }
@@ -34,9 +34,9 @@ impl Phase {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Presence {
+pub(super) struct ScorePState {
     pub(super) phase: Phase,
-    pub(super) tier: Tier,
+    pub(super) capability: Capability,
     /// Absent without a thread model; Score-P then knows only the main thread.
     pub(super) threads: Option<Threads>,
     pub(super) inside: Option<Inside>,
@@ -78,13 +78,13 @@ impl fmt::Display for Absence {
     }
 }
 
-impl Presence {
+impl ScorePState {
     pub(super) fn name(&self) -> String {
-        let tier = match self.tier {
-            Tier::Internal(_) => "internal functions",
-            Tier::User(_) => "user functions",
+        let capability = match self.capability {
+            Capability::Internal(_) => "internal functions",
+            Capability::User(_) => "user functions",
         };
-        format!("Score-P ({}, {tier}, {})", self.library, self.thread_model)
+        format!("Score-P ({}, {capability}, {})", self.library, self.thread_model)
     }
 
     pub(super) fn writes_trace(&self) -> bool {
@@ -103,11 +103,11 @@ impl Presence {
 }
 
 /// Searches the symbols of the program and its libraries for Score-P.
-pub(super) fn probe() -> Result<Presence, Absence> {
+pub(super) fn probe() -> Result<ScorePState, Absence> {
     let phase = find(c"scorep_measurement_phase").ok_or(Absence::NotThere)?;
-    let presence = Presence {
+    let presence = ScorePState {
         phase: Phase(phase.cast()),
-        tier: tier()?,
+        capability: find_capability()?,
         threads: Threads::find().ok(),
         inside: Inside::find().ok(),
         recording: Recording::find().ok(),
@@ -128,18 +128,18 @@ fn has_other_substrate_plugin() -> bool {
     plugins.split([',', ' ', ':']).any(|name| !name.is_empty() && name != "nccl_otf2")
 }
 
-fn tier() -> Result<Tier, Absence> {
+fn find_capability() -> Result<Capability, Absence> {
     // New in 8.0, in which the needed functions got their present arguments.
     let missing = if find(c"SCOREP_AcceleratorMgmt_CreateContext").is_some() {
         match Internal::find() {
-            Ok(internal) => return Ok(Tier::Internal(internal)),
+            Ok(internal) => return Ok(Capability::Internal(internal)),
             Err(missing) => missing,
         }
     } else {
         "SCOREP_AcceleratorMgmt_CreateContext"
     };
     match User::find() {
-        Ok(user) if is_user_adapter_initialised() => Ok(Tier::User(user)),
+        Ok(user) if is_user_adapter_initialised() => Ok(Capability::User(user)),
         Ok(_) => Err(Absence::Incomplete(format!(
             "it has no {missing}, and its user adapter is loaded but not part of the measurement"
         ))),

@@ -63,7 +63,7 @@ const fn role(function: collective::Function) -> c_int {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Other {
+pub(super) enum OtherCall {
     /// The end of a group, which does the work of its calls: `ncclGroupEnd`, or the call itself outside of groups.
     GroupEnd,
     Launch,
@@ -84,7 +84,7 @@ const OTHERS: [(&CStr, c_int); 5] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallRegion {
     Of(Function),
-    Other(Other),
+    Other(OtherCall),
 }
 
 pub(super) const CALLS: usize = Function::NUMBER + OTHERS.len();

@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
-use crate::scorep::guard::{Functions, Measured, Timer};
+use crate::scorep::guard::{Functions, ScorePAccess, Timer};
 use crate::scorep::regions::{ATTRIBUTES, Attribute, CALLS, CallRegion, Function, Region, TIMINGS};
 use crate::scorep::substrate::Location;
 use crate::scorep::{regions, substrate};
@@ -56,7 +56,7 @@ impl OwnLocation {
 
 impl Setup {
     /// Makes the definitions. Score-P will call `at_end` at the end of its measurement.
-    pub(super) fn new(measured: &Measured<'_>, shows_operations: bool, at_end: extern "C" fn() -> c_int) -> Self {
+    pub(super) fn new(measured: &ScorePAccess<'_>, shows_operations: bool, at_end: extern "C" fn() -> c_int) -> Self {
         let internal = measured.internal().map(|functions| Definitions::new(&functions, shows_operations));
         if internal.is_some() {
             register_end(measured, at_end);
@@ -132,7 +132,7 @@ impl Definitions {
 }
 
 /// Registers `at_end` with Score-P, unless Score-P calls the substrate plugin at the end anyway.
-fn register_end(measured: &Measured<'_>, at_end: extern "C" fn() -> c_int) {
+fn register_end(measured: &ScorePAccess<'_>, at_end: extern "C" fn() -> c_int) {
     if substrate::is_active() {
         return;
     }

@@ -14,7 +14,7 @@ use crate::gpu::Gpus;
 use crate::host::process::{ThreadKey, this_thread};
 use crate::host::{process, threads};
 use crate::scorep::{bridge, substrate};
-use crate::session::maintenance::{Directories, Maintenance};
+use crate::session::maintenance::{Maintenance, SessionDirectories};
 use crate::{chain, record};
 use archive::{ArchiveSummary, PartSummary, WriteOptions, is_last_process, part_directories, unify, write_part};
 use in_process::{Recorded, tell_tensorflow};
@@ -54,16 +54,16 @@ pub(crate) enum Moment {
 }
 
 /// Closes the session. Runs inside the host's last `finalize` or its exit.
-pub(crate) fn close(session: Session, mut closing: Closing, moment: Moment) {
+pub(crate) fn close(session: RecordingSession, mut closing: Closing, moment: Moment) {
     writing::guarded(|| {
-        let ended = end(session);
+        let ended = end_recording(session);
         closing.recording_has_ended();
         write_ended(ended, moment);
     });
 }
 
 /// A session whose recording has ended, with what was known of it process-wide.
-struct Ended {
+struct EndedSession {
     config: Config,
     out: PathBuf,
     part: PathBuf,
@@ -77,12 +77,12 @@ struct Ended {
 }
 
 /// Ends the recording. Another one may begin afterwards, so this takes all that is process-wide.
-fn end(session: Session) -> Ended {
+fn end_recording(session: RecordingSession) -> EndedSession {
     record::end();
     let scorep = bridge::end();
     *LAST_PART.lock() = Some((session.part.clone(), LateCallbacks::default()));
     let recorded = session.recorded();
-    let Session { config, out, part, writer, maintenance, gpus, .. } = session;
+    let RecordingSession { config, out, part, writer, maintenance, gpus, .. } = session;
     if let Some(gpus) = gpus {
         gpus.end();
     }
@@ -92,11 +92,11 @@ fn end(session: Session) -> Ended {
         writer.stop_without_memory();
     }
     let chain = chain::take_report();
-    let steps_in_vain = steps::begun_in_vain();
-    Ended { config, out, part, writer, recorded, chain, scorep, steps_in_vain, has_memory_failed }
+    let steps_in_vain = steps::steps_without_calls();
+    EndedSession { config, out, part, writer, recorded, chain, scorep, steps_in_vain, has_memory_failed }
 }
 
-fn write_ended(ended: Ended, moment: Moment) {
+fn write_ended(ended: EndedSession, moment: Moment) {
     // At exit no profile is taken any more.
     if let (Moment::LastFinalize, Some(recorded)) = (moment, &ended.recorded) {
         tell_tensorflow(recorded);
@@ -119,8 +119,8 @@ fn is_removed(part: &Path) -> bool {
 }
 
 /// Writes what chained plugins and Score-P missed to the archive, and tells the user why recording stopped.
-fn report_missed(ended: &Ended) {
-    let Ended { config, part, writer, chain, scorep, .. } = ended;
+fn report_missed(ended: &EndedSession) {
+    let EndedSession { config, part, writer, chain, scorep, .. } = ended;
     if let Err(error) = chain.write(part) {
         process::warn(&format!("{}: {error}; the archive does not say what chained plugins missed", part.display()));
     }
@@ -128,7 +128,7 @@ fn report_missed(ended: &Ended) {
         if let Err(error) = report.write(part) {
             process::warn(&format!("{}: {error}; the archive does not say what was shown to Score-P", part.display()));
         }
-        say(config, &report.summary());
+        log_to_nccl(config, &report.summary());
     }
     // Room is prepared ahead, so all events may have fitted into the existing room although there was none for more.
     if let Some(stop) = writer.stop_reason().filter(|stop| writer.has_losses() || *stop == Stop::Memory) {
@@ -164,8 +164,8 @@ fn memory_of_archive(out: &Path) -> u64 {
 }
 
 /// Writes the part, and the archive if this process is the last, unless this is left to the tool.
-fn write(ended: &Ended, moment: Moment) {
-    let Ended { config, out, part, writer, steps_in_vain, .. } = ended;
+fn write(ended: &EndedSession, moment: Moment) {
+    let EndedSession { config, out, part, writer, steps_in_vain, .. } = ended;
     let bytes = writer.reserved_bytes();
     let (mib, word) = (bytes >> 20, shell_word(out));
     if let (Some(name), Some(begun)) = (config.steps.name(), *steps_in_vain) {
@@ -177,7 +177,7 @@ fn write(ended: &Ended, moment: Moment) {
         process::warn(&format!("NCCL_OTF2_STEPS={}: {pushed}; no operation is recorded", config.steps));
     }
     if config.finalize == Finalize::Offline {
-        say(config, &format!("{mib} MiB of journal recorded; `nccl-otf2 finalize {word}` makes the archive"));
+        log_to_nccl(config, &format!("{mib} MiB of journal recorded; `nccl-otf2 finalize {word}` makes the archive"));
         return;
     }
     if bytes > INLINE_LIMIT_BYTES {
@@ -206,7 +206,7 @@ fn write(ended: &Ended, moment: Moment) {
             report_loss(&summary);
             archive(config, out, moment, &summary);
         }
-        Err(error) => is_kept(&host::explain(error)),
+        Err(error) => is_kept(&host::explain_write_error(error)),
     }
 }
 
@@ -218,7 +218,10 @@ fn archive(config: &Config, out: &Path, moment: Moment, summary: &PartSummary) {
     let again = CLOSED.fetch_add(1, Ordering::Relaxed) > 0;
     if again && moment == Moment::LastFinalize {
         *LEFT_FOR_EXIT.lock() = Some(out.to_owned());
-        say(config, &format!("{} events written; the archive in {} is renewed at exit", summary.events, out.display()));
+        log_to_nccl(
+            config,
+            &format!("{} events written; the archive in {} is renewed at exit", summary.events, out.display()),
+        );
         return;
     }
     *LEFT_FOR_EXIT.lock() = None;
@@ -268,9 +271,9 @@ fn unify_if_last(config: &Config, out: &Path, done: &str) {
         Ok(Some(archive)) => {
             // Score-P creates its directory with the user's umask; the archive's directory gets the same mode.
             if let Some(around) = substrate::directory_around(out) {
-                host::share(out, around);
+                host::copy_mode(out, around);
             }
-            say(config, &describe_archive(&archive));
+            log_to_nccl(config, &describe_archive(&archive));
         }
         Ok(None) => report_unfinished(
             config,
@@ -278,9 +281,10 @@ fn unify_if_last(config: &Config, out: &Path, done: &str) {
                 "{done}; the process that finishes last makes the archive in {shown}, or `nccl-otf2 finalize {word}`"
             ),
         ),
-        Err(error) => {
-            process::warn(&format!("no archive: {}; `nccl-otf2 finalize {word}` tries again", host::explain(error)))
-        }
+        Err(error) => process::warn(&format!(
+            "no archive: {}; `nccl-otf2 finalize {word}` tries again",
+            host::explain_write_error(error)
+        )),
     }
 }
 
@@ -321,10 +325,10 @@ fn report_loss(summary: &PartSummary) {
 /// process knows that it is the last: the line then goes to stderr, from only one rank if the launcher numbers ranks.
 fn report_unfinished(config: &Config, line: &str) {
     let is_first = JobEnvironment::of_process().rank.unwrap_or(0) == 0;
-    if config.verbosity == Verbosity::Normal && !process::was_lent() && is_first {
+    if config.verbosity == Verbosity::Normal && !process::passes_logger() && is_first {
         process::warn(line);
     } else {
-        say(config, line);
+        log_to_nccl(config, line);
     }
 }
 
@@ -336,13 +340,13 @@ fn report_unfinished(config: &Config, line: &str) {
 
 /// The communicators of this process: their contexts and identities.
 #[derive(Debug, Default)]
-pub(crate) struct Communicators {
+pub(crate) struct CommunicatorContexts {
     next: u64,
     live: BTreeMap<u64, ()>,
     seen: BTreeMap<(u64, i32, i32), u32>,
 }
 
-impl Communicators {
+impl CommunicatorContexts {
     pub(crate) fn add(&mut self, tag: ProcessTag, comm: &CommInit<'_>) -> (ContextId, u32) {
         self.next += 1;
         let context = ContextId::new(tag, self.next);
@@ -371,7 +375,7 @@ impl Communicators {
     }
 }
 
-pub(crate) static SESSIONS: Mutex<Sessions> = Mutex::new(Sessions {
+pub(crate) static SESSIONS: Mutex<RecordingSessions> = Mutex::new(RecordingSessions {
     current: None,
     off: false,
     has_logged_remarks: false,
@@ -385,8 +389,8 @@ static CHANGED: Condvar = Condvar::new();
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The sessions of this process: one that records, and those that threads are closing.
-pub(crate) struct Sessions {
-    pub(crate) current: Option<Session>,
+pub(crate) struct RecordingSessions {
+    pub(crate) current: Option<RecordingSession>,
     /// Recording failed to begin, or is unwanted: the process does not try again.
     pub(crate) off: bool,
     pub(crate) has_logged_remarks: bool,
@@ -397,9 +401,9 @@ pub(crate) struct Sessions {
     closing: Vec<ThreadKey>,
 }
 
-impl Sessions {
+impl RecordingSessions {
     /// Takes the current session, for the calling thread to close it.
-    pub(crate) fn take(&mut self) -> Option<(Session, Closing)> {
+    pub(crate) fn take(&mut self) -> Option<(RecordingSession, Closing)> {
         let session = self.current.take()?;
         self.is_ending = true;
         self.closing.push(this_thread());
@@ -450,13 +454,13 @@ impl Drop for Closing {
     }
 }
 
-pub(crate) struct Session {
+pub(crate) struct RecordingSession {
     pub(crate) config: Config,
     pub(crate) out: PathBuf,
     pub(crate) part: PathBuf,
     pub(crate) tag: ProcessTag,
     pub(crate) writer: Arc<JournalWriter>,
-    pub(crate) communicators: Communicators,
+    pub(crate) communicators: CommunicatorContexts,
     pub(crate) largest: LargestCommunicator,
     pub(crate) maintenance: Maintenance,
     /// Absent before the first `init`, if the user wants no GPU timing, or if there is no driver.
@@ -466,20 +470,20 @@ pub(crate) struct Session {
 
 /// What is left to do at the first `init`.
 pub(crate) struct FirstInit {
-    pub(crate) directories: Directories,
-    pub(crate) scorep: bridge::Beginning,
+    pub(crate) directories: SessionDirectories,
+    pub(crate) scorep: bridge::BridgeStart,
     /// Whether NCCL had described no communicator when the session began.
     pub(crate) is_late: bool,
 }
 
-impl Session {
+impl RecordingSession {
     pub(crate) fn recorded(&self) -> Option<Recorded> {
         Recorded::new(&self.part, self.writer.reserved_bytes())
     }
 }
 
 /// Logs a line that is not a warning, as `NCCL_OTF2_VERBOSITY` selects.
-pub(crate) fn say(config: &Config, line: &str) {
+pub(crate) fn log_to_nccl(config: &Config, line: &str) {
     match config.verbosity {
         Verbosity::Quiet => {}
         Verbosity::Normal => process::info(line),
@@ -508,7 +512,7 @@ mod tests {
     #[test]
     fn ranks_of_one_process_agree_on_the_repetition() {
         let tag = ProcessTag::new(1);
-        let mut all = Communicators::default();
+        let mut all = CommunicatorContexts::default();
         let first: Vec<u32> = [0, 1].iter().map(|rank| all.add(tag, &comm(9, *rank)).1).collect();
         let again: Vec<u32> = [1, 0].iter().map(|rank| all.add(tag, &comm(9, *rank)).1).collect();
         assert_eq!((first, again), (vec![0, 0], vec![1, 1]));

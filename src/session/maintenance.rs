@@ -62,7 +62,7 @@ impl Maintenance {
         writer: Arc<JournalWriter>,
         slot_writer: SlotWriter,
         test_clock: Option<TestClock>,
-        snapshots: Maker,
+        snapshots: SnapshotMaker,
         mut control: Control,
     ) -> Self {
         let shared = Arc::new(Shared {
@@ -141,7 +141,7 @@ impl Shared {
     }
 }
 
-fn run(writer: &JournalWriter, shared: &Shared, mut snapshots: Maker, mut control: Control) {
+fn run(writer: &JournalWriter, shared: &Shared, mut snapshots: SnapshotMaker, mut control: Control) {
     let mut pause = SHORTEST;
     let mut first_intervals = FIRST_INTERVALS.into_iter();
     let mut next_interval = || first_intervals.next().unwrap_or(CLOCK_INTERVAL);
@@ -178,13 +178,13 @@ fn run(writer: &JournalWriter, shared: &Shared, mut snapshots: Maker, mut contro
 }
 
 /// How often the maintenance thread checks for the file.
-const INTERVAL: Duration = Duration::from_secs(1);
+const REQUEST_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a new file is left alone: a tool may first make it and then set its time, which names the snapshot.
 const SETTLING: Duration = Duration::from_millis(200);
 
 /// Copies this process's part into a snapshot. Runs on the maintenance thread.
 #[derive(Debug)]
-pub(crate) struct Maker {
+pub(crate) struct SnapshotMaker {
     out: PathBuf,
     part: PathBuf,
     due: Instant,
@@ -194,12 +194,12 @@ pub(crate) struct Maker {
     has_failed: bool,
 }
 
-impl Maker {
+impl SnapshotMaker {
     pub(crate) fn new(out: &Path, part: &Path) -> Self {
         Self {
             out: out.to_owned(),
             part: part.to_owned(),
-            due: Instant::now() + INTERVAL,
+            due: Instant::now() + REQUEST_INTERVAL,
             settling: None,
             answered: None,
             has_failed: false,
@@ -216,7 +216,7 @@ impl Maker {
         if Instant::now() < self.due {
             return None;
         }
-        self.due = Instant::now() + INTERVAL;
+        self.due = Instant::now() + REQUEST_INTERVAL;
         // A directory that cannot be read now may be readable later.
         let request = Request::find(&self.out).ok().flatten()?;
         if self.answered.as_ref() == Some(&request) {
@@ -277,7 +277,7 @@ impl Maker {
 }
 
 /// The locations of a session's files.
-pub(crate) struct Directories {
+pub(crate) struct SessionDirectories {
     pub(crate) out: PathBuf,
     pub(crate) part: PathBuf,
     pub(crate) journal: PathBuf,
@@ -288,7 +288,7 @@ pub(crate) struct Directories {
     pub(crate) lacks_job_id: bool,
 }
 
-impl Directories {
+impl SessionDirectories {
     pub(crate) fn make(config: &Config, process: &ProcessInfo) -> Result<Self, String> {
         let values = PathValues {
             host: process.host.clone(),
@@ -383,8 +383,8 @@ pub(crate) fn describe_process(config: &Config, test_clock: Option<&TestClock>) 
         command: part::command(),
         working_directory: working_directory.display().to_string(),
         level: config.level,
-        system_dump: process::of_user(Dump::System),
-        graphs_dump: process::of_user(Dump::Graphs),
+        system_dump: process::dump_of_user(Dump::System),
+        graphs_dump: process::dump_of_user(Dump::Graphs),
         ..ProcessInfo::default()
     }
 }
@@ -407,7 +407,8 @@ pub(crate) fn with_communicator(info: ProcessInfo, config: &Config, comm: &CommI
 
 /// At `init` NCCL has put the variables of its files (`/etc/nccl.conf`) into the environment.
 pub(crate) fn allgatherv_off() -> bool {
-    std::env::var_os(versions::VARIABLE).is_some_and(|value| versions::is_off(&value.to_string_lossy()))
+    std::env::var_os(versions::ALLGATHERV_VARIABLE)
+        .is_some_and(|value| versions::turns_allgatherv_off(&value.to_string_lossy()))
 }
 
 /// Writes `process.json`, and puts it in place when `meanwhile` is done.
@@ -417,7 +418,7 @@ pub(crate) fn place_description<T>(
     meanwhile: impl FnOnce() -> Result<T, String>,
 ) -> Result<T, String> {
     let staged = part.join(format!(".{PROCESS}"));
-    let refused = |error| format!("{}: {}", staged.display(), host::explain(error));
+    let refused = |error| format!("{}: {}", staged.display(), host::explain_write_error(error));
     let json = serde_json::to_vec_pretty(info).map_err(io::Error::other);
     json.and_then(|json| host::new_file(&staged)?.write_all(&json)).map_err(refused)?;
     let done = meanwhile()?;
@@ -431,7 +432,7 @@ pub(crate) fn place_description<T>(
 // the system's clocks: CLOCK_REALTIME is ahead by `offset_ns`, all clocks gain `drift_ppb` since the boot of the
 // machine, and the host has another uptime. The boot id is also the host's name. The ticks of events do not change.
 
-pub(crate) const VARIABLE: &str = "NCCL_OTF2_TEST_CLOCK";
+pub(crate) const TEST_CLOCK_VARIABLE: &str = "NCCL_OTF2_TEST_CLOCK";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TestClock {
@@ -442,9 +443,9 @@ pub(crate) struct TestClock {
 
 impl TestClock {
     pub(crate) fn from_environment() -> Result<Option<Self>, String> {
-        match std::env::var(VARIABLE) {
+        match std::env::var(TEST_CLOCK_VARIABLE) {
             Ok(text) => Self::parse(&text).map(Some).ok_or_else(|| {
-                format!("{VARIABLE}={text}: not offset_ns,drift_ppb,boot-id (it is for tests: unset it)")
+                format!("{TEST_CLOCK_VARIABLE}={text}: not offset_ns,drift_ppb,boot-id (it is for tests: unset it)")
             }),
             Err(_) => Ok(None),
         }

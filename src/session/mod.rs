@@ -16,10 +16,12 @@ use crate::gpu::Gpus;
 use crate::host::{process, threads};
 use crate::scorep::bridge::CommRegion;
 use crate::scorep::{bridge, substrate};
-use crate::session::close::{Communicators, FirstInit, Moment, SESSIONS, Session, Sessions, describe, say};
+use crate::session::close::{
+    CommunicatorContexts, FirstInit, Moment, RecordingSession, RecordingSessions, SESSIONS, describe, log_to_nccl,
+};
 use crate::session::maintenance::{
-    Directories, MAINTENANCE_NAME, Maintenance, Maker, TestClock, allgatherv_off, describe_process, place_description,
-    with_communicator,
+    MAINTENANCE_NAME, Maintenance, SessionDirectories, SnapshotMaker, TestClock, allgatherv_off, describe_process,
+    place_description, with_communicator,
 };
 use crate::{chain, control, gpu, record};
 use in_process::{Object, Recorded};
@@ -31,7 +33,7 @@ use journal::{clock, host, writing};
 use nccl_events::ids::{ContextId, ProcessTag};
 use nccl_events::{CommInit, Kind, Name, Table, event};
 use parking_lot::MutexGuard;
-use settings::{Config, ENV_PLUGIN, PLUGIN, VERSION, Verbosity, are_settings_awaited};
+use settings::{Config, ENV_PLUGIN, PLUGIN, VERSION, Verbosity, has_pending_nccl_settings};
 
 mod close;
 mod maintenance;
@@ -67,7 +69,7 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
     session.note_init(comm);
     let _region = CommRegion::init();
     let (context, repetition) = session.communicators.add(session.tag, comm);
-    process::number(&part_name(&session.part), session.communicators.made());
+    process::number_dumps(&part_name(&session.part), session.communicators.made());
     // Only the bits that this version of the interface has.
     let mask = (session.config.mask | control::raised()) & event::kinds(comm.table);
     record::with_slot_writer(Lost::Communicator, |slot_writer| {
@@ -155,8 +157,8 @@ fn idle() -> InitReply {
     InitReply { context: ContextId::new(ProcessTag::new(1), sequence), mask: 0 }
 }
 
-fn begin_session(sessions: &mut MutexGuard<'_, Sessions>, comm: &CommInit<'_>, is_before_init: bool) {
-    let has_ended = Sessions::wait_for_end(sessions);
+fn begin_session(sessions: &mut MutexGuard<'_, RecordingSessions>, comm: &CommInit<'_>, is_before_init: bool) {
+    let has_ended = RecordingSessions::wait_for_end(sessions);
     if sessions.current.is_some() || sessions.off {
         return;
     }
@@ -220,15 +222,15 @@ fn end_of_program() {
         if process::is_forked() {
             return;
         }
-        process::forget();
-        record::leave();
+        process::forget_logger();
+        record::return_slot();
         // Another thread may be closing a session now, or hang in it, so the wait is bounded.
         let deadline = Instant::now() + PATIENCE;
         let Some(mut sessions) = SESSIONS.try_lock_until(deadline) else {
             return;
         };
         sessions.off = true;
-        if !Sessions::wait_for_others(&mut sessions, deadline) {
+        if !RecordingSessions::wait_for_others(&mut sessions, deadline) {
             process::warn(
                 "the process exits while one of its threads still writes: `nccl-otf2 finalize` makes the archive",
             );
@@ -262,12 +264,13 @@ fn end_of_program() {
 
 /// Begins a session: directories, `process.json`, journal, maintenance thread, Score-P. `is_before_init`: NCCL has not
 /// described the communicator yet.
-pub(crate) fn session(config: Config, comm: &CommInit<'_>, is_before_init: bool) -> Result<Session, String> {
+pub(crate) fn session(config: Config, comm: &CommInit<'_>, is_before_init: bool) -> Result<RecordingSession, String> {
     let test_clock = TestClock::from_environment()?;
-    let steps = control::heard(config.steps.clone(), "NCCL_OTF2_STEPS");
+    let steps = control::usable_steps(config.steps.clone(), "NCCL_OTF2_STEPS");
     let mut info = with_communicator(describe_process(&config, test_clock.as_ref()), &config, comm);
     info.steps = steps.to_string();
-    let directories = writing::guarded(|| Directories::make(&config, &info)).map_err(host::explain)?;
+    let directories =
+        writing::guarded(|| SessionDirectories::make(&config, &info)).map_err(host::explain_write_error)?;
     info.job.clone_from(&directories.job);
     let tag = ProcessTag::new(process::random_bits());
     info.tag = tag.get();
@@ -275,7 +278,7 @@ pub(crate) fn session(config: Config, comm: &CommInit<'_>, is_before_init: bool)
         info.journal = directories.journal.display().to_string();
         info.part = directories.part.display().to_string();
     }
-    process::name(&part_name(&directories.part), &info.environment);
+    process::name_dumps(&part_name(&directories.part), &info.environment);
     let (writer, slot_writer) = writing::guarded(|| open_journal(&config, &info, &directories, tag))
         // A part that never finishes would keep the job's other processes from making the archive.
         .inspect_err(|_| directories.remove())?;
@@ -288,7 +291,7 @@ pub(crate) fn session(config: Config, comm: &CommInit<'_>, is_before_init: bool)
     }
     if is_before_init && !config.chain.is_empty() {
         // They are loaded at `init`, when what is recorded of NCCL's calls has been chosen.
-        process::share();
+        process::share_mask();
     }
     let control = Control::new(&directories.out, config.mask, steps, comm.table);
     if let Some(signal) = config.toggle_signal {
@@ -298,20 +301,20 @@ pub(crate) fn session(config: Config, comm: &CommInit<'_>, is_before_init: bool)
         Arc::clone(&writer),
         slot_writer,
         test_clock,
-        Maker::new(&directories.out, &directories.part),
+        SnapshotMaker::new(&directories.out, &directories.part),
         control,
     );
     // Before recording begins, because threads check whether Score-P is on when they take their slots.
     let scorep = bridge::begin(config.scorep);
     record::begin(Arc::clone(&writer));
     record::ranges::repeat_started(&maintenance.notes());
-    Ok(Session {
+    Ok(RecordingSession {
         config,
         out: directories.out.clone(),
         part: directories.part.clone(),
         tag,
         writer,
-        communicators: Communicators::default(),
+        communicators: CommunicatorContexts::default(),
         largest: LargestCommunicator::default(),
         maintenance,
         gpus: None,
@@ -324,12 +327,12 @@ pub(crate) fn session(config: Config, comm: &CommInit<'_>, is_before_init: bool)
 fn open_journal(
     config: &Config,
     info: &ProcessInfo,
-    directories: &Directories,
+    directories: &SessionDirectories,
     tag: ProcessTag,
 ) -> Result<(Arc<JournalWriter>, SlotWriter), String> {
     place_description(&directories.part, info, || {
         let written = chain::report().write(&directories.part);
-        written.map_err(|error| format!("{}: {}", directories.part.display(), host::explain(error)))?;
+        written.map_err(|error| format!("{}: {}", directories.part.display(), host::explain_write_error(error)))?;
         let options = WriterOptions {
             directory: directories.journal.clone(),
             tag,
@@ -344,7 +347,7 @@ fn open_journal(
     })
 }
 
-impl Session {
+impl RecordingSession {
     /// What a session does at its first `init`, which it may have begun before.
     pub(crate) fn note_init(&mut self, comm: &CommInit<'_>) {
         let Some(FirstInit { directories, scorep, is_late }) = self.first_init.take() else {
@@ -368,7 +371,7 @@ impl Session {
     /// Adds to `process.json` what is known with the first communicator.
     fn complete_description(&self, comm: &CommInit<'_>) -> Result<(), String> {
         let path = self.part.join(PROCESS);
-        let refused = |error| format!("{}: {}", path.display(), host::explain(error));
+        let refused = |error| format!("{}: {}", path.display(), host::explain_write_error(error));
         let read = std::fs::read(&path).and_then(|json| Ok(serde_json::from_slice::<ProcessInfo>(&json)?));
         let info = with_communicator(read.map_err(refused)?, &self.config, comm);
         place_description(&self.part, &info, || Ok(()))?;
@@ -376,19 +379,18 @@ impl Session {
     }
 }
 
-fn report_start(config: &Config, comm: &CommInit<'_>, directories: &Directories, scorep: bridge::Beginning) {
+fn report_start(config: &Config, comm: &CommInit<'_>, directories: &SessionDirectories, scorep: bridge::BridgeStart) {
     let events = settings::event_set(config.mask);
     let out = directories.out.display();
     let chained = chain::report().plugins;
     let behind = if chained.is_empty() { String::new() } else { format!(", with {} behind it", chained.join(", ")) };
-    say(config, &format!("version {VERSION}{behind}: recording {events} events into {out}"));
+    log_to_nccl(config, &format!("version {VERSION}{behind}: recording {events} events into {out}"));
     if let (Some(other), true) = (&directories.other_job, comm.rank <= 0) {
-        let advice = match directories.lacks_job_id {
-            true => {
-                "there is no job id here, so %j in NCCL_OTF2_DIR is `unknown`: set NCCL_OTF2_JOB to another text for \
-                 each job"
-            }
-            false => "NCCL_OTF2_DIR=trace-%j is another directory for each job, NCCL_OTF2_JOB names a job",
+        let advice = if directories.lacks_job_id {
+            "there is no job id here, so %j in NCCL_OTF2_DIR is `unknown`: set NCCL_OTF2_JOB to another text for \
+             each job"
+        } else {
+            "NCCL_OTF2_DIR=trace-%j is another directory for each job, NCCL_OTF2_JOB names a job"
         };
         process::warn(&format!(
             "the directory asked for holds the recording of another job ({other}); that of this job ({}) goes into \
@@ -397,12 +399,12 @@ fn report_start(config: &Config, comm: &CommInit<'_>, directories: &Directories,
         ));
     }
     match scorep {
-        bridge::Beginning::Silent => {}
-        bridge::Beginning::On(line) => say(config, &line),
-        bridge::Beginning::Refused(line) => process::warn(&line),
+        bridge::BridgeStart::Silent => {}
+        bridge::BridgeStart::On(line) => log_to_nccl(config, &line),
+        bridge::BridgeStart::Refused(line) => process::warn(&line),
     }
     let has_channels = |mask: u32| event::has(comm.table, Kind::KernelCh) && mask & Kind::KernelCh.mask() != 0;
-    let why = match (has_channels(config.mask), has_channels(process::chained())) {
+    let why = match (has_channels(config.mask), has_channels(process::chained_events())) {
         (true, _) => "kernel channels are recorded (NCCL_OTF2_EVENTS)",
         (false, true) => "a plugin asks for kernel channels (NCCL_OTF2_CHAIN)",
         (false, false) => return,
@@ -422,9 +424,9 @@ const DEFAULT: &str = "libnccl-profiler.so";
 /// The communicator that is being made; `None` unless NCCL will call this plugin for it.
 pub(crate) fn communicator() -> Option<CommInit<'static>> {
     process::learn_from_noted();
-    let nccl_version = process::current();
+    let nccl_version = process::nccl_version();
     let table = Table::of_release(nccl_version)?;
-    let is_expected = !process::is_rccl() && is_profiler() && !are_settings_awaited();
+    let is_expected = !process::is_rccl() && is_profiler() && !has_pending_nccl_settings();
     is_expected.then_some(CommInit { table, comm_id: 0, name: Name::NONE, nodes: 0, ranks: 0, rank: -1, nccl_version })
 }
 
@@ -458,7 +460,7 @@ mod tests {
         let begin = |journal: &str| {
             let _before = std::fs::remove_file(part.join(format!(".{PROCESS}")));
             let (out, journal) = (part.clone(), part.join(journal));
-            let directories = Directories {
+            let directories = SessionDirectories {
                 out,
                 part: part.clone(),
                 journal,

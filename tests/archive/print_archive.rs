@@ -226,10 +226,7 @@ fn journals_of_processes_are_put_together() {
         pids.insert(moment["pid"].to_string());
         // A GPU's work comes when it ended, too.
         let began = moment["ts"].as_f64().expect("a time");
-        let took = match record["recordType"] == "gpu" {
-            true => record["duration"].as_f64().unwrap_or(0.0),
-            false => 0.0,
-        };
+        let took = if record["recordType"] == "gpu" { record["duration"].as_f64().unwrap_or(0.0) } else { 0.0 };
         written.push(began + took);
     }
     assert_eq!((written.len(), pids.len()), (apart, 2));

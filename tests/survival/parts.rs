@@ -9,12 +9,12 @@ use whole_plugin::built;
 use whole_plugin::process::{Ended, run};
 use whole_plugin::scratch::Scratch;
 
-use journal::testing::{Process, Who};
+use journal::testing::{Process, ProcessIdentity};
 
 /// A job of two ranks, recorded and not written.
 pub(crate) fn job(out: &Path) -> [PathBuf; 2] {
     [0, 1].map(|rank| {
-        let who = Who { rank, ranks: 2, in_environment: true };
+        let who = ProcessIdentity { rank, ranks: 2, in_environment: true };
         let mut process = Process::begin(out, who);
         for sequence in 0..3 {
             process.all_reduce(sequence);

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::results::{Communicator, OperationClass, Report};
 use crate::units::{bandwidth, bytes, real, whole};
-use crate::{Shape, results};
+use crate::{Placement, results};
 use nccl_events::collective::{Collective, Function};
 use nccl_events::ids::index;
 
@@ -22,7 +22,7 @@ const LEAST_TIME: f64 = 0.05;
 
 #[derive(Debug)]
 pub struct Baseline {
-    measured: Vec<Measured>,
+    measured: Vec<MeasuredBandwidth>,
 }
 
 impl Baseline {
@@ -31,26 +31,26 @@ impl Baseline {
     /// # Errors
     ///
     /// A text without measurements of collectives, or that does not say of what they are.
-    pub fn of_text(text: &str) -> Result<Self, String> {
+    pub fn from_text(text: &str) -> Result<Self, String> {
         nccl_tests::read(text).map(|measured| Self { measured })
     }
 
-    pub fn of_report(report: &Report) -> Self {
+    pub fn from_report(report: &Report) -> Self {
         let of_class = |class: &OperationClass| {
-            Some(Measured {
+            Some(MeasuredBandwidth {
                 collective: collective(class)?,
-                place: Place::Shape(shape(report, class)?),
+                place: RankPlacement::Shape(shape(report, class)?),
                 bytes: size(report, class)?,
                 busbw: class.busbw?.median,
-                transfer: class.transfer_busbw.map(|it| it.median),
+                transfer: class.transfer_busbw.map(|quantiles| quantiles.median),
             })
         };
         Self { measured: report.operations.iter().filter_map(of_class).collect() }
     }
 
     /// Adds to each class of a report what the baseline gives for it. `name` is that of the baseline.
-    pub fn add_to(&self, report: &mut Report, name: &str) {
-        let found: Vec<_> = report.operations.iter().map(|class| self.of_class(report, class)).collect();
+    pub fn add_to_report(&self, report: &mut Report, name: &str) {
+        let found: Vec<_> = report.operations.iter().map(|class| self.baseline_of_class(report, class)).collect();
         for (class, found) in report.operations.iter_mut().zip(found) {
             class.baseline = found;
         }
@@ -66,15 +66,16 @@ impl Baseline {
         report.verdict.basis.extend([sentence].into_iter().chain(low));
     }
 
-    fn of_class(&self, report: &Report, class: &OperationClass) -> Option<results::Baseline> {
+    fn baseline_of_class(&self, report: &Report, class: &OperationClass) -> Option<results::Baseline> {
         let (collective, shape, bytes) = (collective(class)?, shape(report, class)?, size(report, class)?);
-        let fitting = || self.measured.iter().filter(|it| it.collective == collective && it.place.fits(&shape));
+        let fitting =
+            || self.measured.iter().filter(|measured| measured.collective == collective && measured.place.fits(&shape));
         let against = |own: Option<results::Quantiles>, curve: Curve, is_transfer| {
             let (own, busbw) = (own?.median, curve.at(bytes)?);
             (busbw > 0.0).then(|| results::Baseline { busbw, share: own / busbw, is_transfer })
         };
-        let transfer = Curve::of(fitting().filter_map(|it| Some((it.bytes, it.transfer?))));
-        let whole = Curve::of(fitting().map(|it| (it.bytes, it.busbw)));
+        let transfer = Curve::of(fitting().filter_map(|measured| Some((measured.bytes, measured.transfer?))));
+        let whole = Curve::of(fitting().map(|measured| (measured.bytes, measured.busbw)));
         against(class.transfer_busbw, transfer, true).or_else(|| against(class.busbw, whole, false))
     }
 
@@ -83,11 +84,11 @@ impl Baseline {
         let names: BTreeSet<String> = self
             .measured
             .iter()
-            .map(|it| {
-                let hosts = it.place.hosts().unwrap_or_default();
+            .map(|measured| {
+                let hosts = measured.place.hosts().unwrap_or_default();
                 let ranks: u32 = hosts.iter().sum();
                 let hosts: Vec<String> = hosts.iter().map(u32::to_string).collect();
-                format!("{} on {ranks} ranks ({} by host)", it.collective.name(), hosts.join(" + "))
+                format!("{} on {ranks} ranks ({} by host)", measured.collective.name(), hosts.join(" + "))
             })
             .collect();
         const SHOWN: usize = 4;
@@ -102,8 +103,8 @@ fn collective(class: &OperationClass) -> Option<Collective> {
     Function::of_region(&class.function)?.collective()
 }
 
-fn shape(report: &Report, class: &OperationClass) -> Option<Shape> {
-    Some(Shape::of(report.communicators.get(index(class.communicator))?, &report.ranks))
+fn shape(report: &Report, class: &OperationClass) -> Option<Placement> {
+    Some(Placement::of(report.communicators.get(index(class.communicator))?, &report.ranks))
 }
 
 /// The size of a class's larger buffer: the geometric mean of its smallest and its largest.
@@ -115,7 +116,7 @@ fn size(report: &Report, class: &OperationClass) -> Option<u64> {
 
 /// Collectives of one function, size and number of ranks, on all communicators.
 #[derive(Default)]
-struct Sum {
+struct BandwidthSum {
     spent_ns: f64,
     /// Of the time, how much the baseline would have taken.
     baseline_ns: f64,
@@ -127,13 +128,13 @@ struct Sum {
 
 /// A sentence on the collectives that lose most time against the baseline, if they lose much.
 fn low(classes: &[OperationClass], communicators: &[Communicator], operations_ns: u64) -> Option<String> {
-    let mut sums: BTreeMap<(&str, u32, u32), Sum> = BTreeMap::new();
+    let mut sums: BTreeMap<(&str, u32, u32), BandwidthSum> = BTreeMap::new();
     for class in classes {
         let (Some(baseline), Some(communicator)) = (class.baseline, communicators.get(index(class.communicator)))
         else {
             continue;
         };
-        let whole_ns = class.duration_ns.map_or(0.0, |it| it.total);
+        let whole_ns = class.duration_ns.map_or(0.0, |quantiles| quantiles.total);
         let spent_ns = if baseline.is_transfer { real(class.budget.transfer_ns) } else { whole_ns };
         let key = (class.function.as_str(), class.bytes_max.max(1).ilog2(), communicator.ranks);
         let sum = sums.entry(key).or_default();
@@ -143,8 +144,9 @@ fn low(classes: &[OperationClass], communicators: &[Communicator], operations_ns
         sum.bytes = sum.bytes.max(class.bytes_max);
         sum.is_transfer |= baseline.is_transfer;
     }
-    let lost_ns = |sum: &Sum| sum.spent_ns - sum.baseline_ns;
-    let is_low = |sum: &Sum| sum.baseline_ns < LOW * sum.spent_ns && lost_ns(sum) >= LEAST_TIME * real(operations_ns);
+    let lost_ns = |sum: &BandwidthSum| sum.spent_ns - sum.baseline_ns;
+    let is_low =
+        |sum: &BandwidthSum| sum.baseline_ns < LOW * sum.spent_ns && lost_ns(sum) >= LEAST_TIME * real(operations_ns);
     let low = sums.iter().filter(|(_, sum)| is_low(sum));
     let ((function, _, ranks), sum) = low.max_by(|(_, a), (_, b)| lost_ns(a).total_cmp(&lost_ns(b)))?;
     let (share, busbw) = (sum.baseline_ns / sum.spent_ns, sum.busbw_ns / sum.spent_ns);
@@ -194,9 +196,9 @@ impl Curve {
 
 /// A measured bandwidth.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Measured {
+pub(crate) struct MeasuredBandwidth {
     pub(crate) collective: Collective,
-    pub(crate) place: Place,
+    pub(crate) place: RankPlacement,
     /// Of the larger buffer of a rank.
     pub(crate) bytes: u64,
     pub(crate) busbw: f64,
@@ -206,14 +208,14 @@ pub(crate) struct Measured {
 
 /// Where the ranks of a communicator were.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Place {
-    Shape(Shape),
+pub(crate) enum RankPlacement {
+    Shape(Placement),
     /// The number of ranks on each host, descending.
     Hosts(Vec<u32>),
 }
 
-impl Place {
-    pub(crate) fn fits(&self, shape: &Shape) -> bool {
+impl RankPlacement {
+    pub(crate) fn fits(&self, shape: &Placement) -> bool {
         match self {
             Self::Shape(own) => own.fits(shape),
             Self::Hosts(hosts) => shape.hosts().as_ref() == Some(hosts),

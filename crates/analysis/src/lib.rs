@@ -33,7 +33,7 @@ pub use crate::read::archive::{
 };
 pub use crate::results::{Completeness, Matching, Statement};
 pub use crate::statistics::{
-    Analysis, Arrival, Arrivals, Awaits, Filter, Incomparable, Instance as MatchedCollective,
-    Instances as MatchedCollectives, Observed, Regression, Sent, Shape, Split, analyse, analyse_and, compare,
-    is_slower_by, length, median, size_class, union, usual_times,
+    Analysis, Arrival, Arrivals, Filter, Incomparable, Instance as MatchedCollective, Instances as MatchedCollectives,
+    Placement, Regression, RunSamples, SentStep, Split, WaitsFor, analyse, analyse_and, compare, is_slower_by, length,
+    median, size_class, union, usual_times,
 };

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use self::write_again as write_part_again;
 use crate::error::Error;
 use crate::job::{
-    ANCHOR, ArchiveSummary, Missing, check_parts_remain, is_in_place, most_common, of_other_level, part_directories,
-    unify_alike,
+    ANCHOR, ArchiveSummary, MissingPart, check_parts_remain, is_in_place, most_common, of_other_level,
+    part_directories, unify_alike,
 };
 use crate::part::calls::CALLS;
 use crate::part::files::{MANIFEST, PartProgress, Staging, TRACES, is_final, why_unusable};
@@ -49,7 +49,7 @@ pub struct FinalizeSummary {
 pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) -> Result<FinalizeSummary, Error> {
     let job = Job { parts: part_directories(out)?, options, workers: Workers::new(options.jobs), progress };
     job.restore_marks();
-    let known = job.known();
+    let known = job.options_sources();
     let level = level_of_all(&job.parts, &known, options.level)?;
     if options.level.is_some() {
         check_parts_remain(out, level)?;
@@ -120,12 +120,12 @@ impl Job<'_> {
     }
 
     /// What the written parts state about themselves; for a shard, its own parts and the first.
-    fn known(&self) -> Vec<Option<Known>> {
+    fn options_sources(&self) -> Vec<Option<OptionsSource>> {
         let first = self.parts.iter().position(|part| is_done(part));
         self.workers.map(&vec![0; self.parts.len()], |number| {
             let part = self.parts.get(number)?;
             let is_wanted = self.is_ours(number) || first == Some(number);
-            (is_wanted && is_done(part)).then(|| Known::of(part))
+            (is_wanted && is_done(part)).then(|| OptionsSource::of(part))
         })
     }
 
@@ -143,7 +143,8 @@ impl Job<'_> {
 
     /// Rewrites parts whose transfers by other processes (PXN) were written after them.
     fn count_remote_transfers(&self, outcomes: &mut [Outcome]) {
-        let ours = self.parts.iter().zip(&*outcomes).filter(|(_, it)| !matches!(it.state, PartState::Elsewhere));
+        let ours =
+            self.parts.iter().zip(&*outcomes).filter(|(_, outcome)| !matches!(outcome.state, PartState::Elsewhere));
         let ours: Vec<PathBuf> = ours.map(|(part, _)| part.clone()).collect();
         let parts = incomplete(&self.parts, &ours);
         if parts.is_empty() {
@@ -160,10 +161,10 @@ impl Job<'_> {
     }
 
     /// The parts that cannot be written, and why. What other parts lack, the archive states itself.
-    fn missing(&self, finalized: &[FinalizedPart]) -> Vec<Missing> {
+    fn missing(&self, finalized: &[FinalizedPart]) -> Vec<MissingPart> {
         let parts = self.parts.iter().zip(finalized).filter(|(part, _)| !is_done(part));
         let missing = parts.filter_map(|(_, part)| match &part.state {
-            PartState::Failed(reason) => Some(Missing { part: part.name.clone(), reason: reason.clone() }),
+            PartState::Failed(reason) => Some(MissingPart { part: part.name.clone(), reason: reason.clone() }),
             _ => None,
         });
         missing.collect()
@@ -254,7 +255,7 @@ impl Outcome {
     }
 
     fn failed(error: &Error) -> Self {
-        Self::new(PartState::Failed(host::explain(error)))
+        Self::new(PartState::Failed(host::explain_write_error(error)))
     }
 }
 
@@ -266,21 +267,21 @@ pub(crate) struct PartFinalizer<'a> {
 }
 
 impl PartFinalizer<'_> {
-    pub(crate) fn finalize(&self, part: &Path, known: Option<&Known>) -> Outcome {
+    pub(crate) fn finalize(&self, part: &Path, known: Option<&OptionsSource>) -> Outcome {
         if let Some(reason) = why_unusable(part) {
             return Outcome::new(PartState::Failed(reason));
         }
         Staging::sweep(part, write::STAGING);
         match known {
-            Some(Known::Unreadable { reason, can_be_written: false }) if is_final(part) => {
+            Some(OptionsSource::Unreadable { reason, can_be_written: false }) if is_final(part) => {
                 return Outcome::new(PartState::Failed(reason.clone()));
             }
-            Some(Known::Part { level, problems, has_journal, has_lost_events })
+            Some(OptionsSource::Part { level, problems, has_journal, has_lost_events })
                 if is_final(part) && *level == self.level && !(*has_lost_events && *has_journal) =>
             {
                 return done(part, problems);
             }
-            Some(Known::Part { level, has_journal: false, .. }) if *level != self.level => {
+            Some(OptionsSource::Part { level, has_journal: false, .. }) if *level != self.level => {
                 return Outcome::new(PartState::Failed(of_other_level(&part_name(part), *level)));
             }
             None => {
@@ -349,7 +350,7 @@ pub(crate) fn write_again(part: &Path, level: Level, provisional: bool) -> PartS
     let options = WriteOptions { keep_journal: true, provisional, level: Some(level), ..WriteOptions::default() };
     match write_locked(part, &options, &()) {
         Ok(summary) => PartState::Written(Box::new(summary)),
-        Err(error) => PartState::Failed(host::explain(error)),
+        Err(error) => PartState::Failed(host::explain_write_error(error)),
     }
 }
 
@@ -398,7 +399,7 @@ pub struct FinalizeOptions {
 
 /// What decides the level that all parts of an archive are written with.
 #[derive(Debug)]
-pub(crate) enum Known {
+pub(crate) enum OptionsSource {
     /// How the part was written, and the problems of its journal.
     Part {
         level: Level,
@@ -414,7 +415,7 @@ pub(crate) enum Known {
     },
 }
 
-impl Known {
+impl OptionsSource {
     pub(crate) fn of(part: &Path) -> Self {
         match Manifest::read_with_events(part) {
             Ok(manifest) => Self::Part {
@@ -437,12 +438,12 @@ pub(crate) fn can_be_written(part: &Path, error: &Error) -> bool {
 /// written part, else of the first process.
 pub(crate) fn level_of_all(
     parts: &[PathBuf],
-    known: &[Option<Known>],
+    known: &[Option<OptionsSource>],
     requested: Option<Level>,
 ) -> Result<Level, Error> {
     let written = || {
         parts.iter().zip(known).filter_map(|(part, known)| match known {
-            Some(Known::Part { level, has_journal, .. }) => Some((part, *level, *has_journal)),
+            Some(OptionsSource::Part { level, has_journal, .. }) => Some((part, *level, *has_journal)),
             _ => None,
         })
     };

@@ -64,7 +64,7 @@ impl Workers {
         );
         if done.is_err() {
             // The system refuses threads.
-            order.iter().filter(|&&at| made.get(at).is_some_and(|it| it.get().is_none())).for_each(|&at| work(at));
+            order.iter().filter(|&&at| made.get(at).is_some_and(|cell| cell.get().is_none())).for_each(|&at| work(at));
         }
         made.into_iter().filter_map(OnceLock::into_inner).collect()
     }
@@ -88,7 +88,7 @@ struct Budget {
 }
 
 /// A share of a budget; released when dropped.
-struct Share<'a> {
+struct BudgetShare<'a> {
     budget: &'a Budget,
     bytes: u64,
 }
@@ -99,17 +99,17 @@ impl Budget {
     }
 
     /// Waits until that many bytes are free. A request above the whole budget takes all of it.
-    fn take(&self, bytes: u64) -> Share<'_> {
+    fn take(&self, bytes: u64) -> BudgetShare<'_> {
         let bytes = bytes.min(self.bytes);
         let mut used = self.used.lock();
         let is_full = |used: &mut u64| used.saturating_add(bytes) > self.bytes;
         self.freed.wait_while(&mut used, is_full);
         *used += bytes;
-        Share { budget: self, bytes }
+        BudgetShare { budget: self, bytes }
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for BudgetShare<'_> {
     fn drop(&mut self) {
         *self.budget.used.lock() -= self.bytes;
         self.budget.freed.notify_all();
@@ -134,7 +134,7 @@ fn free_memory_bytes() -> u64 {
 
 /// What one process dumped for one of its communicators.
 #[derive(Debug, Default)]
-pub(crate) struct Dumped {
+pub(crate) struct CommunicatorDump {
     /// The key of the process; 0 if it is unknown.
     pub(crate) key: u64,
     /// The file, for messages.
@@ -146,7 +146,7 @@ pub(crate) struct Dumped {
 /// The dumps in a job's directory, and those that the user asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Dumps {
-    pub(crate) all: Vec<Dumped>,
+    pub(crate) all: Vec<CommunicatorDump>,
     /// A line for each file that cannot be used.
     pub(crate) unused: Vec<(Dump, String)>,
 }
@@ -155,12 +155,12 @@ pub(crate) struct Dumps {
 const BEFORE_INIT: Duration = Duration::from_mins(1);
 
 /// The paths of a system and of graphs that belong together.
-type Pair = [Option<PathBuf>; 2];
+type DumpPaths = [Option<PathBuf>; 2];
 
 impl Dumps {
     /// Reads the dumps of a job. A dump that cannot be used is counted, not an error.
     pub(crate) fn read<'a>(out: &Path, processes: impl Iterator<Item = &'a ProcessInfo>) -> Self {
-        let mut pairs: BTreeMap<(u64, u32), Pair> = BTreeMap::new();
+        let mut pairs: BTreeMap<(u64, u32), DumpPaths> = BTreeMap::new();
         for entry in fs::read_dir(out.join(DUMPS)).into_iter().flatten().flatten() {
             let name = entry.file_name();
             if let Some((dump, key, number)) = name.to_str().and_then(Dump::of_file_name) {
@@ -183,16 +183,16 @@ impl Dumps {
         }
         for paths in of_user {
             let [system, graphs] = paths.map(Path::new);
-            let pair = [(Dump::System, system), (Dump::Graphs, graphs)].map(|it| dumps.of_job(it, began_ns));
+            let pair = [(Dump::System, system), (Dump::Graphs, graphs)].map(|it| dumps.dump_of_user(it, began_ns));
             dumps.add(0, &pair);
         }
         dumps
     }
 
     /// The user's file, unless it is from before the job.
-    fn of_job(&mut self, (dump, path): (Dump, &Path), began_ns: u64) -> Option<PathBuf> {
+    fn dump_of_user(&mut self, (dump, path): (Dump, &Path), began_ns: u64) -> Option<PathBuf> {
         let written = path.metadata().ok().filter(Metadata::is_file)?.modified().ok()?;
-        let written_ns = written.duration_since(UNIX_EPOCH).map_or(0, |it| it.as_nanos());
+        let written_ns = written.duration_since(UNIX_EPOCH).map_or(0, |duration| duration.as_nanos());
         if written_ns + BEFORE_INIT.as_nanos() < u128::from(began_ns) {
             self.unused.push((dump, format!("{}: older than the job", path.display())));
             return None;
@@ -200,14 +200,14 @@ impl Dumps {
         Some(path.to_owned())
     }
 
-    fn add(&mut self, key: u64, pair: &Pair) {
+    fn add(&mut self, key: u64, pair: &DumpPaths) {
         let [system, graphs] = pair;
-        let mut dumped = Dumped { key, ..Dumped::default() };
+        let mut dumped = CommunicatorDump { key, ..CommunicatorDump::default() };
         let system = (Dump::System, system.as_deref());
         if let Some(system) = self.parse(&mut dumped, system, |text, _| System::parse(text)) {
             dumped.system = system;
         }
-        let parse = |text: &str, dumped: &Dumped| Graph::parse_all(text, &dumped.system);
+        let parse = |text: &str, dumped: &CommunicatorDump| Graph::parse_all(text, &dumped.system);
         if let Some(graphs) = self.parse(&mut dumped, (Dump::Graphs, graphs.as_deref()), parse) {
             dumped.graphs = graphs;
         }
@@ -218,9 +218,9 @@ impl Dumps {
 
     fn parse<T>(
         &mut self,
-        dumped: &mut Dumped,
+        dumped: &mut CommunicatorDump,
         (dump, path): (Dump, Option<&Path>),
-        parse: impl FnOnce(&str, &Dumped) -> Result<T, topology::Error>,
+        parse: impl FnOnce(&str, &CommunicatorDump) -> Result<T, topology::Error>,
     ) -> Option<T> {
         let path = path?;
         dumped.file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -193,10 +193,7 @@ pub(crate) fn check_gpu_work(statements: &Statements, findings: &mut Findings) {
             .filter(|(number, _)| *number > 0)
             .map(|(number, what)| format!("{what} {number}"))
             .collect();
-        let because = match reasons.is_empty() {
-            true => String::new(),
-            false => format!(": {}", reasons.join(", ")),
-        };
+        let because = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
         let of = plural(launches, "launch", "launches");
         findings.general(
             Rule::GpuWorkMissing,

@@ -139,10 +139,7 @@ impl<'a> Causality<'a> {
     fn pair(&self, location: LocationRef, message: &Message, is_send: bool) -> Option<Pair> {
         let rank = self.trace.rank(location, message.comm)?;
         let peer = self.trace.members(message.comm).get(usize::try_from(message.peer).ok()?)?;
-        let (from, to) = match is_send {
-            true => (rank, message.peer),
-            false => (message.peer, rank),
-        };
+        let (from, to) = if is_send { (rank, message.peer) } else { (message.peer, rank) };
         (self.host(*peer) != self.host(location)).then_some((message.comm, from, to))
     }
 

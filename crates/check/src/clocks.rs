@@ -75,12 +75,12 @@ impl<'a> ClockOffsets<'a> {
             return clock.clone();
         }
         let local = self.trace.archive.local_definitions(location).ok()?;
-        let clock = self.judge(location, local.clock_offsets.into(), findings);
+        let clock = self.check_offsets(location, local.clock_offsets.into(), findings);
         self.file = Some((identity, clock.clone()));
         clock
     }
 
-    fn judge(&self, location: LocationRef, clock: Clock, findings: &mut Findings) -> Option<Clock> {
+    fn check_offsets(&self, location: LocationRef, clock: Clock, findings: &mut Findings) -> Option<Clock> {
         let mut find = |rule, time, message: String| {
             findings.at((self.trace, location), Some(time), rule, message);
         };
@@ -183,18 +183,18 @@ pub(crate) fn check(trace: &Trace, clocks: &Clocks<'_>, findings: &mut Findings)
 
 fn processes(trace: &Trace) -> Vec<Process<'_>> {
     let process = |reference| {
-        let anchors = trace.of_group(reference, ClockAnchors).unwrap_or_default();
+        let anchors = trace.group_property(reference, ClockAnchors).unwrap_or_default();
         Some(Process {
             group: reference,
             name: trace.group_name(reference),
             boot: trace.boot(reference)?,
             statement: Statement {
-                relation: trace.of_group(reference, ClockRelation),
-                correction_ns: trace.of_group(reference, ClockCorrection).unwrap_or(0),
-                drift_ppb: trace.of_group(reference, ClockDrift).unwrap_or(0),
-                violations: trace.of_group(reference, ClockViolations).unwrap_or(0),
-                worst_violation_ns: trace.of_group(reference, ClockWorstViolation).unwrap_or(0),
-                uncertainty_ns: trace.of_group(reference, ClockUncertainty),
+                relation: trace.group_property(reference, ClockRelation),
+                correction_ns: trace.group_property(reference, ClockCorrection).unwrap_or(0),
+                drift_ppb: trace.group_property(reference, ClockDrift).unwrap_or(0),
+                violations: trace.group_property(reference, ClockViolations).unwrap_or(0),
+                worst_violation_ns: trace.group_property(reference, ClockWorstViolation).unwrap_or(0),
+                uncertainty_ns: trace.group_property(reference, ClockUncertainty),
             },
             read: anchors
                 .first()

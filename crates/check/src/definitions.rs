@@ -183,7 +183,9 @@ fn location_ids(definitions: &Definitions, findings: &mut Findings) {
 fn communicators(definitions: &Definitions, has_all: bool, findings: &mut Findings) {
     let mut wrong = |message: String| findings.general(Rule::Communicator, message);
     let mut lists: BTreeMap<Paradigm, &Group> = BTreeMap::new();
-    for (reference, group) in definitions.groups.iter().filter(|(_, it)| it.group_type == GroupType::CommLocations) {
+    for (reference, group) in
+        definitions.groups.iter().filter(|(_, group)| group.group_type == GroupType::CommLocations)
+    {
         let paradigm = group.paradigm;
         if lists.insert(paradigm, group).is_some() {
             wrong(format!("{reference:?} is another list of communicating locations of the paradigm {paradigm:?}"));
@@ -240,7 +242,8 @@ fn members(
             .ok()
             .and_then(|index| list.members.get(index))
             .map(|member| LocationRef::new(*member));
-        let has_events = |location| definitions.locations.get(&location).is_some_and(|it| it.number_of_events > 0);
+        let has_events =
+            |location| definitions.locations.get(&location).is_some_and(|location| location.number_of_events > 0);
         // One location without events may stand for all ranks that were not recorded.
         if !seen.insert(index) && location.is_some_and(has_events) {
             return Err(format!("rank {rank} is on the location of another rank"));

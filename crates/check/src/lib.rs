@@ -5,7 +5,7 @@
 //!  definitions   references, groups, communicators, the anchor's numbers; every location has complete files with as
 //!                many events as stated, and there are no others
 //!  location      one location at a time: order, nesting, pairs, references of events
-//!  across        checks that need several locations, each checker with its open state: collectives, messages and
+//!  between_locations checks that need several locations, each checker with its open state: collectives, messages and
 //!                members of each communicator; user ranges around calls, and calls shown twice; events by kind
 //!  causality     cause before effect between hosts; channels, kernels and copies: within their operations, with their
 //!                launches, on the right GPU
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use crate::across::Across;
+use crate::between_locations::BetweenLocations;
 use crate::location::Location;
 use crate::rules::Findings;
 use analysis::{Trace, is_nccl};
@@ -31,7 +31,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 mod accounts;
-mod across;
+mod between_locations;
 mod causality;
 mod clocks;
 mod definitions;
@@ -99,7 +99,7 @@ fn examine(trace: &Trace, other_jobs: &[String], progress: &dyn Progress, findin
     if let Err(error) = &written {
         findings.general(Rule::AsWritten, error.to_string());
     }
-    let mut across = Across::of(trace);
+    let mut between = BetweenLocations::of(trace);
     let mut total = 0;
     progress.begin("locations", trace.definitions.locations.len() as u64);
     // Ranks' locations have the lowest numbers of their group, which is the process's or a GPU's: both precede the
@@ -111,17 +111,17 @@ fn examine(trace: &Trace, other_jobs: &[String], progress: &dyn Progress, findin
         progress.step();
         let (location, process) = (*location, trace.process(definition.group));
         if current.replace(process) != Some(process) {
-            across.next_process();
+            between.next_process();
         }
         if !definitions::check_files(trace, location, definition, findings, written.is_ok()) {
-            across.unreadable.insert(location);
+            between.unreadable.insert(location);
             continue;
         }
-        across.next_location(location, findings);
+        between.next_location(location, findings);
         let mut own = Location::new(trace, location, findings);
         let read = trace.archive.for_each_event(&[location], |_, event| {
             own.event(event);
-            across.event(location, event, own.findings);
+            between.event(location, event, own.findings);
             ControlFlow::Continue(())
         });
         match read {
@@ -135,12 +135,12 @@ fn examine(trace: &Trace, other_jobs: &[String], progress: &dyn Progress, findin
                     _ => Rule::Events,
                 };
                 findings.at((trace, location), None, rule, error.to_string());
-                across.unreadable.insert(location);
+                between.unreadable.insert(location);
             }
         }
     }
     progress.end();
-    across.end(findings);
+    between.end(findings);
     if is_nccl(&trace.archive) {
         accounts::check_counts(trace, other_jobs, findings);
     }

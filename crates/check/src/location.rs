@@ -20,19 +20,19 @@ const SEND: usize = 0;
 const RECEIVE: usize = 1;
 const COLLECTIVE: usize = 2;
 
-type Wrong = Result<(), String>;
+type Violation = Result<(), String>;
 
 impl Requests {
     const fn new(what: &'static str) -> Self {
         Self { what, open: BTreeSet::new() }
     }
 
-    fn make(&mut self, request: u64) -> Wrong {
+    fn make(&mut self, request: u64) -> Violation {
         let is_new = self.open.insert(request);
         is_new.then_some(()).ok_or_else(|| format!("{} request {request} is made twice", self.what))
     }
 
-    fn complete(&mut self, request: u64) -> Wrong {
+    fn complete(&mut self, request: u64) -> Violation {
         let was_made = self.open.remove(&request);
         was_made.then_some(()).ok_or_else(|| format!("{} request {request} completes and was not made", self.what))
     }
@@ -50,7 +50,7 @@ pub(super) struct Location<'a> {
     pub(super) findings: &'a mut Findings,
     time: u64,
     open: Vec<(RegionRef, u64)>,
-    collective: Option<Begun>,
+    collective: Option<BegunRegion>,
     /// Indexed by [`SEND`], [`RECEIVE`], [`COLLECTIVE`].
     requests: [Requests; 3],
     /// Puts and gets: matching ids are per window.
@@ -60,7 +60,7 @@ pub(super) struct Location<'a> {
 }
 
 #[derive(Clone, Copy)]
-struct Begun {
+struct BegunRegion {
     /// How many regions were open when it began.
     depth: usize,
     with_region: Option<RegionRef>,
@@ -105,19 +105,19 @@ impl<'a> Location<'a> {
             }
             EventKind::MpiCollectiveBegin => self.collective_begin(),
             EventKind::MpiCollectiveEnd(collective) => self.collective_end(collective),
-            EventKind::NonBlockingCollectiveRequest { request } => self.made(COLLECTIVE, *request),
+            EventKind::NonBlockingCollectiveRequest { request } => self.request_made(COLLECTIVE, *request),
             EventKind::NonBlockingCollectiveComplete { collective, request } => {
-                self.completed(COLLECTIVE, *request);
+                self.request_completed(COLLECTIVE, *request);
                 self.member(collective.comm, collective.root);
             }
             EventKind::MpiIsend { message, request } => {
-                self.made(SEND, *request);
+                self.request_made(SEND, *request);
                 self.message(message);
             }
-            EventKind::MpiIsendComplete { request } => self.completed(SEND, *request),
-            EventKind::MpiIrecvRequest { request } => self.made(RECEIVE, *request),
+            EventKind::MpiIsendComplete { request } => self.request_completed(SEND, *request),
+            EventKind::MpiIrecvRequest { request } => self.request_made(RECEIVE, *request),
             EventKind::MpiIrecv { message, request } => {
-                self.completed(RECEIVE, *request);
+                self.request_completed(RECEIVE, *request);
                 self.message(message);
             }
             EventKind::MpiSend(message) | EventKind::MpiRecv(message) => self.message(message),
@@ -147,11 +147,11 @@ impl<'a> Location<'a> {
         }
     }
 
-    fn made(&mut self, of: usize, request: u64) {
+    fn request_made(&mut self, of: usize, request: u64) {
         self.requests[of].make(request).unwrap_or_else(|message| self.find(Rule::Request, message));
     }
 
-    fn completed(&mut self, of: usize, request: u64) {
+    fn request_completed(&mut self, of: usize, request: u64) {
         self.requests[of].complete(request).unwrap_or_else(|message| self.find(Rule::Request, message));
     }
 
@@ -208,7 +208,8 @@ impl<'a> Location<'a> {
         // the region certainly belongs to it, and not even that one if there are siblings.
         let has_siblings = !self.trace.siblings(self.location).is_empty();
         let with_region = self.open.last().filter(|(_, since)| *since == self.time && !has_siblings);
-        self.collective = Some(Begun { depth: self.open.len(), with_region: with_region.map(|(region, _)| *region) });
+        self.collective =
+            Some(BegunRegion { depth: self.open.len(), with_region: with_region.map(|(region, _)| *region) });
     }
 
     fn collective_end(&mut self, collective: &Collective) {
@@ -243,7 +244,7 @@ impl<'a> Location<'a> {
     }
 
     /// Other writers complete puts and gets by locks, fences and flushes, which are not read here.
-    fn remote_access(&mut self, made: Wrong) {
+    fn remote_access(&mut self, made: Violation) {
         if let (Err(message), true) = (made, self.is_nccl) {
             self.find(Rule::RemoteAccess, message);
         }
@@ -371,8 +372,9 @@ impl<'a> Location<'a> {
     fn is_thread_of(&self, members: &[LocationRef]) -> bool {
         let locations = &self.trace.definitions.locations;
         let process = |location| {
-            let is_thread = |it: &&otf2::records::Location| it.location_type == otf2::LocationType::CpuThread;
-            locations.get(location).filter(is_thread).map(|it| it.group)
+            let is_thread =
+                |location: &&otf2::records::Location| location.location_type == otf2::LocationType::CpuThread;
+            locations.get(location).filter(is_thread).map(|location| location.group)
         };
         let own = process(&self.location);
         own.is_some() && members.iter().any(|member| process(member) == own)

@@ -67,14 +67,14 @@ pub(crate) fn job(path: &Path) -> Result<&Path> {
 }
 
 /// The directories of other jobs that recorded into the directory of an archive or a job.
-pub(crate) fn others(path: &Path) -> Vec<String> {
+pub(crate) fn other_jobs_beside(path: &Path) -> Vec<String> {
     other_jobs(directory(path)).iter().map(|job| job.display().to_string()).collect()
 }
 
 /// Notes, once per path, which other jobs recorded into the directory: only one job is read.
 pub(crate) fn note_other_jobs(path: &Path) {
     static NOTED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-    let others = others(path);
+    let others = other_jobs_beside(path);
     let is_new = || NOTED.lock().insert(directory(path).to_owned());
     if !others.is_empty() && is_new() {
         output::note(format_args!(

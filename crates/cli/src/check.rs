@@ -74,7 +74,7 @@ pub(crate) fn check(request: &Request) -> Result<Exit> {
     let anchor = archives::anchor(path)?;
     let archive = Archive::open(&anchor).context("cannot open the archive")?;
     let remedy = archives::remedy_of(&anchor);
-    let other_jobs = archives::others(&anchor);
+    let other_jobs = archives::other_jobs_beside(&anchor);
     let report = check::check(anchor, archive, &other_jobs, &Bar::new());
     if request.json {
         output::json(&Json { format: 2, report: &report })?;

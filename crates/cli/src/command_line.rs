@@ -17,7 +17,7 @@ use otf2::CommRef;
 
 /// What a recording contains.
 #[derive(Debug, Default)]
-pub(crate) struct Present {
+pub(crate) struct AvailableValues {
     pub(crate) what: &'static str,
     pub(crate) communicators: BTreeSet<String>,
     /// Recorded ranks of the selected communicators.
@@ -33,7 +33,7 @@ pub(crate) struct Present {
 /// Maximum number of names listed in a message.
 const MOST: usize = 12;
 
-impl Present {
+impl AvailableValues {
     /// What an archive contains. Ranks are listed only for the wanted communicators.
     pub(crate) fn of(trace: &Trace, begin_ns: u64, is_wanted: impl Fn(CommRef) -> bool) -> Self {
         let comms = || trace.definitions.comms.keys().copied();
@@ -205,7 +205,8 @@ mod tests {
         assert_eq!((ranks(&[3].into()), ranks(&BTreeSet::new())), ("rank 3".to_owned(), "no ranks".to_owned()));
         let many = names(&(0..20).map(|at| format!("nccl{at:02}")).collect());
         assert!(many.starts_with("nccl00, nccl01, ") && many.ends_with(", nccl11 and 8 more"), "{many}");
-        let present = Present { ranks: [0, 1, 5].into(), in_job: Some([4, 5, 9].into()), ..Present::default() };
+        let present =
+            AvailableValues { ranks: [0, 1, 5].into(), in_job: Some([4, 5, 9].into()), ..AvailableValues::default() };
         let refused = present.has_ranks([4]).expect_err("no such rank").to_string();
         assert!(refused.contains("ranks 0 to 1, 5 in these communicators, ranks 4 to 5, 9 of the job;"), "{refused}");
     }

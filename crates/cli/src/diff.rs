@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use crate::command_line::Exit;
-use crate::output::{Cell, Sheet, Text};
+use crate::output::{Cell, NumberTable, Text};
 use crate::select::Select;
 use crate::{finalize, output};
 use analysis::results::{Answer, Comparison, Difference, Group, Kind, Outcome, RangeChange};
@@ -108,7 +108,7 @@ fn text(comparison: &Comparison, limit: usize) -> Result<Text> {
     }
     for mut sheet in sheets(comparison) {
         if !sheet.is_empty() {
-            sheet.arrange(None, Some(limit))?;
+            sheet.sort_and_limit(None, Some(limit))?;
             sheet.print(false, &mut text);
         }
     }
@@ -116,46 +116,46 @@ fn text(comparison: &Comparison, limit: usize) -> Result<Text> {
 }
 
 /// Shows a comparison as tables.
-pub(crate) fn sheets(comparison: &Comparison) -> [Sheet; 4] {
+pub(crate) fn sheets(comparison: &Comparison) -> [NumberTable; 4] {
     let groups = groups(&comparison.groups);
     let ranges = ranges(&comparison.ranges);
     [groups, ranges, only("only in A", &comparison.only_a), only("only in B", &comparison.only_b)]
 }
 
-fn groups(groups: &[Group]) -> Sheet {
+fn groups(groups: &[Group]) -> NumberTable {
     fn median(group: &Group, get: fn(&Difference) -> f64) -> Cell {
-        group.median.map_or(Cell::None, |it| Cell::Time(get(&it)))
+        group.median.map_or(Cell::None, |difference| Cell::Time(get(&difference)))
     }
     fn bound(group: &Group, at: usize) -> Cell {
-        group.median.map_or(Cell::None, |it| self::bound(&it, at))
+        group.median.map_or(Cell::None, |difference| self::bound(&difference, at))
     }
     fn change(difference: Option<Difference>) -> Cell {
-        difference.and_then(|it| it.share).map_or(Cell::None, Cell::Share)
+        difference.and_then(|difference| difference.share).map_or(Cell::None, Cell::Share)
     }
     fn time(difference: Option<Difference>) -> Cell {
-        difference.map_or(Cell::None, |it| Cell::Time(it.difference_ns))
+        difference.map_or(Cell::None, |difference| Cell::Time(difference.difference_ns))
     }
-    Sheet::of(
+    NumberTable::of(
         "operations, B against A",
         groups,
         &[
-            ("function", |it| Cell::Text(it.b.function.clone())),
-            ("bytes", |it| Cell::Bytes(it.b.bytes_max)),
-            ("ranks", |it| Cell::Count(it.b.ranks.into())),
-            ("outcome", |it| Cell::Text(outcome(it).to_owned())),
-            ("median_a", |it| median(it, |it| it.a_ns)),
-            ("median_b", |it| median(it, |it| it.b_ns)),
-            ("change", |it| change(it.median)),
-            ("from", |it| bound(it, 0)),
-            ("to", |it| bound(it, 1)),
-            ("waiting", |it| time(shown(it.waiting))),
-            ("transfer", |it| time(shown(it.transfer))),
-            ("p99", |it| change(shown(it.p99))),
-            ("count_a", |it| Cell::Count(it.a.count)),
-            ("count_b", |it| Cell::Count(it.b.count)),
-            ("hosts", |it| Cell::Count(it.b.hosts.into())),
-            ("timing", |it| Cell::Text(it.b.timing.clone())),
-            ("reason", |it| it.reason.clone().map_or(Cell::None, Cell::Text)),
+            ("function", |row| Cell::Text(row.b.function.clone())),
+            ("bytes", |row| Cell::Bytes(row.b.bytes_max)),
+            ("ranks", |row| Cell::Count(row.b.ranks.into())),
+            ("outcome", |row| Cell::Text(outcome(row).to_owned())),
+            ("median_a", |row| median(row, |row| row.a_ns)),
+            ("median_b", |row| median(row, |row| row.b_ns)),
+            ("change", |row| change(row.median)),
+            ("from", |row| bound(row, 0)),
+            ("to", |row| bound(row, 1)),
+            ("waiting", |row| time(shown(row.waiting))),
+            ("transfer", |row| time(shown(row.transfer))),
+            ("p99", |row| change(shown(row.p99))),
+            ("count_a", |row| Cell::Count(row.a.count)),
+            ("count_b", |row| Cell::Count(row.b.count)),
+            ("hosts", |row| Cell::Count(row.b.hosts.into())),
+            ("timing", |row| Cell::Text(row.b.timing.clone())),
+            ("reason", |row| row.reason.clone().map_or(Cell::None, Cell::Text)),
         ],
     )
 }
@@ -166,26 +166,26 @@ fn bound(median: &Difference, at: usize) -> Cell {
     bound.filter(|bound| bound.is_finite()).map_or(Cell::None, Cell::Share)
 }
 
-fn ranges(ranges: &[RangeChange]) -> Sheet {
-    Sheet::of(
+fn ranges(ranges: &[RangeChange]) -> NumberTable {
+    NumberTable::of(
         "ranges of the program, B against A",
         ranges,
         &[
-            ("range", |it| Cell::Text(path_of_ranges(&it.path))),
-            ("outcome", |it| Cell::Text(name(it.median.outcome).to_owned())),
-            ("median_a", |it| Cell::Time(it.median.a_ns)),
-            ("median_b", |it| Cell::Time(it.median.b_ns)),
-            ("change", |it| it.median.share.map_or(Cell::None, Cell::Share)),
-            ("from", |it| bound(&it.median, 0)),
-            ("to", |it| bound(&it.median, 1)),
-            ("count_a", |it| Cell::Count(it.a)),
-            ("count_b", |it| Cell::Count(it.b)),
+            ("range", |row| Cell::Text(path_of_ranges(&row.path))),
+            ("outcome", |row| Cell::Text(name(row.median.outcome).to_owned())),
+            ("median_a", |row| Cell::Time(row.median.a_ns)),
+            ("median_b", |row| Cell::Time(row.median.b_ns)),
+            ("change", |row| row.median.share.map_or(Cell::None, Cell::Share)),
+            ("from", |row| bound(&row.median, 0)),
+            ("to", |row| bound(&row.median, 1)),
+            ("count_a", |row| Cell::Count(row.a)),
+            ("count_b", |row| Cell::Count(row.b)),
         ],
     )
 }
 
 fn shown(difference: Option<Difference>) -> Option<Difference> {
-    difference.filter(|it| matches!(it.outcome, Outcome::Faster | Outcome::Slower))
+    difference.filter(|difference| matches!(difference.outcome, Outcome::Faster | Outcome::Slower))
 }
 
 const fn outcome(group: &Group) -> &'static str {
@@ -204,18 +204,18 @@ const fn name(outcome: Outcome) -> &'static str {
     }
 }
 
-fn only(title: &'static str, kinds: &[Kind]) -> Sheet {
-    Sheet::of(
+fn only(title: &'static str, kinds: &[Kind]) -> NumberTable {
+    NumberTable::of(
         title,
         kinds,
         &[
-            ("function", |it| Cell::Text(it.function.clone())),
-            ("bytes", |it| Cell::Bytes(it.bytes_max)),
-            ("ranks", |it| Cell::Count(it.ranks.into())),
-            ("count", |it| Cell::Count(it.count)),
-            ("hosts", |it| Cell::Count(it.hosts.into())),
-            ("timing", |it| Cell::Text(it.timing.clone())),
-            ("communicators", |it| Cell::Text(it.communicators.join(", "))),
+            ("function", |row| Cell::Text(row.function.clone())),
+            ("bytes", |row| Cell::Bytes(row.bytes_max)),
+            ("ranks", |row| Cell::Count(row.ranks.into())),
+            ("count", |row| Cell::Count(row.count)),
+            ("hosts", |row| Cell::Count(row.hosts.into())),
+            ("timing", |row| Cell::Text(row.timing.clone())),
+            ("communicators", |row| Cell::Text(row.communicators.join(", "))),
         ],
     )
 }

@@ -14,7 +14,7 @@ use analysis::units::{plural, time};
 use anyhow::{Context as _, Result, bail};
 use archive::FinalizeOptions;
 use clap::Args;
-use journal::snapshots::{Request as SnapshotRequest, Standing};
+use journal::snapshots::{Request as SnapshotRequest, SnapshotProgress};
 use live::{Live, ProcessState, Snapshot};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -95,7 +95,7 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
     Ok(if summary.complete && standing.awaited.is_empty() { Exit::Well } else { Exit::Problems })
 }
 
-fn wait(out: &Path, asked: &SnapshotRequest, limit: Duration) -> Result<Standing> {
+fn wait(out: &Path, asked: &SnapshotRequest, limit: Duration) -> Result<SnapshotProgress> {
     let give_up = Instant::now() + limit;
     loop {
         let standing =
@@ -121,7 +121,7 @@ fn withdraw(out: &Path, asked: &SnapshotRequest) -> Result<()> {
     }
 }
 
-fn silent(standing: &Standing, seconds: u64) -> String {
+fn silent(standing: &SnapshotProgress, seconds: u64) -> String {
     let names: Vec<&str> = standing.awaited.iter().map(|(name, _)| name.as_str()).collect();
     format!(
         "no answer within {} from {}: stopped, on a host that does not see this directory, or dead there (--wait gives them longer)",
@@ -166,7 +166,8 @@ impl<'s> Line<'s> {
 
 /// What cannot be read, and why; of each process the first.
 pub(crate) fn problems(now: &Snapshot) -> impl Iterator<Item = String> {
-    let of_processes = now.processes.iter().filter(|it| it.records > 0).filter_map(|it| it.problem.clone());
+    let of_processes =
+        now.processes.iter().filter(|process| process.records > 0).filter_map(|process| process.problem.clone());
     let none_here = (now.processes.is_empty() && now.processes_elsewhere > 0).then(|| {
         let elsewhere = plural(now.processes_elsewhere, "process is", "processes are");
         format!(
@@ -178,18 +179,18 @@ pub(crate) fn problems(now: &Snapshot) -> impl Iterator<Item = String> {
 
 /// The exit code of a single look: there must be something that can be read.
 pub(crate) fn exit(now: &Snapshot) -> Exit {
-    let has_none = !now.unreadable.is_empty() && now.processes.iter().all(|it| it.records == 0);
+    let has_none = !now.unreadable.is_empty() && now.processes.iter().all(|process| process.records == 0);
     if has_none { Exit::CannotDo } else { Exit::Well }
 }
 
 /// A note for a job without running processes.
 pub(crate) fn over(now: &Snapshot) -> Option<String> {
-    let is_over = |it: &live::Process| matches!(it.state, ProcessState::Finished | ProcessState::Gone);
+    let is_over = |process: &live::Process| matches!(process.state, ProcessState::Finished | ProcessState::Gone);
     let has_some = !now.processes.is_empty() || now.processes_missed > 0;
     if !has_some || !now.unreadable.is_empty() || !now.processes.iter().all(is_over) {
         return None;
     }
-    let last_ns = now.processes.iter().filter_map(|it| it.last_record_ns).max();
+    let last_ns = now.processes.iter().filter_map(|process| process.last_record_ns).max();
     let since = last_ns.map_or_else(
         || "its recordings are removed".to_owned(),
         |last_ns| format!("its last record was made {} ago", time(now.at_ns.saturating_sub(last_ns))),

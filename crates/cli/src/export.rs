@@ -121,7 +121,7 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         Format::Xplane if !into.is_empty() => Box::new(|source, out| exports::xplane::into(source, into, out)),
         Format::Xplane => Box::new(exports::xplane::write),
         Format::Jsonl => {
-            let filter = request.select.of_journals()?;
+            let filter = request.select.journal_filter()?;
             return staged(request, |out, bar| write(&request.path, &filter, out, bar));
         }
         Format::Scalasca => {
@@ -140,7 +140,8 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
                 Format::Chakra | Format::NcclTests => "no operation of NCCL to export",
                 _ => "no event to export in this format",
             };
-            let reasons = outcome.left_out.iter().map(|it| format!("{} {}", count(it.events), it.reason));
+            let reasons =
+                outcome.left_out.iter().map(|left_out| format!("{} {}", count(left_out.events), left_out.reason));
             let left_out = [String::new()].into_iter().chain(reasons).collect::<Vec<_>>().join("; left out: ");
             let anchor = trace.anchor.display();
             bail!("{anchor}: {what}{left_out}; `nccl-otf2 info` says what was recorded");
@@ -173,10 +174,10 @@ fn staged(request: &Request, write: impl FnOnce(&Path, &Bar) -> Result<(Outcome,
     drop(bar);
     let (outcome, exit) = outcome?;
     staging.put_in_place_of(WRITTEN)?;
-    let files = outcome.files.iter().map(|file| match file.as_os_str().is_empty() {
-        true => request.out.clone(),
-        false => request.out.join(file),
-    });
+    let files = outcome
+        .files
+        .iter()
+        .map(|file| if file.as_os_str().is_empty() { request.out.clone() } else { request.out.join(file) });
     let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
     if request.json {
         output::json(&Json { format: 1, files, events: outcome.events, left_out: outcome.left_out })?;
@@ -264,11 +265,11 @@ pub(crate) fn export_communicators(trace: &Trace, filter: &Filter, out: &Path, i
     bar.begin("communicators", comms.len() as u64);
     let mut all = Vec::new();
     for (number, comm) in comms {
-        all.push(one(trace, (comm, number), lacks.as_deref(), &staging, out)?);
+        all.push(export_communicator(trace, (comm, number), lacks.as_deref(), &staging, out)?);
         bar.step();
     }
     drop(bar);
-    let left_out = all.iter().filter(|it| it.archive.is_none()).count();
+    let left_out = all.iter().filter(|exported| exported.archive.is_none()).count();
     let is_any = left_out < all.len();
     if is_any {
         staging.put_in_place()?;
@@ -285,7 +286,7 @@ pub(crate) fn export_communicators(trace: &Trace, filter: &Filter, out: &Path, i
     })
 }
 
-fn one(
+fn export_communicator(
     trace: &Trace,
     (comm, number): (CommRef, usize),
     lacks: Option<&str>,
@@ -310,8 +311,8 @@ fn one(
     let (ranks, left_out) = complete::read(trace, comm).context("cannot read the events of a rank")?;
     exported.collectives = ranks.first().map_or(0, |rank| rank.collectives.len());
     exported.messages = ranks.iter().map(|rank| rank.sends.len()).sum();
-    exported.collectives_left_out = left_out.iter().map(|it| it.collectives).sum();
-    exported.messages_left_out = left_out.iter().map(|it| it.messages).sum();
+    exported.collectives_left_out = left_out.iter().map(|left_out| left_out.collectives).sum();
+    exported.messages_left_out = left_out.iter().map(|left_out| left_out.messages).sum();
     exported.left_out = left_out;
     if exported.collectives + exported.messages == 0 {
         exported.reason = Some("nothing that all ranks have".to_owned());
@@ -353,29 +354,31 @@ fn file_name(name: &str) -> String {
 
 fn communicators_text(all: &[Exported]) -> Text {
     let columns: [TableColumn<'_, &Exported>; 6] = [
-        ("communicator", Side::Left, |it| it.name.clone()),
-        ("ranks", Side::Right, |it| it.ranks.to_string()),
-        ("collectives", Side::Right, |it| it.collectives.to_string()),
-        ("messages", Side::Right, |it| it.messages.to_string()),
-        ("left out", Side::Right, |it| (it.collectives_left_out + it.messages_left_out).to_string()),
-        ("archive", Side::Left, |it| {
-            let reason = it.reason.as_ref().map(|reason| format!("none: {reason}"));
-            it.archive.clone().or(reason).unwrap_or_default()
+        ("communicator", Side::Left, |row| row.name.clone()),
+        ("ranks", Side::Right, |row| row.ranks.to_string()),
+        ("collectives", Side::Right, |row| row.collectives.to_string()),
+        ("messages", Side::Right, |row| row.messages.to_string()),
+        ("left out", Side::Right, |row| (row.collectives_left_out + row.messages_left_out).to_string()),
+        ("archive", Side::Left, |row| {
+            let reason = row.reason.as_ref().map(|reason| format!("none: {reason}"));
+            row.archive.clone().or(reason).unwrap_or_default()
         }),
     ];
     let mut text = Text::default();
     Table::of(all, &columns).print(&mut text);
-    for (it, left_out) in all.iter().flat_map(|it| it.left_out.iter().map(move |left_out| (it, left_out))) {
+    for (exported, left_out) in
+        all.iter().flat_map(|exported| exported.left_out.iter().map(move |left_out| (exported, left_out)))
+    {
         let collectives = plural(left_out.collectives, "collective", "collectives");
         let ends = plural(left_out.messages, "end of a message", "ends of messages");
-        text.line(format_args!("{}: {collectives} and {ends} left out: {}", it.name, left_out.reason));
+        text.line(format_args!("{}: {collectives} and {ends} left out: {}", exported.name, left_out.reason));
     }
-    for it in all.iter().filter(|it| it.events_moved > 0) {
-        let events = plural(it.events_moved, "event", "events");
-        let most_ns = it.moved_ns;
+    for exported in all.iter().filter(|exported| exported.events_moved > 0) {
+        let events = plural(exported.events_moved, "event", "events");
+        let most_ns = exported.moved_ns;
         text.line(format_args!(
             "{}: {events} moved by up to {most_ns} ns, so that no two of a rank share a time",
-            it.name
+            exported.name
         ));
     }
     text.line("analyse one: mpirun -np RANKS scout.mpi ARCHIVE");
@@ -389,10 +392,8 @@ pub(crate) fn write(path: &Path, filter: &JournalFilter, out: &Path, bar: &Bar) 
     let Journals { found: journals, mut unread } = journals_of(job)?;
     fs::create_dir(out).with_context(|| format!("cannot make {}", out.display()))?;
     bar.begin("processes", journals.len() as u64);
-    let begins = match filter.is_about_time() || filter.is_about_events() {
-        true => begins(&journals, filter)?,
-        false => Vec::new(),
-    };
+    let begins =
+        if filter.is_about_time() || filter.is_about_events() { begins(&journals, filter)? } else { Vec::new() };
     let write_one = |(number, journal): (usize, &PathBuf)| {
         let mut process = match read(journal) {
             Ok(process) => process,
@@ -407,7 +408,7 @@ pub(crate) fn write(path: &Path, filter: &JournalFilter, out: &Path, bar: &Bar) 
         bar.step();
         Ok(Ok((file, count, process.summary())))
     };
-    let written: Result<Vec<Result<Written>>> = try_in_parallel(journals.iter().enumerate(), write_one);
+    let written: Result<Vec<Result<WrittenProcess>>> = try_in_parallel(journals.iter().enumerate(), write_one);
     bar.end();
     let mut outcome = Outcome::default();
     let (mut lost, mut is_whole) = (0, true);
@@ -437,7 +438,7 @@ pub(crate) fn write(path: &Path, filter: &JournalFilter, out: &Path, bar: &Bar) 
     Ok((outcome, if is_whole && unread.is_empty() { Exit::Well } else { Exit::Problems }))
 }
 
-type Written = (PathBuf, Count, Process);
+type WrittenProcess = (PathBuf, Count, Process);
 
 fn write_process(process: &Process, filter: &JournalFilter, to: &Path) -> Result<Count> {
     let writing = || format!("cannot write {}", to.display());

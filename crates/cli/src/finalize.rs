@@ -15,7 +15,7 @@ use crate::{archives, output};
 use analysis::baseline::Baseline;
 use analysis::results::{Comparison, Finding, Report as StatisticsReport, Verdict};
 use analysis::units::{capital, count, plural};
-use analysis::{Analysis, Filter, Matching, Observed, Trace, compare};
+use analysis::{Analysis, Filter, Matching, RunSamples, Trace, compare};
 use anyhow::{Context as _, Error, Result, anyhow, bail, ensure};
 use archive::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState, part_directories};
 use clap::Args;
@@ -259,23 +259,23 @@ pub(crate) fn ns(seconds: f64) -> u64 {
 ///  journals ─ judge ─► verdict ────────────────► beside the archive (hang.json)
 ///     └ finalize ─► archive ─ judge ─► verdict ─┘   if the journals were written before and show nothing
 /// ```
-pub(crate) fn judge(path: &Path, after: f64) -> Result<HangReport> {
+pub(crate) fn judge_job(path: &Path, after: f64) -> Result<HangReport> {
     if path.is_file() {
-        return of_archive(path, after);
+        return judge_archive(path, after);
     }
     let path = archives::directory(path);
     let has_archive = archives::anchor(path).is_ok();
     if has_archive && !archives::has_parts(path)? {
-        return of_archive(path, after);
+        return judge_archive(path, after);
     }
     let directory = archives::job(path)?;
     let parts = part_directories(directory)?;
     let has_journal = |part: &PathBuf| part.join(JOURNAL).is_dir();
-    let kept_or_judged = || kept_or_noted(directory).map_or_else(|| of_archive(directory, after), Ok);
+    let kept_or_judged = || saved_report_or_note(directory).map_or_else(|| judge_archive(directory, after), Ok);
     if has_archive && !parts.iter().any(has_journal) {
         return kept_or_judged();
     }
-    let report = of_journals(directory, after)?;
+    let report = judge_journals(directory, after)?;
     // If some journals were removed, only the archive contains those processes; the other journals were damaged.
     if has_archive && report.is_over() && !parts.iter().all(has_journal) {
         return kept_or_judged();
@@ -283,21 +283,21 @@ pub(crate) fn judge(path: &Path, after: f64) -> Result<HangReport> {
     Ok(report)
 }
 
-fn of_journals(directory: &Path, after: f64) -> Result<HangReport> {
+fn judge_journals(directory: &Path, after: f64) -> Result<HangReport> {
     Ok(hang::judge_journals(directory, ns(after), &Bar::new())?)
 }
 
-fn of_archive(path: &Path, after: f64) -> Result<HangReport> {
+fn judge_archive(path: &Path, after: f64) -> Result<HangReport> {
     Ok(hang::judge_archive(&archives::open_with_kinds(path)?, path, ns(after), &Bar::new())?)
 }
 
-fn kept(directory: &Path) -> Result<Option<HangReport>, HangError> {
-    hang::kept(directory, || Some(archives::open(directory).ok()?.events()))
+fn saved_report(directory: &Path) -> Result<Option<HangReport>, HangError> {
+    hang::saved(directory, || Some(archives::open(directory).ok()?.events()))
 }
 
 /// The saved report. If it cannot be read, a note is printed, and the archive can still be judged.
-fn kept_or_noted(directory: &Path) -> Option<HangReport> {
-    kept(directory).unwrap_or_else(|error| {
+fn saved_report_or_note(directory: &Path) -> Option<HangReport> {
+    saved_report(directory).unwrap_or_else(|error| {
         output::note(output::reasons(&error.into()));
         None
     })
@@ -321,10 +321,10 @@ pub(crate) fn judged<T>(
     has_journals: bool,
     finalize: impl FnOnce() -> Result<T>,
 ) -> Result<(T, Option<Ending>)> {
-    let known = kept(archive).ok().flatten();
+    let known = saved_report(archive).ok().flatten();
     let is_unwritten = |part: &PathBuf| !is_done(part) && part.join(JOURNAL).is_dir();
     let has_unwritten = has_journals && part_directories(job).is_ok_and(|parts| parts.iter().any(is_unwritten));
-    let before = has_unwritten.then(|| of_journals(job, AFTER_SECONDS).ok()).flatten();
+    let before = has_unwritten.then(|| judge_journals(job, AFTER_SECONDS).ok()).flatten();
     let made = finalize()?;
     if archives::anchor(archive).is_err() {
         return Ok((made, None));
@@ -349,10 +349,10 @@ pub(crate) fn put_first(trace: &Trace, verdict: &mut Verdict) {
     let is_unfinished = trace.statements.unfinished() > 0 || verdict.finding == Finding::Unfinished;
     let tells = |report: &HangReport| report.verdict.found || is_unfinished && report.verdict.kind == Kind::Unknown;
     let directory = trace.anchor.parent();
-    let kept = directory.and_then(|directory| kept(directory).ok().flatten()).filter(tells);
+    let kept = directory.and_then(|directory| saved_report(directory).ok().flatten()).filter(tells);
     let judged = || {
         let is_to_judge = is_unfinished || is_wrong(&trace.statements);
-        is_to_judge.then(|| of_archive(&trace.anchor, AFTER_SECONDS).ok()).flatten().filter(tells)
+        is_to_judge.then(|| judge_archive(&trace.anchor, AFTER_SECONDS).ok()).flatten().filter(tells)
     };
     if let Some(report) = kept.or_else(judged) {
         let own = std::mem::replace(&mut verdict.sentence, report.verdict.text);
@@ -372,7 +372,7 @@ fn is_wrong(statements: &Statements) -> bool {
 
 fn found_in(archive: &Path) -> Option<HangReport> {
     let trace = archives::open(archive).ok()?;
-    let report = is_wrong(&trace.statements).then(|| of_archive(archive, AFTER_SECONDS).ok()).flatten()?;
+    let report = is_wrong(&trace.statements).then(|| judge_archive(archive, AFTER_SECONDS).ok()).flatten()?;
     report.verdict.found.then_some(report)
 }
 
@@ -410,18 +410,18 @@ pub(crate) fn unreadable(error: otf2::Error) -> Error {
 }
 
 /// Analyses an archive. A verdict on a hang, if there is one, comes first.
-pub(crate) fn of(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
-    explained(trace, filter, bar, analysis::reasons::why::add_reasons)
+pub(crate) fn analyse(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
+    analyse_with(trace, filter, bar, analysis::reasons::why::add_reasons)
 }
 
-/// Like [`of`], with the critical path, for which calls and launches are read.
+/// Like [`analyse`], with the critical path, for which calls and launches are read.
 pub(crate) fn with_path(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
-    explained(trace, filter, bar, |trace, analysis| {
+    analyse_with(trace, filter, bar, |trace, analysis| {
         analysis::reasons::why::add_reasons_and_path(trace, analysis, filter)
     })
 }
 
-fn explained(
+fn analyse_with(
     trace: &Trace,
     filter: &Filter,
     bar: &Bar,
@@ -439,14 +439,14 @@ pub(crate) fn add_baseline(report: &mut StatisticsReport, path: &Path) -> Result
     let shown = || path.display().to_string();
     let baseline = if path.is_dir() || archives::is_archive(path) {
         let trace = archives::open_with_kinds(path)?;
-        Baseline::of_report(&of(&trace, &Filter::default(), &Bar::new()).with_context(shown)?.report)
+        Baseline::from_report(&analyse(&trace, &Filter::default(), &Bar::new()).with_context(shown)?.report)
     } else {
         let text = path.canonicalize().and_then(|path| regular_files::read_to_string(&path, MOST_BYTES));
         let text = text.with_context(|| format!("cannot read {}", shown()))?;
         let refused = |why| anyhow!("{}: {why}; --baseline takes an archive or the output of nccl-tests", shown());
-        Baseline::of_text(&text).map_err(refused)?
+        Baseline::from_text(&text).map_err(refused)?
     };
-    baseline.add_to(report, &shown());
+    baseline.add_to_report(report, &shown());
     if report.operations.iter().all(|class| class.baseline.is_none()) {
         let sentence = report.verdict.basis.last().map_or("", String::as_str);
         output::note(format_args!("nothing of the baseline fits: {sentence}"));
@@ -464,13 +464,13 @@ pub(crate) fn comparison(a: &Path, b: &Path, select: &Select) -> Result<Comparis
     Ok(compare(&observe(a, select)?, &observe(b, select)?))
 }
 
-fn observe(path: &Path, select: &Select) -> Result<Observed> {
+fn observe(path: &Path, select: &Select) -> Result<RunSamples> {
     let trace = archives::open_with_kinds(path)?;
     let shown = || path.display().to_string();
     let filter = select.filter(&trace).with_context(shown)?;
-    let analysis = of(&trace, &filter, &Bar::new()).with_context(shown)?;
+    let analysis = analyse(&trace, &filter, &Bar::new()).with_context(shown)?;
     select.refuse_nothing(&trace, matched(&analysis.report)).with_context(shown)?;
-    Ok(Observed::of(&trace, &analysis.tables, &analysis.instances, &analysis.report, &filter))
+    Ok(RunSamples::of(&trace, &analysis.tables, &analysis.instances, &analysis.report, &filter))
 }
 
 /// A temporary directory next to the wanted one, in which an output is made; removed unless its content is moved into
@@ -532,7 +532,7 @@ impl Drop for Staging {
 /// Only a page may be replaced: no other file, no device, and no target of a link.
 pub(crate) fn refuse_irreplaceable(wanted: &Path) -> Result<()> {
     refuse_dash(wanted)?;
-    let is_of_archive = wanted.extension().is_some_and(|it| otf2::FILE_EXTENSIONS.iter().any(|own| it == *own));
+    let is_of_archive = wanted.extension().is_some_and(|text| otf2::FILE_EXTENSIONS.iter().any(|own| text == *own));
     ensure!(
         !is_of_archive || !wanted.exists(),
         "{} is a file of an archive; name another one with -o",

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::command_line::Exit;
-use crate::finalize::{AFTER_SECONDS, judge, ns};
+use crate::finalize::{AFTER_SECONDS, judge_job, ns};
 use crate::output::{Side, Table, TableColumn, Text, seconds};
 use crate::{archives, output};
 use analysis::units::{count, plural, time};
@@ -79,7 +79,7 @@ pub(crate) fn hang(request: &Request) -> Result<Exit> {
     archives::note_other_jobs(&request.path);
     let mut noted = String::new();
     loop {
-        let report = judge(&request.path, request.after)?;
+        let report = judge_job(&request.path, request.after)?;
         let Some(pause) = request.watch.filter(|_| !report.verdict.found && report.runs()) else {
             return end(request, &report);
         };

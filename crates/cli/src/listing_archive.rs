@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use crate::command_line::{Exit, Present};
+use crate::command_line::{AvailableValues, Exit};
 use crate::listing_output::{Columns, Line, Output};
 use crate::print::process::Filter;
 use crate::print::values;
@@ -25,7 +25,7 @@ pub(crate) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
     let trace = archives::open(path)?;
     refuse_unknown(filter)?;
     let clock = Clock::of(&trace);
-    let present = Present::of(&trace, clock.begin_ns, |comm| wants_comm(&trace, comm, filter));
+    let present = AvailableValues::of(&trace, clock.begin_ns, |comm| wants_comm(&trace, comm, filter));
     let comms = || trace.definitions.comms.keys();
     filter.refuse_absent(&present, |single| comms().any(|comm| wants_comm(&trace, *comm, single)))?;
     let locations = trace.definitions.locations.keys().copied();
@@ -33,7 +33,7 @@ pub(crate) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
         locations.filter(|location| trace.has_events(*location) && wanted(&trace, *location, filter)).collect();
     open_many_files();
     let mut output = Output::new(filter.limit);
-    let mut reading = Reading {
+    let mut reading = EventReader {
         filter,
         trace: &trace,
         clock,
@@ -122,7 +122,7 @@ impl Clock {
     }
 }
 
-struct Open {
+struct OpenRegion {
     region: RegionRef,
     ns: u64,
     /// The kind of NCCL event that the region shows, or that its enclosing region shows; or a range of the program.
@@ -131,17 +131,17 @@ struct Open {
     held_back: Option<Event>,
 }
 
-struct Reading<'a> {
+struct EventReader<'a> {
     filter: &'a Filter,
     trace: &'a Trace,
     clock: Clock,
-    open: BTreeMap<LocationRef, Vec<Open>>,
+    open: BTreeMap<LocationRef, Vec<OpenRegion>>,
     /// True until the first event of the wanted time.
     is_held_back: bool,
     printer: Printer<'a>,
 }
 
-impl Reading<'_> {
+impl EventReader<'_> {
     /// Returns `false` when no more events are wanted.
     fn event(&mut self, location: LocationRef, event: &Event, output: &mut Output) -> Result<bool> {
         let ns = self.clock.ns(event.time);
@@ -154,7 +154,7 @@ impl Reading<'_> {
             return Ok(false);
         }
         let own = match &event.kind {
-            EventKind::Enter(region) => self.own(*region),
+            EventKind::Enter(region) => self.kind_of_region(*region),
             _ => None,
         };
         let open = self.open.entry(location).or_default();
@@ -164,9 +164,12 @@ impl Reading<'_> {
         let mut depth = open.len();
         let mut duration_ns = None;
         match &event.kind {
-            EventKind::Enter(region) => {
-                open.push(Open { region: *region, ns, kind, held_back: (is_early && is_wanted).then(|| event.clone()) })
-            }
+            EventKind::Enter(region) => open.push(OpenRegion {
+                region: *region,
+                ns,
+                kind,
+                held_back: (is_early && is_wanted).then(|| event.clone()),
+            }),
             // An archive of another writer may leave a region that it did not enter.
             EventKind::Leave(region) if open.last().is_some_and(|last| last.region == *region) => {
                 duration_ns = open.pop().map(|entered| ns.saturating_sub(entered.ns));
@@ -177,12 +180,12 @@ impl Reading<'_> {
         if is_early || !is_wanted {
             return Ok(true);
         }
-        let shown = Shown { location, event, after_ns: ns.saturating_sub(begin_ns), depth, duration_ns };
+        let shown = ShownEvent { location, event, after_ns: ns.saturating_sub(begin_ns), depth, duration_ns };
         self.printer.line(&shown, output)
     }
 
     /// The kind that a region itself shows, whatever is inside it.
-    fn own(&self, region: RegionRef) -> Option<&'static str> {
+    fn kind_of_region(&self, region: RegionRef) -> Option<&'static str> {
         if let Some(role) = self.trace.role(region) {
             return Some(role.kind().name());
         }
@@ -203,7 +206,7 @@ impl Reading<'_> {
         }
         held.sort_by_key(|(ns, location, depth, _)| (*ns, *location, *depth));
         for (ns, location, depth, event) in held {
-            let shown = Shown {
+            let shown = ShownEvent {
                 location,
                 event: &event,
                 after_ns: ns.saturating_sub(self.clock.begin_ns),
@@ -245,24 +248,24 @@ pub(crate) fn fields<'a>(trace: &'a Trace, kind: &EventKind) -> List<'a> {
         EventKind::Enter(region) | EventKind::Leave(region) => {
             vec![("region", trace.region_name(*region).into()), ("regionRef", region.get().into())]
         }
-        EventKind::MpiCollectiveEnd(collective) => of_collective(trace, collective),
+        EventKind::MpiCollectiveEnd(collective) => collective_values(trace, collective),
         EventKind::NonBlockingCollectiveComplete { collective, request } => {
-            with_request(of_collective(trace, collective), *request)
+            with_request(collective_values(trace, collective), *request)
         }
         EventKind::NonBlockingCollectiveRequest { request }
         | EventKind::MpiIsendComplete { request }
         | EventKind::MpiIrecvRequest { request } => with_request(List::new(), *request),
-        EventKind::MpiSend(message) | EventKind::MpiRecv(message) => of_message(trace, message),
+        EventKind::MpiSend(message) | EventKind::MpiRecv(message) => message_values(trace, message),
         EventKind::MpiIsend { message, request } | EventKind::MpiIrecv { message, request } => {
-            with_request(of_message(trace, message), *request)
+            with_request(message_values(trace, message), *request)
         }
-        EventKind::RmaPut(access) | EventKind::RmaGet(access) => of_access(trace, access),
+        EventKind::RmaPut(access) | EventKind::RmaGet(access) => access_values(trace, access),
         EventKind::RmaOpCompleteBlocking { win, matching } | EventKind::RmaOpCompleteNonBlocking { win, matching } => {
-            let mut list = of_window(trace, *win);
+            let mut list = window_values(trace, *win);
             list.push(("matching", Value::Unsigned(*matching)));
             list
         }
-        EventKind::Metric { metric, values } => of_metric(trace, *metric, values),
+        EventKind::Metric { metric, values } => metric_values(trace, *metric, values),
         EventKind::ParameterString { parameter, value } => {
             parameter_of(trace, *parameter, trace.definitions.string(*value).unwrap_or_default().into())
         }
@@ -314,13 +317,13 @@ fn value_of(trace: &Trace, value: AttributeValue) -> Value<'_> {
     }
 }
 
-fn of_comm<'a>(trace: &'a Trace, comm: CommRef) -> List<'a> {
+fn comm_values<'a>(trace: &'a Trace, comm: CommRef) -> List<'a> {
     vec![("comm", trace.comm_name(comm).into()), ("commRef", comm.get().into())]
 }
 
-fn of_collective<'a>(trace: &'a Trace, collective: &Collective) -> List<'a> {
+fn collective_values<'a>(trace: &'a Trace, collective: &Collective) -> List<'a> {
     let mut list = vec![("operation", format!("{:?}", collective.op).into())];
-    list.append(&mut of_comm(trace, collective.comm));
+    list.append(&mut comm_values(trace, collective.comm));
     if let Some(root) = collective.root {
         list.push(("root", Value::Unsigned(root.into())));
     }
@@ -329,28 +332,28 @@ fn of_collective<'a>(trace: &'a Trace, collective: &Collective) -> List<'a> {
     list
 }
 
-fn of_message<'a>(trace: &'a Trace, message: &Message) -> List<'a> {
+fn message_values<'a>(trace: &'a Trace, message: &Message) -> List<'a> {
     let mut list = vec![("peer", message.peer.into())];
-    list.append(&mut of_comm(trace, message.comm));
+    list.append(&mut comm_values(trace, message.comm));
     list.push(("tag", message.tag.into()));
     list.push(("bytes", message.bytes.into()));
     list
 }
 
-fn of_window<'a>(trace: &'a Trace, win: RmaWinRef) -> List<'a> {
+fn window_values<'a>(trace: &'a Trace, win: RmaWinRef) -> List<'a> {
     let name = trace.definitions.rma_wins.get(&win).and_then(|window| trace.definitions.string(window.name));
     vec![("window", name.unwrap_or_default().into()), ("windowRef", win.get().into())]
 }
 
-fn of_access<'a>(trace: &'a Trace, access: &RmaAccess) -> List<'a> {
-    let mut list = of_window(trace, access.win);
+fn access_values<'a>(trace: &'a Trace, access: &RmaAccess) -> List<'a> {
+    let mut list = window_values(trace, access.win);
     list.push(("remote", access.remote.into()));
     list.push(("bytes", access.bytes.into()));
     list.push(("matching", access.matching.into()));
     list
 }
 
-fn of_metric<'a>(trace: &'a Trace, metric: MetricRef, values: &[MetricValue]) -> List<'a> {
+fn metric_values<'a>(trace: &'a Trace, metric: MetricRef, values: &[MetricValue]) -> List<'a> {
     let class = trace.definitions.metric_classes.get(&metric);
     let members = class.map_or(&[][..], |class| &class.members);
     let names = members.iter().map(|member| {
@@ -380,7 +383,7 @@ fn with_request(mut list: List<'_>, request: u64) -> List<'_> {
     list
 }
 
-pub(crate) struct Shown<'a> {
+pub(crate) struct ShownEvent<'a> {
     pub(crate) location: LocationRef,
     pub(crate) event: &'a Event,
     pub(crate) after_ns: u64,
@@ -415,7 +418,7 @@ impl<'a> Printer<'a> {
     }
 
     /// Prints a line. Returns `false` if no more lines are wanted.
-    pub(crate) fn line(&self, shown: &Shown<'_>, output: &mut Output) -> Result<bool> {
+    pub(crate) fn line(&self, shown: &ShownEvent<'_>, output: &mut Output) -> Result<bool> {
         match &self.columns {
             Some(columns) => output.line(columns.line(&self.described(shown))),
             None => {
@@ -426,7 +429,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    fn described(&self, shown: &Shown<'_>) -> Line {
+    fn described(&self, shown: &ShownEvent<'_>) -> Line {
         let kind = &shown.event.kind;
         let mut what = match kind {
             EventKind::Enter(region) => format!("enter {}", self.trace.region_name(*region)),
@@ -443,13 +446,13 @@ impl<'a> Printer<'a> {
             after_ns: shown.after_ns,
             duration: shown.duration_ns.map(units::time),
             location: self.trace.location_name(shown.location),
-            whose: text(self.trace, shown.location),
+            rank: text(self.trace, shown.location),
             depth: shown.depth,
             what,
         }
     }
 
-    fn object(&self, shown: &Shown<'_>) -> List<'_> {
+    fn object(&self, shown: &ShownEvent<'_>) -> List<'_> {
         let (event, location) = (shown.event, shown.location);
         let mut list = vec![
             ("time", event.time.into()),

@@ -18,7 +18,7 @@ pub(crate) struct Line {
     /// The duration; `None` for instants and for events without an end.
     pub(crate) duration: Option<String>,
     pub(crate) location: String,
-    pub(crate) whose: String,
+    pub(crate) rank: String,
     pub(crate) depth: usize,
     pub(crate) what: String,
 }
@@ -42,7 +42,7 @@ impl Columns {
             "{time:>15}  {:>9}  {:location$}  {:whose$}  {:indent$}{}",
             line.duration.as_deref().unwrap_or(""),
             line.location,
-            line.whose,
+            line.rank,
             "",
             line.what,
             indent = 2 * line.depth
@@ -73,7 +73,7 @@ pub(crate) fn print(processes: &[Process], filter: &Filter, output: &mut Output)
     };
     let columns = Columns {
         location: widest(|line| &line.location, "thread".len()),
-        whose: widest(|line| &line.whose, "rank".len()),
+        whose: widest(|line| &line.rank, "rank".len()),
     };
     output.head(&columns.head("thread"))?;
     for line in &lines {
@@ -114,13 +114,17 @@ struct Names {
 fn lines_of(process: &Process, callbacks: &Callbacks, names: &Names, lines: &mut Vec<Line>) {
     let symbols = &process.outcome.symbols;
     let mut add = |when: Moment, duration, whose: String, depth: usize, what: String| {
-        let location = match names.processes {
-            true => format!("{}/{}", process.pid, when.tid),
-            false => when.tid.to_string(),
-        };
-        lines.push(Line { after_ns: when.ns.saturating_sub(process.begin_ns), duration, location, whose, depth, what });
+        let location = if names.processes { format!("{}/{}", process.pid, when.tid) } else { when.tid.to_string() };
+        lines.push(Line {
+            after_ns: when.ns.saturating_sub(process.begin_ns),
+            duration,
+            location,
+            rank: whose,
+            depth,
+            what,
+        });
     };
-    let whose = |context, rank| whose(process, names, context, rank);
+    let whose = |context, rank| rank_text(process, names, context, rank);
     let until = |start: Moment, end_ns: u64| Some(units::time(end_ns.saturating_sub(start.ns)));
     for comm in process.comms.iter().filter(|comm| comm.is_wanted) {
         let record = &comm.record;
@@ -168,7 +172,7 @@ fn lines_of(process: &Process, callbacks: &Callbacks, names: &Names, lines: &mut
 }
 
 /// Communicator and rank; the communicator is named only if there are several.
-fn whose(process: &Process, names: &Names, context: u64, rank: i32) -> String {
+fn rank_text(process: &Process, names: &Names, context: u64, rank: i32) -> String {
     let Some(comm) = process.comm(context) else {
         return format!("foreign {rank}");
     };

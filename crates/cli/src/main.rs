@@ -44,13 +44,13 @@ mod watch;
 
 fn main() -> ExitCode {
     // With a file size limit (`ulimit -f`), writing beyond it then fails with an error that says so.
-    journal::host::fail_in_this_process();
+    journal::host::fail_writes_beyond_limit();
     journal::host::give_back_in_this_process();
     let matches = match pages::with_option(Arguments::command()).try_get_matches() {
         Ok(matches) => matches,
         Err(error) => return refuse(&error),
     };
-    if let Some(schema) = pages::asked(&matches) {
+    if let Some(schema) = pages::requested_schema(&matches) {
         return output::schema(&schema).map_or_else(end, |()| Exit::Well.into());
     }
     let arguments = match Arguments::from_arg_matches(&matches) {

@@ -10,7 +10,7 @@ use analysis::units::plural;
 use anyhow::{Result, bail};
 use archive::ANCHOR;
 use clap::{Args, ValueEnum};
-use merge::{Mapping, Plan, Readers, Report, SETTINGS, Written};
+use merge::{Mapping, Plan, Readers, Report, SETTINGS, WrittenArchive};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -161,7 +161,7 @@ fn anchor(path: &Path) -> Result<PathBuf> {
     anchor
 }
 
-fn text(report: &Report<'_>, written: Option<&(String, Written)>) -> Text {
+fn text(report: &Report<'_>, written: Option<&(String, WrittenArchive)>) -> Text {
     let table = Table::of(
         &report.pairs,
         &[

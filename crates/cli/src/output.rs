@@ -42,11 +42,11 @@ pub(crate) struct Column {
     pub(crate) is_short: bool,
 }
 
-pub(crate) type SheetColumn<R> = (&'static str, fn(&R) -> Cell);
+pub(crate) type NumberColumn<R> = (&'static str, fn(&R) -> Cell);
 
 /// A table of numbers with units: sorted, cut to the width of the terminal, or as CSV.
 #[derive(Debug)]
-pub(crate) struct Sheet {
+pub(crate) struct NumberTable {
     pub(crate) title: &'static str,
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Vec<Cell>>,
@@ -56,8 +56,8 @@ pub(crate) struct Sheet {
     left_out: usize,
 }
 
-impl Sheet {
-    pub(crate) fn of<R>(title: &'static str, rows: impl IntoIterator<Item = R>, columns: &[SheetColumn<R>]) -> Self {
+impl NumberTable {
+    pub(crate) fn of<R>(title: &'static str, rows: impl IntoIterator<Item = R>, columns: &[NumberColumn<R>]) -> Self {
         let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
         let rows = rows.into_iter().map(|row| columns.iter().map(|(_, cell)| cell(&row)).collect()).collect();
         Self { rows, ..Self::new(title, &names) }
@@ -82,7 +82,7 @@ impl Sheet {
     }
 
     /// Sorts the rows, numbers descending and words alphabetically, and keeps the first `limit`.
-    pub(crate) fn arrange(&mut self, sort: Option<&str>, limit: Option<usize>) -> Result<()> {
+    pub(crate) fn sort_and_limit(&mut self, sort: Option<&str>, limit: Option<usize>) -> Result<()> {
         if let Some(name) = sort {
             let Some(column) = self.columns.iter().position(|column| column.name == name) else {
                 let names: Vec<&str> = self.columns.iter().map(|column| column.name).collect();
@@ -101,7 +101,7 @@ impl Sheet {
 
     pub(crate) fn print(&self, is_wide: bool, into: &mut Text) {
         let terminals = [Term::stdout(), Term::stderr()];
-        let width = terminals.iter().find_map(|it| it.size_checked()).map(|(_, width)| usize::from(width));
+        let width = terminals.iter().find_map(|term| term.size_checked()).map(|(_, width)| usize::from(width));
         into.paragraph(self.title);
         if self.rows.is_empty() {
             into.line(format_args!("  {}", self.empty));
@@ -110,7 +110,7 @@ impl Sheet {
         if let Some(remark) = &self.remark {
             into.line(format_args!("  {remark}"));
         }
-        self.within(is_wide, width).into_iter().for_each(|line| into.line(line));
+        self.fitting_lines(is_wide, width).into_iter().for_each(|line| into.line(line));
         if self.left_out > 0 {
             let rows = plural(self.left_out as u64, "more row", "more rows");
             into.line(format_args!("  {rows}: --limit shows them"));
@@ -118,7 +118,7 @@ impl Sheet {
     }
 
     /// Header and rows. If the lines are too wide, long texts are cut, then the last columns dropped.
-    pub(crate) fn within(&self, is_wide: bool, width: Option<usize>) -> Vec<String> {
+    pub(crate) fn fitting_lines(&self, is_wide: bool, width: Option<usize>) -> Vec<String> {
         let mut columns: Vec<usize> = (0..self.columns.len()).collect();
         columns.retain(|at| is_wide || self.columns.get(*at).is_some_and(|column| column.is_short));
         // Columns with only empty cells waste width.
@@ -273,7 +273,7 @@ pub(crate) fn notes(Text(text): &Text) {
 }
 
 pub(crate) fn error(error: &anyhow::Error) {
-    note(format_args!("error: {}", host::explain(reasons(error))));
+    note(format_args!("error: {}", host::explain_write_error(reasons(error))));
 }
 
 /// An error and its causes without repetition: some libraries' errors end with the text of their cause.
@@ -405,7 +405,7 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    mod sheet {
+    mod number_table {
         use crate::output::*;
 
         #[test]
@@ -426,8 +426,11 @@ mod tests {
             ] {
                 assert_eq!(plain(&Cell::Text(text.to_owned())), cell, "{text:?}");
             }
-            let sheet =
-                Sheet::of("", [-5.0, 3.0], &[("time", |at| Cell::Time(*at)), ("name", |_| Cell::Text("-x, y".into()))]);
+            let sheet = NumberTable::of(
+                "",
+                [-5.0, 3.0],
+                &[("time", |at| Cell::Time(*at)), ("name", |_| Cell::Text("-x, y".into()))],
+            );
             assert_eq!(sheet.csv().expect("CSV"), "time,name\n-5,\"'-x, y\"\n3,\"'-x, y\"\n");
         }
 
@@ -436,12 +439,15 @@ mod tests {
             fn name(at: u64) -> String {
                 format!("Xla{}{at}", "x".repeat(200))
             }
-            let sheet =
-                Sheet::of("ranges", [1, 2], &[("range", |at| Cell::Text(name(*at))), ("count", |_| Cell::Count(7))]);
-            let lines = sheet.within(false, Some(80));
+            let sheet = NumberTable::of(
+                "ranges",
+                [1, 2],
+                &[("range", |at| Cell::Text(name(*at))), ("count", |_| Cell::Count(7))],
+            );
+            let lines = sheet.fitting_lines(false, Some(80));
             assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
             assert!(lines[1].contains("Xla") && lines[1].ends_with("x1      7"), "{lines:#?}");
-            assert!(sheet.within(false, None)[1].contains(&name(1)));
+            assert!(sheet.fitting_lines(false, None)[1].contains(&name(1)));
         }
     }
 

@@ -44,7 +44,7 @@ pub(crate) fn pages(request: &Request, command: &Command) -> Result<Exit> {
         let name = page.get_display_name().unwrap_or(NAME);
         let text = man(page, &command).context("cannot make a man page")?;
         write(&share.join("man/man1").join(format!("{name}.1")), &text)?;
-        if let Some(schema) = of(page.get_name()) {
+        if let Some(schema) = schema_of_verb(page.get_name()) {
             let text = serde_json::to_vec_pretty(&schema).context("cannot write JSON")?;
             write(&share.join("nccl-otf2/json-schema").join(format!("{}.json", page.get_name())), &text)?;
         }
@@ -164,7 +164,7 @@ enum Either<One, Other> {
 }
 
 /// The schema of the document, or of each line.
-pub(crate) fn of(verb: &str) -> Option<Schema> {
+pub(crate) fn schema_of_verb(verb: &str) -> Option<Schema> {
     Some(match verb {
         "doctor" => schema::<doctor::Report>(),
         "finalize" => schema::<finalize::Report>(),
@@ -189,7 +189,7 @@ fn schema<T: JsonSchema>() -> Schema {
 /// Adds `--json-schema` to the verbs that have `--json` and a schema.
 pub(crate) fn with_option(command: Command) -> Command {
     let verbs: Vec<String> = command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
-    verbs.into_iter().filter(|verb| of(verb).is_some()).fold(command, |command, verb| {
+    verbs.into_iter().filter(|verb| schema_of_verb(verb).is_some()).fold(command, |command, verb| {
         command.mut_subcommand(verb, |verb| {
             let option = Arg::new(OPTION).long(OPTION).action(ArgAction::SetTrue).exclusive(true);
             verb.arg(option.help("Print the JSON Schema of what --json prints, and do nothing else"))
@@ -198,8 +198,8 @@ pub(crate) fn with_option(command: Command) -> Command {
 }
 
 /// The schema that was asked for.
-pub(crate) fn asked(matches: &ArgMatches) -> Option<Schema> {
+pub(crate) fn requested_schema(matches: &ArgMatches) -> Option<Schema> {
     let (verb, matches) = matches.subcommand()?;
     let is_asked = matches.try_get_one::<bool>(OPTION).is_ok_and(|it| it == Some(&true));
-    if is_asked { of(verb) } else { None }
+    if is_asked { schema_of_verb(verb) } else { None }
 }

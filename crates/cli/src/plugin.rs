@@ -26,10 +26,10 @@ pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
     let program = program.map_err(|error| {
         anyhow!("cannot find the plugin, not knowing where this program is ({error}); name it with --plugin PATH")
     })?;
-    beside(program.parent().unwrap_or(Path::new("/")))
+    find_beside(program.parent().unwrap_or(Path::new("/")))
 }
 
-fn beside(directory: &Path) -> Result<PathBuf> {
+fn find_beside(directory: &Path) -> Result<PathBuf> {
     let candidates: Vec<PathBuf> =
         places().iter().flat_map(|place| NAMES.map(|name| directory.join(place).join(name))).collect();
     let of_wheel = python_packages(&directory.join("..")).into_iter().map(|packages| packages.join(IN_PACKAGES));
@@ -73,7 +73,7 @@ mod tests {
         let prefix = tempfile::tempdir().expect("a directory");
         let bin = prefix.path().join("bin");
         fs::create_dir(&bin).expect("bin");
-        let message = beside(&bin).expect_err("nothing is installed").to_string();
+        let message = find_beside(&bin).expect_err("nothing is installed").to_string();
         assert!(message.contains("/bin/../lib64/libnccl-profiler-otf2.so"), "{message}");
         assert!(message.contains("--plugin"), "{message}");
 
@@ -81,7 +81,7 @@ mod tests {
             let library = prefix.path().join(place).join("libnccl-profiler-otf2.so");
             fs::create_dir(library.parent().expect("has one")).expect("library directory");
             fs::write(&library, "").expect("library");
-            let found = beside(&bin).expect("found");
+            let found = find_beside(&bin).expect("found");
             assert_eq!(found, library.canonicalize().expect("is there"));
         }
     }
@@ -92,7 +92,7 @@ mod tests {
         let link = prefix.path().join("libnccl-profiler-otf2.so");
         fs::write(prefix.path().join("libnccl-profiler-otf2.so.1.0.0"), "").expect("library");
         std::os::unix::fs::symlink("libnccl-profiler-otf2.so.1.0.0", &link).expect("link");
-        assert!(beside(prefix.path()).expect("found").ends_with("libnccl-profiler-otf2.so"));
+        assert!(find_beside(prefix.path()).expect("found").ends_with("libnccl-profiler-otf2.so"));
         assert!(find(Some(&link)).expect("found").ends_with("libnccl-profiler-otf2.so"));
     }
 
@@ -104,7 +104,7 @@ mod tests {
             fs::create_dir_all(library.parent().expect("has one")).expect("library directory");
             fs::create_dir(prefix.path().join("bin")).expect("bin");
             fs::write(&library, "").expect("library");
-            let found = beside(&prefix.path().join("bin")).expect("found");
+            let found = find_beside(&prefix.path().join("bin")).expect("found");
             assert_eq!(found, library.canonicalize().expect("is there"));
         }
     }

@@ -330,7 +330,7 @@ pub(crate) fn search(kind: &str, release: u32, value: Option<&str>) -> Search {
 
 /// What a name in `NCCL_OTF2_CHAIN` stands for.
 #[derive(Debug)]
-pub(crate) enum Behind {
+pub(crate) enum ChainedPlugin {
     Plugin(PathBuf, &'static str),
     /// This project's plugin, which is not called by itself.
     Ours,
@@ -340,17 +340,17 @@ pub(crate) enum Behind {
     Unusable(String),
 }
 
-pub(crate) fn behind(loader: &Loader, name: &str) -> Behind {
+pub(crate) fn behind(loader: &Loader, name: &str) -> ChainedPlugin {
     let names = [format!("libnccl-profiler-{name}.so"), name.to_owned()];
     let names = if name.contains('/') { &names[1..] } else { &names[..] };
     let Some(file) = names.iter().find_map(|name| loader.find(name)) else {
-        return Behind::Missing(format!("the loader does not find {}", names.join(", nor ")));
+        return ChainedPlugin::Missing(format!("the loader does not find {}", names.join(", nor ")));
     };
     let profiler = Library::read(&file).and_then(|library| library.fits_here().and_then(|()| library.as_profiler()));
     match profiler {
-        Ok(OURS) => Behind::Ours,
-        Ok(profiler) => Behind::Plugin(file, profiler),
-        Err(error) => Behind::Unusable(output::reasons(&error)),
+        Ok(OURS) => ChainedPlugin::Ours,
+        Ok(profiler) => ChainedPlugin::Plugin(file, profiler),
+        Err(error) => ChainedPlugin::Unusable(output::reasons(&error)),
     }
 }
 

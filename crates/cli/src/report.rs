@@ -104,7 +104,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     let tool = format!("nccl-otf2 {}", command_line::short());
     request.output.as_deref().map_or(Ok(()), refuse_irreplaceable)?;
     if let Some(other) = &request.diff {
-        return of_two(request, other, &tool);
+        return report_comparison(request, other, &tool);
     }
     ensure!(
         request.select.is_of_page(),
@@ -147,7 +147,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     Ok(Exit::Well)
 }
 
-fn of_two(request: &Request, other: &Path, tool: &str) -> Result<Exit> {
+fn report_comparison(request: &Request, other: &Path, tool: &str) -> Result<Exit> {
     let comparison = finalize::comparison(&request.path, other, &request.select)?;
     let beside = Path::new(&comparison.runs[0].run.anchor).with_file_name("diff.html");
     let output = request.output.clone().unwrap_or(beside);

@@ -1,6 +1,6 @@
 //! Options that select a part of an archive.
 
-use crate::command_line::{Present, asked};
+use crate::command_line::{AvailableValues, asked};
 use crate::print::process;
 use crate::print::process::Time;
 use analysis::{Filter, Role, Trace};
@@ -32,7 +32,7 @@ pub(crate) struct Select {
 
 impl Select {
     /// The filter for journals. They contain no operations, so `--function` is refused.
-    pub(crate) fn of_journals(&self) -> Result<process::Filter> {
+    pub(crate) fn journal_filter(&self) -> Result<process::Filter> {
         if !self.function.is_empty() {
             bail!(
                 "--function: journals have callbacks, which belong to no single function; --comm, --rank, --from and --to go"
@@ -57,10 +57,11 @@ impl Select {
             bail!("the archive does not say when it began: give a time after its beginning, such as 1.5s");
         }
         let begin_ns = begin_ns.unwrap_or(0);
-        let present = Present::of(trace, begin_ns, |comm| communicators.is_empty() || communicators.contains(&comm));
+        let present =
+            AvailableValues::of(trace, begin_ns, |comm| communicators.is_empty() || communicators.contains(&comm));
         present.has_communicators(&self.comm, |wanted| !meant(wanted).is_empty())?;
         present.has_ranks(self.rank.iter().copied().map(i64::from))?;
-        let [from_ns, to_ns] = [self.from, self.to].map(|time| time.map(|time| time.after(begin_ns)));
+        let [from_ns, to_ns] = [self.from, self.to].map(|time| time.map(|time| time.absolute_ns(begin_ns)));
         present.has_time(from_ns, to_ns)?;
         let filter = Filter {
             communicators,
@@ -92,7 +93,7 @@ impl Select {
             time("--from", self.from),
             time("--to", self.to),
         ];
-        Present::of(trace, 0, |_| true).refuse_nothing(filters, found)
+        AvailableValues::of(trace, 0, |_| true).refuse_nothing(filters, found)
     }
 }
 

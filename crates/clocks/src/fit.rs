@@ -47,7 +47,7 @@ pub struct Fit {
 
 /// The ranges of values at the two ends of lines within bounds.
 #[derive(Clone, Copy, Debug)]
-pub struct Ends {
+pub struct EndRanges {
     pub first: Range,
     pub last: Range,
     /// How much the bounds had to be widened.
@@ -116,21 +116,21 @@ impl Bounds {
 
     /// The values at both ends of the lines from 0 to `length` with these slopes, within all bounds widened by the
     /// least slack that allows a line.
-    pub fn ends(&self, length: f64, slopes: Range) -> Ends {
-        least_slack(FAR, |slack| self.ends_with(length, slopes, slack)).unwrap_or(Ends {
+    pub fn ends(&self, length: f64, slopes: Range) -> EndRanges {
+        least_slack(FAR, |slack| self.ends_with(length, slopes, slack)).unwrap_or(EndRanges {
             first: OPEN,
             last: OPEN,
             slack: 0.0,
         })
     }
 
-    fn ends_with(&self, length: f64, slopes: Range, slack: f64) -> Option<Ends> {
+    fn ends_with(&self, length: f64, slopes: Range, slack: f64) -> Option<EndRanges> {
         let polygon = self.lines(length, (-FAR, FAR), slopes, slack);
         let known = |(low, high): Range| {
             let is_far = |value: f64| value.abs() > FAR / 2.0;
             (if is_far(low) { OPEN.0 } else { low }, if is_far(high) { OPEN.1 } else { high })
         };
-        (!polygon.is_empty()).then(|| Ends {
+        (!polygon.is_empty()).then(|| EndRanges {
             first: known(range(polygon.iter().map(|line| line.0))),
             last: known(range(polygon.iter().map(|line| line.1))),
             slack,

@@ -153,7 +153,7 @@ pub struct SampleQuality {
 
 /// A host time, and its largest error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct HostTime {
     pub host_ns: u64,
     /// Largest error, as far as the samples show.
     pub uncertainty_ns: u64,
@@ -242,7 +242,7 @@ impl SampleClock {
     }
 
     /// When the clock showed this time; `None` if never, or if unknown.
-    pub fn place(&self, gpu_ns: u64) -> Option<Placed> {
+    pub fn place(&self, gpu_ns: u64) -> Option<HostTime> {
         let mut places: Option<(u64, u64)> = None;
         let mut known = 0;
         for stretch in &self.stretches {
@@ -258,7 +258,7 @@ impl SampleClock {
         let (first, last) = places?;
         let doubt = last - first;
         (doubt <= MOST_DOUBT_NS)
-            .then(|| Placed { host_ns: first + doubt / 2, uncertainty_ns: doubt.div_ceil(2) + known })
+            .then(|| HostTime { host_ns: first + doubt / 2, uncertainty_ns: doubt.div_ceil(2) + known })
     }
 }
 
@@ -345,7 +345,7 @@ impl SampleClocks {
     }
 
     /// When a device's clock showed these two times, if both are known and in order.
-    pub fn place(&self, clock: GpuClockSample, ordinal: u32, start: u64, end: u64) -> Option<(Placed, Placed)> {
+    pub fn place(&self, clock: GpuClockSample, ordinal: u32, start: u64, end: u64) -> Option<(HostTime, HostTime)> {
         let own = self.all.get(&(clock, ordinal));
         let clock = own.or_else(|| self.all.get(&(clock, ALL_DEVICES)))?;
         let (start, end) = (clock.place(start)?, clock.place(end)?);
@@ -377,16 +377,16 @@ const SLACKS_NS: [u64; 6] = [0, 1_000, 4_000, 16_000, 128_000, 1_000_000];
 const ROUNDING_NS: u64 = 2;
 
 /// A pair of times in ns: stamp of the GPU's timer, CLOCK_MONOTONIC of the host.
-type Pair = (u64, u64);
+type StampPair = (u64, u64);
 
 /// Host times of a GPU's stamps: each was taken at a time or later (`lower`), or before (`upper`).
 #[derive(Clone, Debug, Default)]
 pub struct StampBounds {
-    lower: Vec<Pair>,
-    upper: Vec<Pair>,
+    lower: Vec<StampPair>,
+    upper: Vec<StampPair>,
     /// From kernel times on the host's clock: tighter, and as accurate as that clock's samples.
-    kernel_lower: Vec<Pair>,
-    kernel_upper: Vec<Pair>,
+    kernel_lower: Vec<StampPair>,
+    kernel_upper: Vec<StampPair>,
 }
 
 impl StampBounds {
@@ -435,10 +435,10 @@ impl StampBounds {
                 && (rank(&without).is_none() || rank(clock) <= rank(&without))
         };
         for slack_ns in SLACKS_NS {
-            let wider = |all: &[Pair], kernels: &[Pair], wider: fn(u64, u64) -> u64| {
+            let wider = |all: &[StampPair], kernels: &[StampPair], wider: fn(u64, u64) -> u64| {
                 let kernels = kernels.iter();
                 let kernels = kernels.map(|&(gpu, host)| (gpu, wider(host, slack_ns)));
-                all.iter().copied().chain(kernels).collect::<Vec<Pair>>()
+                all.iter().copied().chain(kernels).collect::<Vec<StampPair>>()
             };
             let lower = wider(&self.lower, &self.kernel_lower, u64::saturating_sub);
             let upper = wider(&self.upper, &self.kernel_upper, u64::saturating_add);
@@ -454,7 +454,7 @@ impl StampBounds {
     }
 }
 
-fn fitted(lower: &[Pair], upper: &[Pair]) -> GpuClock {
+fn fitted(lower: &[StampPair], upper: &[StampPair]) -> GpuClock {
     let mut clock = fit(lower, upper).unwrap_or_default();
     if clock.quality.calibration != GpuCalibration::None {
         clock.quality.bounds = (lower.len() as u64, upper.len() as u64);
@@ -462,17 +462,17 @@ fn fitted(lower: &[Pair], upper: &[Pair]) -> GpuClock {
     clock
 }
 
-fn fit(lower: &[Pair], upper: &[Pair]) -> Option<GpuClock> {
+fn fit(lower: &[StampPair], upper: &[StampPair]) -> Option<GpuClock> {
     let stamps = || lower.iter().chain(upper).map(|pair| pair.0);
     let (origin, last) = (stamps().min()?, stamps().max()?);
-    let offset = |&(gpu, host): &Pair| i128::from(host) - i128::from(gpu);
+    let offset = |&(gpu, host): &StampPair| i128::from(host) - i128::from(gpu);
     let most = upper.iter().map(offset).min()?;
     let constant = || Piecewise::offset((origin.into(), i128::from(origin) + most));
     let Some(least) = lower.iter().map(offset).max() else {
         return Some(GpuClock::new(constant(), GpuCalibration::UpperOnly, 0));
     };
     let step = step_ns(stamps());
-    let near = |pair: &Pair, slack: u64| Point {
+    let near = |pair: &StampPair, slack: u64| Point {
         x: approximate(i128::from(pair.0.abs_diff(origin))),
         y: approximate(offset(pair) - most - i128::from(slack)),
     };

@@ -164,7 +164,7 @@ const fn anchor(pair: &ClockPair) -> Anchor {
 }
 
 /// Chooses the anchors from the pairs of a process, which are sorted by ticks.
-pub fn of(pairs: &[ClockPair]) -> Vec<Anchor> {
+pub fn choose_anchors(pairs: &[ClockPair]) -> Vec<Anchor> {
     let mut all: Vec<Anchor> = Vec::with_capacity(pairs.len());
     for pair in pairs.iter().map(anchor) {
         let advances = |last: &Anchor| last.ticks < pair.ticks && last.monotonic_ns < pair.monotonic_ns;
@@ -214,9 +214,9 @@ fn off_ns(first: &Anchor, last: &Anchor, anchor: &Anchor) -> u64 {
         let line = i128::from(y(first)) + (rise * part).checked_div(run).unwrap_or(0);
         u64::try_from((i128::from(y(anchor)) - line).unsigned_abs()).unwrap_or(u64::MAX)
     };
-    let monotonic = off(|it| it.ticks, |it| it.monotonic_ns);
-    let raw = off(|it| it.monotonic_ns, |it| it.monotonic_raw_ns);
-    let realtime = off(|it| it.monotonic_ns, |it| it.realtime_ns);
+    let monotonic = off(|anchor| anchor.ticks, |anchor| anchor.monotonic_ns);
+    let raw = off(|anchor| anchor.monotonic_ns, |anchor| anchor.monotonic_raw_ns);
+    let realtime = off(|anchor| anchor.monotonic_ns, |anchor| anchor.realtime_ns);
     monotonic.max(raw).max(realtime)
 }
 
@@ -296,7 +296,7 @@ mod tests {
 
         /// The seconds at which anchors are.
         fn kept(pairs: &[ClockPair]) -> Vec<u64> {
-            of(pairs).iter().map(|anchor| anchor.ticks / 2_445_000_000).collect()
+            choose_anchors(pairs).iter().map(|anchor| anchor.ticks / 2_445_000_000).collect()
         }
 
         #[test]

@@ -28,7 +28,7 @@ pub struct LeftOut {
 impl Outcome {
     /// The number of events that the filter matches, including those that the format cannot represent.
     pub fn matched(&self) -> u64 {
-        self.events.saturating_sub(self.described) + self.left_out.iter().map(|it| it.events).sum::<u64>()
+        self.events.saturating_sub(self.described) + self.left_out.iter().map(|left_out| left_out.events).sum::<u64>()
     }
 
     pub fn leave_out(&mut self, events: u64, reason: &str) {

@@ -32,7 +32,7 @@ pub struct Selection<'a> {
 
 /// Records that a format of NCCL's region instances has no place for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Beside {
+pub(crate) struct OtherRecords {
     /// Regions and other records, such as messages, on locations that NCCL's writer did not make.
     foreign_regions: u64,
     foreign_others: u64,
@@ -40,13 +40,13 @@ pub(crate) struct Beside {
     metrics: u64,
 }
 
-struct Open {
+struct OpenRegion {
     is_wanted: bool,
     /// Its ENTER, held while it is unknown whether the region reaches into the selected time.
     held: Option<Event>,
 }
 
-impl Beside {
+impl OtherRecords {
     /// Says what a format without metrics left out; `has_regions` if it takes regions of any writer.
     pub(crate) fn left_out(self, has_regions: bool, outcome: &mut Outcome) {
         if !has_regions {
@@ -76,8 +76,10 @@ impl<'a> Selection<'a> {
         &self.locations
     }
 
-    pub fn of_kinds(&self, kinds: &[LocationKind]) -> Vec<LocationRef> {
-        let is_one = |it: &LocationRef| self.source.trace.location_kind(*it).is_some_and(|kind| kinds.contains(&kind));
+    pub fn locations_of_kinds(&self, kinds: &[LocationKind]) -> Vec<LocationRef> {
+        let is_one = |location: &LocationRef| {
+            self.source.trace.location_kind(*location).is_some_and(|kind| kinds.contains(&kind))
+        };
         self.locations.iter().copied().filter(is_one).collect()
     }
 
@@ -85,7 +87,7 @@ impl<'a> Selection<'a> {
     /// has its LEAVE; regions that reach into the selected time are complete.
     pub fn events(&self, location: LocationRef, mut each: impl FnMut(u64, &Event)) -> Result<()> {
         let filter = self.source.filter;
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<OpenRegion> = Vec::new();
         let mut has_begun = false;
         self.source.trace.archive.for_each_event(&[location], |_, event| {
             let time_ns = self.clock.ns(event.time);
@@ -93,7 +95,7 @@ impl<'a> Selection<'a> {
             let is_after = filter.to_ns.is_some_and(|to_ns| time_ns > to_ns);
             if !is_before && !has_begun {
                 has_begun = true;
-                for event in open.iter_mut().filter_map(|it| it.held.take()) {
+                for event in open.iter_mut().filter_map(|region| region.held.take()) {
                     each(self.clock.ns(event.time), &event);
                 }
             }
@@ -105,31 +107,31 @@ impl<'a> Selection<'a> {
                     if is_wanted && !is_held {
                         each(time_ns, event);
                     }
-                    open.push(Open { is_wanted, held: is_held.then(|| event.clone()) });
+                    open.push(OpenRegion { is_wanted, held: is_held.then(|| event.clone()) });
                 }
                 EventKind::Leave(_) => {
-                    if open.pop().is_some_and(|it| it.is_wanted && it.held.is_none()) {
+                    if open.pop().is_some_and(|region| region.is_wanted && region.held.is_none()) {
                         each(time_ns, event);
                     }
                 }
                 _ if is_before || is_after || self.ids.is_some() => {}
                 _ => each(time_ns, event),
             }
-            let is_over = is_after && !open.iter().any(|it| it.is_wanted);
+            let is_over = is_after && !open.iter().any(|region| region.is_wanted);
             if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         Ok(())
     }
 
     /// Counts what is beside NCCL's region instances. Reads locations of other writers and, if there are metrics, all.
-    pub(crate) fn beside(&self) -> Result<Beside> {
+    pub(crate) fn other_records(&self) -> Result<OtherRecords> {
         let trace = self.source.trace;
         let is_foreign = |location: &LocationRef| trace.location_kind(*location).is_none();
         let has_metrics = !trace.definitions.metric_classes.is_empty();
         let locations: Vec<LocationRef> =
-            self.locations.iter().copied().filter(|it| has_metrics || is_foreign(it)).collect();
+            self.locations.iter().copied().filter(|location| has_metrics || is_foreign(location)).collect();
         let counted = self.source.each_location(&locations, |location| {
-            let mut found = Beside::default();
+            let mut found = OtherRecords::default();
             let foreign = u64::from(is_foreign(&location));
             self.events(location, |_, event| match event.kind {
                 EventKind::Metric { .. } => found.metrics += 1,
@@ -139,11 +141,11 @@ impl<'a> Selection<'a> {
             })?;
             Ok(found)
         })?;
-        let sum = |count: fn(&Beside) -> u64| counted.iter().map(count).sum();
-        Ok(Beside {
-            foreign_regions: sum(|it| it.foreign_regions),
-            foreign_others: sum(|it| it.foreign_others),
-            metrics: sum(|it| it.metrics),
+        let sum = |count: fn(&OtherRecords) -> u64| counted.iter().map(count).sum();
+        Ok(OtherRecords {
+            foreign_regions: sum(|records| records.foreign_regions),
+            foreign_others: sum(|records| records.foreign_others),
+            metrics: sum(|records| records.metrics),
         })
     }
 
@@ -180,7 +182,8 @@ impl<'a> Selection<'a> {
 
     /// Whether a region is a call of a collective, a send or a receive.
     fn is_call(&self, region: RegionRef) -> bool {
-        let is_one = |it: RegionInfo<'_>| it.class == RegionClass::Api && Function::of_region(it.name).is_some();
+        let is_one =
+            |region: RegionInfo<'_>| region.class == RegionClass::Api && Function::of_region(region.name).is_some();
         self.source.trace.region(region).is_some_and(is_one)
     }
 
@@ -192,18 +195,19 @@ impl<'a> Selection<'a> {
     fn ids_of_functions(&self) -> Result<Vec<u64>> {
         let trace = self.source.trace;
         let (source, all) = (self.source, self);
-        let of_operations = source.each_location(&self.of_kinds(&[LocationKind::Communicator]), |location| {
-            let mut ids = Vec::new();
-            all.slices(location, |slice| {
-                if all.is_of_function(slice.region) {
-                    let fields = trace.fields_of(&slice.attributes);
-                    ids.extend(fields.event.into_iter().chain(fields.parent));
-                }
+        let of_operations =
+            source.each_location(&self.locations_of_kinds(&[LocationKind::Communicator]), |location| {
+                let mut ids = Vec::new();
+                all.slices(location, |slice| {
+                    if all.is_of_function(slice.region) {
+                        let fields = trace.fields_of(&slice.attributes);
+                        ids.extend(fields.event.into_iter().chain(fields.parent));
+                    }
+                })?;
+                Ok(ids)
             })?;
-            Ok(ids)
-        })?;
         let ids: BTreeSet<u64> = of_operations.into_iter().flatten().collect();
-        let of_transfers = source.each_location(&self.of_kinds(&[LocationKind::Connection]), |location| {
+        let of_transfers = source.each_location(&self.locations_of_kinds(&[LocationKind::Connection]), |location| {
             let mut found = Vec::new();
             all.slices(location, |slice| {
                 let fields = trace.fields_of(&slice.attributes);
@@ -240,19 +244,21 @@ pub(crate) fn hosts(trace: &Trace, locations: impl Iterator<Item = LocationRef>)
 pub(crate) fn clock(source: &Source<'_>, location: LocationRef, path: &Path, span_ns: [i128; 2]) -> Result<Line> {
     let (trace, name) = (source.trace, path.display());
     let process = trace.process(trace.group(location));
-    let Some(definition) = trace.definitions.clock.as_ref().filter(|it| it.realtime_timestamp != u64::MAX) else {
+    let Some(definition) =
+        trace.definitions.clock.as_ref().filter(|properties| properties.realtime_timestamp != u64::MAX)
+    else {
         return Err(Error::Refused(format!(
             "{name} counts from 1970, and the archive does not say when it was recorded: their clocks cannot be related"
         )));
     };
-    let anchors = trace.of_group(process, ClockAnchors).unwrap_or_default();
+    let anchors = trace.group_property(process, ClockAnchors).unwrap_or_default();
     // CLOCK_REALTIME minus CLOCK_MONOTONIC, read closest to the span, because CLOCK_REALTIME is slewed.
     let readings = anchors.iter().map(|anchor| {
         let realtime_ns = i128::from(anchor.realtime_ns);
         (realtime_ns, realtime_ns - i128::from(anchor.monotonic_ns))
     });
     let Some((_, behind_ns)) = readings.min_by_key(|(realtime_ns, _)| (realtime_ns - span_ns[0]).abs()) else {
-        let recorded = trace.definitions.locations.keys().copied().filter(|it| trace.has_events(*it));
+        let recorded = trace.definitions.locations.keys().copied().filter(|location| trace.has_events(*location));
         if hosts(trace, recorded).len() < 2 {
             return Ok(Line { from: span_ns, to: span_ns }.less(source.begin_ns().into()));
         }
@@ -297,7 +303,7 @@ fn seconds(ns: i128) -> String {
 
 /// The clock offset at a time, computed as readers of OTF2 do; `None` if there are no offsets.
 fn offset_ns(offsets: &[ClockOffset], local_ns: i128) -> Option<i128> {
-    let behind = offsets.partition_point(|it| i128::from(it.time) < local_ns);
+    let behind = offsets.partition_point(|offset| i128::from(offset.time) < local_ns);
     let pair = match offsets {
         [] => return None,
         [only] => return Some(only.offset.into()),
@@ -326,8 +332,8 @@ impl<'a> Source<'a> {
             return all.collect();
         }
         let members = trace.definitions.locations.keys().copied();
-        let members = members.filter(|it| trace.location_kind(*it) == Some(LocationKind::Communicator));
-        let groups = members.filter(|it| self.wants_rank(*it)).map(|it| trace.group(it));
+        let members = members.filter(|location| trace.location_kind(*location) == Some(LocationKind::Communicator));
+        let groups = members.filter(|location| self.wants_rank(*location)).map(|location| trace.group(location));
         let groups: BTreeSet<LocationGroupRef> = groups.flat_map(|group| [group, trace.process(group)]).gather();
         let is_wanted = |location: &LocationRef| match trace.location_kind(*location) {
             _ if trace.rank_of(*location).is_some() => self.wants_rank(*location),
@@ -426,9 +432,10 @@ impl Output {
     /// Creates a file, compressed if its name says so.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let file = BufWriter::with_capacity(CHUNK_BYTES, File::create_new(path).map_err(Error::io("make", path))?);
-        let writer = match is_compressed(path) {
-            true => Writer::Compressed(GzEncoder::new(file, Compression::fast())),
-            false => Writer::Plain(file),
+        let writer = if is_compressed(path) {
+            Writer::Compressed(GzEncoder::new(file, Compression::fast()))
+        } else {
+            Writer::Plain(file)
         };
         Ok(Self { writer: Mutex::new(writer), path: path.to_owned() })
     }

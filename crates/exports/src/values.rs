@@ -98,7 +98,7 @@ pub fn world_size(members: &Members, numbers: &[u32]) -> usize {
 }
 
 /// The numbers of a communicator's ranks; `None` if one of them was not recorded.
-pub fn of_communicator(members: &Members, numbers: &[u32], communicator: u32) -> Option<Vec<u32>> {
+pub fn ranks_of_communicator(members: &Members, numbers: &[u32], communicator: u32) -> Option<Vec<u32>> {
     let size = u32::try_from(members.size(communicator)).ok()?;
     (0..size).map(|rank| Some(numbers[index(members.job_rank(communicator, rank)?)])).collect()
 }

@@ -42,7 +42,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let selection = Selection::of(*source)?;
     let window = Window { clock: Clock::later(begin_ns.into()), origin_ns: begin_ns, from_ns: 0, to_ns: u64::MAX };
     let mut outcome = append(source, &selection, selection.locations(), |_| Ok(window), &file, out)?;
-    selection.beside()?.left_out(true, &mut outcome);
+    selection.other_records()?.left_out(true, &mut outcome);
     Ok(outcome)
 }
 
@@ -70,12 +70,14 @@ pub fn into(source: &Source<'_>, profiles: &[PathBuf], out: &Path) -> Result<Out
         let out = if is_folder { out.join(path.file_name().unwrap_or_default()) } else { out.to_owned() };
         let written = into_one(source, &selection, (path, &profile, host), &out)?;
         outcome.events += written.events;
-        outside += written.left_out.iter().map(|it| it.events).sum::<u64>();
+        outside += written.left_out.iter().map(|left_out| left_out.events).sum::<u64>();
     }
     outcome.leave_out(outside, OUTSIDE);
-    let elsewhere =
-        selection.locations().iter().filter(|it| trace.host(trace.group(**it)).is_some_and(|it| hosts.contains(&it)));
-    let records = elsewhere.map(|it| trace.events_of(*it)).sum();
+    let elsewhere = selection
+        .locations()
+        .iter()
+        .filter(|location| trace.host(trace.group(**location)).is_some_and(|node| hosts.contains(&node)));
+    let records = elsewhere.map(|location| trace.events_of(*location)).sum();
     outcome.leave_out(records, "records of processes on hosts of which no profile was given");
     Ok(outcome)
 }
@@ -90,7 +92,7 @@ fn into_one(
     out: &Path,
 ) -> Result<Outcome> {
     let trace = source.trace;
-    let is_there = |it: &LocationRef| trace.host(trace.group(*it)) == Some(host);
+    let is_there = |location: &LocationRef| trace.host(trace.group(*location)) == Some(host);
     let locations: Vec<LocationRef> = selection.locations().iter().copied().filter(is_there).collect();
     let span_ns = profile.span_ns(source.begin_ns().saturating_add(source.length_ns()));
     let clock = |location| source::clock(source, location, path, span_ns);
@@ -374,7 +376,7 @@ impl Plane {
         let stats = attributes.into_iter().map(|attribute| {
             let id = attribute_id(attribute);
             let definition = trace.definitions.attributes.get(&attribute);
-            let name = definition.and_then(|it| trace.definitions.string(it.name)).unwrap_or_default();
+            let name = definition.and_then(|attribute| trace.definitions.string(attribute.name)).unwrap_or_default();
             (id, XStatMetadata { id, name: name.to_owned() })
         });
         let texts: BTreeSet<StringRef> = self.lines.iter().flat_map(|line| line.texts.iter().copied()).gather();

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::job::Life;
+use model::job::RecordingState;
 use nccl_events::MOST_RANKS;
 use nccl_events::archive::{RankIdentity, number, path_of_ranges};
 use nccl_events::collective::{Collective, Flow};
@@ -75,9 +75,9 @@ impl Job {
             }
             has_one_each &= actors.len() == 1;
             for (actor, job_rank) in actors {
-                let doing = process.doing.get(&actor.gpu).cloned().unwrap_or_default();
-                let finalized = process.state == Life::Ended;
-                found.push((job_rank, Rank { actor, job_rank, doing, finalized, ..Rank::default() }));
+                let activity = process.activities.get(&actor.gpu).cloned().unwrap_or_default();
+                let finalized = process.state == RecordingState::Ended;
+                found.push((job_rank, Rank { actor, job_rank, activity, finalized, ..Rank::default() }));
             }
         }
         let known: BTreeSet<u32> = found.iter().filter_map(|(number, _)| *number).gather();
@@ -112,7 +112,7 @@ impl Job {
         self.process_of(self.member(member)?)
     }
 
-    pub(crate) fn has_state(&self, rank: &Rank, state: Life) -> bool {
+    pub(crate) fn has_state(&self, rank: &Rank, state: RecordingState) -> bool {
         self.process_of(rank).is_some_and(|process| process.state == state)
     }
 
@@ -127,14 +127,14 @@ impl Job {
     }
 }
 
-pub(crate) const fn state_name(state: Life) -> &'static str {
+pub(crate) const fn state_name(state: RecordingState) -> &'static str {
     match state {
-        Life::Running => "running",
-        Life::Stopped => "stopped",
-        Life::Gone => "gone",
-        Life::Ended => "ended",
-        Life::Silent => "silent",
-        Life::Unknown => "not-known",
+        RecordingState::Running => "running",
+        RecordingState::Stopped => "stopped",
+        RecordingState::Gone => "gone",
+        RecordingState::Ended => "ended",
+        RecordingState::Silent => "silent",
+        RecordingState::Unknown => "not-known",
     }
 }
 
@@ -146,7 +146,7 @@ pub(crate) struct Process {
     pub(crate) launcher_rank: Option<u32>,
     pub(crate) launcher_size: Option<u32>,
     /// Unknown if only the archive is left, which does not record how a process ended.
-    pub(crate) state: Life,
+    pub(crate) state: RecordingState,
     /// The time up to which the process is known: the moment of judgement, or its last record if it is not running.
     pub(crate) until_ns: u64,
     /// Time of the last record, including the plugin's own clock readings (one per second).
@@ -165,8 +165,8 @@ pub(crate) struct Process {
     /// Missing or doubtful parts of the recording.
     pub(crate) problems: Vec<String>,
     /// What each of its GPUs' ranks is in, by NVTX ranges; without ranks one value.
-    pub(crate) doing: BTreeMap<u32, Doing>,
-    /// Whether NCCL's NVTX ranges are recorded, so that each call that a rank is in is in `doing`.
+    pub(crate) activities: BTreeMap<u32, ThreadActivity>,
+    /// Whether NCCL's NVTX ranges are recorded, so that each call that a rank is in is in `activity`.
     pub(crate) shows_calls: bool,
 }
 
@@ -223,7 +223,7 @@ pub(crate) struct Rank {
     /// Number of sends (true) and receives called, by peer.
     pub(crate) message_counts: BTreeMap<(u32, bool), u64>,
     pub(crate) open_calls: Vec<OpenCall>,
-    pub(crate) doing: Doing,
+    pub(crate) activity: ThreadActivity,
     pub(crate) finalized: bool,
 }
 
@@ -440,13 +440,13 @@ impl Tail {
 
 /// What one thread of a program is in, by its NVTX ranges: the NCCL call, and the program's own ranges around the call.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Doing {
+pub(crate) struct ThreadActivity {
     /// The innermost open call of NCCL.
     pub(crate) call: Option<NcclCall>,
     /// The program's open ranges, outermost first; those around the call if there is one.
     pub(crate) ranges: Vec<OpenRange>,
     /// The steps that are over.
-    pub(crate) taken: BTreeMap<Step, Taken>,
+    pub(crate) taken: BTreeMap<Step, StepsTaken>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -479,12 +479,12 @@ impl NcclCall {
 
 /// The steps of one kind that a thread has taken.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct StepsTaken {
     pub(crate) times: u64,
     pub(crate) last_ns: u64,
 }
 
-impl Doing {
+impl ThreadActivity {
     /// The names of the program's ranges: `train_step > load_batch`; `None` without ranges.
     pub(crate) fn path(&self) -> Option<String> {
         (!self.ranges.is_empty()).then(|| path_of_ranges(self.ranges.iter().map(|range| &range.name)))
@@ -542,14 +542,14 @@ pub(crate) enum Sequence {
 impl Sequence {
     pub(crate) const ALL: [Self; 2] = [Self::Calls, Self::Replays];
 
-    pub(crate) const fn of(self, rank: &Rank) -> &Tail {
+    pub(crate) const fn tail(self, rank: &Rank) -> &Tail {
         match self {
             Self::Calls => &rank.calls,
             Self::Replays => &rank.replays,
         }
     }
 
-    pub(crate) const fn of_mut(self, rank: &mut Rank) -> &mut Tail {
+    pub(crate) const fn tail_mut(self, rank: &mut Rank) -> &mut Tail {
         match self {
             Self::Calls => &mut rank.calls,
             Self::Replays => &mut rank.replays,
@@ -558,19 +558,19 @@ impl Sequence {
 
     /// The sequences of a communicator: launches of graphs only if a rank reports them.
     pub(crate) fn in_comm(comm: &Comm) -> impl Iterator<Item = Self> {
-        let has = |sequence: Self| comm.ranks.values().any(|rank| sequence.of(rank).count() > 0);
+        let has = |sequence: Self| comm.ranks.values().any(|rank| sequence.tail(rank).count() > 0);
         Self::ALL.into_iter().filter(move |sequence| *sequence == Self::Calls || has(*sequence))
     }
 
     /// The ranks that take part in the sequence: only ranks with network transfers report launches of graphs.
     pub(crate) fn ranks(self, comm: &Comm) -> impl Iterator<Item = (u32, &Rank)> {
-        let takes_part = move |rank: &Rank| self == Self::Calls || self.of(rank).count() > 0;
+        let takes_part = move |rank: &Rank| self == Self::Calls || self.tail(rank).count() > 0;
         comm.ranks.iter().map(|(number, rank)| (*number, rank)).filter(move |(_, rank)| takes_part(rank))
     }
 
     /// Whether positions count from the communicator's first collective, not from the first kept one.
     pub(crate) fn is_from_beginning(self, comm: &Comm) -> bool {
-        let tails = || comm.ranks.values().map(|rank| self.of(rank));
+        let tails = || comm.ranks.values().map(|rank| self.tail(rank));
         let is_counted = |tail: &Tail| tail.positions == Positions::Counted;
         tails().all(is_counted) || tails().any(|tail| is_counted(tail) && !tail.list.is_empty())
     }

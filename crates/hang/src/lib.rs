@@ -25,7 +25,7 @@ pub use crate::report::rows::{
     CallRow, CollectiveRow, CommRow, DoingRow, Kind, MessageRow, MismatchRow, Place, ProcessRow, QuietReport, QuietRow,
     RangeRow, RankRow, Report, SequenceRow, Straggler, SuspectRow, Verdict,
 };
-pub use crate::report::{FILE, keep, kept};
+pub use crate::report::{FILE, keep, saved};
 
 /// Judges the records in `directory` so far. Waits shorter than `after_ns` do not count.
 pub fn judge_journals(directory: &Path, after_ns: u64, progress: &dyn Progress) -> Result<Report, Error> {

@@ -289,7 +289,7 @@ mod tests {
         }
     }
 
-    mod recorded {
+    mod plugin_interface {
         use crate::*;
 
         #[test]

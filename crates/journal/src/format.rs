@@ -439,7 +439,7 @@ pub(crate) const fn flags(truth: bool) -> u8 {
 
 /// Appends the start of an event. Returns false if there was no room.
 #[inline]
-pub(crate) fn start(sink: &mut impl Sink, id: u64, event: &Start<Name<'_>>) -> bool {
+pub(crate) fn put_start(sink: &mut impl Sink, id: u64, event: &Start<Name<'_>>) -> bool {
     event.encode(&mut Starts { sink, id })
 }
 
@@ -462,7 +462,7 @@ impl<K: Sink> StartSink for Starts<'_, K> {
 
 /// Appends a change of an event's state. Returns false if there was no room.
 #[inline]
-pub(crate) fn state(sink: &mut impl Sink, event: &nccl_events::State) -> bool {
+pub(crate) fn put_state(sink: &mut impl Sink, event: &nccl_events::State) -> bool {
     let word = |which: u32| pair(event.state, which);
     match event.args {
         StateArgs::None => sink.put(kind::STATE, 0, event.event, [word(0)]),
@@ -479,7 +479,7 @@ pub(crate) fn state(sink: &mut impl Sink, event: &nccl_events::State) -> bool {
 }
 
 /// Appends a record about GPUs. Returns false if there was no room.
-pub(crate) fn put(sink: &mut impl Sink, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
+pub(crate) fn put_gpu_record(sink: &mut impl Sink, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
     macro_rules! put {
         ($kind:ident, $fields:expr) => {
             if let Some(fields) = $fields {

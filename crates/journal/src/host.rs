@@ -27,7 +27,7 @@ pub fn thread_id() -> u32 {
 
 /// Whether a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
+pub enum ProcessStatus {
     /// It runs, or sleeps.
     Running,
     /// It is stopped, by a signal or a debugger.
@@ -38,7 +38,7 @@ pub enum Life {
     Unknown,
 }
 
-impl Life {
+impl ProcessStatus {
     /// Whether the process is known to exist.
     pub const fn is_there(self) -> bool {
         matches!(self, Self::Running | Self::Stopped)
@@ -72,21 +72,21 @@ impl ProcessKey {
     }
 
     /// Whether the process runs, as far as this process can tell.
-    pub fn life(&self) -> Life {
+    pub fn life(&self) -> ProcessStatus {
         let is_namespace_known = !self.pid_namespace.is_empty();
         if self.boot_id.is_empty()
             || self.boot_id != boot_id()
             || is_namespace_known && self.pid_namespace != pid_namespace()
         {
-            return Life::Unknown;
+            return ProcessStatus::Unknown;
         }
         life_here(self.pid, Some(self.start_ticks).filter(|ticks| *ticks != 0))
     }
 }
 
 /// Whether a process of this host runs. If it started at another time, it is a different process with the same id.
-pub fn life_here(pid: u32, start_ticks: Option<u64>) -> Life {
-    Stat::read(pid).map_or(Life::Gone, |stat| stat.life(start_ticks))
+pub fn life_here(pid: u32, start_ticks: Option<u64>) -> ProcessStatus {
+    Stat::read(pid).map_or(ProcessStatus::Gone, |stat| stat.life(start_ticks))
 }
 
 /// The process id namespace of this process, or an empty string.
@@ -123,16 +123,16 @@ impl Stat {
         })
     }
 
-    fn life(&self, start_ticks: Option<u64>) -> Life {
+    fn life(&self, start_ticks: Option<u64>) -> ProcessStatus {
         if start_ticks.is_some_and(|ticks| ticks != self.start_ticks) {
-            return Life::Gone;
+            return ProcessStatus::Gone;
         }
         match self.state {
             // A main thread that has ended while other threads run also appears as a zombie.
-            'Z' if self.threads > 1 => Life::Running,
-            'Z' | 'X' | 'x' => Life::Gone,
-            'T' | 't' => Life::Stopped,
-            _ => Life::Running,
+            'Z' if self.threads > 1 => ProcessStatus::Running,
+            'Z' | 'X' | 'x' => ProcessStatus::Gone,
+            'T' | 't' => ProcessStatus::Stopped,
+            _ => ProcessStatus::Running,
         }
     }
 }
@@ -167,7 +167,7 @@ pub fn without_signals<T>(action: impl FnOnce() -> T) -> T {
 // kills a program that does not handle it.
 
 /// The largest file that this process may write, in bytes; `None` if unlimited. The limit can change at any time.
-pub fn limit() -> Option<u64> {
+pub fn file_size_limit() -> Option<u64> {
     limit_of(libc::RLIMIT_FSIZE)
 }
 
@@ -181,7 +181,7 @@ pub fn limit_of(resource: libc::__rlimit_resource_t) -> Option<u64> {
 
 /// Makes writes beyond the limit fail in this whole process, one of our own tools. Uses a handler because programs that
 /// this process starts then get the signal's default action back; an ignored signal would stay ignored.
-pub fn fail_in_this_process() {
+pub fn fail_writes_beyond_limit() {
     extern "C" fn nothing(_signal: libc::c_int) {}
     let handler: extern "C" fn(libc::c_int) = nothing;
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
@@ -201,12 +201,12 @@ pub fn fail_in_this_process() {
 }
 
 /// The text of a write error. Names the limit if the limit is the reason.
-pub fn explain(error: impl ToString) -> String {
+pub fn explain_write_error(error: impl ToString) -> String {
     let text = error.to_string();
     let reason = io::Error::from_raw_os_error(libc::EFBIG).to_string();
     let reason = reason.split(" (").next().unwrap_or_default();
     // libotf2 reports EFBIG in English, in its own words.
-    match limit() {
+    match file_size_limit() {
         Some(bytes) if [reason, "File is too large"].iter().any(|reason| text.contains(reason)) => {
             format!("{text}; files may have {} here: ulimit -f unlimited", in_words(bytes))
         }
@@ -249,7 +249,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Gives a directory and everything in it the mode of another directory; files without execute permission.
-pub fn share(path: &Path, like: &Path) {
+pub fn copy_mode(path: &Path, like: &Path) {
     let Ok(mode) = fs::metadata(like).map(|data| data.permissions().mode()) else {
         return;
     };
@@ -337,22 +337,22 @@ mod tests {
     #[test]
     fn a_process_is_known_by_its_id_and_its_start() {
         let ours = ProcessKey::current();
-        assert_eq!(ours.life(), Life::Running);
+        assert_eq!(ours.life(), ProcessStatus::Running);
         let earlier = ProcessKey { start_ticks: ours.start_ticks - 1, ..ours.clone() };
-        assert_eq!(earlier.life(), Life::Gone, "its id was used again");
+        assert_eq!(earlier.life(), ProcessStatus::Gone, "its id was used again");
         let of_another_boot = ProcessKey { boot_id: "another".to_owned(), ..ours.clone() };
         let of_a_container = ProcessKey { pid_namespace: "pid:[1]".to_owned(), ..ours };
         for elsewhere in [of_another_boot, of_a_container] {
-            assert_eq!(elsewhere.life(), Life::Unknown);
+            assert_eq!(elsewhere.life(), ProcessStatus::Unknown);
         }
-        assert_eq!(life_here(u32::MAX, None), Life::Gone);
+        assert_eq!(life_here(u32::MAX, None), ProcessStatus::Gone);
     }
 
     #[test]
     fn a_zombie_is_gone_and_a_dead_main_thread_is_not() {
         let mut child = Command::new("true").spawn().expect("it starts");
         let begin = std::time::Instant::now();
-        while life_here(child.id(), None) != Life::Gone {
+        while life_here(child.id(), None) != ProcessStatus::Gone {
             assert!(begin.elapsed().as_secs() < 20, "it does not end");
             std::thread::yield_now();
         }
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(state.state, 'Z');
         child.wait().expect("it ended");
         let stat = "7 (a) b) Z 1 7 7 0 -1 4194304 95 0 0 0 0 0 0 0 20 0 THREADS 0 5000 2965504 0";
-        for (threads, life) in [("1", Life::Gone), ("2", Life::Running)] {
+        for (threads, life) in [("1", ProcessStatus::Gone), ("2", ProcessStatus::Running)] {
             let stat = Stat::parse(&stat.replace("THREADS", threads)).expect("complete");
             assert_eq!(stat.life(Some(5000)), life);
         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::vec;
 
 use crate::clock::TickSource;
-use crate::follow::{Follower, Polled};
+use crate::follow::{Follower, PollResult};
 use crate::format::{HEADER_WORDS, Record, Records};
 use crate::segments::{Names, SegmentPlace, SlotStrings, Stretch, read_record, read_words};
 
@@ -47,7 +47,7 @@ pub struct Journal {
     pub session_start_realtime_ns: u64,
     directory: PathBuf,
     follower: Follower,
-    found: Polled,
+    found: PollResult,
 }
 
 /// The segments of a journal, by slot.

@@ -511,7 +511,7 @@ impl Removed {
 }
 
 /// Counts the records that are read from a segment, and keeps the highest event number.
-pub(crate) struct Counted<'a, S> {
+pub(crate) struct CountingSink<'a, S> {
     sink: &'a mut S,
     pub(crate) records: u64,
     pub(crate) starts: u64,
@@ -519,13 +519,13 @@ pub(crate) struct Counted<'a, S> {
     pub(crate) last: u64,
 }
 
-impl<'a, S> Counted<'a, S> {
+impl<'a, S> CountingSink<'a, S> {
     pub(crate) const fn new(sink: &'a mut S) -> Self {
         Self { sink, records: 0, starts: 0, last: 0 }
     }
 }
 
-impl<S: Records> Records for Counted<'_, S> {
+impl<S: Records> Records for CountingSink<'_, S> {
     fn record(&mut self, record: Record) {
         self.records += 1;
         self.sink.record(record);
@@ -558,7 +558,7 @@ impl<S: Records> Records for Counted<'_, S> {
 pub(crate) type Gap = (u64, u64);
 
 /// The gap before each of the sorted orders. The first order is expected to be 0.
-pub(crate) fn before_each(orders: impl Iterator<Item = u64>) -> impl Iterator<Item = Option<Gap>> {
+pub(crate) fn gaps_before(orders: impl Iterator<Item = u64>) -> impl Iterator<Item = Option<Gap>> {
     let mut due = 0;
     orders.map(move |order| {
         let gap = (order > due).then(|| (due, order - 1));
@@ -568,8 +568,12 @@ pub(crate) fn before_each(orders: impl Iterator<Item = u64>) -> impl Iterator<It
 }
 
 /// Problems for those of a process's `used` slots that have no segment and nothing at the place of their first one.
-pub(crate) fn of_slots(directory: &Path, found: impl Iterator<Item = u16>, used: u64) -> impl Iterator<Item = Problem> {
-    before_each(found.map(u64::from).chain([used])).flatten().filter_map(|(from, to)| {
+pub(crate) fn missing_slots(
+    directory: &Path,
+    found: impl Iterator<Item = u16>,
+    used: u64,
+) -> impl Iterator<Item = Problem> {
+    gaps_before(found.map(u64::from).chain([used])).flatten().filter_map(|(from, to)| {
         let path = directory.join(format!("{from}.0"));
         // A running process may have created the file in the meantime.
         let mut magic = [0; 8];
@@ -581,7 +585,7 @@ pub(crate) fn of_slots(directory: &Path, found: impl Iterator<Item = u16>, used:
 }
 
 /// The problem that segments of a slot are missing before this place.
-pub(crate) fn problem(slot: u16, (from, to): Gap, place: &SegmentPlace) -> Problem {
+pub(crate) fn missing_segments(slot: u16, (from, to): Gap, place: &SegmentPlace) -> Problem {
     let missing = (to - from).saturating_add(1);
     let reason = match missing {
         1 => format!("segment {from} of slot {slot} is missing before this one"),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::host;
-use crate::host::Life;
+use crate::host::ProcessStatus;
 use crate::part::{PARTS, ProcessInfo, is_done, part_directories, part_name, read_process};
 
 /// The file in the job's directory that requests a snapshot.
@@ -78,7 +78,7 @@ impl Request {
 
 /// The progress of a job's processes with a snapshot, by part name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct SnapshotProgress {
     /// Copied.
     pub there: Vec<String>,
     /// Not copied yet, and recording or possibly recording on another host.
@@ -88,15 +88,15 @@ pub struct Standing {
 }
 
 /// Determines the progress of a job's processes with a snapshot.
-pub fn standing(out: &Path, request: &Request) -> io::Result<Standing> {
+pub fn standing(out: &Path, request: &Request) -> io::Result<SnapshotProgress> {
     let parts = request.directory(out).join(PARTS);
-    let mut standing = Standing::default();
+    let mut standing = SnapshotProgress::default();
     for directory in part_directories(out)? {
         let name = part_name(&directory);
         let process = read_process(&directory).0;
         if parts.join(&name).is_dir() {
             standing.there.push(name);
-        } else if is_done(&directory) || process.life() == Life::Gone {
+        } else if is_done(&directory) || process.life() == ProcessStatus::Gone {
             standing.over.push(name);
         } else {
             standing.awaited.push((name, process));

@@ -40,7 +40,7 @@ pub struct Process {
 
 /// Properties of a process.
 #[derive(Clone, Copy, Debug)]
-pub struct Who {
+pub struct ProcessIdentity {
     /// Rank in the job and in the communicator.
     pub rank: u32,
     /// Size of the communicator.
@@ -79,7 +79,7 @@ pub fn all_reduce(sequence: u64, parent_group: u64) -> Body<Name<'static>> {
 
 impl Process {
     /// Begins recording in `out/parts/`, with two processes per host.
-    pub fn begin(out: &Path, who: Who) -> Self {
+    pub fn begin(out: &Path, who: ProcessIdentity) -> Self {
         let host = who.rank / 2;
         let mut info = ProcessInfo {
             format: 1,
@@ -100,7 +100,7 @@ impl Process {
     }
 
     /// Begins recording in `part` as the process that `info` describes.
-    pub fn begin_as(part: &Path, who: Who, info: &ProcessInfo) -> Self {
+    pub fn begin_as(part: &Path, who: ProcessIdentity, info: &ProcessInfo) -> Self {
         let tick_source = clock::select();
         fs::create_dir_all(part.join("journal")).expect("a part can be made");
         let json = serde_json::to_vec(info).expect("plain data");

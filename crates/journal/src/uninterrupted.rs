@@ -53,18 +53,18 @@ pub fn not_cancelled<T>(action: impl FnOnce() -> T) -> T {
 /// Runs `action` to its end: the thread is not cancelled, and no handler of the program runs on it. For what takes
 /// locks or allocates, and is short.
 pub fn uninterrupted<T>(action: impl FnOnce() -> T) -> T {
-    let _until_the_end = (Blocked::new(), NotCancelled::new());
+    let _until_the_end = (BlockedSignals::new(), NotCancelled::new());
     action()
 }
 
 /// Signals are blocked while this value lives.
-struct Blocked(Option<MaybeUninit<libc::sigset_t>>);
+struct BlockedSignals(Option<MaybeUninit<libc::sigset_t>>);
 
 /// Signals that the thread raises itself: if they are blocked the kernel ends the program. SIGSYS is how a sandbox
 /// answers system calls.
 const OF_FAULTS: [c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
-impl Blocked {
+impl BlockedSignals {
     fn new() -> Self {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: `set` is writable; sigfillset initialises it.
@@ -80,7 +80,7 @@ impl Blocked {
     }
 }
 
-impl Drop for Blocked {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
             // SAFETY: the call that blocked the signals succeeded, so it initialised the set.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use journal::host::boot_id;
 use journal::part::ProcessInfo;
-use journal::testing::{Process, Who};
+use journal::testing::{Process, ProcessIdentity};
 
 /// Events of one all-reduce of a process, with its calls, transfers and channels.
 const EVENTS: f64 = 10.0;
@@ -45,5 +45,9 @@ fn begin(out: &Path, rank: u32, ranks: u32) -> Process {
         nccl_version: "2.30.7".to_owned(),
         ..ProcessInfo::default()
     };
-    Process::begin_as(&out.join("parts").join(format!("rank{rank}")), Who { rank, ranks, in_environment: true }, &info)
+    Process::begin_as(
+        &out.join("parts").join(format!("rank{rank}")),
+        ProcessIdentity { rank, ranks, in_environment: true },
+        &info,
+    )
 }

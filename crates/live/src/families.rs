@@ -31,7 +31,7 @@ impl Families {
         Self { names, windows: Windows::default() }
     }
 
-    pub fn of(&mut self, snapshot: &Snapshot) -> Vec<Family> {
+    pub fn of_snapshot(&mut self, snapshot: &Snapshot) -> Vec<Family> {
         match self.names {
             Names::Ours => native_families(snapshot),
             Names::Inspector => inspector_families(snapshot),
@@ -108,7 +108,7 @@ fn processes(rows: &Rows<'_>, out: &mut Vec<Family>) {
     let states = states.map(|(name, state)| rows.row([("state", name.to_owned())], state));
     let mut table = Table { families: out, rows: &states };
     table.gauge("nccl_processes", "Processes of this node that are followed, by what they do", |state| {
-        real(processes.iter().filter(|it| it.state == *state).count() as u64)
+        real(processes.iter().filter(|process| process.state == *state).count() as u64)
     });
     let one = [rows.row([], ())];
     let mut table = Table { families: out, rows: &one };
@@ -127,42 +127,51 @@ fn processes(rows: &Rows<'_>, out: &mut Vec<Family>) {
     });
     let all: Vec<Row<_>> = processes.iter().map(|it| rows.row([("process", it.part.clone())], it)).collect();
     let mut table = Table { families: out, rows: &all };
-    table.counter("nccl_records", "Records that were read from the process's journal", |it| it.records);
-    table.counter("nccl_lost_events", "Events that the process could not record", |it| it.lost_events);
-    table.counter("nccl_damaged_places", "Places in journals where records could not be understood", |it| it.damaged);
-    table.counter("nccl_damaged_bytes", "Bytes of journals that could not be understood", |it| it.damaged_bytes);
+    table.counter("nccl_records", "Records that were read from the process's journal", |process| process.records);
+    table.counter("nccl_lost_events", "Events that the process could not record", |process| process.lost_events);
+    table.counter("nccl_damaged_places", "Places in journals where records could not be understood", |process| {
+        process.damaged
+    });
+    table.counter("nccl_damaged_bytes", "Bytes of journals that could not be understood", |process| {
+        process.damaged_bytes
+    });
     table.counter(
         "nccl_late_events",
         "Events that came after their operation was taken to be over, or whose start is unknown",
-        |it| it.late_events,
+        |process| process.late_events,
     );
-    table.counter("nccl_discarded_bytes", "Bytes of journals that were removed before they were read", |it| {
-        it.discarded_bytes
+    table.counter("nccl_discarded_bytes", "Bytes of journals that were removed before they were read", |process| {
+        process.discarded_bytes
     });
-    table.gauge("nccl_follower_behind_bytes", "Recorded bytes that were not read yet", |it| real(it.behind_bytes));
+    table.gauge("nccl_follower_behind_bytes", "Recorded bytes that were not read yet", |process| {
+        real(process.behind_bytes)
+    });
     table.gauge(
         "nccl_follower_behind_seconds",
         "Age of the oldest record that was not read yet; 0 where all is read",
-        |it| seconds(it.behind_ns),
+        |process| seconds(process.behind_ns),
     );
 }
 
 fn communicators(rows: &Rows<'_>, out: &mut Vec<Family>) {
     let all = rows.snapshot.communicators.iter().enumerate();
-    let all: Vec<Row<_>> = all.map(|(index, it)| rows.row([rows.communicator(index)], it)).collect();
+    let all: Vec<Row<_>> =
+        all.map(|(index, communicator)| rows.row([rows.communicator(index)], communicator)).collect();
     let mut table = Table { families: out, rows: &all };
-    table.gauge("nccl_communicator_ranks", "Size of the communicator", |it| f64::from(it.ranks));
-    table.gauge("nccl_communicator_local_ranks", "Ranks of the communicator on this node", |it| f64::from(it.here));
-    table.gauge("nccl_communicator_nodes", "Nodes that the communicator is on, where NCCL says so", |it| {
-        it.nodes.map(f64::from)
+    table.gauge("nccl_communicator_ranks", "Size of the communicator", |communicator| f64::from(communicator.ranks));
+    table.gauge("nccl_communicator_local_ranks", "Ranks of the communicator on this node", |communicator| {
+        f64::from(communicator.here)
+    });
+    table.gauge("nccl_communicator_nodes", "Nodes that the communicator is on, where NCCL says so", |communicator| {
+        communicator.nodes.map(f64::from)
     });
     let skews = &rows.snapshot.skews;
-    let skews: Vec<Row<_>> = skews.iter().map(|it| rows.row([rows.communicator(it.communicator)], it)).collect();
+    let skews: Vec<Row<_>> = skews.iter().map(|skew| rows.row([rows.communicator(skew.communicator)], skew)).collect();
     let mut table = Table { families: out, rows: &skews };
     table.histogram(
         "nccl_collective_skew_seconds",
         "From the first rank's arrival at a collective to the last one's, where all ranks are on this node",
-        |it| &it.skew,
+        |skew| &skew.skew,
     );
 }
 
@@ -170,29 +179,30 @@ fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
     let Snapshot { at_ns, processes, ranks, proxies, .. } = rows.snapshot;
     let age = |since_ns: u64| seconds(at_ns.saturating_sub(since_ns));
     // After the end of a job or communicator, a rising age would look like a hang.
-    let is_ongoing =
-        |it: &Rank| !it.is_finalized && processes.get(it.process).is_some_and(|it| it.state != ProcessState::Finished);
+    let is_ongoing = |rank: &Rank| {
+        !rank.is_finalized && processes.get(rank.process).is_some_and(|process| process.state != ProcessState::Finished)
+    };
     let info: Vec<Row<_>> = ranks
         .iter()
-        .filter_map(|it| {
-            let process = processes.get(it.process)?;
+        .filter_map(|rank| {
+            let process = processes.get(rank.process)?;
             let labels = [("process", process.part.clone()), ("pid", process.pid.to_string())];
-            Some(rows.rank(it.communicator, it.rank, labels, ()))
+            Some(rows.rank(rank.communicator, rank.rank, labels, ()))
         })
         .collect();
     let mut table = Table { families: out, rows: &info };
     table.gauge("nccl_rank_info", "1; the process that has the rank", |()| 1.0);
-    let all: Vec<Row<_>> = ranks.iter().map(|it| rows.rank(it.communicator, it.rank, [], it)).collect();
+    let all: Vec<Row<_>> = ranks.iter().map(|rank| rows.rank(rank.communicator, rank.rank, [], rank)).collect();
     let mut table = Table { families: out, rows: &all };
     table.gauge(
         "nccl_rank_last_event_age_seconds",
         "Since the rank last recorded an event of the communicator; not after its end, or that of the process",
-        |it| it.last_event_ns.filter(|_| is_ongoing(it)).map(age),
+        |rank| rank.last_event_ns.filter(|_| is_ongoing(rank)).map(age),
     );
-    table.gauge("nccl_rank_open_operations", "Operations of the rank that have not ended", |it| real(it.open));
-    let oldest = ranks.iter().filter(|it| is_ongoing(it)).filter_map(|it| {
-        let (function, since_ns) = it.oldest.as_ref()?;
-        Some(rows.rank(it.communicator, it.rank, [("function", function.clone())], *since_ns))
+    table.gauge("nccl_rank_open_operations", "Operations of the rank that have not ended", |rank| real(rank.open));
+    let oldest = ranks.iter().filter(|rank| is_ongoing(rank)).filter_map(|rank| {
+        let (function, since_ns) = rank.oldest.as_ref()?;
+        Some(rows.rank(rank.communicator, rank.rank, [("function", function.clone())], *since_ns))
     });
     let oldest: Vec<Row<_>> = oldest.collect();
     let mut table = Table { families: out, rows: &oldest };
@@ -205,16 +215,16 @@ fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
     table.counter(
         "nccl_rank_last_arrivals",
         "Collectives that the rank was the last to reach, beyond the clocks' error; not the first of each function",
-        |it| it.last,
+        |rank| rank.last,
     );
     table.seconds(
         "nccl_rank_caused_waiting_seconds",
         "How long the other ranks waited for this one, summed over them",
-        |it| it.caused_waiting_ns,
+        |rank| rank.caused_waiting_ns,
     );
-    let waits = proxies.iter().flat_map(|it| {
-        let waits = [("gpu", it.gpu_wait_ns), ("peer", it.peer_wait_ns), ("network", it.network_ns)];
-        waits.map(|(name, ns)| rows.rank(it.communicator, it.rank, [("waits_for", name.to_owned())], ns))
+    let waits = proxies.iter().flat_map(|proxy| {
+        let waits = [("gpu", proxy.gpu_wait_ns), ("peer", proxy.peer_wait_ns), ("network", proxy.network_ns)];
+        waits.map(|(name, ns)| rows.rank(proxy.communicator, proxy.rank, [("waits_for", name.to_owned())], ns))
     });
     let waits: Vec<Row<_>> = waits.collect();
     let mut table = Table { families: out, rows: &waits };
@@ -222,37 +232,42 @@ fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
 }
 
 fn operations(rows: &Rows<'_>, out: &mut Vec<Family>) {
-    let row = |it: &'_ Operation| {
-        let peer = it.peer.map(|peer| ("peer", peer.to_string()));
+    let row = |operation: &'_ Operation| {
+        let peer = operation.peer.map(|peer| ("peer", peer.to_string()));
         let class = [
-            ("size", it.size_class.to_string()),
-            ("timing", it.timing.to_owned()),
-            ("algorithm", it.algorithm.clone()),
+            ("size", operation.size_class.to_string()),
+            ("timing", operation.timing.to_owned()),
+            ("algorithm", operation.algorithm.clone()),
         ];
-        [("function", it.function.clone())].into_iter().chain(peer).chain(class).collect::<Vec<Label>>()
+        [("function", operation.function.clone())].into_iter().chain(peer).chain(class).collect::<Vec<Label>>()
     };
     for (prefix, what, is_point_to_point) in [("nccl", "Collectives", false), ("nccl_p2p", "Sends and receives", true)]
     {
-        let all = rows.snapshot.operations.iter().filter(|it| it.is_point_to_point == is_point_to_point);
-        let all: Vec<Row<_>> = all.map(|it| rows.rank(it.communicator, it.rank, row(it), it)).collect();
+        let all = rows.snapshot.operations.iter().filter(|operation| operation.is_point_to_point == is_point_to_point);
+        let all: Vec<Row<_>> =
+            all.map(|operation| rows.rank(operation.communicator, operation.rank, row(operation), operation)).collect();
         let name = |rest: &str| -> Cow<'static, str> { format!("{prefix}_{rest}").into() };
         let help = |rest: &str| -> Cow<'static, str> { format!("{what}{rest}").into() };
         let mut table = Table { families: out, rows: &all };
-        table.counter(name("operations"), help(" that ended"), |it| it.count);
-        table.counter(name("operation_bytes"), help(": their bytes, as `stats` counts them"), |it| it.bytes);
+        table.counter(name("operations"), help(" that ended"), |operation| operation.count);
+        table.counter(name("operation_bytes"), help(": their bytes, as `stats` counts them"), |operation| {
+            operation.bytes
+        });
         table.histogram(
             name("operation_duration_seconds"),
             help(": how long they took, measured as `timing` says"),
-            |it| &it.duration,
+            |operation| &operation.duration,
         );
         table.gauge(
             name("operation_algbw_bytes_per_second"),
             help(": median algorithm bandwidth of the interval"),
-            |it| it.window.algbw,
+            |operation| operation.window.algbw,
         );
-        table.gauge(name("operation_busbw_bytes_per_second"), help(": median bus bandwidth of the interval"), |it| {
-            it.window.busbw
-        });
+        table.gauge(
+            name("operation_busbw_bytes_per_second"),
+            help(": median bus bandwidth of the interval"),
+            |operation| operation.window.busbw,
+        );
     }
 }
 
@@ -260,20 +275,23 @@ fn pairs(rows: &Rows<'_>, out: &mut Vec<Family>) {
     let pairs = &rows.snapshot.pairs;
     let labels =
         |index, from: u32, to: u32| [rows.communicator(index), ("from", from.to_string()), ("to", to.to_string())];
-    let all: Vec<Row<_>> = pairs.iter().map(|it| rows.row(labels(it.communicator, it.from, it.to), it)).collect();
+    let all: Vec<Row<_>> =
+        pairs.iter().map(|pair| rows.row(labels(pair.communicator, pair.from, pair.to), pair)).collect();
     let mut table = Table { families: out, rows: &all };
-    table.counter("nccl_pair_steps", "Network transfers (steps) from one rank to another, seen at the sender", |it| {
-        it.steps
-    });
-    table.counter("nccl_pair_bytes", "Bytes of network transfers from one rank to another", |it| it.bytes);
+    table.counter(
+        "nccl_pair_steps",
+        "Network transfers (steps) from one rank to another, seen at the sender",
+        |pair| pair.steps,
+    );
+    table.counter("nccl_pair_bytes", "Bytes of network transfers from one rank to another", |pair| pair.bytes);
     table.gauge(
         "nccl_pair_throughput_bytes_per_second",
         "Bytes of the interval over the time with at least one transfer under way",
-        |it| it.rate,
+        |pair| pair.rate,
     );
-    let fits = pairs.iter().flat_map(|it| {
-        [("all", it.all), ("least", it.least)].into_iter().filter_map(|(name, fit)| {
-            let labels = labels(it.communicator, it.from, it.to).into_iter();
+    let fits = pairs.iter().flat_map(|pair| {
+        [("all", pair.all), ("least", pair.least)].into_iter().filter_map(|(name, fit)| {
+            let labels = labels(pair.communicator, pair.from, pair.to).into_iter();
             Some(rows.row(labels.chain([("fit", name.to_owned())]), fit?))
         })
     });
@@ -283,10 +301,12 @@ fn pairs(rows: &Rows<'_>, out: &mut Vec<Family>) {
         "nccl_pair_latency_seconds",
         "Regression of the interval's durations on bytes, over all steps or the least for each size: duration at 0 \
          bytes; absent, as the rate, where R² is below 0.5 or there are fewer than three points; also absent where negative",
-        |it| it.latency_ns.map(|ns| ns / 1e9),
+        |fit| fit.latency_ns.map(|ns| ns / 1e9),
     );
-    table.gauge("nccl_pair_rate_bytes_per_second", "The same regression: bytes over additional duration", |it| it.rate);
-    table.gauge("nccl_pair_r_squared", "The same regression: how much of the variance it explains", |it| it.r2);
+    table.gauge("nccl_pair_rate_bytes_per_second", "The same regression: bytes over additional duration", |fit| {
+        fit.rate
+    });
+    table.gauge("nccl_pair_r_squared", "The same regression: how much of the variance it explains", |fit| fit.r2);
 }
 
 fn channels(rows: &Rows<'_>, out: &mut Vec<Family>) {
@@ -298,11 +318,13 @@ fn channels(rows: &Rows<'_>, out: &mut Vec<Family>) {
     });
     let all: Vec<Row<_>> = all.collect();
     let mut table = Table { families: out, rows: &all };
-    table.counter("nccl_channel_bytes", "Bytes of network transfers, by channel and connection", |it| it.bytes);
+    table.counter("nccl_channel_bytes", "Bytes of network transfers, by channel and connection", |channel| {
+        channel.bytes
+    });
     table.histogram(
         "nccl_channel_step_duration_seconds",
         "How long network transfers took, by channel and connection",
-        |it| &it.duration,
+        |channel| &channel.duration,
     );
 }
 
@@ -346,11 +368,11 @@ pub(crate) fn otel_families(snapshot: &Snapshot, windows: &mut Windows) -> Vec<F
 
 fn otel_operations(snapshot: &Snapshot, windows: &mut Windows, out: &mut Vec<Family>) {
     for is_point_to_point in [false, true] {
-        let rows = snapshot.operations.iter().filter(|it| it.is_point_to_point == is_point_to_point);
+        let rows = snapshot.operations.iter().filter(|operation| operation.is_point_to_point == is_point_to_point);
         let rows = join(rows.map(|it| (operation(snapshot, it), it)));
         let times: Vec<Row<_>> =
             rows.iter().map(|(labels, (.., duration))| (labels.clone(), windows.microseconds(duration))).collect();
-        let time = |it: &Buckets| Some(Value::Histogram(it.clone()));
+        let time = |buckets: &Buckets| Some(Value::Histogram(buckets.clone()));
         let mut sums = Table { families: out, rows: &rows };
         if is_point_to_point {
             let name = ("nccl_profiler_p2p_bytes", "bytes");
@@ -397,7 +419,7 @@ fn link(snapshot: &Snapshot, index: usize, from: u32, to: u32) -> Vec<Label> {
 }
 
 fn otel_pairs(snapshot: &Snapshot, windows: &mut Windows, out: &mut Vec<Family>) {
-    let rows = snapshot.pairs.iter().map(|it| (link(snapshot, it.communicator, it.from, it.to), it));
+    let rows = snapshot.pairs.iter().map(|pair| (link(snapshot, pair.communicator, pair.from, pair.to), pair));
     let rows: Vec<Row<_>> = rows.collect();
     for (labels, pair) in &rows {
         let values = [(&mut windows.latency_us, pair.all.and_then(|fit| Some(fit.latency_ns? / 1e3))), {
@@ -414,7 +436,7 @@ fn otel_pairs(snapshot: &Snapshot, windows: &mut Windows, out: &mut Vec<Family>)
     };
     let mut table = Table { families: out, rows: &rows };
     let name = ("nccl_profiler_rank_bytes", "bytes");
-    table.add(Counter, name, "Bytes sent from rank to rank", |it| Some(Value::Count(it.bytes)));
+    table.add(Counter, name, "Bytes sent from rank to rank", |pair| Some(Value::Count(pair.bytes)));
     for (name, help, windows) in [
         (
             ("nccl_profiler_rank_latency", "us"),
@@ -432,7 +454,7 @@ fn otel_pairs(snapshot: &Snapshot, windows: &mut Windows, out: &mut Vec<Family>)
 }
 
 fn otel_channels(snapshot: &Snapshot, windows: &mut Windows, out: &mut Vec<Family>) {
-    let rows = snapshot.channels.iter().filter(|it| it.is_send).map(|it: &Channel| {
+    let rows = snapshot.channels.iter().filter(|channel| channel.is_send).map(|it: &Channel| {
         let mut labels = link(snapshot, it.communicator, it.rank, it.peer);
         labels.push(("channel", it.channel.to_string()));
         (labels, (it, windows.microseconds(&it.duration)))
@@ -440,7 +462,9 @@ fn otel_channels(snapshot: &Snapshot, windows: &mut Windows, out: &mut Vec<Famil
     let rows: Vec<Row<_>> = rows.collect();
     let mut table = Table { families: out, rows: &rows };
     let (size, time) = (("nccl_profiler_transfer_size", "bytes"), ("nccl_profiler_transfer_time", "us"));
-    table.add(HistogramKind, size, "Transfer size per channel", |(it, _)| sum_of(it.steps, real(it.bytes)));
+    table.add(HistogramKind, size, "Transfer size per channel", |(channel, _)| {
+        sum_of(channel.steps, real(channel.bytes))
+    });
     table.add(HistogramKind, time, "Transfer time per channel", |(_, time)| Some(Value::Histogram(time.clone())));
 }
 
@@ -549,8 +573,8 @@ pub(crate) fn inspector_families(snapshot: &Snapshot) -> Vec<Family> {
         (false, "nccl_bus_bandwidth_gbs", "nccl_collective_exec_time_microseconds"),
         (true, "nccl_p2p_bus_bandwidth_gbs", "nccl_p2p_exec_time_microseconds"),
     ] {
-        let rows = snapshot.operations.iter().filter(|it| it.is_point_to_point == is_point_to_point);
-        let rows: Vec<Row<_>> = join(rows.map(|it| (labels(snapshot, it), it)));
+        let rows = snapshot.operations.iter().filter(|operation| operation.is_point_to_point == is_point_to_point);
+        let rows: Vec<Row<_>> = join(rows.map(|operation| (labels(snapshot, operation), operation)));
         let mut table = Table { families: &mut out, rows: &rows };
         table.gauge(bandwidth, "Bus bandwidth in GB/s", |(window, ..)| window.busbw.map(|busbw| busbw / 1e9));
         table.gauge(time, "Execution time in microseconds", |(window, ..)| {

@@ -10,10 +10,10 @@ use crate::process::{OpenEvents, Recorder, Until, ticks_now};
 use crate::snapshot::{JobLabels, Options, Process, ProcessState, Rank, Snapshot};
 use crate::sums::Sums;
 use journal::clock::{ClockPair, realtime_ns, select};
-use journal::follow::{Follower, Polled};
+use journal::follow::{Follower, PollResult};
 use journal::format::Record;
 use journal::host;
-use journal::host::Life;
+use journal::host::ProcessStatus;
 use journal::part::{DONE, JOURNAL, PARTS, ProcessInfo, part_name, read_process};
 use journal::reader::Error;
 use model::job::is_blank;
@@ -34,7 +34,7 @@ pub struct Progress {
 }
 
 #[derive(Debug)]
-enum Found {
+enum FoundPart {
     Followed,
     /// A copy of a part.
     Snapshot,
@@ -54,8 +54,8 @@ pub struct Live {
     options: Options,
     boot_id: String,
     since: ClockPair,
-    found: BTreeMap<PathBuf, Found>,
-    parts: Vec<Part>,
+    found: BTreeMap<PathBuf, FoundPart>,
+    parts: Vec<FollowedPart>,
     sums: Sums,
     scanned: Option<Instant>,
     turn: usize,
@@ -112,14 +112,14 @@ impl Live {
     }
 
     fn scan(&mut self) {
-        self.parts.iter_mut().for_each(Part::update_state);
+        self.parts.iter_mut().for_each(FollowedPart::update_state);
         let Ok(entries) = fs::read_dir(self.directory.join(PARTS)) else {
             return;
         };
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         nccl_events::sort::sort(&mut paths);
         for path in paths {
-            let is_open = matches!(self.found.get(&path), None | Some(Found::Blank | Found::Unreadable(_)));
+            let is_open = matches!(self.found.get(&path), None | Some(FoundPart::Blank | FoundPart::Unreadable(_)));
             if is_open && path.is_dir() && !path.is_symlink() {
                 let found = self.find(&path);
                 self.found.insert(path, found);
@@ -127,52 +127,53 @@ impl Live {
         }
     }
 
-    fn find(&mut self, path: &Path) -> Found {
+    fn find(&mut self, path: &Path) -> FoundPart {
         let (info, problem) = read_process(path);
         if !problem.is_empty() {
             // The whole journal may have to be read to see that it is blank.
-            let was_blank = matches!(self.found.get(path), None | Some(Found::Blank));
-            return match was_blank && is_blank(path) {
-                true => Found::Blank,
-                false => Found::Unreadable(format!("{}: {problem}", path.display())),
+            let was_blank = matches!(self.found.get(path), None | Some(FoundPart::Blank));
+            return if was_blank && is_blank(path) {
+                FoundPart::Blank
+            } else {
+                FoundPart::Unreadable(format!("{}: {problem}", path.display()))
             };
         }
         if info.snapshot_realtime_ns != 0 {
-            return Found::Snapshot;
+            return FoundPart::Snapshot;
         }
         if info.boot_id != self.boot_id {
-            return Found::Elsewhere;
+            return FoundPart::Elsewhere;
         }
         let lives = info.life().is_there();
-        match Part::open(path, self.parts.len(), info) {
+        match FollowedPart::open(path, self.parts.len(), info) {
             Ok(mut part) => {
                 part.update_state();
                 self.parts.push(part);
-                Found::Followed
+                FoundPart::Followed
             }
             // The process may be about to create its journal.
-            Err(error) if lives && !path.join(DONE).exists() => Found::Unreadable(error.to_string()),
-            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Found::Missed,
-            Err(error) => Found::Unreadable(error.to_string()),
+            Err(error) if lives && !path.join(DONE).exists() => FoundPart::Unreadable(error.to_string()),
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => FoundPart::Missed,
+            Err(error) => FoundPart::Unreadable(error.to_string()),
         }
     }
 
     pub fn snapshot(&mut self) -> Snapshot {
         let at_ns = realtime_ns();
-        let count = |is: fn(&Found) -> bool| self.found.values().filter(|found| is(found)).count() as u64;
+        let count = |is: fn(&FoundPart) -> bool| self.found.values().filter(|found| is(found)).count() as u64;
         let mut snapshot = Snapshot {
             at_ns,
             interval_ns: self.interval_began_ns.map_or(0, |began_ns| at_ns.saturating_sub(began_ns)),
             job: self.job(),
-            processes_missed: count(|found| matches!(found, Found::Missed)),
-            processes_elsewhere: count(|found| matches!(found, Found::Elsewhere)),
+            processes_missed: count(|found| matches!(found, FoundPart::Missed)),
+            processes_elsewhere: count(|found| matches!(found, FoundPart::Elsewhere)),
             ..Snapshot::default()
         };
         let unreadable = self.found.values().filter_map(|found| match found {
-            Found::Unreadable(why) => Some(why.clone()),
+            FoundPart::Unreadable(why) => Some(why.clone()),
             _ => None,
         });
-        snapshot.unreadable = unreadable.chain(self.parts.iter().filter_map(Part::why_unreadable)).collect();
+        snapshot.unreadable = unreadable.chain(self.parts.iter().filter_map(FollowedPart::why_unreadable)).collect();
         self.interval_began_ns = Some(at_ns);
         for part in &self.parts {
             let (process, ranks) = part.report();
@@ -185,7 +186,7 @@ impl Live {
 
     /// The labels of the process that was found last.
     fn job(&self) -> JobLabels {
-        let Some(info) = self.parts.last().map(Part::info) else {
+        let Some(info) = self.parts.last().map(FollowedPart::info) else {
             return JobLabels { host: host::host_name(), ..JobLabels::default() };
         };
         let environment = &info.environment;
@@ -209,7 +210,7 @@ struct Reading {
 
 /// A followed process, identified by its part.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct FollowedPart {
     path: PathBuf,
     number: usize,
     info: ProcessInfo,
@@ -218,7 +219,7 @@ pub(crate) struct Part {
     ranks: Vec<Rank>,
 }
 
-impl Part {
+impl FollowedPart {
     /// Follows the process of a part; an error if the part has no journal.
     pub(crate) fn open(path: &Path, number: usize, info: ProcessInfo) -> Result<Self, Error> {
         let follower = Follower::open(&path.join(JOURNAL))?;
@@ -249,11 +250,13 @@ impl Part {
             return;
         }
         self.process.state = match self.info.life() {
-            Life::Running => ProcessState::Running,
-            Life::Stopped => ProcessState::Stopped,
-            Life::Gone if self.path.join(DONE).exists() || !self.path.join(JOURNAL).exists() => ProcessState::Finished,
-            Life::Gone => ProcessState::Gone,
-            Life::Unknown => ProcessState::Unknown,
+            ProcessStatus::Running => ProcessState::Running,
+            ProcessStatus::Stopped => ProcessState::Stopped,
+            ProcessStatus::Gone if self.path.join(DONE).exists() || !self.path.join(JOURNAL).exists() => {
+                ProcessState::Finished
+            }
+            ProcessStatus::Gone => ProcessState::Gone,
+            ProcessStatus::Unknown => ProcessState::Unknown,
         };
     }
 
@@ -310,7 +313,8 @@ impl Part {
     }
 
     pub(crate) fn report(&self) -> (Process, Vec<Rank>) {
-        let reading = self.reading.as_ref().and_then(|it| Some((it.events.as_ref()?, it.follower.symbols())));
+        let reading =
+            self.reading.as_ref().and_then(|reading| Some((reading.events.as_ref()?, reading.follower.symbols())));
         let ranks = match reading {
             Some((events, symbols)) => events.ranks(self.number, symbols),
             None => self.ranks.clone(),
@@ -326,7 +330,7 @@ impl Reading {
         info: &ProcessInfo,
         (sums, settle, since): (&mut Sums, Duration, ClockPair),
         owner: (usize, &str),
-    ) -> Result<Polled, Error> {
+    ) -> Result<PollResult, Error> {
         let Some(events) = &mut self.events else {
             let polled = self.follower.poll(&mut |_: Record| {}, 0)?;
             let tag = self.follower.process_tag();

@@ -11,7 +11,7 @@ use analysis::units::real;
 use analysis::{Arrival, Arrivals, Regression, Split, length, median, union};
 use journal::format::Symbol;
 use journal::reader::Symbols;
-use model::job::Twice;
+use model::job::DuplicateClaim;
 use model::links::intervals::Interval;
 use nccl_events::MOST_RANKS;
 use nccl_events::archive::Timing;
@@ -36,7 +36,7 @@ impl Sums {
         let mut names = Symbols::default();
         let other = names.intern("other");
         Self {
-            communicators: Communicators::new(Twice::OwnIdentity),
+            communicators: Communicators::new(DuplicateClaim::OwnIdentity),
             names,
             other,
             operations: Operations::default(),
@@ -59,11 +59,11 @@ impl Sums {
         self.skews.add(ended, communicator, (self.bounds, &mut self.budget));
     }
 
-    pub(crate) fn places(&mut self, connection: Connection) -> Places {
+    pub(crate) fn places(&mut self, connection: Connection) -> StepSums {
         self.network.places(connection, self.bounds, &mut self.budget)
     }
 
-    pub(crate) fn step(&mut self, places: Places, step: &EndedStep) {
+    pub(crate) fn step(&mut self, places: StepSums, step: &EndedStep) {
         self.network.add(places, step);
     }
 }
@@ -112,7 +112,7 @@ struct PairWindow {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Places {
+pub(crate) struct StepSums {
     is_send: bool,
     pair: Option<usize>,
     connection: usize,
@@ -128,14 +128,14 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn places(&mut self, key: Connection, bounds: &'static [f64], budget: &mut Budget) -> Places {
+    pub(crate) fn places(&mut self, key: Connection, bounds: &'static [f64], budget: &mut Budget) -> StepSums {
         let Connection { member, peer, is_send, .. } = key;
         let other = Member { communicator: OTHER, rank: 0 };
         let new = || Channel { duration: Histogram::new(bounds), ..Channel::default() };
         let fold = Connection { member: other, channel: 0, peer: 0, is_send };
         // Pairs are counted at the sender.
         let pair = is_send.then(|| self.pairs.place((member, peer), (other, 0), budget, PairSum::default));
-        Places {
+        StepSums {
             is_send,
             pair,
             connection: self.connections.place(key, fold, budget, new),
@@ -143,13 +143,11 @@ impl Network {
         }
     }
 
-    pub(crate) fn add(&mut self, places: Places, step: &EndedStep) {
+    pub(crate) fn add(&mut self, places: StepSums, step: &EndedStep) {
         if let Some(proxy) = self.proxies.at(places.proxy) {
             let EndedStep { first_ns, second_ns, third_ns, .. } = *step;
-            let (gpu_ns, peer_ns, network_ns) = match places.is_send {
-                true => (first_ns, second_ns, third_ns),
-                false => (third_ns, 0, first_ns + second_ns),
-            };
+            let (gpu_ns, peer_ns, network_ns) =
+                if places.is_send { (first_ns, second_ns, third_ns) } else { (third_ns, 0, first_ns + second_ns) };
             proxy.gpu_wait_ns += gpu_ns;
             proxy.peer_wait_ns += peer_ns;
             proxy.network_ns += network_ns;
@@ -219,7 +217,14 @@ const MOST_WAITING: usize = 1 << 12;
 /// Operations of graphs have their replay; others have 0.
 const FIRST_REPLAY: u64 = 1;
 
-type Which = (u32, u32, u64, u64);
+/// Identifies a collective among those that wait for other ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct CollectiveKey {
+    communicator: u32,
+    function: u32,
+    sequence: u64,
+    replay: u64,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct RankArrival {
@@ -239,8 +244,8 @@ pub(crate) struct Lateness {
 /// Arrival times of collectives whose ranks are all on this node.
 #[derive(Debug, Default)]
 pub(crate) struct Skews {
-    waiting: FxHashMap<Which, Vec<RankArrival>>,
-    order: VecDeque<Which>,
+    waiting: FxHashMap<CollectiveKey, Vec<RankArrival>>,
+    order: VecDeque<CollectiveKey>,
     pub(crate) all: Series<u32, Histogram>,
     pub(crate) late: FxHashMap<Member, Lateness>,
     /// The end of a rank's collectives so far: those that share a kernel wait once.
@@ -261,7 +266,8 @@ impl Skews {
         if ranks < 2 {
             return;
         }
-        let which = (ended.member.communicator, ended.function.0, sequence, replay);
+        let communicator = ended.member.communicator;
+        let key = CollectiveKey { communicator, function: ended.function.0, sequence, replay };
         let rank = RankArrival {
             rank: ended.member.rank,
             arrival: Arrival {
@@ -272,17 +278,17 @@ impl Skews {
             error_ns: ended.error_ns,
             is_measured: ended.interval.timing.is_measured() && !ended.interval.unfinished,
         };
-        let arrived = self.waiting.entry(which).or_insert_with(|| {
-            self.order.push_back(which);
+        let arrived = self.waiting.entry(key).or_insert_with(|| {
+            self.order.push_back(key);
             Vec::new()
         });
         arrived.push(rank);
         if u32::try_from(arrived.len()) == Ok(ranks)
-            && let Some(arrived) = self.waiting.remove(&which)
+            && let Some(arrived) = self.waiting.remove(&key)
         {
             // NCCL connects ranks in the first collective of a function: `stats` does not count that one either.
             let is_warm_up = sequence == 0 && replay <= FIRST_REPLAY;
-            self.compare(ended.member.communicator, (collective.flow(), is_warm_up), arrived, bounds, budget);
+            self.compare(communicator, (collective.flow(), is_warm_up), arrived, bounds, budget);
         }
         while self.order.len() > MOST_WAITING {
             if let Some(oldest) = self.order.pop_front() {
@@ -462,11 +468,11 @@ fn place_of_other(snapshot: &mut Snapshot) -> usize {
 impl Sums {
     /// Copies the sums into a snapshot and begins the next interval.
     pub(crate) fn report(&mut self, snapshot: &mut Snapshot) {
-        let communicators = self.communicators.all.iter().map(|it| Communicator {
-            name: it.name(),
-            ranks: ranks(it),
-            here: index_u32(it.members.len()),
-            nodes: Some(it.comm.nodes).filter(|nodes| *nodes > 0),
+        let communicators = self.communicators.all.iter().map(|communicator| Communicator {
+            name: communicator.name(),
+            ranks: ranks(communicator),
+            here: index_u32(communicator.members.len()),
+            nodes: Some(communicator.comm.nodes).filter(|nodes| *nodes > 0),
         });
         snapshot.communicators = communicators.collect();
         snapshot.folded = self.budget.folded();

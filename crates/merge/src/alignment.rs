@@ -265,9 +265,11 @@ fn for_all(inputs: &Inputs) -> Option<&'static str> {
 /// The locations of a process's threads that call NCCL, with their system thread ids.
 fn threads(inputs: &Inputs, pair: &Pair) -> Vec<(LocationRef, Option<u64>)> {
     let (trace, group) = (&inputs.nccl(pair).trace, inputs.ours(pair).group);
-    let is_of_process = |it: &LocationRef| trace.process(trace.group(*it)) == group;
+    let is_of_process = |location: &LocationRef| trace.process(trace.group(*location)) == group;
     let own = trace.locations_of(&[LocationKind::ApiThread]).into_iter().filter(is_of_process);
-    own.filter(|it| trace.of_location(*it, Sibling).is_none()).map(|it| (it, trace.of_location(it, ThreadId))).collect()
+    own.filter(|location| trace.location_property(*location, Sibling).is_none())
+        .map(|location| (location, trace.location_property(location, ThreadId)))
+        .collect()
 }
 
 /// The Score-P thread for a location, or the reason why its calls cannot be there.

@@ -24,7 +24,7 @@ struct Existing<'a> {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Merged {
+pub(crate) struct MergedDefinitions {
     first: usize,
     definitions: Vec<Definition>,
     next: HashMap<ReferenceKind, u64>,
@@ -39,7 +39,7 @@ pub(crate) struct Merged {
     properties: BTreeSet<(ReferenceKind, u64, StringRef)>,
 }
 
-impl Merged {
+impl MergedDefinitions {
     pub(crate) fn new(first: Vec<Definition>) -> Self {
         let mut merged = Self::default();
         first.into_iter().for_each(|definition| merged.push(definition));
@@ -305,12 +305,13 @@ fn content(definition: &Definition, mut number: impl FnMut(ReferenceKind, u64) -
     let own = definition.defines();
     let mut is_first = true;
     let mut copy = definition.clone();
-    copy.renumber(|kind, old| match own == Some((kind, old)) && is_first {
-        true => {
+    copy.renumber(|kind, old| {
+        if own == Some((kind, old)) && is_first {
             is_first = false;
             u64::MAX
+        } else {
+            number(kind, old)
         }
-        false => number(kind, old),
     });
     format!("{copy:?}")
 }
@@ -365,14 +366,16 @@ impl Ids {
     pub(crate) fn of(first: &ScoreP) -> Self {
         Self {
             locations: first.definitions.locations.keys().copied().gather(),
-            processes: vec![first.processes.iter().map(|it| (it.group, it.node, it.id.rank)).collect()],
+            processes: vec![
+                first.processes.iter().map(|process| (process.group, process.node, process.id.rank)).collect(),
+            ],
             next: BTreeMap::new(),
             root: roots(&first.definitions).next().unwrap_or(SystemTreeNodeRef::UNDEFINED),
         }
     }
 
     /// The new ids of another Score-P trace, with its rank in place of 0.
-    pub(crate) fn of_another(&mut self, scorep: &ScoreP) -> Result<Shared> {
+    pub(crate) fn share_scorep(&mut self, scorep: &ScoreP) -> Result<Shared> {
         let mut shared = Shared { prefix: prefix(scorep), ..Shared::default() };
         let rank = u64::from(scorep.processes[0].id.rank);
         for location in scorep.definitions.locations.keys() {
@@ -392,10 +395,10 @@ impl Ids {
             let number = numbers.get(kind, old.into()).and_then(|number| u32::try_from(number).ok());
             number.with_context(|| format!("{kind:?} {old} is not defined"))
         };
-        let processes = scorep.processes.iter().map(|it| {
-            let group = new(ReferenceKind::LocationGroup, it.group.get())?;
-            let node = new(ReferenceKind::SystemTreeNode, it.node.get())?;
-            Ok((LocationGroupRef::new(group), SystemTreeNodeRef::new(node), it.id.rank))
+        let processes = scorep.processes.iter().map(|process| {
+            let group = new(ReferenceKind::LocationGroup, process.group.get())?;
+            let node = new(ReferenceKind::SystemTreeNode, process.node.get())?;
+            Ok((LocationGroupRef::new(group), SystemTreeNodeRef::new(node), process.id.rank))
         });
         self.processes.push(processes.collect::<Result<_>>()?);
         Ok(())
@@ -419,7 +422,7 @@ impl Ids {
     }
 
     /// What an NCCL archive shares with Score-P's, and its new ids. `calls`: locations that become Score-P's.
-    pub(crate) fn of_nccl(
+    pub(crate) fn share_nccl(
         &mut self,
         inputs: &Inputs,
         number: usize,

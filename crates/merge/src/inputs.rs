@@ -76,9 +76,6 @@ impl Inputs {
     }
 
     pub(crate) const fn clock(&self) -> &'static str {
-        match self.is_guess {
-            true => "guess",
-            false => "anchors",
-        }
+        if self.is_guess { "guess" } else { "anchors" }
     }
 }

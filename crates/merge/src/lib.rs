@@ -42,7 +42,7 @@ mod pairing;
 mod scalasca;
 mod scorep;
 
-pub use crate::output::Written;
+pub use crate::output::WrittenArchive;
 pub use crate::pairing::{By, Mapping, Process as NcclProcess};
 pub use crate::scorep::{ProcessId, SETTINGS};
 
@@ -96,7 +96,7 @@ impl Plan {
     }
 
     /// Writes the merged archive into an empty directory and reads it back. After an error the directory is unusable.
-    pub fn write(&self, directory: &Path, progress: &dyn Progress) -> Result<Written> {
+    pub fn write(&self, directory: &Path, progress: &dyn Progress) -> Result<WrittenArchive> {
         match &self.calls {
             Some(calls) => output::write(&self.inputs, calls, directory, progress),
             None => scalasca::write(&self.inputs, directory, progress),
@@ -111,9 +111,10 @@ fn open(anchors: &[PathBuf]) -> Result<(Vec<ScoreP>, Vec<Nccl>)> {
         if analysis::is_merged(&archive) {
             bail!("{} is merged already; merge Score-P's own archive with all of NCCL's at once", anchor.display());
         }
-        match analysis::is_nccl(&archive) {
-            true => nccls.push(Nccl::open(archive)?),
-            false => scoreps.push(ScoreP::open(archive)?),
+        if analysis::is_nccl(&archive) {
+            nccls.push(Nccl::open(archive)?)
+        } else {
+            scoreps.push(ScoreP::open(archive)?)
         }
     }
     if scoreps.is_empty() {

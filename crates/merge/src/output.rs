@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::alignment::{Calls, Thread};
-use crate::definitions::{Ids, Merged, Numbers, TOO_MANY, is_ours};
+use crate::definitions::{Ids, MergedDefinitions, Numbers, TOO_MANY, is_ours};
 use crate::inputs::{Inputs, Local};
 use crate::pairing::Nccl;
 use crate::scorep::ScoreP;
@@ -23,14 +23,19 @@ use otf2::{
     MappingType, PartWriter, RegionRef,
 };
 
-pub(crate) fn write(inputs: &Inputs, calls: &Calls, directory: &Path, progress: &dyn Progress) -> Result<Written> {
+pub(crate) fn write(
+    inputs: &Inputs,
+    calls: &Calls,
+    directory: &Path,
+    progress: &dyn Progress,
+) -> Result<WrittenArchive> {
     let scorep = inputs.first();
     let others = inputs.scoreps.iter().skip(1).map(alignment::appended_locals).collect::<Result<Vec<_>>>()?;
-    let mut merged = Merged::new(scorep.verbatim.clone());
+    let mut merged = MergedDefinitions::new(scorep.verbatim.clone());
     let appended = append(inputs, calls, &others, &mut merged)?;
     let chunks = chunks(inputs, &merged, &appended)?;
     let mut writer = begin(inputs, &inputs.nccls, directory, chunks)?;
-    let locations = appended.iter().map(|it| it.definitions.locations.len()).sum::<usize>();
+    let locations = appended.iter().map(|appended| appended.definitions.locations.len()).sum::<usize>();
     progress.begin("locations", (scorep.definitions.locations.len() + locations) as u64);
     let events = calls.events();
     link_theirs(&writer, scorep, &events.keys().copied().gather(), progress)?;
@@ -50,7 +55,7 @@ fn append<'a>(
     inputs: &'a Inputs,
     calls: &'a Calls,
     others: &'a [Vec<Local>],
-    merged: &mut Merged,
+    merged: &mut MergedDefinitions,
 ) -> Result<Vec<Appended<'a>>> {
     let mut ids = Ids::of(inputs.first());
     if !others.is_empty() {
@@ -58,7 +63,7 @@ fn append<'a>(
     }
     let mut appended = Vec::new();
     for (scorep, locals) in inputs.scoreps.iter().skip(1).zip(others) {
-        let numbers = merged.append(&scorep.verbatim, &ids.of_another(scorep)?)?;
+        let numbers = merged.append(&scorep.verbatim, &ids.share_scorep(scorep)?)?;
         ids.add(scorep, &numbers)?;
         let (archive, definitions) = (&scorep.archive, &scorep.definitions);
         let locals = locals.iter().collect();
@@ -66,7 +71,7 @@ fn append<'a>(
     }
     for (number, (nccl, threads)) in inputs.nccls.iter().zip(&calls.threads).enumerate() {
         let theirs = threads.iter().map(|thread| (thread.ours, thread.theirs)).gather();
-        let numbers = merged.append(&nccl.verbatim, &ids.of_nccl(inputs, number, &theirs)?)?;
+        let numbers = merged.append(&nccl.verbatim, &ids.share_nccl(inputs, number, &theirs)?)?;
         let (archive, definitions) = (&nccl.trace.archive, &nccl.trace.definitions);
         let locals = inputs.locals[number].values().flat_map(BTreeMap::values).collect();
         appended.push(Appended { archive, definitions, is_scorep: false, numbers, locals, threads });
@@ -80,7 +85,7 @@ pub(crate) fn finish(
     definitions: &[Definition],
     rewritten: &BTreeMap<LocationRef, u64>,
     progress: &dyn Progress,
-) -> Result<Written> {
+) -> Result<WrittenArchive> {
     let anchor = writer.anchor_file();
     let mut to = writer.definitions()?;
     definitions.iter().try_for_each(|definition| to.verbatim(definition))?;
@@ -244,7 +249,7 @@ pub(crate) fn write_appended(
         // A trace of a single process has few locations and groups.
         let new = |old: u64| archive.numbers.get(ReferenceKind::Location, old).unwrap_or(old);
         let mut pairs: BTreeMap<u64, u64> =
-            archive.definitions.locations.keys().map(|it| (it.get(), new(it.get()))).gather();
+            archive.definitions.locations.keys().map(|location| (location.get(), new(location.get()))).gather();
         if let Some(table) = before.mapping_tables.get(&MappingType::Location) {
             pairs.extend(table.pairs.iter().map(|(local, old)| (*local, new(*old))));
         }
@@ -274,7 +279,7 @@ pub(crate) struct LocalNumbers {
 }
 
 impl LocalNumbers {
-    pub(crate) fn read(scorep: &ScoreP, location: LocationRef, merged: &Merged) -> Result<Self> {
+    pub(crate) fn read(scorep: &ScoreP, location: LocationRef, merged: &MergedDefinitions) -> Result<Self> {
         let before = scorep.archive.local_definitions(location).context("cannot read local definitions")?;
         let mut tables = Vec::new();
         let mut locals = HashMap::new();
@@ -293,7 +298,7 @@ impl LocalNumbers {
         Ok(Self { before, tables, locals })
     }
 
-    pub(crate) fn of(&self, kind: ReferenceKind, global: u64) -> u64 {
+    pub(crate) fn local_id(&self, kind: ReferenceKind, global: u64) -> u64 {
         self.locals.get(&kind).and_then(|locals| locals.get(&global)).copied().unwrap_or(global)
     }
 
@@ -312,7 +317,7 @@ impl LocalNumbers {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenArchive {
     pub locations: u64,
     pub events: u64,
     /// For Scalasca, what is not in the archive and why.
@@ -330,7 +335,7 @@ pub(crate) fn verify(
     written: &[Definition],
     rewritten: &BTreeMap<LocationRef, u64>,
     progress: &dyn Progress,
-) -> Result<Written> {
+) -> Result<WrittenArchive> {
     let archive = Archive::open(anchor).context("the merged archive cannot be read")?;
     let verbatim = archive.verbatim_definitions()?;
     if let Some((read, written)) = verbatim.iter().zip(written).find(|(read, written)| read != written) {
@@ -344,7 +349,7 @@ pub(crate) fn verify(
     archive.check_definitions(&definitions)?;
     let locations: Vec<LocationRef> = definitions.locations.keys().copied().collect();
     progress.begin("read back", locations.len() as u64);
-    let mut read = Written { locations: locations.len() as u64, ..Written::default() };
+    let mut read = WrittenArchive { locations: locations.len() as u64, ..WrittenArchive::default() };
     for some in locations.chunks(AT_ONCE) {
         let has_ours = |location: LocationRef| is_ours(location) || rewritten.contains_key(&location);
         read.events += some_locations(&archive, &definitions, some, &has_ours)?;
@@ -370,7 +375,7 @@ fn some_locations(
             let state = states.entry(location).or_default();
             let found = state
                 .event(event, has_ours(location), definitions)
-                .or_else(|| outside(event, before, is_ours(location), span));
+                .or_else(|| misplacement(event, before, is_ours(location), span));
             before = event.time;
             match found {
                 None => ControlFlow::Continue(()),
@@ -397,7 +402,7 @@ fn some_locations(
     Ok(events)
 }
 
-fn outside(event: &Event, before: u64, is_ours: bool, span: (u64, u64)) -> Option<String> {
+fn misplacement(event: &Event, before: u64, is_ours: bool, span: (u64, u64)) -> Option<String> {
     if event.time < before {
         return Some(format!("comes after an event at {before}"));
     }
@@ -444,10 +449,10 @@ pub(crate) fn write_thread(
     scorep: &ScoreP,
     archive: &Appended<'_>,
     thread: &Thread,
-    merged: &Merged,
+    merged: &MergedDefinitions,
 ) -> Result<()> {
     let locals = LocalNumbers::read(scorep, thread.theirs, merged)?;
-    let number = |kind, old| locals.of(kind, archive.numbers.or_undefined(kind, old));
+    let number = |kind, old| locals.local_id(kind, archive.numbers.or_undefined(kind, old));
     let own = records(directory, thread.theirs, |to| {
         let mut attributes = Attributes::new();
         let mut written = Ok(());
@@ -508,7 +513,7 @@ pub(crate) fn begin(inputs: &Inputs, nccls: &[Nccl], directory: &Path, chunks: C
         "" => UNNAMED.to_owned(),
         creator => creator.to_owned(),
     };
-    let creators: BTreeSet<String> = inputs.scoreps.iter().map(|it| creator(&it.archive)).gather();
+    let creators: BTreeSet<String> = inputs.scoreps.iter().map(|scorep| creator(&scorep.archive)).gather();
     let creators: Vec<String> = creators.into_iter().collect();
     let own = concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION"));
     writer.set_creator(&format!("{}, {own}", creators.join(", ")))?;
@@ -524,9 +529,9 @@ pub(crate) fn begin(inputs: &Inputs, nccls: &[Nccl], directory: &Path, chunks: C
     statements.merged = Lines::of(creators);
     statements.merged_map = Lines::of(pairs);
     statements.merged_clock = Lines::of([inputs.clock()]);
-    let is_complete = statements.lacks().next().is_none();
+    let is_complete = statements.missing_data().next().is_none();
     let mut properties: BTreeMap<String, String> = BTreeMap::new();
-    for (name, value) in inputs.scoreps.iter().flat_map(|it| it.archive.properties()) {
+    for (name, value) in inputs.scoreps.iter().flat_map(|scorep| scorep.archive.properties()) {
         let value = if name == COMPLETE && !is_complete { "false" } else { value };
         properties.entry(name.clone()).or_insert_with(|| value.to_owned());
     }
@@ -539,7 +544,7 @@ pub(crate) fn begin(inputs: &Inputs, nccls: &[Nccl], directory: &Path, chunks: C
 
 /// Event chunks are those of the first trace of Score-P's, whose files are not rewritten. Its local definitions in
 /// several chunks need their own size; those in a single chunk can be read with any that holds them.
-pub(crate) fn chunks(inputs: &Inputs, merged: &Merged, appended: &[Appended<'_>]) -> Result<ChunkBytes> {
+pub(crate) fn chunks(inputs: &Inputs, merged: &MergedDefinitions, appended: &[Appended<'_>]) -> Result<ChunkBytes> {
     let scorep = inputs.first();
     let (events, own) = (scorep.archive.event_chunk_bytes(), scorep.archive.definitions_chunk_bytes());
     let mut longest = 0;

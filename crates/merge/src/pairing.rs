@@ -147,8 +147,8 @@ fn short(host: &str) -> &str {
 }
 
 pub(crate) fn pairs(scoreps: &[ScoreP], nccls: &[Nccl], map: &[Mapping]) -> Result<Vec<Pair>> {
-    let theirs = numbered(scoreps.iter().map(|it| &*it.processes));
-    let ours = numbered(nccls.iter().map(|it| &*it.processes));
+    let theirs = numbered(scoreps.iter().map(|scorep| &*scorep.processes));
+    let ours = numbered(nccls.iter().map(|nccl| &*nccl.processes));
     let is_of_all = |archive: usize| nccls[archive].largest_communicator == theirs.len();
     let mut pairs = Vec::new();
     let mut without = Vec::new();
@@ -163,7 +163,7 @@ pub(crate) fn pairs(scoreps: &[ScoreP], nccls: &[Nccl], map: &[Mapping]) -> Resu
             "no process of Score-P's for {}: neither host and process id nor a rank that is left fit. Say which it is \
              with --map NCCL=SCOREP, each a rank or HOST:PROCESS_ID. Score-P has {}",
             listed(&without),
-            listed(&theirs.iter().map(|(_, it)| it.id.to_string()).collect::<Vec<_>>())
+            listed(&theirs.iter().map(|(_, process)| process.id.to_string()).collect::<Vec<_>>())
         );
     }
     Ok(pairs)
@@ -186,16 +186,17 @@ fn listed(names: &[String]) -> String {
     text
 }
 
-type Found = Option<(ProcessIndex, By)>;
+type FoundProcess = Option<(ProcessIndex, By)>;
 
 fn matched(
     theirs: &[(ProcessIndex, &scorep::Process)],
     ours: &[(ProcessIndex, &Process)],
     map: &[Mapping],
     is_of_all: &dyn Fn(usize) -> bool,
-) -> Result<Vec<Found>> {
+) -> Result<Vec<FoundProcess>> {
     let mut found = vec![None; ours.len()];
-    let index = Index::of(theirs.iter().map(|(_, it)| (&*it.id.host, it.id.process_id, Some(it.id.rank))));
+    let index =
+        Index::of(theirs.iter().map(|(_, process)| (&*process.id.host, process.id.process_id, Some(process.id.rank))));
     let only = |places: &[usize]| match places {
         [one] => Some(theirs[*one].0),
         _ => None,
@@ -234,12 +235,12 @@ fn apply_map(
     ours: &[(ProcessIndex, &Process)],
     map: &[Mapping],
     index: &Index<'_>,
-    found: &mut [Found],
+    found: &mut [FoundProcess],
 ) -> Result<()> {
     if map.is_empty() {
         return Ok(());
     }
-    let of_nccl = Index::of(ours.iter().map(|(_, it)| (&*it.host, it.process_id, it.rank)));
+    let of_nccl = Index::of(ours.iter().map(|(_, process)| (&*process.host, process.process_id, process.rank)));
     for Mapping { nccl, scorep } in map {
         let one = match *index.named(scorep) {
             [] => bail!("--map: there is no {scorep} in Score-P's trace"),
@@ -256,7 +257,7 @@ fn apply_map(
 }
 
 /// Several sessions of one process may map to one Score-P process; several processes may not.
-fn refuse_two_for_one(ours: &[(ProcessIndex, &Process)], found: &[Found]) -> Result<()> {
+fn refuse_two_for_one(ours: &[(ProcessIndex, &Process)], found: &[FoundProcess]) -> Result<()> {
     let mut known: BTreeMap<ProcessIndex, &Process> = BTreeMap::new();
     for ((_, process), found) in ours.iter().zip(found) {
         let other = found.and_then(|(place, _)| known.insert(place, process));
@@ -339,7 +340,7 @@ fn processes(trace: &Trace, ranks: &BTreeMap<LocationGroupRef, Vec<u32>>) -> Vec
     let creators: BTreeSet<LocationGroupRef> = definitions.location_groups.values().map(|group| group.creator).gather();
     let process = |group: LocationGroupRef| {
         let (locations, events) = sizes.get(&group).copied().unwrap_or_default();
-        let process_id = trace.of_group(group, ProcessId);
+        let process_id = trace.group_property(group, ProcessId);
         let rank_in_communicator = match ranks.get(&group).map(Vec::as_slice) {
             Some([rank]) => Some(*rank),
             _ => None,
@@ -349,13 +350,13 @@ fn processes(trace: &Trace, ranks: &BTreeMap<LocationGroupRef, Vec<u32>>) -> Vec
             name: trace.group_name(group).to_owned(),
             host: trace.host_name(group).unwrap_or_default().to_owned(),
             process_id,
-            rank: trace.of_group(group, LauncherRank).and_then(|rank| u32::try_from(rank).ok()),
+            rank: trace.group_property(group, LauncherRank).and_then(|rank| u32::try_from(rank).ok()),
             locations,
             events,
             group,
             rank_in_communicator,
-            has_counter: matches!(trace.of_group(group, ClockSource), Some("TSC" | "CNTVCT")),
-            anchors: trace.of_group(group, ClockAnchors).unwrap_or_default(),
+            has_counter: matches!(trace.group_property(group, ClockSource), Some("TSC" | "CNTVCT")),
+            anchors: trace.group_property(group, ClockAnchors).unwrap_or_default(),
         })
     };
     trace.processes().filter_map(process).collect()

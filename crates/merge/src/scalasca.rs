@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::alignment::OwnTicks;
-use crate::definitions::Merged;
+use crate::definitions::MergedDefinitions;
 use crate::inputs::Inputs;
-use crate::output::{LocalNumbers, Written, records};
+use crate::output::{LocalNumbers, WrittenArchive, records};
 use crate::pairing::Pair;
 use crate::scorep::{Process, ScoreP};
 use crate::{alignment, output};
@@ -19,7 +19,7 @@ use anyhow::{Context as _, Result, bail};
 use exports::scalasca;
 use exports::scalasca::Numbers;
 use exports::scalasca::complete;
-use exports::scalasca::{End, Operation, Rank};
+use exports::scalasca::{MessageTimes, Operation, Rank};
 use nccl_events::Progress;
 use nccl_events::sort::Gather;
 use otf2::verbatim::{Definition, EventRecords, RecordKind, ReferenceKind};
@@ -53,7 +53,7 @@ fn refuse(inputs: &Inputs) -> Result<&ScoreP> {
     Ok(scorep)
 }
 
-pub(crate) fn write(inputs: &Inputs, directory: &Path, progress: &dyn Progress) -> Result<Written> {
+pub(crate) fn write(inputs: &Inputs, directory: &Path, progress: &dyn Progress) -> Result<WrittenArchive> {
     let scorep = refuse(inputs)?;
     let mut left_out = Vec::new();
     let mut hosts = Hosts::new();
@@ -93,12 +93,12 @@ pub(crate) fn write(inputs: &Inputs, directory: &Path, progress: &dyn Progress) 
              order than on others"
         ));
     }
-    communicators.retain(|it| it.ranks.iter().any(|rank| operations(rank) > 0));
+    communicators.retain(|communicator| communicator.ranks.iter().any(|rank| operations(rank) > 0));
     if communicators.is_empty() {
         bail!("nothing of NCCL's can be analysed: {}", left_out.join("; "));
     }
     let written = write_archive(inputs, scorep, &hosts, &communicators, directory, progress)?;
-    Ok(Written { left_out, ..written })
+    Ok(WrittenArchive { left_out, ..written })
 }
 
 /// What the ranks did, in the time of their processes' first threads, or why the communicator cannot become MPI's.
@@ -145,11 +145,11 @@ fn communicator<'a>(
 }
 
 /// Defines the regions of MPI functions, with NCCL's names, and returns the first number.
-fn define_regions(merged: &mut Merged) -> Result<u32> {
+fn define_regions(merged: &mut MergedDefinitions) -> Result<u32> {
     let source_file = merged.string(b"MPI")?;
     let description = merged.string(b"operation of NCCL's")?;
     let mut first = None;
-    for (canonical, name, role) in scalasca::all() {
+    for (canonical, name, role) in scalasca::all_regions() {
         let this = RegionRef::new(merged.free(ReferenceKind::Region)?);
         first = first.or(Some(this.get()));
         let (name, canonical_name) = (merged.string(name.as_bytes())?, merged.string(canonical.as_bytes())?);
@@ -169,7 +169,7 @@ fn define_regions(merged: &mut Merged) -> Result<u32> {
     first.context("there are no regions")
 }
 
-fn define_communicator(merged: &mut Merged, communicator: &Communicator) -> Result<CommRef> {
+fn define_communicator(merged: &mut MergedDefinitions, communicator: &Communicator) -> Result<CommRef> {
     let name = merged.string(format!("NCCL {}", communicator.name).as_bytes())?;
     let group = GroupRef::new(merged.free(ReferenceKind::Group)?);
     merged.push(Definition::Group {
@@ -192,8 +192,8 @@ fn write_archive(
     communicators: &[Communicator],
     directory: &Path,
     progress: &dyn Progress,
-) -> Result<Written> {
-    let mut merged = Merged::new(scorep.verbatim.clone());
+) -> Result<WrittenArchive> {
+    let mut merged = MergedDefinitions::new(scorep.verbatim.clone());
     let first_region = define_regions(&mut merged)?;
     let mut first_request = FIRST_REQUEST;
     let mut members: BTreeMap<u32, Vec<(&Rank, Numbers)>> = BTreeMap::new();
@@ -258,7 +258,7 @@ impl OperationId {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Part {
+pub(crate) struct OperationPart {
     pub(crate) begin: u64,
     pub(crate) end: u64,
     pub(crate) id: OperationId,
@@ -269,12 +269,12 @@ pub(crate) struct Part {
 /// What is to be left out so that the analyser can replay the rest, which has no overlap on a rank and one common
 /// order: operations that overlap one of another communicator on some rank, or whose order differs between ranks. The
 /// analyser would wait for them forever. `ranks` holds the parts of each rank.
-pub(crate) fn left_out(ranks: &[Vec<Part>]) -> BTreeSet<OperationId> {
+pub(crate) fn left_out(ranks: &[Vec<OperationPart>]) -> BTreeSet<OperationId> {
     let mut left_out = overlapping(ranks);
     let mut parts: BTreeMap<OperationId, usize> = BTreeMap::new();
-    let mut queues: Vec<Vec<Part>> = Vec::new();
+    let mut queues: Vec<Vec<OperationPart>> = Vec::new();
     for rank in ranks {
-        let mut queue: Vec<Part> = rank.iter().filter(|part| !left_out.contains(&part.id)).copied().collect();
+        let mut queue: Vec<OperationPart> = rank.iter().filter(|part| !left_out.contains(&part.id)).copied().collect();
         // A rank reaches a collective or a send when it begins, and passes a receive when it ends.
         queue.sort_by_key(|part| match part.id {
             OperationId::Message { .. } if !part.is_send => (part.end, part.id),
@@ -316,12 +316,12 @@ pub(crate) fn left_out(ranks: &[Vec<Part>]) -> BTreeSet<OperationId> {
 }
 
 /// Operations that begin on some rank before one of another communicator has ended.
-fn overlapping(ranks: &[Vec<Part>]) -> BTreeSet<OperationId> {
+fn overlapping(ranks: &[Vec<OperationPart>]) -> BTreeSet<OperationId> {
     let mut found = BTreeSet::new();
     for rank in ranks {
         let mut parts = rank.clone();
         parts.sort_unstable();
-        let mut before: Option<Part> = None;
+        let mut before: Option<OperationPart> = None;
         for part in parts {
             match &mut before {
                 Some(before) if part.begin <= before.end && part.id.communicator() != before.id.communicator() => {
@@ -357,7 +357,9 @@ pub(crate) fn retain(communicator: &mut Communicator, hosts: &Hosts<'_>) -> u64 
     let gaps: Vec<Vec<Option<Gap>>> = hosts
         .iter()
         .zip(&*ranks)
-        .map(|(host, rank)| rank.collectives.iter().map(|it| host.longest_gap(it.begin, it.end)).collect())
+        .map(|(host, rank)| {
+            rank.collectives.iter().map(|operation| host.longest_gap(operation.begin, operation.end)).collect()
+        })
         .collect();
     let has_room = |number: usize| {
         let at = |gaps: &Vec<Option<Gap>>| gaps.get(number).copied().flatten().map(|gap| gap.collectives);
@@ -382,7 +384,7 @@ pub(crate) fn retain(communicator: &mut Communicator, hosts: &Hosts<'_>) -> u64 
 /// A message: sender, receiver, and index. Sends and receives of two ranks match in order.
 type MessageNumber = (u32, u32, usize);
 
-fn retain_ends(ranks: &mut [Rank], mut keep: impl FnMut(MessageNumber, (u32, bool), &mut End) -> bool) {
+fn retain_ends(ranks: &mut [Rank], mut keep: impl FnMut(MessageNumber, (u32, bool), &mut MessageTimes) -> bool) {
     for (own, rank) in (0..).zip(ranks) {
         for (is_send, list) in [(true, &mut rank.sends), (false, &mut rank.receives)] {
             let mut numbers: BTreeMap<u32, usize> = BTreeMap::new();
@@ -398,7 +400,7 @@ fn retain_ends(ranks: &mut [Rank], mut keep: impl FnMut(MessageNumber, (u32, boo
 
 /// Keeps messages whose ends both have a place between the same MPI collectives, and moves them there.
 fn retain_messages(hosts: &[&Host<'_>], ranks: &mut [Rank]) {
-    let gap = |own: u32, end: &End| hosts.get(usize::try_from(own).ok()?)?.longest_gap(end.begin, end.end);
+    let gap = |own: u32, end: &MessageTimes| hosts.get(usize::try_from(own).ok()?)?.longest_gap(end.begin, end.end);
     let mut gaps: BTreeMap<MessageNumber, Vec<Option<Gap>>> = BTreeMap::new();
     retain_ends(ranks, |key, (own, _), end| {
         gaps.entry(key).or_default().push(gap(own, end));
@@ -417,10 +419,10 @@ fn retain_messages(hosts: &[&Host<'_>], ranks: &mut [Rank]) {
 
 /// Keeps operations that can be replayed along with other communicators'. Returns, by communicator, how many cannot.
 pub(crate) fn retain_replayable(communicators: &mut [Communicator]) -> Vec<(String, u64)> {
-    let mut parts: BTreeMap<u32, Vec<Part>> = BTreeMap::new();
+    let mut parts: BTreeMap<u32, Vec<OperationPart>> = BTreeMap::new();
     for (communicator, it) in communicators.iter_mut().enumerate() {
         for (rank, member) in it.ranks.iter().zip(&it.members) {
-            let collectives = rank.collectives.iter().enumerate().map(|(number, operation)| Part {
+            let collectives = rank.collectives.iter().enumerate().map(|(number, operation)| OperationPart {
                 begin: operation.begin,
                 end: operation.end,
                 id: OperationId::Collective { communicator, number },
@@ -432,7 +434,7 @@ pub(crate) fn retain_replayable(communicators: &mut [Communicator]) -> Vec<(Stri
         retain_ends(&mut it.ranks, |(from, to, number), (own, is_send), end| {
             let member = usize::try_from(own).ok().and_then(|own| members.get(own));
             let id = OperationId::Message { communicator, from, to, number };
-            let part = Part { begin: end.begin, end: end.end, id, is_send };
+            let part = OperationPart { begin: end.begin, end: end.end, id, is_send };
             member.map(|member| parts.entry(*member).or_default().push(part)).is_some()
         });
     }
@@ -540,12 +542,12 @@ impl<'a> Host<'a> {
 mod tests {
     use super::*;
 
-    fn collective(begin: u64, end: u64, communicator: usize, number: usize) -> Part {
-        Part { begin, end, id: OperationId::Collective { communicator, number }, is_send: false }
+    fn collective(begin: u64, end: u64, communicator: usize, number: usize) -> OperationPart {
+        OperationPart { begin, end, id: OperationId::Collective { communicator, number }, is_send: false }
     }
 
-    fn message(begin: u64, end: u64, is_send: bool) -> Part {
-        Part { begin, end, id: OperationId::Message { communicator: 1, from: 0, to: 1, number: 0 }, is_send }
+    fn message(begin: u64, end: u64, is_send: bool) -> OperationPart {
+        OperationPart { begin, end, id: OperationId::Message { communicator: 1, from: 0, to: 1, number: 0 }, is_send }
     }
 
     #[test]

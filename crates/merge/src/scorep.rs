@@ -198,7 +198,8 @@ impl ScoreP {
     /// The value of an attribute in one of the first events of a location.
     fn own_number(&self, location: LocationRef, (wanted, name): (&'static str, &str)) -> Result<Option<u64>> {
         let definitions = &self.definitions;
-        let attribute = definitions.attributes.iter().find(|(_, it)| definitions.string(it.name) == Some(name));
+        let attribute =
+            definitions.attributes.iter().find(|(_, attribute)| definitions.string(attribute.name) == Some(name));
         let has_events = definitions.locations.get(&location).is_some_and(|location| location.number_of_events > 0);
         let (Some((attribute, _)), true) = (attribute, has_events) else {
             return Ok(None);
@@ -357,8 +358,12 @@ mod tests {
             // Crossing, too early, too late.
             assert!(order_of(&[(5, Enter), (15, Leave)]).is_err_and(|reason| reason.contains("do not nest")));
             assert!(order_of(&[(15, Enter), (25, Leave)]).is_err_and(|reason| reason.contains("do not nest")));
-            assert!(order([(5, Other), (9, Other)], &[(4, Enter), (8, Leave)]).is_err_and(|it| it.contains("first")));
-            assert!(order([(5, Other), (9, Other)], &[(6, Enter), (10, Leave)]).is_err_and(|it| it.contains("last")));
+            assert!(
+                order([(5, Other), (9, Other)], &[(4, Enter), (8, Leave)]).is_err_and(|text| text.contains("first"))
+            );
+            assert!(
+                order([(5, Other), (9, Other)], &[(6, Enter), (10, Leave)]).is_err_and(|text| text.contains("last"))
+            );
         }
     }
 }

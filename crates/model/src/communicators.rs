@@ -53,7 +53,7 @@ struct Sets {
 impl Sets {
     fn new(members: &[Member], devices: &Devices) -> Self {
         Self {
-            ordinals: (0..index_u32(members.len())).map(|context| devices.of_context(context)).collect(),
+            ordinals: (0..index_u32(members.len())).map(|context| devices.device_of_context(context)).collect(),
             next: (0..index_u32(members.len())).collect(),
             comms: members.iter().map(|member| [member.comm].into_iter().gather()).collect(),
         }
@@ -215,10 +215,10 @@ fn threads(tables: &Tables) -> Vec<BTreeSet<ThreadKey>> {
         add(call.context, call.thread);
     }
     // Before v5 there are no calls. With calls, a Coll may be a replay on a CUDA thread, so it does not count.
-    let mut callers = of_calls(tables);
-    callers.extend(of_launches(tables));
+    let mut callers = callers_of_calls(tables);
+    callers.extend(callers_of_launches(tables));
     if callers.is_empty() {
-        callers = of_operations(tables);
+        callers = callers_of_operations(tables);
     }
     callers.into_iter().for_each(|(context, thread)| add(context.at(), thread));
     threads
@@ -306,7 +306,7 @@ fn stated(context: &Context) -> Option<(u64, u32, u32)> {
 /// Whether `init` reported a rank, or a number of ranks, that no communicator can have.
 fn is_impossible(context: &Context) -> bool {
     let comm = &context.comm;
-    let is_described = Table::of_number(comm.table).is_some_and(|table| table.facts().describes_communicators);
+    let is_described = Table::of_number(comm.table).is_some_and(|table| table.properties().describes_communicators);
     is_described && CommInit::possible(comm.rank, comm.ranks).is_none()
 }
 
@@ -441,7 +441,7 @@ impl Devices {
                 _ => continue,
             };
             let context = tables.head_of(at.id).and_then(Head::context_at);
-            if !is_ordinal && let Some(ordinal) = context.and_then(|at| devices.of_context(at)) {
+            if !is_ordinal && let Some(ordinal) = context.and_then(|at| devices.device_of_context(at)) {
                 of_cupti.entry(device).or_default().insert(ordinal);
             }
             devices.put(context, device);
@@ -491,7 +491,7 @@ impl Devices {
         }
     }
 
-    pub fn of_context(&self, context: u32) -> Option<u32> {
+    pub fn device_of_context(&self, context: u32) -> Option<u32> {
         self.of_context.get(index(context)).copied().flatten()
     }
 
@@ -587,7 +587,7 @@ fn add<F: Fields>(callers: &mut Callers, events: &[Event<F>]) {
     }
 }
 
-pub fn of_calls(tables: &Tables) -> Callers {
+pub fn callers_of_calls(tables: &Tables) -> Callers {
     let mut callers = Callers::default();
     add::<GroupApi>(&mut callers, &tables.events.group_apis);
     add::<CollApi>(&mut callers, &tables.events.coll_apis);
@@ -595,13 +595,13 @@ pub fn of_calls(tables: &Tables) -> Callers {
     callers
 }
 
-pub fn of_launches(tables: &Tables) -> Callers {
+pub fn callers_of_launches(tables: &Tables) -> Callers {
     let mut callers = Callers::default();
     add::<KernelLaunch>(&mut callers, &tables.events.kernel_launches);
     callers
 }
 
-pub fn of_operations(tables: &Tables) -> Callers {
+pub fn callers_of_operations(tables: &Tables) -> Callers {
     let mut callers = Callers::default();
     add::<Coll>(&mut callers, &tables.events.colls);
     add::<P2p>(&mut callers, &tables.events.p2ps);
@@ -618,14 +618,14 @@ pub fn callback_threads(tables: &Tables) -> BTreeSet<ThreadKey> {
     let threads = |callers: Callers| -> BTreeSet<ThreadKey> {
         callers.into_iter().filter_map(|(_, thread)| key(thread)).gather()
     };
-    let mut callers = threads(of_calls(tables));
-    let launchers = threads(of_launches(tables));
+    let mut callers = threads(callers_of_calls(tables));
+    let launchers = threads(callers_of_launches(tables));
     if callers.is_empty() || launchers.is_empty() {
         return BTreeSet::new();
     }
     callers.extend(launchers);
     callers.extend(tables.comm_calls.iter().filter_map(|call| key(call.thread)));
-    threads(of_operations(tables)).difference(&callers).copied().gather()
+    threads(callers_of_operations(tables)).difference(&callers).copied().gather()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What several processes of a job know together. Processes that agree on identity, id, number of ranks and repetition
-//! have the same communicator; without an identity it belongs to one process. A rank belongs to one process: [`Twice`]
-//! tells what a second claim means. [`Life`] is whether a recorded process is running.
+//! have the same communicator; without an identity it belongs to one process. A rank belongs to one process:
+//! [`DuplicateClaim`] tells what a second claim means. [`RecordingState`] is whether a recorded process is running.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 /// The meaning of a part's claim to a rank that another part has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Twice {
+pub enum DuplicateClaim {
     /// The communicators differ: the part was copied, or (v1) communicators share an id. The whole communicator of the
     /// later part becomes that part's own.
     OwnIdentity,
@@ -91,14 +91,14 @@ impl<M> Communicator<M> {
 
 #[derive(Debug)]
 pub struct Communicators<M> {
-    twice: Twice,
+    twice: DuplicateClaim,
     numbers: BTreeMap<Key, usize>,
     pub all: Vec<Communicator<M>>,
     pub claimed_twice: u64,
 }
 
 impl<M> Communicators<M> {
-    pub const fn new(twice: Twice) -> Self {
+    pub const fn new(twice: DuplicateClaim) -> Self {
         Self { twice, numbers: BTreeMap::new(), all: Vec::new(), claimed_twice: 0 }
     }
 
@@ -126,7 +126,7 @@ impl<M> Communicators<M> {
         let twice =
             known.map_or(0, |known| members.iter().filter(|(rank, _)| known.members.contains_key(rank)).count());
         self.claimed_twice += twice as u64;
-        if twice > 0 && self.twice == Twice::OwnIdentity {
+        if twice > 0 && self.twice == DuplicateClaim::OwnIdentity {
             identity = CommIdentity::Part;
         }
         *self.numbers.entry(key(identity)).or_insert_with(|| {
@@ -149,7 +149,7 @@ const FRESH_NS: u64 = 5_000_000_000;
 
 /// Whether a recorded process is running: on its host by the process table, elsewhere by the age of its last record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Life {
+pub enum RecordingState {
     Running,
     /// On this host, stopped by a signal or a debugger.
     Stopped,
@@ -164,7 +164,7 @@ pub enum Life {
     Unknown,
 }
 
-impl Life {
+impl RecordingState {
     pub const ALL: [Self; 6] = [Self::Running, Self::Stopped, Self::Gone, Self::Ended, Self::Silent, Self::Unknown];
 
     pub const fn is_alive(self) -> bool {
@@ -192,7 +192,7 @@ pub fn is_blank(part: &Path) -> bool {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence {
-    pub host: host::Life,
+    pub host: host::ProcessStatus,
     pub now_ns: u64,
     pub last_record_ns: u64,
     /// Whether the description and the clock readings of the process could be read.
@@ -203,19 +203,21 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    pub const fn life(self) -> Life {
+    pub const fn life(self) -> RecordingState {
         match self.host {
-            host::Life::Running => Life::Running,
-            host::Life::Stopped => Life::Stopped,
-            host::Life::Gone if self.is_finalized => Life::Ended,
-            host::Life::Gone if self.shows_end => Life::Gone,
-            host::Life::Gone => Life::Unknown,
-            host::Life::Unknown if !self.is_described && self.is_finalized => Life::Ended,
-            host::Life::Unknown if !self.is_described => Life::Unknown,
+            host::ProcessStatus::Running => RecordingState::Running,
+            host::ProcessStatus::Stopped => RecordingState::Stopped,
+            host::ProcessStatus::Gone if self.is_finalized => RecordingState::Ended,
+            host::ProcessStatus::Gone if self.shows_end => RecordingState::Gone,
+            host::ProcessStatus::Gone => RecordingState::Unknown,
+            host::ProcessStatus::Unknown if !self.is_described && self.is_finalized => RecordingState::Ended,
+            host::ProcessStatus::Unknown if !self.is_described => RecordingState::Unknown,
             // The other host's clock is trusted: hosts of a cluster differ by far less than seconds.
-            host::Life::Unknown if self.last_record_ns.saturating_add(FRESH_NS) >= self.now_ns => Life::Running,
-            host::Life::Unknown if self.is_finalized => Life::Ended,
-            host::Life::Unknown => Life::Silent,
+            host::ProcessStatus::Unknown if self.last_record_ns.saturating_add(FRESH_NS) >= self.now_ns => {
+                RecordingState::Running
+            }
+            host::ProcessStatus::Unknown if self.is_finalized => RecordingState::Ended,
+            host::ProcessStatus::Unknown => RecordingState::Silent,
         }
     }
 }
@@ -239,7 +241,10 @@ mod tests {
             (claimed_twice, comms.collect::<Vec<_>>())
         };
         let name = || "world #2".to_owned();
-        assert_eq!(put_together(Twice::Newer), (1, vec![(name(), vec!["a", "b", "b"])]));
-        assert_eq!(put_together(Twice::OwnIdentity), (1, vec![(name(), vec!["a", "a"]), (name(), vec!["b", "b"])]));
+        assert_eq!(put_together(DuplicateClaim::Newer), (1, vec![(name(), vec!["a", "b", "b"])]));
+        assert_eq!(
+            put_together(DuplicateClaim::OwnIdentity),
+            (1, vec![(name(), vec!["a", "a"]), (name(), vec!["b", "b"])])
+        );
     }
 }

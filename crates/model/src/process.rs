@@ -1,4 +1,4 @@
-//! What is known about a process before its timeline is built ([`ProcessModel`]): which events belong together
+//! What is known about a process before its timeline is built ([`Process`]): which events belong together
 //! ([`Links`]: call ↔ operation ↔ launch ↔ transfer ↔ channel), its communicators and clocks, and when its operations
 //! ran.
 //!
@@ -19,7 +19,7 @@ use crate::links::gpu_stamps::Stamps;
 use crate::links::gpu_work::GpuWork;
 use crate::links::intervals::{InferredEnds, Interval, intervals};
 use crate::links::launches::Replays;
-use crate::links::operations::{Activities, Activity};
+use crate::links::operations::{LinkedOperation, LinkedOperations};
 use crate::links::transfers::{RemoteTransfers, Transfers};
 use crate::links::{intervals, launches, operations, transfers};
 use crate::program_ranges::{RangeLinks, begin_of_operation};
@@ -40,7 +40,7 @@ use nccl_events::{MOST_RANKS, Start, StateArgs, state};
 #[derive(Debug, Default)]
 pub struct Links {
     /// One for each Coll, P2p and CeColl, in the order of the journal.
-    pub activities: Activities,
+    pub operations: LinkedOperations,
     pub stamps: Stamps,
     pub replays: Replays,
     pub derived: DerivedCollectives,
@@ -55,27 +55,28 @@ pub struct Links {
 impl Links {
     /// Links the events. Times must already be nanoseconds; `remote` is what other processes did for this one (PXN).
     pub fn of(tables: &Tables, symbols: &Symbols, remote: &[RemoteTransfers]) -> Self {
-        let inferred_ends = intervals::of(tables);
+        let inferred_ends = intervals::infer_ends(tables);
         let stamps = Stamps::of(tables);
-        let mut activities = Activities::of(tables);
-        let replays = launches::number(tables, &mut activities);
+        let mut operations = LinkedOperations::of(tables);
+        let replays = launches::number_replays(tables, &mut operations);
         let transfers = Transfers::of(tables);
-        transfers.add_to(tables, &mut activities);
-        operations::add_to(tables, &stamps, &mut activities);
-        let remote_operations = transfers::add_to(tables, remote, &mut activities);
-        activities.find_unfinished(tables);
-        launches::link(tables, &mut activities);
-        let gpu = GpuWork::of(tables, symbols, &activities, &replays);
-        let derived = DerivedCollectives::of(tables, symbols, &activities);
-        let called = activities.all.iter().map(|one| begin_of_operation(tables, one.operation, one.replay.is_some()));
-        let of_calls = derived.calls.iter().filter_map(|it| Some((*it.calls.first()?, it.pattern.collective().name())));
+        transfers.add_to_operations(tables, &mut operations);
+        operations::link_kernel_channels(tables, &stamps, &mut operations);
+        let remote_operations = transfers::add_remote_transfers(tables, remote, &mut operations);
+        operations.find_unfinished(tables);
+        launches::link_launches(tables, &mut operations);
+        let gpu = GpuWork::of(tables, symbols, &operations, &replays);
+        let derived = DerivedCollectives::of(tables, symbols, &operations);
+        let called = operations.all.iter().map(|one| begin_of_operation(tables, one.operation, one.replay.is_some()));
+        let of_calls =
+            derived.calls.iter().filter_map(|call| Some((*call.calls.first()?, call.pattern.collective().name())));
         let ranges = RangeLinks::of(tables, symbols, called, of_calls);
-        Self { activities, stamps, replays, derived, gpu, transfers, inferred_ends, ranges, remote_operations }
+        Self { operations, stamps, replays, derived, gpu, transfers, inferred_ends, ranges, remote_operations }
     }
 
     #[inline]
-    pub fn activity(&self, at: u32) -> Option<&Activity> {
-        self.activities.all.get(index(at))
+    pub fn operation(&self, at: u32) -> Option<&LinkedOperation> {
+        self.operations.all.get(index(at))
     }
 }
 
@@ -121,7 +122,7 @@ impl Owner {
 
 /// The interpretation of a process's events, and when its operations ran.
 #[derive(Debug)]
-pub struct ProcessModel<'a> {
+pub struct Process<'a> {
     pub tables: &'a Tables,
     pub symbols: &'a Symbols,
     pub meanings: Meanings,
@@ -129,20 +130,20 @@ pub struct ProcessModel<'a> {
     pub comms: Comms,
     /// The clocks of the GPUs, by index of the context.
     pub gpu_clocks: Vec<GpuClock>,
-    /// When operations ran, by index of the activity.
+    /// When operations ran, by index of the operation.
     pub intervals: Vec<Option<Interval>>,
     pub callback_threads: BTreeSet<ThreadKey>,
     pub level: Level,
 }
 
-impl<'a> ProcessModel<'a> {
+impl<'a> Process<'a> {
     /// Computes links, communicators, clocks and intervals. Times must already be nanoseconds; `remote` is what other
     /// processes did for this one.
     pub fn of(tables: &'a Tables, symbols: &'a Symbols, remote: &[RemoteTransfers], level: Level) -> Self {
         let links = Links::of(tables, symbols, remote);
         let comms = Comms::of(tables, &links.gpu.devices);
         let gpu_clocks = gpu_clocks(tables, &links, &comms);
-        let intervals = intervals(tables, &links.activities, &links.gpu, &gpu_clocks);
+        let intervals = intervals(tables, &links.operations, &links.gpu, &gpu_clocks);
         Self {
             tables,
             symbols,
@@ -156,8 +157,8 @@ impl<'a> ProcessModel<'a> {
         }
     }
 
-    pub fn interval(&self, activity: u32) -> Option<Interval> {
-        self.intervals.get(index(activity)).copied().flatten()
+    pub fn interval(&self, at: u32) -> Option<Interval> {
+        self.intervals.get(index(at)).copied().flatten()
     }
 
     /// When an event stopped; the last time seen if it did not stop.
@@ -218,7 +219,7 @@ impl<'a> ProcessModel<'a> {
 fn collect(tables: &Tables, links: &Links) -> Vec<StampBounds> {
     let mut bounds = vec![StampBounds::default(); tables.contexts.len()];
     for (row, channel) in tables.rows::<KernelCh>() {
-        let Some((start_gpu_ns, stop_gpu_ns)) = links.stamps.of_channel(row, channel) else {
+        let Some((start_gpu_ns, stop_gpu_ns)) = links.stamps.trusted_stamps(row, channel) else {
             continue;
         };
         let Some(bound) = channel.context_at().and_then(|at| bounds.get_mut(index(at))) else {
@@ -228,12 +229,12 @@ fn collect(tables: &Tables, links: &Links) -> Vec<StampBounds> {
         if let Some(reported) = channel.state_time(state::KERNEL_CH_STOP) {
             bound.not_after(stop_gpu_ns, reported);
         }
-        let activity = links.activities.find(tables, channel.parent);
-        if let Some(earliest) = activity.and_then(|at| earliest_start(tables, links, at)) {
+        let linked = links.operations.find(tables, channel.parent);
+        if let Some(earliest) = linked.and_then(|at| earliest_start(tables, links, at)) {
             bound.not_before(start_gpu_ns, earliest);
         }
-        let ran = activity.map(|at| links.gpu.ran(index(at))).unwrap_or_default();
-        for ran in ran.work.into_iter().chain(ran.events) {
+        let ran = linked.map(|at| links.gpu.intervals(index(at))).unwrap_or_default();
+        for ran in ran.by_cupti.into_iter().chain(ran.by_events) {
             bound.after_kernel_began(start_gpu_ns, ran.start.saturating_sub(ran.uncertainty_ns));
             if !ran.unfinished {
                 bound.before_kernel_ended(stop_gpu_ns, ran.end.saturating_add(ran.uncertainty_ns));
@@ -245,13 +246,13 @@ fn collect(tables: &Tables, links: &Links) -> Vec<StampBounds> {
 
 /// The time before which a kernel channel cannot have begun: its kernel's launch. A graph's kernels run long after
 /// their launch was captured; they wait for the host function that starts their Coll or P2p.
-fn earliest_start(tables: &Tables, links: &Links, activity: u32) -> Option<u64> {
-    let activity = links.activity(activity)?;
-    let operation = tables.operation(activity.operation);
+fn earliest_start(tables: &Tables, links: &Links, at: u32) -> Option<u64> {
+    let linked = links.operation(at)?;
+    let operation = tables.operation(linked.operation);
     if tables.is_captured(tables.find(operation.parent)?) {
         return Some(operation.start);
     }
-    Some(tables[activity.launch?].start)
+    Some(tables[linked.launch?].start)
 }
 
 /// The GPU clocks of a process, by index of the context. Times must already be nanoseconds.
@@ -280,18 +281,18 @@ pub fn gpu_clocks(tables: &Tables, links: &Links, comms: &Comms) -> Vec<GpuClock
 
 /// Reads a journal without the events and GPU work before `ticks`; with all ranges, which can be open then.
 pub fn read_since(journal: Journal, ticks: u64) -> Result<(TableBuilder, Outcome), Error> {
-    let mut since = Since { ticks, builder: TableBuilder::default() };
+    let mut since = TablesSince { ticks, builder: TableBuilder::default() };
     let outcome = journal.read(&mut since)?;
     Ok((since.builder, outcome))
 }
 
 /// Drops events and GPU work before a time, and passes on all other records.
-struct Since {
+struct TablesSince {
     ticks: u64,
     builder: TableBuilder,
 }
 
-impl Records for Since {
+impl Records for TablesSince {
     fn record(&mut self, record: Record) {
         let is_work = matches!(
             record.body,

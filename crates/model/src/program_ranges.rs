@@ -1,5 +1,5 @@
 //! What each NVTX range becomes. The program's ranges are shown, and are a path around calls and operations
-//! ([`Paths`]). NCCL's are calls, or repeat what the interface reports ([`Reported`]).
+//! ([`Paths`]). NCCL's are calls, or repeat what the interface reports ([`ReportedCalls`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub struct RangeLinks {
     /// The domains with started ranges, by name.
     pub domains: Vec<Symbol>,
     pub paths: Paths,
-    reported: Reported,
+    reported: ReportedCalls,
 }
 
 impl RangeLinks {
@@ -48,7 +48,7 @@ impl RangeLinks {
         let mut links = Self { roles: all.iter().map(role).collect(), ..Self::default() };
         let threads: Vec<u32> =
             (0..index_u32(tables.threads.len())).map(|thread| tables.first_index_of_thread(thread)).collect();
-        links.reported = Reported::find(&mut links.roles, tables, symbols, derived, &threads);
+        links.reported = ReportedCalls::find(&mut links.roles, tables, symbols, derived, &threads);
         links.paths = Paths::of(tables, symbols, operations, &links.roles, threads);
         let started = all.iter().filter(|range| matches!(range.kind, RangeKind::Started { .. }));
         let domains: BTreeSet<(&str, Symbol)> =
@@ -123,7 +123,7 @@ impl RangeLinks {
 // the range. A group's event begins with its first call, behind `ncclGroupStart`.
 
 #[derive(Clone, Copy)]
-enum What<'a> {
+enum CallReport<'a> {
     GroupEnd,
     /// A call, by NCCL's name of its function.
     Call(&'a str, Option<Row<CollApi>>),
@@ -132,10 +132,10 @@ enum What<'a> {
 }
 
 /// What the interface reports, by thread and time.
-type Reports<'a> = Vec<((u32, u64), What<'a>)>;
+type Reports<'a> = Vec<((u32, u64), CallReport<'a>)>;
 
 #[derive(Debug, Default)]
-pub struct Reported {
+pub struct ReportedCalls {
     /// The init or finalize that is shown as the range around it: an index in [`Tables::comm_calls`], by range.
     pub comm_calls: FxHashMap<u32, u32>,
     pub replaced: FxHashSet<u32>,
@@ -145,7 +145,7 @@ pub struct Reported {
     pub reductions: FxHashMap<Row<CollApi>, u64>,
 }
 
-impl Reported {
+impl ReportedCalls {
     pub fn find(
         roles: &mut [RangeRole],
         tables: &Tables,
@@ -168,12 +168,14 @@ impl Reported {
             let inside = inside(&reports, threads, range, tables.span.1);
             if let Some((_, what)) = inside.iter().find(|(_, what)| is_reported(what, name)) {
                 *role = RangeRole::Reported;
-                if let (&What::Call(_, Some(row)), Some(op)) = (what, range.range.fields.get(RangeField::Reduction)) {
+                if let (&CallReport::Call(_, Some(row)), Some(op)) =
+                    (what, range.range.fields.get(RangeField::Reduction))
+                {
                     found.reductions.insert(row, op);
                 }
             }
             for (_, what) in inside.iter().filter(|_| is_of_communicators(name)) {
-                if let What::CommCall(call) = what
+                if let CallReport::CommCall(call) = what
                     && comm_of(tables, *call).is_none_or(|comm| can_be_of(range, name, comm))
                 {
                     let innermost = around.entry(*call).or_insert((at, range.start));
@@ -244,7 +246,7 @@ fn can_be_of(range: &RangeAt, name: &str, comm: &CommRecord) -> bool {
 }
 
 /// A range that makes or ends a communicator and that no init or finalize on its thread is shown as.
-struct Free<'a> {
+struct UnreportedRange<'a> {
     at: u32,
     range: &'a RangeAt,
     name: &'a str,
@@ -252,7 +254,7 @@ struct Free<'a> {
     is_used: bool,
 }
 
-impl<'a> Free<'a> {
+impl<'a> UnreportedRange<'a> {
     /// In the order of their begins.
     fn all(
         tables: &'a Tables,
@@ -284,7 +286,7 @@ fn elsewhere(
     roles: &[RangeRole],
     around: &mut BTreeMap<u32, (u32, u64)>,
 ) -> Vec<(u32, u32)> {
-    let mut free = Free::all(tables, symbols, roles, around);
+    let mut free = UnreportedRange::all(tables, symbols, roles, around);
     let mut calls: Vec<(u32, &CommCall)> =
         (0..).zip(&tables.comm_calls).filter(|(at, _)| !around.contains_key(at)).collect();
     nccl_events::sort::sort_by_key(&mut calls, |(_, call)| call.start);
@@ -293,18 +295,19 @@ fn elsewhere(
         let Some(comm) = comm_of(tables, at) else {
             continue;
         };
-        let mut candidates: Vec<&mut Free<'_>> = free.iter_mut().collect();
+        let mut candidates: Vec<&mut UnreportedRange<'_>> = free.iter_mut().collect();
         candidates.retain(|one| {
             let is_kind = ends_communicator(one.name) != call.is_init;
             is_kind && one.range.start <= call.start && can_be_of(one.range, one.name, comm)
         });
-        let lasts = |one: &&mut Free<'_>| call.end <= one.range.end(tables.span.1);
+        let lasts = |one: &&mut UnreportedRange<'_>| call.end <= one.range.end(tables.span.1);
         // Who ends a communicator for others does it when their calls have returned.
         if call.is_init && candidates.iter().any(lasts) {
             candidates.retain(lasts);
         }
         // A rank ends a communicator once: other calls with its id failed before.
-        let is_of_comm = |one: &&mut Free<'_>| one.range.range.fields.get(RangeField::CommId) == Some(comm.comm_id);
+        let is_of_comm =
+            |one: &&mut UnreportedRange<'_>| one.range.range.fields.get(RangeField::CommId) == Some(comm.comm_id);
         let has_id = !call.is_init && candidates.iter().any(is_of_comm);
         if has_id {
             candidates.retain(is_of_comm);
@@ -323,11 +326,11 @@ fn elsewhere(
     covered
 }
 
-fn is_reported(what: &What<'_>, name: &str) -> bool {
+fn is_reported(what: &CallReport<'_>, name: &str) -> bool {
     match what {
-        What::GroupEnd => name == "ncclGroupEnd",
-        What::Call(func, _) => name.strip_prefix("nccl") == Some(func),
-        What::CommCall(_) => false,
+        CallReport::GroupEnd => name == "ncclGroupEnd",
+        CallReport::Call(func, _) => name.strip_prefix("nccl") == Some(func),
+        CallReport::CommCall(_) => false,
     }
 }
 
@@ -340,21 +343,21 @@ fn reports<'a>(
     let place = |thread: u32, time: u64| (threads.get(index(thread)).copied().unwrap_or(thread), time);
     let mut reports = Reports::new();
     for (_, group) in tables.rows::<GroupApi>() {
-        reports.extend(group.stop().map(|stop| (place(group.thread, stop), What::GroupEnd)));
+        reports.extend(group.stop().map(|stop| (place(group.thread, stop), CallReport::GroupEnd)));
     }
     for (row, call) in tables.rows::<CollApi>() {
-        let what = What::Call(symbols.text(call.fields.func), Some(row));
+        let what = CallReport::Call(symbols.text(call.fields.func), Some(row));
         reports.push((place(call.thread, call.start), what));
     }
     for (_, call) in tables.rows::<P2pApi>() {
-        reports.push((place(call.thread, call.start), What::Call(symbols.text(call.fields.func), None)));
+        reports.push((place(call.thread, call.start), CallReport::Call(symbols.text(call.fields.func), None)));
     }
     for (first, func) in derived {
         let first: &Head = &tables[first];
-        reports.push((place(first.thread, first.start), What::Call(func, None)));
+        reports.push((place(first.thread, first.start), CallReport::Call(func, None)));
     }
     for (at, call) in (0..).zip(&tables.comm_calls) {
-        reports.push((place(call.thread, call.start), What::CommCall(at)));
+        reports.push((place(call.thread, call.start), CallReport::CommCall(at)));
     }
     nccl_events::sort::sort_by_key(&mut reports, |(place, _)| *place);
     reports
@@ -366,7 +369,7 @@ fn inside<'r, 'a>(
     threads: &[u32],
     range: &RangeAt,
     last: u64,
-) -> &'r [((u32, u64), What<'a>)] {
+) -> &'r [((u32, u64), CallReport<'a>)] {
     let thread = threads.get(index(range.thread)).copied().unwrap_or(range.thread);
     let from = reports.partition_point(|(place, _)| *place < (thread, range.start));
     let to = reports.partition_point(|(place, _)| *place <= (thread, range.end(last)));
@@ -508,7 +511,7 @@ impl Paths {
 
     /// The text of the ranges around what began: an index in [`Self::texts`].
     #[inline]
-    pub fn around(&self, (thread, time, order): Begin) -> Option<u32> {
+    pub fn path_at_begin(&self, (thread, time, order): Begin) -> Option<u32> {
         if self.texts.is_empty() {
             return None;
         }
@@ -519,8 +522,8 @@ impl Paths {
 /// Whether the process is known to have one rank of each communicator.
 fn has_one_rank(tables: &Tables) -> bool {
     let comms = || tables.contexts.iter().map(|context| &context.comm);
-    let are_described =
-        comms().all(|comm| Table::of_number(comm.table).is_some_and(|table| table.facts().describes_communicators));
+    let are_described = comms()
+        .all(|comm| Table::of_number(comm.table).is_some_and(|table| table.properties().describes_communicators));
     let mut ids: Vec<u64> = comms().map(|comm| comm.comm_id).collect();
     nccl_events::sort::sort(&mut ids);
     are_described && ids.is_sorted_by(|one, next| one < next)

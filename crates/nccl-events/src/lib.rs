@@ -211,7 +211,7 @@ pub mod state {
     pub const GROUP_END_API_START: u32 = 24;
     pub const KERNEL_PHASE_STOP: u32 = 31;
     /// The highest number that any release defines.
-    pub const LAST: u32 = super::Table::NEWEST.facts().last_state;
+    pub const LAST: u32 = super::Table::NEWEST.properties().last_state;
 }
 
 /// The smallest preset that contains a kind.
@@ -281,10 +281,7 @@ pub fn rank_list<'a>(ranks: impl IntoIterator<Item = &'a u32>) -> String {
             _ => ranges.push((*rank, *rank)),
         }
     }
-    let text = |(first, last): &(u32, u32)| match last == first {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
+    let text = |(first, last): &(u32, u32)| if last == first { first.to_string() } else { format!("{first}-{last}") };
     ranges.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
@@ -346,7 +343,7 @@ mod tests {
         assert_eq!(visible("a\x1b[2Jb\nc\r\t\x7f"), r"a\u{1b}[2Jb\nc\r\t\u{7f}");
         assert_eq!(visible("\u{9b}2J\u{202e}x\u{2066}\u{200f}\u{61c}"), r"\u{9b}2J\u{202e}x\u{2066}\u{200f}\u{61c}");
         for plain in ["", "world", "größe → 4 µs", "a\\n", "日本", "\u{a0}"] {
-            assert!(matches!(visible(plain), Cow::Borrowed(it) if it == plain), "{plain}");
+            assert!(matches!(visible(plain), Cow::Borrowed(text) if text == plain), "{plain}");
         }
     }
 }

@@ -7,11 +7,11 @@ use std::fmt;
 pub type Release = u32;
 
 /// Upper bound of a range of releases that includes current and future ones.
-pub const NOW: Release = Release::MAX;
+pub const NO_LAST_RELEASE: Release = Release::MAX;
 
 /// Properties of a version of the interface, apart from kinds of events.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts {
+pub struct TableProperties {
     /// The first release that calls this table. The last one is in the series before the next table's.
     pub first: Release,
     /// `init` passes name, id, size and rank of the communicator, and a logger.
@@ -40,16 +40,16 @@ macro_rules! tables {
             pub const ALL: [Self; [$($number),+].len()] = [$(Self::$name),+];
 
             /// The properties of this version.
-            pub const fn facts(self) -> Facts {
+            pub const fn properties(self) -> TableProperties {
                 let (first, describes_communicators, begins_with_state, has_parent_group, last_state, compatible_from) =
                     match self { $(Self::$name => $facts,)+ };
-                Facts { first, describes_communicators, begins_with_state, has_parent_group, last_state, compatible_from }
+                TableProperties { first, describes_communicators, begins_with_state, has_parent_group, last_state, compatible_from }
             }
         }
     };
 }
 
-// The columns are the fields of `Facts`, in order.
+// The columns are the fields of `TableProperties`, in order.
 tables! {
     V1 = 1 (22_304, false, false, false, 18, Self::V1)
     V2 = 2 (22_403, false, false, false, 18, Self::V2)
@@ -84,17 +84,17 @@ impl Table {
 
     /// The first release of the series that began to call this table: 2.31.0 for 2.31.2.
     pub const fn first_of_series(self) -> Release {
-        self.facts().first / 100 * 100
+        self.properties().first / 100 * 100
     }
 
-    /// The last release that calls this table, published or not; [`NOW`] for the newest.
+    /// The last release that calls this table, published or not; [`NO_LAST_RELEASE`] for the newest.
     pub fn last(self) -> Release {
-        Self::ALL.into_iter().find(|next| *next > self).map_or(NOW, |next| next.first_of_series() - 1)
+        Self::ALL.into_iter().find(|next| *next > self).map_or(NO_LAST_RELEASE, |next| next.first_of_series() - 1)
     }
 
     /// Whether this table of a plugin can be called with the arguments that NCCL passes to `called`.
     pub fn can_serve(self, called: Self) -> bool {
-        self == called || self < called && self >= called.facts().compatible_from
+        self == called || self < called && self >= called.properties().compatible_from
     }
 }
 
@@ -108,16 +108,16 @@ impl fmt::Display for Table {
 // broadcasts are reported.
 
 /// The first release that fuses such a group into one operation. It reports no broadcast below the call, fused or not.
-pub const FIRST: Release = 22_902;
+pub const FIRST_WITH_ALLGATHERV: Release = 22_902;
 
 /// The variable that turns this off.
-pub const VARIABLE: &str = "NCCL_ALLGATHERV_ENABLE";
+pub const ALLGATHERV_VARIABLE: &str = "NCCL_ALLGATHERV_ENABLE";
 
 /// How broadcasts get into a recording, and what that costs.
-pub const WAY_OUT: &str = "NCCL_ALLGATHERV_ENABLE=0 makes NCCL report broadcasts; it then runs a group of them with several roots as separate operations, as up to 2.28";
+pub const ALLGATHERV_WORKAROUND: &str = "NCCL_ALLGATHERV_ENABLE=0 makes NCCL report broadcasts; it then runs a group of them with several roots as separate operations, as up to 2.28";
 
-/// Whether this value of [`VARIABLE`] turns it off. A word is 0 only before 2.32, and not counted.
-pub fn is_off(value: &str) -> bool {
+/// Whether this value of [`ALLGATHERV_VARIABLE`] turns it off. A word is 0 only before 2.32, and not counted.
+pub fn turns_allgatherv_off(value: &str) -> bool {
     let digits = value.trim();
     !digits.is_empty() && digits.bytes().all(|digit| digit == b'0')
 }

@@ -184,7 +184,7 @@ fn everything_that_is_missing_makes_an_archive_incomplete() {
         ("NCCL::COLLECTIVES_UNMATCHED", "1"),
         ("NCCL::RANKS_BEHIND", "1"),
     ] {
-        assert_eq!(read(&[property]).lacks().count(), 1, "{property:?}");
+        assert_eq!(read(&[property]).missing_data().count(), 1, "{property:?}");
     }
     let whole = [("NCCL::COUNT::COLL::SEEN", "3"), ("NCCL::LEVEL", "full"), ("NCCL::RECORDS", "9")];
     assert_eq!(read(&whole).lacks().count(), 0);

@@ -68,7 +68,7 @@ pub(crate) struct Reader<'a> {
     time: u64,
 }
 
-enum Found {
+enum NextRecord {
     Event(EventRecord),
     EndOfChunk,
     EndOfFile,
@@ -87,14 +87,14 @@ impl<'a> Reader<'a> {
         let mut all = Vec::new();
         loop {
             match self.next()? {
-                Found::Event(record) => all.push(record),
-                Found::EndOfChunk => self.at = self.at.next_multiple_of(chunk_bytes),
-                Found::EndOfFile => return Ok(all),
+                NextRecord::Event(record) => all.push(record),
+                NextRecord::EndOfChunk => self.at = self.at.next_multiple_of(chunk_bytes),
+                NextRecord::EndOfFile => return Ok(all),
             }
         }
     }
 
-    fn next(&mut self) -> Parsed<Found> {
+    fn next(&mut self) -> Parsed<NextRecord> {
         let mut from = None;
         loop {
             let start = self.at;
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
                     self.skip(HEADER_BYTES - 2)?;
                     continue;
                 }
-                END_OF_CHUNK => return Ok(Found::EndOfChunk),
+                END_OF_CHUNK => return Ok(NextRecord::EndOfChunk),
                 TIME => {
                     self.time = u64::from_ne_bytes(self.array()?);
                     continue;
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
                     self.skip_payload()?;
                     continue;
                 }
-                end if end == END[0] => return Ok(Found::EndOfFile),
+                end if end == END[0] => return Ok(NextRecord::EndOfFile),
                 ENTER => RecordKind::Enter(self.region()?),
                 LEAVE => RecordKind::Leave(self.region()?),
                 FIRST_EVENT.. => {
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
                 }
                 unknown => return Err(format!("there is a record of the unknown type {unknown} at byte {start}")),
             };
-            return Ok(Found::Event(EventRecord { time: self.time, kind, at: from.unwrap_or(start)..self.at }));
+            return Ok(NextRecord::Event(EventRecord { time: self.time, kind, at: from.unwrap_or(start)..self.at }));
         }
     }
 
@@ -253,9 +253,9 @@ pub fn rewrite_events(from: &Path, chunk_bytes: u64, to: &Path, other_chunk_byte
         let mut records = Reader::new(&chunk);
         loop {
             match records.next().map_err(damaged)? {
-                Found::Event(EventRecord { time, at, .. }) => to.push(time, chunk.get(at).unwrap_or_default())?,
-                Found::EndOfChunk => break,
-                Found::EndOfFile => return to.finish().map(|()| true),
+                NextRecord::Event(EventRecord { time, at, .. }) => to.push(time, chunk.get(at).unwrap_or_default())?,
+                NextRecord::EndOfChunk => break,
+                NextRecord::EndOfFile => return to.finish().map(|()| true),
             }
         }
     }

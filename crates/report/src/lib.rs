@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io, mem};
 
 use crate::timeline::chunks::pack;
-use crate::timeline::{At, Chunks, Made, Timeline};
+use crate::timeline::{At, Chunks, Timeline, UncutTimeline};
 use analysis::read::{Kernels, Launches};
 use analysis::results::{Comparison, Messages, OperationClass, Report};
 use analysis::{Analysis, Filter, Trace, try_in_parallel};
@@ -75,7 +75,7 @@ pub fn write(trace: &Trace, mut analysis: Analysis, options: Options<'_>, progre
     let fixed = FIXED_BYTES + packed_bytes(&analysis.report)?;
     let room = options.most_bytes.saturating_sub(fixed);
     let most = if options.keeps_all { usize::MAX } else { (room / EVENT_BYTES).max(LEAST_EVENTS) };
-    let mut made = Made::of(trace, &analysis, options.filter, most as u64, progress)?;
+    let mut made = UncutTimeline::of(trace, &analysis, options.filter, most as u64, progress)?;
     let Analysis { report, tables, instances, pairing, .. } = analysis;
     drop((tables, instances, pairing));
     made.cut();
@@ -280,15 +280,17 @@ pub(crate) fn cut(report: &mut Report, most_bytes: usize) -> Result<LeftOut> {
     let mut rows = 8_192;
     while rows > LEAST_ROWS && packed_bytes(report)? > most_bytes {
         rows /= 2;
-        keep("pairs", &mut report.pairs, rows, &mut left_out, |it| Reverse((it.excess_ns, it.bytes)));
-        let by = |it: &Messages| Reverse((it.late_sender_ns + it.late_receiver_ns, it.bytes));
+        keep("pairs", &mut report.pairs, rows, &mut left_out, |link| Reverse((link.excess_ns, link.bytes)));
+        let by = |pair: &Messages| Reverse((pair.late_sender_ns + pair.late_receiver_ns, pair.bytes));
         keep("messages", &mut report.messages, rows, &mut left_out, by);
         operations(report, rows, &mut left_out);
-        keep("phases", &mut report.phases, rows, &mut left_out, |it| Reverse(it.ranges_ns));
+        keep("phases", &mut report.phases, rows, &mut left_out, |phase| Reverse(phase.ranges_ns));
         if let Some(steps) = &mut report.steps {
-            keep("steps", &mut steps.steps, rows, &mut left_out, |it| Reverse(it.duration_ns));
+            keep("steps", &mut steps.steps, rows, &mut left_out, |step| Reverse(step.duration_ns));
         }
-        keep("communicator_calls", &mut report.communicator_calls, rows, &mut left_out, |it| Reverse(it.duration_ns));
+        keep("communicator_calls", &mut report.communicator_calls, rows, &mut left_out, |call| {
+            Reverse(call.duration_ns)
+        });
         for link in report.pairs.iter_mut().chain(&mut report.channels) {
             let each = link.points.len().div_ceil((rows / 16).max(1)).max(1);
             link.points = link.points.iter().copied().step_by(each).collect();
@@ -299,15 +301,15 @@ pub(crate) fn cut(report: &mut Report, most_bytes: usize) -> Result<LeftOut> {
 
 /// Keeps the classes that took longest, and those of the anomalies, which name them by their place.
 fn operations(report: &mut Report, rows: usize, left_out: &mut LeftOut) {
-    let named: BTreeSet<u32> = report.anomalies.iter().map(|it| it.class).gather();
+    let named: BTreeSet<u32> = report.anomalies.iter().map(|anomaly| anomaly.class).gather();
     let mut places: Vec<(u32, OperationClass)> = (0..).zip(mem::take(&mut report.operations)).collect();
-    let key = |(place, it): &(u32, OperationClass)| (!named.contains(place), Reverse(it.budget.operations_ns));
+    let key = |(place, class): &(u32, OperationClass)| (!named.contains(place), Reverse(class.budget.operations_ns));
     keep("operations", &mut places, rows, left_out, key);
     let numbers: BTreeMap<u32, u32> = places.iter().map(|(place, _)| *place).zip(0..).gather();
     for anomaly in &mut report.anomalies {
         anomaly.class = numbers.get(&anomaly.class).copied().unwrap_or(0);
     }
-    report.operations = places.into_iter().map(|(_, it)| it).collect();
+    report.operations = places.into_iter().map(|(_, class)| class).collect();
 }
 
 /// Keeps the first rows by a key, in their order.

@@ -116,7 +116,7 @@ pub fn nccl_file_entries(path: &Path) -> Vec<(String, String)> {
 }
 
 /// Whether NCCL will add something to this process's environment that the plugin reads.
-pub fn are_settings_awaited() -> bool {
+pub fn has_pending_nccl_settings() -> bool {
     let is_awaited = |name: &str| (is_ours(name) || name == PLUGIN) && env::var_os(name).is_none();
     nccl_files().iter().any(|file| nccl_file_entries(file).iter().any(|(name, _)| is_awaited(name)))
 }

@@ -295,7 +295,7 @@ pub fn expand(template: &str, values: &PathValues) -> String {
 /// A path as a word of a shell's command, so that the command can be copied.
 pub fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
-    let is_plain = |it: char| it.is_alphanumeric() || "/._-+=:,@%".contains(it);
+    let is_plain = |character: char| character.is_alphanumeric() || "/._-+=:,@%".contains(character);
     if !text.is_empty() && text.chars().all(is_plain) {
         text
     } else if text.contains('\n') {

@@ -5,11 +5,11 @@ use crate::definitions::Definitions;
 use crate::instance::{InstanceKind, RegionInstance, Source};
 use journal::format::Symbol;
 use model::links::derived::DerivedCall;
-use model::links::gpu_work::What;
+use model::links::gpu_work::GpuRecordKind;
 use model::links::intervals::Interval;
 use model::links::transfers::placeholder;
 use model::links::{gpu_work, transfers};
-use model::process::ProcessModel;
+use model::process::Process;
 use model::program_ranges::{
     Begin, RangeEnd, RangeRole, begin, begin_of_comm_call, begin_of_operation, begin_of_range, reduction_name,
 };
@@ -31,8 +31,8 @@ use otf2::{AttributeRef, AttributeValue, LocationRef, NextAttributes, StringRef}
 pub type Timings = [StringRef; Timing::ALL.len()];
 
 #[derive(Debug)]
-pub struct Details<'a, 'e> {
-    pub model: &'a ProcessModel<'a>,
+pub struct AttributeWriter<'a, 'e> {
+    pub model: &'a Process<'a>,
     pub definitions: &'a Definitions,
     pub timings: &'e Timings,
     pub attributes: &'e mut NextAttributes,
@@ -52,7 +52,7 @@ pub const fn attribute_value(value: Value<StringRef>) -> AttributeValue {
     }
 }
 
-impl Details<'_, '_> {
+impl AttributeWriter<'_, '_> {
     #[inline(always)]
     fn add<A: Attribute>(&mut self, _: A, value: Written<A, StringRef>) -> otf2::Result<()> {
         let reference = AttributeRef::new(A::ID as u32);
@@ -61,7 +61,7 @@ impl Details<'_, '_> {
 
     /// Adds an attribute unless its value is 0 or false, which NCCL writes where it has no value.
     #[inline]
-    fn some<A>(&mut self, attribute: A, value: Written<A, StringRef>) -> otf2::Result<()>
+    fn add_unless_empty<A>(&mut self, attribute: A, value: Written<A, StringRef>) -> otf2::Result<()>
     where
         A: Attribute,
         Written<A, StringRef>: Default + PartialEq,
@@ -90,7 +90,7 @@ impl Details<'_, '_> {
         let count = Some(count).filter(|count| *count != u64::MAX);
         count.map_or(Ok(()), |count| self.add(attribute::Count, count))?;
         self.name(attribute::Datatype, datatype)?;
-        self.some(attribute::Bytes, count.map_or(0, |count| self.model.meanings.bytes(count, datatype)))
+        self.add_unless_empty(attribute::Bytes, count.map_or(0, |count| self.model.meanings.bytes(count, datatype)))
     }
 
     pub fn enter(&mut self, instance: RegionInstance) -> otf2::Result<()> {
@@ -102,7 +102,7 @@ impl Details<'_, '_> {
             Source::DerivedCall(at) => self.derived_call(at),
             Source::Derived(leader) => self.derived(leader),
             Source::Work(at) => self.gpu_work(at),
-            Source::Activity(at) => self.operation(instance, at),
+            Source::Operation(at) => self.operation(instance, at),
             Source::Event(event) => self.event(instance, event),
             Source::Range(at) => self.range(at),
         }
@@ -116,15 +116,15 @@ impl Details<'_, '_> {
         let Some(head) = tables.head(event) else {
             return Ok(());
         };
-        self.some(attribute::Event, head.id)?;
-        self.some(attribute::Parent, head.parent)?;
+        self.add_unless_empty(attribute::Event, head.id)?;
+        self.add_unless_empty(attribute::Parent, head.parent)?;
         match event {
             EventRow::ProxyStep(row) => {
                 let step = &tables[row];
                 self.add(attribute::Step, step.fields.step)?;
                 // NCCL reports the size at these two states.
                 if matches!(instance.kind, InstanceKind::SendWait | InstanceKind::RecvFlushWait) {
-                    self.some(attribute::Bytes, step.state_value())?;
+                    self.add_unless_empty(attribute::Bytes, step.state_value())?;
                 }
                 Ok(())
             }
@@ -132,7 +132,7 @@ impl Details<'_, '_> {
             EventRow::GroupApi(row) => {
                 let GroupApi { graph_captured, depth } = tables[row].fields;
                 self.add(attribute::Depth, depth)?;
-                self.some(attribute::Captured, graph_captured)?;
+                self.add_unless_empty(attribute::Captured, graph_captured)?;
                 self.within(head)
             }
             EventRow::CollApi(row) => {
@@ -166,23 +166,23 @@ impl Details<'_, '_> {
         let CollApi { func, count, datatype, root, stream, graph_captured, user_tag } = *call;
         self.elements(count, datatype)?;
         self.root(func, root)?;
-        self.some(attribute::Stream, stream)?;
-        self.some(attribute::Captured, graph_captured)?;
-        self.some(attribute::UserTag, user_tag)
+        self.add_unless_empty(attribute::Stream, stream)?;
+        self.add_unless_empty(attribute::Captured, graph_captured)?;
+        self.add_unless_empty(attribute::UserTag, user_tag)
     }
 
     fn message_call(&mut self, call: &P2pApi) -> otf2::Result<()> {
         let P2pApi { func: _, count, datatype, stream, graph_captured, user_tag } = *call;
         self.elements(count, datatype)?;
-        self.some(attribute::Stream, stream)?;
-        self.some(attribute::Captured, graph_captured)?;
-        self.some(attribute::UserTag, user_tag)
+        self.add_unless_empty(attribute::Stream, stream)?;
+        self.add_unless_empty(attribute::Captured, graph_captured)?;
+        self.add_unless_empty(attribute::UserTag, user_tag)
     }
 
     fn launch(&mut self, row: Row<KernelLaunch>) -> otf2::Result<()> {
         let model = self.model;
-        self.some(attribute::Stream, model.tables[row].fields.stream)?;
-        self.some(attribute::Captured, model.links.replays.is_captured_launch(row))?;
+        self.add_unless_empty(attribute::Stream, model.tables[row].fields.stream)?;
+        self.add_unless_empty(attribute::Captured, model.links.replays.is_captured_launch(row))?;
         self.external(EventRow::KernelLaunch(row))
     }
 
@@ -193,22 +193,22 @@ impl Details<'_, '_> {
         if let Some(coll) = model.tables.get::<Coll>(channel.parent) {
             self.add(attribute::Sequence, coll.fields.sequence)?;
         }
-        self.some(attribute::Suspicious, model.links.stamps.distrust(row).is_some())
+        self.add_unless_empty(attribute::Suspicious, model.links.stamps.distrust(row).is_some())
     }
 
     fn operation(&mut self, instance: RegionInstance, at: u32) -> otf2::Result<()> {
         let model = self.model;
-        let Some(activity) = model.links.activity(at) else {
+        let Some(linked) = model.links.operation(at) else {
             return Ok(());
         };
-        let operation = model.tables.operation(activity.operation);
-        self.some(attribute::Event, operation.id)?;
-        self.some(attribute::Parent, operation.parent)?;
-        self.some(attribute::Replay, activity.replay.unwrap_or(0))?;
+        let operation = model.tables.operation(linked.operation);
+        self.add_unless_empty(attribute::Event, operation.id)?;
+        self.add_unless_empty(attribute::Parent, operation.parent)?;
+        self.add_unless_empty(attribute::Replay, linked.replay.unwrap_or(0))?;
         if instance.kind == InstanceKind::Enqueue {
-            self.some(attribute::Captured, activity.is_at_capture)?;
+            self.add_unless_empty(attribute::Captured, linked.is_at_capture)?;
         } else {
-            match activity.operation {
+            match linked.operation {
                 OperationRow::Coll(row) => self.collective(&model.tables[row].fields)?,
                 OperationRow::P2p(row) => self.point_to_point(&model.tables[row].fields)?,
                 OperationRow::CeColl(row) => self.by_copy_engines(&model.tables[row].fields)?,
@@ -216,7 +216,7 @@ impl Details<'_, '_> {
             self.timing_of(model.interval(at))?;
             self.operation_within(at)?;
         }
-        match activity.operation {
+        match linked.operation {
             OperationRow::CeColl(row) => self.external(EventRow::CeColl(row)),
             _ => Ok(()),
         }
@@ -228,11 +228,11 @@ impl Details<'_, '_> {
         let Some((number, context)) = number.and_then(|at| Some((at, model.tables.contexts.get(index(at))?))) else {
             return Ok(());
         };
-        self.some(attribute::Event, context.id)?;
+        self.add_unless_empty(attribute::Event, context.id)?;
         self.name(attribute::CommName, context.comm.name)?;
         let member = model.comms.member(number);
         if let Some((member, comm)) = member.and_then(|m| Some((m, model.comms.comm(m)?))) {
-            self.some(attribute::CommId, comm.comm_id)?;
+            self.add_unless_empty(attribute::CommId, comm.comm_id)?;
             self.add(attribute::Rank, member.rank)?;
             if comm.ranks > 0 {
                 self.add(attribute::Ranks, comm.ranks)?;
@@ -255,7 +255,7 @@ impl Details<'_, '_> {
         let Some(interval) = interval else {
             return Ok(());
         };
-        self.some(attribute::StartMoved, interval.moved_ns)?;
+        self.add_unless_empty(attribute::StartMoved, interval.moved_ns)?;
         let timing = self.timings.get(interval.timing as usize).copied();
         self.string(attribute::Timing, timing.unwrap_or(StringRef::UNDEFINED))
     }
@@ -288,8 +288,8 @@ impl Details<'_, '_> {
         self.add(attribute::Channels, channels.into())?;
         self.add(attribute::Warps, warps.into())?;
         self.name(attribute::KernelVariant, kernel_variant)?;
-        self.some(attribute::Symmetric, is_symmetric)?;
-        self.some(attribute::UserTag, user_tag)
+        self.add_unless_empty(attribute::Symmetric, is_symmetric)?;
+        self.add_unless_empty(attribute::UserTag, user_tag)
     }
 
     fn point_to_point(&mut self, p2p: &P2p) -> otf2::Result<()> {
@@ -299,7 +299,7 @@ impl Details<'_, '_> {
         if channels > 0 {
             self.add(attribute::Channels, channels.into())?;
         }
-        self.some(attribute::UserTag, user_tag)
+        self.add_unless_empty(attribute::UserTag, user_tag)
     }
 
     fn by_copy_engines(&mut self, coll: &CeColl) -> otf2::Result<()> {
@@ -323,8 +323,8 @@ impl Details<'_, '_> {
         self.elements(count, datatype)?;
         self.root(func, root)?;
         self.name(attribute::SyncStrategy, sync_strategy)?;
-        self.some(attribute::Stream, stream)?;
-        self.some(attribute::UserTag, user_tag)
+        self.add_unless_empty(attribute::Stream, stream)?;
+        self.add_unless_empty(attribute::UserTag, user_tag)
     }
 
     fn proxy(&mut self, op: &Event<ProxyOp>) -> otf2::Result<()> {
@@ -353,17 +353,17 @@ impl Details<'_, '_> {
         match instance.source {
             Source::Work(at) => {
                 let unfinished = model.links.gpu.get(at).is_some_and(|work| work.unfinished);
-                self.some(attribute::Unfinished, unfinished)
+                self.add_unless_empty(attribute::Unfinished, unfinished)
             }
             Source::CommCall(_) => Ok(()),
             Source::Range(at) => self.range_result(at),
             Source::DerivedCall(at) => self.derived_call_result(at),
             Source::Derived(leader) => self.derived_result(leader),
-            Source::Activity(at) if instance.kind == InstanceKind::Operation => self.operation_result(at),
-            Source::Activity(at) => {
-                let operation = model.links.activity(at).map(|one| model.tables.operation(one.operation));
+            Source::Operation(at) if instance.kind == InstanceKind::Operation => self.operation_result(at),
+            Source::Operation(at) => {
+                let operation = model.links.operation(at).map(|one| model.tables.operation(one.operation));
                 let open = operation.is_some_and(|operation| operation.stop().is_none());
-                self.some(attribute::Unfinished, open)
+                self.add_unless_empty(attribute::Unfinished, open)
             }
             Source::Event(event) => self.event_result(instance, event),
         }
@@ -373,24 +373,24 @@ impl Details<'_, '_> {
         let model = self.model;
         match (instance.kind, event) {
             (InstanceKind::Net, EventRow::ProxyOp(row)) => {
-                self.some(attribute::WireBytes, model.links.transfers.bytes(row, &model.tables[row]))?;
-                self.some(attribute::Closed, model.links.transfers.is_silent(row))?;
+                self.add_unless_empty(attribute::WireBytes, model.links.transfers.bytes(row, &model.tables[row]))?;
+                self.add_unless_empty(attribute::Closed, model.links.transfers.is_silent(row))?;
             }
             (InstanceKind::Call, _) => {
-                self.some(attribute::Replays, model.links.replays.of_call(event))?;
+                self.add_unless_empty(attribute::Replays, model.links.replays.replays_of_call(event))?;
             }
             (InstanceKind::Channel | InstanceKind::PluginSend | InstanceKind::PluginReceive, _) => {}
             (_, EventRow::ProxyCtrl(row)) if instance.is_last => {
-                self.some(attribute::Appended, model.tables[row].state_value())?;
-                self.some(attribute::Closed, model.links.inferred_ends.controls.contains_key(&row))?;
+                self.add_unless_empty(attribute::Appended, model.tables[row].state_value())?;
+                self.add_unless_empty(attribute::Closed, model.links.inferred_ends.controls.contains_key(&row))?;
             }
             // A step with a stop of its own needs no `Closed`.
             (_, EventRow::ProxyStep(row)) if instance.is_last && model.tables[row].stop().is_none() => {
-                self.some(attribute::Closed, model.links.inferred_ends.steps.contains_key(&row))?;
+                self.add_unless_empty(attribute::Closed, model.links.inferred_ends.steps.contains_key(&row))?;
             }
             _ => return Ok(()),
         }
-        self.some(attribute::Unfinished, model.is_unfinished(event))
+        self.add_unless_empty(attribute::Unfinished, model.is_unfinished(event))
     }
 }
 
@@ -404,7 +404,7 @@ const fn signed(value: u64) -> i32 {
     small(value).cast_signed()
 }
 
-impl Details<'_, '_> {
+impl AttributeWriter<'_, '_> {
     pub(crate) fn range(&mut self, at: u32) -> otf2::Result<()> {
         let model = self.model;
         let role = model.links.ranges.roles.get(index(at));
@@ -459,7 +459,7 @@ impl Details<'_, '_> {
         }
         for (field, value) in range.range.fields.iter() {
             match field {
-                RangeField::ParentCommId => self.some(attribute::ParentCommId, value)?,
+                RangeField::ParentCommId => self.add_unless_empty(attribute::ParentCommId, value)?,
                 RangeField::Device => self.add(attribute::Device, signed(value))?,
                 RangeField::Bytes => self.add(attribute::Bytes, value)?,
                 RangeField::Root => self.add(attribute::Root, signed(value))?,
@@ -485,7 +485,10 @@ impl Details<'_, '_> {
         if let Some(rank) = fields.get(RangeField::Rank).and_then(|rank| u32::try_from(rank).ok()) {
             self.add(attribute::Rank, rank)?;
         }
-        self.some(attribute::Ranks, fields.get(RangeField::Ranks).and_then(|ranks| ranks.try_into().ok()).unwrap_or(0))
+        self.add_unless_empty(
+            attribute::Ranks,
+            fields.get(RangeField::Ranks).and_then(|ranks| ranks.try_into().ok()).unwrap_or(0),
+        )
     }
 
     fn reduction(&mut self, number: u64) -> otf2::Result<()> {
@@ -499,7 +502,7 @@ impl Details<'_, '_> {
     }
 
     fn at(&mut self, begin: Begin) -> otf2::Result<()> {
-        let around = self.model.links.ranges.paths.around(begin);
+        let around = self.model.links.ranges.paths.path_at_begin(begin);
         around.map_or(Ok(()), |path| self.string(attribute::Ranges, self.definitions.path(path)))
     }
 
@@ -520,14 +523,14 @@ impl Details<'_, '_> {
         if model.links.ranges.paths.texts.is_empty() {
             return Ok(());
         }
-        let activity = model.links.activity(at);
-        activity.map_or(Ok(()), |activity| {
-            self.at(begin_of_operation(model.tables, activity.operation, activity.replay.is_some()))
+        let linked = model.links.operation(at);
+        linked.map_or(Ok(()), |linked| {
+            self.at(begin_of_operation(model.tables, linked.operation, linked.replay.is_some()))
         })
     }
 }
 
-impl Details<'_, '_> {
+impl AttributeWriter<'_, '_> {
     pub(crate) fn derived_call(&mut self, at: u32) -> otf2::Result<()> {
         let model = self.model;
         let Some(call) = model.links.derived.calls.get(index(at)) else {
@@ -546,7 +549,7 @@ impl Details<'_, '_> {
         let call = model.links.derived.calls.get(index(at));
         let is_open = |&row| model.is_unfinished(EventRow::P2pApi(row));
         let open = call.is_some_and(|call| call.calls.iter().any(is_open));
-        self.some(attribute::Unfinished, open)
+        self.add_unless_empty(attribute::Unfinished, open)
     }
 
     fn call(&mut self, call: &DerivedCall) -> otf2::Result<()> {
@@ -554,41 +557,44 @@ impl Details<'_, '_> {
             return Ok(());
         };
         let first = &self.model.tables[first];
-        self.some(attribute::Parent, first.parent)?;
+        self.add_unless_empty(attribute::Parent, first.parent)?;
         self.elements(call.count, call.datatype)?;
         if call.pattern.collective().has_root() {
             self.add(attribute::Root, call.rank)?;
         }
         let P2pApi { stream, graph_captured, user_tag, func: _, count: _, datatype: _ } = first.fields;
-        self.some(attribute::Stream, stream)?;
-        self.some(attribute::Captured, graph_captured)?;
-        self.some(attribute::UserTag, user_tag)
+        self.add_unless_empty(attribute::Stream, stream)?;
+        self.add_unless_empty(attribute::Captured, graph_captured)?;
+        self.add_unless_empty(attribute::UserTag, user_tag)
     }
 
-    /// The collective as it ran, identified by its first activity.
+    /// The collective as it ran, identified by its first operation.
     pub(crate) fn derived(&mut self, leader: u32) -> otf2::Result<()> {
         let model = self.model;
-        let Some((collective, call)) = model.links.derived.of_member(leader) else {
+        let Some((collective, call)) = model.links.derived.collective_of_member(leader) else {
             return Ok(());
         };
         self.call(call)?;
-        self.some(attribute::Replay, model.links.activity(leader).and_then(|one| one.replay).unwrap_or(0))?;
+        self.add_unless_empty(
+            attribute::Replay,
+            model.links.operation(leader).and_then(|one| one.replay).unwrap_or(0),
+        )?;
         self.timing_of(collective.interval(&model.intervals))?;
         self.operation_within(leader)
     }
 
     pub(crate) fn derived_result(&mut self, leader: u32) -> otf2::Result<()> {
         let model = self.model;
-        let Some((collective, call)) = model.links.derived.of_member(leader) else {
+        let Some((collective, call)) = model.links.derived.collective_of_member(leader) else {
             return Ok(());
         };
-        let members = || collective.members.iter().filter_map(|&at| model.links.activity(at));
-        self.some(attribute::BytesSent, members().map(|member| member.bytes_sent).sum())?;
-        self.some(attribute::BytesReceived, members().map(|member| member.bytes_received).sum())?;
+        let members = || collective.members.iter().filter_map(|&at| model.links.operation(at));
+        self.add_unless_empty(attribute::BytesSent, members().map(|member| member.bytes_sent).sum())?;
+        self.add_unless_empty(attribute::BytesReceived, members().map(|member| member.bytes_received).sum())?;
         let Some(interval) = collective.interval(&model.intervals) else {
             return Ok(());
         };
-        self.some(attribute::Unfinished, interval.unfinished)?;
+        self.add_unless_empty(attribute::Unfinished, interval.unfinished)?;
         if collective.missing > 0 {
             // The missing members may have ended later, so a bandwidth would be invented.
             return self.add(attribute::MembersMissing, collective.missing);
@@ -600,19 +606,19 @@ impl Details<'_, '_> {
     /// Attributes of a collective or point-to-point operation that are known when it ends.
     pub(crate) fn operation_result(&mut self, at: u32) -> otf2::Result<()> {
         let model = self.model;
-        let Some(activity) = model.links.activity(at) else {
+        let Some(linked) = model.links.operation(at) else {
             return Ok(());
         };
-        self.some(attribute::BytesSent, activity.bytes_sent)?;
-        self.some(attribute::BytesReceived, activity.bytes_received)?;
+        self.add_unless_empty(attribute::BytesSent, linked.bytes_sent)?;
+        self.add_unless_empty(attribute::BytesReceived, linked.bytes_received)?;
         let Some(interval) = model.interval(at) else {
             return Ok(());
         };
-        self.some(attribute::Unfinished, interval.unfinished)?;
-        if !matches!(activity.operation, OperationRow::Coll(_)) {
+        self.add_unless_empty(attribute::Unfinished, interval.unfinished)?;
+        if !matches!(linked.operation, OperationRow::Coll(_)) {
             return Ok(());
         }
-        let operation = model.tables.operation(activity.operation);
+        let operation = model.tables.operation(linked.operation);
         // Without the number of ranks, a bandwidth would be invented.
         let Some(member) = model.member_of(&operation).filter(|member| member.knows_ranks) else {
             return Ok(());
@@ -644,16 +650,16 @@ impl Details<'_, '_> {
     }
 }
 
-impl Details<'_, '_> {
+impl AttributeWriter<'_, '_> {
     pub(crate) fn gpu_work(&mut self, at: u32) -> otf2::Result<()> {
         let Some(&work) = self.model.links.gpu.get(at) else {
             return Ok(());
         };
-        self.some(attribute::Parent, work.parent)?;
-        self.some(attribute::ExternalCorrelation, work.external)?;
-        match work.what {
-            What::Kernel(kernel) => self.kernel(&kernel),
-            What::Copy(copy) => self.copy(&copy),
+        self.add_unless_empty(attribute::Parent, work.parent)?;
+        self.add_unless_empty(attribute::ExternalCorrelation, work.external)?;
+        match work.kind {
+            GpuRecordKind::Kernel(kernel) => self.kernel(&kernel),
+            GpuRecordKind::Copy(copy) => self.copy(&copy),
         }
     }
 
@@ -662,7 +668,7 @@ impl Details<'_, '_> {
         let model = self.model;
         let joined = Some(launch).filter(|&launch| model.links.gpu.is_joined(launch));
         let id = joined.and_then(|launch| model.tables.head(launch)).map_or(0, |head| head.id);
-        self.some(attribute::ExternalCorrelation, id)
+        self.add_unless_empty(attribute::ExternalCorrelation, id)
     }
 
     fn word<A>(&mut self, attribute: A, text: &str) -> otf2::Result<()>
@@ -676,22 +682,22 @@ impl Details<'_, '_> {
     }
 
     fn kernel(&mut self, kernel: &Kernel<Symbol>) -> otf2::Result<()> {
-        self.some(attribute::Correlation, kernel.correlation)?;
+        self.add_unless_empty(attribute::Correlation, kernel.correlation)?;
         self.word(attribute::Grid, &extent(kernel.grid))?;
         self.word(attribute::Block, &extent(kernel.block))?;
-        self.some(attribute::Registers, kernel.registers_per_thread.into())?;
-        self.some(attribute::StaticShared, kernel.static_shared_bytes)?;
-        self.some(attribute::DynamicShared, kernel.dynamic_shared_bytes)?;
-        self.some(attribute::Graph, kernel.graph)?;
-        self.some(attribute::GraphNode, kernel.graph_node)?;
-        self.some(attribute::SourceGraphNode, kernel.source_graph_node)
+        self.add_unless_empty(attribute::Registers, kernel.registers_per_thread.into())?;
+        self.add_unless_empty(attribute::StaticShared, kernel.static_shared_bytes)?;
+        self.add_unless_empty(attribute::DynamicShared, kernel.dynamic_shared_bytes)?;
+        self.add_unless_empty(attribute::Graph, kernel.graph)?;
+        self.add_unless_empty(attribute::GraphNode, kernel.graph_node)?;
+        self.add_unless_empty(attribute::SourceGraphNode, kernel.source_graph_node)
     }
 
     fn copy(&mut self, copy: &Copy) -> otf2::Result<()> {
-        self.some(attribute::Correlation, copy.correlation)?;
-        self.some(attribute::Bytes, copy.bytes)?;
+        self.add_unless_empty(attribute::Correlation, copy.correlation)?;
+        self.add_unless_empty(attribute::Bytes, copy.bytes)?;
         if copy.count > 1 {
-            self.some(attribute::Copies, copy.count)?;
+            self.add_unless_empty(attribute::Copies, copy.count)?;
         }
         if copy.source_device != copy.device {
             self.add(attribute::SourceDevice, copy.source_device)?;
@@ -701,7 +707,7 @@ impl Details<'_, '_> {
         }
         self.word(attribute::SourceMemory, gpu_work::memory_kind(copy.source_kind))?;
         self.word(attribute::DestinationMemory, gpu_work::memory_kind(copy.destination_kind))?;
-        self.some(attribute::GraphNode, copy.graph_node)
+        self.add_unless_empty(attribute::GraphNode, copy.graph_node)
     }
 
     /// What the network plugin reported at the start, as numbers: only the plugin knows their meaning.

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use crate::instance::{InstanceKind, RegionInstance, RegionKey, RegionNumber, Regions, Source};
-use crate::messages::{Messages, Nested, TimedInstance, TimelineEvent, sort};
+use crate::messages::{Messages, NestedEvents, TimedInstance, TimelineEvent, sort};
 use journal::part::environment::Level;
 use model::communicators::Comms;
 use model::links::gpu_work::GpuStream;
-use model::process::ProcessModel;
+use model::process::Process;
 use model::tables::{Tables, Thread};
 use nccl_events::Kind;
 use nccl_events::ids::{index, index_u32};
@@ -125,7 +125,7 @@ impl TimelineBuilder {
     }
 
     /// Counts what was shown and what was not, and orders the locations.
-    pub fn finish(mut self, model: &ProcessModel<'_>) -> (Timeline, Counts) {
+    pub fn finish(mut self, model: &Process<'_>) -> (Timeline, Counts) {
         let tables = model.tables;
         for (kind, written) in Kind::ALL.into_iter().zip(self.shown) {
             let all = tables.events.count(kind) as u64;
@@ -187,7 +187,7 @@ impl Location {
         instances: impl Iterator<Item = &'a TimedInstance>,
         cut: &'a mut u64,
     ) -> impl Iterator<Item = TimelineEvent> {
-        self.messages.merge(Nested::new(instances, cut))
+        self.messages.merge(NestedEvents::new(instances, cut))
     }
 }
 
@@ -221,10 +221,10 @@ pub enum LocationKey {
 /// The order of locations within a process: threads, started ranges, communicators, CUDA streams, channels, network;
 /// within each by communicator, rank, channel, direction, peer and slot. Contexts come in order of arrival, which
 /// differs from run to run, so they only break ties.
-pub type Position = (u8, Whose, u8, bool, i32, u8);
+pub type Position = (u8, LocationOwnerKey, u8, bool, i32, u8);
 
 /// Communicator and rank, foreign ones last; then context, thread (proxy threads after calling threads) or domain.
-pub type Whose = (u32, u32, u64);
+pub type LocationOwnerKey = (u32, u32, u64);
 
 impl LocationKey {
     /// The kind of event that the location exists for: a level without the kind has no such location.
@@ -241,7 +241,7 @@ impl LocationKey {
     }
 
     pub fn position(self, comms: &Comms) -> Position {
-        let whose = |owner| match owner {
+        let owner_key = |owner| match owner {
             Owner::Context(context) => match comms.member(context) {
                 Some(member) => (member.comm, member.rank, u64::from(context)),
                 None => (u32::MAX, 0, u64::from(context)),
@@ -252,14 +252,14 @@ impl LocationKey {
             Self::Thread(number) => (0, (0, 0, u64::from(number)), 0, false, 0, 0),
             Self::Proxy(thread) => (0, (1, 0, u64::from(thread)), 0, false, 0, 0),
             Self::Ranges(domain) => (0, (2, 0, u64::from(domain)), 0, false, 0, 0),
-            Self::Communicator(context) => (1, whose(Owner::Context(context)), 0, false, 0, 0),
+            Self::Communicator(context) => (1, owner_key(Owner::Context(context)), 0, false, 0, 0),
             Self::Stream(GpuStream { ordinal, context, stream }) => {
                 (2, (ordinal, context, stream.into()), 0, false, 0, 0)
             }
-            Self::Channel(owner, channel) => (3, whose(owner), channel, false, 0, 0),
-            Self::Net(owner, channel, send, peer) => (4, whose(owner), channel, send, peer, 0),
-            Self::Step(owner, channel, send, peer, slot) => (4, whose(owner), channel, send, peer, 2 * slot + 1),
-            Self::Plugin(owner, channel, send, peer, slot) => (4, whose(owner), channel, send, peer, 2 * slot + 2),
+            Self::Channel(owner, channel) => (3, owner_key(owner), channel, false, 0, 0),
+            Self::Net(owner, channel, send, peer) => (4, owner_key(owner), channel, send, peer, 0),
+            Self::Step(owner, channel, send, peer, slot) => (4, owner_key(owner), channel, send, peer, 2 * slot + 1),
+            Self::Plugin(owner, channel, send, peer, slot) => (4, owner_key(owner), channel, send, peer, 2 * slot + 2),
         }
     }
 }
@@ -405,7 +405,7 @@ impl LocationBuilder<'_> {
             let instance = RegionInstance {
                 source,
                 order,
-                region: self.builder.regions.of_kind(kind),
+                region: self.builder.regions.region_of_kind(kind),
                 kind,
                 is_last: next.is_none(),
             };

@@ -36,7 +36,7 @@ pub struct Definitions {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RegionFacts {
+pub struct RegionProperties {
     pub role: RegionRole,
     pub paradigm: Paradigm,
     pub group: String,
@@ -108,7 +108,7 @@ fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
 }
 
 impl RegionText {
-    pub fn facts(&self) -> RegionFacts {
+    pub fn facts(&self) -> RegionProperties {
         // Readers count the time in regions of paradigm MPI as MPI time, so no region has it: only communicators do.
         let (paradigm, group, description) = match self.class {
             RegionClass::Api => (Paradigm::User, "NCCL API", "call"),
@@ -135,13 +135,13 @@ impl RegionText {
             (RegionClass::Channel | RegionClass::Proxy | RegionClass::Kernel, _) => RegionRole::Function,
             _ => RegionRole::Wrapper,
         };
-        RegionFacts { role, paradigm, group, description }
+        RegionProperties { role, paradigm, group, description }
     }
 }
 
 /// Strings in event fields, except function names.
 fn symbols_in(tables: &Tables) -> BTreeSet<Symbol> {
-    let mut used = Used::default();
+    let mut used = UsedSymbols::default();
     let mut add = |label: &str, _: Style, value: Value<Symbol>| match value {
         Value::Name(symbol) if label != "func" => used.add(symbol),
         _ => {}
@@ -157,9 +157,9 @@ fn symbols_in(tables: &Tables) -> BTreeSet<Symbol> {
 
 /// Whether each symbol is used, by symbol number.
 #[derive(Default)]
-struct Used(Vec<bool>);
+struct UsedSymbols(Vec<bool>);
 
-impl Used {
+impl UsedSymbols {
     fn add(&mut self, symbol: Symbol) {
         let at = index(symbol.0);
         if at >= self.0.len() {

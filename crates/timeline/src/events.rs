@@ -1,14 +1,14 @@
 //! Writes the events of one location of a timeline as OTF2 events, with their attributes.
 
-use crate::attributes::{Details, Timings};
+use crate::attributes::{AttributeWriter, Timings};
 use crate::builder::Location;
 use crate::definitions;
 use crate::definitions::Definitions;
 use crate::instance::{InstanceKind, RegionInstance, Source};
-use crate::locations::network::Put;
+use crate::locations::network::RmaPut;
 use crate::locations::{network, switches};
-use crate::messages::{EventBody, Interleaved, Message, Nested, Role, TimelineEvent};
-use model::process::{CommunicatorMember, ProcessModel};
+use crate::messages::{EventBody, InterleavedEvents, Message, NestedEvents, Role, TimelineEvent};
+use model::process::{CommunicatorMember, Process};
 use model::tables::{EventRow, OperationRow};
 use nccl_events::archive::Timing;
 use nccl_events::collective::Collective;
@@ -19,13 +19,13 @@ const EVENTS_PER_CHECK: usize = 16 * 1024;
 
 #[derive(Debug)]
 pub struct Emitter<'a> {
-    model: &'a ProcessModel<'a>,
+    model: &'a Process<'a>,
     definitions: &'a Definitions,
     timings: Timings,
 }
 
 impl<'a> Emitter<'a> {
-    pub fn new(model: &'a ProcessModel<'a>, definitions: &'a Definitions) -> Self {
+    pub fn new(model: &'a Process<'a>, definitions: &'a Definitions) -> Self {
         Self { model, definitions, timings: Timing::ALL.map(|timing| definitions.text(timing.name())) }
     }
 
@@ -36,14 +36,14 @@ impl<'a> Emitter<'a> {
         mut location: Location,
         cut: &mut u64,
         is_late: &dyn Fn() -> bool,
-    ) -> otf2::Result<Option<Written>> {
+    ) -> otf2::Result<Option<WrittenEvents>> {
         location.sort();
         let switches = switches::of_location(location.key, location.sibling, self.model.tables);
         let instances = location.instances.iter();
         if location.has_only_instances() && switches.is_empty() {
-            return self.write_events(writer, Nested::new(instances, cut), is_late);
+            return self.write_events(writer, NestedEvents::new(instances, cut), is_late);
         }
-        let events = Interleaved::new(location.events(instances, cut), switches.into_iter());
+        let events = InterleavedEvents::new(location.events(instances, cut), switches.into_iter());
         self.write_events(writer, events, is_late)
     }
 
@@ -52,8 +52,8 @@ impl<'a> Emitter<'a> {
         writer: &mut EventWriter<'_>,
         events: impl Iterator<Item = TimelineEvent>,
         is_late: &dyn Fn() -> bool,
-    ) -> otf2::Result<Option<Written>> {
-        let mut written = Written::default();
+    ) -> otf2::Result<Option<WrittenEvents>> {
+        let mut written = WrittenEvents::default();
         for event in events {
             if written.events % EVENTS_PER_CHECK == 0 && is_late() {
                 return Ok(None);
@@ -86,8 +86,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn details<'e>(&'e self, writer: &'e mut EventWriter<'_>) -> Details<'a, 'e> {
-        Details {
+    fn details<'e>(&'e self, writer: &'e mut EventWriter<'_>) -> AttributeWriter<'a, 'e> {
+        AttributeWriter {
             model: self.model,
             definitions: self.definitions,
             timings: &self.timings,
@@ -97,14 +97,14 @@ impl<'a> Emitter<'a> {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenEvents {
     pub events: usize,
     /// How many of the events complete a collective on this rank.
     pub collectives: u64,
     pub span_ns: Option<(u64, u64)>,
 }
 
-impl Written {
+impl WrittenEvents {
     #[inline]
     fn note(&mut self, event: &TimelineEvent) {
         self.events += 1;
@@ -116,9 +116,9 @@ impl Written {
 
 impl Emitter<'_> {
     /// What the step of an instance puts into its peer's memory.
-    fn put_of(&self, instance: RegionInstance) -> Option<Put> {
+    fn put_of(&self, instance: RegionInstance) -> Option<RmaPut> {
         match instance.source {
-            Source::Event(EventRow::ProxyStep(row)) => network::put(self.model, row),
+            Source::Event(EventRow::ProxyStep(row)) => network::rma_put(self.model, row),
             _ => None,
         }
     }
@@ -152,16 +152,16 @@ impl Emitter<'_> {
 
     fn message(&self, writer: &mut EventWriter<'_>, time: u64, message: Message) -> otf2::Result<()> {
         let model = self.model;
-        let request = u64::from(message.activity);
-        let Some(activity) = model.links.activity(message.activity) else {
+        let request = u64::from(message.operation);
+        let Some(linked) = model.links.operation(message.operation) else {
             return Ok(());
         };
-        let operation = model.tables.operation(activity.operation);
+        let operation = model.tables.operation(linked.operation);
         let Some(member) = model.member_of(&operation) else {
             return Ok(());
         };
         let none = Attributes::NONE;
-        let exchanged = || match activity.operation {
+        let exchanged = || match linked.operation {
             OperationRow::P2p(row) => otf2::Message {
                 peer: u32::try_from(model.tables[row].fields.peer).unwrap_or(u32::MAX),
                 comm: CommRef::new(member.comm),
@@ -172,7 +172,7 @@ impl Emitter<'_> {
         };
         match message.role {
             Role::CollectiveBegin => writer.mpi_collective_begin(time, none),
-            Role::CollectiveEnd => match self.collective(message.activity, member) {
+            Role::CollectiveEnd => match self.collective(message.operation, member) {
                 Some(collective) => writer.mpi_collective_end(time, &collective, none),
                 None => Ok(()),
             },
@@ -184,9 +184,9 @@ impl Emitter<'_> {
     }
 
     /// The collective record of an operation, or of the collective that its send or receive belongs to.
-    fn collective(&self, activity: u32, member: CommunicatorMember) -> Option<otf2::Collective> {
+    fn collective(&self, at: u32, member: CommunicatorMember) -> Option<otf2::Collective> {
         let model = self.model;
-        let operation = model.links.activity(activity)?.operation;
+        let operation = model.links.operation(at)?.operation;
         let root = match operation {
             OperationRow::Coll(row) => Some(model.tables[row].fields.root),
             OperationRow::CeColl(row) => Some(model.tables[row].fields.root),
@@ -199,7 +199,7 @@ impl Emitter<'_> {
                 (model.meanings.collective(operation.func)?, bytes, root)
             }
             None => {
-                let (_, call) = model.links.derived.of_member(activity)?;
+                let (_, call) = model.links.derived.collective_of_member(at)?;
                 let bytes = self.model.meanings.bytes(call.count, call.datatype);
                 (call.pattern.collective(), bytes, call.rank)
             }

@@ -28,12 +28,12 @@ pub enum Source {
     Event(EventRow),
     /// A call of `init` or `finalize`: an index in [`model::tables::Tables::comm_calls`].
     CommCall(u32),
-    /// An operation: an index of activities.
-    Activity(u32),
+    /// An operation: an index of operations.
+    Operation(u32),
     /// A call that NCCL turns into sends and receives: an index in
     /// [`model::links::derived::DerivedCollectives::calls`].
     DerivedCall(u32),
-    /// The collective of such a call: the index of its first activity.
+    /// The collective of such a call: the index of its first operation.
     Derived(u32),
     /// A kernel or a copy: an index in [`model::links::gpu_work::GpuWork::all`].
     Work(u32),
@@ -112,7 +112,7 @@ impl Regions {
 
     /// The number of the region of a kind that alone determines it.
     #[inline]
-    pub fn of_kind(&mut self, kind: InstanceKind) -> RegionNumber {
+    pub fn region_of_kind(&mut self, kind: InstanceKind) -> RegionNumber {
         self.of_kinds.get(kind as usize).copied().flatten().unwrap_or_else(|| {
             let unknown = RegionKey::fixed(RegionClass::Network, "unknown");
             let number = self.number(kind.region().unwrap_or(unknown));

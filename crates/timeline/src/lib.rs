@@ -8,7 +8,7 @@
 
 use crate::builder::{Timeline, TimelineBuilder};
 use crate::locations::threads;
-use model::process::ProcessModel;
+use model::process::Process;
 use nccl_events::schema::Counts;
 
 pub mod attributes;
@@ -20,8 +20,8 @@ pub mod locations;
 pub mod messages;
 
 /// Builds the locations of a process with their region instances and messages.
-pub fn build(model: &ProcessModel<'_>) -> (Timeline, Counts) {
+pub fn build(model: &Process<'_>) -> (Timeline, Counts) {
     let mut builder = TimelineBuilder::new(model.tables, model.level);
-    threads::build(model, &mut builder);
+    threads::build_locations(model, &mut builder);
     builder.finish(model)
 }

@@ -11,7 +11,7 @@ use crate::instance::{InstanceKind, RegionInstance};
 
 /// A record with its time and its operation's position in the communicator's order.
 #[derive(Clone, Copy, Debug)]
-struct Timed {
+struct TimedRecord {
     time: u64,
     position: u32,
     message: Message,
@@ -24,7 +24,7 @@ struct Timed {
 
 #[derive(Debug, Default)]
 pub struct Messages {
-    all: Vec<Timed>,
+    all: Vec<TimedRecord>,
     position: u32,
     collective_free: u64,
 }
@@ -35,9 +35,9 @@ impl Messages {
         Self { all: Vec::with_capacity(2 * count), ..Self::default() }
     }
 
-    /// Adds the records of the next operation; `instance.order` is the index of its activity.
+    /// Adds the records of the next operation; `instance.order` is the index of its operation.
     pub fn add(&mut self, instance: RegionInstance, kind: Exchange, span: (u64, u64), on_primary_location: bool) {
-        let activity = instance.order;
+        let operation = instance.order;
         self.position += 1;
         let (mut start, mut end) = span;
         let mut is_behind = false;
@@ -53,10 +53,10 @@ impl Messages {
             Exchange::Receive => (Role::ReceiveBegin, Role::ReceiveEnd),
         };
         for (time, role) in [(start, first), (end, second)] {
-            self.all.push(Timed {
+            self.all.push(TimedRecord {
                 time,
                 position: self.position,
-                message: Message { activity, role },
+                message: Message { operation, role },
                 instance,
                 on_primary_location,
                 is_behind,
@@ -80,21 +80,21 @@ impl Messages {
     }
 
     /// Merges the sorted records into the communicator's location: inside of their operation if it is shown there.
-    pub fn merge<I: Iterator<Item = TimelineEvent>>(&self, shown: I) -> Merged<'_, I> {
-        Merged { shown: shown.peekable(), records: self.all.iter(), begun: None }
+    pub fn merge<I: Iterator<Item = TimelineEvent>>(&self, shown: I) -> MergedEvents<'_, I> {
+        MergedEvents { shown: shown.peekable(), records: self.all.iter(), begun: None }
     }
 }
 
 /// The events of the communicator's own location, merged with the records of [`Messages`].
 #[derive(Debug)]
-pub struct Merged<'a, I: Iterator<Item = TimelineEvent>> {
+pub struct MergedEvents<'a, I: Iterator<Item = TimelineEvent>> {
     shown: Peekable<I>,
-    records: std::slice::Iter<'a, Timed>,
+    records: std::slice::Iter<'a, TimedRecord>,
     /// The instance just entered and its time: its own records at that time come before nested instances.
     begun: Option<(u64, RegionInstance)>,
 }
 
-impl<I: Iterator<Item = TimelineEvent>> Iterator for Merged<'_, I> {
+impl<I: Iterator<Item = TimelineEvent>> Iterator for MergedEvents<'_, I> {
     type Item = TimelineEvent;
 
     #[inline]
@@ -132,7 +132,7 @@ impl<I: Iterator<Item = TimelineEvent>> Iterator for Merged<'_, I> {
     }
 }
 
-impl<I: Iterator<Item = TimelineEvent>> Merged<'_, I> {
+impl<I: Iterator<Item = TimelineEvent>> MergedEvents<'_, I> {
     fn record(&mut self) -> Option<TimelineEvent> {
         let timed = self.records.next()?;
         Some(TimelineEvent { time: timed.time, body: EventBody::Message(timed.message) })
@@ -160,8 +160,8 @@ pub enum Role {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Index of the activity that the message belongs to.
-    pub activity: u32,
+    /// Index of the operation that the message belongs to.
+    pub operation: u32,
     pub role: Role,
 }
 
@@ -200,7 +200,7 @@ pub enum EventBody {
     Measurement(bool),
 }
 
-/// Sorts instances into the order that [`Nested`] requires.
+/// Sorts instances into the order that [`NestedEvents`] requires.
 pub fn sort(instances: &mut [TimedInstance]) {
     // A stable sort is faster here: instances come in a few sorted runs. No two keys are equal.
     instances.sort_by_key(TimedInstance::key);
@@ -208,20 +208,20 @@ pub fn sort(instances: &mut [TimedInstance]) {
 
 /// ENTER and LEAVE of nested instances in a valid order. An instance that outlasts the one around it is cut there.
 #[derive(Debug)]
-pub struct Nested<'a, I: Iterator<Item = &'a TimedInstance>> {
+pub struct NestedEvents<'a, I: Iterator<Item = &'a TimedInstance>> {
     instances: Peekable<I>,
     around: Vec<TimedInstance>,
     cut: &'a mut u64,
 }
 
-impl<'a, I: Iterator<Item = &'a TimedInstance>> Nested<'a, I> {
+impl<'a, I: Iterator<Item = &'a TimedInstance>> NestedEvents<'a, I> {
     /// `instances` must be sorted. `cut` counts the instances that were cut.
     pub fn new(instances: I, cut: &'a mut u64) -> Self {
         Self { instances: instances.peekable(), around: Vec::new(), cut }
     }
 }
 
-impl<'a, I: Iterator<Item = &'a TimedInstance>> Iterator for Nested<'a, I> {
+impl<'a, I: Iterator<Item = &'a TimedInstance>> Iterator for NestedEvents<'a, I> {
     type Item = TimelineEvent;
 
     #[inline]
@@ -245,19 +245,19 @@ impl<'a, I: Iterator<Item = &'a TimedInstance>> Iterator for Nested<'a, I> {
 
 /// Merges other events into those of a location: before events at the same time.
 #[derive(Debug)]
-pub struct Interleaved<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> {
+pub struct InterleavedEvents<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> {
     row: Peekable<I>,
     others: Peekable<J>,
 }
 
-impl<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> Interleaved<I, J> {
+impl<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> InterleavedEvents<I, J> {
     /// Both must be sorted.
     pub fn new(row: I, others: J) -> Self {
         Self { row: row.peekable(), others: others.peekable() }
     }
 }
 
-impl<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> Iterator for Interleaved<I, J> {
+impl<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> Iterator for InterleavedEvents<I, J> {
     type Item = TimelineEvent;
 
     #[inline]
@@ -283,7 +283,7 @@ mod tests {
         use crate::instance::{RegionKey, Regions, Source};
         use crate::messages::tests::events;
         use crate::messages::*;
-        use crate::messages::{Nested, TimedInstance, sort};
+        use crate::messages::{NestedEvents, TimedInstance, sort};
         use nccl_events::archive::RegionClass;
 
         fn instance(operation: u32) -> RegionInstance {
@@ -292,11 +292,11 @@ mod tests {
 
         fn of(operation: u32, kind: InstanceKind) -> RegionInstance {
             let region = Regions::default().number(RegionKey::fixed(RegionClass::Api, ""));
-            RegionInstance::new(Source::Activity(operation), operation, kind, region)
+            RegionInstance::new(Source::Operation(operation), operation, kind, region)
         }
 
-        fn timed(start: u64, end: u64, activity: u32) -> TimedInstance {
-            let instance = instance(activity);
+        fn timed(start: u64, end: u64, operation: u32) -> TimedInstance {
+            let instance = instance(operation);
             TimedInstance { start, end, instance }
         }
 
@@ -304,7 +304,7 @@ mod tests {
             sort(instances);
             messages.sort();
             let mut cut = 0;
-            let shown = Nested::new(instances.iter(), &mut cut);
+            let shown = NestedEvents::new(instances.iter(), &mut cut);
             events::shown(&messages.merge(shown).collect::<Vec<_>>()).join(" ")
         }
 
@@ -312,8 +312,8 @@ mod tests {
         fn back_to_back_collectives_stay_in_their_regions() {
             let mut instances = [timed(0, 5, 0), timed(5, 5, 1), timed(5, 9, 2)];
             let mut messages = Messages::default();
-            for (activity, span) in [(0, (0, 5)), (1, (5, 5)), (2, (5, 9))] {
-                messages.add(instance(activity), Exchange::Collective, span, true);
+            for (operation, span) in [(0, (0, 5)), (1, (5, 5)), (2, (5, 9))] {
+                messages.add(instance(operation), Exchange::Collective, span, true);
             }
             let expected = "+0@0 CollectiveBegin0@0 CollectiveEnd0@5 -0@5 +1@5 CollectiveBegin1@5 CollectiveEnd1@5 -1@5 \
             +2@5 CollectiveBegin2@5 CollectiveEnd2@9 -2@9";
@@ -370,7 +370,7 @@ mod tests {
         fn nested(instances: &mut [TimedInstance]) -> (Vec<TimelineEvent>, u64) {
             sort(instances);
             let mut cut = 0;
-            let events = Nested::new(instances.iter(), &mut cut).collect();
+            let events = NestedEvents::new(instances.iter(), &mut cut).collect();
             (events, cut)
         }
 
@@ -379,7 +379,7 @@ mod tests {
             let instances = &mut [instance(1, 5, 0)];
             let (row, _) = nested(instances);
             let switches = [0, 1, 5, 6].map(|time| TimelineEvent { time, body: EventBody::Measurement(true) });
-            let times = Interleaved::new(row.into_iter(), switches.into_iter())
+            let times = InterleavedEvents::new(row.into_iter(), switches.into_iter())
                 .map(|event| (event.time, matches!(event.body, EventBody::Measurement(_))));
             let expected = [(0, true), (1, true), (1, false), (5, true), (5, false), (6, true)];
             assert_eq!(times.collect::<Vec<_>>(), expected);
@@ -390,7 +390,7 @@ mod tests {
             let name = |body| match body {
                 EventBody::Enter(instance) => format!("+{}", instance.order),
                 EventBody::Leave(instance) => format!("-{}", instance.order),
-                EventBody::Message(message) => format!("{:?}{}", message.role, message.activity),
+                EventBody::Message(message) => format!("{:?}{}", message.role, message.operation),
                 EventBody::Measurement(_) => "?".to_owned(),
             };
             events.iter().map(|h| format!("{}@{}", name(h.body), h.time)).collect()

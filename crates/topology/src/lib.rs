@@ -52,14 +52,14 @@ impl Graph {
     /// If the text is not XML, or not such a file; if a GPU has no rank.
     pub fn parse_all(text: &str, system: &System) -> Result<Vec<Self>, Error> {
         let document = parse(text, "graphs")?;
-        let graphs = document.root_element().children().filter(|it| it.has_tag_name("graph"));
+        let graphs = document.root_element().children().filter(|node| node.has_tag_name("graph"));
         let mut all = Vec::new();
         for node in graphs {
             let id: u32 = needed(node, "id")?;
             let Some(kind) = GraphKind::ALL.iter().find(|kind| kind.number() == id) else {
                 continue;
             };
-            let channels = node.children().filter(|it| it.has_tag_name("channel"));
+            let channels = node.children().filter(|node| node.has_tag_name("channel"));
             let way = |name| node.attribute(name).and_then(PathType::named);
             let graph = Self {
                 kind: *kind,
@@ -69,7 +69,7 @@ impl Graph {
                 latency_inter: node.attribute("latencyinter").map_or(Ok(0.0), |text| speed(Some(text)))?,
                 type_intra: way("typeintra"),
                 type_inter: way("typeinter"),
-                channels: channels.map(|it| channel(it, system)).collect::<Result<_, _>>()?,
+                channels: channels.map(|node| channel(node, system)).collect::<Result<_, _>>()?,
             };
             if !graph.channels.is_empty() {
                 all.push(graph);
@@ -82,8 +82,8 @@ impl Graph {
     pub fn nic(&self, rank: u32, channel: u32) -> Option<u64> {
         let index = |length: usize| usize::try_from(channel).ok()?.checked_rem(length);
         if self.kind == GraphKind::Nvls {
-            let own = self.channels.iter().filter(|it| it.ranks.first() == Some(&rank));
-            let own: Vec<u64> = own.filter_map(|it| it.net_in).collect();
+            let own = self.channels.iter().filter(|channel| channel.ranks.first() == Some(&rank));
+            let own: Vec<u64> = own.filter_map(|channel| channel.net_in).collect();
             return own.get(index(own.len())?).copied();
         }
         let channel = self.channels.get(index(self.channels.len())?)?;
@@ -105,13 +105,13 @@ impl Graph {
 
     /// Whether its communicator is on several hosts.
     pub fn has_network(&self) -> bool {
-        self.channels.iter().any(|it| it.net_in.is_some())
+        self.channels.iter().any(|channel| channel.net_in.is_some())
     }
 }
 
 fn speed(text: Option<&str>) -> Result<f64, Error> {
     let number = text.and_then(|text| text.parse().ok());
-    let number = number.filter(|it: &f64| it.is_finite() && *it >= 0.0);
+    let number = number.filter(|value: &f64| value.is_finite() && *value >= 0.0);
     number.ok_or_else(|| Error(format!("{:?} is no speed of a graph", text.unwrap_or_default())))
 }
 
@@ -265,7 +265,7 @@ impl System {
         let mut system = Self::default();
         // NCCL numbers hosts in the order of their processors.
         let mut hosts: Vec<Option<&str>> = Vec::new();
-        for (number, cpu) in (0..).zip(document.root_element().children().filter(|it| it.has_tag_name("cpu"))) {
+        for (number, cpu) in (0..).zip(document.root_element().children().filter(|node| node.has_tag_name("cpu"))) {
             let hash = cpu.attribute("host_hash");
             let host = hosts.iter().position(|known| *known == hash).unwrap_or(hosts.len());
             if host == hosts.len() {
@@ -303,8 +303,8 @@ fn place(node: Node<'_, '_>, host: u8, cpu: u32) -> Result<(String, Place), Erro
     if node.ancestors().nth(MOST_LEVELS).is_some() {
         return Err(Error(format!("more than {MOST_LEVELS} elements around a device")));
     }
-    let buses = node.ancestors().skip(1).filter(|it| it.has_tag_name("pci"));
-    let mut buses: Vec<String> = buses.map(|it| it.attribute("busid").unwrap_or_default().to_owned()).collect();
+    let buses = node.ancestors().skip(1).filter(|node| node.has_tag_name("pci"));
+    let mut buses: Vec<String> = buses.map(|node| node.attribute("busid").unwrap_or_default().to_owned()).collect();
     buses.reverse();
     let own = buses.pop().unwrap_or_default();
     Ok((own, Place { host, cpu, bridges: buses }))
@@ -312,8 +312,8 @@ fn place(node: Node<'_, '_>, host: u8, cpu: u32) -> Result<(String, Place), Erro
 
 fn gpu(node: Node<'_, '_>, host: u8, cpu: u32) -> Result<Gpu, Error> {
     let (pci, place) = place(node, host, cpu)?;
-    let links = node.children().filter(|it| it.has_tag_name("nvlink"));
-    let links = links.filter_map(|it| u32::try_from(number(it, "count")?).ok());
+    let links = node.children().filter(|node| node.has_tag_name("nvlink"));
+    let links = links.filter_map(|node| u32::try_from(number(node, "count")?).ok());
     Ok(Gpu {
         dev: device(node, host)?,
         rank: needed(node, "rank")?,
@@ -500,10 +500,7 @@ pub(crate) fn parse<'a>(text: &'a str, root: &str) -> Result<Document<'a>, Error
     let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|error| Error(error.to_string()))?;
     let found = document.root_element().tag_name().name();
-    match found == root {
-        true => Ok(document),
-        false => Err(Error(format!("the outermost element is <{found}>, not <{root}>"))),
-    }
+    if found == root { Ok(document) } else { Err(Error(format!("the outermost element is <{found}>, not <{root}>"))) }
 }
 
 /// Refuses what NCCL never writes and what takes the parser more than linear time.
@@ -513,9 +510,10 @@ fn refuse_costly(text: &str) -> Result<(), Error> {
     }
     // No tag has `<` inside, not even in a value.
     let mut tags = text.split('<').filter(|tag| !tag.starts_with('!'));
-    match tags.any(|tag| tag.bytes().filter(|byte| *byte == b'=').count() > MOST_ATTRIBUTES) {
-        true => Err(Error(format!("an element has more than {MOST_ATTRIBUTES} attributes"))),
-        false => Ok(()),
+    if tags.any(|tag| tag.bytes().filter(|byte| *byte == b'=').count() > MOST_ATTRIBUTES) {
+        Err(Error(format!("an element has more than {MOST_ATTRIBUTES} attributes")))
+    } else {
+        Ok(())
     }
 }
 

@@ -16,11 +16,11 @@ fn graphs() -> Vec<Graph> {
 #[test]
 fn a_system_has_gpus_and_interfaces_with_their_places() {
     let system = system();
-    let gpus: Vec<_> = system.gpus.iter().map(|it| (it.rank, it.pci.as_str(), it.nvlinks, it.gdr)).collect();
+    let gpus: Vec<_> = system.gpus.iter().map(|gpu| (gpu.rank, gpu.pci.as_str(), gpu.nvlinks, gpu.gdr)).collect();
     assert_eq!(gpus[0], (4, "0000:11:00.0", 18, true));
     assert_eq!(gpus[1], (5, "0000:20:00.0", 0, true));
     let nics: Vec<_> =
-        system.nics.iter().map(|it| (it.name.as_str(), it.dev, it.speed_mbps, it.pci.as_str())).collect();
+        system.nics.iter().map(|nic| (nic.name.as_str(), nic.dev, nic.speed_mbps, nic.pci.as_str())).collect();
     let expected = [
         ("mlx5_0", 0, Some(400_000), "0000:12:00.0"),
         ("eth0", 2, None, ""),
@@ -36,7 +36,7 @@ fn a_system_has_gpus_and_interfaces_with_their_places() {
 fn hosts_of_one_file_keep_their_devices_apart() {
     let text = SYSTEM.replacen("host_hash=\"0x1f\" numaid=\"1\"", "host_hash=\"0x2f\" numaid=\"1\"", 1);
     let system = System::parse(&text).expect("two hosts");
-    assert_eq!(system.nic(1 << 56 | 1).map(|it| it.name.as_str()), Some("mlx5_1"));
+    assert_eq!(system.nic(1 << 56 | 1).map(|nic| nic.name.as_str()), Some("mlx5_1"));
     assert_eq!(system.gpus[0].place.path(&system.nics[2].place), None);
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct Pool {
 }
 
 /// A returned buffer, owned by this thread.
-pub(crate) struct Full<'a> {
+pub(crate) struct FullBuffer<'a> {
     buffer: &'a Buffer,
 }
 
@@ -114,9 +114,9 @@ impl Pool {
         self.foreign.swap(0, Ordering::Relaxed)
     }
 
-    pub(crate) fn take_full(&self) -> Option<Full<'_>> {
+    pub(crate) fn take_full(&self) -> Option<FullBuffer<'_>> {
         let buffer = self.used_buffers().iter().find(|buffer| buffer.moves(FULL, READING))?;
-        Some(Full { buffer })
+        Some(FullBuffer { buffer })
     }
 
     fn used(&self) -> usize {
@@ -205,7 +205,7 @@ impl Buffer {
     }
 }
 
-impl Full<'_> {
+impl FullBuffer<'_> {
     pub(crate) fn base(&self) -> *mut u8 {
         self.buffer.base.load(Ordering::Acquire)
     }
@@ -217,7 +217,7 @@ impl Full<'_> {
     }
 }
 
-impl Drop for Full<'_> {
+impl Drop for FullBuffer<'_> {
     fn drop(&mut self) {
         self.buffer.clean();
     }

@@ -27,7 +27,7 @@ pub(crate) enum Owner {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Joined<W> {
+pub(crate) struct JoinedWork<W> {
     pub(crate) owner: Owner,
     pub(crate) work: W,
 }
@@ -42,7 +42,7 @@ const MOST_WAITING: usize = 1 << 16;
 
 /// Work that waits for the call with its correlation id, and the time when it came.
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct WaitingWork {
     since: Duration,
     key: u64,
 }
@@ -73,8 +73,8 @@ pub(crate) struct Join<W> {
     old: VecDeque<Call>,
     /// Work that came before its call, by correlation id.
     waiting: HashMap<u64, Vec<W>>,
-    nccl_waits: VecDeque<Waiting>,
-    other_waits: VecDeque<Waiting>,
+    nccl_waits: VecDeque<WaitingWork>,
+    other_waits: VecDeque<WaitingWork>,
     expects_ids: bool,
     matched: u64,
     unmatched: u64,
@@ -139,14 +139,21 @@ impl<W: Work> Join<W> {
     }
 
     /// A call was made under `id`, at `now`. `has_many`: the call belongs to a collective with several pieces of work.
-    pub(crate) fn call(&mut self, now: Duration, correlation: u32, id: u64, has_many: bool, out: &mut Vec<Joined<W>>) {
+    pub(crate) fn call(
+        &mut self,
+        now: Duration,
+        correlation: u32,
+        id: u64,
+        has_many: bool,
+        out: &mut Vec<JoinedWork<W>>,
+    ) {
         self.expects_ids = true;
         let key = self.key(correlation);
         self.calls.insert(key, id);
         self.launches.entry(id).or_insert(Launch { matched: false, has_many });
         self.young.push_back(Call { since: now, key, id });
         if let Some(waited) = self.waiting.remove(&key) {
-            out.extend(waited.into_iter().map(|work| Joined { owner: Owner::Launch(id), work }));
+            out.extend(waited.into_iter().map(|work| JoinedWork { owner: Owner::Launch(id), work }));
             self.has_matched(key, id);
         }
     }
@@ -161,16 +168,16 @@ impl<W: Work> Join<W> {
         }
     }
 
-    pub(crate) fn work(&mut self, now: Duration, correlation: u32, work: W, out: &mut Vec<Joined<W>>) {
+    pub(crate) fn work(&mut self, now: Duration, correlation: u32, work: W, out: &mut Vec<JoinedWork<W>>) {
         let key = self.key(correlation);
         if let Some(&id) = self.calls.get(&key) {
             self.has_matched(key, id);
-            out.push(Joined { owner: Owner::Launch(id), work });
+            out.push(JoinedWork { owner: Owner::Launch(id), work });
         } else if work.is_of_graph() || !self.expects_ids {
             out.push(owned_by_name(work));
         } else {
             let waits = if work.is_nccl_by_name() { &mut self.nccl_waits } else { &mut self.other_waits };
-            waits.push_back(Waiting { since: now, key });
+            waits.push_back(WaitingWork { since: now, key });
             self.waiting.entry(key).or_default().push(work);
         }
     }
@@ -190,7 +197,7 @@ impl<W: Work> Join<W> {
     }
 
     /// Gives up calls and work that have waited long enough.
-    pub(crate) fn sweep(&mut self, now: Duration, out: &mut Vec<Joined<W>>) {
+    pub(crate) fn sweep(&mut self, now: Duration, out: &mut Vec<JoinedWork<W>>) {
         self.sweep_calls(now);
         self.sweep_work(now, out);
     }
@@ -220,7 +227,7 @@ impl<W: Work> Join<W> {
         }
     }
 
-    fn sweep_work(&mut self, now: Duration, out: &mut Vec<Joined<W>>) {
+    fn sweep_work(&mut self, now: Duration, out: &mut Vec<JoinedWork<W>>) {
         for (waits, keep) in [(&mut self.nccl_waits, KEEP), (&mut self.other_waits, KEEP_OTHERS)] {
             while let Some(entry) = {
                 let is_full = self.waiting.len() > MOST_WAITING;
@@ -233,7 +240,7 @@ impl<W: Work> Join<W> {
     }
 
     /// No more records come: gives up everything that waits.
-    pub(crate) fn end(&mut self, out: &mut Vec<Joined<W>>) {
+    pub(crate) fn end(&mut self, out: &mut Vec<JoinedWork<W>>) {
         for entry in self.nccl_waits.drain(..).chain(self.other_waits.drain(..)) {
             let waited = self.waiting.remove(&entry.key).unwrap_or_default();
             out.extend(waited.into_iter().map(owned_by_name));
@@ -248,9 +255,9 @@ fn has_passed(now: Duration, since: Duration, time: Duration) -> bool {
     now.saturating_sub(since) >= time
 }
 
-fn owned_by_name<W: Work>(work: W) -> Joined<W> {
+fn owned_by_name<W: Work>(work: W) -> JoinedWork<W> {
     let owner = if work.is_nccl_by_name() { Owner::Nccl } else { Owner::Foreign };
-    Joined { owner, work }
+    JoinedWork { owner, work }
 }
 
 /// Messages to the user about CUPTI: each kind of fault is reported once.
@@ -334,13 +341,13 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// Detects when no records come. Another tool in the process can disable the activity kinds or get the plugin's
 /// buffers, and CUPTI reports neither.
 #[derive(Debug, Default)]
-pub(crate) struct Silence {
+pub(crate) struct BuffersMissing {
     launches: u64,
     since: Option<Duration>,
     is_reported: bool,
 }
 
-impl Silence {
+impl BuffersMissing {
     /// Takes the number of new launches and records after a flush. True once, when it is certain that no records come.
     pub(crate) fn is_silent(&mut self, now: Duration, launches: u64, records: u64) -> bool {
         if records > 0 {
@@ -364,7 +371,7 @@ mod silence_tests {
 
     #[test]
     fn a_record_ends_the_silence() {
-        let mut silence = Silence::default();
+        let mut silence = BuffersMissing::default();
         for second in 0..20 {
             let records = u64::from(second % 4 == 3);
             assert!(!silence.is_silent(Duration::from_secs(second), 100, records));

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::gpu::cupti::records::{Fault, Reading};
+use crate::gpu::cupti::records::{Fault, RecordReader};
 use crate::gpu::cupti::session::Session;
 use crate::gpu::driver::{CudaError, DeviceContext, Driver, Stream};
 use crate::gpu::output::{Backend, Launch, LaunchCounts, Mailbox, NotTimed, Output};
@@ -54,7 +54,7 @@ pub(crate) struct Cupti {
     driver: Driver,
     helper: Helper,
     /// The worker's state. The worker moves it out, so that it holds no lock while it calls CUPTI.
-    reading: Mutex<Option<Box<Reading>>>,
+    reading: Mutex<Option<Box<RecordReader>>>,
     gate: Gate,
     counts: LaunchCounts,
     /// The number of pushed ids that were not on top of CUPTI's stack when the plugin popped them.
@@ -63,12 +63,12 @@ pub(crate) struct Cupti {
     flush_began: Mutex<Option<Instant>>,
 }
 
-pub(crate) struct Opened {
+pub(crate) struct OpenedCupti {
     pub(crate) backend: Arc<Cupti>,
     pub(crate) description: String,
 }
 
-pub(crate) fn open(settings: Settings, driver: Driver) -> Result<Opened, NotUsed> {
+pub(crate) fn open(settings: Settings, driver: Driver) -> Result<OpenedCupti, NotUsed> {
     let session = Session::open(&settings)?;
     let description = format!(
         "that of CUDA {}, {}, which {}{}",
@@ -82,7 +82,7 @@ pub(crate) fn open(settings: Settings, driver: Driver) -> Result<Opened, NotUsed
         }
     );
     let backend = Arc::new(Cupti::new(session, settings, driver));
-    Ok(Opened { backend, description })
+    Ok(OpenedCupti { backend, description })
 }
 
 impl Backend for Cupti {
@@ -168,7 +168,11 @@ impl Backend for Cupti {
 impl Cupti {
     pub(crate) fn new(session: Session, settings: Settings, driver: Driver) -> Self {
         Self {
-            reading: Mutex::new(Some(Box::new(Reading::new(session.calls, session.version, settings.all_kernels)))),
+            reading: Mutex::new(Some(Box::new(RecordReader::new(
+                session.calls,
+                session.version,
+                settings.all_kernels,
+            )))),
             session,
             number: SESSIONS.fetch_add(1, Ordering::Relaxed) + 1,
             settings,
@@ -253,7 +257,7 @@ impl Cupti {
     }
 
     /// Reports the launching threads' counters, and returns the number of launches whose ids CUPTI has.
-    fn take_counts(&self, reading: &mut Reading, out: &mut dyn Output) -> u64 {
+    fn take_counts(&self, reading: &mut RecordReader, out: &mut dyn Output) -> u64 {
         let reported = self.counts.report(out);
         let pushed = reported.launches.saturating_sub(reported.not_timed);
         reading.expect(pushed);
@@ -267,7 +271,7 @@ impl Cupti {
     }
 
     /// Makes CUPTI return its buffers. False if the call has not returned by `deadline`.
-    fn flush(&self, reading: &mut Reading, flag: u32, deadline: Instant, out: &mut dyn Output) -> bool {
+    fn flush(&self, reading: &mut RecordReader, flag: u32, deadline: Instant, out: &mut dyn Output) -> bool {
         if !self.helper.is_busy() {
             *self.flush_began.lock() = Some(Instant::now());
         }
@@ -289,7 +293,7 @@ impl Cupti {
     }
 
     /// Disables the activity kinds, unless another tool may be using them now: they are global to the process.
-    fn turn_off(&self, reading: &mut Reading, deadline: Instant, out: &mut dyn Output) -> bool {
+    fn turn_off(&self, reading: &mut RecordReader, deadline: Instant, out: &mut dyn Output) -> bool {
         if reading.is_taken_over() && !self.session.calls.is_shared() {
             return true;
         }
@@ -302,7 +306,7 @@ impl Cupti {
     }
 
     /// Waits for the buffers that come back shortly after the flush.
-    fn wait_for_buffers(&self, reading: &mut Reading, deadline: Instant, out: &mut dyn Output) {
+    fn wait_for_buffers(&self, reading: &mut RecordReader, deadline: Instant, out: &mut dyn Output) {
         let end = deadline.min(Instant::now() + LAST_PATIENCE);
         reading.read_all(out);
         while buffers::pool().outstanding() > 0 && Instant::now() < end {

@@ -8,8 +8,8 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use crate::gpu::cupti::buffers;
-use crate::gpu::cupti::buffers::{Calls, Full};
-use crate::gpu::cupti::join::{Join, Joined, Owner, Reports, Silence, Work};
+use crate::gpu::cupti::buffers::{Calls, FullBuffer};
+use crate::gpu::cupti::join::{BuffersMissing, Join, JoinedWork, Owner, Reports, Work};
 use crate::gpu::output::Output;
 use cupti_sys::Code;
 use cupti_sys::constants::{
@@ -30,13 +30,13 @@ const VERSION_SOURCE_NODES: u32 = 130_400;
 const VERSION_COPY_COUNTS: u32 = 26;
 
 #[derive(Debug)]
-enum Piece {
+enum WorkRecord {
     /// The flag is set for a kernel that is NCCL's by name.
     Kernel(Kernel<NameId>, bool),
     Copy(Copy),
 }
 
-impl Work for Piece {
+impl Work for WorkRecord {
     fn is_nccl_by_name(&self) -> bool {
         matches!(self, Self::Kernel(_, true))
     }
@@ -49,16 +49,16 @@ impl Work for Piece {
     }
 }
 
-pub(crate) struct Reading {
+pub(crate) struct RecordReader {
     calls: Calls,
     version: u32,
     all_kernels: bool,
     began: Instant,
     names: Names,
-    join: Join<Piece>,
-    joined: Vec<Joined<Piece>>,
+    join: Join<WorkRecord>,
+    joined: Vec<JoinedWork<WorkRecord>>,
     rate: Rate,
-    silence: Silence,
+    buffers_missing: BuffersMissing,
     pub(crate) reports: Reports,
     is_taken_over: bool,
     /// Records since the last check that need the plugin's activity kinds; call records do not count.
@@ -68,7 +68,7 @@ pub(crate) struct Reading {
     settled: u64,
 }
 
-impl Reading {
+impl RecordReader {
     pub(crate) fn new(calls: Calls, version: u32, all_kernels: bool) -> Self {
         Self {
             calls,
@@ -79,7 +79,7 @@ impl Reading {
             join: Join::new(),
             joined: Vec::new(),
             rate: Rate::default(),
-            silence: Silence::default(),
+            buffers_missing: BuffersMissing::default(),
             reports: Reports::default(),
             is_taken_over: false,
             records: 0,
@@ -124,7 +124,7 @@ impl Reading {
         }
     }
 
-    fn read(&mut self, full: &Full<'_>, out: &mut dyn Output) {
+    fn read(&mut self, full: &FullBuffer<'_>, out: &mut dyn Output) {
         let bytes = full.bytes();
         if bytes.is_empty() {
             return;
@@ -186,14 +186,14 @@ impl Reading {
             Decoded::Kernel(kernel) => {
                 out.count(GpuCount::Kernels, 1);
                 // SAFETY: the record's buffer is being read, so CUPTI's string still exists.
-                let name = unsafe { self.names.of_record(kernel.name) };
+                let name = unsafe { self.names.copy_name(kernel.name) };
                 let Some(mut kernel) = kernel.map_names(|_| Some(name)) else {
                     return;
                 };
                 if self.version < VERSION_SOURCE_NODES {
                     kernel.source_graph_node = 0;
                 }
-                let piece = Piece::Kernel(kernel, self.names.is_nccl(name));
+                let piece = WorkRecord::Kernel(kernel, self.names.is_nccl(name));
                 self.join.work(now, kernel.correlation, piece, &mut self.joined);
             }
             Decoded::Copy(mut copy) => {
@@ -201,17 +201,17 @@ impl Reading {
                 if self.version < VERSION_COPY_COUNTS {
                     copy.count = 1;
                 }
-                self.join.work(now, copy.correlation, Piece::Copy(copy), &mut self.joined);
+                self.join.work(now, copy.correlation, WorkRecord::Copy(copy), &mut self.joined);
             }
             Decoded::Other => {}
         }
     }
 
     fn write(&mut self, out: &mut dyn Output) {
-        for Joined { owner, work } in std::mem::take(&mut self.joined) {
+        for JoinedWork { owner, work } in std::mem::take(&mut self.joined) {
             match work {
-                Piece::Kernel(kernel, _) => self.write_kernel(owner, kernel, out),
-                Piece::Copy(copy) => self.write_copy(owner, copy, out),
+                WorkRecord::Kernel(kernel, _) => self.write_kernel(owner, kernel, out),
+                WorkRecord::Copy(copy) => self.write_copy(owner, copy, out),
             }
         }
         let (matched, unmatched) = (self.join.take_matched(), self.join.take_unmatched());
@@ -253,7 +253,7 @@ impl Reading {
         self.write(out);
         self.check_losses(out);
         let records = std::mem::take(&mut self.records);
-        if self.silence.is_silent(now, launches, records) {
+        if self.buffers_missing.is_silent(now, launches, records) {
             self.is_taken_over = true;
             out.fault(
                 BackendKind::Cupti,
@@ -409,7 +409,7 @@ const MOST: usize = 1 << 14;
 pub(crate) struct NameId(usize);
 
 #[derive(Debug)]
-struct Known {
+struct KernelName {
     text: CString,
     is_nccl: bool,
 }
@@ -417,7 +417,7 @@ struct Known {
 /// Names of kernels, copied from CUPTI's strings.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    all: Vec<Known>,
+    all: Vec<KernelName>,
     ids: HashMap<CString, NameId>,
 }
 
@@ -429,7 +429,7 @@ impl Names {
     ///
     /// # Safety
     /// The address is 0, or points to a string in CUPTI's memory that belongs to a record whose buffer is being read.
-    pub(crate) unsafe fn of_record(&mut self, address: NameAddress) -> NameId {
+    pub(crate) unsafe fn copy_name(&mut self, address: NameAddress) -> NameId {
         #[expect(clippy::cast_possible_truncation, reason = "an address: pointers have 64 bits where CUDA is")]
         let pointer = ptr::with_exposed_provenance::<std::ffi::c_char>(address.0 as usize);
         if pointer.is_null() {
@@ -449,7 +449,7 @@ impl Names {
         }
         let id = NameId(self.all.len());
         let is_nccl = is_nccl(text.to_bytes());
-        self.all.push(Known { text: text.to_owned(), is_nccl });
+        self.all.push(KernelName { text: text.to_owned(), is_nccl });
         self.ids.insert(text.to_owned(), id);
         id
     }
@@ -577,7 +577,7 @@ mod tests {
             assert!(names.is_nccl(first));
             assert_eq!(names.get(first).bytes(), b"ncclDevKernel_X");
             // SAFETY: the address is 0.
-            let none = unsafe { names.of_record(NameAddress(0)) };
+            let none = unsafe { names.copy_name(NameAddress(0)) };
             assert!(names.get(none).is_none());
             for number in 0..MOST + 5 {
                 names.keep(&CString::new(format!("k{number}")).unwrap());

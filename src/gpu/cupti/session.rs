@@ -87,16 +87,16 @@ pub(crate) struct Session {
     pub(crate) path: PathBuf,
     /// Whether the calls of all driver functions are recorded, not only of launch functions.
     pub(crate) has_all_driver_calls: bool,
-    pub(crate) enabled: Enabled,
+    pub(crate) enabled: EnabledActivities,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Enabled {
+pub(crate) struct EnabledActivities {
     kinds: Vec<u32>,
     functions: Vec<(Api, u32)>,
 }
 
-impl Enabled {
+impl EnabledActivities {
     fn kind(&mut self, calls: &Calls, what: &'static str, kind: u32) -> Result<(), (&'static str, Code)> {
         succeeded(what, calls.enable(kind))?;
         self.kinds.push(kind);
@@ -158,7 +158,7 @@ impl Session {
         buffers::pool().open(version >= VERSION_BUFFER_MAY_BE_REFUSED);
         // CUPTI has registered an exit handler now, behind which every call of it crashes.
         process::at_exit_again();
-        let mut enabled = Enabled::default();
+        let mut enabled = EnabledActivities::default();
         match turn_on(&calls, version, settings.copies, &mut enabled) {
             Ok(has_all_driver_calls) => Ok(Self { calls, version, path, has_all_driver_calls, enabled }),
             Err((what, code)) => {
@@ -172,7 +172,13 @@ impl Session {
 
     #[cfg(test)]
     pub(crate) fn of(calls: Calls) -> Self {
-        Self { calls, version: 24, path: PathBuf::new(), has_all_driver_calls: false, enabled: Enabled::default() }
+        Self {
+            calls,
+            version: 24,
+            path: PathBuf::new(),
+            has_all_driver_calls: false,
+            enabled: EnabledActivities::default(),
+        }
     }
 
     pub(crate) fn release(&self) -> String {
@@ -210,7 +216,12 @@ fn subscribe(functions: Functions, version: u32) -> Result<Calls, (Code, String)
 }
 
 /// Enables the needed kinds, in the order of CUPTI's documentation. Returns whether all driver calls are recorded.
-fn turn_on(calls: &Calls, version: u32, copies: bool, enabled: &mut Enabled) -> Result<bool, (&'static str, Code)> {
+fn turn_on(
+    calls: &Calls,
+    version: u32,
+    copies: bool,
+    enabled: &mut EnabledActivities,
+) -> Result<bool, (&'static str, Code)> {
     // Optional: otherwise CUPTI clears the buffers itself, on the launching thread.
     calls.set_attribute_u8(ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER, 1);
     succeeded("registering buffers", calls.register_buffers())?;

@@ -116,7 +116,7 @@ impl Worker {
         if shared.is_over() {
             return;
         }
-        if let Some(context) = self.of(device) {
+        if let Some(context) = self.context_of(device) {
             context.communicators.push(communicator);
             return;
         }
@@ -175,8 +175,9 @@ impl Worker {
         let context = self.contexts.swap_remove(index);
         shared.close(context.entry);
         let ordinal = context.device.ordinal;
-        let ended = self
-            .on(shared, context, out, |context, pool, out| context.collect_last(&shared.driver, pool, out, deadline));
+        let ended = self.with_context(shared, context, out, |context, pool, out| {
+            context.collect_last(&shared.driver, pool, out, deadline)
+        });
         let Some((context, recorded)) = ended else {
             return;
         };
@@ -192,7 +193,7 @@ impl Worker {
     }
 
     /// Runs `action` on a context that still exists; a failure ends the timing of its device.
-    fn on<T>(
+    fn with_context<T>(
         &mut self,
         shared: &Shared,
         mut context: Context,
@@ -215,8 +216,8 @@ impl Worker {
     pub(crate) fn collect(&mut self, shared: &Shared, out: &mut dyn Output) {
         let mut fewest_free = u32::MAX;
         for context in std::mem::take(&mut self.contexts) {
-            let collected =
-                self.on(shared, context, out, |context, pool, out| context.collect(&shared.driver, pool, out));
+            let collected = self
+                .with_context(shared, context, out, |context, pool, out| context.collect(&shared.driver, pool, out));
             if let Some((mut context, Collected { recorded, free_percent, .. })) = collected {
                 self.settled += recorded;
                 open_if_ready(&mut context, shared);
@@ -237,7 +238,7 @@ impl Worker {
             entry.context.store(0, Ordering::Relaxed);
         }
         for context in std::mem::take(&mut self.contexts) {
-            let recorded = self.on(shared, context, out, |context, pool, out| {
+            let recorded = self.with_context(shared, context, out, |context, pool, out| {
                 context.collect_last(&shared.driver, pool, out, deadline)
             });
             self.settled += recorded.map_or(0, |(_, recorded)| recorded);
@@ -254,7 +255,7 @@ impl Worker {
         }
     }
 
-    fn of(&mut self, device: DeviceContext) -> Option<&mut Context> {
+    fn context_of(&mut self, device: DeviceContext) -> Option<&mut Context> {
         self.contexts.iter_mut().find(|context| context.device == device)
     }
 

@@ -20,7 +20,7 @@ use nccl_events::ids::EventId;
 pub(crate) const MOST_PAIRS: u32 = 4096;
 
 /// No launch: the pair has not been left to the worker.
-const NOT_LEFT: u64 = 0;
+const NONE: u64 = 0;
 
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -38,7 +38,7 @@ struct Pair {
     /// The index of the next free pair, plus one.
     next: AtomicU32,
     stream: AtomicU64,
-    /// The launch's id once both events are in the stream, else [`NOT_LEFT`].
+    /// The launch's id once both events are in the stream, else [`NONE`].
     launch: AtomicU64,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct TakenPair {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LeftPair {
+pub(crate) struct PendingPair {
     pub(crate) pair: TakenPair,
     pub(crate) launch: u64,
     pub(crate) stream: u64,
@@ -103,7 +103,7 @@ impl Pool {
         let Some(pair) = self.pair(taken.index) else {
             return;
         };
-        pair.launch.store(NOT_LEFT, Ordering::Relaxed);
+        pair.launch.store(NONE, Ordering::Relaxed);
         self.free.fetch_add(1, Ordering::Relaxed);
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
@@ -117,19 +117,19 @@ impl Pool {
 
     /// Leaves a pair to the worker. Both events are in the stream.
     #[inline]
-    pub(crate) fn leave(&self, taken: TakenPair, launch: u64, stream: u64) {
+    pub(crate) fn submit(&self, taken: TakenPair, launch: u64, stream: u64) {
         if let Some(pair) = self.pair(taken.index) {
             pair.stream.store(stream, Ordering::Relaxed);
             pair.launch.store(launch, Ordering::Release);
         }
     }
 
-    pub(crate) fn left(&self) -> impl Iterator<Item = LeftPair> {
+    pub(crate) fn pending(&self) -> impl Iterator<Item = PendingPair> {
         let made = self.made.load(Ordering::Relaxed);
         (0..made).filter_map(|index| {
             let pair = self.pair(index)?;
             let launch = pair.launch.load(Ordering::Acquire);
-            (launch != NOT_LEFT).then(|| LeftPair {
+            (launch != NONE).then(|| PendingPair {
                 pair: self.taken(index, pair),
                 launch,
                 stream: pair.stream.load(Ordering::Relaxed),
@@ -226,7 +226,7 @@ impl Context {
         first_ns: u64,
         out: &mut dyn Output,
     ) -> Result<Self, CudaError> {
-        inside(driver, device, || {
+        in_context(driver, device, || {
             let mut references = References::new(driver, device.ordinal, first_ns)?;
             add(driver, pool, FIRST_PAIRS)?;
             let until = Instant::now() + FIRST_WAIT;
@@ -267,7 +267,7 @@ impl Context {
         pool: &Pool,
         out: &mut dyn Output,
     ) -> Result<Collected, CudaError> {
-        inside(driver, self.device, || {
+        in_context(driver, self.device, || {
             self.references.renew_if_due(driver, out)?;
             let free_percent = pool.free_percent();
             let collected = self.record(driver, pool, out)?;
@@ -286,7 +286,7 @@ impl Context {
         out: &mut dyn Output,
         deadline: Instant,
     ) -> Result<u64, CudaError> {
-        inside(driver, self.device, || {
+        in_context(driver, self.device, || {
             self.references.renew(driver, out)?;
             let mut collected = self.record(driver, pool, out)?;
             let mut recorded = collected.recorded;
@@ -303,7 +303,7 @@ impl Context {
 
     /// Destroys everything that the plugin made in the context. No thread launches in the context any more.
     pub(crate) fn destroy(self, driver: &Driver, pool: &Pool) -> Result<(), CudaError> {
-        inside(driver, self.device, || {
+        in_context(driver, self.device, || {
             for event in pool.empty() {
                 driver.destroy_event(event)?;
             }
@@ -319,39 +319,39 @@ impl Context {
 
     fn record(&self, driver: &Driver, pool: &Pool, out: &mut dyn Output) -> Result<Collected, CudaError> {
         let mut collected = Collected::default();
-        let mut left: Vec<LeftPair> = pool.left().collect();
+        let mut pending: Vec<PendingPair> = pool.pending().collect();
         // A stream runs one thread's launches in order: the driver is not asked about those behind an unfinished one.
-        nccl_events::sort::sort_by_key(&mut left, |left| (left.stream, left.launch));
-        let order = |left: &LeftPair| (left.stream, EventId::from_raw(left.launch).slot());
+        nccl_events::sort::sort_by_key(&mut pending, |pending| (pending.stream, pending.launch));
+        let order = |pending: &PendingPair| (pending.stream, EventId::from_raw(pending.launch).slot());
         let mut waits_in = None;
-        for left in left {
-            if waits_in != Some(order(&left))
-                && driver.is_past(left.pair.after)?
-                && let Some(time) = self.time(driver, &left)?
+        for pending in pending {
+            if waits_in != Some(order(&pending))
+                && driver.is_past(pending.pair.after)?
+                && let Some(time) = self.time(driver, &pending)?
             {
-                out.record(ticks(), left.launch, &GpuRecord::LaunchTime(time));
-                pool.put_back(left.pair);
+                out.record(ticks(), pending.launch, &GpuRecord::LaunchTime(time));
+                pool.put_back(pending.pair);
                 collected.recorded += 1;
             } else {
-                waits_in = Some(order(&left));
+                waits_in = Some(order(&pending));
                 collected.unfinished += 1;
             }
         }
         Ok(collected)
     }
 
-    fn time(&self, driver: &Driver, left: &LeftPair) -> Result<Option<LaunchTime>, CudaError> {
-        let Some(start) = self.references.locate(driver, left.pair.before)? else {
+    fn time(&self, driver: &Driver, pending: &PendingPair) -> Result<Option<LaunchTime>, CudaError> {
+        let Some(start) = self.references.locate(driver, pending.pair.before)? else {
             return Ok(None);
         };
         // Measured between the two events, not from the reference, because the resolution is finer for short times.
-        let lasted_ms = driver.elapsed_ms(left.pair.before, left.pair.after)?;
+        let lasted_ms = driver.elapsed_ms(pending.pair.before, pending.pair.after)?;
         // Negative only within the resolution, so the launch took no time.
         let lasted_ns = u64::try_from(nanoseconds(lasted_ms)).unwrap_or(0);
         Ok(Some(LaunchTime {
             ordinal: self.device.ordinal,
             uncertainty_ns: start.uncertainty_ns,
-            stream: left.stream,
+            stream: pending.stream,
             start_ns: start.gpu_ns,
             end_ns: start.gpu_ns.saturating_add(lasted_ns),
         }))
@@ -359,7 +359,7 @@ impl Context {
 }
 
 /// Runs `action` on the worker with the context current.
-fn inside<T>(
+fn in_context<T>(
     driver: &Driver,
     device: DeviceContext,
     action: impl FnOnce() -> Result<T, CudaError>,
@@ -461,17 +461,17 @@ impl Shared {
             pool.put_back(pair);
             return Err(self.reject(error, index));
         }
-        thread.keep(Open { serial: self.serial, id: launch.id, entry: index, pair, stream });
+        thread.keep(OpenPair { serial: self.serial, id: launch.id, entry: index, pair, stream });
         Ok(())
     }
 
-    fn end(&self, open: Open) -> Result<(), NotTimed> {
+    fn end(&self, open: OpenPair) -> Result<(), NotTimed> {
         let Some((_, pool)) = self.at(open.entry) else {
             return Ok(());
         };
         match self.driver.record(open.pair.after, open.stream) {
             Ok(()) => {
-                pool.leave(open.pair, open.id.get(), open.stream.0);
+                pool.submit(open.pair, open.id.get(), open.stream.0);
                 Ok(())
             }
             Err(error) => {
@@ -535,7 +535,7 @@ pub(crate) fn with<T>(action: impl FnOnce(&mut Thread) -> T) -> Option<T> {
 /// The open launches of a launching thread.
 pub(crate) struct Thread {
     owner: Owner,
-    open: [Option<Open>; MOST_OPEN],
+    open: [Option<OpenPair>; MOST_OPEN],
     next: usize,
 }
 
@@ -547,7 +547,7 @@ enum Owner {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Open {
+pub(crate) struct OpenPair {
     pub(crate) serial: u64,
     pub(crate) id: EventId,
     pub(crate) entry: usize,
@@ -568,7 +568,7 @@ impl Thread {
     }
 
     /// Keeps an open launch. Replaces the oldest, which never ended and whose events are not used again.
-    pub(crate) fn keep(&mut self, open: Open) {
+    pub(crate) fn keep(&mut self, open: OpenPair) {
         if let Some(slot) = self.open.get_mut(self.next) {
             *slot = Some(open);
         }
@@ -576,8 +576,8 @@ impl Thread {
     }
 
     /// Removes the launch with this id, if it began on this thread.
-    pub(crate) fn take(&mut self, serial: u64, id: EventId) -> Option<Open> {
-        let is_it = |open: &Open| open.serial == serial && open.id == id;
+    pub(crate) fn take(&mut self, serial: u64, id: EventId) -> Option<OpenPair> {
+        let is_it = |open: &OpenPair| open.serial == serial && open.id == id;
         let slot = self.open.iter_mut().find(|slot| slot.as_ref().is_some_and(is_it))?;
         slot.take()
     }
@@ -633,7 +633,7 @@ mod tests {
                                 owner(&taken).store(0, Ordering::Relaxed);
                                 match given % 3 {
                                     0 => pool.put_back(taken),
-                                    _ => pool.leave(taken, launch, thread),
+                                    _ => pool.submit(taken, launch, thread),
                                 }
                             }
                         })
@@ -643,10 +643,10 @@ mod tests {
                     let mut seen = BTreeSet::new();
                     loop {
                         let last = is_over.load(Ordering::Acquire);
-                        for left in pool.left() {
-                            assert_eq!(left.stream, left.launch >> 32, "all of one launch");
-                            assert!(seen.insert(left.launch), "twice");
-                            pool.put_back(left.pair);
+                        for pending in pool.pending() {
+                            assert_eq!(pending.stream, pending.launch >> 32, "all of one launch");
+                            assert!(seen.insert(pending.launch), "twice");
+                            pool.put_back(pending.pair);
                         }
                         if last {
                             return seen;

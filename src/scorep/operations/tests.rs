@@ -1,11 +1,11 @@
 use super::*;
 use nccl_events::ids::ProcessTag;
 
-const NEVER_WAIT: Patience =
-    Patience { now_ticks: 1_000_000, after_parts_ticks: 10, without_parts_ticks: 1000, given_up_ticks: 500_000 };
+const NEVER_WAIT: Timeouts =
+    Timeouts { now_ticks: 1_000_000, after_parts_ticks: 10, without_parts_ticks: 1000, given_up_ticks: 500_000 };
 
-fn facts(bytes: u64) -> Facts {
-    Facts {
+fn facts(bytes: u64) -> OperationInfo {
+    OperationInfo {
         function: Function::named(b"AllReduce"),
         context: 7,
         sequence: Some(3),
@@ -19,8 +19,8 @@ fn id(number: u64, kind: Kind) -> u64 {
     EventId::new(ProcessTag::new(1), 1, number, kind).get()
 }
 
-fn at(now_ticks: u64) -> Patience {
-    Patience { now_ticks, ..NEVER_WAIT }
+fn at(now_ticks: u64) -> Timeouts {
+    Timeouts { now_ticks, ..NEVER_WAIT }
 }
 
 #[test]

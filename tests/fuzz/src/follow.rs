@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use journal::follow::{Follower, Polled};
+use journal::follow::{Follower, PollResult};
 use journal::format::Record;
 use journal::reader::Journal;
 
@@ -69,7 +69,7 @@ struct Followed {
 }
 
 impl Followed {
-    fn poll(&mut self, follower: &mut Follower, most_bytes: u64) -> Option<Polled> {
+    fn poll(&mut self, follower: &mut Follower, most_bytes: u64) -> Option<PollResult> {
         let mut given = 0;
         let mut sink = |record: Record| {
             given += 1;

@@ -9,7 +9,7 @@ use exports::protobuf::{
     PROFILE_START_TIME, PROFILE_STOP_TIME, TASK_ENVIRONMENT, XPlane, XSpace, XStat, XStatMetadata,
 };
 use journal::format::{header, segment_flag};
-use journal::testing::{Process, Who};
+use journal::testing::{Process, ProcessIdentity};
 
 use crate::segments::{SEGMENT, Segment};
 use crate::{archive, dumps, foreign, job, pieces};
@@ -72,7 +72,7 @@ pub fn all() -> Vec<(&'static str, &'static str, Vec<u8>)> {
 }
 
 fn record(out: &Path, rank: u32) -> std::path::PathBuf {
-    let mut process = Process::begin(out, Who { rank, ranks: 2, in_environment: true });
+    let mut process = Process::begin(out, ProcessIdentity { rank, ranks: 2, in_environment: true });
     for sequence in 0..2 {
         let _ids = process.all_reduce(sequence);
     }

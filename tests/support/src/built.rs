@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
+
+use parking_lot::Mutex;
 
 pub fn plugin() -> PathBuf {
     built("libnccl_profiler_otf2.so")
@@ -62,7 +63,7 @@ fn built(name: &str) -> PathBuf {
     const BUILD: &str = "run cargo build --workspace --lib --bins --examples";
     static CURRENT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let path = profile_folder().join(name);
-    let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut current = CURRENT.lock();
     if !current.contains(name) {
         let Ok(built) = path.metadata().and_then(|file| file.modified()) else {
             panic!("there is no {}: {BUILD}", path.display())

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
+use parking_lot::Mutex;
 
 use crate::cargo;
 use crate::process;
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for worker in of_workers {
         worker.map_err(|_| anyhow!("a worker panicked"))??;
     }
-    let failed = programs.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let failed = programs.failed.into_inner();
     ensure!(failed.is_empty(), "failed: {}", failed.join(" "));
     if args.arguments.is_empty() {
         process::run(cargo::command("test").args(["--workspace", "--doc", "--quiet"]))?;
@@ -119,10 +119,10 @@ struct Programs<'a> {
 impl Programs<'_> {
     fn run_all(&self) -> Result<()> {
         loop {
-            let next = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let next = self.waiting.lock().pop();
             let Some(program) = next else { return Ok(()) };
             if !self.run(&program)? {
-                self.failed.lock().unwrap_or_else(PoisonError::into_inner).push(program.name);
+                self.failed.lock().push(program.name);
             }
         }
     }
@@ -144,7 +144,7 @@ impl Programs<'_> {
         }
         let result = captured.after("test result: ").unwrap_or("no result");
         // One write, so that the programs' lines do not mix.
-        print!("{text}   {:20} {seconds:4} s   {result}\n", program.name);
+        println!("{text}   {:20} {seconds:4} s   {result}", program.name);
         Ok(passed)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::baseline::{Measured, Place};
+use crate::baseline::{MeasuredBandwidth, RankPlacement};
 use crate::units::real;
 use nccl_events::collective::Collective;
 use serde::Deserialize;
@@ -19,7 +19,7 @@ const TESTS: [(&str, Collective); 8] = [
     ("gather_perf", Collective::Gather),
 ];
 
-pub(crate) fn read(text: &str) -> Result<Vec<Measured>, String> {
+pub(crate) fn read(text: &str) -> Result<Vec<MeasuredBandwidth>, String> {
     if text.trim_start().starts_with('{') { json(text) } else { lines(text) }
 }
 
@@ -39,7 +39,7 @@ struct Test<'a> {
     columns: Vec<&'a str>,
 }
 
-fn lines(text: &str) -> Result<Vec<Measured>, String> {
+fn lines(text: &str) -> Result<Vec<MeasuredBandwidth>, String> {
     let mut found = Vec::new();
     let mut test = Test::default();
     let mut rows = 0;
@@ -60,7 +60,7 @@ fn lines(text: &str) -> Result<Vec<Measured>, String> {
                 }
             }
             ["#", "size", columns @ ..] => test.columns = columns.to_vec(),
-            [first, ..] if first.bytes().all(|it| it.is_ascii_digit()) && words.len() > 6 => {
+            [first, ..] if first.bytes().all(|byte| byte.is_ascii_digit()) && words.len() > 6 => {
                 rows += 1;
                 found.extend(test.row(&words).map_err(|why| format!("line {number}: {why}"))?);
             }
@@ -75,7 +75,7 @@ fn lines(text: &str) -> Result<Vec<Measured>, String> {
 
 impl Test<'_> {
     /// A row of the table; `None` if it has no time, or if the test measures no collective.
-    fn row(&self, words: &[&str]) -> Result<Option<Measured>, String> {
+    fn row(&self, words: &[&str]) -> Result<Option<MeasuredBandwidth>, String> {
         let Some(name) = self.name else {
             return Err(
                 "no line before says which test this is: `# Collective test starting: all_reduce_perf`".to_owned()
@@ -91,9 +91,9 @@ impl Test<'_> {
             return Err("no line before names a column `time`".to_owned());
         };
         let wrong = self.columns.iter().position(|column| *column == "#wrong").and_then(|at| words.get(at + 1));
-        right(wrong.and_then(|it| it.parse().ok()))?;
-        let time_us = words.get(time + 1).and_then(|it| it.parse().ok());
-        let bytes = words.first().and_then(|it| it.parse().ok());
+        right(wrong.and_then(|text| text.parse().ok()))?;
+        let time_us = words.get(time + 1).and_then(|text| text.parse().ok());
+        let bytes = words.first().and_then(|text| text.parse().ok());
         Ok(bytes.zip(time_us).and_then(|(bytes, time_us)| measured(collective, self.hosts(), bytes, time_us)))
     }
 
@@ -124,10 +124,16 @@ fn counted<'a>(ranks: impl Iterator<Item = (&'a str, u32)>) -> Vec<u32> {
 }
 
 /// The printed bandwidths have two decimals, the time more digits.
-fn measured(collective: Collective, hosts: Vec<u32>, bytes: u64, time_us: f64) -> Option<Measured> {
+fn measured(collective: Collective, hosts: Vec<u32>, bytes: u64, time_us: f64) -> Option<MeasuredBandwidth> {
     let busbw = real(bytes) / time_us * 1e6 * collective.bus_factor(hosts.iter().sum());
     let is_measured = time_us > 0.0 && busbw.is_finite();
-    is_measured.then_some(Measured { collective, place: Place::Hosts(hosts), bytes, busbw, transfer: Some(busbw) })
+    is_measured.then_some(MeasuredBandwidth {
+        collective,
+        place: RankPlacement::Hosts(hosts),
+        bytes,
+        busbw,
+        transfer: Some(busbw),
+    })
 }
 
 /// What `-J FILE` writes: a document for each test.
@@ -166,7 +172,7 @@ struct Times {
     nwrong: Option<f64>,
 }
 
-fn json(text: &str) -> Result<Vec<Measured>, String> {
+fn json(text: &str) -> Result<Vec<MeasuredBandwidth>, String> {
     let mut found = Vec::new();
     for document in serde_json::Deserializer::from_str(text).into_iter() {
         let document: Document =
@@ -177,7 +183,7 @@ fn json(text: &str) -> Result<Vec<Measured>, String> {
         let Config { nthreads, ngpus, devices } = document.config;
         let group = devices.first().map_or(0, |device| device.group);
         let of_group = devices.iter().filter(|device| device.group == group);
-        let hosts = counted(of_group.map(|it| (it.hostname.as_str(), nthreads.saturating_mul(ngpus))));
+        let hosts = counted(of_group.map(|device| (device.hostname.as_str(), nthreads.saturating_mul(ngpus))));
         for row in document.results {
             let times = row.out_of_place.or(row.in_place);
             right(times.as_ref().and_then(|times| times.nwrong)).map_err(|why| format!("size {}: {why}", row.size))?;

@@ -1,5 +1,5 @@
-//! The bus bandwidth that NCCL's own model allows: what its tuner computes from the graph of an algorithm. [`Map`] is
-//! the topology that an archive states in its definitions, graphs included.
+//! The bus bandwidth that NCCL's own model allows: what its tuner computes from the graph of an algorithm.
+//! [`StatedTopology`] is the topology that an archive states in its definitions, graphs included.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ pub(crate) struct Shape {
 
 /// What the model says of a graph: the least of all hosts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Lanes {
+pub(crate) struct GraphBandwidth {
     pub(crate) channels: f64,
     pub(crate) pattern: u32,
     /// Of a channel, in GB/s.
@@ -45,7 +45,13 @@ pub(crate) struct Lanes {
 }
 
 /// Adds to classes of collectives what is expected of them.
-pub(crate) fn add(trace: &Trace, tables: &Tables, filter: &Filter, map: &Map, classes: &mut [OperationClass]) {
+pub(crate) fn add(
+    trace: &Trace,
+    tables: &Tables,
+    filter: &Filter,
+    map: &StatedTopology,
+    classes: &mut [OperationClass],
+) {
     let models = models(trace, tables, map);
     if models.is_empty() {
         return;
@@ -65,7 +71,9 @@ pub(crate) fn add(trace: &Trace, tables: &Tables, filter: &Filter, map: &Map, cl
         };
         let is_wanted = filter.wants_time(operation.start_ns, operation.stop_ns)
             && (filter.ranks.is_empty() || filter.ranks.contains(&member.rank));
-        if let Some((algorithm, bandwidth)) = of_operation(trace, &operation, *shape, graphs).filter(|_| is_wanted) {
+        if let Some((algorithm, bandwidth)) =
+            expected_bandwidth(trace, &operation, *shape, graphs).filter(|_| is_wanted)
+        {
             let (bandwidths, algorithms) = found.entry(*number).or_default();
             bandwidths.push(bandwidth);
             algorithms.insert(algorithm);
@@ -74,7 +82,7 @@ pub(crate) fn add(trace: &Trace, tables: &Tables, filter: &Filter, map: &Map, cl
     for (number, (mut bandwidths, algorithms)) in found {
         let class = &mut classes[number];
         let expected = median(&mut bandwidths);
-        let measured = class.transfer_busbw.as_ref().or(class.busbw.as_ref()).map(|it| it.median);
+        let measured = class.transfer_busbw.as_ref().or(class.busbw.as_ref()).map(|quantiles| quantiles.median);
         class.expected_busbw = Some(expected);
         class.expected_share = measured.filter(|_| expected > 0.0).map(|measured| measured / expected);
         class.reduced_by = reducers(&algorithms).map(str::to_owned).collect();
@@ -85,18 +93,18 @@ fn size_bits(bytes: u64) -> u32 {
     u64::BITS - bytes.leading_zeros()
 }
 
-/// What reduces besides GPUs: there the bus bandwidth may exceed that of the wires.
+/// What reduces besides GPUs: there the bus bandwidth may exceed that of the links.
 fn reducers(algorithms: &BTreeSet<Algorithm>) -> impl Iterator<Item = &'static str> {
-    let has = |wanted: &[Algorithm]| wanted.iter().any(|it| algorithms.contains(it));
+    let has = |wanted: &[Algorithm]| wanted.iter().any(|algorithm| algorithms.contains(algorithm));
     let nvls = has(&[Algorithm::Nvls, Algorithm::NvlsTree]).then_some("NVLS");
     let network = has(&[Algorithm::CollNetDirect, Algorithm::CollNetChain]).then_some("network");
     nvls.into_iter().chain(network)
 }
 
 /// By communicator: its shape, and the least of its hosts' graphs.
-type Models = BTreeMap<u32, (Shape, BTreeMap<GraphKind, Lanes>)>;
+type Models = BTreeMap<u32, (Shape, BTreeMap<GraphKind, GraphBandwidth>)>;
 
-fn models(trace: &Trace, tables: &Tables, map: &Map) -> Models {
+fn models(trace: &Trace, tables: &Tables, map: &StatedTopology) -> Models {
     let capability = map.capability();
     let mut models = Models::new();
     let communicators: BTreeSet<u32> = map.graphs.keys().map(|(communicator, _)| *communicator).gather();
@@ -121,9 +129,9 @@ fn models(trace: &Trace, tables: &Tables, map: &Map) -> Models {
         if !of_hosts.clone().all(|((_, host), graphs)| graphs.iter().all(|graph| is_whole(*host, graph))) {
             continue;
         }
-        let mut lanes: BTreeMap<GraphKind, Lanes> = BTreeMap::new();
+        let mut lanes: BTreeMap<GraphKind, GraphBandwidth> = BTreeMap::new();
         for graph in of_hosts.flat_map(|(_, graphs)| graphs) {
-            let own = Lanes::of(graph);
+            let own = GraphBandwidth::of(graph);
             lanes.entry(graph.kind).and_modify(|least| *least = least.least(own)).or_insert(own);
         }
         models.insert(communicator, (shape, lanes));
@@ -131,7 +139,7 @@ fn models(trace: &Trace, tables: &Tables, map: &Map) -> Models {
     models
 }
 
-impl Lanes {
+impl GraphBandwidth {
     fn of(graph: &Graph) -> Self {
         let channels = index_u32(graph.channels.len()).into();
         Self { channels, pattern: graph.pattern, intra: graph.speed_intra, inter: graph.speed_inter }
@@ -147,11 +155,11 @@ impl Lanes {
     }
 }
 
-fn of_operation(
+fn expected_bandwidth(
     trace: &Trace,
     operation: &Operation,
     shape: Shape,
-    graphs: &BTreeMap<GraphKind, Lanes>,
+    graphs: &BTreeMap<GraphKind, GraphBandwidth>,
 ) -> Option<(Algorithm, f64)> {
     let (algorithm, protocol) = operation.by?;
     let collective = trace.function(operation.function).and_then(Function::collective)?;
@@ -164,7 +172,7 @@ pub(crate) fn bus_bandwidth(
     collective: Collective,
     (algorithm, protocol): (Algorithm, Protocol),
     shape: Shape,
-    graph: Lanes,
+    graph: GraphBandwidth,
 ) -> Option<f64> {
     let Shape { ranks, hosts, .. } = shape;
     if ranks < 2 || hosts == 0 {
@@ -220,7 +228,7 @@ fn steps(collective: Collective, ranks: f64) -> f64 {
 }
 
 /// Bandwidth of a channel of NVLS; `None` where NCCL has no model of it.
-fn nvls(is_reduce: bool, algorithm: Algorithm, shape: Shape, graph: Lanes) -> Option<f64> {
+fn nvls(is_reduce: bool, algorithm: Algorithm, shape: Shape, graph: GraphBandwidth) -> Option<f64> {
     let efficiency = match shape.capability {
         100.. => 0.74,
         90.. => 0.85,
@@ -237,12 +245,12 @@ fn nvls(is_reduce: bool, algorithm: Algorithm, shape: Shape, graph: Lanes) -> Op
 }
 
 /// A rank's end of a connection: row of members, peer, channel, whether it sends.
-pub(crate) type End = (u32, u32, u32, bool);
+pub(crate) type ConnectionEnd = (u32, u32, u32, bool);
 
 /// The interface of a connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Wire {
-    /// An index into [`Map::nics`].
+pub(crate) struct ConnectionNic {
+    /// An index into [`StatedTopology::nics`].
     pub(crate) nic: u32,
     /// How far the GPU is from it; empty if unknown.
     pub(crate) path: String,
@@ -250,14 +258,14 @@ pub(crate) struct Wire {
 
 /// The topology that an archive states in its definitions.
 #[derive(Debug, Default)]
-pub(crate) struct Map {
+pub(crate) struct StatedTopology {
     hosts: Vec<TopologyHost>,
     /// Numbers of `hosts`.
     pub(crate) nodes: BTreeMap<SystemTreeNodeRef, u32>,
     pub(crate) nics: Vec<Nic>,
     /// NCCL's numbers of `nics`.
     devices: Vec<u64>,
-    pub(crate) wires: BTreeMap<End, Wire>,
+    pub(crate) connections: BTreeMap<ConnectionEnd, ConnectionNic>,
     /// By communicator and host.
     pub(crate) graphs: BTreeMap<(u32, u32), Vec<Graph>>,
     unused: Vec<String>,
@@ -267,7 +275,7 @@ pub(crate) struct Map {
 const MOST_HOSTS: usize = 64;
 const MBIT: f64 = 1e6 / 8.0;
 
-impl Map {
+impl StatedTopology {
     /// `None` for an archive without topology.
     pub(crate) fn of(trace: &Trace, tables: &Tables) -> Option<Self> {
         let statements = &trace.statements;
@@ -287,7 +295,7 @@ impl Map {
     }
 
     fn add_node(&mut self, trace: &Trace, node: &SystemTreeNode, hosts: &mut BTreeMap<SystemTreeNodeRef, u32>) {
-        let Some(path) = of_node(trace, node, PciPath).map(str::to_owned) else {
+        let Some(path) = node_property(trace, node, PciPath).map(str::to_owned) else {
             return;
         };
         let next = index_u32(self.hosts.len());
@@ -296,48 +304,48 @@ impl Map {
             let name = trace.node_name(node.parent).unwrap_or_default().to_owned();
             self.hosts.push(TopologyHost { name, gpus: Vec::new() });
         }
-        let pci = of_node(trace, node, PciAddress).unwrap_or_default().to_owned();
+        let pci = node_property(trace, node, PciAddress).unwrap_or_default().to_owned();
         if !node.domains.contains(&SystemTreeDomain::NetworkingDevice) {
             let gpu = TopologyGpu {
                 pci,
                 path,
-                capability: of_node(trace, node, GpuCapability).unwrap_or(0),
-                nvlinks: of_node(trace, node, GpuNvlinks).unwrap_or(0),
+                capability: node_property(trace, node, GpuCapability).unwrap_or(0),
+                nvlinks: node_property(trace, node, GpuNvlinks).unwrap_or(0),
                 rank: None,
             };
             self.hosts[index(host)].gpus.push(gpu);
             return;
         }
         let name = trace.definitions.string(node.name).unwrap_or_default();
-        let speed = of_node(trace, node, NicSpeed).and_then(|speed| u32::try_from(speed).ok());
+        let speed = node_property(trace, node, NicSpeed).and_then(|speed| u32::try_from(speed).ok());
         self.nics.push(Nic {
             host,
             name: name.strip_prefix("NIC ").unwrap_or(name).to_owned(),
             pci,
             path,
-            gdr: of_node(trace, node, NicGdr) == Some(true),
+            gdr: node_property(trace, node, NicGdr) == Some(true),
             speed: speed.map(|speed| f64::from(speed) * MBIT),
             ..Nic::default()
         });
-        self.devices.push(of_node(trace, node, NicDevice).unwrap_or(u64::MAX));
+        self.devices.push(node_property(trace, node, NicDevice).unwrap_or(u64::MAX));
     }
 
     fn add_ranks(&mut self, trace: &Trace, tables: &Tables, hosts: &BTreeMap<SystemTreeNodeRef, u32>) {
         for member in &tables.members.all {
             let host = trace.host(trace.group(member.location)).and_then(|host| hosts.get(&host)).copied();
             let Some(host) = host else { continue };
-            if let Some(pci) = trace.of_location(member.location, GpuPci) {
+            if let Some(pci) = trace.location_property(member.location, GpuPci) {
                 let mut gpus = self.hosts[index(host)].gpus.iter_mut();
                 if let Some(gpu) = gpus.find(|gpu| gpu.pci == pci) {
                     gpu.rank.get_or_insert(member.job_rank);
                 }
             }
             let texts = [
-                trace.of_location(member.location, GraphRing),
-                trace.of_location(member.location, GraphTree),
-                trace.of_location(member.location, GraphCollNetChain),
-                trace.of_location(member.location, GraphCollNetDirect),
-                trace.of_location(member.location, GraphNvls),
+                trace.location_property(member.location, GraphRing),
+                trace.location_property(member.location, GraphTree),
+                trace.location_property(member.location, GraphCollNetChain),
+                trace.location_property(member.location, GraphCollNetDirect),
+                trace.location_property(member.location, GraphNvls),
             ];
             let graphs: Vec<Graph> = texts.into_iter().flatten().filter_map(|text| text.parse().ok()).collect();
             if !graphs.is_empty() {
@@ -350,18 +358,18 @@ impl Map {
         let numbers: BTreeMap<(u32, String), u32> =
             (0..).zip(&self.nics).map(|(number, nic)| ((nic.host, nic.name.clone()), number)).gather();
         for location in trace.locations_of(&[LocationKind::Connection]) {
-            let Some(name) = trace.of_location(location, NicProperty) else { continue };
+            let Some(name) = trace.location_property(location, NicProperty) else { continue };
             let member = trace.member_of(location).and_then(|member| tables.members.at(member));
             let host = trace.host(trace.group(location)).and_then(|host| hosts.get(&host)).copied();
             let nic = host.and_then(|host| numbers.get(&(host, name.to_owned())));
             let end = (
-                trace.of_location(location, ConnectionPeer),
-                trace.of_location(location, ConnectionChannel),
-                trace.of_location(location, ConnectionIsSend),
+                trace.location_property(location, ConnectionPeer),
+                trace.location_property(location, ConnectionChannel),
+                trace.location_property(location, ConnectionIsSend),
             );
             if let (Some(member), Some(nic), (Some(peer), Some(channel), Some(is_send))) = (member, nic, end) {
-                let path = trace.of_location(location, NicPath).unwrap_or_default().to_owned();
-                self.wires.insert((member, peer, channel, is_send), Wire { nic: *nic, path });
+                let path = trace.location_property(location, NicPath).unwrap_or_default().to_owned();
+                self.connections.insert((member, peer, channel, is_send), ConnectionNic { nic: *nic, path });
             }
         }
     }
@@ -424,7 +432,7 @@ impl Map {
     }
 }
 
-fn of_node<'a, P: DefinitionProperty>(
+fn node_property<'a, P: DefinitionProperty>(
     trace: &'a Trace,
     node: &SystemTreeNode,
     property: P,
@@ -439,7 +447,7 @@ mod tests {
     /// The numbers of NCCL's own table (`NCCL_DEBUG_SUBSYS=TUNING`) follow from these by its conversion.
     #[test]
     fn the_model_is_that_of_the_tuner() {
-        let graph = Lanes { channels: 12.0, pattern: 4, intra: 20.0, inter: 24.0 };
+        let graph = GraphBandwidth { channels: 12.0, pattern: 4, intra: 20.0, inter: 24.0 };
         let shape = |ranks, hosts| Shape { ranks, hosts, capability: 90 };
         let ring = |collective, protocol, shape| {
             bus_bandwidth(collective, (Algorithm::Ring, protocol), shape, graph).expect("a model") / GB

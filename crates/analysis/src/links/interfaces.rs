@@ -12,11 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::links::expected_bandwidth;
-use crate::links::expected_bandwidth::{End, Map};
+use crate::links::expected_bandwidth::{ConnectionEnd, StatedTopology};
 use crate::read::{NONE, Network, Step, Tables, Transfer};
 use crate::results::{Cause, CauseKind, Link, Nic, Rank, Topology, Verdict};
 use crate::units::real;
-use crate::{Analysis, Filter, Sent, Trace, analyse_and, length, median, size_class, union, usual_times};
+use crate::{Analysis, Filter, SentStep, Trace, analyse_and, length, median, size_class, union, usual_times};
 use nccl_events::Progress;
 use nccl_events::collective::Function;
 use nccl_events::ids::index;
@@ -24,7 +24,7 @@ use nccl_events::ids::index;
 /// Analyses an archive, with what its topology tells.
 pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2::Result<Analysis> {
     let (mut analysis, traffic) = analyse_and(trace, filter, progress, |tables| {
-        let map = Map::of(trace, tables).map(Arc::new);
+        let map = StatedTopology::of(trace, tables).map(Arc::new);
         move || map.clone().map(|map| Traffic::of(trace, filter, map))
     })?;
     let Some(traffic) = traffic else {
@@ -34,8 +34,8 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     let Analysis { tables, report, .. } = &mut analysis;
     let mut topology = map.described(&report.communicators);
     report.nics = traffic.nics(&mut topology);
-    name(&mut report.pairs, tables, &map);
-    name(&mut report.channels, tables, &map);
+    name_interfaces(&mut report.pairs, tables, &map);
+    name_interfaces(&mut report.channels, tables, &map);
     name_causes(&mut report.causes, &mut report.verdict, &report.pairs, &report.nics, &report.ranks);
     expected_bandwidth::add(trace, tables, filter, &map, &mut report.operations);
     report.topology = Some(topology);
@@ -49,16 +49,16 @@ const MOST_SHARE: f64 = 1.25;
 pub(crate) struct Traffic<'a> {
     trace: &'a Trace,
     filter: &'a Filter,
-    map: Arc<Map>,
+    map: Arc<StatedTopology>,
     has_sizes: bool,
     received: Vec<u64>,
-    sent: Vec<Vec<Sent>>,
+    sent: Vec<Vec<SentStep>>,
     /// Bytes that NCCL's graphs do not place.
     elsewhere: u64,
 }
 
 impl<'a> Traffic<'a> {
-    pub(crate) fn of(trace: &'a Trace, filter: &'a Filter, map: Arc<Map>) -> Self {
+    pub(crate) fn of(trace: &'a Trace, filter: &'a Filter, map: Arc<StatedTopology>) -> Self {
         let count = map.nics.len();
         Self {
             trace,
@@ -71,7 +71,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    pub(crate) const fn map(&self) -> &Arc<Map> {
+    pub(crate) const fn map(&self) -> &Arc<StatedTopology> {
         &self.map
     }
 
@@ -82,16 +82,16 @@ impl<'a> Traffic<'a> {
             return nics;
         }
         topology.bytes_elsewhere += self.elsewhere;
-        let sent: Vec<((), &[Sent])> = self.sent.iter().map(|sent| ((), sent.as_slice())).collect();
+        let sent: Vec<((), &[SentStep])> = self.sent.iter().map(|sent| ((), sent.as_slice())).collect();
         let usual = usual_times(&sent);
         for ((nic, steps), received) in nics.iter_mut().zip(self.sent).zip(self.received) {
             nic.steps = steps.len() as u64;
-            let sent: u64 = steps.iter().map(Sent::bytes).sum();
+            let sent: u64 = steps.iter().map(SentStep::bytes).sum();
             let busy_ns = length(&union(steps.iter().map(|step| (step.at_ns, step.end_ns())).collect()));
             (nic.sent_bytes, nic.received_bytes, nic.busy_ns) = (Some(sent), Some(received), Some(busy_ns));
             nic.rate = (busy_ns > 0).then(|| real(sent) / real(busy_ns) * 1e9);
             nic.share = nic.rate.zip(nic.speed).map(|(rate, speed)| rate / speed).filter(|share| *share <= MOST_SHARE);
-            let ratio = |step: &Sent| {
+            let ratio = |step: &SentStep| {
                 Some(real(step.ns()) / usual.get(&((), size_class(step.bytes()))).filter(|usual| **usual > 0.0)?)
             };
             let mut ratios: Vec<f64> = steps.iter().filter_map(ratio).collect();
@@ -104,7 +104,7 @@ impl<'a> Traffic<'a> {
 impl Network for Traffic<'_> {
     fn step(&mut self, tables: &Tables, transfer: Option<&Transfer>, step: &Step) {
         self.has_sizes |= step.bytes > 0;
-        let Some(transfer) = transfer.filter(|it| it.member != NONE && step.bytes > 0) else {
+        let Some(transfer) = transfer.filter(|transfer| transfer.member != NONE && step.bytes > 0) else {
             return;
         };
         if !self.filter.wants_time(step.start_ns, step.stop_ns())
@@ -113,7 +113,7 @@ impl Network for Traffic<'_> {
             return;
         }
         match (nic_of(self.trace, tables, &self.map, transfer), transfer.is_send) {
-            (Some(nic), true) if step.third_ns > 0 => self.sent[index(nic)].push(Sent::of(step)),
+            (Some(nic), true) if step.third_ns > 0 => self.sent[index(nic)].push(SentStep::of(step)),
             (_, true) => self.elsewhere += step.bytes,
             (Some(nic), false) => self.received[index(nic)] += step.bytes,
             (None, false) => {}
@@ -129,9 +129,9 @@ impl Network for Traffic<'_> {
 }
 
 /// Sends and receives of the program may use another interface than the channel's collectives, unless there is one.
-fn nic_of(trace: &Trace, tables: &Tables, map: &Map, transfer: &Transfer) -> Option<u32> {
-    let end: End = (transfer.member, transfer.peer, transfer.channel, transfer.is_send);
-    let nic = map.wires.get(&end)?.nic;
+fn nic_of(trace: &Trace, tables: &Tables, map: &StatedTopology, transfer: &Transfer) -> Option<u32> {
+    let end: ConnectionEnd = (transfer.member, transfer.peer, transfer.channel, transfer.is_send);
+    let nic = map.connections.get(&end)?.nic;
     let host = map.nics.get(index(nic))?.host;
     if map.nics.iter().filter(|nic| nic.host == host).count() == 1 {
         return Some(nic);
@@ -141,11 +141,11 @@ fn nic_of(trace: &Trace, tables: &Tables, map: &Map, transfer: &Transfer) -> Opt
 }
 
 /// Names the interfaces of links, and the ways from their senders' GPUs.
-pub(crate) fn name(links: &mut [Link], tables: &Tables, map: &Map) {
+pub(crate) fn name_interfaces(links: &mut [Link], tables: &Tables, map: &StatedTopology) {
     type Ends = BTreeMap<(u32, Option<u32>, u32), [BTreeSet<u32>; 2]>;
     let (mut pairs, mut channels) = (Ends::new(), Ends::new());
     let mut paths: BTreeMap<(u32, Option<u32>, u32), BTreeSet<&str>> = BTreeMap::new();
-    for ((member, peer, channel, is_send), wire) in &map.wires {
+    for ((member, peer, channel, is_send), wire) in &map.connections {
         let member = tables.members.row(*member);
         let communicator = member.communicator;
         let (from, to) = match is_send {
@@ -182,7 +182,7 @@ const MOST_NAMES: usize = 4;
 
 /// Names the interfaces of slow ranks and hosts, of which the analysis knows their pairs only.
 pub(crate) fn name_causes(causes: &mut [Cause], verdict: &mut Verdict, pairs: &[Link], nics: &[Nic], ranks: &[Rank]) {
-    let slow: Vec<&Link> = pairs.iter().filter(|pair| pair.slowdown.is_some_and(|it| it >= SLOW)).collect();
+    let slow: Vec<&Link> = pairs.iter().filter(|pair| pair.slowdown.is_some_and(|value| value >= SLOW)).collect();
     for cause in causes.iter_mut().filter(|cause| cause.kind == CauseKind::SlowNic) {
         let is_it = |rank: Option<u32>| match (cause.rank, rank.and_then(|rank| ranks.get(index(rank)))) {
             (Some(_), _) => rank == cause.rank,

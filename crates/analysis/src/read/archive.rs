@@ -69,7 +69,7 @@ impl<'a> RegionInfo<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct KnownRegion {
     role: Role,
     function: Option<Function>,
     phase: Option<usize>,
@@ -84,7 +84,7 @@ pub struct Trace {
     pub statements: Statements,
     communicators: Communicators,
     locations: Locations,
-    regions: BTreeMap<RegionRef, Known>,
+    regions: BTreeMap<RegionRef, KnownRegion>,
     pub(crate) attributes: Attributes,
 }
 
@@ -105,7 +105,7 @@ impl Trace {
             let role = Role::of(&info)?;
             let is_net_send = info.kind == Some(Kind::ProxyOp) && info.name == "netSend";
             let function = Function::of_region(info.name);
-            Some((*reference, Known { role, function, phase: info.phase(), is_net_send }))
+            Some((*reference, KnownRegion { role, function, phase: info.phase(), is_net_send }))
         });
         Ok(Self {
             anchor,
@@ -223,7 +223,7 @@ impl Trace {
 
     /// The function a region shows, or the region's own name if it is not NCCL's.
     pub fn function_name(&self, region: RegionRef) -> String {
-        self.region(region).map_or_else(|| self.region_name(region), |it| it.name.to_owned())
+        self.region(region).map_or_else(|| self.region_name(region), |region| region.name.to_owned())
     }
 
     pub fn function(&self, region: RegionRef) -> Option<Function> {
@@ -251,7 +251,8 @@ impl Trace {
 
     /// The names of the program's ranges among the regions around a range, and its own, as `nvtx.ranges` has them.
     pub fn path(&self, around: impl Iterator<Item = RegionRef>, own: RegionRef) -> String {
-        let is_range = |region: &RegionRef| self.region(*region).is_some_and(|it| it.class == RegionClass::User);
+        let is_range =
+            |region: &RegionRef| self.region(*region).is_some_and(|region| region.class == RegionClass::User);
         path_of_ranges(around.filter(is_range).chain([own]).map(|region| self.region_name(region)))
     }
 
@@ -337,18 +338,23 @@ impl Trace {
 }
 
 impl Trace {
-    pub fn of_location<P: DefinitionProperty>(&self, location: LocationRef, property: P) -> PropertyValue<'_, P> {
+    pub fn location_property<P: DefinitionProperty>(&self, location: LocationRef, property: P) -> PropertyValue<'_, P> {
         stated(&self.definitions, &self.definitions.locations.get(&location)?.properties, property)
     }
 
-    pub fn of_group<P: DefinitionProperty>(&self, group: LocationGroupRef, property: P) -> PropertyValue<'_, P> {
+    pub fn group_property<P: DefinitionProperty>(&self, group: LocationGroupRef, property: P) -> PropertyValue<'_, P> {
         stated(&self.definitions, &self.definitions.location_groups.get(&group)?.properties, property)
     }
 
     /// The locations of these kinds that have events, ascending.
     pub fn locations_of(&self, kinds: &[LocationKind]) -> Vec<LocationRef> {
-        let is_one = |it: &LocationRef| self.location_kind(*it).is_some_and(|kind| kinds.contains(&kind));
-        self.definitions.locations.keys().copied().filter(|it| is_one(it) && self.has_events(*it)).collect()
+        let is_one = |location: &LocationRef| self.location_kind(*location).is_some_and(|kind| kinds.contains(&kind));
+        self.definitions
+            .locations
+            .keys()
+            .copied()
+            .filter(|location| is_one(location) && self.has_events(*location))
+            .collect()
     }
 
     /// Whether a location is a thread that calls NCCL, or on which NCCL calls the plugin.
@@ -591,7 +597,7 @@ impl Communicators {
 pub fn in_parallel<I: Send, T: Send>(items: impl IntoIterator<Item = I>, make: impl Fn(I) -> T + Sync) -> Vec<T> {
     let slots: Vec<_> = items.into_iter().map(|item| Mutex::new((Some(item), None))).collect();
     // Nobody waits for a lock: each slot is taken once.
-    each(slots.len(), &|at| {
+    run_on_all_cores(slots.len(), &|at| {
         let (item, made) = &mut *slots[at].lock();
         *made = item.take().map(&make);
     });
@@ -613,6 +619,6 @@ pub fn try_in_parallel<I: Send, T: Send, E: Send>(
 
 /// Runs `work` on all cores. A parallel iterator of rayon adds 10 to 20 KB of code; all callers share this one.
 #[inline(never)]
-fn each(count: usize, work: &(dyn Fn(usize) + Sync)) {
+fn run_on_all_cores(count: usize, work: &(dyn Fn(usize) + Sync)) {
     (0..count).into_par_iter().with_max_len(1).for_each(work);
 }

@@ -90,14 +90,14 @@ impl<T, K: Copy + Into<T>> Column<T> for Vec<K> {
 
 /// A column without memory for its values as long as all are equal: few jobs use everything.
 #[derive(Clone, Debug, Default)]
-pub struct Same<T> {
+pub struct ConstantColumn<T> {
     value: T,
     len: usize,
     /// Empty while all are `value`.
     all: Vec<T>,
 }
 
-impl<T: Copy + PartialEq> Same<T> {
+impl<T: Copy + PartialEq> ConstantColumn<T> {
     pub const fn len(&self) -> usize {
         self.len
     }
@@ -119,7 +119,7 @@ impl<T: Copy + PartialEq> Same<T> {
     }
 }
 
-impl<T> Index<usize> for Same<T> {
+impl<T> Index<usize> for ConstantColumn<T> {
     type Output = T;
 
     fn index(&self, at: usize) -> &T {
@@ -127,7 +127,7 @@ impl<T> Index<usize> for Same<T> {
     }
 }
 
-impl<T: Copy + PartialEq> Column<T> for Same<T> {
+impl<T: Copy + PartialEq> Column<T> for ConstantColumn<T> {
     fn at(&self, at: usize) -> T {
         self[at]
     }
@@ -139,19 +139,19 @@ impl<T: Copy + PartialEq> Column<T> for Same<T> {
 
 /// A column of four bytes for each value, as long as nearly all fit.
 #[derive(Clone, Debug)]
-pub enum Narrow {
+pub enum NarrowColumn {
     /// `u32::MAX` stands for a value by its row, or for `u64::MAX`, which means that there is none.
     Short(Vec<u32>, BTreeMap<usize, u64>),
     Long(Vec<u64>),
 }
 
-impl Default for Narrow {
+impl Default for NarrowColumn {
     fn default() -> Self {
         Self::Short(Vec::new(), BTreeMap::new())
     }
 }
 
-impl Narrow {
+impl NarrowColumn {
     /// At most one value in this many may need more than four bytes.
     const RARE: usize = 16;
 
@@ -188,7 +188,7 @@ impl Narrow {
     }
 }
 
-impl Column<u64> for Narrow {
+impl Column<u64> for NarrowColumn {
     fn at(&self, at: usize) -> u64 {
         self.get(at)
     }
@@ -210,15 +210,16 @@ impl Column<u64> for Narrow {
 
 /// A column whose neighbours differ little, as the ids of a thread's events do: four bytes for each of these.
 #[derive(Clone, Debug, Default)]
-pub struct Near {
+pub struct DeltaColumn {
     /// The first value of each block, or where the block begins in `far`.
     blocks: Vec<u64>,
-    /// By how much values differ from the first of their block, plus [`Near::MIDDLE`]; all 0 for a block in `far`.
+    /// By how much values differ from the first of their block, plus [`DeltaColumn::MIDDLE`]; all 0 for a block in
+    /// `far`.
     offsets: Vec<u32>,
     far: Vec<u64>,
 }
 
-impl Near {
+impl DeltaColumn {
     const BLOCK: usize = 16;
     const MIDDLE: u32 = 1 << 31;
 
@@ -229,9 +230,10 @@ impl Near {
     /// The value of a row.
     pub fn get(&self, at: usize) -> u64 {
         let (block, offset) = (self.blocks[at / Self::BLOCK], self.offsets[at]);
-        match self.is_far(at) {
-            true => self.far[usize::try_from(block).unwrap_or(usize::MAX) + at % Self::BLOCK],
-            false => block.wrapping_add(offset.into()).wrapping_sub(Self::MIDDLE.into()),
+        if self.is_far(at) {
+            self.far[usize::try_from(block).unwrap_or(usize::MAX) + at % Self::BLOCK]
+        } else {
+            block.wrapping_add(offset.into()).wrapping_sub(Self::MIDDLE.into())
         }
     }
 
@@ -268,7 +270,7 @@ impl Near {
     }
 }
 
-impl Column<u64> for Near {
+impl Column<u64> for DeltaColumn {
     fn at(&self, at: usize) -> u64 {
         self.get(at)
     }
@@ -285,14 +287,14 @@ impl Column<u64> for Near {
 
 /// A number in four bytes: exact below 2³¹ (two seconds in ns), beyond that to 2¹⁶ (66 µs), up to 2⁴⁷ (39 hours).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Short(u32);
+pub struct ShortNumber(u32);
 
-impl Short {
+impl ShortNumber {
     const IS_LARGE: u32 = 1 << 31;
     const UNIT: u64 = 1 << 16;
 }
 
-impl From<u64> for Short {
+impl From<u64> for ShortNumber {
     fn from(number: u64) -> Self {
         let fitting = |number: u64| u32::try_from(number).ok().filter(|it| *it < Self::IS_LARGE);
         let in_units = || fitting(number / Self::UNIT).unwrap_or(Self::IS_LARGE - 1) | Self::IS_LARGE;
@@ -300,10 +302,10 @@ impl From<u64> for Short {
     }
 }
 
-impl From<Short> for u64 {
-    fn from(Short(bits): Short) -> Self {
-        let number = Self::from(bits & !Short::IS_LARGE);
-        if bits & Short::IS_LARGE == 0 { number } else { number * Short::UNIT }
+impl From<ShortNumber> for u64 {
+    fn from(ShortNumber(bits): ShortNumber) -> Self {
+        let number = Self::from(bits & !ShortNumber::IS_LARGE);
+        if bits & ShortNumber::IS_LARGE == 0 { number } else { number * ShortNumber::UNIT }
     }
 }
 
@@ -316,7 +318,8 @@ mod tests {
         let values = [7, 7, u64::MAX, 0xffff_fffe, 0xffff_ffff, 1 << 40];
         let values = [&values[..], &[1 << 50; 40]].concat();
         for count in 0..=values.len() {
-            let (mut same, mut narrow, mut near) = (Same::default(), Narrow::default(), Near::default());
+            let (mut same, mut narrow, mut near) =
+                (ConstantColumn::default(), NarrowColumn::default(), DeltaColumn::default());
             values[..count].iter().for_each(|value| near.push(*value));
             near.append(&near.clone());
             values[..count].iter().for_each(|value| same.push(*value));
@@ -334,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_short_number_is_exact_for_two_seconds_and_then_to_66_microseconds() {
-        let kept = |ns: u64| u64::from(Short::from(ns));
+        let kept = |ns: u64| u64::from(ShortNumber::from(ns));
         assert_eq!([kept((1 << 31) - 1), kept(u64::MAX)], [(1 << 31) - 1, ((1 << 31) - 1) << 16]);
         let long_ns = (1 << 31) + 65_535;
         assert!((long_ns - 65_535..=long_ns).contains(&kept(long_ns)));

@@ -8,7 +8,7 @@ mod network;
 mod rows;
 mod tables;
 
-pub(crate) use crate::read::columns::{Column, Narrow, Short};
+pub(crate) use crate::read::columns::{Column, NarrowColumn, ShortNumber};
 pub use crate::read::network::Network;
 pub use crate::read::rows::{
     Call, Calls, Kernel, Kernels, Launch, Launches, NO_SEQUENCE, NONE, Operation, Operations, Range, Ranges, Step,

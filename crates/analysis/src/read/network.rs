@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::instances::InstanceOf;
 use crate::read::archive::{Role, Trace, try_in_parallel};
-use crate::read::columns::Near;
+use crate::read::columns::DeltaColumn;
 use crate::read::rows::{NONE, Step, Transfer, Transfers};
 use crate::read::tables::{Reading, Tables};
 use nccl_events::archive::LocationKind;
@@ -14,13 +14,13 @@ use otf2::{LocationGroupRef, LocationRef};
 use rayon::prelude::*;
 
 struct Ids<'a> {
-    events: &'a Near,
+    events: &'a DeltaColumn,
     /// Sorted by event id.
     rows: Vec<u32>,
 }
 
 impl<'a> Ids<'a> {
-    fn of(events: &'a Near) -> Self {
+    fn of(events: &'a DeltaColumn) -> Self {
         let mut rows: Vec<u32> = (0..small(events.len())).collect();
         // Those of a location ascend, mostly.
         rows.par_sort_by_key(|row| events.get(large(*row)));
@@ -43,7 +43,7 @@ impl<'a> Ids<'a> {
 
 nccl_events::fields! {
     /// Of transfers and steps: quicker to read than all.
-    struct Few {
+    struct TransferFields {
         event: Event,
         parent: Parent,
         peer: Peer,
@@ -159,17 +159,17 @@ impl Reading<'_> {
     fn transfers(&self, location: LocationRef, ids: &Ids<'_>) -> otf2::Result<Transfers> {
         let mut rows = Transfers::default();
         let (member, mut near) = (self.member(location), 0);
-        self.trace.instances_with(location, |it: &InstanceOf<Few<'_>>| {
-            if it.role != Some(Role::Work(Kind::ProxyOp)) {
+        self.trace.instances_with(location, |instance: &InstanceOf<TransferFields<'_>>| {
+            if instance.role != Some(Role::Work(Kind::ProxyOp)) {
                 return;
             }
-            let fields = &it.fields;
+            let fields = &instance.fields;
             rows.push(Transfer {
                 member,
                 operation: ids.row(fields.parent, &mut near),
                 peer: fields.peer.unwrap_or(NONE),
                 channel: fields.channel.unwrap_or(NONE),
-                is_send: self.trace.is_net_send(it.region),
+                is_send: self.trace.is_net_send(instance.region),
                 event: fields.event.unwrap_or(0),
             });
         })?;
@@ -180,28 +180,28 @@ impl Reading<'_> {
         // The phases of a step follow each other and share its id.
         let mut open: Option<(Option<u64>, Step)> = None;
         let mut near = 0;
-        self.trace.instances_with(location, |it: &InstanceOf<Few<'_>>| {
-            let Some(phase) = self.trace.phase(it.region) else {
+        self.trace.instances_with(location, |instance: &InstanceOf<TransferFields<'_>>| {
+            let Some(phase) = self.trace.phase(instance.region) else {
                 return;
             };
-            let event = it.fields.event;
+            let event = instance.fields.event;
             if open.as_ref().is_none_or(|(id, _)| *id != event) {
-                let start_ns = self.clock.ns(it.start);
-                let transfer = ids.row(it.fields.parent, &mut near);
+                let start_ns = self.clock.ns(instance.start);
+                let transfer = ids.row(instance.fields.parent, &mut near);
                 let step = Step { transfer, start_ns, first_ns: 0, second_ns: 0, third_ns: 0, bytes: 0 };
                 if let Some((_, step)) = open.replace((event, step)) {
                     each(&step);
                 }
             }
             if let Some((_, step)) = &mut open {
-                let length_ns = self.clock.ns(it.end).saturating_sub(self.clock.ns(it.start));
+                let length_ns = self.clock.ns(instance.end).saturating_sub(self.clock.ns(instance.start));
                 let slot = match phase % 3 {
                     0 => &mut step.first_ns,
                     1 => &mut step.second_ns,
                     _ => &mut step.third_ns,
                 };
                 *slot += length_ns;
-                step.bytes = it.fields.bytes.unwrap_or(step.bytes);
+                step.bytes = instance.fields.bytes.unwrap_or(step.bytes);
             }
         })?;
         if let Some((_, step)) = open {

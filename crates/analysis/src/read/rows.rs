@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::read::columns::{Narrow, Near, Same, columns};
+use crate::read::columns::{ConstantColumn, DeltaColumn, NarrowColumn, columns};
 use nccl_events::archive::Timing;
 use nccl_events::ids::index_u32;
 use otf2::{LocationRef, RegionRef};
@@ -20,25 +20,25 @@ columns! {
         member: u32,
         function: RegionRef,
         /// How its interval was measured; `None` in archives of other writers.
-        timing: Option<Timing> => Same<Option<Timing>>,
-        is_unfinished: bool => Same<bool>,
+        timing: Option<Timing> => ConstantColumn<Option<Timing>>,
+        is_unfinished: bool => ConstantColumn<bool>,
         /// Whether the archive gives it a bandwidth: it had its kernel to itself, and its time was measured.
-        has_bandwidth: bool => Same<bool>,
+        has_bandwidth: bool => ConstantColumn<bool>,
         /// The algorithm and protocol, if NCCL reported them by names that this version knows.
-        by: Option<(Algorithm, Protocol)> => Same<Option<(Algorithm, Protocol)>>,
+        by: Option<(Algorithm, Protocol)> => ConstantColumn<Option<(Algorithm, Protocol)>>,
         /// Rank of the root, or of the other end of a send or receive; [`NONE`] if there is no such rank.
-        partner: u32 => Same<u32>,
-        bytes: u64 => Narrow,
+        partner: u32 => ConstantColumn<u32>,
+        bytes: u64 => NarrowColumn,
         start_ns: u64,
         stop_ns: u64,
-        event: u64 => Near,
-        parent: u64 => Near,
+        event: u64 => DeltaColumn,
+        parent: u64 => DeltaColumn,
         /// NCCL's number per function and communicator; [`NO_SEQUENCE`] for messages and collectives made of them.
-        sequence: u64 => Narrow,
+        sequence: u64 => NarrowColumn,
         /// Number of the replay of a captured call; 0 if not replayed.
-        replay: u32 => Same<u32>,
+        replay: u32 => ConstantColumn<u32>,
         /// The ranges of the program that its call was in: an index in [`crate::read::Tables::paths`], or [`NONE`].
-        path: u32 => Same<u32>,
+        path: u32 => ConstantColumn<u32>,
     }
 }
 
@@ -95,7 +95,7 @@ columns! {
         peer: u32,
         channel: u32,
         is_send: bool,
-        event: u64 => Near,
+        event: u64 => DeltaColumn,
     }
 }
 

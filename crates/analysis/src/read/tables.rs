@@ -53,7 +53,7 @@ impl Tables {
         let mut rows = BTreeMap::new();
         reading.each(
             &ranks,
-            |it, at| Ok((at, it.operations(at)?)),
+            |reading, at| Ok((at, reading.operations(at)?)),
             |(location, of_location)| {
                 let from = small(operations.len());
                 operations.append(of_location);
@@ -89,7 +89,7 @@ impl Tables {
         let mut enqueued = BTreeMap::new();
         reading.each(
             &threads,
-            |it, at| it.thread(at, &wants),
+            |reading, at| reading.thread(at, &wants),
             |of_thread| {
                 calls.append(of_thread.calls);
                 launches.append(of_thread.launches);
@@ -105,7 +105,7 @@ impl Tables {
 
 /// What a thread did.
 #[derive(Default)]
-struct OfThread {
+struct ThreadRows {
     calls: Calls,
     launches: Launches,
     ranges: Ranges,
@@ -166,22 +166,22 @@ impl<'a> Reading<'a> {
         // Two events at least for each.
         rows.reserve(usize::try_from(self.trace.events_of(location) / 2).unwrap_or(0));
         let mut paths = self.paths.reader();
-        self.trace.instances(location, |it| {
-            if !matches!(it.role, Some(Role::Operation(_))) {
+        self.trace.instances(location, |instance| {
+            if !matches!(instance.role, Some(Role::Operation(_))) {
                 return;
             }
-            let fields = &it.fields;
+            let fields = &instance.fields;
             rows.push(Operation {
                 member,
-                function: it.region,
+                function: instance.region,
                 timing: fields.timing,
                 is_unfinished: fields.is_unfinished == Some(true),
                 has_bandwidth: fields.algorithm_bandwidth.is_some(),
                 by: fields.algorithm.and_then(Algorithm::named).zip(fields.protocol.and_then(Protocol::named)),
                 partner: fields.peer.or(fields.root).unwrap_or(NONE),
                 bytes: fields.bytes.unwrap_or(0),
-                start_ns: self.clock.ns(it.start),
-                stop_ns: self.clock.ns(it.end),
+                start_ns: self.clock.ns(instance.start),
+                stop_ns: self.clock.ns(instance.end),
                 event: fields.event.unwrap_or(0),
                 parent: fields.parent.unwrap_or(0),
                 sequence: fields.sequence.unwrap_or(NO_SEQUENCE),
@@ -192,32 +192,32 @@ impl<'a> Reading<'a> {
         Ok(rows)
     }
 
-    fn thread(&self, location: LocationRef, wants: &impl Fn(RegionRef) -> bool) -> otf2::Result<OfThread> {
-        let mut rows = OfThread::default();
+    fn thread(&self, location: LocationRef, wants: &impl Fn(RegionRef) -> bool) -> otf2::Result<ThreadRows> {
+        let mut rows = ThreadRows::default();
         let mut paths = self.paths.reader();
         let mut instances: Instances<'_> = Instances::of(self.trace);
         self.trace.archive.for_each_event(&[location], |_, event| {
-            let Read::Left(it) = instances.step(event) else {
+            let Read::Left(instance) = instances.step(event) else {
                 return ControlFlow::Continue(());
             };
-            let (start_ns, stop_ns) = (self.clock.ns(it.start), self.clock.ns(it.end));
-            let (event, parent) = (it.fields.event.unwrap_or(0), it.fields.parent.unwrap_or(0));
-            match self.class(it.region) {
-                Some(RegionClass::Launch) if wants(it.region) => {
+            let (start_ns, stop_ns) = (self.clock.ns(instance.start), self.clock.ns(instance.end));
+            let (event, parent) = (instance.fields.event.unwrap_or(0), instance.fields.parent.unwrap_or(0));
+            match self.class(instance.region) {
+                Some(RegionClass::Launch) if wants(instance.region) => {
                     rows.launches.push(Launch { location, start_ns, stop_ns, event, parent });
                 }
-                Some(RegionClass::Api) if wants(it.region) => rows.calls.push(Call {
+                Some(RegionClass::Api) if wants(instance.region) => rows.calls.push(Call {
                     location,
-                    function: it.region,
+                    function: instance.region,
                     start_ns,
                     stop_ns,
-                    bytes: it.fields.bytes.unwrap_or(0),
+                    bytes: instance.fields.bytes.unwrap_or(0),
                     event,
                     parent,
-                    comm: self.communicator(&it.fields).map_or(NONE, |name| paths.number(&name)),
-                    rank: it.fields.rank.unwrap_or(NONE),
-                    is_unfinished: it.fields.is_unfinished == Some(true),
-                    path: it.fields.ranges.map_or(NONE, |text| paths.number(text)),
+                    comm: self.communicator(&instance.fields).map_or(NONE, |name| paths.number(&name)),
+                    rank: instance.fields.rank.unwrap_or(NONE),
+                    is_unfinished: instance.fields.is_unfinished == Some(true),
+                    path: instance.fields.ranges.map_or(NONE, |text| paths.number(text)),
                 }),
                 Some(RegionClass::Enqueue) if self.has_ranges && event != 0 => {
                     rows.enqueued.push((event, Enqueued { at_ns: start_ns, by: location }));
@@ -226,12 +226,12 @@ impl<'a> Reading<'a> {
                     let around = instances.open().iter().map(|around| around.region);
                     rows.ranges.push(Range {
                         location,
-                        region: it.region,
+                        region: instance.region,
                         start_ns,
                         stop_ns,
-                        number: it.fields.range_number.unwrap_or(NO_SEQUENCE),
-                        path: paths.number(&self.trace.path(around, it.region)),
-                        is_unfinished: it.fields.is_unfinished == Some(true),
+                        number: instance.fields.range_number.unwrap_or(NO_SEQUENCE),
+                        path: paths.number(&self.trace.path(around, instance.region)),
+                        is_unfinished: instance.fields.is_unfinished == Some(true),
                     });
                 }
                 _ => {}
@@ -254,22 +254,22 @@ impl<'a> Reading<'a> {
     fn kernels(&self, location: LocationRef) -> otf2::Result<Kernels> {
         let mut rows = Kernels::default();
         let mut last: Option<(RegionRef, bool)> = None;
-        self.trace.instances(location, |it| {
-            if self.trace.is_copy(it.region) {
+        self.trace.instances(location, |instance| {
+            if self.trace.is_copy(instance.region) {
                 return;
             }
             let by_name = match last {
-                Some((region, is_nccl)) if region == it.region => is_nccl,
-                _ => self.trace.canonical_name(it.region).is_some_and(is_of_nccl),
+                Some((region, is_nccl)) if region == instance.region => is_nccl,
+                _ => self.trace.canonical_name(instance.region).is_some_and(is_of_nccl),
             };
-            last = Some((it.region, by_name));
+            last = Some((instance.region, by_name));
             rows.push(Kernel {
                 location,
-                region: it.region,
-                is_nccl: by_name || it.fields.parent.is_some() || it.fields.external_correlation.is_some(),
-                start_ns: self.clock.ns(it.start),
-                stop_ns: self.clock.ns(it.end),
-                parent: it.fields.parent.unwrap_or(0),
+                region: instance.region,
+                is_nccl: by_name || instance.fields.parent.is_some() || instance.fields.external_correlation.is_some(),
+                start_ns: self.clock.ns(instance.start),
+                stop_ns: self.clock.ns(instance.end),
+                parent: instance.fields.parent.unwrap_or(0),
             });
         })?;
         Ok(rows)
@@ -389,8 +389,8 @@ impl Members {
             let boot = *boots.entry(trace.boot(process)).or_insert(next);
             let clock = ProcessClock {
                 boot,
-                reference: trace.of_group(process, ClockReference).map(str::to_owned),
-                uncertainty_ns: trace.of_group(process, ClockUncertainty).and_then(bounded),
+                reference: trace.group_property(process, ClockReference).map(str::to_owned),
+                uncertainty_ns: trace.group_property(process, ClockUncertainty).and_then(bounded),
             };
             self.job_ranks.push(JobRank { group, process, number: None, members: Vec::new(), clock });
             let at = self.job_ranks.len() - 1;
@@ -404,7 +404,7 @@ impl Members {
             rank,
             location,
             job_rank: small(job_rank),
-            gpu_timer_ns: trace.of_location(location, GpuClockResidual).and_then(bounded),
+            gpu_timer_ns: trace.location_property(location, GpuClockResidual).and_then(bounded),
         });
     }
 
@@ -413,8 +413,10 @@ impl Members {
             let members = rank.members.iter().map(|row| self.row(*row));
             RankIdentity {
                 process: large(rank.process.get()),
-                launcher_rank: trace.of_group(rank.process, LauncherRank).and_then(|rank| u32::try_from(rank).ok()),
-                members: members.map(|it| (it.communicator, it.rank)).gather(),
+                launcher_rank: trace
+                    .group_property(rank.process, LauncherRank)
+                    .and_then(|rank| u32::try_from(rank).ok()),
+                members: members.map(|member| (member.communicator, member.rank)).gather(),
             }
         });
         let (_, numbers) = number(&identities.collect::<Vec<RankIdentity>>());
@@ -436,7 +438,7 @@ impl Members {
     }
 
     pub fn find(&self, communicator: u32, rank: u32) -> Option<u32> {
-        let key = |it: &Member| (it.communicator, it.rank);
+        let key = |member: &Member| (member.communicator, member.rank);
         Some(small(self.all.binary_search_by_key(&(communicator, rank), key).ok()?))
     }
 

@@ -6,8 +6,8 @@
 //!                                     ◄── rank 1 came last: here the path changes to it
 //! ```
 //!
-//! [`Walk`] finds the way, [`of`] sums it up by rank and by what it consists of. [`read`] finds when operations were
-//! called and launched on their hosts; it reads only threads of the processes concerned.
+//! [`Walk`] finds the way, [`path_parts`] sums it up by rank and by what it consists of. [`read_host_times`] finds when
+//! operations were called and launched on their hosts; it reads only threads of the processes concerned.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use crate::read::{NONE, Tables};
 use crate::results::{CriticalPath, LinkKey, PathKind, PathPart};
 use crate::units::{capital, plural, real, time};
-use crate::{Analysis, Awaits, Clock, Filter, Ids, Trace, try_in_parallel};
+use crate::{Analysis, Clock, Filter, Ids, Trace, WaitsFor, try_in_parallel};
 use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::collective::Function;
 use nccl_events::ids::index;
@@ -25,24 +25,24 @@ use otf2::{Event, EventKind, LocationRef, RegionRef};
 
 /// When an operation was called and launched; `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Host {
+pub(crate) struct HostTimes {
     pub(crate) called_ns: Option<u64>,
     pub(crate) launched_ns: Option<u64>,
 }
 
 /// By row of the operation.
-pub(crate) type Hosts = BTreeMap<u32, Host>;
+pub(crate) type HostTimesByOperation = BTreeMap<u32, HostTimes>;
 
 /// The call, launch or enqueueing of some operations, by their event.
 #[derive(Default)]
-struct Found {
+struct HostEvents {
     /// When it began, and the group it is in.
     calls: BTreeMap<u64, (u64, u64)>,
-    enqueued: BTreeMap<u64, Enqueued>,
+    enqueued: BTreeMap<u64, Enqueueing>,
 }
 
 #[derive(Clone, Copy)]
-struct Enqueued {
+struct Enqueueing {
     at_ns: u64,
     /// When the outermost call of NCCL around it began.
     around_ns: Option<u64>,
@@ -52,10 +52,18 @@ struct Enqueued {
     is_by_callback: bool,
 }
 
-pub(crate) fn read(trace: &Trace, tables: &Tables, rows: &BTreeSet<u32>) -> otf2::Result<Hosts> {
+pub(crate) fn read_host_times(
+    trace: &Trace,
+    tables: &Tables,
+    rows: &BTreeSet<u32>,
+) -> otf2::Result<HostTimesByOperation> {
     // A replay has the call and the launch of its capture.
-    let rows = rows.iter().map(|row| (*row, tables.operations.row(index(*row)))).filter(|(_, it)| it.replay == 0);
-    let rows: Vec<_> = rows.map(|(row, it)| (row, it.member, it.event, it.parent)).collect();
+    let rows = rows
+        .iter()
+        .map(|row| (*row, tables.operations.row(index(*row))))
+        .filter(|(_, operation)| operation.replay == 0);
+    let rows: Vec<_> =
+        rows.map(|(row, operation)| (row, operation.member, operation.event, operation.parent)).collect();
     let calls: BTreeSet<u64> = rows.iter().map(|(.., call)| *call).filter(|event| *event != 0).collect();
     let events: BTreeSet<u64> = rows.iter().map(|(_, _, event, _)| *event).filter(|event| *event != 0).collect();
     let members: BTreeSet<u32> = rows.iter().map(|(_, member, ..)| *member).collect();
@@ -63,12 +71,13 @@ pub(crate) fn read(trace: &Trace, tables: &Tables, rows: &BTreeSet<u32>) -> otf2
     let processes: BTreeSet<_> = members.into_iter().map(process).gather();
     let mut threads = trace.locations_of(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
     threads.retain(|thread| processes.contains(&trace.process(trace.group(*thread))));
-    let class = |region| trace.region(region).map(|it| it.class);
+    let class = |region| trace.region(region).map(|region| region.class);
     let is_read = |class: &RegionClass| matches!(class, RegionClass::Api | RegionClass::Launch | RegionClass::Enqueue);
-    let classes = trace.definitions.regions.keys().filter_map(|it| Some((*it, class(*it).filter(is_read)?)));
+    let classes =
+        trace.definitions.regions.keys().filter_map(|region| Some((*region, class(*region).filter(is_read)?)));
     let classes: BTreeMap<RegionRef, RegionClass> = classes.gather();
-    let read = try_in_parallel(threads, |thread| of_thread(trace, &classes, thread, &calls, &events));
-    let mut found = Found::default();
+    let read = try_in_parallel(threads, |thread| read_thread(trace, &classes, thread, &calls, &events));
+    let mut found = HostEvents::default();
     for of_thread in read? {
         found.calls.extend(of_thread.calls);
         found.enqueued.extend(of_thread.enqueued);
@@ -76,14 +85,14 @@ pub(crate) fn read(trace: &Trace, tables: &Tables, rows: &BTreeSet<u32>) -> otf2
     Ok(rows.into_iter().map(|(row, _, event, call)| (row, found.host(event, call))).gather())
 }
 
-fn of_thread(
+fn read_thread(
     trace: &Trace,
     classes: &BTreeMap<RegionRef, RegionClass>,
     thread: LocationRef,
     calls: &BTreeSet<u64>,
     events: &BTreeSet<u64>,
-) -> otf2::Result<Found> {
-    let (mut found, mut launch) = (Found::default(), None);
+) -> otf2::Result<HostEvents> {
+    let (mut found, mut launch) = (HostEvents::default(), None);
     let is_by_callback = trace.location_kind(thread) == Some(LocationKind::CallbackThread);
     let clock = Clock::of(trace);
     // When each call began that is open; `None` for other regions.
@@ -109,7 +118,7 @@ fn of_thread(
             Some(RegionClass::Enqueue) => {
                 if let Some(id) = ids(event).event.filter(|id| events.contains(id)) {
                     let around_ns = open.iter().flatten().next().copied();
-                    found.enqueued.insert(id, Enqueued { at_ns: start_ns, around_ns, launch, is_by_callback });
+                    found.enqueued.insert(id, Enqueueing { at_ns: start_ns, around_ns, launch, is_by_callback });
                 }
             }
             _ => {}
@@ -119,25 +128,25 @@ fn of_thread(
     Ok(found)
 }
 
-impl Found {
-    fn host(&self, event: u64, parent: u64) -> Host {
+impl HostEvents {
+    fn host(&self, event: u64, parent: u64) -> HostTimes {
         let call = self.calls.get(&parent);
-        let enqueued = self.enqueued.get(&event).filter(|it| !it.is_by_callback);
+        let enqueued = self.enqueued.get(&event).filter(|enqueueing| !enqueueing.is_by_callback);
         let called_ns = call.map(|(start_ns, _)| *start_ns);
         // Up to 2.27 NCCL reports no calls: the range of one is around, if NVTX was recorded.
-        let called_ns = called_ns.or(enqueued.map(|it| it.around_ns.unwrap_or(it.at_ns)));
+        let called_ns = called_ns.or(enqueued.map(|enqueueing| enqueueing.around_ns.unwrap_or(enqueueing.at_ns)));
         // NCCL enqueues right after the launch.
-        let launched_ns = enqueued.map(|it| match (it.launch, call) {
+        let launched_ns = enqueued.map(|enqueueing| match (enqueueing.launch, call) {
             (Some((start_ns, group)), Some((_, of_call))) if group == *of_call => start_ns,
-            _ => it.at_ns,
+            _ => enqueueing.at_ns,
         });
-        Host { called_ns, launched_ns }
+        HostTimes { called_ns, launched_ns }
     }
 }
 
 /// A period outside of operations.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Gap {
+pub(super) struct TimeOutside {
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
     /// The operation that begins at its end: a row.
@@ -146,7 +155,7 @@ pub(super) struct Gap {
 
 /// A period in an operation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stay {
+pub(super) struct TimeInOperation {
     pub(super) row: u32,
     /// The operation that it waited for before; its own row for none.
     pub(super) other: u32,
@@ -162,21 +171,24 @@ pub(super) struct Walk {
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
     pub(super) operations: u64,
-    pub(super) gaps: Vec<Gap>,
-    pub(super) stays: Vec<Stay>,
+    pub(super) gaps: Vec<TimeOutside>,
+    pub(super) stays: Vec<TimeInOperation>,
 }
 
 /// The operations of each rank of the job that ended: rows, by their end.
-struct Ended<'a> {
+struct EndedOperations<'a> {
     tables: &'a Tables,
     ranks: Vec<Vec<u32>>,
 }
 
-impl<'a> Ended<'a> {
+impl<'a> EndedOperations<'a> {
     fn of(tables: &'a Tables, filter: &Filter) -> Self {
         let mut ranks = vec![Vec::new(); tables.members.job_ranks.len()];
-        for (row, it) in (0..).zip(tables.operations.rows()) {
-            if !it.is_unfinished && it.stop_ns >= it.start_ns && filter.to_ns.is_none_or(|to_ns| it.start_ns <= to_ns) {
+        for (row, operation) in (0..).zip(tables.operations.rows()) {
+            if !operation.is_unfinished
+                && operation.stop_ns >= operation.start_ns
+                && filter.to_ns.is_none_or(|to_ns| operation.start_ns <= to_ns)
+            {
                 ranks[index(tables.job_rank(row))].push(row);
             }
         }
@@ -193,7 +205,7 @@ impl<'a> Ended<'a> {
     }
 
     /// The last kernel of a rank that began before a time and ended by then: the rows of its operations.
-    fn before(&self, rank: u32, ns: u64) -> Option<&[u32]> {
+    fn last_kernel_before(&self, rank: u32, ns: u64) -> Option<&[u32]> {
         let rows = &self.ranks[index(rank)];
         let behind = rows.partition_point(|row| self.kernel(*row).0 <= ns);
         let last = rows[..behind].iter().rposition(|row| self.kernel(*row).1 < ns)?;
@@ -210,17 +222,17 @@ impl<'a> Ended<'a> {
 
 impl Walk {
     pub(super) fn of(analysis: &Analysis, filter: &Filter) -> Option<Self> {
-        let ended = Ended::of(&analysis.tables, filter);
+        let ended = EndedOperations::of(&analysis.tables, filter);
         let (mut rank, to_ns) = ended.last()?;
         let mut found = Self { from_ns: to_ns, to_ns, ..Self::default() };
         let mut next = None;
-        while let Some(rows) = ended.before(rank, found.from_ns) {
+        while let Some(rows) = ended.last_kernel_before(rank, found.from_ns) {
             if filter.from_ns.is_some_and(|from_ns| found.from_ns <= from_ns) {
                 break;
             }
             let (stop_ns, start_ns, _) = ended.kernel(rows[0]);
             if let Some(next) = next.filter(|_| stop_ns < found.from_ns) {
-                found.gaps.push(Gap { from_ns: stop_ns, to_ns: found.from_ns, next });
+                found.gaps.push(TimeOutside { from_ns: stop_ns, to_ns: found.from_ns, next });
             }
             let stay = stay(analysis, rows, start_ns, stop_ns);
             found.stays.push(stay);
@@ -255,28 +267,31 @@ impl Walk {
 }
 
 /// What the operations of a kernel waited for: the last of all. Time goes back in any case, or the way would not end.
-fn stay(analysis: &Analysis, rows: &[u32], start_ns: u64, stop_ns: u64) -> Stay {
+fn stay(analysis: &Analysis, rows: &[u32], start_ns: u64, stop_ns: u64) -> TimeInOperation {
     let row = rows[0];
-    let instance = analysis.instances.of_operation(row).map(|number| &analysis.instances.all[index(number)]);
+    let instance = analysis.instances.instance_of_operation(row).map(|number| &analysis.instances.all[index(number)]);
     let is_warm_up = instance.is_some_and(|instance| instance.is_warm_up);
-    let whole = Stay { row, other: row, stop_ns, transfer_ns: stop_ns - start_ns, unclear_ns: 0, is_warm_up };
+    let whole =
+        TimeInOperation { row, other: row, stop_ns, transfer_ns: stop_ns - start_ns, unclear_ns: 0, is_warm_up };
     if is_warm_up {
         return whole;
     }
     let (mut other, mut unclear) = (None, None);
     for row in rows {
-        match analysis.awaits(*row, rows.len() == 1) {
-            Awaits::Nobody => {}
-            Awaits::Other { row: awaited, until_ns } => other = other.max(Some((until_ns, awaited, *row))),
-            Awaits::Unclear { until_ns } => unclear = unclear.max(Some(until_ns.clamp(start_ns, stop_ns))),
+        match analysis.waits_for(*row, rows.len() == 1) {
+            WaitsFor::None => {}
+            WaitsFor::Other { row: awaited, until_ns } => other = other.max(Some((until_ns, awaited, *row))),
+            WaitsFor::Unclear { until_ns } => unclear = unclear.max(Some(until_ns.clamp(start_ns, stop_ns))),
         }
     }
     match (other, unclear) {
         (Some((until_ns, other, row)), _) if until_ns < stop_ns && Some(until_ns) >= unclear => {
-            Stay { row, other, transfer_ns: stop_ns - until_ns.max(start_ns), ..whole }
+            TimeInOperation { row, other, transfer_ns: stop_ns - until_ns.max(start_ns), ..whole }
         }
-        (Some(_), None) => Stay { transfer_ns: 0, unclear_ns: stop_ns - start_ns, ..whole },
-        (_, Some(until_ns)) => Stay { transfer_ns: stop_ns - until_ns, unclear_ns: until_ns - start_ns, ..whole },
+        (Some(_), None) => TimeInOperation { transfer_ns: 0, unclear_ns: stop_ns - start_ns, ..whole },
+        (_, Some(until_ns)) => {
+            TimeInOperation { transfer_ns: stop_ns - until_ns, unclear_ns: until_ns - start_ns, ..whole }
+        }
         (None, None) => whole,
     }
 }
@@ -286,24 +301,24 @@ fn stay(analysis: &Analysis, rows: &[u32], start_ns: u64, stop_ns: u64) -> Stay 
 const MOST_RANKS: usize = 16;
 
 /// Rank; function, communicator; link.
-type Key = (PathKind, Option<u32>, Option<(RegionRef, u32)>, Option<LinkKey>);
+type PathKey = (PathKind, Option<u32>, Option<(RegionRef, u32)>, Option<LinkKey>);
 
 #[derive(Default)]
-struct Sum {
+struct PathSum {
     ns: u64,
     times: u64,
 }
 
 /// Sums up the critical path by rank and by what it consists of. `hosts` has the first operations after gaps of
 /// `ranks`.
-pub(super) fn of(
+pub(super) fn path_parts(
     trace: &Trace,
     analysis: &Analysis,
     (walk, ranks): (&Walk, &BTreeSet<u32>),
-    hosts: &Hosts,
+    hosts: &HostTimesByOperation,
 ) -> Vec<PathPart> {
-    let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
-    let mut add = |key: Key, ns: u64| {
+    let mut sums: BTreeMap<PathKey, PathSum> = BTreeMap::new();
+    let mut add = |key: PathKey, ns: u64| {
         if ns > 0 {
             let sum = sums.entry(key).or_default();
             (sum.ns, sum.times) = (sum.ns + ns, sum.times + 1);
@@ -330,7 +345,7 @@ pub(super) fn of(
         add((PathKind::Unclear, rank, what, None), stay.unclear_ns);
     }
     let length_ns = walk.to_ns - walk.from_ns;
-    let parts = sums.into_iter().map(|((kind, rank, what, link), Sum { ns, times })| PathPart {
+    let parts = sums.into_iter().map(|((kind, rank, what, link), PathSum { ns, times })| PathPart {
         kind,
         rank,
         function: what.map(|(function, _)| trace.region_name(function)),
@@ -353,7 +368,7 @@ pub(super) fn share(part: u64, whole: u64) -> f64 {
 }
 
 /// The ranks that are outside of operations for longest on the path.
-pub(super) fn outside(analysis: &Analysis, walk: &Walk) -> BTreeSet<u32> {
+pub(super) fn ranks_outside_longest(analysis: &Analysis, walk: &Walk) -> BTreeSet<u32> {
     let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
     for gap in &walk.gaps {
         *sums.entry(analysis.tables.job_rank(gap.next)).or_default() += gap.to_ns - gap.from_ns;
@@ -364,7 +379,7 @@ pub(super) fn outside(analysis: &Analysis, walk: &Walk) -> BTreeSet<u32> {
 }
 
 /// The shortest time from a launch to the beginning of its operation.
-fn usual_ns(analysis: &Analysis, hosts: &Hosts) -> u64 {
+fn usual_ns(analysis: &Analysis, hosts: &HostTimesByOperation) -> u64 {
     let times = hosts.iter().filter_map(|(row, host)| {
         Some(analysis.tables.operations.start_ns[index(*row)].saturating_sub(host.launched_ns?))
     });
@@ -372,7 +387,7 @@ fn usual_ns(analysis: &Analysis, hosts: &Hosts) -> u64 {
 }
 
 /// The part of a gap that is launching: from the call until the GPU could begin. Afterwards it is busy with other work.
-fn launching(gap: &Gap, hosts: &Hosts, usual_ns: u64) -> (u64, u64) {
+fn launching(gap: &TimeOutside, hosts: &HostTimesByOperation, usual_ns: u64) -> (u64, u64) {
     let host = hosts.get(&gap.next).copied().unwrap_or_default();
     let Some(called_ns) = host.called_ns else {
         return (gap.to_ns, gap.to_ns);
@@ -383,9 +398,9 @@ fn launching(gap: &Gap, hosts: &Hosts, usual_ns: u64) -> (u64, u64) {
 }
 
 /// The link that a transfer took: of a message its ends; of a collective the slow link that was found for it.
-fn link(trace: &Trace, analysis: &Analysis, stay: &Stay) -> Option<LinkKey> {
+fn link(trace: &Trace, analysis: &Analysis, stay: &TimeInOperation) -> Option<LinkKey> {
     let tables = &analysis.tables;
-    let Some(number) = analysis.instances.of_operation(stay.row) else {
+    let Some(number) = analysis.instances.instance_of_operation(stay.row) else {
         let operation = tables.operations.row(index(stay.row));
         let own = tables.members.row(operation.member);
         let (communicator, partner) = (own.communicator, operation.partner);
@@ -395,16 +410,17 @@ fn link(trace: &Trace, analysis: &Analysis, stay: &Stay) -> Option<LinkKey> {
         return Some(LinkKey { communicator, from, to: to_rank, peer: Some(to), channel: None });
     };
     let instance = &analysis.instances.all[index(number)];
-    let is_it = |it: &LinkKey| it.communicator == instance.communicator;
+    let is_it = |key: &LinkKey| key.communicator == instance.communicator;
     let report = &analysis.report;
-    let own = report.anomalies.iter().filter(|it| it.start_ns == instance.arrivals.first_ns);
-    let own = own.filter_map(|it| it.link).find(is_it);
-    let causes = report.causes.iter().filter(|it| !it.is_stall && it.since_ns <= Some(instance.arrivals.last_ns));
-    own.or_else(|| causes.filter_map(|it| it.link).find(is_it))
+    let own = report.anomalies.iter().filter(|anomaly| anomaly.start_ns == instance.arrivals.first_ns);
+    let own = own.filter_map(|anomaly| anomaly.link).find(is_it);
+    let causes =
+        report.causes.iter().filter(|cause| !cause.is_stall && cause.since_ns <= Some(instance.arrivals.last_ns));
+    own.or_else(|| causes.filter_map(|cause| cause.link).find(is_it))
 }
 
 /// The critical path of what the filter selects, and what is to be read to sum it up.
-pub(crate) struct Planned {
+pub(crate) struct PlannedPath {
     walk: Walk,
     /// Whether the filter selects ranks, which the path does not.
     is_of_some_ranks: bool,
@@ -413,22 +429,22 @@ pub(crate) struct Planned {
     pub(crate) rows: BTreeSet<u32>,
 }
 
-impl Planned {
+impl PlannedPath {
     /// `None` if the selection lacks operations that others waited for.
     pub(crate) fn of(analysis: &Analysis, filter: &Filter) -> Option<Self> {
         if !filter.communicators.is_empty() || !filter.functions.is_empty() {
             return None;
         }
         let walk = Walk::of(analysis, filter)?;
-        let ranks = outside(analysis, &walk);
-        let wanted = |gap: &&Gap| ranks.contains(&analysis.tables.job_rank(gap.next));
+        let ranks = ranks_outside_longest(analysis, &walk);
+        let wanted = |gap: &&TimeOutside| ranks.contains(&analysis.tables.job_rank(gap.next));
         let rows = walk.gaps.iter().filter(wanted).map(|gap| gap.next).collect();
         Some(Self { walk, is_of_some_ranks: !filter.ranks.is_empty(), ranks, rows })
     }
 
-    pub(crate) fn path(&self, trace: &Trace, analysis: &Analysis, hosts: &Hosts) -> CriticalPath {
+    pub(crate) fn path(&self, trace: &Trace, analysis: &Analysis, hosts: &HostTimesByOperation) -> CriticalPath {
         let hosts = self.rows.iter().filter_map(|row| Some((*row, *hosts.get(row)?))).collect();
-        let parts = of(trace, analysis, (&self.walk, &self.ranks), &hosts);
+        let parts = path_parts(trace, analysis, (&self.walk, &self.ranks), &hosts);
         path(analysis, (&self.walk, self.is_of_some_ranks), parts)
     }
 }

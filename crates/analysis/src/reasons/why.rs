@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::read::Operation;
 use crate::reasons::critical_path;
-use crate::reasons::critical_path::{Host, Hosts, Planned};
+use crate::reasons::critical_path::{HostTimes, HostTimesByOperation, PlannedPath};
 use crate::results::{Cause, CausePhase, Delay, Why};
 use crate::units::time;
-use crate::{Analysis, Awaits, Filter, Trace};
+use crate::{Analysis, Filter, Trace, WaitsFor};
 use nccl_events::archive::path_of_ranges;
 use nccl_events::ids::{index, index_u32};
 use nccl_events::sort::Gather;
@@ -27,15 +27,15 @@ pub fn add_reasons(trace: &Trace, analysis: &mut Analysis) -> otf2::Result<()> {
 /// [`add_reasons`], and the critical path of what the filter selects, if that has all operations that others waited
 /// for. Calls and launches are read once.
 pub fn add_reasons_and_path(trace: &Trace, analysis: &mut Analysis, filter: &Filter) -> otf2::Result<()> {
-    add(trace, analysis, Planned::of(analysis, filter))
+    add(trace, analysis, PlannedPath::of(analysis, filter))
 }
 
-fn add(trace: &Trace, analysis: &mut Analysis, planned: Option<Planned>) -> otf2::Result<()> {
-    let reasons = Reasons::of(analysis);
+fn add(trace: &Trace, analysis: &mut Analysis, planned: Option<PlannedPath>) -> otf2::Result<()> {
+    let reasons = LateOperations::of(analysis);
     let mut rows = BTreeSet::new();
-    rows.extend(reasons.iter().flat_map(|it| &it.rows));
-    rows.extend(planned.iter().flat_map(|it| &it.rows));
-    let hosts = critical_path::read(trace, &analysis.tables, &rows)?;
+    rows.extend(reasons.iter().flat_map(|reasons| &reasons.rows));
+    rows.extend(planned.iter().flat_map(|path| &path.rows));
+    let hosts = critical_path::read_host_times(trace, &analysis.tables, &rows)?;
     if let Some(reasons) = reasons {
         reasons.add(trace, analysis, &hosts);
     }
@@ -50,11 +50,16 @@ const MOST: usize = 2_000;
 const LEAST: usize = 100;
 const DELAYS: [Delay; 4] = [Delay::Call, Delay::Launch, Delay::Gpu, Delay::Operation];
 
-/// A rank of the job, and whether it is late in a few operations only.
-type Which = (u32, bool);
+/// A rank of the job that is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct LateRank {
+    rank: u32,
+    /// Whether it is late in a few operations only.
+    only_at_times: bool,
+}
 
 /// An operation that came late.
-struct Late {
+struct LateOperation {
     row: u32,
     /// How long others waited for it.
     waited_ns: u64,
@@ -66,13 +71,13 @@ struct Late {
 
 /// The shortest times that another rank needs.
 #[derive(Clone, Copy, Default)]
-struct Usual {
+struct ShortestDelays {
     call_to_launch_ns: u64,
     launch_to_start_ns: u64,
 }
 
 /// The parts of a delay, in the order of [`DELAYS`].
-struct Parts {
+struct DelayParts {
     ns: [u64; 4],
     lacks: Option<&'static str>,
     /// From when the others had come to its call.
@@ -92,38 +97,41 @@ const MIXED: &str = "no single stage has half of the time";
 /// ```
 ///
 /// To calls and launches is added what another rank needs at least from there to the beginning of the operation.
-pub(crate) struct Reasons {
-    late: BTreeMap<Which, Vec<Late>>,
+pub(crate) struct LateOperations {
+    late: BTreeMap<LateRank, Vec<LateOperation>>,
     others: Vec<u32>,
     /// Of the operations whose calls and launches are wanted.
     pub(crate) rows: BTreeSet<u32>,
 }
 
-impl Reasons {
+impl LateOperations {
     /// `None` if no rank is late.
     pub(crate) fn of(analysis: &Analysis) -> Option<Self> {
-        let mut late: BTreeMap<Which, Vec<Late>> = stalls(analysis);
-        late.extend(analysis.awaited.iter().map(|(rank, awaited)| ((*rank, false), often(analysis, awaited))));
+        let mut late: BTreeMap<LateRank, Vec<LateOperation>> = stalls(analysis);
+        late.extend(analysis.awaited.iter().map(|(&rank, awaited)| {
+            let rank = LateRank { rank, only_at_times: false };
+            (rank, often(analysis, awaited))
+        }));
         if late.is_empty() {
             return None;
         }
-        let mut rows: BTreeSet<u32> = late.values().flatten().map(|it| it.row).gather();
-        let others = others(analysis, &late);
+        let mut rows: BTreeSet<u32> = late.values().flatten().map(|late| late.row).gather();
+        let others = operations_of_punctual_rank(analysis, &late);
         rows.extend(&others);
         Some(Self { late, others, rows })
     }
 
     /// Gives late ranks and the causes about them their reasons.
-    pub(crate) fn add(&self, trace: &Trace, analysis: &mut Analysis, hosts: &Hosts) {
-        let usual = Usual::of(analysis, hosts, &self.others);
+    pub(crate) fn add(&self, trace: &Trace, analysis: &mut Analysis, hosts: &HostTimesByOperation) {
+        let usual = ShortestDelays::of(analysis, hosts, &self.others);
         let other = self.others.first().map(|row| analysis.tables.job_rank(*row));
         let of_other = other.map(|rank| own_operations(analysis, rank)).unwrap_or_default();
-        for ((rank, is_stall), late) in &self.late {
-            let own = own_operations(analysis, *rank);
-            let parts = |late: &Late| Parts::of(analysis, &own, hosts, usual, late);
-            let mut why = why(trace, analysis, *rank, late, parts);
+        for (&LateRank { rank, only_at_times }, late) in &self.late {
+            let own = own_operations(analysis, rank);
+            let parts = |late: &LateOperation| DelayParts::of(analysis, &own, hosts, usual, late);
+            let mut why = weigh_delays(trace, analysis, rank, late, parts);
             let windows = late.iter().filter_map(|late| {
-                let mut rows = analysis.others(late.row).into_iter();
+                let mut rows = analysis.counterparts(late.row).into_iter();
                 let row = rows.find(|row| Some(analysis.tables.job_rank(*row)) == other)?;
                 Some((before_call(analysis, &own, hosts, late.row)?, before_call(analysis, &of_other, hosts, row)?))
             });
@@ -131,34 +139,36 @@ impl Reasons {
             if let (Some(Delay::Call), Some(other)) = (why.reason, other)
                 && !of_rank.is_empty()
             {
-                why.phase = analysis.tables.longer_during(trace, (*rank, of_rank), (other, of_other));
+                why.phase = analysis.tables.longer_during(trace, (rank, of_rank), (other, of_other));
             }
-            let is_it = |cause: &Cause| cause.is_late() && cause.rank == Some(*rank) && cause.is_stall == *is_stall;
+            let is_it = |cause: &Cause| cause.is_late() && cause.rank == Some(rank) && cause.is_stall == only_at_times;
             if let Some(at) = analysis.report.causes.iter().position(is_it) {
-                tell(analysis, at, &why);
+                append_reason_to_cause(analysis, at, &why);
             }
-            if let Some(rank) = analysis.report.ranks.get_mut(index(*rank)).filter(|_| !is_stall) {
+            if let Some(rank) = analysis.report.ranks.get_mut(index(rank)).filter(|_| !only_at_times) {
                 rank.why = Some(why);
             }
         }
     }
 }
 
-fn often(analysis: &Analysis, awaited: &[(u32, u64)]) -> Vec<Late> {
+fn often(analysis: &Analysis, awaited: &[(u32, u64)]) -> Vec<LateOperation> {
     let mut awaited = awaited.to_vec();
     awaited.sort_by_key(|(_, ns)| Reverse(*ns));
     awaited.truncate((MOST / analysis.awaited.len().max(1)).max(LEAST));
-    awaited.into_iter().filter_map(|(row, ns)| Late::of(analysis, row, ns)).collect()
+    awaited.into_iter().filter_map(|(row, ns)| LateOperation::of(analysis, row, ns)).collect()
 }
 
 /// The operations of anomalies for which a rank came late, if it is a cause.
-fn stalls(analysis: &Analysis) -> BTreeMap<Which, Vec<Late>> {
+fn stalls(analysis: &Analysis) -> BTreeMap<LateRank, Vec<LateOperation>> {
     let report = &analysis.report;
-    let is_cause = |rank: u32| report.causes.iter().any(|it| it.is_stall && it.is_late() && it.rank == Some(rank));
-    let anomalies = report.anomalies.iter().filter_map(|it| Some((it, it.rank.filter(|rank| is_cause(*rank))?)));
+    let is_cause =
+        |rank: u32| report.causes.iter().any(|cause| cause.is_stall && cause.is_late() && cause.rank == Some(rank));
+    let anomalies =
+        report.anomalies.iter().filter_map(|anomaly| Some((anomaly, anomaly.rank.filter(|rank| is_cause(*rank))?)));
     let anomalies: BTreeMap<_, _> =
-        anomalies.map(|(it, rank)| ((it.start_ns, it.sequence), (rank, it.lost_ns))).gather();
-    let mut found: BTreeMap<Which, Vec<Late>> = BTreeMap::new();
+        anomalies.map(|(anomaly, rank)| ((anomaly.start_ns, anomaly.sequence), (rank, anomaly.lost_ns))).gather();
+    let mut found: BTreeMap<LateRank, Vec<LateOperation>> = BTreeMap::new();
     if anomalies.is_empty() {
         return found;
     }
@@ -166,19 +176,19 @@ fn stalls(analysis: &Analysis) -> BTreeMap<Which, Vec<Late>> {
         if let Some((rank, lost_ns)) = anomalies.get(&(instance.arrivals.first_ns, instance.sequence)) {
             let mut rows = analysis.instances.operations(instance).iter().copied();
             let own = rows.find(|row| analysis.tables.job_rank(*row) == *rank);
-            let late = own.and_then(|row| Late::of(analysis, row, *lost_ns));
-            found.entry((*rank, true)).or_default().extend(late);
+            let late = own.and_then(|row| LateOperation::of(analysis, row, *lost_ns));
+            found.entry(LateRank { rank: *rank, only_at_times: true }).or_default().extend(late);
         }
     }
     found
 }
 
-impl Late {
+impl LateOperation {
     fn of(analysis: &Analysis, row: u32, waited_ns: u64) -> Option<Self> {
         let starts = &analysis.tables.operations.start_ns;
-        let mut waited = analysis.others(row);
+        let mut waited = analysis.counterparts(row);
         waited.retain(|other| {
-            starts[index(*other)] < starts[index(row)] && analysis.awaits(*other, true) != Awaits::Nobody
+            starts[index(*other)] < starts[index(row)] && analysis.waits_for(*other, true) != WaitsFor::None
         });
         nccl_events::sort::sort_by_key(&mut waited, |other| starts[index(*other)]);
         let median = *waited.get((waited.len().max(1) - 1) / 2)?;
@@ -188,21 +198,23 @@ impl Late {
 }
 
 /// Operations of another rank in the same collectives: of one that takes part most often. Reading threads takes time.
-fn others(analysis: &Analysis, late: &BTreeMap<Which, Vec<Late>>) -> Vec<u32> {
+fn operations_of_punctual_rank(analysis: &Analysis, late: &BTreeMap<LateRank, Vec<LateOperation>>) -> Vec<u32> {
     let mut of_rank: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for row in late.values().flatten().flat_map(|it| analysis.others(it.row)) {
+    for row in late.values().flatten().flat_map(|late| analysis.counterparts(late.row)) {
         of_rank.entry(analysis.tables.job_rank(row)).or_default().push(row);
     }
-    of_rank.retain(|rank, _| !late.keys().any(|(late, _)| late == rank));
+    of_rank.retain(|rank, _| !late.keys().any(|late| late.rank == *rank));
     of_rank.into_values().max_by_key(Vec::len).unwrap_or_default()
 }
 
-impl Usual {
-    fn of(analysis: &Analysis, hosts: &Hosts, others: &[u32]) -> Self {
+impl ShortestDelays {
+    fn of(analysis: &Analysis, hosts: &HostTimesByOperation, others: &[u32]) -> Self {
         let others = || others.iter().filter_map(|row| Some((*row, hosts.get(row)?)));
-        let call_to_launch = others().filter_map(|(_, it)| Some(it.launched_ns?.saturating_sub(it.called_ns?)));
+        let call_to_launch =
+            others().filter_map(|(_, times)| Some(times.launched_ns?.saturating_sub(times.called_ns?)));
         let start_ns = |row: u32| analysis.tables.operations.start_ns[index(row)];
-        let launch_to_start = others().filter_map(|(row, it)| Some(start_ns(row).saturating_sub(it.launched_ns?)));
+        let launch_to_start =
+            others().filter_map(|(row, times)| Some(start_ns(row).saturating_sub(times.launched_ns?)));
         Self {
             call_to_launch_ns: call_to_launch.min().unwrap_or(0).min(u64::MAX / 2),
             launch_to_start_ns: launch_to_start.min().unwrap_or(0).min(u64::MAX / 2),
@@ -215,13 +227,13 @@ fn own_operations(analysis: &Analysis, rank: u32) -> Vec<(u64, u64)> {
     let tables = &analysis.tables;
     let rows = (0..index_u32(tables.operations.len())).filter(|row| tables.job_rank(*row) == rank);
     let rows = rows.map(|row| tables.operations.row(index(row))).filter(Operation::is_known);
-    let mut own: Vec<(u64, u64)> = rows.map(|it| (it.stop_ns, it.start_ns)).collect();
+    let mut own: Vec<(u64, u64)> = rows.map(|operation| (operation.stop_ns, operation.start_ns)).collect();
     own.sort_unstable();
     own
 }
 
 /// From the end of a rank's operation before to the call of this one; `None` if it called meanwhile.
-fn before_call(analysis: &Analysis, own: &[(u64, u64)], hosts: &Hosts, row: u32) -> Option<(u64, u64)> {
+fn before_call(analysis: &Analysis, own: &[(u64, u64)], hosts: &HostTimesByOperation, row: u32) -> Option<(u64, u64)> {
     let called_ns = hosts.get(&row)?.called_ns?.min(analysis.tables.operations.start_ns[index(row)]);
     let ended = own.partition_point(|(stop_ns, _)| *stop_ns <= called_ns);
     let (ended_ns, _) = own[..ended].last()?;
@@ -229,10 +241,16 @@ fn before_call(analysis: &Analysis, own: &[(u64, u64)], hosts: &Hosts, row: u32)
     (!is_inside && *ended_ns < called_ns).then_some((*ended_ns, called_ns))
 }
 
-impl Parts {
-    fn of(analysis: &Analysis, own: &[(u64, u64)], hosts: &Hosts, usual: Usual, late: &Late) -> Self {
+impl DelayParts {
+    fn of(
+        analysis: &Analysis,
+        own: &[(u64, u64)],
+        hosts: &HostTimesByOperation,
+        usual: ShortestDelays,
+        late: &LateOperation,
+    ) -> Self {
         let start_ns = analysis.tables.operations.start_ns[index(late.row)];
-        let Host { called_ns, launched_ns } = hosts.get(&late.row).copied().unwrap_or_default();
+        let HostTimes { called_ns, launched_ns } = hosts.get(&late.row).copied().unwrap_or_default();
         let before = own.partition_point(|(stop_ns, _)| *stop_ns <= start_ns);
         let before_ns = own[..before].last().filter(|(_, begin_ns)| *begin_ns < start_ns).map(|(stop_ns, _)| *stop_ns);
         let at = |ns: Option<u64>, from_ns: u64| ns.unwrap_or(0).clamp(from_ns, start_ns);
@@ -260,7 +278,13 @@ impl Parts {
 }
 
 /// Sums up the parts of operations, each with the weight of what others waited for it.
-fn why(trace: &Trace, analysis: &Analysis, rank: u32, late: &[Late], parts: impl Fn(&Late) -> Parts) -> Why {
+fn weigh_delays(
+    trace: &Trace,
+    analysis: &Analysis,
+    rank: u32,
+    late: &[LateOperation],
+    parts: impl Fn(&LateOperation) -> DelayParts,
+) -> Why {
     let (mut sums, mut all_ns) = ([0; 4], 0);
     let mut samples: [Vec<(u64, u64)>; 4] = Default::default();
     let mut lacks: BTreeMap<&str, u64> = BTreeMap::new();
@@ -314,11 +338,11 @@ fn weighted_median(samples: &mut [(u64, u64)]) -> Option<u64> {
 }
 
 /// Puts a reason into a cause, its sentence, and the verdict if that is about it.
-fn tell(analysis: &mut Analysis, at: usize, why: &Why) {
+fn append_reason_to_cause(analysis: &mut Analysis, at: usize, why: &Why) {
     let report = &mut analysis.report;
     let cause: &mut Cause = &mut report.causes[at];
     let before = cause.sentence.clone();
-    if let Some(said) = sentence(why) {
+    if let Some(said) = reason_sentence(why) {
         // The range before its calls says more than those of the whole time.
         let meanwhile = cause.phase.as_ref().filter(|_| why.phase.is_some()).map(CausePhase::sentence);
         cause.sentence = before.replace(&meanwhile.unwrap_or_default(), "") + &said;
@@ -331,7 +355,7 @@ fn tell(analysis: &mut Analysis, at: usize, why: &Why) {
     }
 }
 
-fn sentence(why: &Why) -> Option<String> {
+fn reason_sentence(why: &Why) -> Option<String> {
     let later = time(why.later_ns?);
     Some(match why.reason? {
         Delay::Call => {

@@ -130,8 +130,9 @@ pub struct Difference {
 impl Group {
     /// The largest share by which the data shows B to be slower, in the median or p99.
     pub fn slower_by(&self) -> Option<f64> {
-        let shown = [self.median, self.p99].into_iter().flatten().filter(|it| it.outcome == Outcome::Slower);
-        shown.filter_map(|it| it.share).max_by(f64::total_cmp)
+        let shown =
+            [self.median, self.p99].into_iter().flatten().filter(|difference| difference.outcome == Outcome::Slower);
+        shown.filter_map(|difference| difference.share).max_by(f64::total_cmp)
     }
 }
 

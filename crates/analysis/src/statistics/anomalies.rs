@@ -6,9 +6,9 @@ use crate::read::archive::Trace;
 use crate::read::{Operation, Tables};
 use crate::results::{Anomaly, CauseKind, LinkKey, Rank};
 use crate::statistics::collectives::{Classes, Instance, Instances};
-use crate::statistics::lateness::Late;
+use crate::statistics::lateness::CausedWaiting;
 use crate::statistics::network;
-use crate::statistics::network::{Links, OfInstance, Traffic};
+use crate::statistics::network::{InstanceTraffic, Links, Traffic};
 use crate::statistics::numeric::{center, median};
 use crate::statistics::waiting::Waiting;
 use crate::units::{real, time, whole};
@@ -37,7 +37,7 @@ pub(super) struct Inputs<'a> {
     pub(super) instances: &'a Instances,
     pub(super) classes: &'a Classes,
     pub(super) waiting: &'a Waiting,
-    pub(super) late: &'a [Late],
+    pub(super) late: &'a [CausedWaiting],
     pub(super) links: &'a Links,
     pub(super) ranks: &'a [Rank],
 }
@@ -45,7 +45,7 @@ pub(super) struct Inputs<'a> {
 impl Inputs<'_> {
     pub(super) fn anomalies(&self, outliers: &[Outlier], traffic: &Traffic<'_>) -> Vec<Anomaly> {
         let usual = self.usual(traffic);
-        let nothing = OfInstance::default();
+        let nothing = InstanceTraffic::default();
         let anomalies = outliers.iter().map(|outlier| {
             let of_instance = traffic.instances.get(&outlier.instance).unwrap_or(&nothing);
             self.anomaly(outlier, of_instance, usual.get(&outlier.class))
@@ -70,7 +70,7 @@ impl Inputs<'_> {
         means.gather()
     }
 
-    fn anomaly(&self, outlier: &Outlier, network: &OfInstance, usual: Option<&[f64; 2]>) -> Anomaly {
+    fn anomaly(&self, outlier: &Outlier, network: &InstanceTraffic, usual: Option<&[f64; 2]>) -> Anomaly {
         let instance = &self.instances.all[large(outlier.instance)];
         let longer_ns = outlier.longest_ns - outlier.median_ns;
         let late = instance.last.filter(|_| outlier.waiting_ns > real(outlier.lost_ns) / 2.0);
@@ -126,8 +126,8 @@ impl Inputs<'_> {
             lost_ns: late.map_or(outlier.lost_ns, |_| {
                 outlier.lost_ns.min(self.waiting.instances[large(outlier.instance)].waiting_ns)
             }),
-            location: place.as_ref().map_or(0, |it| self.tables.members.row(it.member).location.get()),
-            event: place.map(|it| it.event).filter(|event| *event > 0),
+            location: place.as_ref().map_or(0, |operation| self.tables.members.row(operation.member).location.get()),
+            event: place.map(|operation| operation.event).filter(|event| *event > 0),
             sentence: format!(
                 "{} at {} took {} instead of {}: {reason}.",
                 class.function,
@@ -149,14 +149,15 @@ impl Inputs<'_> {
 
 /// The longest time any rank spent in an instance. Each duration comes from one clock; no clocks are compared.
 fn longest_ns(tables: &Tables, instances: &Instances, instance: &Instance) -> Option<u64> {
-    let durations = instances.rows(tables, instance).map(|it| it.is_known().then(|| it.duration_ns()));
+    let durations =
+        instances.rows(tables, instance).map(|operation| operation.is_known().then(|| operation.duration_ns()));
     durations.collect::<Option<Vec<u64>>>()?.into_iter().max()
 }
 
 /// The instances that took far longer than others of their class, largest loss first; at most [`MOST`].
 pub(super) fn outliers(tables: &Tables, instances: &Instances, classes: &Classes, waiting: &Waiting) -> Vec<Outlier> {
     let mut of_class: BTreeMap<u32, Vec<(u32, f64)>> = BTreeMap::new();
-    for (number, instance) in (0..).zip(&instances.all).filter(|(_, it)| !it.is_warm_up) {
+    for (number, instance) in (0..).zip(&instances.all).filter(|(_, instance)| !instance.is_warm_up) {
         let first = instances.operations(instance).first();
         let class = first.and_then(|row| classes.number(tables, *row));
         if let (Some(class), Some(longest_ns)) = (class, longest_ns(tables, instances, instance)) {
@@ -166,20 +167,20 @@ pub(super) fn outliers(tables: &Tables, instances: &Instances, classes: &Classes
     let mut outliers = Vec::new();
     for (class, of_class) in of_class.into_iter().filter(|(_, of_class)| of_class.len() >= LEAST) {
         let (median_ns, deviation) = center(&of_class.iter().map(|(_, ns)| *ns).collect::<Vec<f64>>());
-        let usual = classes.all[large(class)].duration_ns.map_or(0.0, |it| it.median);
+        let usual = classes.all[large(class)].duration_ns.map_or(0.0, |quantiles| quantiles.median);
         let waiting_ns = |number: u32| real(waiting.instances[large(number)].waiting_ns);
         let usual_waiting = median(&mut of_class.iter().map(|(number, _)| waiting_ns(*number)).collect::<Vec<f64>>());
         let limit_ns = median_ns + (DEVIATIONS * deviation).max(median_ns / 2.0);
         for (instance, longest_ns) in of_class.into_iter().filter(|(_, ns)| *ns > limit_ns) {
             let rows = instances.rows(tables, &instances.all[large(instance)]);
-            let lost = rows.map(|it| (real(it.duration_ns()) - usual).max(0.0));
+            let lost = rows.map(|operation| (real(operation.duration_ns()) - usual).max(0.0));
             // Operations that share a kernel lose its time only once.
             let lost_ns = whole(lost.sum()).min(waiting.instances[large(instance)].time_ns);
             let waiting_ns = waiting_ns(instance) - usual_waiting;
             outliers.push(Outlier { instance, class, median_ns, longest_ns, lost_ns, waiting_ns });
         }
     }
-    nccl_events::sort::sort_by_key(&mut outliers, |it| (std::cmp::Reverse(it.lost_ns), it.instance));
+    nccl_events::sort::sort_by_key(&mut outliers, |outlier| (std::cmp::Reverse(outlier.lost_ns), outlier.instance));
     outliers.truncate(MOST);
     outliers
 }

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::results::{Anomaly, Cause, CauseKind, CausePhase, Link, LinkKey, Rank};
 use crate::statistics::anomalies::Inputs;
 use crate::statistics::collectives::Instance;
-use crate::statistics::lateness::Late;
-use crate::statistics::messages::Waited;
-use crate::statistics::network::{Cell, Pair, key};
+use crate::statistics::lateness::CausedWaiting;
+use crate::statistics::messages::WaitSums;
+use crate::statistics::network::{LinkChannel, RankPair, key};
 use crate::statistics::numeric::center;
 use crate::units::{bandwidth, count, plural, real, time, whole};
 use nccl_events::ids::{index as large, index_u32 as small};
@@ -35,12 +35,12 @@ impl Inputs<'_> {
         causes
     }
 
-    fn late(&self, number: usize, rank: &Rank, late: &Late) -> Option<Cause> {
+    fn late(&self, number: usize, rank: &Rank, late: &CausedWaiting) -> Option<Cause> {
         if !late.is_certain() {
             return None;
         }
         let share = self.share(late.lost_ns);
-        let Waited { receives_ns, sends_ns, collectives_ns } = late.waited;
+        let WaitSums { receives_ns, sends_ns, collectives_ns } = late.waited;
         let (kind, what) = match () {
             () if collectives_ns >= receives_ns.max(sends_ns) => (CauseKind::LateRank, "comes late"),
             () if receives_ns >= sends_ns => (CauseKind::LateSender, "sends late"),
@@ -62,7 +62,7 @@ impl Inputs<'_> {
             _ => format!(" They waited for {} of its operations.", count(late.times)),
         };
         let awaited = self.waiting.blame.ranks.get(number).into_iter().flat_map(|awaited| &awaited.operations);
-        let times = awaited.map(|it| (it.since_ns.min(it.came_ns), it.came_ns)).collect();
+        let times = awaited.map(|operation| (operation.since_ns.min(operation.came_ns), operation.came_ns)).collect();
         let phase = self.phase(small(number), times);
         let meanwhile = phase.as_ref().map(CausePhase::sentence).unwrap_or_default();
         let sentence = format!(
@@ -70,7 +70,7 @@ impl Inputs<'_> {
             capital(&rank.name),
             plural(late.ranks, "rank", "ranks"),
             time(late.lost_ns),
-            of_all(share),
+            share_text(share),
             time(late.more_ns),
         );
         Some(Cause {
@@ -96,15 +96,21 @@ impl Inputs<'_> {
     fn loss_begins(&self, rank: usize, at_ns: u64) -> bool {
         let operations = self.waiting.blame.ranks.get(rank).map(|awaited| &awaited.operations);
         let lost_ns = |is_before: bool| {
-            let of_side = operations.into_iter().flatten().filter(|it| (it.came_ns < at_ns) == is_before);
-            real(of_side.map(|it| it.ns).sum())
+            let of_side = operations.into_iter().flatten().filter(|operation| (operation.came_ns < at_ns) == is_before);
+            real(of_side.map(|operation| operation.ns).sum())
         };
         let is_own = |instance: &&Instance| {
             let mut rows = self.instances.operations(instance).iter();
             rows.any(|row| large(self.tables.job_rank(*row)) == rank)
         };
-        let own = self.instances.all.iter().filter(|it| it.is_comparable() && !it.is_warm_up).filter(is_own);
-        let (before, after): (Vec<u64>, Vec<u64>) = own.map(|it| it.arrivals.last_ns).partition(|ns| *ns < at_ns);
+        let own = self
+            .instances
+            .all
+            .iter()
+            .filter(|instance| instance.is_comparable() && !instance.is_warm_up)
+            .filter(is_own);
+        let (before, after): (Vec<u64>, Vec<u64>) =
+            own.map(|instance| instance.arrivals.last_ns).partition(|ns| *ns < at_ns);
         let mean_ns = |is_before, collectives: &[u64]| lost_ns(is_before) / real(collectives.len().max(1) as u64);
         lost_ns(false) > lost_ns(true) && mean_ns(false, &after) >= RISE * mean_ns(true, &before)
     }
@@ -117,7 +123,7 @@ impl Inputs<'_> {
 }
 
 /// For example ", 12.3 % of the time of all ranks in operations".
-fn of_all(share: Option<f64>) -> String {
+fn share_text(share: Option<f64>) -> String {
     share.map(|share| format!(", {:.1} % of the time of all ranks in operations", share * 100.0)).unwrap_or_default()
 }
 
@@ -132,16 +138,16 @@ const USUAL_DEVIATION: f64 = 0.05;
 
 impl Inputs<'_> {
     pub(super) fn slow_links(&self) -> Vec<Cause> {
-        let cells: Vec<&Cell> = self.links.cells.iter().filter(|cell| cell.steps >= LEAST_STEPS).collect();
-        let mut by_pair: BTreeMap<Pair, Vec<&Cell>> = BTreeMap::new();
-        let mut by_channel: BTreeMap<(u32, u32), Vec<&Cell>> = BTreeMap::new();
+        let cells: Vec<&LinkChannel> = self.links.cells.iter().filter(|cell| cell.steps >= LEAST_STEPS).collect();
+        let mut by_pair: BTreeMap<RankPair, Vec<&LinkChannel>> = BTreeMap::new();
+        let mut by_channel: BTreeMap<(u32, u32), Vec<&LinkChannel>> = BTreeMap::new();
         for cell in cells {
             by_pair.entry(cell.pair).or_default().push(cell);
             by_channel.entry((cell.pair.0, cell.channel)).or_default().push(cell);
         }
         let slow_pairs = outstanding(&by_pair, |pair| pair.0, 1);
         let slow_channels = outstanding(&by_channel, |channel| channel.0, 2);
-        let pairs: Vec<Pair> = by_pair.keys().copied().collect();
+        let pairs: Vec<RankPair> = by_pair.keys().copied().collect();
         let (mut causes, of_nics) = self.slow_nics(&slow_pairs, &pairs);
         for pair in slow_pairs.iter().filter(|pair| !of_nics.contains(pair)) {
             causes.extend(self.pair(*pair).map(|link| self.slow_link(CauseKind::SlowPair, link)));
@@ -153,9 +159,10 @@ impl Inputs<'_> {
         }
         let rest = by_pair.iter().filter(|(pair, _)| !slow_pairs.contains(pair));
         let rest = rest.flat_map(|(_, cells)| cells.iter().copied());
-        let rest: Vec<&Cell> = rest.filter(|it| !slow_channels.contains(&(it.pair.0, it.channel))).collect();
+        let rest: Vec<&LinkChannel> =
+            rest.filter(|channel| !slow_channels.contains(&(channel.pair.0, channel.channel))).collect();
         let singles = rest.iter().map(|cell| ((cell.pair, cell.channel), vec![*cell])).gather();
-        let mut slow: BTreeSet<(Pair, u32)> = outstanding(&singles, |(pair, _)| pair.0, 1).into_iter().gather();
+        let mut slow: BTreeSet<(RankPair, u32)> = outstanding(&singles, |(pair, _)| pair.0, 1).into_iter().gather();
         // With few pairs none stands out as a pair: a pair is slow if all its channels are.
         for (pair, cells) in &by_pair {
             if cells.len() > 1 && cells.iter().all(|cell| slow.contains(&(*pair, cell.channel))) {
@@ -174,7 +181,7 @@ impl Inputs<'_> {
         causes
     }
 
-    pub(super) fn pair(&self, pair: Pair) -> Option<&Link> {
+    pub(super) fn pair(&self, pair: RankPair) -> Option<&Link> {
         let wanted = key(self.tables, pair);
         self.links.pairs.iter().find(|link| link.key == wanted)
     }
@@ -215,7 +222,7 @@ impl Inputs<'_> {
             capital(&what),
             numbers.unwrap_or_default(),
             time(lost_ns),
-            of_all(share),
+            share_text(share),
         );
         let since_ns = changed.map(|change| change.at_ns);
         Cause { kind, link: Some(link.key), since_ns, lost_ns, share, sentence, ..Cause::default() }
@@ -225,11 +232,11 @@ impl Inputs<'_> {
 /// Keys whose cells are all slow, by more than cells normally differ. A slow pair is slow on all its channels and a
 /// slow channel between all pairs, so the two are not confused.
 fn outstanding<K: Ord + Copy>(
-    cells: &BTreeMap<K, Vec<&Cell>>,
+    cells: &BTreeMap<K, Vec<&LinkChannel>>,
     communicator: impl Fn(&K) -> u32,
     least_cells: usize,
 ) -> Vec<K> {
-    let least = |cells: &[&Cell]| cells.iter().map(|it| it.slowdown).fold(f64::INFINITY, f64::min);
+    let least = |cells: &[&LinkChannel]| cells.iter().map(|channel| channel.slowdown).fold(f64::INFINITY, f64::min);
     let mut of_communicator: BTreeMap<u32, Vec<(K, f64, usize)>> = BTreeMap::new();
     for (key, cells) in cells {
         of_communicator.entry(communicator(key)).or_default().push((*key, least(cells), cells.len()));
@@ -248,24 +255,25 @@ fn outstanding<K: Ord + Copy>(
 
 /// What several pairs share: a communicator, and a rank or all ranks of a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum End {
+enum PairEnd {
     Rank(u32, u32),
     Host(u32, String),
 }
 
 /// The pairs that start at an end, and the pairs that end there.
 #[derive(Debug, Default)]
-struct Pairs([Vec<Pair>; 2]);
+struct Pairs([Vec<RankPair>; 2]);
 
 impl Inputs<'_> {
     /// Slow network interfaces, and the slow pairs they explain.
-    pub(super) fn slow_nics(&self, slow: &[Pair], all: &[Pair]) -> (Vec<Cause>, BTreeSet<Pair>) {
+    pub(super) fn slow_nics(&self, slow: &[RankPair], all: &[RankPair]) -> (Vec<Cause>, BTreeSet<RankPair>) {
         let ends = self.ends(all);
-        let mut left: BTreeSet<Pair> = slow.iter().copied().gather();
+        let mut left: BTreeSet<RankPair> = slow.iter().copied().gather();
         let (mut causes, mut taken) = (Vec::new(), BTreeSet::new());
         loop {
             let explained = ends.iter().map(|(end, pairs)| (pairs.explained(&left), end));
-            let mut explained: Vec<(Vec<Pair>, &End)> = explained.filter(|(pairs, _)| is_several(pairs)).collect();
+            let mut explained: Vec<(Vec<RankPair>, &PairEnd)> =
+                explained.filter(|(pairs, _)| is_several(pairs)).collect();
             nccl_events::sort::sort_by_key(&mut explained, |(pairs, _)| std::cmp::Reverse(pairs.len()));
             let Some((pairs, end)) = explained.first() else {
                 return (causes, taken);
@@ -283,8 +291,8 @@ impl Inputs<'_> {
     }
 
     /// The pairs of each rank, and the pairs that leave or enter each host with several ranks.
-    fn ends(&self, all: &[Pair]) -> BTreeMap<End, Pairs> {
-        let mut ends: BTreeMap<End, Pairs> = BTreeMap::new();
+    fn ends(&self, all: &[RankPair]) -> BTreeMap<PairEnd, Pairs> {
+        let mut ends: BTreeMap<PairEnd, Pairs> = BTreeMap::new();
         let mut on_host: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
         for pair in all {
             let link = key(self.tables, *pair);
@@ -293,31 +301,31 @@ impl Inputs<'_> {
             };
             let hosts = [from, to].map(|rank| self.ranks.get(large(rank)).map_or("", |rank| rank.host.as_str()));
             for (way, (rank, host)) in [from, to].into_iter().zip(hosts).enumerate() {
-                ends.entry(End::Rank(pair.0, rank)).or_default().0[way].push(*pair);
+                ends.entry(PairEnd::Rank(pair.0, rank)).or_default().0[way].push(*pair);
                 on_host.entry(host).or_default().insert(rank);
                 if hosts[0] != hosts[1] {
-                    ends.entry(End::Host(pair.0, host.to_owned())).or_default().0[way].push(*pair);
+                    ends.entry(PairEnd::Host(pair.0, host.to_owned())).or_default().0[way].push(*pair);
                 }
             }
         }
         ends.retain(|end, _| match end {
-            End::Rank(..) => true,
-            End::Host(_, host) => on_host.get(host.as_str()).is_some_and(|ranks| ranks.len() > 1),
+            PairEnd::Rank(..) => true,
+            PairEnd::Host(_, host) => on_host.get(host.as_str()).is_some_and(|ranks| ranks.len() > 1),
         });
         ends
     }
 
-    fn slow_nic(&self, end: &End, pairs: &[Pair]) -> Cause {
+    fn slow_nic(&self, end: &PairEnd, pairs: &[RankPair]) -> Cause {
         let links = || pairs.iter().filter_map(|pair| self.pair(*pair));
         // The pairs send at the same time, so operations wait for the slowest.
         let excess_ns = links().map(|link| link.excess_ns).max().unwrap_or(0);
         let slowdown = links().filter_map(|link| link.slowdown).fold(f64::INFINITY, f64::min);
-        let (End::Rank(communicator, _) | End::Host(communicator, _)) = end;
+        let (PairEnd::Rank(communicator, _) | PairEnd::Host(communicator, _)) = end;
         let lost_ns = self.lost_by(*communicator, excess_ns);
         let share = self.share(lost_ns);
         let (rank, host) = match end {
-            End::Rank(_, rank) => (Some(*rank), self.ranks.get(large(*rank)).map(|rank| rank.host.clone())),
-            End::Host(_, host) => (None, Some(host.clone())),
+            PairEnd::Rank(_, rank) => (Some(*rank), self.ranks.get(large(*rank)).map(|rank| rank.host.clone())),
+            PairEnd::Host(_, host) => (None, Some(host.clone())),
         };
         let name = match rank.and_then(|rank| self.ranks.get(large(rank))) {
             Some(rank) => format!("{} ({})", rank.name, rank.host),
@@ -329,7 +337,7 @@ impl Inputs<'_> {
             capital(&format!("the network interface of {name}")),
             pairs.len(),
             time(lost_ns),
-            of_all(share),
+            share_text(share),
         );
         Cause { kind: CauseKind::SlowNic, rank, host, lost_ns, share, sentence, ..Cause::default() }
     }
@@ -337,13 +345,13 @@ impl Inputs<'_> {
 
 impl Pairs {
     /// The slow pairs, counting only directions in which every pair is slow.
-    fn explained(&self, slow: &BTreeSet<Pair>) -> Vec<Pair> {
+    fn explained(&self, slow: &BTreeSet<RankPair>) -> Vec<RankPair> {
         self.0.iter().filter(|way| way.iter().all(|pair| slow.contains(pair))).flatten().copied().collect()
     }
 }
 
 /// Whether the pairs involve more than two ranks.
-fn is_several(pairs: &[Pair]) -> bool {
+fn is_several(pairs: &[RankPair]) -> bool {
     let ends: BTreeSet<u32> = pairs.iter().flat_map(|(_, from, to)| [*from, *to]).gather();
     pairs.len() > 1 && ends.len() > 2
 }
@@ -353,8 +361,8 @@ impl Inputs<'_> {
     pub(super) fn stalls(&self, anomalies: &[Anomaly], known: &[Cause]) -> Vec<Cause> {
         /// A stall takes this many times as long as usual.
         const STALL: f64 = 10.0;
-        type Key = (CauseKind, Option<u32>, Option<LinkKey>);
-        let mut sums: BTreeMap<Key, Vec<&Anomaly>> = BTreeMap::new();
+        type CauseKey = (CauseKind, Option<u32>, Option<LinkKey>);
+        let mut sums: BTreeMap<CauseKey, Vec<&Anomaly>> = BTreeMap::new();
         for anomaly in anomalies {
             let is_known = known.iter().any(|cause| explains(cause, anomaly));
             let is_stall = real(anomaly.end_ns.saturating_sub(anomaly.start_ns)) > STALL * anomaly.median_ns;
@@ -363,9 +371,9 @@ impl Inputs<'_> {
             }
         }
         let causes = sums.into_iter().map(|((kind, rank, link), of_cause)| {
-            let lost_ns = of_cause.iter().map(|it| it.lost_ns).sum();
+            let lost_ns = of_cause.iter().map(|anomaly| anomaly.lost_ns).sum();
             let instances = of_cause.len() as u64;
-            let first_ns = of_cause.iter().map(|it| it.start_ns).min().unwrap_or(0);
+            let first_ns = of_cause.iter().map(|anomaly| anomaly.start_ns).min().unwrap_or(0);
             let share = self.share(lost_ns);
             let name = |rank: Option<u32>| {
                 rank.and_then(|rank| self.ranks.get(large(rank))).map_or("a rank", |rank| rank.name.as_str())
@@ -381,7 +389,7 @@ impl Inputs<'_> {
                 _ => "For a reason that the recording does not show, time was lost in".to_owned(),
             };
             let phase = rank.filter(|_| kind == CauseKind::LateRank).and_then(|rank| {
-                let until_late = |it: &&Anomaly| (it.start_ns, it.start_ns + it.skew_ns);
+                let until_late = |anomaly: &&Anomaly| (anomaly.start_ns, anomaly.start_ns + anomaly.skew_ns);
                 self.phase(rank, of_cause.iter().map(until_late).collect())
             });
             let meanwhile = phase.as_ref().map(CausePhase::sentence).unwrap_or_default();
@@ -390,7 +398,7 @@ impl Inputs<'_> {
                 plural(instances, "collective", "collectives"),
                 time(first_ns),
                 time(lost_ns),
-                of_all(share),
+                share_text(share),
             );
             Cause { kind, rank, link, phase, lost_ns, share, instances, is_stall: true, sentence, ..Cause::default() }
         });

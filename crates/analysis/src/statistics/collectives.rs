@@ -53,7 +53,7 @@ impl Instances {
         self.operations(instance).iter().map(|row| tables.operations.row(large(*row)))
     }
 
-    pub fn of_operation(&self, row: u32) -> Option<u32> {
+    pub fn instance_of_operation(&self, row: u32) -> Option<u32> {
         self.of_operation.get(large(row)).copied().filter(|instance| *instance != NONE)
     }
 
@@ -89,7 +89,7 @@ impl Instances {
             }
         }
         if filter.from_ns.is_some() || filter.to_ns.is_some() {
-            found.keep(|it| filter.wants_time(it.arrivals.first_ns, it.arrivals.end_ns));
+            found.keep(|instance| filter.wants_time(instance.arrivals.first_ns, instance.arrivals.end_ns));
         }
         found
     }
@@ -98,7 +98,7 @@ impl Instances {
         &mut self,
         tables: &Tables,
         rows: &[u32],
-        repeats: &[Repeat],
+        repeats: &[ReplayKey],
         flow: impl Fn(RegionRef) -> Option<Flow>,
     ) {
         for (repeat, rows) in rows.chunk_by(|a, b| repeats[large(*a)] == repeats[large(*b)]).enumerate() {
@@ -141,9 +141,9 @@ impl Instances {
 }
 
 /// A replay's number, and the operation's among those with it: captured collectives can share one sequence number.
-type Repeat = (u32, u32);
+type ReplayKey = (u32, u32);
 
-fn repeats(operations: &Operations, rows: &mut [u32]) -> Vec<Repeat> {
+fn repeats(operations: &Operations, rows: &mut [u32]) -> Vec<ReplayKey> {
     let key = |row: &u32| {
         let at = large(*row);
         (operations.member[at], operations.function[at], operations.sequence.get(at), operations.start_ns[at])
@@ -179,14 +179,14 @@ fn arrival(tables: &Tables, row: u32) -> Arrival {
 }
 
 /// The arrivals; no rank is last if the operations cannot be compared.
-fn arrivals(tables: &Tables, communicator: u32, flow: Flow, rows: &[u32]) -> (Arrivals, Last) {
+fn arrivals(tables: &Tables, communicator: u32, flow: Flow, rows: &[u32]) -> (Arrivals, LastRank) {
     let ranks: Vec<Arrival> = rows.iter().map(|row| arrival(tables, *row)).collect();
     let (mut found, mut last) = Arrivals::of(flow, &ranks, |a, b| tables.error_ns(rows[a], rows[b]));
     if found.error_ns != Err(Incomparable::RankMissing) {
         found.error_ns = measured(tables, communicator, rows).and(found.error_ns);
     }
     if found.error_ns.is_err() {
-        last = Last::default();
+        last = LastRank::default();
     }
     (found, last)
 }
@@ -274,7 +274,7 @@ pub struct Arrivals {
 
 /// The rank that others wait for at the end, by its index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Last {
+pub struct LastRank {
     /// If it was last by more than the clocks' error.
     pub certain: Option<usize>,
     /// Even if the clocks cannot prove it was last.
@@ -306,7 +306,7 @@ fn waits(flow: Flow, is_root: bool) -> bool {
 
 impl Arrivals {
     /// Finds the arrival order. `error_ns` gives the error between the times of two ranks, by index; `None` if unknown.
-    pub fn of(flow: Flow, ranks: &[Arrival], error_ns: impl Fn(usize, usize) -> Option<u64>) -> (Self, Last) {
+    pub fn of(flow: Flow, ranks: &[Arrival], error_ns: impl Fn(usize, usize) -> Option<u64>) -> (Self, LastRank) {
         let mut starts: Vec<u64> = ranks.iter().map(|rank| rank.start_ns).collect();
         starts.sort_unstable();
         let mut found = Self {
@@ -319,7 +319,7 @@ impl Arrivals {
         };
         let awaited = ranks.iter().enumerate().filter(|(_, rank)| is_awaited(flow, rank.is_root));
         let Some((last, at_last)) = awaited.max_by_key(|(_, rank)| rank.start_ns) else {
-            return (found, Last::default());
+            return (found, LastRank::default());
         };
         found.last_ns = at_last.start_ns;
         let others = || ranks.iter().enumerate().filter(|(at, _)| *at != last);
@@ -339,7 +339,7 @@ impl Arrivals {
         };
         let likely = Some(last).filter(|_| found.error_ns.is_ok());
         let certain = likely.filter(|_| is_last);
-        (found, Last { certain, likely })
+        (found, LastRank { certain, likely })
     }
 
     pub fn split(&self, flow: Flow, rank: &Arrival) -> Split {
@@ -372,28 +372,29 @@ impl Arrivals {
 }
 
 /// Communicator, function, and the size's binary logarithm.
-type Key = (u32, RegionRef, u32);
+type ClassKey = (u32, RegionRef, u32);
 
 /// Operations by function, communicator and size class.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     pub(super) all: Vec<OperationClass>,
-    numbers: BTreeMap<Key, u32>,
+    numbers: BTreeMap<ClassKey, u32>,
 }
 
-fn key(tables: &Tables, operation: &Operation) -> Key {
+fn key(tables: &Tables, operation: &Operation) -> ClassKey {
     (tables.members.row(operation.member).communicator, operation.function, operation.size_class())
 }
 
 impl Classes {
     pub(super) fn of(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
-        let mut of_class: BTreeMap<Key, Vec<u32>> = BTreeMap::new();
-        for (row, it) in (0..).zip(tables.operations.rows()) {
-            if filter.wants(trace, &tables.members, &it) && filter.wants_rank(&tables.members, it.member) {
-                of_class.entry(key(tables, &it)).or_default().push(row);
+        let mut of_class: BTreeMap<ClassKey, Vec<u32>> = BTreeMap::new();
+        for (row, operation) in (0..).zip(tables.operations.rows()) {
+            if filter.wants(trace, &tables.members, &operation) && filter.wants_rank(&tables.members, operation.member)
+            {
+                of_class.entry(key(tables, &operation)).or_default().push(row);
             }
         }
-        let mut of_class: Vec<(Key, Vec<u32>)> = of_class.into_iter().gather();
+        let mut of_class: Vec<(ClassKey, Vec<u32>)> = of_class.into_iter().gather();
         let name = |function| trace.function_name(function);
         nccl_events::sort::sort_by_key(&mut of_class, |((communicator, function, size), _)| {
             (*communicator, name(*function), *size)
@@ -414,7 +415,7 @@ impl Classes {
     ) {
         let mut skews: Vec<Vec<f64>> = vec![Vec::new(); self.all.len()];
         let mut transfers: Vec<Vec<f64>> = vec![Vec::new(); self.all.len()];
-        for instance in instances.all.iter().filter(|it| it.is_comparable()) {
+        for instance in instances.all.iter().filter(|instance| instance.is_comparable()) {
             let rows = instances.operations(instance);
             let Some(number) = rows.first().and_then(|row| self.number(tables, *row)) else {
                 continue;
@@ -443,7 +444,7 @@ impl Classes {
     }
 }
 
-fn class(trace: &Trace, tables: &Tables, key: Key, function: String, rows: &[u32]) -> OperationClass {
+fn class(trace: &Trace, tables: &Tables, key: ClassKey, function: String, rows: &[u32]) -> OperationClass {
     let (communicator, region, _) = key;
     let collective = trace.function(region).and_then(Function::collective);
     let ranks = small(tables.members.size(communicator));
@@ -497,7 +498,7 @@ impl Filter {
     pub fn wants_communicator(&self, members: &Members, member: u32) -> bool {
         self.communicators.is_empty() || {
             let communicator = usize::try_from(members.row(member).communicator).unwrap_or(usize::MAX);
-            members.communicators.get(communicator).is_some_and(|it| self.communicators.contains(it))
+            members.communicators.get(communicator).is_some_and(|comm| self.communicators.contains(comm))
         }
     }
 
@@ -528,15 +529,15 @@ impl Filter {
 }
 
 /// Kernels of NCCL, and all others.
-type OfBoth = [Vec<(u64, u64)>; 2];
+type KernelIntervals = [Vec<(u64, u64)>; 2];
 
 /// How the kernels of each rank overlap; `None` if only NCCL's were recorded.
 pub(super) fn overlaps(trace: &Trace, tables: &Tables, filter: &Filter) -> Option<Vec<Overlap>> {
     if tables.kernels.is_nccl.iter().all(|is_nccl| *is_nccl) {
         return None;
     }
-    let mut groups: BTreeMap<LocationGroupRef, OfBoth> = BTreeMap::new();
-    for kernel in tables.kernels.rows().filter(|it| filter.wants_time(it.start_ns, it.stop_ns)) {
+    let mut groups: BTreeMap<LocationGroupRef, KernelIntervals> = BTreeMap::new();
+    for kernel in tables.kernels.rows().filter(|kernel| filter.wants_time(kernel.start_ns, kernel.stop_ns)) {
         let of_group = groups.entry(trace.group(kernel.location)).or_default();
         of_group[usize::from(!kernel.is_nccl)].push((kernel.start_ns, kernel.stop_ns));
     }

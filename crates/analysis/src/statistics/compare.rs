@@ -15,11 +15,11 @@ use crate::read::archive::Trace;
 use crate::results::{Answer, Compared, Comparison, Finding, Group, Kind, Limit, Outcome, Report};
 use crate::statistics::collectives::{Filter, Instances};
 use crate::statistics::difference;
-use crate::statistics::difference::{Class, Estimate, Sample, did_not_end, samples, what};
+use crate::statistics::difference::{Class, QuantileDifference, Sample, did_not_end, kind_text, samples};
 use crate::units::{plural, real, whole};
 use nccl_events::sort::Gather;
 
-pub use crate::statistics::difference::Shape;
+pub use crate::statistics::difference::Placement;
 
 /// The probability that all intervals of a comparison contain their true values.
 const CONFIDENCE: f64 = 0.99;
@@ -27,13 +27,13 @@ const CONFIDENCE: f64 = 0.99;
 const COARSE: f64 = 0.5;
 
 #[derive(Clone, Debug)]
-pub struct Observed {
+pub struct RunSamples {
     compared: Compared,
-    samples: BTreeMap<(Shape, Class), Sample>,
+    samples: BTreeMap<(Placement, Class), Sample>,
     ranges: difference::Durations,
 }
 
-impl Observed {
+impl RunSamples {
     /// Built from what [`crate::analyse`] returned for the same filter.
     pub fn of(trace: &Trace, tables: &Tables, instances: &Instances, report: &Report, filter: &Filter) -> Self {
         Self {
@@ -48,38 +48,38 @@ impl Observed {
     }
 }
 
-struct Pair<'a> {
+struct SamplePair<'a> {
     a: &'a Sample,
     b: &'a Sample,
     /// For the median, p99, waiting and transfer, in this order.
-    estimates: [Option<Estimate>; 4],
+    estimates: [Option<QuantileDifference>; 4],
 }
 
-pub fn compare(a: &Observed, b: &Observed) -> Comparison {
+pub fn compare(a: &RunSamples, b: &RunSamples) -> Comparison {
     let shapes = matching(a, b);
-    let mut pairs: Vec<Pair<'_>> = Vec::new();
+    let mut pairs: Vec<SamplePair<'_>> = Vec::new();
     let mut only_b: Vec<Kind> = Vec::new();
-    let mut left: BTreeSet<&(Shape, Class)> = a.samples.keys().gather();
+    let mut left: BTreeSet<&(Placement, Class)> = a.samples.keys().gather();
     for ((shape, class), sample) in &b.samples {
         let key = shapes.get(shape).map(|shape| ((*shape).clone(), class.clone()));
         match key.and_then(|key| a.samples.get_key_value(&key)) {
             Some((key, of_a)) => {
                 left.remove(key);
-                pairs.push(Pair::of(of_a, sample));
+                pairs.push(SamplePair::of(of_a, sample));
             }
             None => only_b.push(sample.kind.clone()),
         }
     }
-    let only_a = left.into_iter().filter_map(|key| a.samples.get(key)).map(|it| it.kind.clone()).collect();
+    let only_a = left.into_iter().filter_map(|key| a.samples.get(key)).map(|sample| sample.kind.clone()).collect();
     // Bonferroni correction: the more intervals there are, the more likely one misses by chance.
     let ranges = difference::pairs(&a.ranges, &b.ranges);
-    let intervals = pairs.iter().map(Pair::intervals).sum::<usize>() + ranges.len();
+    let intervals = pairs.iter().map(SamplePair::intervals).sum::<usize>() + ranges.len();
     let miss = (1.0 - CONFIDENCE) / real(intervals.max(1) as u64);
     let mut groups: Vec<Group> = pairs.iter().map(|pair| pair.group(miss)).collect();
     nccl_events::sort::sort_by_key(&mut groups, |group| {
         let is_shown = matches!(group.outcome, Outcome::Slower | Outcome::Faster);
         // How much time the difference costs B, summed over ranks.
-        let cost_ns = group.median.map_or(0.0, |it| it.difference_ns * real(group.b.operations));
+        let cost_ns = group.median.map_or(0.0, |difference| difference.difference_ns * real(group.b.operations));
         Reverse((is_shown, whole(cost_ns.abs()), group.b.operations))
     });
     let has = |outcome: &Outcome| groups.iter().any(|group| group.outcome == *outcome);
@@ -103,14 +103,14 @@ pub fn compare(a: &Observed, b: &Observed) -> Comparison {
 }
 
 /// For each shape of B the matching one of A: equal, or else compatible as far as both are known.
-fn matching<'a>(a: &'a Observed, b: &'a Observed) -> BTreeMap<&'a Shape, &'a Shape> {
-    let mut of_a: BTreeSet<&Shape> = a.samples.keys().map(|(shape, _)| shape).gather();
-    let of_b: BTreeSet<&Shape> = b.samples.keys().map(|(shape, _)| shape).gather();
-    let mut found: BTreeMap<&Shape, &Shape> = of_b.intersection(&of_a).map(|shape| (*shape, *shape)).gather();
+fn matching<'a>(a: &'a RunSamples, b: &'a RunSamples) -> BTreeMap<&'a Placement, &'a Placement> {
+    let mut of_a: BTreeSet<&Placement> = a.samples.keys().map(|(shape, _)| shape).gather();
+    let of_b: BTreeSet<&Placement> = b.samples.keys().map(|(shape, _)| shape).gather();
+    let mut found: BTreeMap<&Placement, &Placement> = of_b.intersection(&of_a).map(|shape| (*shape, *shape)).gather();
     of_a.retain(|shape| !found.contains_key(shape));
     for shape in of_b {
         if !found.contains_key(shape)
-            && let Some(fitting) = of_a.iter().copied().find(|it| it.fits(shape))
+            && let Some(fitting) = of_a.iter().copied().find(|placement| placement.fits(shape))
         {
             of_a.remove(fitting);
             found.insert(shape, fitting);
@@ -119,30 +119,33 @@ fn matching<'a>(a: &'a Observed, b: &'a Observed) -> BTreeMap<&'a Shape, &'a Sha
     found
 }
 
-impl<'a> Pair<'a> {
+impl<'a> SamplePair<'a> {
     fn of(a: &'a Sample, b: &'a Sample) -> Self {
         let durations = |q| {
             let error_ns = a.duration_error_ns.zip(b.duration_error_ns).map(|(a, b)| a + b);
-            Estimate::of(&a.durations, &b.durations, q, error_ns)
+            QuantileDifference::of(&a.durations, &b.durations, q, error_ns)
         };
         let error_ns = Some(a.arrival_error_ns + b.arrival_error_ns);
-        let waiting = Estimate::of(&a.waiting, &b.waiting, 0.5, error_ns);
-        let transfer = Estimate::of(&a.transfer, &b.transfer, 0.5, error_ns);
+        let waiting = QuantileDifference::of(&a.waiting, &b.waiting, 0.5, error_ns);
+        let transfer = QuantileDifference::of(&a.transfer, &b.transfer, 0.5, error_ns);
         Self { a, b, estimates: [durations(0.5), durations(0.99), waiting, transfer] }
     }
 
     fn intervals(&self) -> usize {
-        self.estimates.iter().flatten().filter(|it| it.is_exact()).count()
+        self.estimates.iter().flatten().filter(|estimate| estimate.is_exact()).count()
     }
 
     fn group(&self, miss: f64) -> Group {
-        let made = self.estimates.each_ref().map(|estimate| estimate.as_ref().map(|it| it.difference(miss)));
+        let made =
+            self.estimates.each_ref().map(|estimate| estimate.as_ref().map(|estimate| estimate.difference(miss)));
         let [median, p99, waiting, transfer] = made;
-        let mut outcome = median.map(|it| it.outcome).unwrap_or_default();
-        if let Some(p99) = p99.filter(|it| outcome == Outcome::NoDifference && it.outcome != Outcome::Unclear) {
+        let mut outcome = median.map(|difference| difference.outcome).unwrap_or_default();
+        if let Some(p99) =
+            p99.filter(|difference| outcome == Outcome::NoDifference && difference.outcome != Outcome::Unclear)
+        {
             outcome = p99.outcome;
         }
-        let resolution = median.and_then(|it| it.resolution);
+        let resolution = median.and_then(|difference| difference.resolution);
         Group {
             a: self.a.kind.clone(),
             b: self.b.kind.clone(),
@@ -200,8 +203,9 @@ fn not_shown(comparison: &Comparison, share: f64) -> Option<String> {
         return Some(format!("could not see {}. {}", percent(share), comparison.sentence));
     }
     reasons.extend(uncompared(comparison, share));
-    let at_most = |group: &Group| group.median.and_then(|it| it.slower_at_most).unwrap_or(f64::INFINITY);
-    let compared = groups.iter().filter(|it| it.outcome != Outcome::Unclear);
+    let at_most =
+        |group: &Group| group.median.and_then(|difference| difference.slower_at_most).unwrap_or(f64::INFINITY);
+    let compared = groups.iter().filter(|group| group.outcome != Outcome::Unclear);
     let open: Vec<&Group> = compared.filter(|group| at_most(group) >= share).collect();
     reasons.extend(open.iter().copied().max_by(|a, b| at_most(a).total_cmp(&at_most(b))).map(|group| {
         let number = plural(groups.len() as u64, "group of operations", "groups of operations");
@@ -213,7 +217,7 @@ fn not_shown(comparison: &Comparison, share: f64) -> Option<String> {
 /// Operations of B that did not end: their full duration is unknown.
 fn unfinished(comparison: &Comparison) -> Option<String> {
     let [_, b] = &comparison.runs;
-    let kinds = comparison.groups.iter().map(|it| &it.b).chain(&comparison.only_b);
+    let kinds = comparison.groups.iter().map(|group| &group.b).chain(&comparison.only_b);
     let unfinished: u64 = kinds.map(|kind| kind.unfinished).sum();
     match b.verdict.finding {
         Finding::Unfinished => Some(did_not_end("B", b)),
@@ -225,37 +229,39 @@ fn unfinished(comparison: &Comparison) -> Option<String> {
 /// Operations of B that cannot be compared, if they take at least `share` of its time.
 fn uncompared(comparison: &Comparison, share: f64) -> Option<String> {
     let groups = comparison.groups.iter();
-    let unclear = groups.clone().filter(|it| it.outcome == Outcome::Unclear);
-    let unclear = unclear.map(|it| (&it.b, it.reason.as_deref().unwrap_or("the data does not allow it")));
+    let unclear = groups.clone().filter(|group| group.outcome == Outcome::Unclear);
+    let unclear = unclear.map(|group| (&group.b, group.reason.as_deref().unwrap_or("the data does not allow it")));
     let uncompared = || unclear.clone().chain(comparison.only_b.iter().map(|kind| (kind, "A has no such operations")));
     let time = |kind: &Kind| kind.total_ns.map_or(f64::INFINITY, real);
     let lost: f64 = uncompared().map(|(kind, _)| time(kind)).sum();
-    let all: f64 = groups.map(|it| &it.b).chain(&comparison.only_b).filter_map(|kind| kind.total_ns).map(real).sum();
+    let all: f64 =
+        groups.map(|group| &group.b).chain(&comparison.only_b).filter_map(|kind| kind.total_ns).map(real).sum();
     let (kind, reason) = uncompared().max_by(|(a, _), (b, _)| time(a).total_cmp(&time(b)))?;
     let how_much = match lost.is_finite() {
         true if lost < share * all || all <= 0.0 => return None,
         true => format!("{} of the time in operations of B", percent(lost / all.max(1.0))),
         false => "an unknown part of the time in operations of B".to_owned(),
     };
-    Some(format!("{how_much} cannot be compared, most of it {}: {reason}", what(kind)))
+    Some(format!("{how_much} cannot be compared, most of it {}: {reason}", kind_text(kind)))
 }
 
 /// For example "ncclAllReduce of 1 MiB on 8 ranks, B may be slower by up to 12.0 %: the smallest change that …".
 fn reach(group: &Group, groups: usize) -> String {
-    let what = what(&group.b);
+    let what = kind_text(&group.b);
     let most = if groups > 1 { "most in " } else { "" };
     let Some((median, (at_most, resolution))) =
-        group.median.and_then(|it| Some((it, it.slower_at_most.zip(it.resolution)?)))
+        group.median.and_then(|difference| Some((difference, difference.slower_at_most.zip(difference.resolution)?)))
     else {
         return format!("{most}{what}, the median of A is 0");
     };
     let of_clocks = median.error_ns.filter(|_| median.a_ns > 0.0).map_or(0.0, |ns| real(ns) / median.a_ns);
-    let way_out = match of_clocks > resolution / 2.0 {
-        true => format!("{} of that is the clocks' error", percent(of_clocks)),
-        false => format!("record more collectives in both runs ({} and {} now)", group.a.count, group.b.count),
+    let workaround = if of_clocks > resolution / 2.0 {
+        format!("{} of that is the clocks' error", percent(of_clocks))
+    } else {
+        format!("record more collectives in both runs ({} and {} now)", group.a.count, group.b.count)
     };
     format!(
-        "{most}{what}, B may be slower by up to {}. The smallest change that these runs show there is {}: {way_out}",
+        "{most}{what}, B may be slower by up to {}. The smallest change that these runs show there is {}: {workaround}",
         percent(at_most),
         percent(resolution),
     )

@@ -2,7 +2,7 @@
 //! ranges of the program, and sentences.
 //!
 //! A sample has one value per collective, because ranks of a collective end together and are not independent.
-//! [`Estimate`] is the difference of two samples.
+//! [`QuantileDifference`] is the difference of two samples.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 /// The placement of a communicator's ranks: for each, its host, numbered in order of appearance, and its rank in the
 /// job relative to the first member's. `None` for ranks that were not recorded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Shape(Vec<Option<(u32, Option<u32>)>>);
+pub struct Placement(Vec<Option<(u32, Option<u32>)>>);
 
 /// Operations of two runs are matched by shape and by this: function, binary logarithm of the size, timing.
 pub(super) type Class = (String, u32, &'static str);
@@ -52,7 +52,7 @@ struct Value {
     waiting_ns: Option<f64>,
 }
 
-impl Shape {
+impl Placement {
     pub fn of(communicator: &Communicator, ranks: &[Rank]) -> Self {
         let members = communicator.members.iter().map(|member| ranks.get(large((*member)?)));
         let first = members.clone().flatten().find_map(|rank| rank.number);
@@ -102,9 +102,10 @@ pub(super) fn samples(
     instances: &Instances,
     report: &Report,
     filter: &Filter,
-) -> BTreeMap<(Shape, Class), Sample> {
-    let shapes: Vec<Shape> = report.communicators.iter().map(|it| Shape::of(it, &report.ranks)).collect();
-    let mut samples = BTreeMap::<(Shape, Class), (Sample, Vec<Value>)>::new();
+) -> BTreeMap<(Placement, Class), Sample> {
+    let shapes: Vec<Placement> =
+        report.communicators.iter().map(|communicator| Placement::of(communicator, &report.ranks)).collect();
+    let mut samples = BTreeMap::<(Placement, Class), (Sample, Vec<Value>)>::new();
     let mut rows: BTreeMap<_, Vec<u32>> = BTreeMap::new();
     for (row, operation) in (0..).zip(tables.operations.rows()) {
         if filter.wants(trace, &tables.members, &operation) && filter.wants_rank(&tables.members, operation.member) {
@@ -170,7 +171,7 @@ impl Sample {
         (communicator, place): (u32, u32),
     ) -> Value {
         let (start_ns, stop_ns) = (operation.start_ns, operation.stop_ns.max(operation.start_ns));
-        let number = instances.of_operation(row);
+        let number = instances.instance_of_operation(row);
         let instance = number.and_then(|number| instances.all.get(large(number)));
         let waiting_ns = instance.and_then(|instance| {
             self.arrival_error_ns = self.arrival_error_ns.max(instance.arrivals.error_ns.ok()?);
@@ -182,17 +183,17 @@ impl Sample {
     }
 
     fn with(mut self, mut values: Vec<Value>) -> Self {
-        values.sort_unstable_by_key(|it| (it.unit, it.start_ns));
-        let total_ns = whole(values.iter().map(|it| it.duration_ns).sum());
+        values.sort_unstable_by_key(|value| (value.unit, value.start_ns));
+        let total_ns = whole(values.iter().map(|value| value.duration_ns).sum());
         self.kind.total_ns = self.is_measured.then_some(total_ns);
         let mut units: Vec<&[Value]> = values.chunk_by(|a, b| a.unit == b.unit).collect();
-        units.sort_by_key(|unit| unit.first().map(|it| it.start_ns));
+        units.sort_by_key(|unit| unit.first().map(|value| value.start_ns));
         self.kind.count = units.len() as u64;
         for unit in units {
             let ranks = real(unit.len() as u64);
-            let duration_ns = unit.iter().map(|it| it.duration_ns).sum::<f64>() / ranks;
+            let duration_ns = unit.iter().map(|value| value.duration_ns).sum::<f64>() / ranks;
             self.durations.push(duration_ns);
-            if let Some(waiting_ns) = unit.iter().map(|it| it.waiting_ns).sum::<Option<f64>>() {
+            if let Some(waiting_ns) = unit.iter().map(|value| value.waiting_ns).sum::<Option<f64>>() {
                 self.waiting.push(waiting_ns / ranks);
                 self.transfer.push(duration_ns - waiting_ns / ranks);
             }
@@ -202,16 +203,16 @@ impl Sample {
 }
 
 /// For example "ncclAllReduce of 1 MiB on 8 ranks of 2 hosts".
-pub(super) fn what(kind: &Kind) -> String {
+pub(super) fn kind_text(kind: &Kind) -> String {
     let size = if kind.bytes_min == kind.bytes_max {
         bytes(kind.bytes_max)
     } else {
         format!("{} to {}", bytes(kind.bytes_min), bytes(kind.bytes_max))
     };
-    format!("{} of {size} on {}", kind.function, shape(kind))
+    format!("{} of {size} on {}", kind.function, ranks_text(kind))
 }
 
-fn shape(kind: &Kind) -> String {
+fn ranks_text(kind: &Kind) -> String {
     let ranks = plural(kind.ranks.into(), "rank", "ranks");
     if kind.hosts > 1 { format!("{ranks} of {} hosts", kind.hosts) } else { ranks }
 }
@@ -222,27 +223,27 @@ fn percent(share: f64) -> String {
 
 fn deciding(group: &Group) -> Option<(&'static str, Difference)> {
     let measures = [("median", group.median), ("p99", group.p99)];
-    let measures = measures.into_iter().filter_map(|(name, it)| Some((name, it?)));
-    measures.into_iter().find(|(_, it)| it.outcome == group.outcome)
+    let measures = measures.into_iter().filter_map(|(name, difference)| Some((name, difference?)));
+    measures.into_iter().find(|(_, difference)| difference.outcome == group.outcome)
 }
 
 /// For example "the median is 1.2 ms instead of 1.0 ms, +20.1 % (+19.5 % to +20.7 %), in transfer".
-fn change(group: &Group) -> String {
-    let Some((name, it)) = deciding(group) else {
+fn change_text(group: &Group) -> String {
+    let Some((name, difference)) = deciding(group) else {
         return String::new();
     };
     let is_so = |part: Option<Difference>| part.is_some_and(|part| part.outcome == group.outcome);
-    let whither = match (is_so(group.waiting), is_so(group.transfer)) {
+    let component = match (is_so(group.waiting), is_so(group.transfer)) {
         (true, true) => ", in waiting and transfer",
         (true, false) => ", in waiting for the last rank",
         (false, true) => ", in transfer",
         (false, false) => "",
     };
-    of_median(name, &it) + whither
+    difference_text(name, &difference) + component
 }
 
 /// For example "the median is 1.2 ms instead of 1.0 ms, +20.1 % (+19.5 % to +20.7 %)".
-fn of_median(name: &str, it: &Difference) -> String {
+fn difference_text(name: &str, it: &Difference) -> String {
     let mut text = format!("the {name} is {} instead of {}", time(whole(it.b_ns)), time(whole(it.a_ns)));
     if let (Some(share), Some([low, high])) = (it.share, it.interval_ns) {
         let interval = format!("{} to {}", percent(low / it.a_ns), percent(high / it.a_ns));
@@ -269,7 +270,7 @@ pub(super) fn sentence(of: &Comparison) -> String {
 
 /// What differs in the operations that ended.
 fn differences(of: &Comparison) -> String {
-    let number = |outcome| of.groups.iter().filter(|it| it.outcome == outcome).count() as u64;
+    let number = |outcome| of.groups.iter().filter(|group| group.outcome == outcome).count() as u64;
     let compared = of.groups.len() as u64 - number(Outcome::Unclear);
     let groups = plural(compared, "group of operations", "groups of operations");
     let most = of.groups.iter().find(|group| group.outcome == of.outcome);
@@ -282,15 +283,16 @@ fn differences(of: &Comparison) -> String {
             };
             let number = number(of.outcome);
             let most_of = if number > 1 { "most in " } else { "" };
-            let what = what(&most.b);
-            format!("B is {comparative} in {number} of {groups}{others}: {most_of}{what}, {}.", change(most))
+            let what = kind_text(&most.b);
+            format!("B is {comparative} in {number} of {groups}{others}: {most_of}{what}, {}.", change_text(most))
         }
         (Outcome::NoDifference, _) => {
             let limits = of.groups.iter().filter(|group| group.outcome != Outcome::Unclear);
             let limit = limits.filter_map(|group| group.median?.resolution).max_by(f64::total_cmp);
-            let (answer, only) = match of.groups.iter().any(|group| group.is_coarse) {
-                true => ("The runs do not show whether they differ", "only "),
-                false => ("No difference that the data shows", ""),
+            let (answer, only) = if of.groups.iter().any(|group| group.is_coarse) {
+                ("The runs do not show whether they differ", "only ")
+            } else {
+                ("No difference that the data shows", "")
             };
             let shown = |share: f64| {
                 format!(": {only}a change of the median by more than {:.1} % would show in each", share * 100.0)
@@ -316,8 +318,9 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
         basis.push(differences(of));
     }
     basis.extend(ranges(of));
-    let mut measures = of.groups.iter().flat_map(|it| [it.median, it.p99, it.waiting, it.transfer]).flatten();
-    if measures.any(|it| it.interval_ns.is_some()) {
+    let mut measures =
+        of.groups.iter().flat_map(|group| [group.median, group.p99, group.waiting, group.transfer]).flatten();
+    if measures.any(|difference| difference.interval_ns.is_some()) {
         basis.push(format!(
             "With {:.0} % confidence for all intervals together; they cover what varies during these runs, not what \
              differs from run to run.",
@@ -327,7 +330,7 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
     for (name, run) in ["A", "B"].into_iter().zip(&of.runs).filter(|(name, _)| Some(*name) != stuck) {
         basis.push(format!("{name}: {}", run.verdict.sentence));
     }
-    let [a, b] = of.runs.each_ref().map(|it| &it.run);
+    let [a, b] = of.runs.each_ref().map(|run| &run.run);
     basis.extend(unlike("NCCL", a, b, |run| run.nccl_versions.join(", ")));
     basis.extend(unlike("recorded", a, b, |run| run.recorded.join("; ")));
     basis.extend(unlike("hosts", a, b, |run| run.hosts.len().to_string()));
@@ -335,7 +338,7 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
     for (name, only) in [("A", &of.only_a), ("B", &of.only_b)] {
         if let Some(first) = only.first() {
             let groups = plural(only.len() as u64, "group", "groups");
-            basis.push(format!("Only {name} has {groups} of operations, such as {}.", what(first)));
+            basis.push(format!("Only {name} has {groups} of operations, such as {}.", kind_text(first)));
         }
     }
     let counts = of.groups.iter().filter(|group| group.a.count != group.b.count);
@@ -343,7 +346,7 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
         basis.push(format!(
             "Counts differ in {}: {} ran {} in A and {} in B.",
             plural(counts.count() as u64, "group", "groups"),
-            what(&first.b),
+            kind_text(&first.b),
             plural(first.a.count, "time", "times"),
             plural(first.b.count, "time", "times"),
         ));
@@ -355,13 +358,13 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
 fn ranges(of: &Comparison) -> Vec<String> {
     let cost = |range: &RangeChange| (range.median.difference_ns * real(range.b)).abs();
     let most = [Outcome::Slower, Outcome::Faster].into_iter().filter_map(|outcome| {
-        let all = || of.ranges.iter().filter(move |it| it.median.outcome == outcome);
+        let all = || of.ranges.iter().filter(move |change| change.median.outcome == outcome);
         let first = all().next()?;
-        let inside = all().filter(|it| it.path.starts_with(&first.path) && cost(it) >= cost(first) / 2.0);
-        inside.max_by_key(|it| it.path.len())
+        let inside = all().filter(|change| change.path.starts_with(&first.path) && cost(change) >= cost(first) / 2.0);
+        inside.max_by_key(|change| change.path.len())
     });
     let named = most.map(|range| {
-        format!("The range `{}` changed: {}.", path_of_ranges(&range.path), of_median("median", &range.median))
+        format!("The range `{}` changed: {}.", path_of_ranges(&range.path), difference_text("median", &range.median))
     });
     named.collect()
 }
@@ -381,14 +384,14 @@ pub(super) const LEAST: usize = 50;
 /// between two sample quantiles (Woodruff's interval), for any distribution, even one with two peaks. The intervals of
 /// two runs are combined into that of the difference (Zou and Donner's MOVER).
 #[derive(Clone, Debug)]
-pub(super) struct Estimate {
-    a: Side,
-    b: Side,
+pub(super) struct QuantileDifference {
+    a: Quantile,
+    b: Quantile,
     error_ns: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
-struct Side {
+struct Quantile {
     sorted: Vec<f64>,
     q: f64,
     value: f64,
@@ -397,7 +400,7 @@ struct Side {
     freedom: f64,
 }
 
-impl Side {
+impl Quantile {
     /// `values` are in time order.
     fn of(values: &[f64], q: f64) -> Self {
         let mut sorted = values.to_vec();
@@ -424,10 +427,10 @@ impl Side {
     }
 }
 
-impl Estimate {
+impl QuantileDifference {
     /// Both samples are in time order.
     pub(super) fn of(a: &[f64], b: &[f64], q: f64, error_ns: Option<u64>) -> Option<Self> {
-        (!a.is_empty() && !b.is_empty()).then(|| Self { a: Side::of(a, q), b: Side::of(b, q), error_ns })
+        (!a.is_empty() && !b.is_empty()).then(|| Self { a: Quantile::of(a, q), b: Quantile::of(b, q), error_ns })
     }
 
     pub(super) fn is_exact(&self) -> bool {
@@ -474,7 +477,8 @@ pub(super) type Durations = BTreeMap<String, Vec<f64>>;
 pub(super) fn durations(tables: &Tables, filter: &Filter) -> Durations {
     let mut sums: BTreeMap<u32, Vec<(f64, u64)>> = BTreeMap::new();
     let mut places: BTreeMap<(u32, LocationRef), usize> = BTreeMap::new();
-    let wanted = tables.ranges.rows().filter(|it| !it.is_unfinished && filter.wants_time(it.start_ns, it.stop_ns));
+    let wanted =
+        tables.ranges.rows().filter(|range| !range.is_unfinished && filter.wants_time(range.start_ns, range.stop_ns));
     for range in wanted {
         let place = places.entry((range.path, range.location)).or_default();
         let of_path = sums.entry(range.path).or_default();
@@ -489,14 +493,14 @@ pub(super) fn durations(tables: &Tables, filter: &Filter) -> Durations {
 }
 
 /// A range of both runs.
-pub(super) struct Pair<'a> {
+pub(super) struct RangePair<'a> {
     path: &'a str,
     counts: [u64; 2],
-    estimate: Estimate,
+    estimate: QuantileDifference,
 }
 
 /// The ranges of both runs that are frequent enough for an interval.
-pub(super) fn pairs<'a>(a: &'a Durations, b: &Durations) -> Vec<Pair<'a>> {
+pub(super) fn pairs<'a>(a: &'a Durations, b: &Durations) -> Vec<RangePair<'a>> {
     let both = a.iter().filter_map(|(path, of_a)| Some((whole(of_a.iter().sum()), path, of_a, b.get(path)?)));
     let mut both: Vec<_> = both.filter(|(.., of_a, of_b)| of_a.len().min(of_b.len()) >= LEAST).collect();
     nccl_events::sort::sort_by_key(&mut both, |(total_ns, ..)| Reverse(*total_ns));
@@ -504,13 +508,13 @@ pub(super) fn pairs<'a>(a: &'a Durations, b: &Durations) -> Vec<Pair<'a>> {
     // A duration is the difference of two times of one clock, which has no error here.
     let pairs = both.into_iter().filter_map(|(_, path, of_a, of_b)| {
         let counts = [of_a.len() as u64, of_b.len() as u64];
-        Some(Pair { path, counts, estimate: Estimate::of(of_a, of_b, 0.5, Some(0))? })
+        Some(RangePair { path, counts, estimate: QuantileDifference::of(of_a, of_b, 0.5, Some(0))? })
     });
     pairs.collect()
 }
 
 /// Those that differ first, by what the difference costs B.
-pub(super) fn changes(pairs: &[Pair<'_>], miss: f64) -> Vec<RangeChange> {
+pub(super) fn changes(pairs: &[RangePair<'_>], miss: f64) -> Vec<RangeChange> {
     let changes = pairs.iter().map(|pair| RangeChange {
         path: names_of(pair.path),
         a: pair.counts[0],
@@ -518,9 +522,9 @@ pub(super) fn changes(pairs: &[Pair<'_>], miss: f64) -> Vec<RangeChange> {
         median: pair.estimate.difference(miss),
     });
     let mut changes: Vec<RangeChange> = changes.collect();
-    nccl_events::sort::sort_by_key(&mut changes, |it| {
-        let is_shown = matches!(it.median.outcome, Outcome::Slower | Outcome::Faster);
-        Reverse((is_shown, whole((it.median.difference_ns * real(it.b)).abs())))
+    nccl_events::sort::sort_by_key(&mut changes, |change| {
+        let is_shown = matches!(change.median.outcome, Outcome::Slower | Outcome::Faster);
+        Reverse((is_shown, whole((change.median.difference_ns * real(change.b)).abs())))
     });
     changes
 }
@@ -533,8 +537,9 @@ mod tests {
     #[test]
     fn no_run_is_faster_by_more_than_all_of_its_time() {
         let a: Vec<f64> = (0..200_u32).map(|at| if at * 7 % 20 < 9 { 10_000.0 } else { 10.0 }).collect();
-        let uneven: Vec<f64> = a.iter().enumerate().map(|(at, it)| if at % 40 < 6 { 10_000.0 } else { *it }).collect();
-        let found = Estimate::of(&uneven, &[10.0; 200], 0.5, Some(0)).expect("values").difference(0.05);
+        let uneven: Vec<f64> =
+            a.iter().enumerate().map(|(at, value)| if at % 40 < 6 { 10_000.0 } else { *value }).collect();
+        let found = QuantileDifference::of(&uneven, &[10.0; 200], 0.5, Some(0)).expect("values").difference(0.05);
         let [low_ns, _] = found.interval_ns.expect("an interval");
         assert!(low_ns < 0.0 && low_ns >= -found.a_ns, "{found:?}");
     }

@@ -5,7 +5,7 @@ use crate::read::archive::{Trace, in_parallel};
 use crate::read::{JobRank, Tables};
 use crate::results::{Change, Heat, Member, Rank};
 use crate::statistics::collectives::{Filter, Instance, Instances, is_awaited, is_root};
-use crate::statistics::messages::{Awaited, Blame, Messages, Waited};
+use crate::statistics::messages::{Blame, Messages, WaitSums, WaitsForRank};
 use crate::statistics::numeric::{change, median, quantile, trend};
 use crate::statistics::waiting::Waiting;
 use crate::units::{real, whole};
@@ -33,7 +33,7 @@ impl Lateness {
         tables: &Tables,
         instances: &Instances,
         waiting: &Waiting,
-        late: &[Late],
+        late: &[CausedWaiting],
         length_ns: u64,
     ) -> Self {
         let rows = rows(tables, instances);
@@ -42,7 +42,7 @@ impl Lateness {
         let made = in_parallel(ranks, |(number, (rank, rows))| {
             let arrivals = arrivals(tables, instances, rows);
             let heat = heat(&arrivals, bin_ns);
-            let counted = Counted::of(tables, instances, &arrivals, number);
+            let counted = TimesLast::of(tables, instances, &arrivals, number);
             (rank_lateness(trace, tables, waiting, (number, rank), &arrivals, (counted, &late[number])), heat)
         });
         let (ranks, heat) = made.into_iter().unzip();
@@ -57,15 +57,15 @@ fn counts(instance: &Instance) -> bool {
 
 /// How often a rank was last by more than the clocks' error, and how often chance would make it last.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counted {
+struct TimesLast {
     last: u64,
     expected: f64,
 }
 
-impl Counted {
+impl TimesLast {
     fn of(tables: &Tables, instances: &Instances, arrivals: &[Arrival], rank: usize) -> Self {
         let mut found = Self::default();
-        for arrival in arrivals.iter().filter(|it| it.is_awaited) {
+        for arrival in arrivals.iter().filter(|arrival| arrival.is_awaited) {
             let instance = &instances.all[large(arrival.instance)];
             let Some(last) = instance.last else {
                 continue;
@@ -88,7 +88,7 @@ impl Counted {
 /// The operations of each rank of the job whose arrivals count.
 fn rows(tables: &Tables, instances: &Instances) -> Vec<Vec<u32>> {
     let mut rows = vec![Vec::new(); tables.members.job_ranks.len()];
-    for instance in instances.all.iter().filter(|it| counts(it)) {
+    for instance in instances.all.iter().filter(|instance| counts(instance)) {
         for row in instances.operations(instance) {
             // If a root sends the data, only the root's lateness counts.
             if !matches!(instance.flow, Flow::FromRoot) || is_root(tables, &tables.operations.row(large(*row))) {
@@ -102,14 +102,14 @@ fn rows(tables: &Tables, instances: &Instances) -> Vec<Vec<u32>> {
 /// The arrivals of a rank in time order.
 fn arrivals(tables: &Tables, instances: &Instances, rows: &[u32]) -> Vec<Arrival> {
     let arrival = |row: &u32| {
-        let (number, operation) = (instances.of_operation(*row)?, tables.operations.row(large(*row)));
+        let (number, operation) = (instances.instance_of_operation(*row)?, tables.operations.row(large(*row)));
         let (instance, time_ns) = (&instances.all[large(number)], operation.start_ns);
         let late_ns = real(time_ns) - real(instance.arrivals.median_ns);
         let is_awaited = is_awaited(instance.flow, is_root(tables, &operation));
         Some(Arrival { instance: number, time_ns, late_ns, is_awaited })
     };
     let mut arrivals: Vec<Arrival> = rows.iter().filter_map(arrival).collect();
-    arrivals.sort_unstable_by_key(|it| (it.time_ns, it.instance));
+    arrivals.sort_unstable_by_key(|arrival| (arrival.time_ns, arrival.instance));
     arrivals
 }
 
@@ -119,11 +119,11 @@ fn rank_lateness(
     waiting: &Waiting,
     (number, rank): (usize, &JobRank),
     arrivals: &[Arrival],
-    (counted, late): (Counted, &Late),
+    (counted, late): (TimesLast, &CausedWaiting),
 ) -> Rank {
     let members = || rank.members.iter().map(|row| tables.members.row(*row));
     let (caused_ns, caused_alone_ns) = waiting.caused[number];
-    let series: Vec<(u64, f64)> = arrivals.iter().map(|it| (it.time_ns, it.late_ns)).collect();
+    let series: Vec<(u64, f64)> = arrivals.iter().map(|arrival| (arrival.time_ns, arrival.late_ns)).collect();
     let errors = rank.members.iter().map(|row| tables.members.own_error_ns(*row, false, false));
     let uncertainty_ns = errors.max().flatten();
     Rank {
@@ -132,7 +132,11 @@ fn rank_lateness(
         process: trace.group_name(rank.process).to_owned(),
         host: trace.host_name(rank.process).unwrap_or_default().to_owned(),
         members: members()
-            .map(|it| Member { communicator: it.communicator, rank: it.rank, location: it.location.get() })
+            .map(|member| Member {
+                communicator: member.communicator,
+                rank: member.rank,
+                location: member.location.get(),
+            })
             .collect(),
         uncertainty_ns,
         budget: waiting.ranks[number],
@@ -147,7 +151,7 @@ fn rank_lateness(
         late_receiver_ns: late.waited.sends_ns,
         awaited_ns: late.waited.all_ns(),
         lost_ns: late.lost_ns,
-        lateness_ns: median(&mut arrivals.iter().map(|it| it.late_ns).collect::<Vec<f64>>()),
+        lateness_ns: median(&mut arrivals.iter().map(|arrival| arrival.late_ns).collect::<Vec<f64>>()),
         trend_ns_per_s: trend(&series),
         change: change(&series).filter(|change| is_measurable(change, uncertainty_ns)),
         why: None,
@@ -201,7 +205,7 @@ const SPELL: f64 = 0.3;
 /// are cut off, so that a single one neither hides a rank that is always late nor makes a rank look late; three cuts
 /// are tried. Ranks that are found are removed, and the others are tested again.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outside {
+pub(crate) struct TimeOutsideNccl {
     /// By rank of the job: time outside, between its first and last operation; `None` without operations.
     pub(crate) ns: Vec<Option<u64>>,
     pub(crate) pauses: Vec<u64>,
@@ -210,12 +214,13 @@ pub(crate) struct Outside {
     p_values: Vec<f64>,
 }
 
-impl Outside {
+impl TimeOutsideNccl {
     pub(crate) fn of(tables: &Tables, filter: &Filter, instances: &Instances, messages: &Messages) -> Self {
         let count = tables.members.job_ranks.len();
         let spans: Vec<Option<(u64, u64)>> = (0..count).map(|rank| span(filter, messages, rank)).collect();
-        let outside_ns =
-            |rank: usize, from_ns: u64, to_ns: u64| (to_ns - from_ns) - messages.inside[rank].within(from_ns, to_ns);
+        let outside_ns = |rank: usize, from_ns: u64, to_ns: u64| {
+            (to_ns - from_ns) - messages.inside[rank].covered_ns(from_ns, to_ns)
+        };
         let boundaries = boundaries(tables, instances, messages, &spans);
         let blocks = in_parallel(boundaries.windows(2), |block| {
             let of_rank = spans.iter().enumerate().map(|(rank, span)| {
@@ -242,8 +247,9 @@ impl Outside {
         let count = self.p_values.len();
         let blocks = in_parallel(self.boundaries.windows(2), |block| {
             let of_rank = blame.ranks.iter().zip(&self.ns).map(|(awaited, outside)| {
-                let [from, to] = [0, 1].map(|at| awaited.operations.partition_point(|it| it.came_ns < block[at]));
-                let waited_ns: u64 = awaited.operations[from..to].iter().map(|it| it.ns).sum();
+                let [from, to] =
+                    [0, 1].map(|at| awaited.operations.partition_point(|operation| operation.came_ns < block[at]));
+                let waited_ns: u64 = awaited.operations[from..to].iter().map(|operation| operation.ns).sum();
                 outside.map(|_| real(waited_ns))
             });
             of_rank.collect()
@@ -271,7 +277,13 @@ fn span(filter: &Filter, messages: &Messages, rank: usize) -> Option<(u64, u64)>
 /// Where the time is cut: at the ends of the largest communicator's collectives, which all its ranks wait for.
 fn boundaries(tables: &Tables, instances: &Instances, messages: &Messages, spans: &[Option<(u64, u64)>]) -> Vec<u64> {
     let mut ends: Vec<(u32, u64)> = Vec::new();
-    ends.extend(instances.all.iter().filter(|it| it.is_comparable()).map(|it| (it.communicator, it.arrivals.end_ns)));
+    ends.extend(
+        instances
+            .all
+            .iter()
+            .filter(|instance| instance.is_comparable())
+            .map(|instance| (instance.communicator, instance.arrivals.end_ns)),
+    );
     ends.sort_unstable();
     let largest = ends
         .chunk_by(|a, b| a.0 == b.0)
@@ -360,12 +372,12 @@ fn inflation(longest: &[Option<usize>]) -> f64 {
 fn repeats_of_any_order(counts: &[f64]) -> (f64, f64) {
     let all: f64 = counts.iter().sum();
     let sum = |of: fn(f64) -> f64| counts.iter().map(|count| of(*count)).sum::<f64>();
-    let pairs = sum(|it| it * (it - 1.0));
+    let pairs = sum(|value| value * (value - 1.0));
     let mean = pairs / all;
     // The second moment: pairs of neighbours that share an element, and pairs that do not.
-    let overlapping = 2.0 * sum(|it| it * (it - 1.0) * (it - 2.0));
-    let apart =
-        sum(|it| it * (it - 1.0) * (it - 2.0) * (it - 3.0)) + pairs * pairs - sum(|it| (it * (it - 1.0)).powi(2));
+    let overlapping = 2.0 * sum(|value| value * (value - 1.0) * (value - 2.0));
+    let apart = sum(|value| value * (value - 1.0) * (value - 2.0) * (value - 3.0)) + pairs * pairs
+        - sum(|value| (value * (value - 1.0)).powi(2));
     let both = if all > 1.0 { (overlapping + apart) / (all * (all - 1.0)) } else { 0.0 };
     (mean, (mean + both - mean * mean).max(0.0))
 }
@@ -410,8 +422,8 @@ const SMALL_PART: u64 = 64;
 
 /// How long others waited for a rank, and the part of that which is due to its lateness.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Late {
-    pub(crate) waited: Waited,
+pub(crate) struct CausedWaiting {
+    pub(crate) waited: WaitSums,
     /// How long others waited because this rank came later than ranks usually do.
     pub(crate) lost_ns: u64,
     /// How much longer than the waiting ranks this rank was outside operations.
@@ -421,7 +433,7 @@ pub(crate) struct Late {
     pub(crate) p_value: f64,
 }
 
-impl Late {
+impl CausedWaiting {
     /// Whether chance does not explain that others waited.
     pub(crate) fn is_certain(&self) -> bool {
         self.p_value < IMPROBABLE && self.lost_ns > 0
@@ -430,12 +442,17 @@ impl Late {
 
 /// For each rank of the job, the waiting it caused. Where data flows from rank to rank, ranks wait for the data without
 /// being late: a rank is late if it spends more time outside operations than the ranks that wait for it.
-pub(crate) fn late(outside: &Outside, blame: &Blame) -> Vec<Late> {
+pub(crate) fn late(outside: &TimeOutsideNccl, blame: &Blame) -> Vec<CausedWaiting> {
     let p_values = outside.p_values_of(blame);
-    blame.ranks.iter().enumerate().map(|(rank, awaited)| of_rank(outside, rank, awaited, p_values[rank])).collect()
+    blame
+        .ranks
+        .iter()
+        .enumerate()
+        .map(|(rank, awaited)| caused_waiting(outside, rank, awaited, p_values[rank]))
+        .collect()
 }
 
-fn of_rank(outside: &Outside, rank: usize, awaited: &Awaited, p_value: f64) -> Late {
+fn caused_waiting(outside: &TimeOutsideNccl, rank: usize, awaited: &WaitsForRank, p_value: f64) -> CausedWaiting {
     let ranks = waited(awaited);
     let mut others: Vec<f64> = ranks.iter().filter_map(|other| outside.ns[large(*other)]).map(real).collect();
     let own_ns = outside.ns[rank].filter(|_| !others.is_empty());
@@ -445,7 +462,7 @@ fn of_rank(outside: &Outside, rank: usize, awaited: &Awaited, p_value: f64) -> L
     let is_more =
         p_value < IMPROBABLE || more_ns >= CUT.saturating_mul(own_ns.unwrap_or(0) / outside.pauses[rank].max(1));
     let most_ns = if is_more { more_ns.saturating_mul(ranks.len() as u64) } else { 0 };
-    Late {
+    CausedWaiting {
         waited: awaited.sum,
         lost_ns: awaited.sum.all_ns().min(most_ns),
         more_ns,
@@ -456,7 +473,7 @@ fn of_rank(outside: &Outside, rank: usize, awaited: &Awaited, p_value: f64) -> L
 }
 
 /// The ranks that waited, except those whose share is only a rounding error.
-fn waited(awaited: &Awaited) -> Vec<u32> {
+fn waited(awaited: &WaitsForRank) -> Vec<u32> {
     let longest_ns = awaited.by.values().copied().max().unwrap_or(0);
     awaited.by.iter().filter(|(_, ns)| **ns > longest_ns / SMALL_PART).map(|(rank, _)| *rank).collect()
 }

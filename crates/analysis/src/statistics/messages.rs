@@ -14,7 +14,7 @@ use std::ops::Range;
 use crate::read::archive::{Trace, in_parallel};
 use crate::read::{NO_SEQUENCE, NONE, Operations, Tables};
 use crate::statistics::collectives::{Filter, Instances};
-use crate::statistics::numeric::{Covered, subtract, union};
+use crate::statistics::numeric::{DisjointIntervals, subtract, union};
 use nccl_events::collective::{Flow, Function};
 use nccl_events::ids::{index as large, index_u32 as small};
 
@@ -27,13 +27,13 @@ const MOST_MISSING: usize = 4;
 
 /// How long ranks waited in receives, in sends and in collectives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Waited {
+pub(crate) struct WaitSums {
     pub(crate) receives_ns: u64,
     pub(crate) sends_ns: u64,
     pub(crate) collectives_ns: u64,
 }
 
-impl Waited {
+impl WaitSums {
     pub(crate) const fn all_ns(&self) -> u64 {
         self.receives_ns + self.sends_ns + self.collectives_ns
     }
@@ -48,25 +48,25 @@ impl Waited {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Awaited {
-    pub(crate) sum: Waited,
+pub(crate) struct WaitsForRank {
+    pub(crate) sum: WaitSums,
     /// How long each rank of the job waited for this one; only ranks that waited.
     pub(crate) by: BTreeMap<u32, u64>,
     /// This rank's operations that others waited for, by their start.
     pub(crate) operations: Vec<AwaitedOperation>,
 }
 
-impl Awaited {
+impl WaitsForRank {
     /// Adds what others waited; those that waited for one operation follow each other.
     fn add(&mut self, more: AwaitedOperation) {
-        match self.operations.last_mut().filter(|it| it.came_ns == more.came_ns) {
+        match self.operations.last_mut().filter(|operation| operation.came_ns == more.came_ns) {
             Some(known) => known.add(&more),
             None => self.operations.push(more),
         }
     }
 
     fn arrange(&mut self) {
-        self.operations.sort_by_key(|it| it.came_ns);
+        self.operations.sort_by_key(|operation| operation.came_ns);
         self.operations.dedup_by(|more, known| {
             let is_same = more.came_ns == known.came_ns;
             if is_same {
@@ -104,7 +104,7 @@ pub(crate) struct AwaitedOperation {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Blame {
     /// By rank of the job.
-    pub(crate) ranks: Vec<Awaited>,
+    pub(crate) ranks: Vec<WaitsForRank>,
     /// By communicator, sender and receiver: how long the receiver waited for the sender, and vice versa.
     pub(crate) pairs: BTreeMap<(u32, u32, u32), (u64, u64)>,
 }
@@ -118,8 +118,8 @@ impl Blame {
         waits: &[Waits],
         late: &[bool],
     ) -> Self {
-        let mut found = Self { ranks: vec![Awaited::default(); waits.len()], ..Self::default() };
-        let times = Times { tables, instances, messages, waits };
+        let mut found = Self { ranks: vec![WaitsForRank::default(); waits.len()], ..Self::default() };
+        let times = WaitOrigins { tables, instances, messages, waits };
         // By a rank and the index of its wait: whose waits were passed on to it, with the kind of wait and the time.
         let mut passed_on: BTreeMap<(usize, usize), BTreeMap<(u32, WaitsIn), u64>> = BTreeMap::new();
         let last = |rank: usize, number: usize| {
@@ -129,11 +129,11 @@ impl Blame {
         // Latest wait first, because a wait passes its blame on to earlier ones.
         let mut next: BinaryHeap<_> = (0..waits.len()).filter_map(|rank| last(rank, waits[rank].times.len())).collect();
         let shared = |waits: &[(u64, usize, usize)]| {
-            let mut missing = Missing { tables, instances, late, of_communicator: BTreeMap::new() };
+            let mut missing = MissingRanks { tables, instances, late, of_communicator: BTreeMap::new() };
             let shared = waits.iter().map(|(_, rank, at)| {
                 let wait = times.wait(*rank, *at);
                 let shares = missing.shares(&wait).into_iter().map(|(wait, ns)| (wait, ns, times.parts(*rank, &wait)));
-                (*rank, *at, wait, shares.collect::<Vec<(Wait, u64, Parts)>>())
+                (*rank, *at, wait, shares.collect::<Vec<(Wait, u64, WaitParts)>>())
             });
             shared.collect::<Vec<_>>()
         };
@@ -156,7 +156,7 @@ impl Blame {
                 let came_ns = tables.operations.start_ns[large(wait.other)];
                 for ((waits, waits_in), ns) in &ranks {
                     let ns = share(*ns, part_ns, wait_ns);
-                    let own_ns = parts.of(ns, parts.own_ns);
+                    let own_ns = parts.share_of(ns, parts.own_ns);
                     if own_ns > 0 && *waits != awaited {
                         let blamed = &mut found.ranks[large(awaited)];
                         blamed.sum.add(*waits_in, own_ns);
@@ -165,7 +165,7 @@ impl Blame {
                         blamed.add(AwaitedOperation { came_ns, row: wait.other, ns: own_ns, since_ns });
                     }
                     for (earlier, part_ns) in &parts.waits {
-                        let part_ns = parts.of(ns, *part_ns);
+                        let part_ns = parts.share_of(ns, *part_ns);
                         if part_ns > 0 {
                             let to = passed_on.entry((large(awaited), *earlier)).or_default();
                             *to.entry((*waits, *waits_in)).or_default() += part_ns;
@@ -174,7 +174,7 @@ impl Blame {
                 }
             }
         }
-        found.ranks.iter_mut().for_each(Awaited::arrange);
+        found.ranks.iter_mut().for_each(WaitsForRank::arrange);
         found
     }
 
@@ -194,7 +194,7 @@ impl Blame {
 }
 
 /// The late ranks that a collective was missing.
-struct Missing<'a> {
+struct MissingRanks<'a> {
     tables: &'a Tables,
     instances: &'a Instances,
     late: &'a [bool],
@@ -202,7 +202,7 @@ struct Missing<'a> {
     of_communicator: BTreeMap<u32, (u32, Vec<(u64, u32)>)>,
 }
 
-impl Missing<'_> {
+impl MissingRanks<'_> {
     /// Splits a wait by missing rank: each part ends when that rank arrived, and has its share of the wait. Ranks
     /// missing at the same time share equally. If many were missing, the first to arrive get nothing.
     fn shares(&mut self, wait: &Wait) -> Vec<(Wait, u64)> {
@@ -239,7 +239,7 @@ impl Missing<'_> {
     }
 }
 
-struct Times<'a> {
+struct WaitOrigins<'a> {
     tables: &'a Tables,
     instances: &'a Instances,
     messages: &'a Messages,
@@ -248,7 +248,7 @@ struct Times<'a> {
 
 /// The parts of a wait; all zero if nobody is to blame.
 #[derive(Default)]
-struct Parts {
+struct WaitParts {
     /// What the awaited rank itself is to blame for.
     own_ns: u64,
     /// What is passed on, by index of the awaited rank's wait.
@@ -257,22 +257,22 @@ struct Parts {
     all_ns: u64,
 }
 
-impl Parts {
-    fn of(&self, ns: u64, part_ns: u64) -> u64 {
+impl WaitParts {
+    fn share_of(&self, ns: u64, part_ns: u64) -> u64 {
         share(ns, part_ns, self.all_ns)
     }
 }
 
-impl Times<'_> {
+impl WaitOrigins<'_> {
     fn wait(&self, rank: usize, at: usize) -> Wait {
         self.waits[rank].at(self.instances, &self.messages.pairing, at)
     }
 
-    fn parts(&self, rank: usize, wait: &Wait) -> Parts {
+    fn parts(&self, rank: usize, wait: &Wait) -> WaitParts {
         let awaited = large(self.tables.job_rank(wait.other));
         let ranks = (small(rank), small(awaited));
         if !matches!(wait.waits_in, WaitsIn::Collective(_)) && self.messages.is_first(ranks, wait.start_ns) {
-            return Parts::default();
+            return WaitParts::default();
         }
         let its = &self.waits[awaited].times;
         let behind = its.ended(wait.stop_ns);
@@ -285,11 +285,11 @@ impl Times<'_> {
         let recent: Vec<(usize, u64)> =
             recent.map(|(at, (start_ns, stop_ns))| (at, stop_ns - start_ns.max(since_ns))).collect();
         let recent_ns = recent.iter().map(|(_, ns)| ns).sum();
-        let own_waiting_ns = self.waits[rank].times.within(since_ns, wait.start_ns);
+        let own_waiting_ns = self.waits[rank].times.covered_ns(since_ns, wait.start_ns);
         let theirs = (awaited, wait.stop_ns, recent_ns);
         let own = (rank, wait.start_ns, own_waiting_ns);
         let [theirs, own] = [theirs, own].map(|(rank, until_ns, waiting_ns)| {
-            let inside_ns = self.messages.inside[rank].within(since_ns, until_ns);
+            let inside_ns = self.messages.inside[rank].covered_ns(since_ns, until_ns);
             [until_ns - since_ns - inside_ns, waiting_ns, inside_ns.saturating_sub(waiting_ns)]
         });
         let [outside_ns, waiting_ns, other_ns] = [0, 1, 2].map(|part| theirs[part].saturating_sub(own[part]));
@@ -301,7 +301,7 @@ impl Times<'_> {
             _ if outside_ns < waiting_ns => (0, blamed_ns),
             _ => (blamed_ns, 0),
         };
-        Parts {
+        WaitParts {
             own_ns,
             waits: recent.into_iter().map(|(at, ns)| (at, share(passed_on_ns, ns, recent_ns))).collect(),
             all_ns: blamed_ns + other_ns,
@@ -313,7 +313,8 @@ impl Times<'_> {
     fn longer_before_ns(&self, rank: usize, awaited: usize, its: &Wait) -> u64 {
         let (awaited_rank, other) = (small(awaited), self.tables.job_rank(its.other));
         let since_ns = self.messages.last_met_ns(self.tables, (awaited_rank, its.start_ns), (other, its.start_ns));
-        let outside = |rank: usize| its.start_ns - since_ns - self.messages.inside[rank].within(since_ns, its.start_ns);
+        let outside =
+            |rank: usize| its.start_ns - since_ns - self.messages.inside[rank].covered_ns(since_ns, its.start_ns);
         outside(awaited).saturating_sub(outside(rank))
     }
 }
@@ -343,19 +344,19 @@ pub(crate) struct Wait {
 /// The waits of a rank, sorted and disjoint, in half of the memory: the waiting operations tell the rest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waits {
-    pub(super) times: Covered,
+    pub(super) times: DisjointIntervals,
     rows: Vec<u32>,
 }
 
 impl Waits {
     pub(crate) fn of(waits: &[Wait]) -> Self {
-        let times: Vec<(u64, u64)> = waits.iter().map(|it| (it.start_ns, it.stop_ns)).collect();
-        Self { times: Covered::of(&times), rows: waits.iter().map(|it| it.row).collect() }
+        let times: Vec<(u64, u64)> = waits.iter().map(|wait| (wait.start_ns, wait.stop_ns)).collect();
+        Self { times: DisjointIntervals::of(&times), rows: waits.iter().map(|wait| wait.row).collect() }
     }
 
     pub(super) fn at(&self, instances: &Instances, pairing: &Pairing, at: usize) -> Wait {
         let ((start_ns, stop_ns), row) = (self.times.at(at), self.rows[at]);
-        let (other, waits_in) = match instances.of_operation(row) {
+        let (other, waits_in) = match instances.instance_of_operation(row) {
             Some(number) => (instances.all[large(number)].awaited, WaitsIn::Collective(number)),
             None if pairing.is_send(row) => (pairing.other(row).unwrap_or(NONE), WaitsIn::Send),
             None => (pairing.other(row).unwrap_or(NONE), WaitsIn::Receive),
@@ -366,14 +367,14 @@ impl Waits {
 
 /// A rank's waits in messages over time. A kernel waits for the last of its partners, and counts once.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct OfRank {
+pub(crate) struct RankWaits {
     /// Sorted and disjoint.
     pub(crate) waits: Vec<Wait>,
     /// Periods in which it is unknown whether the rank waited; disjoint from `waits`.
     pub(crate) unclear: Vec<(u64, u64)>,
 }
 
-impl OfRank {
+impl RankWaits {
     pub(super) fn of(tables: &Tables, pairing: &Pairing, mut rows: Vec<u32>) -> Self {
         let operations = &tables.operations;
         let kernel = |row: &u32| {
@@ -388,10 +389,10 @@ impl OfRank {
             let mut unclear_ns = 0;
             for row in rows {
                 let (start_ns, end_ns, _) = kernel(row);
-                match Until::of(tables, pairing, *row, rows.len() == 1) {
-                    Until::Never => {}
-                    Until::Unclear(until_ns) => unclear_ns = until_ns.min(end_ns).max(unclear_ns),
-                    Until::Other(until_ns) => {
+                match WaitEnd::of(tables, pairing, *row, rows.len() == 1) {
+                    WaitEnd::Never => {}
+                    WaitEnd::Unclear(until_ns) => unclear_ns = until_ns.min(end_ns).max(unclear_ns),
+                    WaitEnd::Other(until_ns) => {
                         let stop_ns = until_ns.min(end_ns);
                         let waits_in = if pairing.is_send(*row) { WaitsIn::Send } else { WaitsIn::Receive };
                         let is_later = last.is_none_or(|last| last.stop_ns < stop_ns);
@@ -407,7 +408,7 @@ impl OfRank {
             waits.extend(last);
         }
         let waits = apart(waits);
-        let waited: Vec<(u64, u64)> = waits.iter().map(|it| (it.start_ns, it.stop_ns)).collect();
+        let waited: Vec<(u64, u64)> = waits.iter().map(|wait| (wait.start_ns, wait.stop_ns)).collect();
         Self { unclear: subtract(&union(unclear), &waited), waits }
     }
 }
@@ -435,13 +436,13 @@ fn apart(waits: Vec<Wait>) -> Vec<Wait> {
 #[derive(Clone, Debug, Default)]
 pub struct Pairing {
     /// By row; both empty without messages.
-    ends: Vec<End>,
+    ends: Vec<MessageEnd>,
     /// The row of the other end; [`NONE`] if it is unknown.
     others: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum MessageEnd {
     /// No send or receive, or part of a collective, which is compared as a whole.
     None,
     Send,
@@ -449,31 +450,31 @@ enum End {
 }
 
 /// By communicator, sender and receiver: the sends, and the matching receives.
-type Ends = BTreeMap<(u32, u32, u32), [Vec<u32>; 2]>;
+type MessagesByPair = BTreeMap<(u32, u32, u32), [Vec<u32>; 2]>;
 
 impl Pairing {
     /// NCCL matches messages in order. If records are missing, both ranks must have equally many.
     pub(super) fn of(trace: &Trace, tables: &Tables) -> Self {
         let operations = &tables.operations;
         let mut found = Self::default();
-        let mut ends = Ends::new();
+        let mut ends = MessagesByPair::new();
         let collectives = Collectives::of(trace, tables);
         for row in 0..small(operations.len()) {
-            let it = operations.row(large(row));
-            let is_send = trace.function(it.function).and_then(Function::is_send);
-            let Some(is_send) = is_send.filter(|_| it.partner != NONE) else {
+            let operation = operations.row(large(row));
+            let is_send = trace.function(operation.function).and_then(Function::is_send);
+            let Some(is_send) = is_send.filter(|_| operation.partner != NONE) else {
                 continue;
             };
-            if collectives.have(it.member, (it.start_ns, it.stop_ns)) {
+            if collectives.have(operation.member, (operation.start_ns, operation.stop_ns)) {
                 continue;
             }
-            let member = tables.members.row(it.member);
-            let (from, to) = if is_send { (member.rank, it.partner) } else { (it.partner, member.rank) };
+            let member = tables.members.row(operation.member);
+            let (from, to) = if is_send { (member.rank, operation.partner) } else { (operation.partner, member.rank) };
             ends.entry((member.communicator, from, to)).or_default()[usize::from(!is_send)].push(row);
             if found.ends.is_empty() {
-                found = Self { ends: vec![End::None; operations.len()], others: vec![NONE; operations.len()] };
+                found = Self { ends: vec![MessageEnd::None; operations.len()], others: vec![NONE; operations.len()] };
             }
-            found.ends[large(row)] = if is_send { End::Send } else { End::Receive };
+            found.ends[large(row)] = if is_send { MessageEnd::Send } else { MessageEnd::Receive };
         }
         let is_whole = is_whole(trace);
         for [mut sends, mut receives] in ends.into_values() {
@@ -491,16 +492,16 @@ impl Pairing {
         found
     }
 
-    fn end(&self, row: u32) -> End {
-        self.ends.get(large(row)).copied().unwrap_or(End::None)
+    fn end(&self, row: u32) -> MessageEnd {
+        self.ends.get(large(row)).copied().unwrap_or(MessageEnd::None)
     }
 
     pub(crate) fn is_message(&self, row: u32) -> bool {
-        self.end(row) != End::None
+        self.end(row) != MessageEnd::None
     }
 
     pub(super) fn is_send(&self, row: u32) -> bool {
-        self.end(row) == End::Send
+        self.end(row) == MessageEnd::Send
     }
 
     pub(crate) fn other(&self, row: u32) -> Option<u32> {
@@ -510,7 +511,7 @@ impl Pairing {
 
 /// Whether the archive contains all messages of every rank, up to its end.
 fn is_whole(trace: &Trace) -> bool {
-    !trace.statements.lacks().any(|lack| {
+    !trace.statements.missing_data().any(|lack| {
         use nccl_events::schema::Lack::{Beginning, Callbacks, Places, Processes, WhileOff};
         matches!(lack, Callbacks(_) | Processes(_) | Places(_) | Beginning | WhileOff)
     })
@@ -522,9 +523,11 @@ struct Collectives(BTreeMap<u32, Vec<(u64, u64)>>);
 impl Collectives {
     fn of(trace: &Trace, tables: &Tables) -> Self {
         let mut found: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
-        for it in tables.operations.rows().filter(|it| it.sequence == NO_SEQUENCE && it.partner == NONE) {
-            if trace.function(it.function).and_then(Function::collective).is_some() {
-                found.entry(it.member).or_default().push((it.start_ns, it.stop_ns));
+        for operation in
+            tables.operations.rows().filter(|operation| operation.sequence == NO_SEQUENCE && operation.partner == NONE)
+        {
+            if trace.function(operation.function).and_then(Function::collective).is_some() {
+                found.entry(operation.member).or_default().push((operation.start_ns, operation.stop_ns));
             }
         }
         found.values_mut().for_each(|times| times.sort_unstable());
@@ -550,7 +553,7 @@ pub(crate) struct Messages {
     /// By member of a communicator: its operations other than messages, by their ends.
     others: BTreeMap<u32, Vec<u32>>,
     /// The periods each job rank spent in operations.
-    pub(crate) inside: Vec<Covered>,
+    pub(crate) inside: Vec<DisjointIntervals>,
 }
 
 impl Messages {
@@ -581,13 +584,14 @@ impl Messages {
         found.met.values_mut().for_each(|times| times.sort_unstable());
         found.others.values_mut().for_each(|rows| rows.sort_by_key(|row| stop_ns[large(*row)]));
         let interval = |row: u32| (start_ns[large(row)], stop_ns[large(row)].max(start_ns[large(row)]));
-        found.inside = in_parallel(rows, |rows| Covered::of(&union(rows.into_iter().map(interval).collect())));
+        found.inside =
+            in_parallel(rows, |rows| DisjointIntervals::of(&union(rows.into_iter().map(interval).collect())));
         found
     }
 
     /// The waits of some ranks of the job in messages, which only these need at a time.
-    pub(crate) fn waits(&self, tables: &Tables, ranks: Range<usize>) -> Vec<OfRank> {
-        in_parallel(&self.rows[ranks], |rows| OfRank::of(tables, &self.pairing, rows.clone()))
+    pub(crate) fn waits(&self, tables: &Tables, ranks: Range<usize>) -> Vec<RankWaits> {
+        in_parallel(&self.rows[ranks], |rows| RankWaits::of(tables, &self.pairing, rows.clone()))
     }
 
     pub(crate) fn into_pairing(self) -> Pairing {
@@ -634,7 +638,7 @@ const fn in_order((a, b): (u32, u32)) -> (u32, u32) {
 
 /// Until when a send or receive waits for its other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
+pub(crate) enum WaitEnd {
     Never,
     /// Until the other end arrived.
     Other(u64),
@@ -642,12 +646,12 @@ pub(crate) enum Until {
     Unclear(u64),
 }
 
-impl Until {
+impl WaitEnd {
     /// For a send or receive. `is_alone`: no other operation shares its kernel.
     pub(crate) fn of(tables: &Tables, pairing: &Pairing, row: u32, is_alone: bool) -> Self {
         let operations = &tables.operations;
-        let it = operations.row(large(row));
-        if tables.members.row(it.member).rank == it.partner {
+        let operation = operations.row(large(row));
+        if tables.members.row(operation.member).rank == operation.partner {
             return Self::Never;
         }
         let other = pairing.other(row).filter(|other| operations.row(large(*other)).is_known());
@@ -656,14 +660,14 @@ impl Until {
             return Self::Unclear(u64::MAX);
         };
         let is_send = pairing.is_send(row);
-        if other_ns <= it.start_ns {
+        if other_ns <= operation.start_ns {
             Self::Never
-        } else if it.stop_ns.saturating_add(error_ns) < other_ns {
+        } else if operation.stop_ns.saturating_add(error_ns) < other_ns {
             // A send may end early, into a buffer; a receive cannot end before its sender has come.
             if is_send { Self::Never } else { Self::Unclear(u64::MAX) }
-        } else if other_ns - it.start_ns <= error_ns {
+        } else if other_ns - operation.start_ns <= error_ns {
             Self::Unclear(other_ns)
-        } else if is_send && (!is_alone || it.stop_ns <= other_ns.saturating_add(error_ns)) {
+        } else if is_send && (!is_alone || operation.stop_ns <= other_ns.saturating_add(error_ns)) {
             // May have gone into a buffer: another operation of its kernel ended later, or the clocks cannot tell.
             Self::Unclear(other_ns)
         } else {

@@ -23,9 +23,9 @@ use crate::results;
 use crate::results::{Communicator, Completeness, Report, Run};
 use crate::statistics::anomalies::Inputs;
 use crate::statistics::collectives::Classes;
-use crate::statistics::lateness::{Late, Lateness, Outside, late};
-use crate::statistics::messages::{Messages, Pairing, Until};
-use crate::statistics::network::{Known, Links, Traffic};
+use crate::statistics::lateness::{CausedWaiting, Lateness, TimeOutsideNccl, late};
+use crate::statistics::messages::{Messages, Pairing, WaitEnd};
+use crate::statistics::network::{KnownTraffic, Links, Traffic};
 use crate::statistics::program::Steps;
 use crate::statistics::waiting::Waiting;
 use nccl_events::Progress;
@@ -47,8 +47,8 @@ mod verdict;
 mod waiting;
 
 pub use crate::statistics::collectives::{Arrival, Arrivals, Filter, Incomparable, Instance, Instances, Split};
-pub use crate::statistics::compare::{Observed, Shape, compare, is_slower_by};
-pub use crate::statistics::network::{Sent, size_class, usual_times};
+pub use crate::statistics::compare::{Placement, RunSamples, compare, is_slower_by};
+pub use crate::statistics::network::{SentStep, size_class, usual_times};
 pub use crate::statistics::numeric::{Regression, length, median, union};
 
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     let instances = Instances::of(trace, &tables, filter);
     let mut classes = Classes::of(trace, &tables, filter);
     let messages = Messages::of(trace, &tables, filter);
-    let outside = Outside::of(&tables, filter, &instances, &messages);
+    let outside = TimeOutsideNccl::of(&tables, filter, &instances, &messages);
     let waiting = Waiting::of(trace, &tables, filter, &instances, &messages, &classes, (&outside.late(), &steps));
     let late = late(&outside, &waiting.blame);
     let pairing = messages.into_pairing();
@@ -86,9 +86,9 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     let length_ns = tables.clock.length_ns(trace).max(1);
     let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &waiting, &late, length_ns);
     let outliers = anomalies::outliers(&tables, &instances, &classes, &waiting);
-    let mut numbers: Vec<u32> = outliers.iter().map(|it| it.instance).collect();
+    let mut numbers: Vec<u32> = outliers.iter().map(|outlier| outlier.instance).collect();
     nccl_events::sort::sort(&mut numbers);
-    let known = Known { filter, instances: &instances, classes: &classes, outliers: &numbers };
+    let known = KnownTraffic { filter, instances: &instances, classes: &classes, outliers: &numbers };
     let also = also(&tables);
     let (mut traffic, also) = tables.network(trace, || (Traffic::of(known), also()), progress)?;
     let links = Links::of(&tables, &mut traffic);
@@ -137,9 +137,12 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     Ok((Analysis { tables, instances, pairing, awaited, report }, also))
 }
 
-fn awaited(waiting: &Waiting, late: &[Late]) -> BTreeMap<u32, Vec<(u32, u64)>> {
-    let late = (0..).zip(late).zip(&waiting.blame.ranks).filter(|((_, it), _)| it.is_certain());
-    late.map(|((rank, _), awaited)| (rank, awaited.operations.iter().map(|it| (it.row, it.ns)).collect())).gather()
+fn awaited(waiting: &Waiting, late: &[CausedWaiting]) -> BTreeMap<u32, Vec<(u32, u64)>> {
+    let late = (0..).zip(late).zip(&waiting.blame.ranks).filter(|((_, caused), _)| caused.is_certain());
+    late.map(|((rank, _), awaited)| {
+        (rank, awaited.operations.iter().map(|operation| (operation.row, operation.ns)).collect())
+    })
+    .gather()
 }
 
 fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {
@@ -162,7 +165,7 @@ fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {
         events: trace.events(),
         operations: tables.operations.len() as u64,
         instances: instances.all.len() as u64,
-        comparable: instances.all.iter().filter(|it| it.is_comparable()).count() as u64,
+        comparable: instances.all.iter().filter(|instance| instance.is_comparable()).count() as u64,
         has_kernels: !tables.kernels.is_empty(),
         has_other_kernels: tables.kernels.is_nccl.iter().any(|is_nccl| !is_nccl),
         has_transfers: false,
@@ -187,7 +190,7 @@ fn communicators(trace: &Trace, tables: &Tables) -> Vec<Communicator> {
 /// What ranks sent to each other, and how long they waited for each other.
 fn sent(trace: &Trace, tables: &Tables, filter: &Filter, waiting: &Waiting) -> Vec<results::Messages> {
     let mut sums: BTreeMap<(u32, u32, u32), results::Messages> = BTreeMap::new();
-    for operation in tables.operations.rows().filter(|it| it.partner != NONE) {
+    for operation in tables.operations.rows().filter(|operation| operation.partner != NONE) {
         if trace.function(operation.function).and_then(Function::is_send) == Some(true)
             && filter.wants(trace, &tables.members, &operation)
         {
@@ -211,8 +214,8 @@ fn sent(trace: &Trace, tables: &Tables, filter: &Filter, waiting: &Waiting) -> V
 
 /// Whom an operation waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Awaits {
-    Nobody,
+pub enum WaitsFor {
+    None,
     /// Another rank's operation, by its row, until it began.
     Other {
         row: u32,
@@ -226,34 +229,36 @@ pub enum Awaits {
 
 impl Analysis {
     /// Whom an operation waited for. `is_alone`: no other operation shares its kernel.
-    pub fn awaits(&self, row: u32, is_alone: bool) -> Awaits {
+    pub fn waits_for(&self, row: u32, is_alone: bool) -> WaitsFor {
         let (tables, operation) = (&self.tables, self.tables.operations.row(large(row)));
-        let unknown = Awaits::Unclear { until_ns: u64::MAX };
+        let unknown = WaitsFor::Unclear { until_ns: u64::MAX };
         if !operation.is_known() {
             return unknown;
         }
-        if let Some(number) = self.instances.of_operation(row) {
+        if let Some(number) = self.instances.instance_of_operation(row) {
             let instance = &self.instances.all[large(number)];
             return match instance.split(tables, row) {
-                Split::Waits(until_ns) if until_ns <= operation.start_ns => Awaits::Nobody,
-                Split::Waits(until_ns) => Awaits::Other { row: instance.awaited, until_ns },
-                Split::Unclear(until_ns) => Awaits::Unclear { until_ns },
+                Split::Waits(until_ns) if until_ns <= operation.start_ns => WaitsFor::None,
+                Split::Waits(until_ns) => WaitsFor::Other { row: instance.awaited, until_ns },
+                Split::Unclear(until_ns) => WaitsFor::Unclear { until_ns },
             };
         }
         if !self.pairing.is_message(row) {
             let is_single = tables.members.size(tables.members.row(operation.member).communicator) == 1;
-            return if is_single { Awaits::Nobody } else { unknown };
+            return if is_single { WaitsFor::None } else { unknown };
         }
-        match Until::of(tables, &self.pairing, row, is_alone) {
-            Until::Other(until_ns) => self.pairing.other(row).map_or(unknown, |row| Awaits::Other { row, until_ns }),
-            Until::Never => Awaits::Nobody,
-            Until::Unclear(until_ns) => Awaits::Unclear { until_ns },
+        match WaitEnd::of(tables, &self.pairing, row, is_alone) {
+            WaitEnd::Other(until_ns) => {
+                self.pairing.other(row).map_or(unknown, |row| WaitsFor::Other { row, until_ns })
+            }
+            WaitEnd::Never => WaitsFor::None,
+            WaitEnd::Unclear(until_ns) => WaitsFor::Unclear { until_ns },
         }
     }
 
     /// The operations of other ranks that belong to an operation: of its collective, or the other end of its message.
-    pub fn others(&self, row: u32) -> Vec<u32> {
-        let instance = self.instances.of_operation(row).map(|number| &self.instances.all[large(number)]);
+    pub fn counterparts(&self, row: u32) -> Vec<u32> {
+        let instance = self.instances.instance_of_operation(row).map(|number| &self.instances.all[large(number)]);
         let rows = instance.into_iter().flat_map(|instance| self.instances.operations(instance)).copied();
         rows.filter(|other| *other != row).chain(self.pairing.other(row)).collect()
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::read::archive::in_parallel;
-use crate::read::{NONE, Network, Short, Step, Tables, Transfer};
+use crate::read::{NONE, Network, ShortNumber, Step, Tables, Transfer};
 use crate::results::{Link, LinkKey, Waits};
 use crate::statistics::collectives::{Classes, Filter, Instances};
 use crate::statistics::numeric::{Regression, change, median};
@@ -13,17 +13,17 @@ use nccl_events::sort::Gather;
 use rayon::prelude::*;
 
 /// Communicator, sender and receiver.
-pub(super) type Pair = (u32, u32, u32);
+pub(super) type RankPair = (u32, u32, u32);
 
 /// A step that was sent: when it was handed to the network, and for how long.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
+pub struct SentStep {
     pub at_ns: u64,
-    ns: Short,
-    bytes: Short,
+    ns: ShortNumber,
+    bytes: ShortNumber,
 }
 
-impl Sent {
+impl SentStep {
     pub fn of(step: &Step) -> Self {
         Self { at_ns: step.sent_ns(), ns: step.third_ns.into(), bytes: step.bytes.into() }
     }
@@ -41,22 +41,24 @@ impl Sent {
     }
 }
 
-fn pair_of(tables: &Tables, transfer: &Transfer) -> Option<Pair> {
+fn pair_of(tables: &Tables, transfer: &Transfer) -> Option<RankPair> {
     if transfer.member == NONE || transfer.peer == NONE {
         return None;
     }
     let member = tables.members.row(transfer.member);
-    Some(match transfer.is_send {
-        true => (member.communicator, member.rank, transfer.peer),
-        false => (member.communicator, transfer.peer, member.rank),
+    Some(if transfer.is_send {
+        (member.communicator, member.rank, transfer.peer)
+    } else {
+        (member.communicator, transfer.peer, member.rank)
     })
 }
 
 /// Adds the waits of a step.
 fn add_step(waits: &mut Waits, is_send: bool, step: &Step) {
-    let sums = match is_send {
-        true => [&mut waits.send_gpu_ns, &mut waits.send_peer_ns, &mut waits.send_ns],
-        false => [&mut waits.recv_ns, &mut waits.recv_flush_ns, &mut waits.recv_gpu_ns],
+    let sums = if is_send {
+        [&mut waits.send_gpu_ns, &mut waits.send_peer_ns, &mut waits.send_ns]
+    } else {
+        [&mut waits.recv_ns, &mut waits.recv_flush_ns, &mut waits.recv_gpu_ns]
     };
     for (sum, ns) in sums.into_iter().zip([step.first_ns, step.second_ns, step.third_ns]) {
         *sum += ns;
@@ -65,15 +67,15 @@ fn add_step(waits: &mut Waits, is_send: bool, step: &Step) {
 
 /// What the network did in an instance.
 #[derive(Debug, Default)]
-pub(super) struct OfInstance {
+pub(super) struct InstanceTraffic {
     pub(super) waits: Waits,
     /// Steps that sent bytes, by connection.
-    pub(super) sent: BTreeMap<(Pair, u32), Vec<Sent>>,
+    pub(super) sent: BTreeMap<(RankPair, u32), Vec<SentStep>>,
 }
 
 /// What decides which steps belong to what.
 #[derive(Clone, Copy)]
-pub(super) struct Known<'a> {
+pub(super) struct KnownTraffic<'a> {
     pub(super) filter: &'a Filter,
     pub(super) instances: &'a Instances,
     pub(super) classes: &'a Classes,
@@ -82,19 +84,19 @@ pub(super) struct Known<'a> {
 }
 
 pub(super) struct Traffic<'a> {
-    known: Known<'a>,
+    known: KnownTraffic<'a>,
     pub(super) transfers: usize,
     pub(super) steps: usize,
-    pub(super) sent: BTreeMap<(Pair, u32), Vec<Sent>>,
-    pub(super) waits: BTreeMap<Pair, Waits>,
+    pub(super) sent: BTreeMap<(RankPair, u32), Vec<SentStep>>,
+    pub(super) waits: BTreeMap<RankPair, Waits>,
     pub(super) channel_waits: BTreeMap<(u32, u32), Waits>,
     /// Of all steps of matched operations, by class.
     pub(super) classes: BTreeMap<u32, Waits>,
-    pub(super) instances: BTreeMap<u32, OfInstance>,
+    pub(super) instances: BTreeMap<u32, InstanceTraffic>,
 }
 
 impl<'a> Traffic<'a> {
-    pub(super) const fn of(known: Known<'a>) -> Self {
+    pub(super) const fn of(known: KnownTraffic<'a>) -> Self {
         Self {
             known,
             transfers: 0,
@@ -108,7 +110,7 @@ impl<'a> Traffic<'a> {
     }
 
     fn add_to_links(&mut self, tables: &Tables, transfer: &Transfer, step: &Step) {
-        let Known { filter, .. } = self.known;
+        let KnownTraffic { filter, .. } = self.known;
         let is_wanted = filter.wants_time(step.start_ns, step.stop_ns());
         let Some(pair) = pair_of(tables, transfer).filter(|_| is_wanted) else {
             return;
@@ -119,13 +121,13 @@ impl<'a> Traffic<'a> {
         add_step(self.waits.entry(pair).or_default(), transfer.is_send, step);
         add_step(self.channel_waits.entry((pair.0, transfer.channel)).or_default(), transfer.is_send, step);
         if transfer.is_send && step.bytes > 0 && step.third_ns > 0 {
-            self.sent.entry((pair, transfer.channel)).or_default().push(Sent::of(step));
+            self.sent.entry((pair, transfer.channel)).or_default().push(SentStep::of(step));
         }
     }
 
     fn add_to_instances(&mut self, tables: &Tables, transfer: &Transfer, step: &Step) {
-        let Known { instances, classes, outliers, .. } = self.known;
-        let Some(instance) = instances.of_operation(transfer.operation) else {
+        let KnownTraffic { instances, classes, outliers, .. } = self.known;
+        let Some(instance) = instances.instance_of_operation(transfer.operation) else {
             return;
         };
         if let Some(class) = classes.number(tables, transfer.operation) {
@@ -137,7 +139,7 @@ impl<'a> Traffic<'a> {
         let of_instance = self.instances.entry(instance).or_default();
         add_step(&mut of_instance.waits, transfer.is_send, step);
         if let Some(pair) = pair_of(tables, transfer).filter(|_| transfer.is_send && step.bytes > 0) {
-            of_instance.sent.entry((pair, transfer.channel)).or_default().push(Sent::of(step));
+            of_instance.sent.entry((pair, transfer.channel)).or_default().push(SentStep::of(step));
         }
     }
 }
@@ -174,7 +176,7 @@ impl Network for Traffic<'_> {
 }
 
 /// Most connections send from a single process.
-fn extend(all: &mut BTreeMap<(Pair, u32), Vec<Sent>>, other: BTreeMap<(Pair, u32), Vec<Sent>>) {
+fn extend(all: &mut BTreeMap<(RankPair, u32), Vec<SentStep>>, other: BTreeMap<(RankPair, u32), Vec<SentStep>>) {
     for (connection, mut sent) in other {
         let known = all.entry(connection).or_default();
         if known.is_empty() {
@@ -193,8 +195,8 @@ const ALL_POINTS: usize = 200_000;
 const LEAST_LINKS: usize = 3;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cell {
-    pub(super) pair: Pair,
+pub(super) struct LinkChannel {
+    pub(super) pair: RankPair,
     pub(super) channel: u32,
     pub(super) steps: u64,
     /// Median of the ratio of step time to that of the other links; measured after a change for the worse, if any.
@@ -207,15 +209,15 @@ pub(super) struct Cell {
 pub(super) struct Links {
     pub(super) pairs: Vec<Link>,
     pub(super) channels: Vec<Link>,
-    pub(super) cells: Vec<Cell>,
+    pub(super) cells: Vec<LinkChannel>,
     /// Whether any step of a transfer was seen.
     pub(super) has_steps: bool,
-    expected: Expected,
+    expected: ExpectedStepTimes,
 }
 
 /// The expected time of a step by size on a communicator's links: the median of the links' medians.
 #[derive(Debug, Default)]
-struct Expected(BTreeMap<(u32, u32), f64>);
+struct ExpectedStepTimes(BTreeMap<(u32, u32), f64>);
 
 /// Sizes that differ by less than an eighth share a class.
 pub fn size_class(bytes: u64) -> u32 {
@@ -225,7 +227,7 @@ pub fn size_class(bytes: u64) -> u32 {
 }
 
 /// The usual time of a step by its sender and size class: the median of [`LEAST_LINKS`] or more senders' medians.
-pub fn usual_times<K: Ord + Copy + Send + Sync>(sent: &[(K, &[Sent])]) -> BTreeMap<(K, u32), f64> {
+pub fn usual_times<K: Ord + Copy + Send + Sync>(sent: &[(K, &[SentStep])]) -> BTreeMap<(K, u32), f64> {
     let medians = in_parallel(sent, |(of, sent)| {
         let mut of_class: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for step in *sent {
@@ -241,9 +243,9 @@ pub fn usual_times<K: Ord + Copy + Send + Sync>(sent: &[(K, &[Sent])]) -> BTreeM
     of_class.into_iter().map(|(key, mut times)| (key, median(&mut times))).gather()
 }
 
-impl Expected {
-    fn of(sent: &BTreeMap<(Pair, u32), Vec<Sent>>) -> Self {
-        let sent: Vec<(u32, &[Sent])> = sent.iter().map(|((pair, _), sent)| (pair.0, sent.as_slice())).collect();
+impl ExpectedStepTimes {
+    fn of(sent: &BTreeMap<(RankPair, u32), Vec<SentStep>>) -> Self {
+        let sent: Vec<(u32, &[SentStep])> = sent.iter().map(|((pair, _), sent)| (pair.0, sent.as_slice())).collect();
         Self(usual_times(&sent))
     }
 
@@ -254,19 +256,19 @@ impl Expected {
 
 impl Links {
     pub(super) fn of(tables: &Tables, traffic: &mut Traffic<'_>) -> Self {
-        in_parallel(traffic.sent.values_mut(), |sent| sent.sort_by_key(|it| (it.at_ns, it.end_ns())));
+        in_parallel(traffic.sent.values_mut(), |sent| sent.sort_by_key(|step| (step.at_ns, step.end_ns())));
         let Traffic { sent, waits, channel_waits, .. } = &*traffic;
-        let expected = Expected::of(sent);
-        let mut of_pair: BTreeMap<Pair, Vec<&[Sent]>> = BTreeMap::new();
-        let mut of_channel: BTreeMap<(u32, u32), Vec<&[Sent]>> = BTreeMap::new();
+        let expected = ExpectedStepTimes::of(sent);
+        let mut of_pair: BTreeMap<RankPair, Vec<&[SentStep]>> = BTreeMap::new();
+        let mut of_channel: BTreeMap<(u32, u32), Vec<&[SentStep]>> = BTreeMap::new();
         for ((pair, channel), steps) in sent {
             of_pair.entry(*pair).or_default().push(steps);
             of_channel.entry((pair.0, *channel)).or_default().push(steps);
         }
         let points = (ALL_POINTS / (of_pair.len() + of_channel.len()).max(1)).clamp(10, POINTS);
-        let link = |key: LinkKey, cells: &[&[Sent]], waits: Option<&Waits>| {
-            let mut rows: Vec<&Sent> = cells.iter().copied().flatten().collect();
-            rows.par_sort_by_key(|it| (it.at_ns, it.end_ns()));
+        let link = |key: LinkKey, cells: &[&[SentStep]], waits: Option<&Waits>| {
+            let mut rows: Vec<&SentStep> = cells.iter().copied().flatten().collect();
+            rows.par_sort_by_key(|step| (step.at_ns, step.end_ns()));
             Link { waits: waits.copied().unwrap_or_default(), ..link(&expected, key, &rows, points) }
         };
         let pairs = in_parallel(of_pair, |(pair, cells)| link(key(tables, pair), &cells, waits.get(&pair)));
@@ -279,24 +281,24 @@ impl Links {
         let cells = in_parallel(sent, |((pair, channel), steps)| {
             let link = link(LinkKey { communicator: pair.0, ..LinkKey::default() }, &[steps], None);
             let slowdown = link.slowdown.unwrap_or(1.0).max(link.change.map(|change| change.after).unwrap_or(0.0));
-            Cell { pair: *pair, channel: *channel, steps: link.steps, slowdown, excess_ns: link.excess_ns }
+            LinkChannel { pair: *pair, channel: *channel, steps: link.steps, slowdown, excess_ns: link.excess_ns }
         });
         Self { pairs, channels, cells, has_steps: traffic.steps > 0, expected }
     }
 
     /// How much longer a step took than on other links; `None` if the expected time is unknown.
-    pub(super) fn excess_ns(&self, communicator: u32, step: &Sent) -> Option<f64> {
+    pub(super) fn excess_ns(&self, communicator: u32, step: &SentStep) -> Option<f64> {
         Some(real(step.ns()) - self.expected.ns(communicator, step.bytes())?)
     }
 }
 
-pub(super) fn key(tables: &Tables, (communicator, from, to): Pair) -> LinkKey {
+pub(super) fn key(tables: &Tables, (communicator, from, to): RankPair) -> LinkKey {
     let [from_rank, to_rank] = [from, to].map(|rank| tables.members.job_rank(communicator, rank));
     LinkKey { communicator, from: from_rank, to: to_rank, peer: Some(to), channel: None }
 }
 
 /// What a link did; the steps are in time order.
-fn link(expected: &Expected, key: LinkKey, steps: &[&Sent], most_points: usize) -> Link {
+fn link(expected: &ExpectedStepTimes, key: LinkKey, steps: &[&SentStep], most_points: usize) -> Link {
     let (mut all, mut least) = (Regression::default(), BTreeMap::<u64, u64>::new());
     let mut bytes = 0_u64;
     let (mut busy_ns, mut until_ns) = (0, 0);
@@ -312,7 +314,7 @@ fn link(expected: &Expected, key: LinkKey, steps: &[&Sent], most_points: usize) 
     for (bytes, ns) in least {
         of_least.add(bytes, ns);
     }
-    let against = |step| expected.ns(key.communicator, Sent::bytes(step)).map(|expected| (step, expected));
+    let against = |step| expected.ns(key.communicator, SentStep::bytes(step)).map(|expected| (step, expected));
     let compared = || steps.iter().copied().filter_map(against);
     let sum_ns: f64 = compared().map(|(step, _)| real(step.ns())).sum();
     let excess_ns: f64 = compared().map(|(step, expected)| real(step.ns()) - expected).sum();
@@ -329,7 +331,8 @@ fn link(expected: &Expected, key: LinkKey, steps: &[&Sent], most_points: usize) 
         all: all.fit(),
         least: of_least.fit(),
         points: points.map(|step| [step.at_ns, step.bytes(), step.ns()]).collect(),
-        slowdown: (!ratios.is_empty()).then(|| median(&mut ratios.iter().map(|(_, it)| *it).collect::<Vec<f64>>())),
+        slowdown: (!ratios.is_empty())
+            .then(|| median(&mut ratios.iter().map(|(_, value)| *value).collect::<Vec<f64>>())),
         change: change(&ratios),
         waits: Waits::default(),
         from_nics: Vec::new(),

@@ -1,7 +1,7 @@
 //! Numeric methods: unions of time intervals, changes and trends of a value over time, latency and rate by a regression
 //! of time on bytes, quantiles and deviations of samples.
 
-use crate::read::{Column as _, Narrow};
+use crate::read::{Column as _, NarrowColumn};
 use crate::results::{Change, Fit, Quantiles};
 
 pub(crate) use crate::units::real;
@@ -24,9 +24,9 @@ pub fn length(intervals: &[(u64, u64)]) -> u64 {
 
 /// Disjoint sorted intervals, with queries for how much of a range they cover.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Covered {
+pub(crate) struct DisjointIntervals {
     starts_ns: Vec<u64>,
-    lengths_ns: Narrow,
+    lengths_ns: NarrowColumn,
     /// Total length of the intervals before each [`BLOCK`] of them.
     before_ns: Vec<u64>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Covered {
 /// So few intervals are summed up in less time than it takes to find them.
 const BLOCK: usize = 16;
 
-impl Covered {
+impl DisjointIntervals {
     pub(crate) fn of(intervals: &[(u64, u64)]) -> Self {
         let mut found = Self { starts_ns: intervals.iter().map(|(start, _)| *start).collect(), ..Self::default() };
         found.lengths_ns.reserve(intervals.len());
@@ -76,7 +76,7 @@ impl Covered {
         self.starts_ns.len()
     }
 
-    pub(crate) fn within(&self, from_ns: u64, until_ns: u64) -> u64 {
+    pub(crate) fn covered_ns(&self, from_ns: u64, until_ns: u64) -> u64 {
         self.until(until_ns) - self.until(from_ns)
     }
 }
@@ -148,7 +148,7 @@ fn pieces(points: &[(u64, f64)]) -> Vec<Piece> {
 pub(crate) fn change(points: &[(u64, f64)]) -> Option<Change> {
     let pieces = pieces(points);
     let count = pieces.len();
-    let mean = |pieces: &[Piece]| pieces.iter().map(|it| it.median).sum::<f64>() / real(pieces.len() as u64);
+    let mean = |pieces: &[Piece]| pieces.iter().map(|piece| piece.median).sum::<f64>() / real(pieces.len() as u64);
     let scores = (LEAST_PIECES..=count.checked_sub(LEAST_PIECES)?).map(|at| {
         let (left, right) = pieces.split_at(at);
         let weight = real((left.len() * right.len()) as u64) / real(count as u64);
@@ -156,12 +156,12 @@ pub(crate) fn change(points: &[(u64, f64)]) -> Option<Change> {
     });
     let (score, at) = scores.max_by(|a, b| a.0.total_cmp(&b.0))?;
     let (left, right) = pieces.split_at(at);
-    let medians = |pieces: &[Piece]| pieces.iter().map(|it| it.median).collect::<Vec<f64>>();
+    let medians = |pieces: &[Piece]| pieces.iter().map(|piece| piece.median).collect::<Vec<f64>>();
     let (before, noise_before) = center(&medians(left));
     let (after, noise_after) = center(&medians(right));
     let noise = noise_before.max(noise_after).max(1e-6 * before.abs().max(after.abs()));
     (score > SIGNIFICANT * noise && score > 0.0).then(|| {
-        let at_ns = refine(points, right.first().map_or(0, |it| it.start_ns), count, (before, after));
+        let at_ns = refine(points, right.first().map_or(0, |piece| piece.start_ns), count, (before, after));
         Change { at_ns, before, after }
     })
 }
@@ -248,7 +248,7 @@ impl Regression {
         let slope = self.xt / self.xx;
         let r_squared = (self.tt > 0.0).then(|| (self.xt * self.xt / (self.xx * self.tt)).min(1.0));
         // Equal times for several sizes also form a line.
-        let is_line = self.points >= LEAST_LINE_POINTS && r_squared.is_none_or(|it| it >= LEAST_R_SQUARED);
+        let is_line = self.points >= LEAST_LINE_POINTS && r_squared.is_none_or(|value| value >= LEAST_R_SQUARED);
         let latency_ns = self.t - slope * self.x;
         Some(Fit {
             points: self.points,
@@ -305,12 +305,13 @@ mod tests {
 
         #[test]
         fn what_is_covered_within_a_time() {
-            let covered = Covered::of(&[(2, 4), (4, 5), (10, 20)]);
-            let found = [(0, 30), (3, 12), (5, 10), (12, 15), (25, 30)].map(|(from, to)| covered.within(from, to));
+            let covered = DisjointIntervals::of(&[(2, 4), (4, 5), (10, 20)]);
+            let found = [(0, 30), (3, 12), (5, 10), (12, 15), (25, 30)].map(|(from, to)| covered.covered_ns(from, to));
             assert_eq!(found, [13, 4, 0, 3, 0]);
             assert_eq!([0, 4, 5, 6, 20, 21].map(|ns| covered.ended(ns)), [0, 0, 1, 2, 2, 3]);
-            let many = Covered::of(&(0..100).map(|at| (10 * at, 10 * at + 1 + at % 2)).collect::<Vec<(u64, u64)>>());
-            assert_eq!([many.within(5, 505), many.within(170, 171), many.within(0, 2_000)], [75, 1, 150]);
+            let many =
+                DisjointIntervals::of(&(0..100).map(|at| (10 * at, 10 * at + 1 + at % 2)).collect::<Vec<(u64, u64)>>());
+            assert_eq!([many.covered_ns(5, 505), many.covered_ns(170, 171), many.covered_ns(0, 2_000)], [75, 1, 150]);
         }
 
         #[test]
@@ -375,13 +376,16 @@ mod tests {
             steep.add(200, 40);
             assert_eq!(steep.fit().expect("points").rate, None, "two points always form a line");
             steep.add(300, 70);
-            assert!(steep.fit().is_some_and(|it| it.rate.is_some() && it.latency_ns.is_none()), "no time is negative");
+            assert!(
+                steep.fit().is_some_and(|fit| fit.rate.is_some() && fit.latency_ns.is_none()),
+                "no time is negative"
+            );
             let mut cloud = Regression::default();
             for at in 0..100_u64 {
                 cloud.add(1_000 + at * 7 % 13, 5_000 + at * 977 % 4_001);
             }
             let fit = cloud.fit().expect("points");
-            assert!(fit.r_squared.is_some_and(|it| it < 0.1), "{fit:?}");
+            assert!(fit.r_squared.is_some_and(|value| value < 0.1), "{fit:?}");
             assert_eq!((fit.latency_ns, fit.rate), (None, None), "{fit:?}");
         }
     }

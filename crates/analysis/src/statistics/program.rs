@@ -10,7 +10,7 @@ use crate::read::{Call, NO_SEQUENCE, NONE, Range, Tables};
 use crate::results;
 use crate::results::{Budget, CausePhase, CommunicatorCall, Phase};
 use crate::statistics::collectives::Filter;
-use crate::statistics::numeric::{Covered, certain_trend, length, quantiles, union};
+use crate::statistics::numeric::{DisjointIntervals, certain_trend, length, quantiles, union};
 use crate::units::real;
 use nccl_events::Progress;
 use nccl_events::archive::{PATH_SEPARATOR, RegionClass};
@@ -59,7 +59,7 @@ pub(super) fn add(tables: &mut Tables, trace: &Trace, progress: &dyn Progress) -
     if others.ranges_user + others.ranges_nccl + others.ranges_reported == 0 {
         return Ok(());
     }
-    tables.add_threads(trace, |region| is_one(trace, region), progress)
+    tables.add_threads(trace, |region| is_communicator_call(trace, region), progress)
 }
 
 fn process(trace: &Trace, thread: LocationRef) -> LocationGroupRef {
@@ -70,7 +70,7 @@ fn process(trace: &Trace, thread: LocationRef) -> LocationGroupRef {
 const LEAST: usize = 3;
 
 /// A thread's steps; a process may have several threads that take steps, each for a rank.
-type OfThreads = BTreeMap<LocationRef, Vec<Range>>;
+type RangesByThread = BTreeMap<LocationRef, Vec<Range>>;
 
 /// The steps of the program, a range that repeats on all its processes: the k-th step of each thread.
 #[derive(Debug, Default)]
@@ -78,7 +78,7 @@ pub(crate) struct Steps {
     region: Option<RegionRef>,
     /// The filter names the range.
     is_named: bool,
-    threads: OfThreads,
+    threads: RangesByThread,
     /// The thread of each rank of the job.
     of_rank: Vec<Option<LocationRef>>,
 }
@@ -90,7 +90,7 @@ impl Steps {
         let processes = |threads: &mut dyn Iterator<Item = &LocationRef>| -> BTreeSet<LocationGroupRef> {
             threads.map(|thread| process(trace, *thread)).gather()
         };
-        let mut candidates: BTreeMap<RegionRef, OfThreads> = BTreeMap::new();
+        let mut candidates: BTreeMap<RegionRef, RangesByThread> = BTreeMap::new();
         let all = processes(&mut tables.ranges.location.iter());
         for range in tables.ranges.rows() {
             candidates.entry(range.region).or_default().entry(range.location).or_default().push(range);
@@ -100,13 +100,13 @@ impl Steps {
         let paths = paths.into_iter().filter_map(|path| texts.get(large(*path)));
         let around: BTreeSet<&str> = paths.flat_map(|text| text.split(PATH_SEPARATOR)).gather();
         let depth = |range: &Range| texts.get(large(range.path)).map_or(0, |text| text.matches(PATH_SEPARATOR).count());
-        let rank = |(region, threads): &(RegionRef, OfThreads)| {
+        let rank = |(region, threads): &(RegionRef, RangesByThread)| {
             let all_ranges = || threads.values().flatten();
-            let time: u64 = all_ranges().map(|it| it.stop_ns.saturating_sub(it.start_ns)).sum();
+            let time: u64 = all_ranges().map(|range| range.stop_ns.saturating_sub(range.start_ns)).sum();
             let depth = all_ranges().map(depth).min().unwrap_or(0);
             (Reverse(depth), time, Reverse(*region))
         };
-        let is_step = |(region, threads): &(RegionRef, OfThreads)| match &filter.step {
+        let is_step = |(region, threads): &(RegionRef, RangesByThread)| match &filter.step {
             Some(name) => trace.region_name(*region) == *name,
             None => {
                 around.contains(trace.region_name(*region).as_str())
@@ -167,7 +167,8 @@ impl Steps {
         // By place instead of by time: the slope is for 10⁹ steps.
         let places: Vec<(u64, f64)> = (0..).zip(durations.iter().copied()).collect();
         let trend_ns_per_step = certain_trend(&places).map(|slope| slope / 1e9);
-        let processes = self.threads.keys().map(|it| process(trace, *it)).gather::<BTreeSet<_>>().len() as u64;
+        let processes =
+            self.threads.keys().map(|location| process(trace, *location)).gather::<BTreeSet<_>>().len() as u64;
         Some(results::Steps { name, processes, duration_ns: quantiles(durations), trend_ns_per_step, steps })
     }
 
@@ -227,7 +228,7 @@ impl Tables {
         let threads = Threads::of(trace, self, rank)?;
         let times = union(times);
         let whole_ns = length(&times);
-        let times = Covered::of(&times);
+        let times = DisjointIntervals::of(&times);
         let mut own_ns: BTreeMap<u32, u64> = BTreeMap::new();
         // Ranges of a thread are in the order of their ends: those inside a range come before it.
         let mut inside: Vec<(u64, u64)> = Vec::new();
@@ -236,7 +237,7 @@ impl Tables {
             if before.replace(range.location) != Some(range.location) {
                 inside.clear();
             }
-            let within_ns = times.within(range.start_ns, range.stop_ns);
+            let within_ns = times.covered_ns(range.start_ns, range.stop_ns);
             let mut inside_ns = 0;
             while let Some((_, ns)) = inside.pop_if(|(start_ns, _)| *start_ns >= range.start_ns) {
                 inside_ns += ns;
@@ -265,10 +266,10 @@ fn innermost(inclusive_ns: Inclusive, whole_ns: u64) -> Option<CausePhase> {
 }
 
 /// The calls of each rank of a process, in the order of time.
-type OfRanks = BTreeMap<(LocationGroupRef, u32), Vec<Call>>;
+type CallsByRank = BTreeMap<(LocationGroupRef, u32), Vec<Call>>;
 
 /// Whether a region is a call that all ranks of a communicator make to create or end one.
-pub(super) fn is_one(trace: &Trace, region: RegionRef) -> bool {
+pub(super) fn is_communicator_call(trace: &Trace, region: RegionRef) -> bool {
     let Some(region) = trace.region(region) else {
         return false;
     };
@@ -278,9 +279,9 @@ pub(super) fn is_one(trace: &Trace, region: RegionRef) -> bool {
 /// How long communicators took to make and end, and which rank called last: one row for each call that ranks make
 /// together, of one function and communicator, the k-th of each process.
 pub(crate) fn communicator_calls(trace: &Trace, tables: &Tables, filter: &Filter) -> Vec<CommunicatorCall> {
-    let mut calls: Vec<Call> = tables.calls.rows().filter(|call| is_one(trace, call.function)).collect();
+    let mut calls: Vec<Call> = tables.calls.rows().filter(|call| is_communicator_call(trace, call.function)).collect();
     nccl_events::sort::sort_by_key(&mut calls, |call| call.start_ns);
-    let mut made: BTreeMap<(RegionRef, u32), OfRanks> = BTreeMap::new();
+    let mut made: BTreeMap<(RegionRef, u32), CallsByRank> = BTreeMap::new();
     for call in calls {
         let process = trace.process(trace.group(call.location));
         let of_rank = made.entry((call.function, call.comm)).or_default().entry((process, call.rank)).or_default();
@@ -325,7 +326,7 @@ pub(crate) fn phases(trace: &Trace, tables: &Tables, filter: &Filter, budgets: &
     // Operations outside of ranges.
     let outside = phases.len();
     phases.push(Phase::default());
-    for range in tables.ranges.rows().filter(|it| filter.wants_time(it.start_ns, it.stop_ns)) {
+    for range in tables.ranges.rows().filter(|range| filter.wants_time(range.start_ns, range.stop_ns)) {
         if let Some(phase) = phases.get_mut(large(range.path)) {
             phase.ranges += 1;
             phase.ranges_ns += range.stop_ns.saturating_sub(range.start_ns);
@@ -345,7 +346,7 @@ pub(crate) fn phases(trace: &Trace, tables: &Tables, filter: &Filter, budgets: &
     // Names of communicators are numbered with the paths.
     phases.retain(|phase| phase.ranges + phase.operations > 0);
     nccl_events::sort::sort_by(&mut phases, |a, b| {
-        let of = |it: &Phase| (it.budget.operations_ns, it.ranges_ns);
+        let of = |phase: &Phase| (phase.budget.operations_ns, phase.ranges_ns);
         of(b).cmp(&of(a)).then_with(|| a.path.cmp(&b.path))
     });
     phases

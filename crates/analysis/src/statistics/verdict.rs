@@ -28,7 +28,7 @@ const LIKELY: f64 = 0.995;
 pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, statements: &Statements) -> Verdict {
     let (tables, instances, budget) = (inputs.tables, inputs.instances, &inputs.waiting.total);
     let matched = instances.all.len() as u64;
-    let comparable = instances.all.iter().filter(|it| it.is_comparable()).count() as u64;
+    let comparable = instances.all.iter().filter(|instance| instance.is_comparable()).count() as u64;
     let share = |ns: u64| real(ns) * 100.0 / real(budget.operations_ns.max(1));
     let is_partial = statements.is_partial() || statements.collectives_unmatched.get() > 0;
     let is_unclear = real(comparable) < LEAST_COMPARABLE * real(matched);
@@ -163,11 +163,11 @@ fn rest(inputs: &Inputs<'_>, causes: &[Cause], statements: &Statements) -> Strin
 
 fn late_ranks(inputs: &Inputs<'_>, causes: &[Cause]) -> String {
     const SEVERAL: usize = 3;
-    let late: Vec<&Cause> = causes.iter().filter(|it| it.is_late() && !it.is_stall).collect();
+    let late: Vec<&Cause> = causes.iter().filter(|cause| cause.is_late() && !cause.is_stall).collect();
     if late.len() < SEVERAL || !causes.first().is_some_and(Cause::is_late) {
         return String::new();
     }
-    let ranks = || late.iter().filter_map(|it| inputs.ranks.get(large(it.rank?)));
+    let ranks = || late.iter().filter_map(|cause| inputs.ranks.get(large(cause.rank?)));
     let mut hosts: Vec<&str> = ranks().map(|rank| rank.host.as_str()).collect();
     nccl_events::sort::sort(&mut hosts);
     hosts.dedup();
@@ -183,7 +183,7 @@ fn late_ranks(inputs: &Inputs<'_>, causes: &[Cause]) -> String {
     format!("{} of {} ranks are late ({which}). ", late.len(), inputs.ranks.len())
 }
 
-struct Awaited<'a> {
+struct AwaitedRank<'a> {
     rank: &'a Rank,
     /// Share of all ranks' time in operations.
     share: f64,
@@ -191,14 +191,14 @@ struct Awaited<'a> {
 }
 
 /// The rank that others waited longest for, among ranks that are not named as a cause.
-fn longest_awaited<'a>(inputs: &Inputs<'a>, causes: &[Cause]) -> Option<Awaited<'a>> {
-    let is_named = |rank: u32| causes.iter().any(|it| it.rank == Some(rank) && it.is_late());
+fn longest_awaited<'a>(inputs: &Inputs<'a>, causes: &[Cause]) -> Option<AwaitedRank<'a>> {
+    let is_named = |rank: u32| causes.iter().any(|cause| cause.rank == Some(rank) && cause.is_late());
     let others = (0..).zip(inputs.ranks).filter(|(number, _)| !is_named(*number));
     // Ranks that wait for another do not know that it had waited itself.
     let waited_ns = |rank: &Rank| rank.awaited_ns + rank.inherited_ns;
     let (number, rank) = others.max_by_key(|(_, rank)| waited_ns(rank))?;
     let share = real(waited_ns(rank)) / real(inputs.waiting.total.operations_ns.max(1));
-    Some(Awaited { rank, share, by_chance: by_chance(inputs, number, rank) })
+    Some(AwaitedRank { rank, share, by_chance: by_chance(inputs, number, rank) })
 }
 
 fn nothing(inputs: &Inputs<'_>, statements: &Statements) -> String {
@@ -210,13 +210,14 @@ fn nothing(inputs: &Inputs<'_>, statements: &Statements) -> String {
         () if compared <= LEAST_OTHERS => "there are too few connections to compare".to_owned(),
         () => "no pair of ranks or channel is slow beside the others".to_owned(),
     };
-    match longest_awaited(inputs, &[]).filter(|it| it.share >= LEAST_SHARE) {
-        Some(Awaited { rank, share, by_chance }) => format!(
+    match longest_awaited(inputs, &[]).filter(|awaited| awaited.share >= LEAST_SHARE) {
+        Some(AwaitedRank { rank, share, by_chance }) => format!(
             "{}{among}: the others waited longest for {}, {:.1} % of the time of all ranks in operations, {by_chance}; \
              {links}.",
-            match are_too_few(rank.instances, inputs.ranks.len() as u64) {
-                true => "Too little was recorded",
-                false => "Nothing stands out beyond chance",
+            if are_too_few(rank.instances, inputs.ranks.len() as u64) {
+                "Too little was recorded"
+            } else {
+                "Nothing stands out beyond chance"
             },
             rank.name,
             share * 100.0,
@@ -267,13 +268,20 @@ fn are_too_few(collectives: u64, ranks: u64) -> bool {
 
 /// A rank not named as a cause that others waited longer for than for a named one.
 fn worse(inputs: &Inputs<'_>, causes: &[Cause]) -> Option<String> {
-    let least_ns = causes.iter().filter(|it| it.is_late()).map(|it| it.lost_ns).min()?;
-    let Awaited { rank, by_chance, .. } = longest_awaited(inputs, causes).filter(|it| it.rank.awaited_ns > least_ns)?;
+    let least_ns = causes.iter().filter(|cause| cause.is_late()).map(|cause| cause.lost_ns).min()?;
+    let AwaitedRank { rank, by_chance, .. } =
+        longest_awaited(inputs, causes).filter(|awaited| awaited.rank.awaited_ns > least_ns)?;
     Some(format!("The others also waited {} for {}, {by_chance}.", time(rank.awaited_ns), rank.name))
 }
 
 fn warm_up(inputs: &Inputs<'_>) -> Option<String> {
-    let first: Vec<u32> = inputs.instances.all.iter().filter(|it| it.is_warm_up).map(|it| it.communicator).collect();
+    let first: Vec<u32> = inputs
+        .instances
+        .all
+        .iter()
+        .filter(|instance| instance.is_warm_up)
+        .map(|instance| instance.communicator)
+        .collect();
     let communicators: BTreeSet<u32> = first.iter().copied().gather();
     let time_ns = inputs.waiting.warm_up.operations_ns;
     (time_ns > 0).then(|| {
@@ -290,7 +298,7 @@ fn warm_up(inputs: &Inputs<'_>) -> Option<String> {
 }
 
 fn unclear(instances: &Instances, matched: u64) -> String {
-    let number = |why| instances.all.iter().filter(|it| it.arrivals.error_ns == Err(why)).count() as u64;
+    let number = |why| instances.all.iter().filter(|instance| instance.arrivals.error_ns == Err(why)).count() as u64;
     let reasons = [
         (Incomparable::Contradiction, "The recording does", "a rank ended before another one arrived"),
         (Incomparable::Unfinished, "The recording does", "a rank had not ended"),
@@ -308,12 +316,14 @@ fn unclear(instances: &Instances, matched: u64) -> String {
 }
 
 pub(super) fn clocks(statements: &Statements, tables: &Tables, instances: &Instances, ranks: &[Rank]) -> Clocks {
-    let mut errors: Vec<u64> = instances.all.iter().filter_map(|it| it.arrivals.error_ns.ok()).collect();
+    let mut errors: Vec<u64> = instances.all.iter().filter_map(|instance| instance.arrivals.error_ns.ok()).collect();
     errors.sort_unstable();
     let uncertainty_ns = errors.last().copied();
     let usual_ns = errors.get(errors.len() / 2).copied().unwrap_or(0);
     let mut unknown: BTreeSet<u32> = BTreeSet::new();
-    for instance in instances.all.iter().filter(|it| it.arrivals.error_ns == Err(Incomparable::ClockUnknown)) {
+    for instance in
+        instances.all.iter().filter(|instance| instance.arrivals.error_ns == Err(Incomparable::ClockUnknown))
+    {
         unknown.extend(instances.operations(instance).iter().map(|row| tables.job_rank(*row)));
         if small(unknown.len()) == small(ranks.len()) {
             break;
@@ -348,7 +358,7 @@ pub(super) fn clocks(statements: &Statements, tables: &Tables, instances: &Insta
 const LEAST_NS: u64 = 1_000_000_000;
 
 /// A collective that did not end on all its ranks.
-struct Blocked<'a> {
+struct BlockedCollective<'a> {
     instance: &'a Instance,
     /// The ranks that were in it: rows of [`crate::read::Members`].
     inside: Vec<u32>,
@@ -363,33 +373,38 @@ struct Blocked<'a> {
 /// no share: shares refer to the time of operations that ended.
 pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks: &[Rank]) -> Option<Cause> {
     let open: Vec<(u32, Operation)> = open(tables).collect();
-    let waiting: BTreeSet<u32> = open.iter().map(|(_, it)| job_rank(tables, it.member)).gather();
-    let mut numbers: Vec<u32> = open.iter().filter_map(|(row, _)| instances.of_operation(*row)).collect();
+    let waiting: BTreeSet<u32> = open.iter().map(|(_, operation)| job_rank(tables, operation.member)).gather();
+    let mut numbers: Vec<u32> = open.iter().filter_map(|(row, _)| instances.instance_of_operation(*row)).collect();
     nccl_events::sort::sort(&mut numbers);
     numbers.dedup();
     let blocked = numbers.iter().filter_map(|number| instances.all.get(large(*number)));
-    let blocked = blocked.map(|instance| Blocked::of(tables, instances, instance));
-    let blocked: Vec<Blocked<'_>> = blocked.filter(|it| it.longest_ns >= LEAST_NS).collect();
+    let blocked = blocked.map(|instance| BlockedCollective::of(tables, instances, instance));
+    let blocked: Vec<BlockedCollective<'_>> = blocked.filter(|collective| collective.longest_ns >= LEAST_NS).collect();
     // Ranks may have called later collectives of a communicator; they wait for the first that did not end.
     let mut begun_ns: BTreeMap<u32, u64> = BTreeMap::new();
-    for instance in blocked.iter().map(|it| it.instance) {
+    for instance in blocked.iter().map(|collective| collective.instance) {
         let first_ns = begun_ns.entry(instance.communicator).or_insert(instance.arrivals.first_ns);
         *first_ns = instance.arrivals.first_ns.min(*first_ns);
     }
-    let is_first = |it: &&Blocked<'_>| begun_ns.get(&it.instance.communicator) == Some(&it.instance.arrivals.first_ns);
+    let is_first = |collective: &&BlockedCollective<'_>| {
+        begun_ns.get(&collective.instance.communicator) == Some(&collective.instance.arrivals.first_ns)
+    };
     // A rank missing in one communicator may wait in another: the rank that waits nowhere holds up the others.
     let waits_nowhere = |row: &u32| !waiting.contains(&job_rank(tables, *row));
-    let holds_up = |it: &Blocked<'_>| it.absent.iter().any(waits_nowhere);
-    let first = blocked.iter().filter(is_first).max_by_key(|it| (holds_up(it), !it.absent.is_empty(), it.longest_ns));
+    let holds_up = |collective: &BlockedCollective<'_>| collective.absent.iter().any(waits_nowhere);
+    let first = blocked
+        .iter()
+        .filter(is_first)
+        .max_by_key(|collective| (holds_up(collective), !collective.absent.is_empty(), collective.longest_ns));
     let Some(first) = first else {
         return message(trace, tables, &open, ranks);
     };
     let mut behind: Vec<u32> = first.absent.clone();
     behind.retain(|row| !holds_up(first) || waits_nowhere(row));
     let elsewhere = match (holds_up(first), is_cycle(tables, &blocked, first)) {
-        (true, _) => Elsewhere::Nobody,
-        (false, true) => Elsewhere::ForEachOther,
-        (false, false) => Elsewhere::All,
+        (true, _) => WaitElsewhere::None,
+        (false, true) => WaitElsewhere::ForEachOther,
+        (false, false) => WaitElsewhere::All,
     };
     Some(Cause {
         kind: CauseKind::Unfinished,
@@ -404,18 +419,19 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
 }
 
 #[derive(Clone, Copy)]
-enum Elsewhere {
-    Nobody,
+enum WaitElsewhere {
+    None,
     All,
     /// All wait in other operations, some of them for ranks that in turn wait for them.
     ForEachOther,
 }
 
 /// Whether one of the ranks that did not arrive waits, through a chain of waits, for one that arrived.
-fn is_cycle(tables: &Tables, blocked: &[Blocked<'_>], first: &Blocked<'_>) -> bool {
+fn is_cycle(tables: &Tables, blocked: &[BlockedCollective<'_>], first: &BlockedCollective<'_>) -> bool {
     let numbers = |rows: &[u32]| -> BTreeSet<u32> { rows.iter().map(|row| job_rank(tables, *row)).gather() };
     let here = numbers(&first.inside);
-    let waits: Vec<_> = blocked.iter().map(|it| (numbers(&it.inside), numbers(&it.absent))).collect();
+    let waits: Vec<_> =
+        blocked.iter().map(|collective| (numbers(&collective.inside), numbers(&collective.absent))).collect();
     let mut reached = numbers(&first.absent);
     let mut next: Vec<u32> = reached.iter().copied().collect();
     while let Some(rank) = next.pop() {
@@ -433,20 +449,25 @@ fn job_rank(tables: &Tables, member: u32) -> u32 {
 }
 
 fn open(tables: &Tables) -> impl Iterator<Item = (u32, Operation)> {
-    tables.operations.rows().enumerate().filter(|(_, it)| it.is_unfinished).map(|(row, it)| (small(row), it))
+    tables
+        .operations
+        .rows()
+        .enumerate()
+        .filter(|(_, operation)| operation.is_unfinished)
+        .map(|(row, operation)| (small(row), operation))
 }
 
-impl<'a> Blocked<'a> {
+impl<'a> BlockedCollective<'a> {
     fn of(tables: &Tables, instances: &Instances, instance: &'a Instance) -> Self {
         let operations: Vec<Operation> = instances.rows(tables, instance).collect();
-        let open = || operations.iter().filter(|it| it.is_unfinished);
+        let open = || operations.iter().filter(|operation| operation.is_unfinished);
         let waits = || open().map(Operation::duration_ns);
-        let came = |member: u32| operations.iter().any(|it| it.member == member);
-        let members = (0..).zip(&tables.members.all).filter(|(_, it)| it.communicator == instance.communicator);
+        let came = |member: u32| operations.iter().any(|operation| operation.member == member);
+        let members = (0..).zip(&tables.members.all).filter(|(_, member)| member.communicator == instance.communicator);
         let absent = members.map(|(row, _)| row).filter(|row| !came(*row) && !has_later_call(tables, instance, *row));
         Self {
             instance,
-            inside: open().map(|it| it.member).collect(),
+            inside: open().map(|operation| operation.member).collect(),
             longest_ns: waits().max().unwrap_or(0),
             waited_ns: waits().fold(0, u64::saturating_add),
             absent: absent.collect(),
@@ -455,7 +476,14 @@ impl<'a> Blocked<'a> {
         }
     }
 
-    fn sentence(&self, trace: &Trace, tables: &Tables, ranks: &[Rank], behind: &[u32], elsewhere: Elsewhere) -> String {
+    fn sentence(
+        &self,
+        trace: &Trace,
+        tables: &Tables,
+        ranks: &[Rank],
+        behind: &[u32],
+        elsewhere: WaitElsewhere,
+    ) -> String {
         let instance = self.instance;
         let communicator = tables.members.communicators.get(large(instance.communicator));
         let communicator = communicator.map(|comm| trace.comm_name(*comm)).unwrap_or_default();
@@ -477,9 +505,9 @@ impl<'a> Blocked<'a> {
                 let last = last.map_or_else(String::new, |last| format!("; {first}'s last there is {last}"));
                 let verb = if names.len() == 1 { "waits" } else { "wait" };
                 let elsewhere = match elsewhere {
-                    Elsewhere::Nobody => String::new(),
-                    Elsewhere::All => format!(", which {verb} in another operation"),
-                    Elsewhere::ForEachOther => {
+                    WaitElsewhere::None => String::new(),
+                    WaitElsewhere::All => format!(", which {verb} in another operation"),
+                    WaitElsewhere::ForEachOther => {
                         format!(", which {verb} in another operation: ranks wait for each other")
                     }
                 };
@@ -506,7 +534,11 @@ fn call(trace: &Trace, function: RegionRef, sequence: Option<u64>) -> String {
 }
 
 fn last_call(trace: &Trace, tables: &Tables, member: u32) -> Option<String> {
-    let last = tables.operations.rows().filter(|it| it.member == member).max_by_key(|it| it.start_ns)?;
+    let last = tables
+        .operations
+        .rows()
+        .filter(|operation| operation.member == member)
+        .max_by_key(|operation| operation.start_ns)?;
     Some(call(trace, last.function, (last.sequence != NO_SEQUENCE).then_some(last.sequence)))
 }
 
@@ -515,13 +547,16 @@ fn has_later_call(tables: &Tables, instance: &Instance, member: u32) -> bool {
     let Some(sequence) = instance.sequence else {
         return false;
     };
-    let mut of_rank = tables.operations.rows().filter(|it| it.member == member && it.function == instance.function);
-    of_rank.any(|it| it.sequence != NO_SEQUENCE && it.sequence > sequence)
+    let mut of_rank = tables
+        .operations
+        .rows()
+        .filter(|operation| operation.member == member && operation.function == instance.function);
+    of_rank.any(|operation| operation.sequence != NO_SEQUENCE && operation.sequence > sequence)
 }
 
 fn message(trace: &Trace, tables: &Tables, open: &[(u32, Operation)], ranks: &[Rank]) -> Option<Cause> {
-    let long = || open.iter().map(|(_, it)| it).filter(|it| it.duration_ns() >= LEAST_NS);
-    let longest = long().max_by_key(|it| it.duration_ns())?;
+    let long = || open.iter().map(|(_, operation)| operation).filter(|operation| operation.duration_ns() >= LEAST_NS);
+    let longest = long().max_by_key(|operation| operation.duration_ns())?;
     let rank = ranks.get(large(job_rank(tables, longest.member)))?;
     Some(Cause {
         kind: CauseKind::Unfinished,

@@ -4,14 +4,14 @@ use crate::read::archive::Trace;
 use crate::read::{NONE, Tables};
 use crate::results::Budget;
 use crate::statistics::collectives::{Classes, Filter, Instances, Split};
-use crate::statistics::messages::{Blame, Messages, OfRank, Wait, Waits, WaitsIn};
+use crate::statistics::messages::{Blame, Messages, RankWaits, Wait, Waits, WaitsIn};
 use crate::statistics::numeric::subtract;
 use crate::statistics::program::Steps;
 use nccl_events::ids::index as large;
 
 /// A part of a rank's time: parts of a rank do not overlap, so operations that share a kernel count once.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct TimePart {
     /// `None` if the operation is not compared across ranks.
     instance: Option<u32>,
     class: u32,
@@ -23,7 +23,7 @@ struct Part {
 
 /// Sums over the ranks of an instance.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct OfInstance {
+pub(super) struct InstanceTime {
     /// Excludes time charged to other operations in the same kernel.
     pub(super) time_ns: u64,
     pub(super) waiting_ns: u64,
@@ -40,7 +40,7 @@ pub(super) struct Waiting {
     pub(super) classes: Vec<Budget>,
     /// What others waited for each rank, and what they would not have waited if it had come with the second-last.
     pub(super) caused: Vec<(u64, u64)>,
-    pub(super) instances: Vec<OfInstance>,
+    pub(super) instances: Vec<InstanceTime>,
     pub(super) blame: Blame,
     /// By the ranges of the program around the call: an index in [`Tables::paths`].
     pub(super) paths: Vec<Budget>,
@@ -63,17 +63,17 @@ impl Waiting {
             ranks: vec![Budget::default(); ranks],
             classes: vec![Budget::default(); classes.all.len()],
             caused: vec![(0, 0); ranks],
-            instances: vec![OfInstance::default(); instances.all.len()],
+            instances: vec![InstanceTime::default(); instances.all.len()],
             paths: vec![Budget::default(); tables.paths.texts().len() + 1],
             steps: vec![Budget::default(); steps.count()],
             ..Self::default()
         };
-        let mut of_rank: Vec<Rows> = Vec::new();
-        of_rank.resize_with(ranks, Rows::default);
+        let mut of_rank: Vec<MeasuredRows> = Vec::new();
+        of_rank.resize_with(ranks, MeasuredRows::default);
         for (row, operation) in (0..).zip(tables.operations.rows()) {
             if operation.is_known() {
                 let rows = &mut of_rank[large(tables.job_rank(row))];
-                if instances.of_operation(row).is_some() {
+                if instances.instance_of_operation(row).is_some() {
                     rows.compared.push(row);
                 } else if filter.wants(trace, &tables.members, &operation) {
                     rows.others.push(row);
@@ -97,19 +97,19 @@ impl Waiting {
         found
     }
 
-    fn add_to_program(&mut self, tables: &Tables, steps: &Steps, rank: usize, part: &Part) {
+    fn add_to_program(&mut self, tables: &Tables, steps: &Steps, rank: usize, part: &TimePart) {
         // The last one is of operations outside of ranges.
         let path = large(tables.operations.path[large(part.row)]).min(self.paths.len() - 1);
         self.paths[path] += part.budget;
         let event = tables.operations.event.get(large(part.row));
-        let called_ns = tables.enqueued.get(&event).map(|it| it.at_ns);
+        let called_ns = tables.enqueued.get(&event).map(|enqueued| enqueued.at_ns);
         let called_ns = called_ns.unwrap_or(tables.operations.start_ns[large(part.row)]);
         if let Some(step) = steps.at(rank, called_ns) {
             self.steps[step] += part.budget;
         }
     }
 
-    fn add(&mut self, tables: &Tables, instances: &Instances, rank: usize, part: &Part) {
+    fn add(&mut self, tables: &Tables, instances: &Instances, rank: usize, part: &TimePart) {
         self.total += part.budget;
         self.ranks[rank] += part.budget;
         if let Some(class) = self.classes.get_mut(large(part.class)) {
@@ -134,13 +134,13 @@ impl Waiting {
 
 /// The operations of a rank that were measured to their end.
 #[derive(Debug, Default)]
-struct Rows {
+struct MeasuredRows {
     /// Collectives that were matched across their ranks.
     compared: Vec<u32>,
     others: Vec<u32>,
 }
 
-impl Rows {
+impl MeasuredRows {
     /// Cuts a rank's time at its operations: first at compared operations, then at the others, which get the remaining
     /// time. The parts add up to the union. Returns the waits, sorted and disjoint.
     fn parts(
@@ -149,8 +149,8 @@ impl Rows {
         instances: &Instances,
         classes: &Classes,
         messages: &Messages,
-        of_messages: OfRank,
-        mut each: impl FnMut(Part),
+        of_messages: RankWaits,
+        mut each: impl FnMut(TimePart),
     ) -> Vec<Wait> {
         let operations = &tables.operations;
         let by_start = |rows: &mut Vec<u32>| {
@@ -159,12 +159,12 @@ impl Rows {
         by_start(&mut self.compared);
         by_start(&mut self.others);
         let class = |row| classes.number(tables, row).unwrap_or(NONE);
-        let mut taken = Occupied::default();
+        let mut taken = OccupiedTime::default();
         let mut waits: Vec<Wait> = Vec::new();
         let mut covered_ns = 0;
         for row in self.compared {
             let (start_ns, stop_ns) = (operations.start_ns[large(row)].max(covered_ns), operations.stop_ns[large(row)]);
-            let Some(number) = instances.of_operation(row).filter(|_| stop_ns > start_ns) else {
+            let Some(number) = instances.instance_of_operation(row).filter(|_| stop_ns > start_ns) else {
                 continue;
             };
             covered_ns = stop_ns;
@@ -185,13 +185,13 @@ impl Rows {
             let alone_ns = waiting_ns.saturating_sub(before(instance.arrivals.second_ns));
             let transfer_ns = operations_ns - waiting_ns - unclear_ns;
             let budget = Budget { operations_ns, waiting_ns, transfer_ns, unclear_ns, not_compared_ns: 0 };
-            each(Part { instance: Some(number), class: class(row), budget, row, alone_ns });
+            each(TimePart { instance: Some(number), class: class(row), budget, row, alone_ns });
         }
         let in_messages: Vec<Wait> = of_messages.waits.iter().flat_map(|wait| apart(wait, &taken.all)).collect();
-        let mut waiting = Occupied::of(in_messages.iter().map(|it| (it.start_ns, it.stop_ns)).collect());
+        let mut waiting = OccupiedTime::of(in_messages.iter().map(|wait| (wait.start_ns, wait.stop_ns)).collect());
         waits.extend(in_messages);
-        waits.sort_unstable_by_key(|it| it.start_ns);
-        let mut unclear = Occupied::of(subtract(&of_messages.unclear, &taken.all));
+        waits.sort_unstable_by_key(|wait| wait.start_ns);
+        let mut unclear = OccupiedTime::of(subtract(&of_messages.unclear, &taken.all));
         covered_ns = 0;
         for row in self.others {
             let (start_ns, stop_ns) = (operations.start_ns[large(row)].max(covered_ns), operations.stop_ns[large(row)]);
@@ -199,14 +199,15 @@ impl Rows {
                 covered_ns = stop_ns;
                 let operations_ns = taken.free_ns(start_ns, stop_ns);
                 let [waiting_ns, unclear_ns] =
-                    [&mut waiting, &mut unclear].map(|it| stop_ns - start_ns - it.free_ns(start_ns, stop_ns));
+                    [&mut waiting, &mut unclear].map(|time| stop_ns - start_ns - time.free_ns(start_ns, stop_ns));
                 let budget = Budget { operations_ns, waiting_ns, unclear_ns, ..Budget::default() };
                 let rest_ns = operations_ns - waiting_ns - unclear_ns;
-                let budget = match messages.pairing.is_message(row) {
-                    true => Budget { transfer_ns: rest_ns, ..budget },
-                    false => Budget { not_compared_ns: rest_ns, ..budget },
+                let budget = if messages.pairing.is_message(row) {
+                    Budget { transfer_ns: rest_ns, ..budget }
+                } else {
+                    Budget { not_compared_ns: rest_ns, ..budget }
                 };
-                each(Part { instance: None, class: class(row), budget, row, alone_ns: 0 });
+                each(TimePart { instance: None, class: class(row), budget, row, alone_ns: 0 });
             }
         }
         waits
@@ -224,13 +225,13 @@ fn apart(wait: &Wait, taken: &[(u64, u64)]) -> impl Iterator<Item = Wait> + use<
 
 /// The intervals that parts occupy, sorted and disjoint.
 #[derive(Debug, Default)]
-struct Occupied {
+struct OccupiedTime {
     all: Vec<(u64, u64)>,
     /// Intervals before this index end before the range last asked for.
     at: usize,
 }
 
-impl Occupied {
+impl OccupiedTime {
     const fn of(all: Vec<(u64, u64)>) -> Self {
         Self { all, at: 0 }
     }
@@ -253,11 +254,11 @@ impl Occupied {
 
 #[cfg(test)]
 mod tests {
-    use super::Occupied;
+    use super::OccupiedTime;
 
     #[test]
     fn what_is_taken_is_not_free() {
-        let mut taken = Occupied::default();
+        let mut taken = OccupiedTime::default();
         for (start_ns, stop_ns) in [(10, 20), (20, 25), (40, 50)] {
             taken.push(start_ns, stop_ns);
         }

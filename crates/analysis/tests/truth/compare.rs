@@ -1,16 +1,16 @@
 //! Pairs of runs whose difference is known.
 
 use analysis::results::{Comparison, Difference, Finding, Outcome};
-use analysis::{Filter, Observed, analyse, compare};
+use analysis::{Filter, RunSamples, analyse, compare};
 use whole_plugin::synthetic::{Job, Operation, SIZES, Wrong, play};
 
 use super::{collectives, is_near, with_archive};
 
-fn observe(job: &Job, ranks: &[Vec<Operation>]) -> Observed {
+fn observe(job: &Job, ranks: &[Vec<Operation>]) -> RunSamples {
     with_archive(job, ranks, |trace| {
         let filter = Filter::default();
         let analysis = analyse(trace, &filter, &()).expect("events");
-        Observed::of(trace, &analysis.tables, &analysis.instances, &analysis.report, &filter)
+        RunSamples::of(trace, &analysis.tables, &analysis.instances, &analysis.report, &filter)
     })
 }
 

@@ -182,7 +182,7 @@ impl<'a> Hosts<'a> {
 }
 
 /// A location group's statements about the clock of its process; empty if all processes share one clock.
-pub(crate) fn of_process(process: &Process, hosts: &Hosts<'_>) -> Vec<Property> {
+pub(crate) fn process_properties(process: &Process, hosts: &Hosts<'_>) -> Vec<Property> {
     let correction = &process.correction;
     if hosts.0.len() < 2 {
         return Vec::new();
@@ -200,7 +200,7 @@ pub(crate) fn of_process(process: &Process, hosts: &Hosts<'_>) -> Vec<Property> 
 }
 
 /// The archive's statements about clocks; none if all processes share one clock.
-pub(crate) fn of_archive(statements: &mut Statements, processes: &[Process], alignment: &Alignment) {
+pub(crate) fn add_clock_statements(statements: &mut Statements, processes: &[Process], alignment: &Alignment) {
     let clocks = &alignment.clocks;
     if clocks.len() < 2 {
         return;
@@ -271,7 +271,7 @@ pub(crate) fn identity(manifest: &Manifest) -> Vec<Property> {
 }
 
 /// The properties of a location whose times can come from a GPU; empty if the GPU gave no stamps.
-pub(crate) fn of_location(manifest: &Manifest, location: &LocationKind) -> Vec<Property> {
+pub(crate) fn gpu_clock_properties(manifest: &Manifest, location: &LocationKind) -> Vec<Property> {
     let (comm, rank) = match *location {
         LocationKind::Communicator { comm, rank, .. }
         | LocationKind::Channel { owner: LocationOwner::Rank { comm, rank, .. }, .. } => (comm, rank),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     /// Constraints as pairs of boot and time, from and to.
-    fn found(parts: Vec<Manifest>) -> Vec<((usize, u64), (usize, u64))> {
+    fn found_constraints(parts: Vec<Manifest>) -> Vec<((usize, u64), (usize, u64))> {
         let parts = parts.into_iter().map(|part| (part.part.clone().into(), part));
         let constraints = constraints(&processes(parts.collect())).into_iter();
         let mut found: Vec<_> = constraints
@@ -349,14 +349,14 @@ mod tests {
     fn everybody_enters_before_anybody_leaves() {
         let parts = |identity| vec![part(0, identity, passes(10, 20)), part(1, identity, passes(15, 0))];
         // The second did not record when it left.
-        assert_eq!(found(parts(CommIdentity::Id)), [((1, 1015), (0, 1020))]);
+        assert_eq!(found_constraints(parts(CommIdentity::Id)), [((1, 1015), (0, 1020))]);
         // Communicators without an identity are not the same.
-        assert_eq!(found(parts(CommIdentity::Part)), []);
+        assert_eq!(found_constraints(parts(CommIdentity::Part)), []);
     }
 
     #[test]
     fn many_hosts_are_compared_with_the_first() {
-        let found = found((0..20).map(|host| part(host, CommIdentity::Id, passes(10, 20))).collect());
+        let found = found_constraints((0..20).map(|host| part(host, CommIdentity::Id, passes(10, 20))).collect());
         assert_eq!(found.len(), 2 * 19);
         assert!(found.iter().all(|(from, to)| from.0 == 0 || to.0 == 0));
     }
@@ -369,10 +369,10 @@ mod tests {
             ends: vec![End { key: KEY, from: 0, to: 1, part: (0, 2), is_send, ns }],
         };
         let both = || vec![part(0, CommIdentity::Id, end(true, 10)), part(1, CommIdentity::Id, end(false, 30))];
-        assert_eq!(found(both()), [((0, 1010), (1, 1030))]);
+        assert_eq!(found_constraints(both()), [((0, 1010), (1, 1030))]);
         // With two receivers, one of them was matched wrongly.
         let mut parts = both();
         parts.push(part(2, CommIdentity::Id, end(false, 40)));
-        assert_eq!(found(parts), []);
+        assert_eq!(found_constraints(parts), []);
     }
 }

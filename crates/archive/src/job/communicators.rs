@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::job::processes::Process;
 use crate::part::manifest::{LocationKind, LocationOwner};
 use model::job;
-use model::job::Twice;
+use model::job::DuplicateClaim;
 use model::links::transfers::{context_of_placeholder, placeholder};
 use nccl_events::MOST_RANKS;
 use nccl_events::ids::{index, index_u32};
@@ -46,17 +46,17 @@ pub(crate) struct Communicators {
     pub(crate) recorded: u64,
     /// The ids of stubs follow those of recorded ranks.
     pub(crate) stubs: Vec<Stub>,
-    /// Ranks that two parts claim ([`Twice::OwnIdentity`]).
+    /// Ranks that two parts claim ([`DuplicateClaim::OwnIdentity`]).
     pub(crate) ranks_twice: u64,
 }
 
 /// A rank's location, and the number of its collectives.
-type Located = (u64, u64);
+type RankLocation = (u64, u64);
 
 impl Communicators {
     /// Merges the communicators of all processes, in the order of first mention.
     pub(crate) fn of(processes: &[Process]) -> Self {
-        let mut known = job::Communicators::new(Twice::OwnIdentity);
+        let mut known = job::Communicators::new(DuplicateClaim::OwnIdentity);
         let maps = processes.iter().map(|process| {
             let id = |at| process.ids.get(at).copied().unwrap_or(0);
             let claims = process.manifest.claims(|at, _, location| (id(at), location.collectives));
@@ -66,7 +66,7 @@ impl Communicators {
         let mut communicators = Self { maps: maps.collect(), ..Self::default() };
         communicators.ranks_twice = known.claimed_twice;
         let locations = processes.iter().flat_map(Process::locations);
-        communicators.recorded = locations.filter(|(_, it)| it.is_rank()).count() as u64;
+        communicators.recorded = locations.filter(|(_, location)| location.is_rank()).count() as u64;
         known.all.iter().for_each(|known| communicators.finish(known));
         communicators.add_parents(processes);
         communicators
@@ -87,7 +87,7 @@ impl Communicators {
         }
     }
 
-    fn finish(&mut self, known: &job::Communicator<Located>) {
+    fn finish(&mut self, known: &job::Communicator<RankLocation>) {
         let recorded = || known.members.keys().copied().take_while(|rank| *rank < MOST_RANKS);
         let claimed = known.comm.ranks.max(known.comm.ranks_seen);
         let plausible = Some(claimed).filter(|claimed| *claimed <= MOST_RANKS);
@@ -163,7 +163,7 @@ impl<'a> Origins<'a> {
     }
 
     /// The rank that a location worked for, if it belongs to another process.
-    pub(crate) fn of_location(&self, worker: &'a Process, kind: &LocationKind) -> Option<Origin> {
+    pub(crate) fn origin_of_location(&self, worker: &'a Process, kind: &LocationKind) -> Option<Origin> {
         let connection = match kind {
             LocationKind::Net(connection)
             | LocationKind::Step { connection, .. }
@@ -196,7 +196,7 @@ impl<'a> Origins<'a> {
     }
 
     /// Adds the properties `NCCL::PXN::…`.
-    pub(crate) fn add_to(&self, statements: &mut Statements) {
+    pub(crate) fn add_to_statements(&self, statements: &mut Statements) {
         let (mut lines, mut operations, mut unresolved) = (Vec::new(), 0, 0);
         for worker in self.processes {
             for work in &worker.manifest.remote_work {
@@ -220,7 +220,8 @@ impl<'a> Origins<'a> {
         }
         statements.pxn_transfers = Sum::some(operations);
         statements.pxn_unresolved = Sum::some(unresolved);
-        statements.pxn_counted = Sum::some(self.processes.iter().map(|it| it.manifest.remote_operations).sum());
+        statements.pxn_counted =
+            Sum::some(self.processes.iter().map(|process| process.manifest.remote_operations).sum());
         statements.pxn_list = Lines::of(lines);
     }
 }

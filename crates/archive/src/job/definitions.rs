@@ -99,7 +99,7 @@ impl Definitions {
 
     /// Adds a window for each communicator: a step puts data into its peer's memory.
     fn add_windows(&mut self, processes: &[Process]) {
-        let mut locations = processes.iter().flat_map(|it| &it.manifest.locations);
+        let mut locations = processes.iter().flat_map(|process| &process.manifest.locations);
         if !locations.any(|location| location.kind.is_sending_step()) {
             return;
         }
@@ -111,7 +111,7 @@ impl Definitions {
     fn add_processes(&mut self, processes: &[Process], tree: &Tree<'_>) {
         let names = Hosts::of(processes);
         for process in processes {
-            let mut properties = clocks::of_process(process, &names);
+            let mut properties = clocks::process_properties(process, &names);
             properties.extend(clocks::identity(&process.manifest));
             let group = LocationGroup {
                 name: self.string(&process.name()),
@@ -133,15 +133,15 @@ impl Definitions {
             for (id, definition) in process.locations() {
                 let gpu = gpu_of(definition).and_then(|number| gpus.get(&number));
                 // Work for a rank of another process is listed among that rank's locations.
-                let origin = origins.of_location(process, &definition.kind);
+                let origin = origins.origin_of_location(process, &definition.kind);
                 let mut name = location_name(definition, &comms, origin.map(|origin| origins.short(origin)).as_deref());
                 if origin.is_some() {
                     name.push_str(&format!(" by {}", process.place()));
                 }
                 let owner = origin.map_or(creator, |origin| index_u32(origin.process));
-                let mut stated = names::of_location(definition, origin, communicators, map);
-                stated.extend(clocks::of_location(&process.manifest, &definition.kind));
-                stated.extend(sources.topology.of_location(process.host(), definition, origin, map));
+                let mut stated = names::location_properties(definition, origin, communicators, map);
+                stated.extend(clocks::gpu_clock_properties(&process.manifest, &definition.kind));
+                stated.extend(sources.topology.location_properties(process.host(), definition, origin, map));
                 let properties = self.properties(stated);
                 let location = Location {
                     name: self.string(&name),

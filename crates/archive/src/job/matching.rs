@@ -114,9 +114,10 @@ impl Group {
         let (one, other) = (self.sequence.as_ref()?, other.sequence.as_ref()?);
         let pairs = || (0..).map_while(|at| Some((at, one.get(at)?, other.get(at)?)));
         let (at, a, b) = pairs().find(|(_, a, b)| a != b)?;
-        let difference = match is_other_order(pairs().skip(at).map(|(_, a, b)| (a, b))) {
-            true => CallKind::Order,
-            false => CallKind::between(a, b),
+        let difference = if is_other_order(pairs().skip(at).map(|(_, a, b)| (a, b))) {
+            CallKind::Order
+        } else {
+            CallKind::between(a, b)
         };
         Some((difference, at as u64))
     }
@@ -160,14 +161,14 @@ impl Groups {
                 None
             } else {
                 // The file may be older than the digest, or damaged.
-                let loaded = load(&longest).filter(|it| it.digest() == longest.digest);
+                let loaded = load(&longest).filter(|sequence| sequence.digest() == longest.digest);
                 if loaded.is_none() {
                     groups.unclear.extend(rest.extract_if(.., |member| is_equal(member)).map(|member| member.rank));
                     continue;
                 }
                 loaded
             };
-            let beginnings = sequence.as_ref().map(|it| it.beginnings(&rest));
+            let beginnings = sequence.as_ref().map(|sequence| sequence.beginnings(&rest));
             let agrees = |Member { digest, .. }: &Member<T>| {
                 let key = (digest.count, digest.hash);
                 *digest == longest.digest || beginnings.as_ref().is_some_and(|it| it.contains(&key))
@@ -257,10 +258,7 @@ impl Basis {
     fn of(ranks: &BTreeMap<u32, Source<'_>>) -> Self {
         let called = || ranks.values().map(|source| source.digest.called);
         let has_some = called().flatten().any(|called| called.count > 0);
-        match called().all(|called| called.is_some()) && has_some {
-            true => Self::Called,
-            false => Self::Enqueued,
-        }
+        if called().all(|called| called.is_some()) && has_some { Self::Called } else { Self::Enqueued }
     }
 
     const fn digest(self, digest: &RankDigest) -> Option<Digest> {
@@ -365,8 +363,10 @@ impl Matching {
         if !groups.unclear.is_empty() {
             ranks.unknown.push(("differs, it is not known where", groups.unclear.clone()));
         }
-        self.unknown.extend(ranks.unknown.iter().map(|(why, ranks)| format!("{comm}: {}: {why}", names(ranks))));
-        self.mismatches.extend(groups.differences().iter().map(|it| (it.kind, mismatch(comm, it, ranks.ranges))));
+        self.unknown.extend(ranks.unknown.iter().map(|(why, ranks)| format!("{comm}: {}: {why}", rank_names(ranks))));
+        self.mismatches.extend(
+            groups.differences().iter().map(|difference| (difference.kind, mismatch(comm, difference, ranks.ranges))),
+        );
         self.add_behind(comm, &ranks);
     }
 
@@ -381,7 +381,7 @@ impl Matching {
         self.ranks_behind += ends.values().map(|ranks| ranks.len() as u64).sum::<u64>();
         let of = ranks.ranges.map_or(String::new(), |ranges| format!(" of {ranges}"));
         let listed = ends.iter().take(MOST_ENDS).map(|(count, ranks)| {
-            let ranks = names(ranks);
+            let ranks = rank_names(ranks);
             format!("{comm}: {ranks} had called {count} of {most} collectives{of} when the recording ended")
         });
         self.behind.extend(listed);
@@ -392,7 +392,7 @@ impl Matching {
         }
     }
 
-    pub(crate) fn add_to(&self, statements: &mut Statements) {
+    pub(crate) fn add_to_statements(&self, statements: &mut Statements) {
         for kind in CallKind::ALL {
             let lines: Vec<&String> =
                 self.mismatches.iter().filter(|(other, _)| *other == kind).map(|(_, line)| line).collect();
@@ -412,19 +412,20 @@ impl Matching {
 
 fn mismatch(comm: &str, difference: &Difference, ranges: Option<&StepRanges>) -> String {
     let position = difference.position;
-    let number = ranges.map_or(position + 1, |ranges| number(ranges, position));
-    let calls: Vec<String> = difference.calls.iter().map(|(call, ranks)| format!("{} {call}", names(ranks))).collect();
+    let number = ranges.map_or(position + 1, |ranges| collective_number(ranges, position));
+    let calls: Vec<String> =
+        difference.calls.iter().map(|(call, ranks)| format!("{} {call}", rank_names(ranks))).collect();
     format!("{comm}: collective {number}: {}", calls.join("; "))
 }
 
 /// A short list of ranks: `rank 3`, `ranks 0-2, 5`.
-fn names(ranks: &BTreeSet<u32>) -> String {
+fn rank_names(ranks: &BTreeSet<u32>) -> String {
     let word = if ranks.len() == 1 { "rank" } else { "ranks" };
     format!("{word} {}", rank_list(ranks))
 }
 
 /// The number, from 1, of the collective at `position`, from 0, within the ranges.
-pub(super) fn number(ranges: &StepRanges, position: u64) -> u64 {
+pub(super) fn collective_number(ranges: &StepRanges, position: u64) -> u64 {
     let mut before = 0;
     for span in ranges.spans() {
         if position < before + span.len() {
@@ -579,7 +580,7 @@ mod tests {
             assert_eq!(sorted(&[None, Some(&all), None]), (vec![1], None));
             assert_eq!(sorted(&[None, None]), (vec![], None));
             // Between its steps a rank may have called more than others.
-            let [named, fewer] = [&all, &first].map(|it| StepRanges { is_named: true, ..it.clone() });
+            let [named, fewer] = [&all, &first].map(|ranges| StepRanges { is_named: true, ..ranges.clone() });
             assert_eq!(sorted(&[Some(&named), Some(&fewer), Some(&named)]), (vec![1], Some(named.clone())));
         }
     }

@@ -21,8 +21,8 @@ use crate::job::communicators::{Communicators, Origins};
 use crate::job::definitions::{Definitions, Sources, clock};
 use crate::job::matching::Matching;
 use crate::job::names::{Strings, attributes, regions};
-use crate::job::processes::{Parts, Process, processes};
-use crate::job::properties::{PartsThere, fingerprint, statements, total};
+use crate::job::processes::{ArchiveInputs, Process, processes};
+use crate::job::properties::{PresentParts, fingerprint, statements, total};
 use crate::job::topology::Topology;
 use crate::part::files::{
     LockFile, Staging, TRACES, event_file, foreign_file, move_aside, put_in_place, put_sealed_in_place, still_ours,
@@ -34,7 +34,7 @@ use journal::host;
 use journal::part::environment::Level;
 use journal::part::{PARTS, is_done, part_name};
 use model::communicators::CommIdentity;
-use model::job::{Communicators as KnownCommunicators, Twice};
+use model::job::{Communicators as KnownCommunicators, DuplicateClaim};
 use nccl_events::Progress;
 use nccl_events::schema::definition::within_anchor;
 use nccl_events::schema::{Counts, Statements};
@@ -46,7 +46,6 @@ use otf2::{
     StringRef, SystemTreeNodeRef,
 };
 
-pub(crate) mod blind_spots;
 mod clocks;
 mod communicators;
 mod definitions;
@@ -55,6 +54,7 @@ mod names;
 mod processes;
 mod properties;
 mod topology;
+pub(crate) mod unreported_events;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveSize {
@@ -69,11 +69,15 @@ pub struct ArchiveSize {
 }
 
 /// For each kind of definition, the archive's numbers of each part's definitions.
-type Maps<'a> = [(MappingType, &'a [Vec<u32>]); 5];
+type MappingTables<'a> = [(MappingType, &'a [Vec<u32>]); 5];
 
 /// Writes the archive into `directory`: links event files and makes all others. All get private modes at
 /// once: looking at each file of a large archive again takes long.
-pub(crate) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress) -> Result<ArchiveSize, Error> {
+pub(crate) fn write(
+    directory: &Path,
+    parts: &ArchiveInputs<'_>,
+    progress: &dyn Progress,
+) -> Result<ArchiveSize, Error> {
     let processes = parts.processes;
     let manifests: Vec<&Manifest> = processes.iter().map(|process| &process.manifest).collect();
     let communicators = Communicators::of(processes);
@@ -93,7 +97,7 @@ pub(crate) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
         regions: &regions.all,
     };
     let merged = Definitions::of(&sources, strings);
-    let maps: Maps<'_> = [
+    let maps: MappingTables<'_> = [
         (MappingType::String, &string_maps),
         (MappingType::Attribute, &attributes.maps),
         (MappingType::Region, &regions.maps),
@@ -106,9 +110,9 @@ pub(crate) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
     let mut writer = ArchiveWriter::create_with_chunks(directory, TRACES, chunks).map_err(failed())?;
     host::seal_alone(&directory.join(TRACES));
     let mut statements = statements(parts, &communicators);
-    matching.add_to(&mut statements);
-    origins.add_to(&mut statements);
-    topology.add_to(&mut statements);
+    matching.add_to_statements(&mut statements);
+    origins.add_to_statements(&mut statements);
+    topology.add_to_statements(&mut statements);
     describe(&mut writer, &statements).map_err(failed())?;
     stubs(&mut writer, &communicators)?;
     files_of_locations((directory, chunks), processes, &maps, progress)?;
@@ -127,7 +131,7 @@ pub(crate) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
 }
 
 /// The largest definition of the archive, global or local.
-fn largest(merged: &Definitions, maps: &Maps<'_>) -> LargestDefinition {
+fn largest(merged: &Definitions, maps: &MappingTables<'_>) -> LargestDefinition {
     let mut largest = LargestDefinition::default();
     merged.strings.all().iter().for_each(|text| largest.text(text));
     merged.groups.iter().for_each(|group| largest.group(&group.members));
@@ -184,12 +188,12 @@ fn write_stub(file: &Path) -> Result<(), Error> {
 fn files_of_locations(
     (directory, chunks): (&Path, ChunkBytes),
     processes: &[Process],
-    maps: &Maps<'_>,
+    maps: &MappingTables<'_>,
     progress: &dyn Progress,
 ) -> Result<(), Error> {
     /// libotf2 searches all locations of a writer for each file.
     const OF_A_WRITER: usize = 256;
-    let locations: usize = processes.iter().map(|it| it.ids.len()).sum();
+    let locations: usize = processes.iter().map(|process| process.ids.len()).sum();
     progress.begin("locations", locations as u64);
     let batches = vec![0; processes.len().div_ceil(OF_A_WRITER)];
     let written = Workers::new(None).map(&batches, |at| {
@@ -231,13 +235,17 @@ fn link_events(writer: &PartWriter, process: &Process, progress: &dyn Progress) 
 }
 
 /// The most bytes of a process's local definitions: a number of 32 bits takes up to five, an offset less than 64.
-fn local_bytes((number, process): (usize, &Process), maps: &Maps<'_>) -> u64 {
+fn local_bytes((number, process): (usize, &Process), maps: &MappingTables<'_>) -> u64 {
     let entries: usize = maps.iter().filter_map(|(_, tables)| tables.get(number)).map(Vec::len).sum();
     5 * entries as u64 + 64 * (process.clock_offsets().count() as u64 + 16)
 }
 
 /// All locations of a process have the same definitions, so one file is written and linked under the other names.
-fn local_definitions(writer: &mut PartWriter, process: (usize, &Process), maps: &Maps<'_>) -> Result<(), Error> {
+fn local_definitions(
+    writer: &mut PartWriter,
+    process: (usize, &Process),
+    maps: &MappingTables<'_>,
+) -> Result<(), Error> {
     let mut locations = process.1.ids.iter().map(|&id| LocationRef::new(id));
     let Some(first) = locations.next() else {
         return Ok(());
@@ -252,7 +260,7 @@ fn write_definitions(
     writer: &mut PartWriter,
     location: LocationRef,
     (number, process): (usize, &Process),
-    maps: &Maps<'_>,
+    maps: &MappingTables<'_>,
 ) -> otf2::Result<()> {
     let mut local = writer.local_definitions(location)?;
     for (mapping, tables) in *maps {
@@ -339,7 +347,7 @@ pub fn part_directories(out: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// A part that is not written and cannot be.
-pub(crate) struct Missing {
+pub(crate) struct MissingPart {
     pub(crate) part: String,
     pub(crate) reason: String,
 }
@@ -349,7 +357,7 @@ pub(crate) struct Missing {
 pub(crate) fn is_in_place(
     out: &Path,
     (parts, problems): (&BTreeSet<String>, usize),
-    missing: &[Missing],
+    missing: &[MissingPart],
     level: Level,
 ) -> bool {
     let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
@@ -358,10 +366,10 @@ pub(crate) fn is_in_place(
     let statements = Statements::read(archive.properties());
     let has_level = properties::level(level) == statements.level;
     let left_out = &statements.parts_left_out.all;
-    let is_listed = |it: &Missing| left_out.iter().any(|line| line.starts_with(&format!("{}: ", it.part)));
+    let is_listed = |part: &MissingPart| left_out.iter().any(|line| line.starts_with(&format!("{}: ", part.part)));
     let lists_missing = missing.iter().all(is_listed);
     let stated = statements.problems.number.get();
-    let existing = PartsThere::of(statements).unwrap_or_default();
+    let existing = PresentParts::of(statements).unwrap_or_default();
     let is_outdated = !existing.has_more_than(parts) && stated > problems as u64;
     has_level
         && !is_outdated
@@ -377,7 +385,7 @@ pub(crate) fn check_parts_remain(out: &Path, level: Level) -> Result<(), Error> 
     };
     let statements = Statements::read(archive.properties());
     let is_alike = properties::level(level) == statements.level;
-    let existing = PartsThere::of(statements);
+    let existing = PresentParts::of(statements);
     match existing.as_ref().and_then(|existing| existing.gone(&BTreeSet::new(), &out.join(PARTS))) {
         Some(part) if !is_alike => Err(Error::PartsGone { path: out.join(ANCHOR), part: part.clone() }),
         _ => Ok(()),
@@ -412,12 +420,12 @@ pub fn unify(out: &Path, progress: &dyn Progress) -> Result<ArchiveSummary, Erro
 pub(crate) fn unify_alike(
     out: &Path,
     level: Option<Level>,
-    missing: &[Missing],
+    missing: &[MissingPart],
     progress: &dyn Progress,
 ) -> Result<ArchiveSummary, Error> {
     Staging::sweep(out, STAGING);
     let mut parts = Vec::new();
-    let mut left_out: Vec<String> = missing.iter().map(|it| format!("{}: {}", it.part, it.reason)).collect();
+    let mut left_out: Vec<String> = missing.iter().map(|part| format!("{}: {}", part.part, part.reason)).collect();
     let mut directories = part_directories(out)?;
     directories.retain(|directory| is_done(directory));
     let read = Workers::new(None).read_manifests(&directories);
@@ -453,9 +461,10 @@ pub(crate) fn unify_alike(
     }
     let mut processes = processes(parts);
     let alignment = align_clocks(&mut processes);
-    let dumps = Dumps::read(out, processes.iter().map(|it| &it.manifest.process));
+    let dumps = Dumps::read(out, processes.iter().map(|process| &process.manifest.process));
     let staging = Staging::create(out, STAGING)?;
-    let parts = Parts { processes: &processes, alignment: &alignment, dumps: &dumps, level, left_out: &left_out };
+    let parts =
+        ArchiveInputs { processes: &processes, alignment: &alignment, dumps: &dumps, level, left_out: &left_out };
     let size = write(staging.path(), &parts, progress)?;
     let parts: BTreeSet<String> = processes.iter().map(|process| &process.manifest.part).cloned().gather();
     commit(out, &staging, &parts, progress)?;
@@ -525,7 +534,7 @@ fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>, progress: &dy
     let _lock = LockFile::take(out.join(LOCK), staging, Instant::now() + PATIENCE, progress)?;
     // Another process saw more parts and was faster: its archive stays.
     let existing = otf2::Archive::open(&out.join(ANCHOR)).ok();
-    let existing = existing.and_then(|archive| PartsThere::of(Statements::read(archive.properties())));
+    let existing = existing.and_then(|archive| PresentParts::of(Statements::read(archive.properties())));
     if existing.as_ref().is_some_and(|existing| existing.has_more_than(parts)) {
         return Ok(());
     }
@@ -561,15 +570,15 @@ pub fn is_last_process(out: &Path) -> Result<bool, Error> {
 
 fn is_everything(done: &[Manifest]) -> bool {
     let environments = || done.iter().map(|manifest| &manifest.process.environment);
-    if let Some(size) = environments().filter_map(|it| it.size).max() {
-        let ranks: BTreeSet<u32> = environments().filter_map(|it| it.rank).gather();
+    if let Some(size) = environments().filter_map(|environment| environment.size).max() {
+        let ranks: BTreeSet<u32> = environments().filter_map(|environment| environment.rank).gather();
         return ranks.len() as u64 == u64::from(size);
     }
     !done.is_empty() && has_all_ranks(done)
 }
 
 fn has_all_ranks(done: &[Manifest]) -> bool {
-    let mut comms = KnownCommunicators::new(Twice::Newer);
+    let mut comms = KnownCommunicators::new(DuplicateClaim::Newer);
     for (number, manifest) in done.iter().enumerate() {
         comms.add((number, &manifest.part), manifest.claims(|_, _, _| ()));
     }

@@ -45,13 +45,13 @@ impl Strings {
 
 /// Definitions of one kind, each once, ordered by content.
 #[derive(Debug)]
-pub(crate) struct Merged<T> {
+pub(crate) struct MergedDefinitions<T> {
     pub(crate) all: Vec<T>,
     /// For each part: the archive's numbers of its definitions.
     pub(crate) maps: Vec<Vec<u32>>,
 }
 
-fn merge<'a, T, K>(parts: impl Iterator<Item = &'a [T]> + Clone, key: impl Fn(&'a T) -> K) -> Merged<T>
+fn merge<'a, T, K>(parts: impl Iterator<Item = &'a [T]> + Clone, key: impl Fn(&'a T) -> K) -> MergedDefinitions<T>
 where
     T: Clone + 'a,
     K: Ord,
@@ -75,15 +75,15 @@ where
         }
         map.clone()
     });
-    Merged { maps: maps.collect(), all: known.into_values().cloned().collect() }
+    MergedDefinitions { maps: maps.collect(), all: known.into_values().cloned().collect() }
 }
 
-pub(crate) fn attributes(parts: &[&Manifest]) -> Merged<AttributeDefinition> {
+pub(crate) fn attributes(parts: &[&Manifest]) -> MergedDefinitions<AttributeDefinition> {
     let parts = parts.iter().map(|part| &*part.attributes);
     merge(parts, |attribute| (attribute.name.as_str(), attribute.value_type))
 }
 
-pub(crate) fn regions(parts: &[&Manifest]) -> Merged<RegionDefinition> {
+pub(crate) fn regions(parts: &[&Manifest]) -> MergedDefinitions<RegionDefinition> {
     merge(parts.iter().map(|part| &*part.regions), |region| region)
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn region_groups(regions: &[RegionDefinition]) -> BTreeMap<&str, BTre
 
 /// The properties of a location. `map` has the archive's numbers of the part's communicators; `origin` is the rank of
 /// another process that the location worked for.
-pub(crate) fn of_location(
+pub(crate) fn location_properties(
     location: &LocationDefinition,
     origin: Option<Origin>,
     communicators: &Communicators,

@@ -79,7 +79,7 @@ impl Process {
     }
 }
 
-pub(crate) struct Parts<'a> {
+pub(crate) struct ArchiveInputs<'a> {
     pub(crate) processes: &'a [Process],
     pub(crate) alignment: &'a Alignment,
     pub(crate) dumps: &'a Dumps,

@@ -6,34 +6,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::job::communicators::Communicators;
-use crate::job::processes::{Parts, Process};
-use crate::job::{blind_spots, clocks};
+use crate::job::processes::{ArchiveInputs, Process};
+use crate::job::{clocks, unreported_events};
 use crate::part::manifest::{Manifest, StepRangeDefinition};
 use ::clocks::gpu::GpuCalibration;
 use journal::part::environment::Level;
 use journal::part::{ChainReport, ProcessInfo};
 use nccl_events::ids::index;
-use nccl_events::schema::{Counts, KnownSum, Lines, Listed, Most, Own, Statements, Sum};
+use nccl_events::schema::{Counts, KnownSum, Lines, Listed, Most, NotMerged, Statements, Sum};
 use nccl_events::sort::Gather;
 use nccl_events::{Span, event_names};
 use regular_files::{FNV_SEED, fnv};
 use timeline::definitions::SampleClockDefinition;
 
 /// The archive's statements, except those of [`crate::job::matching`] and [`crate::job::communicators`].
-pub(crate) fn statements(parts: &Parts<'_>, communicators: &Communicators) -> Statements {
+pub(crate) fn statements(parts: &ArchiveInputs<'_>, communicators: &Communicators) -> Statements {
     let processes = parts.processes;
     let names = processes.iter().map(|process| &process.manifest.part);
     let distinct_names: BTreeSet<String> = names.clone().cloned().gather();
-    let missing = communicators.all.iter().map(|it| it.missing + it.unlocated);
+    let missing = communicators.all.iter().map(|communicator| communicator.missing + communicator.unlocated);
     let records = processes.iter().map(|process| process.manifest.records);
     let mut statements = Statements {
         parts: Listed { number: Sum::some(distinct_names.len() as u64), lines: Lines::of(names) },
-        parts_fingerprint: Own(fingerprint(&distinct_names)),
+        parts_fingerprint: NotMerged(fingerprint(&distinct_names)),
         parts_left_out: Lines::of(parts.left_out),
         counts: total(processes),
         records: Sum::some(records.sum()),
         // Unknown for a part written while its process ran.
-        started: KnownSum(processes.iter().map(|it| it.manifest.started).sum()),
+        started: KnownSum(processes.iter().map(|process| process.manifest.started).sum()),
         ranks_missing: Sum::some(missing.sum()),
         collectives_unmatched: Sum::some(communicators.all.iter().map(|comm| comm.unmatched).sum()),
         ranks_unlocated: Sum::some(communicators.all.iter().map(|comm| comm.unlocated).sum()),
@@ -46,8 +46,8 @@ pub(crate) fn statements(parts: &Parts<'_>, communicators: &Communicators) -> St
     };
     sources(&mut statements, processes);
     clocks(&mut statements, processes);
-    clocks::of_archive(&mut statements, processes, parts.alignment);
-    of_archive(&mut statements, processes);
+    clocks::add_clock_statements(&mut statements, processes, parts.alignment);
+    add_gpu_statements(&mut statements, processes);
     flight(&mut statements, processes);
     scorep(&mut statements, processes);
     chain(&mut statements, processes);
@@ -93,7 +93,7 @@ fn sources(statements: &mut Statements, processes: &[Process]) {
         name.map_or_else(String::new, |name| format!("{}: {name}", info.host))
     });
     statements.plugin_version = list(|info| info.plugin_version.clone());
-    statements.blind_spots = Lines::of(blind_spots::lines(processes));
+    statements.blind_spots = Lines::of(unreported_events::lines(processes));
     statements.writer_version = Lines::of([env!("CARGO_PKG_VERSION")]);
 }
 
@@ -247,7 +247,7 @@ fn switches(processes: &[Process]) -> Lines {
 }
 
 /// Adds the properties of all processes' GPUs, `NCCL::GPU::…`. Numbers that are 0 are left out.
-pub(super) fn of_archive(statements: &mut Statements, processes: &[Process]) {
+pub(super) fn add_gpu_statements(statements: &mut Statements, processes: &[Process]) {
     let of = || processes.iter().map(|process| &process.manifest.gpu_work);
     let backends: BTreeSet<&str> = of().map(|gpu| gpu.backend.as_str()).gather();
     statements.gpu_backend = Lines::of(backends.into_iter().filter(|way| !way.is_empty()));
@@ -319,13 +319,13 @@ fn line(clock: &SampleClockDefinition) -> String {
 
 /// The parts that an archive was made from.
 #[derive(Debug, Default)]
-pub(crate) struct PartsThere {
+pub(crate) struct PresentParts {
     names: BTreeSet<String>,
     number: u64,
     fingerprint: String,
 }
 
-impl PartsThere {
+impl PresentParts {
     /// The parts of an archive; `None` if the archive does not list them.
     pub(crate) fn of(statements: Statements) -> Option<Self> {
         let Listed { number, lines } = statements.parts;

@@ -6,7 +6,7 @@ use crate::job::clocks::Property;
 use crate::job::communicators::{Communicators, Origin};
 use crate::job::processes::Process;
 use crate::part::manifest::{Connection, LocationDefinition, LocationKind, LocationOwner};
-use crate::workers::{Dumped, Dumps};
+use crate::workers::{CommunicatorDump, Dumps};
 use journal::part;
 use journal::part::Dump;
 use nccl_events::ids::index;
@@ -41,7 +41,7 @@ pub(crate) struct Topology<'a> {
 /// What is known of a rank.
 #[derive(Debug)]
 struct RankTopology<'a> {
-    dumped: &'a Dumped,
+    dumped: &'a CommunicatorDump,
     /// The rank's host, of those that one file may have.
     host: Host<'a>,
     gpu: Option<&'a Gpu>,
@@ -107,7 +107,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    fn add_ranks(&mut self, comm: u32, hosts: &HostsOfRanks<'a>, dumped: &'a Dumped) {
+    fn add_ranks(&mut self, comm: u32, hosts: &HostsOfRanks<'a>, dumped: &'a CommunicatorDump) {
         for rank in ranks(dumped) {
             let Some(host) = hosts.get(index(rank)).copied().flatten() else { continue };
             let gpu = dumped.system.gpus.iter().find(|gpu| gpu.rank == rank);
@@ -121,12 +121,17 @@ impl<'a> Topology<'a> {
 
     /// A name of a network interface that no other one of its host has.
     pub(crate) fn nic_name(&self, host: Host<'_>, nic: &Nic) -> String {
-        let same = self.hosts.get(&host).into_iter().flat_map(|it| it.nics.values()).filter(|it| it.name == nic.name);
+        let same = self
+            .hosts
+            .get(&host)
+            .into_iter()
+            .flat_map(|devices| devices.nics.values())
+            .filter(|it| it.name == nic.name);
         if same.count() > 1 { format!("{}/{}", nic.name, nic.dev & 0xff_ffff) } else { nic.name.clone() }
     }
 
     /// The properties of a location of a process; `map` has the archive's numbers of the part's communicators.
-    pub(crate) fn of_location(
+    pub(crate) fn location_properties(
         &self,
         host: Host<'_>,
         location: &LocationDefinition,
@@ -135,7 +140,7 @@ impl<'a> Topology<'a> {
     ) -> Vec<Property> {
         match &location.kind {
             LocationKind::Communicator { comm, rank, .. } if location.sibling == 0 => {
-                map.get(index(*comm)).map(|comm| self.of_rank(*comm, *rank)).unwrap_or_default()
+                map.get(index(*comm)).map(|comm| self.rank_properties(*comm, *rank)).unwrap_or_default()
             }
             LocationKind::Net(connection) => {
                 let own = match connection.owner {
@@ -143,13 +148,13 @@ impl<'a> Topology<'a> {
                     LocationOwner::Foreign { .. } => None,
                 };
                 let rank = origin.map(|origin| (origin.comm, origin.rank)).or(own);
-                rank.map(|rank| self.of_connection(host, rank, connection)).unwrap_or_default()
+                rank.map(|rank| self.connection_properties(host, rank, connection)).unwrap_or_default()
             }
             _ => Vec::new(),
         }
     }
 
-    fn of_rank(&self, comm: u32, rank: u32) -> Vec<Property> {
+    fn rank_properties(&self, comm: u32, rank: u32) -> Vec<Property> {
         let Some(known) = self.ranks.get(&(comm, rank)) else {
             return Vec::new();
         };
@@ -173,7 +178,7 @@ impl<'a> Topology<'a> {
     }
 
     /// The network interface of a connection, if all graphs agree in which the rank is at an end of the channel.
-    fn of_connection(&self, host: Host<'_>, rank: (u32, u32), connection: &Connection) -> Vec<Property> {
+    fn connection_properties(&self, host: Host<'_>, rank: (u32, u32), connection: &Connection) -> Vec<Property> {
         let (channel, send) = (u32::from(connection.channel), connection.send);
         let known = self.ranks.get(&rank);
         let host = known.map_or(host, |known| known.host);
@@ -200,7 +205,7 @@ impl<'a> Topology<'a> {
         properties
     }
 
-    pub(crate) fn add_to(&self, statements: &mut Statements) {
+    pub(crate) fn add_to_statements(&self, statements: &mut Statements) {
         statements.topology_hosts = Sum::some(self.hosts.len() as u64);
         let unused = |dump: Dump| {
             let of_kind = self.unused.iter().filter(|(kind, _)| *kind == dump).map(|(_, line)| line);
@@ -215,7 +220,8 @@ impl<'a> Topology<'a> {
 /// Whether a rank sends to, or receives from, another host on a channel of a graph.
 fn is_end(graph: &Graph, rank: u32, channel: u32, send: bool) -> bool {
     let length = graph.channels.len();
-    let Some(ranks) = index(channel).checked_rem(length).and_then(|at| graph.channels.get(at)).map(|it| &it.ranks)
+    let Some(ranks) =
+        index(channel).checked_rem(length).and_then(|at| graph.channels.get(at)).map(|channel| &channel.ranks)
     else {
         return false;
     };
@@ -228,7 +234,7 @@ fn is_end(graph: &Graph, rank: u32, channel: u32, send: bool) -> bool {
 }
 
 /// Whether CUDA named other GPUs than a dump has.
-fn is_foreign(dumped: &Dumped, processes: &[Process], hosts: &BTreeSet<Host<'_>>) -> bool {
+fn is_foreign(dumped: &CommunicatorDump, processes: &[Process], hosts: &BTreeSet<Host<'_>>) -> bool {
     let on_hosts = processes.iter().filter(|process| hosts.contains(&process.host()));
     let devices = on_hosts.flat_map(|process| &process.manifest.gpu_work.devices);
     // Parts of a GPU may share its address, or not.
@@ -240,11 +246,12 @@ fn is_foreign(dumped: &Dumped, processes: &[Process], hosts: &BTreeSet<Host<'_>>
 }
 
 /// The ranks that a dump is about, ascending.
-fn ranks(dumped: &Dumped) -> Vec<u32> {
+fn ranks(dumped: &CommunicatorDump) -> Vec<u32> {
     let of_system: BTreeSet<u32> = dumped.system.gpus.iter().map(|gpu| gpu.rank).gather();
-    match of_system.is_empty() {
-        false => of_system.into_iter().collect(),
-        true => dumped.graphs.first().map(Graph::ranks).unwrap_or_default(),
+    if !of_system.is_empty() {
+        of_system.into_iter().collect()
+    } else {
+        dumped.graphs.first().map(Graph::ranks).unwrap_or_default()
     }
 }
 
@@ -259,7 +266,7 @@ fn hosts_of_ranks<'a>(processes: &'a [Process], communicators: &Communicators) -
 }
 
 /// The hosts of a dump if it may be of a communicator: it has all ranks of these hosts, and a network for several.
-fn fits<'a>(dumped: &Dumped, hosts: &HostsOfRanks<'a>, own: Option<Host<'_>>) -> Option<BTreeSet<Host<'a>>> {
+fn fits<'a>(dumped: &CommunicatorDump, hosts: &HostsOfRanks<'a>, own: Option<Host<'_>>) -> Option<BTreeSet<Host<'a>>> {
     let ranks = ranks(dumped);
     let on: Option<BTreeSet<Host<'_>>> = ranks.iter().map(|rank| hosts.get(index(*rank)).copied().flatten()).collect();
     let on = on.filter(|on| !on.is_empty() && own.is_none_or(|own| on.contains(&own)))?;

@@ -168,26 +168,26 @@ impl fmt::Display for StepRanges {
 }
 
 /// A collective and its order: start, id, number of the call.
-type Timed = (u64, u64, u32);
+type TimedCall = (u64, u64, u32);
 
 #[derive(Debug, Default)]
-struct Rank {
-    called: Vec<Timed>,
-    enqueued: Vec<Timed>,
+struct CallsOfRank {
+    called: Vec<TimedCall>,
+    enqueued: Vec<TimedCall>,
     uses_graphs: bool,
 }
 
 /// A call before its strings are looked up.
-type Raw = (Symbol, u64, Symbol, i32);
+type RawCall = (Symbol, u64, Symbol, i32);
 
 #[derive(Debug, Default)]
-struct Known {
-    by_raw: FxHashMap<Raw, u32>,
+struct KnownCalls {
+    by_raw: FxHashMap<RawCall, u32>,
     by_call: BTreeMap<Call, u32>,
 }
 
-impl Known {
-    fn number(&mut self, raw: Raw, symbols: &Symbols) -> u32 {
+impl KnownCalls {
+    fn number(&mut self, raw: RawCall, symbols: &Symbols) -> u32 {
         if let Some(&number) = self.by_raw.get(&raw) {
             return number;
         }
@@ -198,7 +198,7 @@ impl Known {
     }
 }
 
-fn call((func, count, datatype, root): Raw, symbols: &Symbols) -> Call {
+fn call((func, count, datatype, root): RawCall, symbols: &Symbols) -> Call {
     let func = symbols.text(func);
     let collective = Collective::named(func);
     let datatype = symbols.text(datatype);
@@ -219,9 +219,9 @@ pub(crate) fn calls_of_ranks(
     comms: &Comms,
     symbols: &Symbols,
 ) -> (CallLists, Vec<RankDigest>) {
-    let mut ranks: Vec<Rank> = Vec::new();
-    ranks.resize_with(comms.members.len(), Rank::default);
-    let mut known = Known::default();
+    let mut ranks: Vec<CallsOfRank> = Vec::new();
+    ranks.resize_with(comms.members.len(), CallsOfRank::default);
+    let mut known = KnownCalls::default();
     for call in &tables.events.coll_apis {
         let CollApi { func, count, datatype, root, .. } = call.fields;
         if let Some(rank) = call.context_at().and_then(|context| ranks.get_mut(index(context))) {
@@ -229,17 +229,17 @@ pub(crate) fn calls_of_ranks(
             rank.called.push((call.start, call.id, number));
         }
     }
-    for activity in &links.activities.all {
-        let root = match activity.operation {
+    for linked in &links.operations.all {
+        let root = match linked.operation {
             OperationRow::Coll(row) => tables[row].fields.root,
             OperationRow::CeColl(row) => tables[row].fields.root,
             OperationRow::P2p(_) => continue,
         };
-        let operation = tables.operation(activity.operation);
+        let operation = tables.operation(linked.operation);
         if let Some(rank) = operation.context_at().and_then(|context| ranks.get_mut(index(context))) {
             let raw = (operation.func, operation.count, operation.datatype, root);
             rank.enqueued.push((operation.start, operation.id, known.number(raw, symbols)));
-            rank.uses_graphs |= activity.shows_graphs(tables);
+            rank.uses_graphs |= linked.shows_graphs(tables);
         }
     }
     let lists = lists(comms, ranks, known);
@@ -261,14 +261,14 @@ pub(crate) fn calls_of_ranks(
 }
 
 /// Numbers the calls by content, so that the order of recording does not matter.
-fn lists(comms: &Comms, ranks: Vec<Rank>, known: Known) -> CallLists {
+fn lists(comms: &Comms, ranks: Vec<CallsOfRank>, known: KnownCalls) -> CallLists {
     let mut numbers = vec![0; known.by_call.len()];
     for (number, &before) in (0..).zip(known.by_call.values()) {
         if let Some(slot) = numbers.get_mut(index(before)) {
             *slot = number;
         }
     }
-    let in_order = |mut calls: Vec<Timed>| -> Vec<u32> {
+    let in_order = |mut calls: Vec<TimedCall>| -> Vec<u32> {
         nccl_events::sort::sort(&mut calls);
         calls.into_iter().map(|(_, _, call)| numbers.get(index(call)).copied().unwrap_or(0)).collect()
     };

@@ -20,7 +20,7 @@ use std::{fs, io};
 
 use crate::error::{Error, io_error};
 use journal::host;
-use journal::host::{Life, ProcessKey};
+use journal::host::{ProcessKey, ProcessStatus};
 use journal::part::owner::Owner;
 use journal::part::{JOURNAL, has_journal, is_done, read_process};
 use nccl_events::Progress;
@@ -151,7 +151,7 @@ fn parse(text: &str) -> Option<ProcessKey> {
 fn waits_for(path: &Path) -> String {
     let holder = regular_files::read_to_string(path, MOST_MARK_BYTES).ok().and_then(|text| parse(&text));
     let (holder, until) = match holder {
-        Some(holder) if holder.life() != Life::Unknown => (format!("process {}", holder.pid), ""),
+        Some(holder) if holder.life() != ProcessStatus::Unknown => (format!("process {}", holder.pid), ""),
         Some(holder) => (format!("process {} of another host or container", holder.pid), OR_STALE),
         None => ("a process that it does not name".to_owned(), OR_STALE),
     };
@@ -166,13 +166,18 @@ fn is_stale(path: &Path, staging: &Staging) -> bool {
     // Opening the file makes a network file system refresh its age.
     let Ok(mut file) = regular_files::open(path, MOST_MARK_BYTES) else {
         // Only a lock file has a holder.
-        return path.symlink_metadata().is_ok_and(|it| !it.is_file() || it.len() > MOST_MARK_BYTES);
+        return path.symlink_metadata().is_ok_and(|metadata| !metadata.is_file() || metadata.len() > MOST_MARK_BYTES);
     };
     let mut text = String::new();
-    match file.read_to_string(&mut text).ok().and_then(|_| parse(&text)).map_or(Life::Unknown, |holder| holder.life()) {
-        Life::Running | Life::Stopped => return false,
-        Life::Gone => return true,
-        Life::Unknown => {}
+    match file
+        .read_to_string(&mut text)
+        .ok()
+        .and_then(|_| parse(&text))
+        .map_or(ProcessStatus::Unknown, |holder| holder.life())
+    {
+        ProcessStatus::Running | ProcessStatus::Stopped => return false,
+        ProcessStatus::Gone => return true,
+        ProcessStatus::Unknown => {}
     }
     let touched = file.metadata().and_then(|data| data.modified());
     match (touched, server_time(staging)) {
@@ -274,7 +279,7 @@ impl Staging {
                 .strip_prefix(&ours)
                 .and_then(|rest| rest.split('-').next())
                 .and_then(|process| process.parse::<u32>().ok());
-            if process.is_some_and(|process| host::life_here(process, None) == Life::Gone) {
+            if process.is_some_and(|process| host::life_here(process, None) == ProcessStatus::Gone) {
                 let _left_for_the_next = fs::remove_dir_all(entry.path());
             }
         }
@@ -295,7 +300,7 @@ pub fn foreign_file(out: &Path) -> Option<PathBuf> {
     }
     let files = fs::read_dir(place).into_iter().flatten().flatten().map(|file| file.path());
     let has_name =
-        |file: &PathBuf| file.extension().is_some_and(|it| otf2::FILE_EXTENSIONS.iter().any(|name| it == *name));
+        |file: &PathBuf| file.extension().is_some_and(|text| otf2::FILE_EXTENSIONS.iter().any(|name| text == *name));
     files.filter(|file| !has_name(file)).min()
 }
 
@@ -441,7 +446,7 @@ fn removable(part: &Path) -> Result<(Owner, PathBuf), String> {
             return Err(format!("it is the journal of {}, of which this part is a copy", original.display()));
         }
         // The part was moved, unless its process runs where that path leads to it: in another container, say.
-        Err(error) if error.kind() == ErrorKind::NotFound && process.life() == Life::Gone => {}
+        Err(error) if error.kind() == ErrorKind::NotFound && process.life() == ProcessStatus::Gone => {}
         Err(error) => return Err(format!("whether this part is a copy of {} is not known: {error}", process.part)),
     }
     Ok((owner, fs::canonicalize(&journal).map_err(error_text)?))

@@ -15,8 +15,8 @@
 use std::collections::BTreeMap;
 
 use model::communicators::CommIdentity;
-use model::links::operations::Activity;
-use model::process::ProcessModel;
+use model::links::operations::LinkedOperation;
+use model::process::Process;
 use model::tables::ranges::Coverage;
 use model::tables::{ContextName, Event, Operation, OperationRow, Row, Tables};
 use nccl_events::collective::{Flow, Function};
@@ -38,15 +38,15 @@ const MOST_ROWS: usize = 512;
 const MESSAGE: &str = "message";
 
 /// A context with its collectives (`None`), or its messages to (`true`) or from another rank.
-type Line = (u32, Option<(u32, bool)>);
+type TrafficLine = (u32, Option<(u32, bool)>);
 
 #[derive(Clone, Copy)]
-struct Chosen<'a> {
+struct SampledOperation<'a> {
     key: Key,
     rank: u32,
     /// The other rank of a message, and whether the message goes there.
     peer: Option<(u32, bool)>,
-    activity: &'a Activity,
+    linked: &'a LinkedOperation,
     operation: Operation<'a>,
     /// Start of the first launch of the operation's group on its communicator.
     launched: Option<u64>,
@@ -55,7 +55,7 @@ struct Chosen<'a> {
     receives: u32,
 }
 
-impl Chosen<'_> {
+impl SampledOperation<'_> {
     /// This rank's end of a message to (`true`) or from another rank.
     const fn end(&self, (peer, is_send): (u32, bool), part: (i32, i32), ns: u64) -> End {
         let (from, to) = if is_send { (self.rank, peer) } else { (peer, self.rank) };
@@ -64,12 +64,12 @@ impl Chosen<'_> {
 }
 
 /// What has numbers that agree between processes: messages and replays only if all were recorded.
-struct Numbered {
+struct AgreedNumbers {
     messages: bool,
     replays: Vec<bool>,
 }
 
-impl Numbered {
+impl AgreedNumbers {
     fn of(tables: &Tables) -> Self {
         let has_lost = |kind| tables.counts.kinds.get(kind).lost > 0;
         let was_switched = !tables.switches.is_empty();
@@ -90,7 +90,7 @@ impl Numbered {
 
 impl Traffic {
     /// Gathers a process's traffic on communicators that span several hosts.
-    pub(crate) fn of(model: &ProcessModel<'_>) -> Self {
+    pub(crate) fn of(model: &Process<'_>) -> Self {
         let mut traffic = Self::default();
         let mut chosen = traffic.choose(model);
         if chosen.is_empty() {
@@ -120,16 +120,16 @@ impl Traffic {
     }
 
     /// A sample of the operations of each rank, the same on all ranks.
-    fn choose<'a>(&mut self, model: &'a ProcessModel<'_>) -> Vec<Chosen<'a>> {
-        let numbered = Numbered::of(model.tables);
-        let mut lists: BTreeMap<Line, Vec<Chosen<'a>>> = BTreeMap::new();
+    fn choose<'a>(&mut self, model: &'a Process<'_>) -> Vec<SampledOperation<'a>> {
+        let numbered = AgreedNumbers::of(model.tables);
+        let mut lists: BTreeMap<TrafficLine, Vec<SampledOperation<'a>>> = BTreeMap::new();
         let mut repetitions: BTreeMap<(u32, u32, u64), u64> = BTreeMap::new();
-        for (activity, operation) in compared(model) {
+        for (linked, operation) in compared(model) {
             let member = operation.context_at().and_then(|at| Some((at, model.comms.member(at)?)));
             let Some((at, member)) = member else { continue };
             let list = |peer| (at, peer);
             let func = model.symbols.text(operation.func);
-            let (line, function, sequence, repetition) = match activity.operation {
+            let (line, function, sequence, repetition) = match linked.operation {
                 OperationRow::Coll(row) if numbered.replays(at) => {
                     let sequence = model.tables[row].fields.sequence;
                     let function = self.function(func);
@@ -150,11 +150,11 @@ impl Traffic {
                 _ => continue,
             };
             let list = lists.entry(line).or_default();
-            list.push(Chosen {
+            list.push(SampledOperation {
                 key: Key { comm: member.comm, function, sequence: sequence.unwrap_or(list.len() as u64), repetition },
                 rank: member.rank,
                 peer: line.1,
-                activity,
+                linked,
                 operation,
                 launched: None,
                 sends: 0,
@@ -169,15 +169,15 @@ impl Traffic {
         chosen
     }
 
-    fn add(&mut self, model: &ProcessModel<'_>, one: &Chosen<'_>) {
-        let entered = entered(one);
-        let left = left(model, one);
+    fn add(&mut self, model: &Process<'_>, one: &SampledOperation<'_>) {
+        let entered = entered_ns(one);
+        let left = left_ns(model, one);
         if let Some(peer) = one.peer {
             let ns = if peer.1 { entered } else { left };
             self.ends.extend(ns.map(|ns| one.end(peer, (-1, -1), ns)));
             return;
         }
-        let OperationRow::Coll(row) = one.activity.operation else {
+        let OperationRow::Coll(row) = one.linked.operation else {
             return;
         };
         let is_root = u32::try_from(model.tables[row].fields.root) == Ok(one.rank);
@@ -200,7 +200,12 @@ impl Traffic {
         }
     }
 
-    fn add_step(&mut self, one: &Chosen<'_>, (channel, peer, is_send): (u8, u32, bool), step: &Event<ProxyStep>) {
+    fn add_step(
+        &mut self,
+        one: &SampledOperation<'_>,
+        (channel, peer, is_send): (u8, u32, bool),
+        step: &Event<ProxyStep>,
+    ) {
         // NCCL reports `SendWait` after the data has gone, so the sender's previous state gives the time.
         let ns = if is_send {
             step.state_time(state::PROXY_STEP_SEND_PEER_WAIT).or(Some(step.start))
@@ -213,22 +218,26 @@ impl Traffic {
 }
 
 /// The operations that ran on communicators that other parts can identify and that may span several hosts, by start.
-fn compared<'a>(model: &'a ProcessModel<'_>) -> Vec<(&'a Activity, Operation<'a>)> {
+fn compared<'a>(model: &'a Process<'_>) -> Vec<(&'a LinkedOperation, Operation<'a>)> {
     let is_compared = |operation: &Operation<'_>| {
         let member = operation.context_at().and_then(|at| model.comms.member(at));
         let comm = member.and_then(|member| model.comms.comm(member));
         comm.is_some_and(|comm| comm.identity != CommIdentity::Part && comm.ranks != 1 && comm.nodes != 1)
     };
-    let ran = model.links.activities.all.iter().filter(|activity| !activity.is_at_capture);
-    let ran = ran.map(|activity| (activity, model.tables.operation(activity.operation)));
+    let ran = model.links.operations.all.iter().filter(|linked| !linked.is_at_capture);
+    let ran = ran.map(|linked| (linked, model.tables.operation(linked.operation)));
     let mut ran: Vec<_> = ran.filter(|(_, operation)| is_compared(operation)).collect();
     nccl_events::sort::sort_by_key(&mut ran, |(_, operation)| (operation.start, operation.order));
     ran
 }
 
 /// The smallest (if equal, first) operation of each of at most `buckets` equal runs: short ones bound tightest.
-fn sample<'a>(model: &ProcessModel<'_>, list: &[Chosen<'a>], buckets: usize) -> impl Iterator<Item = Chosen<'a>> {
-    let bytes = |one: &&Chosen<'_>| model.meanings.bytes(one.operation.count, one.operation.datatype);
+fn sample<'a>(
+    model: &Process<'_>,
+    list: &[SampledOperation<'a>],
+    buckets: usize,
+) -> impl Iterator<Item = SampledOperation<'a>> {
+    let bytes = |one: &&SampledOperation<'_>| model.meanings.bytes(one.operation.count, one.operation.datatype);
     let stride = list.len().div_ceil(buckets).next_power_of_two();
     list.chunks(stride).filter_map(move |run| run.iter().min_by_key(bytes).copied())
 }
@@ -237,7 +246,7 @@ fn sample<'a>(model: &ProcessModel<'_>, list: &[Chosen<'a>], buckets: usize) -> 
 type Transfer = (u8, u32, bool);
 
 /// Counts the transfers of the chosen operations; returns their steps: index of the chosen, transfer, step.
-fn transfers(model: &ProcessModel<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transfer, Row<ProxyStep>)> {
+fn transfers(model: &Process<'_>, chosen: &mut [SampledOperation<'_>]) -> Vec<(usize, Transfer, Row<ProxyStep>)> {
     let tables = model.tables;
     let by_operation: BTreeMap<u64, usize> = chosen.iter().map(|one| one.operation.id).zip(0..).gather();
     let mut proxies: BTreeMap<Row<ProxyOp>, (usize, Transfer)> = BTreeMap::new();
@@ -269,10 +278,10 @@ fn transfers(model: &ProcessModel<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize,
 
 /// Finds the first launch of each operation's group. A group can have several launches, and the operation's own is not
 /// always certain: the first is never too late.
-fn find_launches(tables: &Tables, chosen: &mut [Chosen<'_>]) {
+fn find_launches(tables: &Tables, chosen: &mut [SampledOperation<'_>]) {
     let group = |launch: &Event<KernelLaunch>| (launch.parent, launch.context);
-    let own = |one: &Chosen<'_>| {
-        one.activity.launch.filter(|_| one.activity.launch_is_own).map(|launch| group(&tables[launch]))
+    let own = |one: &SampledOperation<'_>| {
+        one.linked.launch.filter(|_| one.linked.launch_is_own).map(|launch| group(&tables[launch]))
     };
     let mut first: BTreeMap<(u64, ContextName), u64> = BTreeMap::new();
     for of in chosen.iter().filter_map(own) {
@@ -290,23 +299,23 @@ fn find_launches(tables: &Tables, chosen: &mut [Chosen<'_>]) {
 
 /// A time before which the rank had given nothing to others: its kernel had not been launched; without a known launch,
 /// its data had not been handed to the network.
-fn entered(one: &Chosen<'_>) -> Option<u64> {
+fn entered_ns(one: &SampledOperation<'_>) -> Option<u64> {
     one.launched.or((one.sends > 0).then_some(one.operation.start))
 }
 
 /// A measured time when the rank had received everything from others: the end of its kernel or of its last receive.
-fn left(model: &ProcessModel<'_>, one: &Chosen<'_>) -> Option<u64> {
-    let activity = one.activity;
-    if activity.unfinished {
+fn left_ns(model: &Process<'_>, one: &SampledOperation<'_>) -> Option<u64> {
+    let linked = one.linked;
+    if linked.unfinished {
         return None;
     }
-    let kernel = activity.kernel_host.map(|(_, end)| end);
+    let kernel = linked.kernel_host.map(|(_, end)| end);
     let clock = one.operation.context_at().and_then(|at| model.gpu_clocks.get(index(at)));
-    let on_gpu = match (activity.gpu, clock) {
+    let on_gpu = match (linked.gpu, clock) {
         (Some((_, end)), Some(clock)) => clock.latest_ns(end),
         _ => None,
     };
-    [kernel, activity.proxy_last.filter(|_| one.receives > 0), on_gpu].into_iter().flatten().min()
+    [kernel, linked.proxy_last.filter(|_| one.receives > 0), on_gpu].into_iter().flatten().min()
 }
 
 /// Keeps every second, fourth, eighth … number until few enough are left: others keep the same numbers, or more.

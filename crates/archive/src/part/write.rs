@@ -36,7 +36,7 @@ use model::communicators::impossible_ranks;
 use model::job::CommDefinition;
 use model::links::transfers;
 use model::links::transfers::RemoteTransfers;
-use model::process::{Owner, ProcessModel, read_since};
+use model::process::{Owner, Process, read_since};
 use model::tables::Tables;
 use model::tables::ranges::SwitchAt;
 use nccl_events::ids::{EventId, index, index_u32};
@@ -56,7 +56,7 @@ use timeline::events::Emitter;
 pub(super) struct Builder<'a> {
     pub(super) part: &'a Path,
     pub(super) recording: &'a Recording,
-    pub(super) model: &'a ProcessModel<'a>,
+    pub(super) model: &'a Process<'a>,
     pub(super) definitions: &'a Definitions,
     pub(super) is_provisional: bool,
 }
@@ -69,7 +69,7 @@ impl Builder<'_> {
         counts: Counts,
     ) -> Manifest {
         let Recording { tables, outcome, clock, .. } = self.recording;
-        let ProcessModel { comms, links, .. } = self.model;
+        let Process { comms, links, .. } = self.model;
         let removed = &tables.removed;
         let complete_since_ns = (removed.segments > 0).then(|| clock.nanoseconds(removed.since_ticks));
         Manifest {
@@ -82,7 +82,7 @@ impl Builder<'_> {
             level: self.model.level,
             event_chunk_bytes: otf2::EVENT_CHUNK_BYTES,
             clock: clock.quality.clone(),
-            anchors: ticks::of(&tables.clock_pairs),
+            anchors: ticks::choose_anchors(&tables.clock_pairs),
             span_ns: span(&locations, tables.span),
             strings: self.definitions.strings.clone().into(),
             attributes: AttributeId::ALL.iter().copied().map(attribute).collect(),
@@ -96,8 +96,8 @@ impl Builder<'_> {
             gpu_clocks: gpu_clocks(self.model),
             collectives,
             traffic: Traffic::of(self.model),
-            exported_ranks: transfers::exported(tables, comms),
-            remote_work: transfers::work(tables, &links.transfers),
+            exported_ranks: transfers::exported_ranks(tables, comms),
+            remote_work: transfers::work_for_others(tables, &links.transfers),
             remote_workers: self.recording.remote_workers.clone(),
             remote_operations: links.remote_operations,
             counts,
@@ -162,7 +162,7 @@ fn region(text: &RegionText) -> RegionDefinition {
 }
 
 /// Communicators and the ones that they were split from or grown of, as far as the process has both.
-fn parents(model: &ProcessModel<'_>) -> Vec<(u32, u32)> {
+fn parents(model: &Process<'_>) -> Vec<(u32, u32)> {
     let comms = &model.comms;
     let with_id = |id: u64| {
         let mut such = (0..).zip(&comms.comms).filter(|(_, comm)| comm.comm_id == id && id != 0);
@@ -178,7 +178,7 @@ fn parents(model: &ProcessModel<'_>) -> Vec<(u32, u32)> {
     parents.into_iter().collect()
 }
 
-fn gpu_clocks(model: &ProcessModel<'_>) -> Vec<GpuClockDefinition> {
+fn gpu_clocks(model: &Process<'_>) -> Vec<GpuClockDefinition> {
     let clocks = model.comms.members.iter().zip(&model.gpu_clocks).map(|(member, clock)| GpuClockDefinition {
         comm: member.comm,
         rank: member.rank,
@@ -189,7 +189,7 @@ fn gpu_clocks(model: &ProcessModel<'_>) -> Vec<GpuClockDefinition> {
 
 fn switch(at: &SwitchAt, tables: &Tables) -> SwitchDefinition {
     let of_steps = match at.switch.cause {
-        Cause::Steps(it) if at.context != 0 => Some(it),
+        Cause::Steps(switch) if at.context != 0 => Some(switch),
         _ => None,
     };
     let context = tables.find_context(at.context).and_then(|at| tables.contexts.get(index(at)));
@@ -198,17 +198,19 @@ fn switch(at: &SwitchAt, tables: &Tables) -> SwitchDefinition {
         is_on: at.switch.after.is_on,
         events: at.switch.after.events,
         by_signal: at.switch.cause == Cause::Signal,
-        steps: of_steps.and_then(|it| Some((it.range?, it.is_named))).map(|(span, is_named)| StepRangeDefinition {
-            is_named,
-            first: span.first,
-            last: span.last,
-            rank: context.map_or(-1, |context| context.comm.rank),
+        steps: of_steps.and_then(|switch| Some((switch.range?, switch.is_named))).map(|(span, is_named)| {
+            StepRangeDefinition {
+                is_named,
+                first: span.first,
+                last: span.last,
+                rank: context.map_or(-1, |context| context.comm.rank),
+            }
         }),
         breaks_order: at.breaks_order(),
     }
 }
 
-pub(super) fn location_kind(model: &ProcessModel<'_>, threads: &[u32], key: LocationKey) -> LocationKind {
+pub(super) fn location_kind(model: &Process<'_>, threads: &[u32], key: LocationKey) -> LocationKind {
     let connection = |of, channel, send, peer| Connection { owner: owner(model, of), channel, send, peer };
     match key {
         LocationKey::Thread(number) => {
@@ -252,7 +254,7 @@ pub(super) fn location_kind(model: &ProcessModel<'_>, threads: &[u32], key: Loca
     }
 }
 
-fn owner(model: &ProcessModel<'_>, owner: Owner) -> LocationOwner {
+fn owner(model: &Process<'_>, owner: Owner) -> LocationOwner {
     match owner {
         Owner::Context(context) => match model.comms.member(context) {
             Some(member) => LocationOwner::Rank { comm: member.comm, rank: member.rank, gpu: member.gpu },
@@ -320,7 +322,7 @@ pub(crate) fn write_locked(part: &Path, options: &WriteOptions, progress: &dyn P
     }
     let (tables, symbols) = (&recording.tables, &recording.outcome.symbols);
     let level = options.level.unwrap_or(recording.process.level);
-    let model = ProcessModel::of(tables, symbols, &recording.remote, level);
+    let model = Process::of(tables, symbols, &recording.remote, level);
     let (timeline, mut counts) = timeline::build(&model);
     counts.add(&tables.counts);
     let definitions = Definitions::of(tables, &model.links, &timeline.regions, symbols);
@@ -332,7 +334,7 @@ pub(crate) fn write_locked(part: &Path, options: &WriteOptions, progress: &dyn P
     let locations = files.write(locations, staging.path(), &mut counts, progress)?;
     let (calls, collectives) = calls_of_ranks(tables, &model.links, &model.comms, symbols);
     calls.write(&staging.path().join(CALLS))?;
-    let transfers = transfers::transfers(tables, &model.links.transfers);
+    let transfers = transfers::transfers_for_others(tables, &model.links.transfers);
     if let Some(transfers) = TransfersFile::new(&recording.process, transfers) {
         transfers.write(&staging.path().join(REMOTE_TRANSFERS))?;
     }
@@ -363,10 +365,7 @@ fn commit(part: &Path, staging: &Staging, manifest: &Manifest, provisional: bool
         put_in_place(staging, REMOTE_TRANSFERS, part)?;
     }
     put_in_place(staging, MANIFEST, part)?;
-    let state = match provisional {
-        true => files::PartProgress::Provisional,
-        false => files::PartProgress::Written,
-    };
+    let state = if provisional { files::PartProgress::Provisional } else { files::PartProgress::Written };
     mark(part, staging, state)
 }
 
@@ -409,7 +408,7 @@ impl Deadline<'_> {
 /// Writes the event files of a part, one location at a time: memory use is one chunk beside the timeline.
 pub(super) struct EventFiles<'a> {
     pub(super) deadline: &'a Deadline<'a>,
-    pub(super) model: &'a ProcessModel<'a>,
+    pub(super) model: &'a Process<'a>,
     pub(super) definitions: &'a Definitions,
     pub(super) threads: &'a [u32],
 }
@@ -475,7 +474,7 @@ pub(crate) const REMOTE_TRANSFERS: &str = "remote-transfers";
 const FORMAT: u32 = 1;
 
 /// The file `remote-transfers` of a part: what its process transferred for others (PXN), see
-/// [`model::links::transfers`].
+/// [`model::links::transfers_for_others`].
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TransfersFile {
     format: u32,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::job::blind_spots::BLIND_SPOTS;
+use crate::job::unreported_events::UNREPORTED_EVENTS;
 use journal::part::nccl_version_text;
 use nccl_events::Table;
 use nccl_events::schema::{Counts, GpuCounts, KindCounts};
@@ -21,13 +21,13 @@ fn tables() -> String {
     let mut text = String::from("| release | table | events | what is not seen |\n|---|---|---|---|\n");
     for release in RELEASES {
         let table = u32::from(Table::of_release(release).expect("a table").number());
-        let spots = BLIND_SPOTS.iter().zip(1..).filter(|(spot, _)| spot.is_in(release, release));
+        let spots = UNREPORTED_EVENTS.iter().zip(1..).filter(|(spot, _)| spot.is_in(release, release));
         let numbers = spots.map(|(_, number)| number.to_string()).collect::<Vec<String>>().join(", ");
         let (name, kinds) = (nccl_version_text(release), kinds::of_table(table).join(", "));
         writeln!(text, "| {name} | v{table} | {kinds} | {numbers} |").expect("a string");
     }
     text.push_str("\n| | not seen | releases | recorded | why |\n|---|---|---|---|---|\n");
-    for (spot, number) in BLIND_SPOTS.iter().zip(1..) {
+    for (spot, number) in UNREPORTED_EVENTS.iter().zip(1..) {
         for words in [spot.unseen, spot.why] {
             let fits = !words.is_empty() && !words.contains(['|', '\n']);
             assert!(fits, "{words:?} breaks the table");

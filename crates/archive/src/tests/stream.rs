@@ -6,7 +6,7 @@ use crate::part::traffic::Traffic;
 use journal::format::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::part::environment::Level;
 use journal::reader::{Losses, Removed, Symbols};
-use model::process::ProcessModel;
+use model::process::Process;
 use model::tables::Tables;
 use model::tables::builder::TableBuilder;
 use nccl_events::archive::Timing;
@@ -38,7 +38,7 @@ pub(crate) type Item = (InstanceKind, u64, u64);
 
 /// The result: intervals by location, and the rest.
 pub(crate) struct Built {
-    pub(crate) model: ProcessModel<'static>,
+    pub(crate) model: Process<'static>,
     pub(crate) counts: Counts,
     /// Names of the threads with locations, in the order of the locations.
     pub(crate) threads: Vec<String>,
@@ -198,7 +198,7 @@ impl Stream {
 
     /// The traffic in the process's manifest.
     pub(crate) fn traffic(&mut self, losses: &Losses) -> Traffic {
-        Traffic::of(&ProcessModel::of(&self.tables(losses), &self.symbols, &[], Level::default()))
+        Traffic::of(&Process::of(&self.tables(losses), &self.symbols, &[], Level::default()))
     }
 
     pub(crate) fn build(&mut self) -> Built {
@@ -206,7 +206,7 @@ impl Stream {
         // The model borrows the tables for as long as the test runs.
         let tables: &'static Tables = Box::leak(Box::new(tables));
         let symbols: &'static Symbols = Box::leak(Box::new(std::mem::take(&mut self.symbols)));
-        let model = ProcessModel::of(tables, symbols, &[], self.level);
+        let model = Process::of(tables, symbols, &[], self.level);
         let (timeline, mut counts) = build(&model);
         counts.add(&tables.counts);
         let threads = timeline.threads.iter().map(|&thread| tables.threads[index(thread)].name.clone()).collect();
@@ -233,7 +233,7 @@ impl Stream {
 impl Built {
     pub(crate) fn operations(&self) -> Vec<(u64, u64, Timing, bool)> {
         let intervals = self.model.intervals.iter().flatten();
-        intervals.map(|it| (it.start, it.end, it.timing, it.unfinished)).collect()
+        intervals.map(|interval| (interval.start, interval.end, interval.timing, interval.unfinished)).collect()
     }
 
     /// The contents of a location's first row.
@@ -248,9 +248,9 @@ impl Built {
         (counts.seen, counts.written, counts.not_shown)
     }
 
-    /// Replay numbers of the activities, in their order.
+    /// Replay numbers of the operations, in their order.
     pub(crate) fn replays(&self) -> Vec<Option<u64>> {
-        self.model.links.activities.all.iter().map(|activity| activity.replay).collect()
+        self.model.links.operations.all.iter().map(|linked| linked.replay).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::job::{new_job, record_two_ranks, unified, write};
 use crate::read::{events, print, text};
 use archive::{FinalizeOptions, PartState, WriteOptions, finalize, write_part};
-use journal::testing::{Process, Who};
+use journal::testing::{Process, ProcessIdentity};
 use nccl_events::Kind;
 use otf2::verbatim::rewrite_events;
 use otf2::{AttributeValue, LocationRef};
@@ -38,7 +38,7 @@ fn locations_of_a_gpu_state_its_clock() {
 fn a_rank_that_was_claimed_before_has_a_communicator_of_its_own() {
     let out: &Path = &new_job();
     let mut parts = record_two_ranks(out);
-    let again = Who { rank: 0, ranks: 2, in_environment: false };
+    let again = ProcessIdentity { rank: 0, ranks: 2, in_environment: false };
     let mut process = Process::begin(out, again);
     process.all_reduce(0);
     parts.push(process.end());
@@ -87,7 +87,7 @@ fn a_deadline_leaves_the_part_as_it_was() {
 #[test]
 fn what_was_written_of_a_running_process_is_written_again() {
     let out: &Path = &new_job();
-    let who = Who { rank: 0, ranks: 1, in_environment: true };
+    let who = ProcessIdentity { rank: 0, ranks: 1, in_environment: true };
     let mut process = Process::begin(out, who);
     process.all_reduce(0);
     let provisional = WriteOptions { provisional: true, ..WriteOptions::default() };
@@ -139,7 +139,7 @@ fn chunks_are_as_large_as_definitions_need() {
 #[test]
 fn parts_with_other_chunks_become_one_archive() {
     let out: &Path = &new_job();
-    let who = |rank| Who { rank, ranks: 2, in_environment: true };
+    let who = |rank| ProcessIdentity { rank, ranks: 2, in_environment: true };
     let parts = [0, 1].map(|rank| {
         let mut process = Process::begin(out, who(rank));
         (0..4000).for_each(|sequence| process.collective(sequence));

@@ -9,13 +9,13 @@ use std::time::Duration;
 use crate::job::{KEEP, new_job, unified};
 use crate::read::{attributes, events, print, text};
 use archive::write_part;
-use journal::testing::{NO_PROCESS, Process, Who, start, state};
+use journal::testing::{NO_PROCESS, Process, ProcessIdentity, start, state};
 use nccl_events::ids::EventId;
 use otf2::{Definitions, Event, EventKind, GroupType, LocationRef};
 
 /// A rank that does everything once; its transfers have this peer and size.
 pub(crate) fn record(out: &Path, peer: i32, size: u64) -> std::path::PathBuf {
-    let who = Who { rank: 0, ranks: 2, in_environment: true };
+    let who = ProcessIdentity { rank: 0, ranks: 2, in_environment: true };
     let mut process = Process::begin(out, who);
     let coll = calls(&mut process);
     copy_engine(&mut process);
@@ -138,12 +138,18 @@ fn copy_engine(process: &mut Process) {
 fn transfers(process: &mut Process, coll: EventId, peer: i32, size: u64) {
     let context = process.context;
     let proxy = &mut process.proxy;
-    let plugins = |is_send| match is_send {
-        true => vec![
-            (0x20001, NetData::IbQueuePair { device: 3, work_request: 0xabc, opcode: 1, queue_pair: 77, bytes: 4096 }),
-            (0x990_001, NetData::Opaque),
-        ],
-        false => vec![(0x30001, NetData::Socket { descriptor: 12, operation: 2, bytes: 4097 })],
+    let plugins = |is_send| {
+        if is_send {
+            vec![
+                (
+                    0x20001,
+                    NetData::IbQueuePair { device: 3, work_request: 0xabc, opcode: 1, queue_pair: 77, bytes: 4096 },
+                ),
+                (0x990_001, NetData::Opaque),
+            ]
+        } else {
+            vec![(0x30001, NetData::Socket { descriptor: 12, operation: 2, bytes: 4097 })]
+        }
     };
     for is_send in [true, false] {
         let body = Body::ProxyOp(event::ProxyOp {
@@ -159,17 +165,18 @@ fn transfers(process: &mut Process, coll: EventId, peer: i32, size: u64) {
         proxy.state(&state(operation, in_progress, StateArgs::None));
         let body = Body::ProxyStep(event::ProxyStep { step: 10 });
         let step = proxy.start(&start(context, operation.get(), 0, body));
-        let states = match is_send {
-            true => [
+        let states = if is_send {
+            [
                 nccl_events::state::PROXY_STEP_SEND_GPU_WAIT,
                 nccl_events::state::PROXY_STEP_SEND_PEER_WAIT,
                 nccl_events::state::PROXY_STEP_SEND_WAIT,
-            ],
-            false => [
+            ]
+        } else {
+            [
                 nccl_events::state::PROXY_STEP_RECV_WAIT,
                 nccl_events::state::PROXY_STEP_RECV_FLUSH_WAIT,
                 nccl_events::state::PROXY_STEP_RECV_GPU_WAIT,
-            ],
+            ]
         };
         for told in states {
             let has_size = matches!(

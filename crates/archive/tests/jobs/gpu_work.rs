@@ -7,7 +7,7 @@ use crate::job::{KEEP, new_job, open, unified};
 use crate::read::{attributes, events, print, text, value};
 use archive::{unify, write_part};
 use journal::clock;
-use journal::testing::{Process, Who, start};
+use journal::testing::{Process, ProcessIdentity, start};
 use nccl_events::gpu::{ALL_DEVICES, Backend, ClockSample, Copy, Device, GpuClock, GpuCount, GpuRecord, Kernel};
 use nccl_events::{Body, Name, event};
 use otf2::{Archive, EventKind, LocationGroupType, LocationRef, LocationType, Paradigm, RegionRole, SystemTreeDomain};
@@ -65,7 +65,7 @@ fn copied(process: &mut Process) -> u64 {
 
 /// A rank with a device, and a kernel for each of three collectives.
 pub(crate) fn record(out: &Path, rank: u32, number: u8) -> std::path::PathBuf {
-    let who = Who { rank, ranks: 2, in_environment: true };
+    let who = ProcessIdentity { rank, ranks: 2, in_environment: true };
     let mut process = Process::begin(out, who);
     let context = process.context.get();
     let text = Name::from_cstr(c"libcupti 13.5 by its newer interface");
@@ -282,7 +282,7 @@ fn a_device_that_two_processes_use_is_one_device() {
 fn blind_spots(devices: [Option<Device<Name<'static>>>; 2]) -> String {
     let out: &Path = &new_job();
     for (rank, device) in (0..).zip(devices) {
-        let who = Who { rank, ranks: 2, in_environment: true };
+        let who = ProcessIdentity { rank, ranks: 2, in_environment: true };
         let mut process = Process::begin(out, who);
         if let Some(device) = device {
             let context = process.context.get();

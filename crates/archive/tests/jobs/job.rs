@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use archive::{ANCHOR, WriteOptions, unify, write_part};
-use journal::testing::{Process, Who};
+use journal::testing::{Process, ProcessIdentity};
 use otf2::Archive;
 
 pub(crate) const KEEP: WriteOptions =
@@ -44,7 +44,7 @@ pub(crate) fn unified(out: &Path) -> Archive {
 /// A job of two ranks on one host, recorded and not written.
 pub(crate) fn record_two_ranks(out: &Path) -> Vec<PathBuf> {
     let parts = [0, 1].map(|rank| {
-        let who = Who { rank, ranks: 2, in_environment: true };
+        let who = ProcessIdentity { rank, ranks: 2, in_environment: true };
         let mut process = Process::begin(out, who);
         for sequence in 0..3 {
             process.all_reduce(sequence);

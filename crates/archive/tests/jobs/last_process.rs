@@ -4,9 +4,9 @@ use std::path::Path;
 
 use crate::job::{new_job, write};
 use archive::is_last_process;
-use journal::testing::{Process, Who};
+use journal::testing::{Process, ProcessIdentity};
 
-fn finish(out: &Path, who: Who) {
+fn finish(out: &Path, who: ProcessIdentity) {
     let mut process = Process::begin(out, who);
     process.all_reduce(0);
     write(&process.end());
@@ -21,7 +21,7 @@ fn the_launchers_size_says_when_all_are_there() {
     let out: &Path = &new_job();
     for rank in 0..3 {
         assert!(rank == 0 || !last(out), "{rank} of 3 parts are not all");
-        finish(out, Who { rank, ranks: 3, in_environment: true });
+        finish(out, ProcessIdentity { rank, ranks: 3, in_environment: true });
     }
     assert!(last(out));
     assert!(!last(out), "there is one winner");
@@ -30,7 +30,7 @@ fn the_launchers_size_says_when_all_are_there() {
 #[test]
 fn without_a_launcher_the_communicators_say_it() {
     let out: &Path = &new_job();
-    let who = |rank| Who { rank, ranks: 2, in_environment: false };
+    let who = |rank| ProcessIdentity { rank, ranks: 2, in_environment: false };
     finish(out, who(0));
     assert!(!last(out), "rank 1 is missing");
     let still_running = Process::begin(out, who(7));

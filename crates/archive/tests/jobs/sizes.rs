@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::job::{new_job, unified, write};
 use crate::read::events;
 use journal::clock;
-use journal::testing::{Process, Who, start};
+use journal::testing::{Process, ProcessIdentity, start};
 use nccl_events::ids::{ContextId, ProcessTag};
 use nccl_events::{Body, CommInit, Name, event};
 use otf2::{CollectiveOp, EventKind};
@@ -19,7 +19,7 @@ const ROOT: i32 = 1;
 
 /// A process of one rank, which does not see the others.
 fn record(out: &Path, rank: u32) {
-    let who = Who { rank, ranks: RANKS, in_environment: true };
+    let who = ProcessIdentity { rank, ranks: RANKS, in_environment: true };
     let mut process = Process::begin(out, who);
     let tag = ProcessTag::new(u16::try_from(0x100 + rank).expect("few ranks"));
     let context = ContextId::new(tag, 2);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use crate::doctor::{Environment, Findings, Found, NcclRow, slot};
+use crate::doctor::{Environment, Findings, FoundLibrary, NcclRow, slot};
 use crate::plugin_slot::Nccl;
 use analysis::units;
 use archive::{ANCHOR, blind_spots};
@@ -72,7 +72,7 @@ pub(super) fn directories(here: &Environment, findings: &mut Findings) -> PathBu
     };
     let out = here.config.directory.as_deref().map_or_else(&mut current, absolute);
     if out.join(ANCHOR).exists() {
-        let (what, way_out) = if out.join(PARTS).exists() {
+        let (what, workaround) = if out.join(PARTS).exists() {
             (
                 "a job of the same id adds to it, others record into jobs/ there",
                 "name another directory, or nccl-otf2 run --force",
@@ -80,7 +80,7 @@ pub(super) fn directories(here: &Environment, findings: &mut Findings) -> PathBu
         } else {
             ("its parts are gone, so a job that records there makes no archive", "name another directory")
         };
-        findings.note("directory", format!("{} holds an archive: {what}", out.display()), way_out);
+        findings.note("directory", format!("{} holds an archive: {what}", out.display()), workaround);
     }
     let journal = here.config.journal_directory.as_deref().map(absolute);
     directory(here, &out, "NCCL_OTF2_DIR", journal.is_none(), findings);
@@ -248,8 +248,8 @@ pub(super) fn scorep(here: &Environment, findings: &mut Findings) {
 }
 
 /// Predicts what a recording with an NCCL library would be like.
-pub(super) fn judge(here: &Environment, found: &Found, findings: &mut Findings) -> NcclRow {
-    let Found { library, nccl, by } = found;
+pub(super) fn predict_recording(here: &Environment, found: &FoundLibrary, findings: &mut Findings) -> NcclRow {
+    let FoundLibrary { library, nccl, by } = found;
     let (release, path) = (&nccl.release, library.path.display());
     let name = if nccl.is_rccl { "RCCL" } else { "NCCL" };
     let cuda = nccl.cuda.as_ref().map_or_else(String::new, |cuda| format!(" for CUDA {cuda}"));
@@ -290,16 +290,16 @@ pub(super) fn judge(here: &Environment, found: &Found, findings: &mut Findings) 
 }
 
 fn allgatherv_off(here: &Environment) -> bool {
-    here.variable(versions::VARIABLE).is_some_and(versions::is_off)
+    here.variable(versions::ALLGATHERV_VARIABLE).is_some_and(versions::turns_allgatherv_off)
 }
 
 fn broadcasts(here: &Environment, nccl: &Nccl, findings: &mut Findings) {
-    match nccl.number >= versions::FIRST {
+    match nccl.number >= versions::FIRST_WITH_ALLGATHERV {
         false => {}
-        true if allgatherv_off(here) => findings.ok("events", versions::WAY_OUT),
+        true if allgatherv_off(here) => findings.ok("events", versions::ALLGATHERV_WORKAROUND),
         true => {
             let text = "calls of ncclBroadcast will be recorded, but neither the operations nor their network traffic";
-            findings.note("events", format!("NCCL {}: {text}", nccl.release), versions::WAY_OUT);
+            findings.note("events", format!("NCCL {}: {text}", nccl.release), versions::ALLGATHERV_WORKAROUND);
         }
     }
 }
@@ -329,7 +329,7 @@ fn known_problems(here: &Environment, nccl: &Nccl, table: Table, findings: &mut 
         );
         findings.warning("events", text, "NCCL 2.28 or later, or a network plugin without profiler events");
     }
-    if !table.facts().describes_communicators {
+    if !table.properties().describes_communicators {
         findings.note(
             "events",
             format!("NCCL {release} gives plugins no log, and neither names nor sizes of communicators; who is the last process is known only from the launcher"),
@@ -339,14 +339,15 @@ fn known_problems(here: &Environment, nccl: &Nccl, table: Table, findings: &mut 
 }
 
 /// Checks the driver, CUPTI, and the tools that compete for them.
-pub(super) fn timing(here: &Environment, found: &[Found], findings: &mut Findings) {
+pub(super) fn timing(here: &Environment, found: &[FoundLibrary], findings: &mut Findings) {
     let settings = &here.config.gpu;
     if settings.backend == BackendChoice::Off {
         let text = "NCCL_OTF2_GPU=off: GPU work is not timed, and the trace does not say which GPUs there are";
         findings.note("gpu", text, "");
         return;
     }
-    let reports_launches = |one: &Found| one.nccl.called().is_some_and(|table| event::has(table, Kind::KernelLaunch));
+    let reports_launches =
+        |one: &FoundLibrary| one.nccl.called().is_some_and(|table| event::has(table, Kind::KernelLaunch));
     if here.config.mask & Kind::KernelLaunch.mask() == 0 {
         let text = "NCCL_OTF2_EVENTS leaves out KernelLaunch: GPU work is not timed";
         findings.note("gpu", text, "NCCL_OTF2_EVENTS=light or more");
@@ -404,7 +405,7 @@ fn driver(here: &Environment, findings: &mut Findings) {
     }
 }
 
-fn cupti(here: &Environment, found: &[Found]) -> Option<PathBuf> {
+fn cupti(here: &Environment, found: &[FoundLibrary]) -> Option<PathBuf> {
     let search = Search {
         explicit: here.config.gpu.cupti_library.as_ref().map(PathBuf::from),
         cuda_home: here.variable("CUDA_HOME").map(PathBuf::from),

@@ -8,7 +8,7 @@ use crate::command_line::Exit;
 use crate::output::Text;
 use crate::plugin::python_packages;
 use crate::plugin_slot::{
-    Behind, FIRST_WITH_ENV_PLUGIN, INJECTION, Injection, Library, Loader, Nccl, OURS, Search, Variables, behind,
+    ChainedPlugin, FIRST_WITH_ENV_PLUGIN, INJECTION, Injection, Library, Loader, Nccl, OURS, Search, Variables, behind,
     env_plugin, injection, search,
 };
 use crate::{output, plugin};
@@ -78,7 +78,7 @@ fn look(request: &Request) -> Result<Report> {
     installed(&here, &mut findings);
     chained(&here, &mut findings);
     let found = find(&here, &request.paths, &mut findings)?;
-    let rows: Vec<NcclRow> = found.iter().map(|one| machine::judge(&here, one, &mut findings)).collect();
+    let rows: Vec<NcclRow> = found.iter().map(|one| machine::predict_recording(&here, one, &mut findings)).collect();
     ranges(&here, &mut findings);
     machine::timing(&here, &found, &mut findings);
     let out = machine::directories(&here, &mut findings);
@@ -100,7 +100,7 @@ pub(crate) fn slot(here: &Environment, nccl: &Library, number: u32, row: &mut Nc
     let given = setting.map_or_else(|| format!("{PLUGIN} is not set"), ToString::to_string);
     overruled(here, number, release, findings);
     let who = format!("{given}: NCCL {release}");
-    let advice = way_out(here, number);
+    let advice = workaround(here, number);
     row.plugin_names = match search("profiler", number, value) {
         Search::Names(names) => names,
         Search::Nothing => {
@@ -158,7 +158,7 @@ pub(crate) fn slot(here: &Environment, nccl: &Library, number: u32, row: &mut Nc
     row.profiler = profiler;
 }
 
-fn way_out(here: &Environment, release: u32) -> String {
+fn workaround(here: &Environment, release: u32) -> String {
     let Ok(plugin) = &here.plugin else {
         return "nccl-otf2 run --plugin FILE -- COMMAND, with this project's plugin".to_owned();
     };
@@ -204,13 +204,15 @@ pub(crate) fn installed(here: &Environment, findings: &mut Findings) {
 pub(crate) fn chained(here: &Environment, findings: &mut Findings) {
     for name in &here.config.chain {
         let (text, advice) = match behind(&here.loader, name) {
-            Behind::Plugin(file, profiler) => {
+            ChainedPlugin::Plugin(file, profiler) => {
                 findings.ok("plugin", format!("NCCL_OTF2_CHAIN={name}: {profiler} is behind ours: {}", file.display()));
                 continue;
             }
-            Behind::Missing(reason) => (reason, "name its file with its path"),
-            Behind::Ours => ("that is this project's plugin itself".to_owned(), "take it out of NCCL_OTF2_CHAIN"),
-            Behind::Unusable(reason) => (reason, "take it out of NCCL_OTF2_CHAIN"),
+            ChainedPlugin::Missing(reason) => (reason, "name its file with its path"),
+            ChainedPlugin::Ours => {
+                ("that is this project's plugin itself".to_owned(), "take it out of NCCL_OTF2_CHAIN")
+            }
+            ChainedPlugin::Unusable(reason) => (reason, "take it out of NCCL_OTF2_CHAIN"),
         };
         findings.warning("plugin", format!("NCCL_OTF2_CHAIN={name}: {text}; it is left out"), advice);
     }
@@ -275,14 +277,14 @@ fn missing(here: &Environment, library: &Library, findings: &mut Findings) {
 
 const NAMES: [&str; 2] = ["libnccl.so.2", "librccl.so.1"];
 
-pub(crate) struct Found {
+pub(crate) struct FoundLibrary {
     pub(crate) library: Library,
     pub(crate) nccl: Nccl,
     pub(crate) by: String,
 }
 
 /// Finds the NCCL libraries that a job could use here.
-pub(crate) fn find(here: &Environment, named: &[PathBuf], findings: &mut Findings) -> Result<Vec<Found>> {
+pub(crate) fn find(here: &Environment, named: &[PathBuf], findings: &mut Findings) -> Result<Vec<FoundLibrary>> {
     let mut all = Vec::new();
     for path in named {
         let before = all.len();
@@ -290,7 +292,7 @@ pub(crate) fn find(here: &Environment, named: &[PathBuf], findings: &mut Finding
         if path.is_dir() {
             in_prefix(path, "named", &mut all, findings);
         } else if is_python {
-            of_python(here, path, &mut all, findings);
+            find_in_python(here, path, &mut all, findings);
         } else {
             in_file(here, path, &mut all, findings)?;
         }
@@ -308,7 +310,7 @@ pub(crate) fn find(here: &Environment, named: &[PathBuf], findings: &mut Finding
         }
     }
     if let Some(python) = python_on_path() {
-        of_python(here, &python, &mut all, findings);
+        find_in_python(here, &python, &mut all, findings);
     }
     if all.is_empty() {
         findings.warning(
@@ -320,8 +322,8 @@ pub(crate) fn find(here: &Environment, named: &[PathBuf], findings: &mut Finding
     Ok(all)
 }
 
-fn add(file: &Path, by: &str, all: &mut Vec<Found>) {
-    let is_same = |found: &Found| found.library.path.canonicalize().ok() == file.canonicalize().ok();
+fn add(file: &Path, by: &str, all: &mut Vec<FoundLibrary>) {
+    let is_same = |found: &FoundLibrary| found.library.path.canonicalize().ok() == file.canonicalize().ok();
     if let Some(found) = all.iter_mut().find(|found| is_same(found)) {
         if !found.by.contains(by) {
             found.by = format!("{}; {by}", found.by);
@@ -329,10 +331,12 @@ fn add(file: &Path, by: &str, all: &mut Vec<Found>) {
         return;
     }
     let library = Library::read(file).ok().filter(|library| library.nccl.is_some());
-    all.extend(library.and_then(|library| Some(Found { nccl: library.nccl.clone()?, library, by: by.to_owned() })));
+    all.extend(
+        library.and_then(|library| Some(FoundLibrary { nccl: library.nccl.clone()?, library, by: by.to_owned() })),
+    );
 }
 
-fn in_file(here: &Environment, path: &Path, all: &mut Vec<Found>, findings: &mut Findings) -> Result<()> {
+fn in_file(here: &Environment, path: &Path, all: &mut Vec<FoundLibrary>, findings: &mut Findings) -> Result<()> {
     let library = Library::read(path)?;
     let shown = path.display();
     if library.needed.iter().any(|name| name.starts_with("libscorep")) {
@@ -360,7 +364,7 @@ fn python_on_path() -> Option<PathBuf> {
 }
 
 /// Finds the libraries of a Python interpreter by the usual directory layout, without running it.
-fn of_python(here: &Environment, python: &Path, all: &mut Vec<Found>, findings: &mut Findings) {
+fn find_in_python(here: &Environment, python: &Path, all: &mut Vec<FoundLibrary>, findings: &mut Findings) {
     let by = format!("beside {}", python.display());
     if fs::read(python).is_ok_and(|text| text.starts_with(b"#!")) {
         let text = format!("{} is a script (pyenv's?), and which Python it starts is not known", python.display());
@@ -382,7 +386,7 @@ fn of_python(here: &Environment, python: &Path, all: &mut Vec<Found>, findings: 
 }
 
 /// Looks in a directory of libraries, an installation of NCCL or Conda, or a Python environment.
-fn in_prefix(prefix: &Path, by: &str, all: &mut Vec<Found>, findings: &mut Findings) {
+fn in_prefix(prefix: &Path, by: &str, all: &mut Vec<FoundLibrary>, findings: &mut Findings) {
     for folder in ["", "lib", "lib64"] {
         for name in NAMES {
             add(&prefix.join(folder).join(name), by, all);

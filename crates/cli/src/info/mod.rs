@@ -213,12 +213,13 @@ fn switches(statements: &Statements) -> Option<String> {
 
 fn pxn(statements: &Statements) -> Option<String> {
     let (transfers, counted) = (statements.pxn_transfers.0?, statements.pxn_counted.get());
-    let counts = match counted < transfers {
-        true => format!(
+    let counts = if counted < transfers {
+        format!(
             "; only {} of them count for the operations they were for (NCCL_OTF2_FINALIZE=offline gives all)",
             count(counted)
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     };
     Some(format!("{} done for ranks of other processes{counts}", plural(transfers, "transfer", "transfers")))
 }
@@ -287,11 +288,11 @@ fn processes(tables: &Tables, text: &mut Text) {
         text,
         &tables.processes,
         &[
-            ("process", Left, |it| it.name.clone()),
-            ("host", Left, |it| it.host.clone()),
-            ("GPUs", Right, |it| count(it.gpus.len() as u64)),
-            ("locations", Right, |it| count(it.locations)),
-            ("events", Right, |it| count(it.events)),
+            ("process", Left, |row| row.name.clone()),
+            ("host", Left, |row| row.host.clone()),
+            ("GPUs", Right, |row| count(row.gpus.len() as u64)),
+            ("locations", Right, |row| count(row.locations)),
+            ("events", Right, |row| count(row.events)),
         ],
     );
 }
@@ -302,12 +303,12 @@ fn communicators(tables: &Tables, text: &mut Text) {
         text,
         &tables.communicators,
         &[
-            ("name", Left, |it| it.name.clone()),
-            ("ranks", Right, |it| count(it.ranks)),
-            ("recorded", Right, |it| count(it.ranks_recorded)),
-            ("collectives", Right, |it| count(it.collectives.values().sum())),
-            ("messages", Right, |it| count(it.sends)),
-            ("message bytes", Right, |it| bytes(it.bytes_sent)),
+            ("name", Left, |row| row.name.clone()),
+            ("ranks", Right, |row| count(row.ranks)),
+            ("recorded", Right, |row| count(row.ranks_recorded)),
+            ("collectives", Right, |row| count(row.collectives.values().sum())),
+            ("messages", Right, |row| count(row.sends)),
+            ("message bytes", Right, |row| bytes(row.bytes_sent)),
         ],
     );
 }
@@ -362,11 +363,11 @@ fn messages(rows: &[Messages], text: &mut Text) {
         text,
         rows,
         &[
-            ("communicator", Left, |it| it.communicator.clone()),
-            ("from", Right, |it| it.from.to_string()),
-            ("to", Right, |it| it.to.to_string()),
-            ("count", Right, |it| count(it.count)),
-            ("bytes", Right, |it| bytes(it.bytes)),
+            ("communicator", Left, |row| row.communicator.clone()),
+            ("from", Right, |row| row.from.to_string()),
+            ("to", Right, |row| row.to.to_string()),
+            ("count", Right, |row| count(row.count)),
+            ("bytes", Right, |row| bytes(row.bytes)),
         ],
     );
 }

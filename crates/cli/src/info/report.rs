@@ -149,7 +149,7 @@ impl<'a> Report<'a> {
             steps: statements.steps.shown(),
             commands: statements.command.shown(),
             job: statements.job.shown(),
-            other_jobs: archives::others(&trace.anchor),
+            other_jobs: archives::other_jobs_beside(&trace.anchor),
             start_ns: trace.start_ns(),
             duration_ns: Clock::of(trace).length_ns(trace),
             locations: trace.definitions.locations.len(),

@@ -63,7 +63,7 @@ impl Server {
     }
 
     fn serve(&self, stream: TcpStream) -> io::Result<()> {
-        let mut stream = Limited { stream, until: Instant::now() + PATIENCE };
+        let mut stream = StreamWithDeadline { stream, until: Instant::now() + PATIENCE };
         let answer = match read_request(&mut stream) {
             Ok(request) => self.answer(&request),
             Err(error) if error.kind() == ErrorKind::InvalidData => Answer::Text(400, "not a request\n"),
@@ -99,28 +99,28 @@ impl Server {
     }
 }
 
-struct Limited {
+struct StreamWithDeadline {
     stream: TcpStream,
     until: Instant,
 }
 
-impl Limited {
-    fn left(&self) -> io::Result<Option<Duration>> {
+impl StreamWithDeadline {
+    fn remaining(&self) -> io::Result<Option<Duration>> {
         let left = self.until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
         left.map(Some).ok_or_else(|| ErrorKind::TimedOut.into())
     }
 }
 
-impl Read for Limited {
+impl Read for StreamWithDeadline {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.set_read_timeout(self.remaining()?)?;
         self.stream.read(buffer)
     }
 }
 
-impl Write for Limited {
+impl Write for StreamWithDeadline {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.set_write_timeout(self.remaining()?)?;
         self.stream.write(bytes)
     }
 

@@ -59,7 +59,7 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
             own.iter().for_each(|own| label.clone_from(own));
         }
         outputs.publish(&snapshot)?;
-        problems(&snapshot).filter(|it| noted.insert(it.clone())).for_each(output::note);
+        problems(&snapshot).filter(|text| noted.insert(text.clone())).for_each(output::note);
         if request.once {
             over(&snapshot).iter().for_each(output::note);
         }
@@ -124,7 +124,7 @@ impl Outputs {
 
     /// Passes a snapshot to all outputs. An output that fails does not keep it from the others.
     fn publish(&mut self, snapshot: &Snapshot) -> Result<()> {
-        let mut families = self.families.of(snapshot);
+        let mut families = self.families.of_snapshot(snapshot);
         families.extend(self.errors.families());
         let page = Arc::new(Page::new(families));
         *self.latest.lock() = Some(Arc::clone(&page));
@@ -336,8 +336,14 @@ impl TextFile {
     pub(crate) fn new(directory: &Path, job: &Path) -> Self {
         let job = job.canonicalize().unwrap_or_else(|_| job.to_owned());
         let name = job.file_name().unwrap_or_default().to_string_lossy();
-        let name: String =
-            name.chars().map(|it| if it.is_ascii_alphanumeric() || "-_.".contains(it) { it } else { '_' }).collect();
+        let name: String = name
+            .chars()
+            .map(
+                |character| {
+                    if character.is_ascii_alphanumeric() || "-_.".contains(character) { character } else { '_' }
+                },
+            )
+            .collect();
         Self { directory: directory.to_owned(), path: directory.join(format!("nccl_otf2_{name}.prom")), failed: false }
     }
 

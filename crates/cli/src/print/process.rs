@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::{fmt, fs};
 
-use crate::command_line::{Present, asked};
+use crate::command_line::{AvailableValues, asked};
 use crate::print::values;
 use crate::print::values::Moment;
 use crate::{archives, output};
@@ -304,7 +304,7 @@ fn wants(filter: &Filter, outcome: &Outcome, comm: &CommRecord) -> bool {
 }
 
 /// What the journals contain, for the message about a filter that matches nothing.
-pub(crate) fn present(processes: &[Process], filter: &Filter) -> Result<Present> {
+pub(crate) fn present(processes: &[Process], filter: &Filter) -> Result<AvailableValues> {
     let comms = || processes.iter().flat_map(|process| process.known.values().map(move |comm| (process, comm)));
     let name = |process: &Process, comm: &CommRecord| process.outcome.symbols.text(comm.name).to_owned();
     let has_comm = |process: &Process, comm: &CommRecord, filter: &Filter| {
@@ -316,7 +316,7 @@ pub(crate) fn present(processes: &[Process], filter: &Filter) -> Result<Present>
     let ranks = ranks.chain(of_events.filter(|_| filter.wants_comm("", None)));
     let ends: Option<Vec<u64>> = processes.iter().map(|process| process.end_ns).collect();
     let begin_ns = processes.iter().map(|process| process.begin_ns).min().unwrap_or(0);
-    let present = Present {
+    let present = AvailableValues {
         what: "the journal",
         communicators: comms()
             .map(|(process, comm)| match name(process, comm) {
@@ -451,7 +451,7 @@ impl Display for Time {
 }
 
 impl Time {
-    pub(crate) fn after(self, begin_ns: u64) -> u64 {
+    pub(crate) fn absolute_ns(self, begin_ns: u64) -> u64 {
         match self {
             Self::Relative(ns) => begin_ns.saturating_add(ns),
             Self::Absolute(ns) => ns,
@@ -496,21 +496,21 @@ impl Filter {
 
     /// Whether the interval overlaps the wanted one. `last_ns` is `None` if the interval has no end.
     pub(crate) fn wants_time(&self, begin_ns: u64, first_ns: u64, last_ns: Option<u64>) -> bool {
-        let is_late = self.to.is_some_and(|to| first_ns > to.after(begin_ns));
-        !is_late && self.from.zip(last_ns).is_none_or(|(from, last)| last >= from.after(begin_ns))
+        let is_late = self.to.is_some_and(|to| first_ns > to.absolute_ns(begin_ns));
+        !is_late && self.from.zip(last_ns).is_none_or(|(from, last)| last >= from.absolute_ns(begin_ns))
     }
 
     /// Refuses filter values that the recording lacks. `has_comm`: whether a communicator matches the filter.
-    pub(crate) fn refuse_absent(&self, present: &Present, has_comm: impl Fn(&Self) -> bool) -> Result<()> {
+    pub(crate) fn refuse_absent(&self, present: &AvailableValues, has_comm: impl Fn(&Self) -> bool) -> Result<()> {
         let single = |comm: &str| Self { comm: vec![comm.to_owned()], ..Self::default() };
         present.has_communicators(&self.comm, |comm| has_comm(&single(comm)))?;
         present.has_ranks(self.rank.iter().copied().map(i64::from))?;
-        let [from_ns, to_ns] = [self.from, self.to].map(|time| time.map(|time| time.after(present.begin_ns)));
+        let [from_ns, to_ns] = [self.from, self.to].map(|time| time.map(|time| time.absolute_ns(present.begin_ns)));
         present.has_time(from_ns, to_ns)
     }
 
     /// Fails if the filters together match nothing; `found` is the number of matches.
-    pub(crate) fn refuse_nothing(&self, present: &Present, found: u64) -> Result<()> {
+    pub(crate) fn refuse_nothing(&self, present: &AvailableValues, found: u64) -> Result<()> {
         let time = |flag: &str, time: Option<Time>| time.map(|time| format!("{flag} {time}"));
         let filters = [
             asked("--comm", &self.comm),

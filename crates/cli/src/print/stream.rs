@@ -166,7 +166,7 @@ fn span(process: &Process, start: Moment, stop: Option<Moment>, json: &mut Json)
 }
 
 /// Writes communicator and rank. Contexts of other processes (PXN) are unknown here: id 0, and the descriptor's rank.
-fn who(process: &Process, context: u64, rank: i32, json: &mut Json) {
+fn put_rank(process: &Process, context: u64, rank: i32, json: &mut Json) {
     let (id, rank) = match process.comm(context) {
         Some(comm) => (comm.comm_id, comm.rank),
         None => (0, rank),
@@ -183,7 +183,7 @@ fn lifecycle(func: &str, json: &mut Json) {
 fn init(process: &Process, comm: &Comm, json: &mut Json) {
     let record = &comm.record;
     lifecycle("ProfilerInit", json);
-    who(process, comm.context, 0, json);
+    put_rank(process, comm.context, 0, json);
     span(process, comm.begin, Some(Moment { ns: comm.end_ns, ..comm.begin }), json);
     json.put("ctx", Value::Address(comm.context));
     json.object("details", |json| {
@@ -197,7 +197,7 @@ fn init(process: &Process, comm: &Comm, json: &mut Json) {
 
 fn finalize(process: &Process, call: &Finalize, json: &mut Json) {
     lifecycle("ProfilerFinalize", json);
-    who(process, call.context, 0, json);
+    put_rank(process, call.context, 0, json);
     span(process, call.begin, Some(Moment { ns: call.end_ns, ..call.begin }), json);
     json.put("ctx", Value::Address(call.context));
     json.object("details", |_| {});
@@ -232,7 +232,7 @@ fn event(process: &Process, event: &Event, json: &mut Json) {
         Body::Unknown(event::Unknown { event_type }) => json.put("type", format!("{event_type:#x}")),
         ref fields => json.put_joined("type", ["ncclProfile", fields.kind().name()]),
     }
-    who(process, record.context, record.rank, json);
+    put_rank(process, record.context, record.rank, json);
     span(process, event.start, event.stop, json);
     json.put("parentObj", Value::Address(record.parent));
     json.put("eventAddr", Value::Address(event.id));

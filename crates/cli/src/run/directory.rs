@@ -12,7 +12,7 @@ use crate::archives::PAGE;
 use crate::finalize::{Ending, Summary, judged};
 use crate::output;
 use crate::output::{Bar, Text};
-use crate::run::processes::{Interrupted, Strayed};
+use crate::run::processes::{Interrupted, StrayProcess};
 use crate::run::settings::Request;
 use analysis::units::plural;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
@@ -39,7 +39,7 @@ pub(crate) struct Directory {
 
 /// Whether the recording was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cleared {
+pub(crate) enum RecordingRemoval {
     No,
     /// The directory of parts is gone or was replaced.
     Removed,
@@ -119,14 +119,14 @@ impl Directory {
     }
 
     /// Whether the recording was removed while the command ran. `is_empty`: whether no part is there.
-    pub(crate) fn was_cleared(&self, is_empty: bool) -> Cleared {
+    pub(crate) fn was_cleared(&self, is_empty: bool) -> RecordingRemoval {
         let now = stamps(&self.path.join(PARTS));
         match (self.parts, now) {
-            (Some(_), None) => Cleared::Removed,
-            (Some((made, _)), Some(now)) if made != now.0 => Cleared::Removed,
-            (Some((_, changed)), Some(now)) if is_empty && changed != now.1 => Cleared::Emptied,
-            (None, Some(_)) if is_empty => Cleared::Emptied,
-            _ => Cleared::No,
+            (Some(_), None) => RecordingRemoval::Removed,
+            (Some((made, _)), Some(now)) if made != now.0 => RecordingRemoval::Removed,
+            (Some((_, changed)), Some(now)) if is_empty && changed != now.1 => RecordingRemoval::Emptied,
+            (None, Some(_)) if is_empty => RecordingRemoval::Emptied,
+            _ => RecordingRemoval::No,
         }
     }
 
@@ -264,14 +264,14 @@ pub(super) fn complete(
     request: &Request,
     job: &JobEnvironment,
     plugin: &Path,
-    strayed: Option<&Strayed>,
+    strayed: Option<&StrayProcess>,
     ended: ExitStatus,
 ) -> Result<()> {
     let out = directory.path();
     let mut hang = None;
     let parts = if out.join(PARTS).is_dir() { part_directories(out)? } else { Vec::new() };
     let cleared = directory.was_cleared(parts.is_empty());
-    if cleared == Cleared::Removed && !parts.is_empty() {
+    if cleared == RecordingRemoval::Removed && !parts.is_empty() {
         output::note(format_args!(
             "{} was removed or moved while the command ran: what was recorded before is lost, and not in what follows",
             out.join(PARTS).display()
@@ -279,7 +279,7 @@ pub(super) fn complete(
     }
     if parts.is_empty() {
         match cleared {
-            Cleared::Removed => {
+            RecordingRemoval::Removed => {
                 output::note(format_args!(
                     "nothing is left of what was recorded into {}: it was removed or moved while the command ran \
                      (`nccl-otf2 finalize DIR` makes an archive in its new place)",
@@ -287,7 +287,7 @@ pub(super) fn complete(
                 ));
                 return Ok(());
             }
-            Cleared::Emptied => {
+            RecordingRemoval::Emptied => {
                 output::note(format_args!(
                     "there is no recording in {}: either no process could write one (then its plugin said why on \
                      stderr), or it was removed while the command ran",
@@ -296,7 +296,7 @@ pub(super) fn complete(
                 directory.release_if_unused();
                 return Ok(());
             }
-            Cleared::No => directory.release_if_unused(),
+            RecordingRemoval::No => directory.release_if_unused(),
         }
         // Every rank of a large job would print this; one is enough.
         if request.settings.is_off() {
@@ -435,7 +435,7 @@ fn claim_summary(out: &Path) -> bool {
 }
 
 /// A process was not as it was set up.
-fn why_strayed(strayed: &Strayed, directory: &Path) -> Text {
+fn why_strayed(strayed: &StrayProcess, directory: &Path) -> Text {
     let mut text = Text::default();
     text.line(format_args!("nothing was recorded into {}: {strayed}.", directory.display()));
     text.line(

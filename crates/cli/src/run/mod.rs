@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus};
 
 use crate::command_line::Exit;
 use crate::run::directory::Directory;
-use crate::run::processes::{Forwarding, Interrupted, Signals, Strayed, Watch, Watching};
+use crate::run::processes::{ExpectedVariables, Forwarding, Interrupted, ProcessWatch, Signals, StrayProcess};
 use crate::{output, plugin};
 use anyhow::{Context as _, Result, anyhow};
 use journal::part::environment::{JOB_VARIABLE, JobEnvironment};
@@ -36,7 +36,7 @@ pub(crate) fn run(request: &Request) -> Result<Exit> {
 
     let mut command = Command::new(program);
     command.args(arguments).envs(variables);
-    let watch = Watch::new(&command, directory.path());
+    let watch = ExpectedVariables::new(&command, directory.path());
     let (status, interrupted, strayed) = match supervise(&mut command, watch) {
         Ok(ended) => ended,
         Err(error) => {
@@ -57,7 +57,10 @@ pub(crate) fn run(request: &Request) -> Result<Exit> {
 }
 
 /// Runs the command to its end with this process's stdin, stdout and stderr, whatever signals arrive.
-fn supervise(command: &mut Command, watch: Watch) -> Result<(ExitStatus, Option<Interrupted>, Option<Strayed>)> {
+fn supervise(
+    command: &mut Command,
+    watch: ExpectedVariables,
+) -> Result<(ExitStatus, Option<Interrupted>, Option<StrayProcess>)> {
     let signals = Signals::catch().context("cannot catch signals")?;
     let mut child = command.spawn()?;
     let process = Pid::from_child(&child);
@@ -70,7 +73,7 @@ fn supervise(command: &mut Command, watch: Watch) -> Result<(ExitStatus, Option<
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while let Err(Errno::INTR) = waitid(WaitId::Pid(process), options) {}
     let interrupted = forwarding.ok().map(Forwarding::end);
-    Ok((child.wait()?, interrupted, watching.and_then(Watching::end)))
+    Ok((child.wait()?, interrupted, watching.and_then(ProcessWatch::end)))
 }
 
 fn exit_code(status: ExitStatus) -> u8 {

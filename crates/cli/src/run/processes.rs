@@ -28,29 +28,29 @@ const SHORTEST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// What the command's processes should have.
-pub(super) struct Watch {
+pub(super) struct ExpectedVariables {
     plugin: OsString,
     /// Other profiler plugins are loaded by ours.
     is_chained: bool,
     out: PathBuf,
 }
 
-pub(super) struct Watching {
+pub(super) struct ProcessWatch {
     is_over: Arc<AtomicBool>,
-    thread: JoinHandle<Option<Strayed>>,
+    thread: JoinHandle<Option<StrayProcess>>,
 }
 
 /// A process that did not have what was set for it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Strayed {
+pub(super) struct StrayProcess {
     process: i32,
     program: String,
     /// The surest last.
-    how: How,
+    how: Difference,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum How {
+enum Difference {
     /// The variable has another value, and NCCL is not seen in the process.
     Set(String),
     SetForNccl(String),
@@ -58,7 +58,7 @@ enum How {
     Loaded(PathBuf),
 }
 
-impl Watch {
+impl ExpectedVariables {
     pub(super) fn new(command: &Command, out: &Path) -> Self {
         let given = |name: &str| command.get_envs().find(|(known, _)| *known == name).and_then(|(_, value)| value);
         let is_chained = given(CHAIN).is_some() || Variables::of_process().get(CHAIN).is_some();
@@ -66,15 +66,15 @@ impl Watch {
     }
 
     /// If no thread can be started, nothing is seen.
-    pub(super) fn begin(self, process: Pid) -> Option<Watching> {
+    pub(super) fn begin(self, process: Pid) -> Option<ProcessWatch> {
         let is_over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&is_over);
         let looks = move || self.look_until(process.as_raw_nonzero().get(), &ends);
         let thread = thread::Builder::new().name("processes".to_owned()).spawn(looks).ok()?;
-        Some(Watching { is_over, thread })
+        Some(ProcessWatch { is_over, thread })
     }
 
-    fn look_until(&self, root: i32, is_over: &AtomicBool) -> Option<Strayed> {
+    fn look_until(&self, root: i32, is_over: &AtomicBool) -> Option<StrayProcess> {
         let began = Instant::now();
         let mut strayed = None;
         while !is_over.load(Ordering::Relaxed) {
@@ -89,19 +89,19 @@ impl Watch {
     }
 
     /// Looks at a process and all below it.
-    fn look(&self, root: i32, strayed: &mut Option<Strayed>) {
+    fn look(&self, root: i32, strayed: &mut Option<StrayProcess>) {
         let mut left = vec![root];
         while let Some(process) = left.pop() {
             left.extend(children(process));
-            let Some(how) = self.how(process) else { continue };
+            let Some(how) = self.find_difference(process) else { continue };
             if strayed.as_ref().is_none_or(|known| known.how < how) {
                 let program = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
-                *strayed = Some(Strayed { process, program: program.trim_end().to_owned(), how });
+                *strayed = Some(StrayProcess { process, program: program.trim_end().to_owned(), how });
             }
         }
     }
 
-    fn how(&self, process: i32) -> Option<How> {
+    fn find_difference(&self, process: i32) -> Option<Difference> {
         let environment = fs::read(format!("/proc/{process}/environ")).ok().filter(|bytes| !bytes.is_empty())?;
         let maps = fs::read(format!("/proc/{process}/maps")).unwrap_or_default();
         let maps = String::from_utf8_lossy(&maps);
@@ -114,7 +114,7 @@ impl Watch {
         let is_other = |file: &&Path| !is_named(file, [&ours; 2]) && !self.is_chained;
         let mut profilers = files().filter(|file| is_named(file, ["libnccl-profiler", "librccl-profiler"]));
         if let Some(file) = profilers.find(is_other) {
-            return Some(How::Loaded(Path::new("/").join(file)));
+            return Some(Difference::Loaded(Path::new("/").join(file)));
         }
         let mut variables = environment.split(|byte| *byte == 0).map(OsStr::from_bytes);
         let value = variables.find_map(|variable| {
@@ -123,35 +123,39 @@ impl Watch {
         let has_nccl = || files().any(|file| is_named(&file, ["libnccl.so", "librccl.so"]));
         match value {
             Some(value) if value == self.plugin => None,
-            None => has_nccl().then_some(How::RemovedForNccl),
-            Some(value) if has_nccl() => Some(How::SetForNccl(value.to_string_lossy().into_owned())),
-            Some(value) => Some(How::Set(value.to_string_lossy().into_owned())),
+            None => has_nccl().then_some(Difference::RemovedForNccl),
+            Some(value) if has_nccl() => Some(Difference::SetForNccl(value.to_string_lossy().into_owned())),
+            Some(value) => Some(Difference::Set(value.to_string_lossy().into_owned())),
         }
     }
 }
 
-impl Watching {
-    pub(super) fn end(self) -> Option<Strayed> {
+impl ProcessWatch {
+    pub(super) fn end(self) -> Option<StrayProcess> {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
         self.thread.join().ok().flatten()
     }
 }
 
-impl Strayed {
+impl StrayProcess {
     /// Whether this is why nothing was recorded: the process used NCCL.
     pub(super) fn used_nccl(&self) -> bool {
-        !matches!(self.how, How::Set(_))
+        !matches!(self.how, Difference::Set(_))
     }
 }
 
-impl std::fmt::Display for Strayed {
+impl std::fmt::Display for StrayProcess {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let who = format!("process {} ({})", self.process, self.program);
         match &self.how {
-            How::Set(value) | How::SetForNccl(value) => write!(out, "{PLUGIN} became {value} in the {who}"),
-            How::RemovedForNccl => write!(out, "{PLUGIN} was removed from the environment of the {who}"),
-            How::Loaded(file) => write!(out, "NCCL in the {who} has loaded another profiler, {}", file.display()),
+            Difference::Set(value) | Difference::SetForNccl(value) => {
+                write!(out, "{PLUGIN} became {value} in the {who}")
+            }
+            Difference::RemovedForNccl => write!(out, "{PLUGIN} was removed from the environment of the {who}"),
+            Difference::Loaded(file) => {
+                write!(out, "NCCL in the {who} has loaded another profiler, {}", file.display())
+            }
         }
     }
 }

@@ -7,7 +7,8 @@ use std::{env, fmt, fs};
 
 use crate::output;
 use crate::plugin_slot::{
-    Behind, CHAIN, DEFAULT, INJECTION, Injection, Library, Loader, OURS, Search, behind, env_plugin, injection, search,
+    CHAIN, ChainedPlugin, DEFAULT, INJECTION, Injection, Library, Loader, OURS, Search, behind, env_plugin, injection,
+    search,
 };
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Args, ValueHint};
@@ -206,7 +207,7 @@ fn plain(markdown: &str) -> String {
 const BY_NAME: &str = "otf2";
 
 /// Puts the plugin into NCCL's slot and NVTX's, keeps behind it what it displaces, and says what others have set.
-struct Places {
+struct PluginPlacement {
     set: crate::plugin_slot::Variables,
     loader: Loader,
     /// Only one process of a job says what holds for all.
@@ -215,7 +216,8 @@ struct Places {
 
 /// The variables that bring the plugin into the command's processes. Fails if it is not this project's, or damaged.
 pub(super) fn plugin_variables(plugin: &Path, request: &Request, is_first: bool) -> Result<Variables> {
-    let places = Places { set: crate::plugin_slot::Variables::of_process(), loader: Loader::of_process(), is_first };
+    let places =
+        PluginPlacement { set: crate::plugin_slot::Variables::of_process(), loader: Loader::of_process(), is_first };
     places.examine(plugin)?;
     let value = if request.by_name {
         let file = plugin.file_name();
@@ -240,8 +242,8 @@ pub(super) fn plugin_variables(plugin: &Path, request: &Request, is_first: bool)
     Ok(variables)
 }
 
-impl Places {
-    fn say(&self, text: impl fmt::Display) {
+impl PluginPlacement {
+    fn note(&self, text: impl fmt::Display) {
         if self.is_first {
             output::note(text);
         }
@@ -254,7 +256,7 @@ impl Places {
         ensure!(profiler == OURS, "{} is {profiler}, not this project's plugin (--plugin FILE)", plugin.display());
         // The command may start its processes on other machines.
         if let Err(error) = library.fits_here() {
-            self.say(format_args!("{error}: no process here can load it"));
+            self.note(format_args!("{error}: no process here can load it"));
         }
         Ok(())
     }
@@ -264,10 +266,10 @@ impl Places {
         let names: Vec<&str> = self.set.get(CHAIN)?.value.split(',').map(str::trim).collect();
         let is_usable = |name: &&str| {
             let found = behind(&self.loader, name);
-            if let Behind::Unusable(reason) = &found {
-                self.say(format_args!("{CHAIN}={name}: {reason}; it is left out"));
+            if let ChainedPlugin::Unusable(reason) = &found {
+                self.note(format_args!("{CHAIN}={name}: {reason}; it is left out"));
             }
-            !matches!(found, Behind::Unusable(_))
+            !matches!(found, ChainedPlugin::Unusable(_))
         };
         let sound: Vec<&str> = names.iter().copied().filter(is_usable).collect();
         (sound.len() < names.len()).then(|| sound.join(","))
@@ -285,33 +287,35 @@ impl Places {
         let only = "NCCL loads one profiler plugin only";
         let found = match search("profiler", u32::MAX, setting.map(|(_, name)| name)) {
             Search::Nothing => return None,
-            Search::Program => Behind::Unusable("it is the program itself".to_owned()),
-            Search::Names(_) if name.contains(',') => Behind::Unusable(format!("commas separate names in {CHAIN}")),
+            Search::Program => ChainedPlugin::Unusable("it is the program itself".to_owned()),
+            Search::Names(_) if name.contains(',') => {
+                ChainedPlugin::Unusable(format!("commas separate names in {CHAIN}"))
+            }
             Search::Names(_) => behind(&self.loader, name),
         };
         let (file, profiler) = match found {
-            Behind::Plugin(file, profiler) => (file, profiler),
-            Behind::Ours => return None,
+            ChainedPlugin::Plugin(file, profiler) => (file, profiler),
+            ChainedPlugin::Ours => return None,
             // By its name this plugin need not be where the loader looks.
-            Behind::Missing(_) if setting.is_none() || name == BY_NAME => return None,
-            Behind::Missing(reason) | Behind::Unusable(reason) => {
-                self.say(format_args!("{replaced}: {only}, and that one cannot be called behind it: {reason}"));
+            ChainedPlugin::Missing(_) if setting.is_none() || name == BY_NAME => return None,
+            ChainedPlugin::Missing(reason) | ChainedPlugin::Unusable(reason) => {
+                self.note(format_args!("{replaced}: {only}, and that one cannot be called behind it: {reason}"));
                 return None;
             }
         };
         match self.set.get(CHAIN) {
             Some(chain) if self.is_in(&chain.value, &file) => None,
             Some(_) => {
-                self.say(format_args!("{replaced}: {only}, and {CHAIN} is set without it"));
+                self.note(format_args!("{replaced}: {only}, and {CHAIN} is set without it"));
                 None
             }
             None if no_chain => {
-                self.say(format_args!("{replaced}: {only}"));
+                self.note(format_args!("{replaced}: {only}"));
                 None
             }
             None => {
                 let file = file.display();
-                self.say(format_args!(
+                self.note(format_args!(
                     "{replaced}, which calls {profiler} ({file}) behind itself; --no-chain leaves it out"
                 ));
                 Some(name.to_owned())
@@ -321,14 +325,14 @@ impl Places {
 
     fn is_in(&self, chain: &str, file: &Path) -> bool {
         chain.split(',').any(|name| match behind(&self.loader, name.trim()) {
-            Behind::Plugin(found, _) => found.canonicalize().ok() == file.canonicalize().ok(),
+            ChainedPlugin::Plugin(found, _) => found.canonicalize().ok() == file.canonicalize().ok(),
             _ => false,
         })
     }
 
     fn say_overruled(&self) {
         if let Some((given, file)) = env_plugin(&self.set, &self.loader) {
-            self.say(format_args!(
+            self.note(format_args!(
                 "{given}: NCCL 2.28.7 and later takes its variables from {}, which can overrule {PLUGIN} \
                  (NCCL_ENV_PLUGIN=none keeps it out)",
                 file.display()
@@ -346,7 +350,7 @@ impl Places {
             (Injection::Ours(file), _) if file.canonicalize().ok() == plugin.canonicalize().ok() => {}
             // A process has two recorders then, of which only one sees NCCL.
             (Injection::Ours(file), _) => {
-                self.say(format_args!(
+                self.note(format_args!(
                     "{INJECTION} is {}, not another copy of it ({})",
                     plugin.display(),
                     file.display()
@@ -354,10 +358,10 @@ impl Places {
                 variables.push((INJECTION, plugin.into()));
             }
             (Injection::Of(who), value) => {
-                self.say(format_args!("{INJECTION}={value} stays: {who} gets NVTX ranges, and they are not recorded"));
+                self.note(format_args!("{INJECTION}={value} stays: {who} gets NVTX ranges, and they are not recorded"));
             }
             (Injection::Nobody(reason), _) => {
-                self.say(format_args!(
+                self.note(format_args!(
                     "{INJECTION} stays, but {reason}: nobody gets NVTX ranges, and they are not recorded"
                 ));
             }

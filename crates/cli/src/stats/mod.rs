@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use crate::command_line::Exit;
 use crate::output::{Bar, Text};
 use crate::select::Select;
-use crate::stats::tables::By;
+use crate::stats::tables::TableKind;
 use crate::{archives, finalize, output};
 use analysis::results::Report;
 use anyhow::{Result, bail};
@@ -63,7 +63,7 @@ pub(crate) struct Request {
 
     /// Only this table, with all its rows, and all columns that fit
     #[arg(long, value_enum, value_name = "TABLE")]
-    by: Option<By>,
+    by: Option<TableKind>,
 
     /// Sort by this column, the largest first
     #[arg(long, value_name = "COLUMN")]
@@ -109,8 +109,8 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
     let trace = archives::open_with_kinds(&request.path)?;
     let filter = analysis::Filter { step: request.step.clone(), ..request.select.filter(&trace)? };
     let bar = Bar::new();
-    let has_path = request.json || request.by == Some(By::Path);
-    let analyse = if has_path { finalize::with_path } else { finalize::of };
+    let has_path = request.json || request.by == Some(TableKind::Path);
+    let analyse = if has_path { finalize::with_path } else { finalize::analyse };
     let mut report = analyse(&trace, &filter, &bar)?.report;
     drop(bar);
     if let Some(path) = &request.baseline {
@@ -129,8 +129,8 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
     if request.json {
         output::json(&report)?;
     } else if request.csv {
-        let mut sheet = tables::sheet(&report, request.by.unwrap_or(By::Operations), &request.select.rank);
-        sheet.arrange(request.sort.as_deref(), request.limit)?;
+        let mut sheet = tables::sheet(&report, request.by.unwrap_or(TableKind::Operations), &request.select.rank);
+        sheet.sort_and_limit(request.sort.as_deref(), request.limit)?;
         output::exact(&sheet.csv()?)?;
     } else {
         output::text(&text(&report, request)?)?;
@@ -144,19 +144,19 @@ fn text(report: &Report, request: &Request) -> Result<Text> {
     for sentence in &report.verdict.basis {
         text.line(format_args!("  {sentence}"));
     }
-    let shown: Vec<By> = match request.by {
+    let shown: Vec<TableKind> = match request.by {
         Some(by) => vec![by],
-        None => By::value_variants().to_vec(),
+        None => TableKind::value_variants().to_vec(),
     };
     let mut is_known = false;
     for by in shown {
         let mut sheet = tables::sheet(report, by, &request.select.rank);
         if let Some(sort) = request.sort.as_deref().filter(|sort| request.by.is_none() && !sheet.has(sort)) {
             is_known |= tables::is_column(report, sort);
-            sheet.arrange(None, Some(request.limit.unwrap_or(SHORT)))?;
+            sheet.sort_and_limit(None, Some(request.limit.unwrap_or(SHORT)))?;
         } else {
             is_known = true;
-            sheet.arrange(request.sort.as_deref(), request.limit.or(request.by.is_none().then_some(SHORT)))?;
+            sheet.sort_and_limit(request.sort.as_deref(), request.limit.or(request.by.is_none().then_some(SHORT)))?;
         }
         if request.by.is_some() || !sheet.is_empty() {
             sheet.print(request.by.is_some(), &mut text);

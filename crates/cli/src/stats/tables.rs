@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::output;
-use crate::output::{Cell, Sheet};
+use crate::output::{Cell, NumberTable};
 use analysis::results::{
     Budget, Cause, Fit, Link, LinkKey, Nic, OperationClass, PathPart, Phase, Quantiles, Rank, Report, Run, Why,
 };
@@ -16,7 +16,7 @@ use nccl_events::sort::Gather;
 use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum By {
+pub(super) enum TableKind {
     /// Causes of lost time
     Causes,
     /// Function, communicator and size: durations and bandwidths
@@ -48,32 +48,34 @@ pub(super) enum By {
     Init,
 }
 
-pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
+pub(super) fn sheet(report: &Report, by: TableKind, wanted: &[u32]) -> NumberTable {
     let mut sheet = match by {
-        By::Causes => causes(report),
-        By::Operations => operations(report),
-        By::Ranks => ranks(report, wanted),
-        By::Pairs => links("network, by sender and receiver", report, &report.pairs, wanted),
-        By::Channels => links("network, by channel", report, &report.channels, &[]),
-        By::Nic => nics(report),
-        By::Messages => messages(report, wanted),
-        By::Overlap => overlap(report, wanted),
-        By::Path => path(report, wanted),
-        By::Anomalies => anomalies(report),
-        By::Phase => phases(report),
-        By::Step => steps(report),
-        By::Init => communicators(report),
+        TableKind::Causes => causes(report),
+        TableKind::Operations => operations(report),
+        TableKind::Ranks => ranks(report, wanted),
+        TableKind::Pairs => links("network, by sender and receiver", report, &report.pairs, wanted),
+        TableKind::Channels => links("network, by channel", report, &report.channels, &[]),
+        TableKind::Nic => nics(report),
+        TableKind::Messages => messages(report, wanted),
+        TableKind::Overlap => overlap(report, wanted),
+        TableKind::Path => path(report, wanted),
+        TableKind::Anomalies => anomalies(report),
+        TableKind::Phase => phases(report),
+        TableKind::Step => steps(report),
+        TableKind::Init => communicators(report),
     };
     sheet.empty = match by {
-        By::Phase => NO_PHASES,
-        By::Step => NO_STEPS,
-        By::Init => NO_COMMUNICATORS,
-        By::Nic => no_nics(report),
-        By::Path => NO_PATH,
-        By::Causes | By::Anomalies => "none was found",
-        By::Pairs | By::Channels if !report.run.has_steps => Run::CONNECTIONS_NOT_MEASURED,
-        By::Pairs | By::Channels => "no transfer has a size: NCCL before 2.27 reports none, or nothing was transferred",
-        By::Overlap if !report.run.has_other_kernels => {
+        TableKind::Phase => NO_PHASES,
+        TableKind::Step => NO_STEPS,
+        TableKind::Init => NO_COMMUNICATORS,
+        TableKind::Nic => no_nics(report),
+        TableKind::Path => NO_PATH,
+        TableKind::Causes | TableKind::Anomalies => "none was found",
+        TableKind::Pairs | TableKind::Channels if !report.run.has_steps => Run::CONNECTIONS_NOT_MEASURED,
+        TableKind::Pairs | TableKind::Channels => {
+            "no transfer has a size: NCCL before 2.27 reports none, or nothing was transferred"
+        }
+        TableKind::Overlap if !report.run.has_other_kernels => {
             "kernels of the program were not recorded, which takes CUPTI and NCCL_OTF2_CUPTI_KERNELS=all"
         }
         _ => sheet.empty,
@@ -82,19 +84,19 @@ pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
 }
 
 pub(super) fn is_column(report: &Report, name: &str) -> bool {
-    By::value_variants().iter().any(|by| sheet(report, *by, &[]).has(name))
+    TableKind::value_variants().iter().any(|by| sheet(report, *by, &[]).has(name))
 }
 
-fn causes(report: &Report) -> Sheet {
-    Sheet::of(
+fn causes(report: &Report) -> NumberTable {
+    NumberTable::of(
         "causes of lost time: times overlap and do not add up",
         report.causes.iter().map(|cause| (report, cause)),
         &[
-            ("lost", |(_, it)| time(it.lost_ns)),
-            ("share", |(_, it)| of(it.share, Cell::Share)),
-            ("cause", |(report, it)| text(cause(report, it))),
-            ("since", |(_, it)| of(it.since_ns, time)),
-            ("+sentence", |(_, it)| text(&it.sentence)),
+            ("lost", |(_, row)| time(row.lost_ns)),
+            ("share", |(_, row)| optional(row.share, Cell::Share)),
+            ("cause", |(report, row)| text(cause(report, row))),
+            ("since", |(_, row)| optional(row.since_ns, time)),
+            ("+sentence", |(_, row)| text(&row.sentence)),
         ],
     )
 }
@@ -106,51 +108,51 @@ fn cause(report: &Report, cause: &Cause) -> String {
     what.trim_end_matches(": ").to_owned()
 }
 
-fn operations(report: &Report) -> Sheet {
+fn operations(report: &Report) -> NumberTable {
     fn duration(class: &OperationClass, get: fn(&Quantiles) -> f64) -> Cell {
-        of(class.duration_ns.as_ref(), |it| Cell::Time(get(it)))
+        optional(class.duration_ns.as_ref(), |quantiles| Cell::Time(get(quantiles)))
     }
     fn skew(class: &OperationClass, get: fn(&Quantiles) -> f64) -> Cell {
-        of(class.skew_ns.as_ref(), |it| Cell::Time(get(it)))
+        optional(class.skew_ns.as_ref(), |quantiles| Cell::Time(get(quantiles)))
     }
     fn median(rates: Option<&Quantiles>) -> Cell {
-        of(rates, |it| Cell::Rate(it.median))
+        optional(rates, |quantiles| Cell::Rate(quantiles.median))
     }
     let has_bound = |class: &OperationClass| class.expected_busbw.is_some();
     let lacks_bound = report.topology.is_some() && !report.operations.iter().any(has_bound);
     let is_any_unfinished = report.operations.iter().any(|class| class.unfinished > 0);
     let unfinished = if is_any_unfinished { "unfinished" } else { "+unfinished" };
-    let mut sheet = Sheet::of(
+    let mut sheet = NumberTable::of(
         "operations, counted on every rank",
         report.operations.iter().map(|class| (report, class)),
         &[
-            ("function", |(_, it)| text(&it.function)),
-            ("bytes", |(_, it)| Cell::Bytes(it.bytes_max)),
-            ("count", |(_, it)| Cell::Count(it.count)),
-            ("median", |(_, it)| duration(it, |it| it.median)),
-            ("p99", |(_, it)| duration(it, |it| it.p99)),
-            ("busbw", |(_, it)| median(it.busbw.as_ref())),
-            ("transfer_busbw", |(_, it)| median(it.transfer_busbw.as_ref())),
-            ("expected_busbw", |(_, it)| of(it.expected_busbw, Cell::Rate)),
-            ("of_expected", |(_, it)| of(it.expected_share, Cell::Share)),
-            ("of_baseline", |(_, it)| of(it.baseline, |it| Cell::Share(it.share))),
-            ("waiting", |(_, it)| compared(&it.budget, it.budget.waiting_ns)),
-            ("communicator", |(report, it)| text(communicator(report, it.communicator))),
-            ("+reduced_by", |(_, it)| words(&it.reduced_by)),
-            ("timing", |(_, it)| of(timing(&it.timing), text)),
-            ("+bytes_min", |(_, it)| Cell::Bytes(it.bytes_min)),
-            (unfinished, |(_, it)| Cell::Count(it.unfinished)),
-            ("+min", |(_, it)| duration(it, |it| it.min)),
-            ("+p95", |(_, it)| duration(it, |it| it.p95)),
-            ("+max", |(_, it)| duration(it, |it| it.max)),
-            ("+total", |(_, it)| duration(it, |it| it.total)),
-            ("+algbw", |(_, it)| median(it.algbw.as_ref())),
-            ("+baseline", |(_, it)| of(it.baseline, |it| Cell::Rate(it.busbw))),
-            ("+comparable", |(_, it)| Cell::Count(it.comparable)),
-            ("+skew_median", |(_, it)| skew(it, |it| it.median)),
-            ("+skew_p99", |(_, it)| skew(it, |it| it.p99)),
-            ("+transfer", |(_, it)| compared(&it.budget, it.budget.transfer_ns)),
-            ("+unclear", |(_, it)| compared(&it.budget, it.budget.unclear_ns)),
+            ("function", |(_, row)| text(&row.function)),
+            ("bytes", |(_, row)| Cell::Bytes(row.bytes_max)),
+            ("count", |(_, row)| Cell::Count(row.count)),
+            ("median", |(_, row)| duration(row, |row| row.median)),
+            ("p99", |(_, row)| duration(row, |row| row.p99)),
+            ("busbw", |(_, row)| median(row.busbw.as_ref())),
+            ("transfer_busbw", |(_, row)| median(row.transfer_busbw.as_ref())),
+            ("expected_busbw", |(_, row)| optional(row.expected_busbw, Cell::Rate)),
+            ("of_expected", |(_, row)| optional(row.expected_share, Cell::Share)),
+            ("of_baseline", |(_, row)| optional(row.baseline, |row| Cell::Share(row.share))),
+            ("waiting", |(_, row)| compared(&row.budget, row.budget.waiting_ns)),
+            ("communicator", |(report, row)| text(communicator(report, row.communicator))),
+            ("+reduced_by", |(_, row)| words(&row.reduced_by)),
+            ("timing", |(_, row)| optional(timing(&row.timing), text)),
+            ("+bytes_min", |(_, row)| Cell::Bytes(row.bytes_min)),
+            (unfinished, |(_, class)| Cell::Count(class.unfinished)),
+            ("+min", |(_, row)| duration(row, |row| row.min)),
+            ("+p95", |(_, row)| duration(row, |row| row.p95)),
+            ("+max", |(_, row)| duration(row, |row| row.max)),
+            ("+total", |(_, row)| duration(row, |row| row.total)),
+            ("+algbw", |(_, row)| median(row.algbw.as_ref())),
+            ("+baseline", |(_, row)| optional(row.baseline, |row| Cell::Rate(row.busbw))),
+            ("+comparable", |(_, row)| Cell::Count(row.comparable)),
+            ("+skew_median", |(_, row)| skew(row, |row| row.median)),
+            ("+skew_p99", |(_, row)| skew(row, |row| row.p99)),
+            ("+transfer", |(_, row)| compared(&row.budget, row.budget.transfer_ns)),
+            ("+unclear", |(_, row)| compared(&row.budget, row.budget.unclear_ns)),
         ],
     );
     let why = "no expected_busbw: the algorithm, the graph or a rank of the communicator is unknown";
@@ -187,141 +189,143 @@ fn timing(timing: &BTreeMap<String, u64>) -> Option<String> {
     Some(timing.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", "))
 }
 
-fn ranks(report: &Report, wanted: &[u32]) -> Sheet {
+fn ranks(report: &Report, wanted: &[u32]) -> NumberTable {
     fn part(rank: &Rank, get: fn(&Budget) -> u64) -> Cell {
         share(get(&rank.budget), rank.budget.operations_ns)
     }
     let ranks = (0..).zip(&report.ranks).filter(|(number, _)| is_wanted(report, Some(*number), wanted));
-    Sheet::of(
+    NumberTable::of(
         "ranks: their time in operations, and how late they come",
         ranks.map(|(_, rank)| rank),
         &[
-            ("rank", |it| text(&it.name)),
-            ("operations", |it| time(it.budget.operations_ns)),
-            ("waiting", |it| part(it, |budget| budget.waiting_ns)),
-            ("transfer", |it| part(it, |budget| budget.transfer_ns)),
-            ("unclear", |it| part(it, |budget| budget.unclear_ns)),
-            ("last", |it| Cell::Count(it.last)),
-            ("expected", |it| Cell::Number(it.last_expected)),
-            ("caused", |it| time(it.caused_ns)),
-            ("inherited", |it| time(it.inherited_ns)),
-            ("awaited", |it| time(it.awaited_ns)),
-            ("lateness", |it| Cell::Time(it.lateness_ns)),
-            ("host", |it| text(&it.host)),
-            ("+why", |it| of(it.why.as_ref().map(why), text)),
-            ("+not_compared", |it| part(it, |budget| budget.not_compared_ns)),
-            ("+late_sender", |it| time(it.late_sender_ns)),
-            ("+late_receiver", |it| time(it.late_receiver_ns)),
-            ("+caused_alone", |it| time(it.caused_alone_ns)),
-            ("+lost", |it| time(it.lost_ns)),
-            ("+collectives", |it| Cell::Count(it.instances)),
-            ("+p_value", |it| Cell::Number(it.p_value)),
-            ("+trend_per_s", |it| of(it.trend_ns_per_s, Cell::Time)),
-            ("+changed_at", |it| of(it.change.map(|change| change.at_ns), time)),
-            ("+before", |it| of(it.change.map(|change| change.before), Cell::Time)),
-            ("+after", |it| of(it.change.map(|change| change.after), Cell::Time)),
-            ("+process", |it| text(&it.process)),
+            ("rank", |row| text(&row.name)),
+            ("operations", |row| time(row.budget.operations_ns)),
+            ("waiting", |row| part(row, |budget| budget.waiting_ns)),
+            ("transfer", |row| part(row, |budget| budget.transfer_ns)),
+            ("unclear", |row| part(row, |budget| budget.unclear_ns)),
+            ("last", |row| Cell::Count(row.last)),
+            ("expected", |row| Cell::Number(row.last_expected)),
+            ("caused", |row| time(row.caused_ns)),
+            ("inherited", |row| time(row.inherited_ns)),
+            ("awaited", |row| time(row.awaited_ns)),
+            ("lateness", |row| Cell::Time(row.lateness_ns)),
+            ("host", |row| text(&row.host)),
+            ("+why", |row| optional(row.why.as_ref().map(reason_text), text)),
+            ("+not_compared", |row| part(row, |budget| budget.not_compared_ns)),
+            ("+late_sender", |row| time(row.late_sender_ns)),
+            ("+late_receiver", |row| time(row.late_receiver_ns)),
+            ("+caused_alone", |row| time(row.caused_alone_ns)),
+            ("+lost", |row| time(row.lost_ns)),
+            ("+collectives", |row| Cell::Count(row.instances)),
+            ("+p_value", |row| Cell::Number(row.p_value)),
+            ("+trend_per_s", |row| optional(row.trend_ns_per_s, Cell::Time)),
+            ("+changed_at", |row| optional(row.change.map(|change| change.at_ns), time)),
+            ("+before", |row| optional(row.change.map(|change| change.before), Cell::Time)),
+            ("+after", |row| optional(row.change.map(|change| change.after), Cell::Time)),
+            ("+process", |row| text(&row.process)),
         ],
     )
 }
 
-fn links(title: &'static str, report: &Report, links: &[Link], wanted: &[u32]) -> Sheet {
+fn links(title: &'static str, report: &Report, links: &[Link], wanted: &[u32]) -> NumberTable {
     fn latency(fit: Option<Fit>) -> Cell {
-        of(fit.and_then(|it| it.latency_ns), Cell::Time)
+        optional(fit.and_then(|fit| fit.latency_ns), Cell::Time)
     }
     fn rate(fit: Option<Fit>) -> Cell {
-        of(fit.and_then(|it| it.rate), Cell::Rate)
+        optional(fit.and_then(|fit| fit.rate), Cell::Rate)
     }
     fn r_squared(fit: Option<Fit>) -> Cell {
-        of(fit.and_then(|it| it.r_squared), Cell::Number)
+        optional(fit.and_then(|fit| fit.r_squared), Cell::Number)
     }
     let is_wanted = |key: &LinkKey| [key.from, key.to].into_iter().any(|end| is_wanted(report, end, wanted));
-    Sheet::of(
+    NumberTable::of(
         title,
         links.iter().filter(|link| is_wanted(&link.key)).map(|link| (report, link)),
         &[
-            ("from", |(report, it)| of(it.key.from, |number| text(rank(report, number)))),
-            ("to", |(report, it)| of(receiver(report, &it.key), text)),
-            ("channel", |(_, it)| of(it.key.channel.map(u64::from), Cell::Count)),
-            ("steps", |(_, it)| Cell::Count(it.steps)),
-            ("bytes", |(_, it)| Cell::Bytes(it.bytes)),
-            ("latency", |(_, it)| latency(it.all)),
-            ("latency_least", |(_, it)| latency(it.least)),
-            ("rate_fit", |(_, it)| rate(it.all)),
-            ("rate_least", |(_, it)| rate(it.least)),
-            ("rate", |(_, it)| of(it.rate, Cell::Rate)),
-            ("slowdown", |(_, it)| of(it.slowdown, Cell::Number)),
-            ("nic", |(report, it)| names(report, &it.from_nics)),
-            ("path", |(_, it)| words(&it.nic_paths)),
-            ("communicator", |(report, it)| text(communicator(report, it.key.communicator))),
-            ("+to_nic", |(report, it)| names(report, &it.to_nics)),
-            ("+excess", |(_, it)| time(it.excess_ns)),
-            ("+busy", |(_, it)| time(it.busy_ns)),
-            ("+r_squared", |(_, it)| r_squared(it.all)),
-            ("+r_squared_least", |(_, it)| r_squared(it.least)),
-            ("+changed_at", |(_, it)| of(it.change.map(|change| change.at_ns), time)),
-            ("+before", |(_, it)| of(it.change.map(|change| change.before), Cell::Number)),
-            ("+after", |(_, it)| of(it.change.map(|change| change.after), Cell::Number)),
-            ("+send_gpu_wait", |(_, it)| time(it.waits.send_gpu_ns)),
-            ("+send_peer_wait", |(_, it)| time(it.waits.send_peer_ns)),
-            ("+send_wait", |(_, it)| time(it.waits.send_ns)),
-            ("+recv_wait", |(_, it)| time(it.waits.recv_ns)),
-            ("+recv_flush_wait", |(_, it)| time(it.waits.recv_flush_ns)),
-            ("+recv_gpu_wait", |(_, it)| time(it.waits.recv_gpu_ns)),
+            ("from", |(report, row)| optional(row.key.from, |number| text(rank(report, number)))),
+            ("to", |(report, row)| optional(receiver(report, &row.key), text)),
+            ("channel", |(_, row)| optional(row.key.channel.map(u64::from), Cell::Count)),
+            ("steps", |(_, row)| Cell::Count(row.steps)),
+            ("bytes", |(_, row)| Cell::Bytes(row.bytes)),
+            ("latency", |(_, row)| latency(row.all)),
+            ("latency_least", |(_, row)| latency(row.least)),
+            ("rate_fit", |(_, row)| rate(row.all)),
+            ("rate_least", |(_, row)| rate(row.least)),
+            ("rate", |(_, row)| optional(row.rate, Cell::Rate)),
+            ("slowdown", |(_, row)| optional(row.slowdown, Cell::Number)),
+            ("nic", |(report, row)| names(report, &row.from_nics)),
+            ("path", |(_, row)| words(&row.nic_paths)),
+            ("communicator", |(report, row)| text(communicator(report, row.key.communicator))),
+            ("+to_nic", |(report, row)| names(report, &row.to_nics)),
+            ("+excess", |(_, row)| time(row.excess_ns)),
+            ("+busy", |(_, row)| time(row.busy_ns)),
+            ("+r_squared", |(_, row)| r_squared(row.all)),
+            ("+r_squared_least", |(_, row)| r_squared(row.least)),
+            ("+changed_at", |(_, row)| optional(row.change.map(|change| change.at_ns), time)),
+            ("+before", |(_, row)| optional(row.change.map(|change| change.before), Cell::Number)),
+            ("+after", |(_, row)| optional(row.change.map(|change| change.after), Cell::Number)),
+            ("+send_gpu_wait", |(_, row)| time(row.waits.send_gpu_ns)),
+            ("+send_peer_wait", |(_, row)| time(row.waits.send_peer_ns)),
+            ("+send_wait", |(_, row)| time(row.waits.send_ns)),
+            ("+recv_wait", |(_, row)| time(row.waits.recv_ns)),
+            ("+recv_flush_wait", |(_, row)| time(row.waits.recv_flush_ns)),
+            ("+recv_gpu_wait", |(_, row)| time(row.waits.recv_gpu_ns)),
         ],
     )
 }
 
-fn messages(report: &Report, wanted: &[u32]) -> Sheet {
+fn messages(report: &Report, wanted: &[u32]) -> NumberTable {
     let mut messages: Vec<_> = report.messages.iter().collect();
-    messages.retain(|it| is_wanted(report, it.from, wanted) || is_wanted(report, it.to, wanted));
-    nccl_events::sort::sort_by_key(&mut messages, |it| std::cmp::Reverse(it.late_sender_ns + it.late_receiver_ns));
-    Sheet::of(
+    messages.retain(|pair| is_wanted(report, pair.from, wanted) || is_wanted(report, pair.to, wanted));
+    nccl_events::sort::sort_by_key(&mut messages, |pair| {
+        std::cmp::Reverse(pair.late_sender_ns + pair.late_receiver_ns)
+    });
+    NumberTable::of(
         "messages between ranks: how long one end waited because the other came late",
-        messages.into_iter().map(|it| (report, it)),
+        messages.into_iter().map(|pair| (report, pair)),
         &[
-            ("from", |(report, it)| of(it.from, |number| text(rank(report, number)))),
-            ("to", |(report, it)| of(it.to, |number| text(rank(report, number)))),
-            ("count", |(_, it)| Cell::Count(it.count)),
-            ("bytes", |(_, it)| Cell::Bytes(it.bytes)),
-            ("late_sender", |(_, it)| time(it.late_sender_ns)),
-            ("late_receiver", |(_, it)| time(it.late_receiver_ns)),
-            ("communicator", |(report, it)| text(communicator(report, it.communicator))),
+            ("from", |(report, row)| optional(row.from, |number| text(rank(report, number)))),
+            ("to", |(report, row)| optional(row.to, |number| text(rank(report, number)))),
+            ("count", |(_, row)| Cell::Count(row.count)),
+            ("bytes", |(_, row)| Cell::Bytes(row.bytes)),
+            ("late_sender", |(_, row)| time(row.late_sender_ns)),
+            ("late_receiver", |(_, row)| time(row.late_receiver_ns)),
+            ("communicator", |(report, row)| text(communicator(report, row.communicator))),
         ],
     )
 }
 
-fn overlap(report: &Report, wanted: &[u32]) -> Sheet {
-    let ranks = report.overlap.iter().flatten().filter(|it| is_wanted(report, Some(it.rank), wanted));
-    Sheet::of(
+fn overlap(report: &Report, wanted: &[u32]) -> NumberTable {
+    let ranks = report.overlap.iter().flatten().filter(|overlap| is_wanted(report, Some(overlap.rank), wanted));
+    NumberTable::of(
         "kernels: communication beside computation",
-        ranks.map(|it| (report, it)),
+        ranks.map(|overlap| (report, overlap)),
         &[
-            ("rank", |(report, it)| text(rank(report, it.rank))),
-            ("communication", |(_, it)| time(it.communication_ns)),
-            ("computation", |(_, it)| time(it.computation_ns)),
-            ("overlap", |(_, it)| time(it.overlap_ns)),
-            ("exposed", |(_, it)| time(it.exposed_ns)),
-            ("exposed_share", |(_, it)| share(it.exposed_ns, it.communication_ns)),
+            ("rank", |(report, row)| text(rank(report, row.rank))),
+            ("communication", |(_, row)| time(row.communication_ns)),
+            ("computation", |(_, row)| time(row.computation_ns)),
+            ("overlap", |(_, row)| time(row.overlap_ns)),
+            ("exposed", |(_, row)| time(row.exposed_ns)),
+            ("exposed_share", |(_, row)| share(row.exposed_ns, row.communication_ns)),
         ],
     )
 }
 
-fn anomalies(report: &Report) -> Sheet {
-    Sheet::of(
+fn anomalies(report: &Report) -> NumberTable {
+    NumberTable::of(
         "collectives that took far longer than others of their kind",
         &report.anomalies,
         &[
-            ("lost", |it| time(it.lost_ns)),
-            ("what", |it| text(&it.sentence)),
-            ("+start", |it| time(it.start_ns)),
-            ("+end", |it| time(it.end_ns)),
-            ("+median", |it| Cell::Time(it.median_ns)),
-            ("+skew", |it| time(it.skew_ns)),
-            ("+sequence", |it| of(it.sequence, Cell::Count)),
-            ("+cause", |it| text(word(it.kind))),
-            ("+location", |it| Cell::Count(it.location)),
-            ("+event", |it| of(it.event, Cell::Count)),
+            ("lost", |row| time(row.lost_ns)),
+            ("what", |row| text(&row.sentence)),
+            ("+start", |row| time(row.start_ns)),
+            ("+end", |row| time(row.end_ns)),
+            ("+median", |row| Cell::Time(row.median_ns)),
+            ("+skew", |row| time(row.skew_ns)),
+            ("+sequence", |row| optional(row.sequence, Cell::Count)),
+            ("+cause", |row| text(word(row.kind))),
+            ("+location", |row| Cell::Count(row.location)),
+            ("+event", |row| optional(row.event, Cell::Count)),
         ],
     )
 }
@@ -359,21 +363,21 @@ pub(super) fn up_to(phases: Vec<Phase>, levels: u32) -> Vec<Phase> {
     phases
 }
 
-pub(super) fn phases(report: &Report) -> Sheet {
-    Sheet::of(
+pub(super) fn phases(report: &Report) -> NumberTable {
+    NumberTable::of(
         "phases: operations by the ranges of the program that they were called in",
         &report.phases,
         &[
-            ("phase", |it| text(if it.path.is_empty() { OUTSIDE.to_owned() } else { path_of_ranges(&it.path) })),
-            ("ranges", |it| Cell::Count(it.ranges)),
-            ("time", |it| time(it.ranges_ns)),
-            ("operations", |it| Cell::Count(it.operations)),
-            ("in_operations", |it| time(it.budget.operations_ns)),
-            ("waiting", |it| compared(&it.budget, it.budget.waiting_ns)),
-            ("transfer", |it| compared(&it.budget, it.budget.transfer_ns)),
-            ("unclear", |it| compared(&it.budget, it.budget.unclear_ns)),
-            ("bytes", |it| Cell::Bytes(it.bytes)),
-            ("rate", |it| rate(it.bytes, it.budget.operations_ns)),
+            ("phase", |row| text(if row.path.is_empty() { OUTSIDE.to_owned() } else { path_of_ranges(&row.path) })),
+            ("ranges", |row| Cell::Count(row.ranges)),
+            ("time", |row| time(row.ranges_ns)),
+            ("operations", |row| Cell::Count(row.operations)),
+            ("in_operations", |row| time(row.budget.operations_ns)),
+            ("waiting", |row| compared(&row.budget, row.budget.waiting_ns)),
+            ("transfer", |row| compared(&row.budget, row.budget.transfer_ns)),
+            ("unclear", |row| compared(&row.budget, row.budget.unclear_ns)),
+            ("bytes", |row| Cell::Bytes(row.bytes)),
+            ("rate", |row| rate(row.bytes, row.budget.operations_ns)),
         ],
     )
 }
@@ -382,24 +386,24 @@ fn rate(bytes: u64, ns: u64) -> Cell {
     if ns == 0 { Cell::None } else { Cell::Rate(real(bytes) * 1e9 / real(ns)) }
 }
 
-pub(super) fn steps(report: &Report) -> Sheet {
+pub(super) fn steps(report: &Report) -> NumberTable {
     let steps = report.steps.iter().flat_map(|steps| &steps.steps);
-    let mut sheet = Sheet::of(
+    let mut sheet = NumberTable::of(
         "steps of the program: time on the slowest rank, and what operations called in the step cost",
         steps.map(|step| (report, step)),
         &[
-            ("step", |(_, it)| Cell::Count(it.number)),
-            ("time", |(_, it)| time(it.duration_ns)),
-            ("fastest", |(_, it)| time(it.shortest_ns)),
-            ("communication", |(_, it)| share(it.budget.operations_ns, it.ranks_ns)),
-            ("waiting", |(_, it)| share(it.budget.waiting_ns, it.ranks_ns)),
-            ("transfer", |(_, it)| share(it.budget.transfer_ns, it.ranks_ns)),
-            ("begin", |(_, it)| time(it.start_ns)),
-            ("+slowest_rank", |(report, it)| of(it.slowest, |number| text(rank(report, number)))),
+            ("step", |(_, row)| Cell::Count(row.number)),
+            ("time", |(_, row)| time(row.duration_ns)),
+            ("fastest", |(_, row)| time(row.shortest_ns)),
+            ("communication", |(_, row)| share(row.budget.operations_ns, row.ranks_ns)),
+            ("waiting", |(_, row)| share(row.budget.waiting_ns, row.ranks_ns)),
+            ("transfer", |(_, row)| share(row.budget.transfer_ns, row.ranks_ns)),
+            ("begin", |(_, row)| time(row.start_ns)),
+            ("+slowest_rank", |(report, row)| optional(row.slowest, |number| text(rank(report, number)))),
         ],
     );
     sheet.remark = report.steps.as_ref().map(|steps| {
-        let median = output::cell_text(&of(steps.duration_ns, |it| Cell::Time(it.median)));
+        let median = output::cell_text(&optional(steps.duration_ns, |quantiles| Cell::Time(quantiles.median)));
         let trend = steps.trend_ns_per_step.map_or_else(String::new, |trend| {
             let what = if trend < 0.0 { "shorter" } else { "longer" };
             format!("; each {} {what} than the one before", output::cell_text(&Cell::Time(trend.abs())))
@@ -409,20 +413,20 @@ pub(super) fn steps(report: &Report) -> Sheet {
     sheet
 }
 
-pub(super) fn communicators(report: &Report) -> Sheet {
-    Sheet::of(
+pub(super) fn communicators(report: &Report) -> NumberTable {
+    NumberTable::of(
         "calls that make and end communicators",
         &report.communicator_calls,
         &[
-            ("call", |it| text(&it.function)),
-            ("communicator", |it| text(&it.communicator)),
-            ("ranks", |it| Cell::Count(it.ranks)),
-            ("unfinished", |it| Cell::Count(it.unfinished)),
-            ("begin", |it| time(it.start_ns)),
-            ("time", |it| time(it.duration_ns)),
-            ("first_to_last", |it| time(it.skew_ns)),
-            ("last_rank", |it| of(it.last_rank.map(u64::from), Cell::Count)),
-            ("last_process", |it| text(&it.last_process)),
+            ("call", |row| text(&row.function)),
+            ("communicator", |row| text(&row.communicator)),
+            ("ranks", |row| Cell::Count(row.ranks)),
+            ("unfinished", |row| Cell::Count(row.unfinished)),
+            ("begin", |row| time(row.start_ns)),
+            ("time", |row| time(row.duration_ns)),
+            ("first_to_last", |row| time(row.skew_ns)),
+            ("last_rank", |row| optional(row.last_rank.map(u64::from), Cell::Count)),
+            ("last_process", |row| text(&row.last_process)),
         ],
     )
 }
@@ -441,29 +445,30 @@ pub(super) fn no_nics(report: &Report) -> &'static str {
 const MOST_NAMES: usize = 4;
 
 /// The sheet of network interfaces.
-pub(super) fn nics(report: &Report) -> Sheet {
-    let mut sheet = Sheet::of(
+pub(super) fn nics(report: &Report) -> NumberTable {
+    let mut sheet = NumberTable::of(
         "network interfaces: what they sent and received",
         report.nics.iter().map(|nic| (report, nic)),
         &[
-            ("host", |(report, it)| text(host(report, it))),
-            ("nic", |(_, it)| text(&it.name)),
-            ("sent", |(_, it)| of(it.sent_bytes, Cell::Bytes)),
-            ("received", |(_, it)| of(it.received_bytes, Cell::Bytes)),
-            ("busy", |(_, it)| of(it.busy_ns, time)),
-            ("rate", |(_, it)| of(it.rate, Cell::Rate)),
-            ("speed", |(_, it)| of(it.speed, Cell::Rate)),
-            ("share", |(_, it)| of(it.share, Cell::Share)),
-            ("slowdown", |(_, it)| of(it.slowdown, Cell::Number)),
-            ("+steps", |(_, it)| Cell::Count(it.steps)),
-            ("+pci", |(_, it)| text(&it.pci)),
-            ("+gdr", |(_, it)| text(if it.gdr { "yes" } else { "no" })),
+            ("host", |(report, row)| text(host(report, row))),
+            ("nic", |(_, row)| text(&row.name)),
+            ("sent", |(_, row)| optional(row.sent_bytes, Cell::Bytes)),
+            ("received", |(_, row)| optional(row.received_bytes, Cell::Bytes)),
+            ("busy", |(_, row)| optional(row.busy_ns, time)),
+            ("rate", |(_, row)| optional(row.rate, Cell::Rate)),
+            ("speed", |(_, row)| optional(row.speed, Cell::Rate)),
+            ("share", |(_, row)| optional(row.share, Cell::Share)),
+            ("slowdown", |(_, row)| optional(row.slowdown, Cell::Number)),
+            ("+steps", |(_, row)| Cell::Count(row.steps)),
+            ("+pci", |(_, row)| text(&row.pci)),
+            ("+gdr", |(_, row)| text(if row.gdr { "yes" } else { "no" })),
         ],
     );
     let sizes = "NCCL reported no sizes of network steps, which it does from 2.27 on";
     let sizes = if report.run.has_steps { sizes } else { Run::CONNECTIONS_NOT_MEASURED };
     let is_unknown = report.nics.iter().all(|nic| nic.sent_bytes.is_none());
-    let (elsewhere, unused) = report.topology.as_ref().map_or((0, &[][..]), |it| (it.bytes_elsewhere, &it.unused));
+    let (elsewhere, unused) =
+        report.topology.as_ref().map_or((0, &[][..]), |topology| (topology.bytes_elsewhere, &topology.unused));
     let bytes = units::bytes(elsewhere);
     let remarks = [
         is_unknown.then(|| sizes.to_owned()),
@@ -485,7 +490,7 @@ pub(super) fn nics(report: &Report) -> Sheet {
 }
 
 fn host(report: &Report, nic: &Nic) -> String {
-    let hosts = report.topology.as_ref().map(|it| &it.hosts);
+    let hosts = report.topology.as_ref().map(|topology| &topology.hosts);
     hosts.and_then(|hosts| hosts.get(index(nic.host))).map(|host| host.name.clone()).unwrap_or_default()
 }
 
@@ -514,7 +519,7 @@ pub(super) fn time(ns: u64) -> Cell {
     Cell::Time(real(ns))
 }
 
-pub(super) fn of<T>(value: Option<T>, cell: impl Fn(T) -> Cell) -> Cell {
+pub(super) fn optional<T>(value: Option<T>, cell: impl Fn(T) -> Cell) -> Cell {
     value.map_or(Cell::None, cell)
 }
 
@@ -523,7 +528,7 @@ pub(super) fn share(part: u64, whole: u64) -> Cell {
 }
 
 pub(super) fn rank(report: &Report, number: u32) -> String {
-    report.ranks.get(index(number)).map(|it| it.name.clone()).unwrap_or_default()
+    report.ranks.get(index(number)).map(|rank| rank.name.clone()).unwrap_or_default()
 }
 
 /// The share of a part; empty if nothing is compared across ranks.
@@ -532,13 +537,13 @@ pub(super) fn compared(budget: &Budget, part_ns: u64) -> Cell {
 }
 
 pub(super) fn communicator(report: &Report, number: u32) -> String {
-    report.communicators.get(index(number)).map(|it| it.name.clone()).unwrap_or_default()
+    report.communicators.get(index(number)).map(|communicator| communicator.name.clone()).unwrap_or_default()
 }
 
 /// Whether a rank of the job has one of these numbers in any of its communicators.
 pub(super) fn is_wanted(report: &Report, number: Option<u32>, wanted: &[u32]) -> bool {
     let rank = number.and_then(|number| report.ranks.get(usize::try_from(number).ok()?));
-    wanted.is_empty() || rank.is_some_and(|rank| rank.members.iter().any(|it| wanted.contains(&it.rank)))
+    wanted.is_empty() || rank.is_some_and(|rank| rank.members.iter().any(|member| wanted.contains(&member.rank)))
 }
 
 pub(super) fn word(kind: impl Serialize) -> String {
@@ -560,7 +565,7 @@ pub(super) const NO_PATH: &str =
     "there is none: no operation has ended, or --comm or --function leaves out operations that it may go through";
 
 /// For example "call 9.84 ms late, in step # > load".
-pub(super) fn why(why: &Why) -> String {
+pub(super) fn reason_text(why: &Why) -> String {
     let Some((reason, later_ns)) = why.reason.zip(why.later_ns) else {
         return why.missing.as_ref().map_or_else(String::new, |missing| format!("unknown: {missing}"));
     };
@@ -568,20 +573,20 @@ pub(super) fn why(why: &Why) -> String {
     format!("{} {} late{}", word(reason), units::time(later_ns), phase.unwrap_or_default())
 }
 
-pub(super) fn path(report: &Report, wanted: &[u32]) -> Sheet {
+pub(super) fn path(report: &Report, wanted: &[u32]) -> NumberTable {
     let parts = report.critical_path.iter().flat_map(|path| &path.parts);
     let parts = parts.filter(|part| part.rank.is_none() || is_wanted(report, part.rank, wanted));
-    let mut sheet = Sheet::of(
+    let mut sheet = NumberTable::of(
         "critical path: what the length of the run consists of",
         parts.map(|part| (report, part)),
         &[
-            ("part", |(_, it)| text(word(it.kind))),
-            ("rank", |(report, it)| of(it.rank, |number| text(rank(report, number)))),
-            ("in", |(report, it)| text(place(report, it))),
-            ("at_most", |(_, it)| time(it.ns)),
-            ("share", |(_, it)| Cell::Share(it.share)),
-            ("times", |(_, it)| Cell::Count(it.times)),
-            ("communicator", |(report, it)| of(it.communicator, |number| text(communicator(report, number)))),
+            ("part", |(_, row)| text(word(row.kind))),
+            ("rank", |(report, row)| optional(row.rank, |number| text(rank(report, number)))),
+            ("in", |(report, row)| text(place(report, row))),
+            ("at_most", |(_, row)| time(row.ns)),
+            ("share", |(_, row)| Cell::Share(row.share)),
+            ("times", |(_, row)| Cell::Count(row.times)),
+            ("communicator", |(report, row)| optional(row.communicator, |number| text(communicator(report, number)))),
         ],
     );
     sheet.remark = report.critical_path.as_ref().map(|path| {
@@ -596,6 +601,7 @@ pub(super) fn path(report: &Report, wanted: &[u32]) -> Sheet {
 /// The function and the link, or the ranges of the program.
 fn place(report: &Report, part: &PathPart) -> String {
     let link = part.link.map(|key| link(report, &key));
-    let phase = part.phase.as_ref().map(|it| format!("{:.0} % in {}", it.share * 100.0, path_of_ranges(&it.path)));
+    let phase =
+        part.phase.as_ref().map(|phase| format!("{:.0} % in {}", phase.share * 100.0, path_of_ranges(&phase.path)));
     part.function.clone().into_iter().chain(link).chain(phase).collect::<Vec<_>>().join(", ")
 }

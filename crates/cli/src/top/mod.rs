@@ -13,8 +13,8 @@ use std::{io, panic};
 
 use crate::command_line::Exit;
 use crate::dump::{Line, exit, over, problems, read};
-use crate::output::{Sheet, Text, seconds};
-use crate::top::tables::{Before, View};
+use crate::output::{NumberTable, Text, seconds};
+use crate::top::tables::{EarlierTotals, View};
 use crate::{archives, output};
 use analysis::units::{bytes, plural, time};
 use anyhow::{Context as _, Result};
@@ -77,9 +77,10 @@ pub(crate) fn top(request: &Request) -> Result<Exit> {
     archives::note_other_jobs(directory);
     if request.json || request.once || !is_there() {
         let now = once(directory);
-        match request.json {
-            true => output::json(&Line::of(&now))?,
-            false => output::text(&text(&title(request, &now), &now))?,
+        if request.json {
+            output::json(&Line::of(&now))?
+        } else {
+            output::text(&text(&title(request, &now), &now))?
         }
         problems(&now).for_each(output::note);
         return Ok(exit(&now));
@@ -103,17 +104,17 @@ fn show(request: &Request, live: &mut Live) -> Result<()> {
     }
     let terminal = Terminal::enter().context("cannot use the terminal")?;
     let interval = Duration::from_secs_f64(request.interval.max(0.1));
-    let (mut screen, mut now, mut before) = (Screen::default(), Snapshot::default(), Before::default());
+    let (mut screen, mut now, mut before) = (Screen::default(), Snapshot::default(), EarlierTotals::default());
     // Draw only after something has been read.
     let mut next = Instant::now() + POLL;
     let (mut is_changed, mut is_catching_up) = (false, true);
     while !is_over.load(Ordering::SeqCst) {
         let is_behind = live.poll().is_behind;
         if Instant::now() >= next {
-            (before, now) = (Before::of(&now), live.snapshot());
+            (before, now) = (EarlierTotals::of(&now), live.snapshot());
             if is_catching_up {
                 // The screen has the sums of everything: the backlog belongs to no interval.
-                (before, now.interval_ns) = (Before::default(), 0);
+                (before, now.interval_ns) = (EarlierTotals::default(), 0);
             }
             is_catching_up &= is_behind;
             next = Instant::now() + interval;
@@ -135,13 +136,13 @@ fn show(request: &Request, live: &mut Live) -> Result<()> {
 fn title(request: &Request, now: &Snapshot) -> String {
     let at = Timestamp::from_nanosecond(now.at_ns.into()).unwrap_or_default();
     let job = &now.job;
-    let job = [&job.host, &job.launcher, &job.job].into_iter().filter(|it| !it.is_empty());
-    let job: String = job.map(|it| format!(" {it}")).collect();
+    let job = [&job.host, &job.launcher, &job.job].into_iter().filter(|text| !text.is_empty());
+    let job: String = job.map(|text| format!(" {text}")).collect();
     format!("nccl-otf2 top {}{job}  {}", request.directory.display(), at.strftime("%H:%M:%S UTC"))
 }
 
 fn text(title: &str, now: &Snapshot) -> Text {
-    let view = View { now, before: &Before::default(), only: None };
+    let view = View { now, before: &EarlierTotals::default(), only: None };
     let mut text = Text::default();
     text.line(title);
     for line in summary(view) {
@@ -157,7 +158,7 @@ fn text(title: &str, now: &Snapshot) -> Text {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Lower {
+enum LowerTable {
     #[default]
     Ranks,
     Operations,
@@ -168,7 +169,7 @@ enum Lower {
 #[derive(Debug, Default)]
 pub(crate) struct Screen {
     selected: usize,
-    lower: Lower,
+    lower: LowerTable,
     sort: Option<&'static str>,
     from: usize,
     page: usize,
@@ -188,8 +189,8 @@ impl Screen {
             }
             Key::Char('s') => {
                 let columns = self.lower.sheet(view).columns;
-                let next = columns.iter().position(|it| Some(it.name) == self.sort).map_or(0, |at| at + 1);
-                self.sort = columns.get(next).map(|it| it.name);
+                let next = columns.iter().position(|column| Some(column.name) == self.sort).map_or(0, |at| at + 1);
+                self.sort = columns.get(next).map(|column| column.name);
             }
             _ => {}
         }
@@ -200,7 +201,7 @@ impl Screen {
         &mut self,
         title: &str,
         now: &Snapshot,
-        before: &Before,
+        before: &EarlierTotals,
         (height, width): (usize, usize),
     ) -> Vec<(Style, String)> {
         self.selected = self.selected.min(now.communicators.len().saturating_sub(1));
@@ -211,7 +212,7 @@ impl Screen {
         lines.extend(summary.map(|line| (Style::Plain, line)));
         let gap = (height > 20).then(|| (Style::Plain, String::new()));
         lines.extend(gap.clone());
-        let communicators = all.communicators().within(false, Some(width));
+        let communicators = all.communicators().fitting_lines(false, Some(width));
         let mut communicators = communicators.into_iter();
         lines.extend(communicators.next().map(|heads| (Style::Bold, heads)));
         let shown = (height / 4).max(1);
@@ -222,8 +223,8 @@ impl Screen {
         lines.extend(gap);
         let mut sheet = self.lower.sheet(View { only: Some(self.selected), ..all });
         // `sort` names a column of this table.
-        let _sorted = sheet.arrange(self.sort, None);
-        let mut lower = sheet.within(false, Some(width)).into_iter();
+        let _sorted = sheet.sort_and_limit(self.sort, None);
+        let mut lower = sheet.fitting_lines(false, Some(width)).into_iter();
         lines.push((Style::Bold, lower.next().unwrap_or_else(|| "  nothing to show".to_owned())));
         let rows: Vec<String> = lower.collect();
         self.page = height.saturating_sub(lines.len() + 1).max(1);
@@ -246,7 +247,7 @@ impl Screen {
     }
 }
 
-impl Lower {
+impl LowerTable {
     const fn next(self) -> Self {
         match self {
             Self::Ranks => Self::Operations,
@@ -263,7 +264,7 @@ impl Lower {
         }
     }
 
-    fn sheet(self, view: View<'_>) -> Sheet {
+    fn sheet(self, view: View<'_>) -> NumberTable {
         match self {
             Self::Ranks => view.ranks_table(),
             Self::Operations => view.operations_table(),
@@ -274,7 +275,7 @@ impl Lower {
 
 pub(crate) fn summary(view: View<'_>) -> Vec<String> {
     let now = view.now;
-    let count = |state| now.processes.iter().filter(|it| it.state == state).count() as u64;
+    let count = |state| now.processes.iter().filter(|process| process.state == state).count() as u64;
     let mut states = vec![plural(count(ProcessState::Running), "process runs", "processes run")];
     for (state, word) in [
         (ProcessState::Stopped, "stopped"),
@@ -287,9 +288,9 @@ pub(crate) fn summary(view: View<'_>) -> Vec<String> {
     let sum = |get: fn(&live::Process) -> u64| now.processes.iter().map(get).sum::<u64>();
     let mut missing = Vec::new();
     for (number, one, many) in [
-        (sum(|it| it.lost_events), "event was not recorded", "events were not recorded"),
-        (sum(|it| it.damaged), "record is damaged", "records are damaged"),
-        (sum(|it| it.late_events), "event came late", "events came late"),
+        (sum(|process| process.lost_events), "event was not recorded", "events were not recorded"),
+        (sum(|process| process.damaged), "record is damaged", "records are damaged"),
+        (sum(|process| process.late_events), "event came late", "events came late"),
         (
             now.processes_missed,
             "process ended and its journal is removed",
@@ -305,8 +306,8 @@ pub(crate) fn summary(view: View<'_>) -> Vec<String> {
     ] {
         missing.extend((number > 0).then(|| plural(number, one, many)));
     }
-    let (behind, discarded) = (sum(|it| it.behind_bytes), sum(|it| it.discarded_bytes));
-    let behind_ns = now.processes.iter().map(|it| it.behind_ns).max().unwrap_or(0);
+    let (behind, discarded) = (sum(|process| process.behind_bytes), sum(|process| process.discarded_bytes));
+    let behind_ns = now.processes.iter().map(|process| process.behind_ns).max().unwrap_or(0);
     missing.extend((behind > 0).then(|| format!("{} behind ({})", time(behind_ns), bytes(behind))));
     missing.extend((discarded > 0).then(|| format!("{} removed before they were read", bytes(discarded))));
     if missing.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::output::{Cell, Sheet};
+use crate::output::{Cell, NumberTable};
 use analysis::units::{real, time};
 use live::{Operation, Process, ProcessState, Rank, Snapshot};
 use nccl_events::sort::Gather;
@@ -10,18 +10,20 @@ use nccl_events::sort::Gather;
 type Member = (usize, u32);
 
 #[derive(Debug, Default)]
-pub(crate) struct Before {
+pub(crate) struct EarlierTotals {
     /// How often each rank was last, and the waiting it caused, in ns.
     ranks: BTreeMap<Member, [u64; 2]>,
     /// Proxy waiting times in ns: GPU, peer, network.
     proxies: BTreeMap<Member, [u64; 3]>,
 }
 
-impl Before {
+impl EarlierTotals {
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
-        let ranks = snapshot.ranks.iter().map(|it| ((it.communicator, it.rank), [it.last, it.caused_waiting_ns]));
+        let ranks =
+            snapshot.ranks.iter().map(|rank| ((rank.communicator, rank.rank), [rank.last, rank.caused_waiting_ns]));
         let proxies = snapshot.proxies.iter();
-        let proxies = proxies.map(|it| ((it.communicator, it.rank), [it.gpu_wait_ns, it.peer_wait_ns, it.network_ns]));
+        let proxies = proxies
+            .map(|proxy| ((proxy.communicator, proxy.rank), [proxy.gpu_wait_ns, proxy.peer_wait_ns, proxy.network_ns]));
         Self { ranks: ranks.gather(), proxies: proxies.gather() }
     }
 }
@@ -29,17 +31,17 @@ impl Before {
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) now: &'a Snapshot,
-    pub(crate) before: &'a Before,
+    pub(crate) before: &'a EarlierTotals,
     pub(crate) only: Option<usize>,
 }
 
-struct Of<'a, T> {
+struct TableRow<'a, T> {
     view: View<'a>,
-    it: T,
+    subject: T,
     operations: Vec<&'a Operation>,
 }
 
-impl<T> Of<'_, T> {
+impl<T> TableRow<'_, T> {
     fn per_second(&self) -> Cell {
         match self.view.now.interval_ns {
             0 => Cell::None,
@@ -48,11 +50,11 @@ impl<T> Of<'_, T> {
     }
 
     fn ended(&self) -> u64 {
-        self.sum(|it| it.window.count)
+        self.sum(|operation| operation.window.count)
     }
 
     fn sum(&self, get: fn(&Operation) -> u64) -> u64 {
-        self.operations.iter().map(|it| get(it)).sum()
+        self.operations.iter().map(|operation| get(operation)).sum()
     }
 
     fn most(&self) -> Option<&Operation> {
@@ -61,7 +63,10 @@ impl<T> Of<'_, T> {
 
     /// The rate of the operation class that moved most bytes.
     fn rate(&self, get: fn(&Operation) -> Option<f64>) -> Cell {
-        rate(self.operations.iter().filter(|it| self.most().is_some_and(|most| key(it) == key(most))), get)
+        rate(
+            self.operations.iter().filter(|operation| self.most().is_some_and(|most| key(operation) == key(most))),
+            get,
+        )
     }
 }
 
@@ -72,32 +77,32 @@ struct RankLine<'a> {
     waits: [u64; 3],
 }
 
-impl Of<'_, RankLine<'_>> {
+impl TableRow<'_, RankLine<'_>> {
     fn share(&self, at: usize) -> Cell {
-        match (self.it.waits.get(at), self.it.waits.iter().sum()) {
+        match (self.subject.waits.get(at), self.subject.waits.iter().sum()) {
             (None, _) | (_, 0) => Cell::None,
             (Some(part), whole) => Cell::Share(real(*part) / real(whole)),
         }
     }
 
     fn since(&self, since_ns: u64) -> Cell {
-        Cell::Time(real(self.view.until_ns(self.it.rank).saturating_sub(since_ns)))
+        Cell::Time(real(self.view.until_ns(self.subject.rank).saturating_sub(since_ns)))
     }
 }
 
 impl<'a> View<'a> {
-    pub(crate) fn communicators(self) -> Sheet {
-        let rows = self.now.communicators.iter().enumerate().map(|(index, it)| {
+    pub(crate) fn communicators(self) -> NumberTable {
+        let rows = self.now.communicators.iter().enumerate().map(|(index, communicator)| {
             let view = Self { only: Some(index), ..self };
-            Of { view, it, operations: view.operations().collect() }
+            TableRow { view, subject: communicator, operations: view.operations().collect() }
         });
-        Sheet::of(
+        NumberTable::of(
             "communicators",
             rows,
             &[
-                ("communicator", |of| text(&of.it.name)),
+                ("communicator", |of| text(&of.subject.name)),
                 ("ranks", |of| {
-                    let (here, all) = (of.it.here, of.it.ranks);
+                    let (here, all) = (of.subject.here, of.subject.ranks);
                     text(if here == all { all.to_string() } else { format!("{here}/{all}") })
                 }),
                 ("oldest_open", |of| {
@@ -107,125 +112,129 @@ impl<'a> View<'a> {
                         text(format!("{} {function}", of.view.age(rank, *since_ns)))
                     })
                 }),
-                ("ops_per_s", Of::per_second),
-                ("busbw", |of| of.rate(|it| it.window.busbw)),
+                ("ops_per_s", TableRow::per_second),
+                ("busbw", |of| of.rate(|row| row.window.busbw)),
                 ("last", |of| {
                     let last = of.view.ranks().map(|rank| (of.view.since(rank), rank.rank)).max();
                     let last = last.filter(|(since, _)| since[0] > 0);
                     last.map_or(Cell::None, |(since, rank)| text(format!("rank {rank}: {}", since[0])))
                 }),
                 ("waiting", |of| some_time(of.view.ranks().map(|rank| of.view.since(rank)[1]).sum())),
-                ("function", |of| of.most().map_or(Cell::None, |it| text(&it.function))),
-                ("algbw", |of| of.rate(|it| it.window.algbw)),
+                ("function", |of| of.most().map_or(Cell::None, |row| text(&row.function))),
+                ("algbw", |of| of.rate(|row| row.window.algbw)),
             ],
         )
     }
 
-    pub(crate) fn ranks_table(self) -> Sheet {
-        let proxies = Before::of(self.now).proxies;
+    pub(crate) fn ranks_table(self) -> NumberTable {
+        let proxies = EarlierTotals::of(self.now).proxies;
         let mut operations: BTreeMap<Member, Vec<&Operation>> = BTreeMap::new();
         for operation in self.operations() {
             operations.entry((operation.communicator, operation.rank)).or_default().push(operation);
         }
         let mut ranks: Vec<&Rank> = self.ranks().collect();
-        nccl_events::sort::sort_by_key(&mut ranks, |it| (it.communicator, it.rank));
+        nccl_events::sort::sort_by_key(&mut ranks, |rank| (rank.communicator, rank.rank));
         let rows = ranks.into_iter().map(|rank| {
             let member = (rank.communicator, rank.rank);
             // A rank without a proxy has no waits.
             let [now, before] =
                 [&proxies, &self.before.proxies].map(|all| all.get(&member).copied().unwrap_or_default());
-            let it = RankLine { rank, process: self.now.processes.get(rank.process), waits: difference(now, before) };
-            Of { view: self, it, operations: operations.remove(&member).unwrap_or_default() }
+            let line = RankLine { rank, process: self.now.processes.get(rank.process), waits: difference(now, before) };
+            TableRow { view: self, subject: line, operations: operations.remove(&member).unwrap_or_default() }
         });
-        Sheet::of(
+        NumberTable::of(
             "ranks",
             rows,
             &[
-                ("rank", |of| Cell::Count(of.it.rank.rank.into())),
-                ("state", |of| of.it.process.map_or(Cell::None, |it| text(state(it)))),
-                ("open_for", |of| of.it.rank.oldest.as_ref().map_or(Cell::None, |(_, since_ns)| of.since(*since_ns))),
-                ("oldest_open", |of| of.it.rank.oldest.as_ref().map_or(Cell::None, |(function, _)| text(function))),
-                ("ops_per_s", Of::per_second),
-                ("busbw", |of| of.most().and_then(|it| it.window.busbw).map_or(Cell::None, Cell::Rate)),
-                ("last", |of| match of.view.since(of.it.rank) {
+                ("rank", |of| Cell::Count(of.subject.rank.rank.into())),
+                ("state", |of| of.subject.process.map_or(Cell::None, |row| text(state(row)))),
+                ("open_for", |of| {
+                    of.subject.rank.oldest.as_ref().map_or(Cell::None, |(_, since_ns)| of.since(*since_ns))
+                }),
+                ("oldest_open", |of| {
+                    of.subject.rank.oldest.as_ref().map_or(Cell::None, |(function, _)| text(function))
+                }),
+                ("ops_per_s", TableRow::per_second),
+                ("busbw", |of| of.most().and_then(|row| row.window.busbw).map_or(Cell::None, Cell::Rate)),
+                ("last", |of| match of.view.since(of.subject.rank) {
                     [0, _] => Cell::None,
                     [last, _] => Cell::Count(last),
                 }),
-                ("caused", |of| some_time(of.view.since(of.it.rank)[1])),
+                ("caused", |of| some_time(of.view.since(of.subject.rank)[1])),
                 ("gpu_wait", |of| of.share(0)),
                 ("peer_wait", |of| of.share(1)),
                 ("network", |of| of.share(2)),
                 ("idle", |of| {
-                    let last_ns = of.it.rank.last_event_ns.filter(|_| !of.it.rank.is_finalized);
+                    let last_ns = of.subject.rank.last_event_ns.filter(|_| !of.subject.rank.is_finalized);
                     last_ns.map_or(Cell::None, |since_ns| of.since(since_ns))
                 }),
-                ("process", |of| of.it.process.map_or(Cell::None, |it| text(&it.part))),
-                ("communicator", |of| text(of.view.name(of.it.rank.communicator))),
+                ("process", |of| of.subject.process.map_or(Cell::None, |row| text(&row.part))),
+                ("communicator", |of| text(of.view.name(of.subject.rank.communicator))),
             ],
         )
     }
 
     /// One line per class of operations: counts and bytes since each process began; the other columns for the interval.
-    pub(crate) fn operations_table(self) -> Sheet {
+    pub(crate) fn operations_table(self) -> NumberTable {
         let mut classes: BTreeMap<_, Vec<&Operation>> = BTreeMap::new();
         for operation in self.operations() {
             classes.entry((operation.communicator, key(operation))).or_default().push(operation);
         }
-        let rows = classes.into_iter().map(|(it, operations)| Of { view: self, it, operations });
-        let mut sheet = Sheet::of(
+        let rows = classes.into_iter().map(|(it, operations)| TableRow { view: self, subject: it, operations });
+        let mut sheet = NumberTable::of(
             "operations, counted on every rank; sizes from this power of two on",
             rows,
             &[
-                ("function", |of| text(of.it.1.0)),
-                ("size", |of| Cell::Bytes(of.it.1.1)),
-                ("count", |of| Cell::Count(of.sum(|it| it.count))),
-                ("bytes", |of| Cell::Bytes(of.sum(|it| it.bytes))),
+                ("function", |of| text(of.subject.1.0)),
+                ("size", |of| Cell::Bytes(of.subject.1.1)),
+                ("count", |of| Cell::Count(of.sum(|row| row.count))),
+                ("bytes", |of| Cell::Bytes(of.sum(|row| row.bytes))),
                 ("mean", |of| match of.ended() {
                     0 => Cell::None,
-                    ended => Cell::Time(real(of.sum(|it| it.window.duration_ns)) / real(ended)),
+                    ended => Cell::Time(real(of.sum(|operation| operation.window.duration_ns)) / real(ended)),
                 }),
-                ("busbw", |of| rate(of.operations.iter(), |it| it.window.busbw)),
-                ("ops_per_s", Of::per_second),
-                ("algbw", |of| rate(of.operations.iter(), |it| it.window.algbw)),
-                ("timing", |of| text(of.it.1.2)),
-                ("algorithm", |of| text(of.it.1.3)),
-                ("communicator", |of| text(of.view.name(of.it.0))),
+                ("busbw", |of| rate(of.operations.iter(), |row| row.window.busbw)),
+                ("ops_per_s", TableRow::per_second),
+                ("algbw", |of| rate(of.operations.iter(), |row| row.window.algbw)),
+                ("timing", |of| text(of.subject.1.2)),
+                ("algorithm", |of| text(of.subject.1.3)),
+                ("communicator", |of| text(of.view.name(of.subject.0))),
             ],
         );
         sheet.empty = "none has ended yet";
         sheet
     }
 
-    pub(crate) fn processes_table(self) -> Sheet {
-        Sheet::of(
+    pub(crate) fn processes_table(self) -> NumberTable {
+        NumberTable::of(
             "processes",
             &self.now.processes,
             &[
-                ("process", |it| text(&it.part)),
-                ("pid", |it| text(it.pid.to_string())),
-                ("state", |it| text(state(it))),
-                ("records", |it| Cell::Count(it.records)),
-                ("behind", |it| Cell::Bytes(it.behind_bytes)),
-                ("behind_for", |it| some_time(it.behind_ns)),
-                ("lost", |it| Cell::Count(it.lost_events)),
-                ("discarded", |it| Cell::Bytes(it.discarded_bytes)),
-                ("damaged", |it| Cell::Count(it.damaged)),
-                ("late", |it| Cell::Count(it.late_events)),
-                ("problem", |it| it.problem.as_ref().map_or(Cell::None, text)),
+                ("process", |row| text(&row.part)),
+                ("pid", |row| text(row.pid.to_string())),
+                ("state", |row| text(state(row))),
+                ("records", |row| Cell::Count(row.records)),
+                ("behind", |row| Cell::Bytes(row.behind_bytes)),
+                ("behind_for", |row| some_time(row.behind_ns)),
+                ("lost", |row| Cell::Count(row.lost_events)),
+                ("discarded", |row| Cell::Bytes(row.discarded_bytes)),
+                ("damaged", |row| Cell::Count(row.damaged)),
+                ("late", |row| Cell::Count(row.late_events)),
+                ("problem", |row| row.problem.as_ref().map_or(Cell::None, text)),
             ],
         )
     }
 
     fn ranks(self) -> impl Iterator<Item = &'a Rank> {
-        self.now.ranks.iter().filter(move |it| self.only.is_none_or(|only| it.communicator == only))
+        self.now.ranks.iter().filter(move |rank| self.only.is_none_or(|only| rank.communicator == only))
     }
 
     fn operations(self) -> impl Iterator<Item = &'a Operation> {
-        self.now.operations.iter().filter(move |it| self.only.is_none_or(|only| it.communicator == only))
+        self.now.operations.iter().filter(move |operation| self.only.is_none_or(|only| operation.communicator == only))
     }
 
     pub(crate) fn name(self, communicator: usize) -> &'a str {
-        self.now.communicators.get(communicator).map_or("", |it| &it.name)
+        self.now.communicators.get(communicator).map_or("", |communicator| &communicator.name)
     }
 
     pub(crate) fn age(self, rank: &Rank, since_ns: u64) -> String {
@@ -235,8 +244,8 @@ impl<'a> View<'a> {
     /// The latest known time of a rank; for a process that has ended, the time of its last record.
     fn until_ns(self, rank: &Rank) -> u64 {
         let process = self.now.processes.get(rank.process);
-        let over = process.filter(|it| matches!(it.state, ProcessState::Finished | ProcessState::Gone));
-        over.and_then(|it| it.last_record_ns).unwrap_or(self.now.at_ns)
+        let over = process.filter(|process| matches!(process.state, ProcessState::Finished | ProcessState::Gone));
+        over.and_then(|process| process.last_record_ns).unwrap_or(self.now.at_ns)
     }
 
     /// How often a rank was last in the interval, and the waiting it caused.
@@ -248,7 +257,11 @@ impl<'a> View<'a> {
 
 /// The operation with a bandwidth that moved most bytes in the interval.
 fn most<'a>(operations: &[&'a Operation]) -> Option<&'a Operation> {
-    operations.iter().filter(|it| it.window.busbw.is_some()).max_by_key(|it| it.window.bytes).copied()
+    operations
+        .iter()
+        .filter(|operation| operation.window.busbw.is_some())
+        .max_by_key(|operation| operation.window.bytes)
+        .copied()
 }
 
 /// Operations with equal keys are counted together.
@@ -261,7 +274,7 @@ fn difference<const N: usize>(now: [u64; N], before: [u64; N]) -> [u64; N] {
 }
 
 fn rate<'a>(operations: impl Iterator<Item = &'a &'a Operation>, get: fn(&Operation) -> Option<f64>) -> Cell {
-    let mut rates: Vec<f64> = operations.filter_map(|it| get(it)).collect();
+    let mut rates: Vec<f64> = operations.filter_map(|operation| get(operation)).collect();
     nccl_events::sort::sort_by(&mut rates, f64::total_cmp);
     rates.get(rates.len() / 2).map_or(Cell::None, |rate| Cell::Rate(*rate))
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crate::command_line::Exit;
-use crate::finalize::judge;
+use crate::finalize::judge_job;
 use crate::output;
 use crate::watch::slow::{Change, Event, Limits, Outputs, STEP, Slow};
 use anyhow::{Context as _, Result};
@@ -103,7 +103,7 @@ struct Watcher<'a> {
 
 impl Watcher<'_> {
     fn look(&mut self) -> Result<Report> {
-        let report = judge(&self.request.directory, self.request.hang_after)?;
+        let report = judge_job(&self.request.directory, self.request.hang_after)?;
         if let Some(change) = self.hangs.change(&report) {
             self.outputs.report(change, Event::Hang, &report, &report.verdict.text);
         }

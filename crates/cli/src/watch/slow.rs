@@ -112,19 +112,21 @@ impl Slow {
     }
 
     pub(crate) fn change(&mut self, directory: &Path, snapshot: &Snapshot) -> Option<(Change, Report)> {
-        let had_some = self.classes.values().any(|it| it.is_slow);
+        let had_some = self.classes.values().any(|history| history.is_slow);
         let mut is_new = false;
         for (class, operations) in classes(snapshot) {
-            let Some(algbw) = median(operations.iter().filter_map(|it| it.window.algbw).collect()) else { continue };
+            let Some(algbw) = median(operations.iter().filter_map(|operation| operation.window.algbw).collect()) else {
+                continue;
+            };
             let history = self.classes.entry(class.clone()).or_default();
             is_new |= history.take(algbw, self.limits);
-            let count = operations.iter().map(|it| it.window.count).sum();
+            let count = operations.iter().map(|operation| operation.window.count).sum();
             let usual_algbw = median(history.past.clone()).unwrap_or(algbw);
             let intervals = history.past.len();
             history.row = Some(Row { class, ranks: operations.len(), count, algbw, usual_algbw, intervals });
         }
         let last = self.last(snapshot);
-        let slow = self.classes.values().filter(|it| it.is_slow).filter_map(|it| it.row.clone());
+        let slow = self.classes.values().filter(|history| history.is_slow).filter_map(|history| history.row.clone());
         let mut operations: Vec<Row> = slow.collect();
         nccl_events::sort::sort_by(&mut operations, |a, b| {
             (a.algbw / a.usual_algbw).total_cmp(&(b.algbw / b.usual_algbw))
@@ -150,9 +152,9 @@ impl Slow {
                 let communicator = snapshot.communicators.get(rank.communicator);
                 let process = snapshot.processes.get(rank.process);
                 rows.push(LastRow {
-                    communicator: communicator.map(|it| it.name.clone()).unwrap_or_default(),
+                    communicator: communicator.map(|communicator| communicator.name.clone()).unwrap_or_default(),
                     rank: rank.rank,
-                    part: process.map(|it| it.part.clone()).unwrap_or_default(),
+                    part: process.map(|process| process.part.clone()).unwrap_or_default(),
                     last: now.0.saturating_sub(before.0),
                     caused_waiting_ns,
                 });
@@ -189,16 +191,18 @@ impl History {
         nccl_events::sort::sort_by(&mut past, f64::total_cmp);
         let quantile = |divisor: usize| past.get(past.len() / divisor).copied();
         let is_below = |limit: Option<f64>| limit.is_some_and(|limit| value < limit);
-        past.len() >= limits.past && is_below(quantile(10)) && is_below(quantile(2).map(|it| it / limits.factor))
+        past.len() >= limits.past && is_below(quantile(10)) && is_below(quantile(2).map(|value| value / limits.factor))
     }
 }
 
 fn classes(snapshot: &Snapshot) -> BTreeMap<Class, Vec<&Operation>> {
     let mut classes: BTreeMap<Class, Vec<&Operation>> = BTreeMap::new();
-    for operation in snapshot.operations.iter().filter(|it| it.window.algbw.is_some_and(|algbw| algbw > 0.0)) {
+    for operation in
+        snapshot.operations.iter().filter(|operation| operation.window.algbw.is_some_and(|algbw| algbw > 0.0))
+    {
         let communicator = snapshot.communicators.get(operation.communicator);
         let class = Class {
-            communicator: communicator.map(|it| it.name.clone()).unwrap_or_default(),
+            communicator: communicator.map(|communicator| communicator.name.clone()).unwrap_or_default(),
             function: operation.function.clone(),
             size_class: operation.size_class,
             timing: operation.timing,
@@ -247,12 +251,12 @@ const MARK: &str = "OTF2_WATCH_COMMAND";
 
 /// Runs a command for each event, with the report as stdin and a time limit.
 pub(crate) struct Commands {
-    running: Vec<Running>,
+    running: Vec<RunningCommand>,
     limit: Duration,
     started: u64,
 }
 
-struct Running {
+struct RunningCommand {
     child: Child,
     mark: String,
     event: &'static str,
@@ -277,7 +281,7 @@ impl Commands {
         shell.args(["-c", command]).stdin(stdin).process_group(0);
         shell.envs(mark.split_once('='));
         let child = shell.spawn().with_context(cannot)?;
-        self.running.push(Running { child, mark, event, began: Instant::now(), is_killed: false });
+        self.running.push(RunningCommand { child, mark, event, began: Instant::now(), is_killed: false });
         Ok(())
     }
 
@@ -306,7 +310,7 @@ impl Commands {
     }
 }
 
-impl Running {
+impl RunningCommand {
     fn has_ended(&mut self, limit: Duration) -> bool {
         let took = self.began.elapsed();
         match self.child.try_wait() {
@@ -492,7 +496,7 @@ impl<'a> Outputs<'a> {
             (_, Event::Slow) => ("slow", &self.request.on_slow),
         };
         let now = Timestamp::now();
-        let printed = say(self.request.json, now, report, text);
+        let printed = print_event(self.request.json, now, report, text);
         let written = self.request.write.as_ref().map_or(Ok(()), |path| {
             write(path, name, now, &pretty).with_context(|| format!("cannot write to {}", path.display()))
         });
@@ -503,7 +507,7 @@ impl<'a> Outputs<'a> {
     }
 }
 
-fn say(is_json: bool, now: Timestamp, report: &impl Serialize, text: &str) -> Result<()> {
+fn print_event(is_json: bool, now: Timestamp, report: &impl Serialize, text: &str) -> Result<()> {
     if is_json {
         return output::exact(&(serde_json::to_string(report).context("cannot write JSON")? + "\n"));
     }

@@ -119,10 +119,7 @@ impl Nccl {
             to.enter(at(enter), CALL, &Attributes::try_from([(AttributeRef::new(1), value)])?)?;
             to.leave(at(leave), CALL, Attributes::NONE)
         };
-        match self.has_ranges {
-            true => self.range(to, rank, (enter - AROUND, leave + AROUND), call),
-            false => call(to),
-        }
+        if self.has_ranges { self.range(to, rank, (enter - AROUND, leave + AROUND), call) } else { call(to) }
     }
 
     fn range(

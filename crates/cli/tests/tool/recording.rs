@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use journal::clock;
 use journal::part::ProcessInfo;
 pub(crate) use journal::testing::NO_PROCESS;
-use journal::testing::{Process, Who};
+use journal::testing::{Process, ProcessIdentity};
 
 /// A part of a process that was killed after `all_reduces` collectives. Its process id is `pid` plus the rank.
 pub(crate) fn record(out: &Path, rank: u32, pid: u32, all_reduces: u64) -> PathBuf {
@@ -40,5 +40,5 @@ pub(crate) fn begin(part: &Path, rank: u32, pid: u32, describe: impl FnOnce(&mut
         ..ProcessInfo::default()
     };
     describe(&mut info);
-    Process::begin_as(part, Who { rank, ranks: 2, in_environment: false }, &info)
+    Process::begin_as(part, ProcessIdentity { rank, ranks: 2, in_environment: false }, &info)
 }

@@ -126,7 +126,7 @@ fn jobs_of_all_sorts_have_pages() {
 }
 
 #[test]
-fn a_page_that_cannot_be_written_names_the_file_and_the_way_out() {
+fn unwritable_page_names_the_file_and_a_workaround() {
     let scratch = Scratch::new();
     Fixture::sound().write(scratch.path());
     let ended = scratch.ends(["report", "trace", "-o", "missing/page.html"]).with_code(2);

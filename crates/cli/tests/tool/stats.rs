@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use journal::testing::{Process, Who};
+use journal::testing::{Process, ProcessIdentity};
 use otf2::CollectiveOp;
 use serde_json::{Value, json};
 
@@ -183,14 +183,14 @@ fn jobs_of_all_sorts_have_a_verdict() {
     assert!(job("killed", 2, 5).contains("in 5 of 5 collectives, only the enqueueing of a rank is known"));
     assert!(job("other-rank-missing", 1, 5).contains("in 5 of 5 collectives, a rank or the root was not recorded"));
     let out = scratch.join("one-rank");
-    let mut process = Process::begin(&out, Who { rank: 0, ranks: 1, in_environment: true });
+    let mut process = Process::begin(&out, ProcessIdentity { rank: 0, ranks: 1, in_environment: true });
     process.collective(0);
     let _part = process.end();
     assert!(verdict(&scratch, "one-rank").starts_with("No collective or message of several ranks was timed"));
 }
 
 #[test]
-fn an_archive_of_an_older_build_is_refused_with_the_way_out() {
+fn archive_of_an_older_build_is_refused_with_a_workaround() {
     let scratch = Scratch::new();
     Fixture { has_kinds: false, ..Fixture::sound() }.write(scratch.path());
     for arguments in [&["stats", "trace"][..], &["report", "trace"], &["diff", "trace", "trace"]] {

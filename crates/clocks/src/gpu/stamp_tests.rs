@@ -1,7 +1,7 @@
 use crate::gpu::{GpuCalibration, GpuClock, *};
 use proptest::prelude::*;
 
-fn bounds(lower: &[Pair], upper: &[Pair]) -> StampBounds {
+fn bounds(lower: &[StampPair], upper: &[StampPair]) -> StampBounds {
     StampBounds { lower: lower.to_vec(), upper: upper.to_vec(), ..StampBounds::default() }
 }
 
@@ -67,7 +67,7 @@ fn stamp(paces: &Paces, after_ns: u64, step_ns: u64) -> u64 {
 
 /// Kernels at regular intervals, with delays of launch, run and callback. Returns the bounds, and the stamps with their
 /// true host times.
-fn run(paces: &Paces, delays: &[(u64, u64, u64)], step_ns: u64) -> (StampBounds, Vec<Pair>) {
+fn run(paces: &Paces, delays: &[(u64, u64, u64)], step_ns: u64) -> (StampBounds, Vec<StampPair>) {
     let length: u64 = paces.iter().map(|pace| pace.0).sum();
     let apart = length / delays.len() as u64;
     let mut known = StampBounds::default();
@@ -84,7 +84,7 @@ fn run(paces: &Paces, delays: &[(u64, u64, u64)], step_ns: u64) -> (StampBounds,
     (known, stamps)
 }
 
-fn worst(clock: &GpuClock, stamps: &[Pair]) -> u64 {
+fn worst(clock: &GpuClock, stamps: &[StampPair]) -> u64 {
     stamps.iter().map(|&(gpu_ns, host_ns)| clock.host_ns(gpu_ns).abs_diff(host_ns)).max().unwrap_or(0)
 }
 

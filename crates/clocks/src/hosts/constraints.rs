@@ -79,10 +79,8 @@ fn shortest(
     for _ in 0..=hosts {
         let mut changed = false;
         for difference in differences {
-            let (from, to) = match backwards {
-                false => (difference.from, difference.to),
-                true => (difference.to, difference.from),
-            };
+            let (from, to) =
+                if !backwards { (difference.from, difference.to) } else { (difference.to, difference.from) };
             let distance = distances.get(from)? + difference.most + slack;
             let known = distances.get_mut(to)?;
             if distance < *known - ROUNDING {
@@ -131,7 +129,7 @@ fn is_round(parents: &[usize]) -> bool {
 /// A constraint on the differences at both ends of a piece: interpolated between the ends, the clock of `later` minus
 /// that of `earlier` is at most `most`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Need {
+pub(super) struct KnotConstraint {
     pub(super) earlier: usize,
     pub(super) later: usize,
     /// The knot at the first end; the next knot is the other end.
@@ -148,7 +146,7 @@ const CLOSE_NS: f64 = 0.5;
 const MOST_PASSES: usize = 500;
 
 /// Moves the clocks (by host, then knot), but that of `reference`, as little as needed. Returns whether any was moved.
-pub(super) fn repair(clocks: &mut [Vec<f64>], reference: usize, needs: &[Need]) -> bool {
+pub(super) fn repair(clocks: &mut [Vec<f64>], reference: usize, needs: &[KnotConstraint]) -> bool {
     let mut moved = false;
     let mut pushed = vec![0.0_f64; needs.len()];
     for _ in 0..MOST_PASSES {
@@ -174,7 +172,7 @@ pub(super) fn repair(clocks: &mut [Vec<f64>], reference: usize, needs: &[Need]) 
     moved
 }
 
-impl Need {
+impl KnotConstraint {
     fn ends(&self, clocks: &[Vec<f64>]) -> Option<(f64, f64)> {
         let (earlier, later) = (clocks.get(self.earlier)?, clocks.get(self.later)?);
         Some((later.get(self.knot)? - earlier.get(self.knot)?, later.get(self.knot + 1)? - earlier.get(self.knot + 1)?))
@@ -279,12 +277,12 @@ fn added(knot: Knot) -> i64 {
 
 /// The lead of a pair's second clock over the first.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ahead {
+struct LeadBounds {
     at_most: Option<i128>,
     at_least: Option<i128>,
 }
 
-impl Ahead {
+impl LeadBounds {
     fn guess(self) -> i128 {
         match (self.at_least, self.at_most) {
             (Some(low), Some(high)) => low + (high - low) / 2,
@@ -297,7 +295,7 @@ impl Ahead {
 /// The lead of each host's clock over the first's, by index in `hosts`. Traffic must connect them, maybe indirectly.
 pub(super) fn ahead(hosts: &[usize], constraints: &[Constraint]) -> Vec<i64> {
     let places: BTreeMap<usize, usize> = hosts.iter().copied().zip(0..).gather();
-    let mut pairs: BTreeMap<(usize, usize), Ahead> = BTreeMap::new();
+    let mut pairs: BTreeMap<(usize, usize), LeadBounds> = BTreeMap::new();
     for constraint in constraints {
         let places = [constraint.earlier.boot, constraint.later.boot].map(|boot| places.get(&boot).copied());
         let [Some(earlier), Some(later)] = places else {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::fit::{Bounds, OPEN, Point, Range, approximate, whole};
 use crate::hosts::constraints;
-use crate::hosts::constraints::{Constraint, Correction, Difference, Extent, Need, Relation, extent, repair};
+use crate::hosts::constraints::{Constraint, Correction, Difference, Extent, KnotConstraint, Relation, extent, repair};
 use crate::piecewise::{Beyond, Knot, Piecewise};
 use nccl_events::sort::Gather;
 
@@ -42,7 +42,7 @@ pub(super) fn solve(hosts: &[usize], spans: &[(u64, u64)], constraints: &[Constr
 }
 
 /// A constraint for computation: readings minus each host's rough constant, ns.
-struct Observed {
+struct ApproximateConstraint {
     earlier: usize,
     later: usize,
     reading: f64,
@@ -50,7 +50,7 @@ struct Observed {
     room: f64,
 }
 
-impl Observed {
+impl ApproximateConstraint {
     fn pair(&self) -> (usize, usize) {
         (self.earlier.min(self.later), self.earlier.max(self.later))
     }
@@ -62,7 +62,7 @@ struct Problem {
     origin: i128,
     length: f64,
     /// Sorted by pair.
-    observed: Vec<Observed>,
+    observed: Vec<ApproximateConstraint>,
     /// The lead of each clock by the rough constant, ns.
     ahead: Vec<i64>,
 }
@@ -85,8 +85,8 @@ impl Problem {
         let margin = whole(MOST_DRIFT * approximate(last - first));
         let origin = first - margin;
         let length = last - origin + margin;
-        let mut observed: Vec<Observed> = inside()
-            .map(|(earlier, later, readings)| Observed {
+        let mut observed: Vec<ApproximateConstraint> = inside()
+            .map(|(earlier, later, readings)| ApproximateConstraint {
                 earlier,
                 later,
                 reading: approximate(readings.0 - origin),
@@ -130,7 +130,7 @@ impl Problem {
         // Moving a clock slightly moves the times of its constraints, so repeats.
         for _ in 0..ROUNDS {
             let bounds = self.bounds(&curves);
-            let needs: Vec<Need> = bounds.iter().flat_map(|pair| pair.needs(curves.piece)).collect();
+            let needs: Vec<KnotConstraint> = bounds.iter().flat_map(|pair| pair.needs(curves.piece)).collect();
             if !repair(&mut curves.middle, self.reference, &needs) {
                 break;
             }
@@ -140,8 +140,8 @@ impl Problem {
     }
 
     fn bounds(&self, curves: &Curves) -> Vec<PairBounds> {
-        let of_pair = |observed: &[Observed]| {
-            let pair = observed.first().map_or((0, 0), Observed::pair);
+        let of_pair = |observed: &[ApproximateConstraint]| {
+            let pair = observed.first().map_or((0, 0), ApproximateConstraint::pair);
             let mut pieces = vec![Bounds::default(); curves.pieces];
             for one in observed {
                 let time = curves.common(one.earlier, one.reading);
@@ -394,10 +394,10 @@ impl PairBounds {
     }
 
     /// The bounds as conditions on the two clocks. `piece` is the length of a piece.
-    pub(super) fn needs(&self, piece: f64) -> impl Iterator<Item = Need> {
+    pub(super) fn needs(&self, piece: f64) -> impl Iterator<Item = KnotConstraint> {
         let (first, second) = self.pair;
         self.pieces.iter().enumerate().flat_map(move |(knot, bounds)| {
-            let need = move |bound: &Point, earlier, later, most| Need {
+            let need = move |bound: &Point, earlier, later, most| KnotConstraint {
                 earlier,
                 later,
                 knot,

@@ -32,7 +32,7 @@ use serde_json::value::RawValue;
 pub(super) use crate::kineto::foreign_read::Foreign;
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct WriteCounts {
     pub(crate) events: u64,
     /// NCCL kernels in the trace, and how many of them match the archive's.
     pub(crate) kernels: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Written {
 }
 
 impl Foreign {
-    pub(crate) fn write(&self, job: &Job<'_>, out: &Path) -> Result<Written> {
+    pub(crate) fn write(&self, job: &Job<'_>, out: &Path) -> Result<WriteCounts> {
         let rank = self.rank_in(job)?;
         let clock = self.clock(job, rank)?;
         let [from_ns, to_ns] = self.span_ns.map(|at_ns| u64::try_from(clock.at(at_ns)).unwrap_or(0));
@@ -75,7 +75,7 @@ impl Foreign {
         writing.output.append("\n}\n")?;
         let events = writing.read + writing.events;
         writing.output.finish()?;
-        Ok(Written {
+        Ok(WriteCounts {
             events,
             kernels: self.kernels.len() as u64,
             matched: enriched,
@@ -123,8 +123,8 @@ fn arguments(
     let events: BTreeMap<u32, u64> =
         matched.iter().map(|(event, number)| (job.kernels.get(*number).operation, *event)).collect();
     let mut found = BTreeMap::new();
-    let is_communicator = |it: &_| trace.location_kind(*it) == Some(LocationKind::Communicator);
-    for location in job.locations_of(rank).filter(is_communicator).filter(|it| trace.has_events(*it)) {
+    let is_communicator = |location: &_| trace.location_kind(*location) == Some(LocationKind::Communicator);
+    for location in job.locations_of(rank).filter(is_communicator).filter(|location| trace.has_events(*location)) {
         selection.slices(location, |slice| {
             let operation = job.row_of(slice).filter(|_| matches!(slice.role, Some(Role::Operation(_))));
             let Some((row, event)) = operation.and_then(|row| Some((row, events.get(&row)?))) else {
@@ -136,7 +136,7 @@ fn arguments(
                 args.text("nccl.communicator", &trace.comm_name(comm));
                 args.number("nccl.communicator_rank", rank);
             }
-            let operations = job.kernels.of_operation(row).map_or(1, |it| job.kernels.get(it).operations);
+            let operations = job.kernels.kernel_of_operation(row).map_or(1, |it| job.kernels.get(it).operations);
             if operations > 1 {
                 args.number("nccl.operations_in_kernel", operations);
             }
@@ -254,7 +254,7 @@ struct Member {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Matched {
+pub(super) struct KernelMatches {
     /// Pairs of the index of a foreign event and the number of the archive's kernel.
     pub(super) pairs: Vec<(u64, u32)>,
     /// The number of the trace's kernels for which several pairs are possible.
@@ -263,7 +263,7 @@ pub(super) struct Matched {
 
 /// A kernel of the trace and one of the archive that can be the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pair {
+struct KernelPair {
     event: u64,
     number: u32,
     is_other_size: bool,
@@ -272,7 +272,7 @@ struct Pair {
     distance_ns: i128,
 }
 
-impl Pair {
+impl KernelPair {
     /// Whether it is so much better than another one that this cannot be it.
     fn beats(&self, other: &Self) -> bool {
         let size = other.is_other_size.cmp(&self.is_other_size);
@@ -284,7 +284,7 @@ impl Pair {
     }
 }
 
-struct Wanted<'k> {
+struct WantedKernel<'k> {
     kernel: &'k Kernel,
     start_ns: i128,
     stop_ns: i128,
@@ -298,7 +298,7 @@ impl<'a> Matching<'a> {
         let slack_ns = SLACK_NS + i128::from(job_rank.clock_uncertainty_ns().unwrap_or(0));
         let members = job_rank.members.iter().map(|row| {
             let communicator = job.tables.members.row(*row).communicator;
-            let numbers = kernels.of_member(*row).filter_map(|at| u32::try_from(at).ok());
+            let numbers = kernels.kernels_of_member(*row).filter_map(|at| u32::try_from(at).ok());
             let (measured, mut enqueued): (Vec<u32>, Vec<u32>) =
                 numbers.partition(|number| kernels.get(*number).is_measured);
             enqueued.sort_by_key(|number| kernels.get(*number).launched_ns);
@@ -309,18 +309,18 @@ impl<'a> Matching<'a> {
     }
 
     /// Finds the archive's kernel for each of the trace's. One of which several can be it is left out.
-    pub(super) fn matched(&mut self, foreign: &Foreign, clock: &Line) -> Matched {
-        let mut pairs: Vec<Pair> = Vec::new();
+    pub(super) fn matched(&mut self, foreign: &Foreign, clock: &Line) -> KernelMatches {
+        let mut pairs: Vec<KernelPair> = Vec::new();
         for kernel in &foreign.kernels {
             let [start_ns, stop_ns] = kernel.times_ns.map(|at_ns| clock.at(at_ns));
             let launched_ns = kernel.launched_ns.map_or(start_ns, |at_ns| clock.at(at_ns));
-            self.add_pairs(&Wanted { kernel, start_ns, stop_ns, launched_ns }, &mut pairs);
+            self.add_pairs(&WantedKernel { kernel, start_ns, stop_ns, launched_ns }, &mut pairs);
         }
-        let mut of_number: BTreeMap<u32, Vec<Pair>> = BTreeMap::new();
+        let mut of_number: BTreeMap<u32, Vec<KernelPair>> = BTreeMap::new();
         for pair in &pairs {
             of_number.entry(pair.number).or_default().push(*pair);
         }
-        let mut found = Matched::default();
+        let mut found = KernelMatches::default();
         for of_kernel in pairs.chunk_by(|a, b| a.event == b.event) {
             // One that beats all others is the least.
             let best = of_kernel.iter().min_by_key(|pair| (pair.is_other_size, !pair.is_together, pair.distance_ns));
@@ -348,11 +348,12 @@ impl<'a> Matching<'a> {
     pub(super) fn unmatched(&self, from_ns: i128, to_ns: i128) -> u64 {
         let measured = self.members.iter().flat_map(|member| &member.measured);
         let left = measured.filter(|number| !self.is_taken[index(**number)]).map(|it| self.job.kernels.get(*it));
-        let within = left.filter(|it| i128::from(it.start_ns) >= from_ns && i128::from(it.stop_ns) <= to_ns);
-        within.map(|it| u64::from(it.operations)).sum()
+        let within =
+            left.filter(|kernel| i128::from(kernel.start_ns) >= from_ns && i128::from(kernel.stop_ns) <= to_ns);
+        within.map(|kernel| u64::from(kernel.operations)).sum()
     }
 
-    fn add_pairs(&self, wanted: &Wanted<'_>, pairs: &mut Vec<Pair>) {
+    fn add_pairs(&self, wanted: &WantedKernel<'_>, pairs: &mut Vec<KernelPair>) {
         let kernels = &self.job.kernels;
         for member in self.members.iter().filter(|member| member.can_be(wanted.kernel)) {
             let begun = |it: &u32| i128::from(kernels.get(*it).start_ns) <= wanted.stop_ns + self.slack_ns;
@@ -367,13 +368,13 @@ impl<'a> Matching<'a> {
                     continue;
                 };
                 let (distance_ns, is_together) = self.distance(number, wanted);
-                pairs.push(Pair { event: wanted.kernel.event, number, is_other_size, is_together, distance_ns });
+                pairs.push(KernelPair { event: wanted.kernel.event, number, is_other_size, is_together, distance_ns });
             }
         }
     }
 
     /// How far apart they are, and whether most of the shorter one is within the other.
-    fn distance(&self, number: u32, wanted: &Wanted<'_>) -> (i128, bool) {
+    fn distance(&self, number: u32, wanted: &WantedKernel<'_>) -> (i128, bool) {
         let kernel = self.job.kernels.get(number);
         if !kernel.is_measured {
             return ((i128::from(kernel.launched_ns.unwrap_or(0)) - wanted.launched_ns).abs(), false);
@@ -397,7 +398,7 @@ impl<'a> Matching<'a> {
         let member = self.job.tables.members.row(kernel.member);
         let size = self.job.tables.members.size(member.communicator) as u64;
         let (bytes, is_root) = (operation.bytes, operation.partner == member.rank);
-        let own = Function::of_region(&name).map_or((bytes, bytes), |it| it.elements(bytes, size, is_root));
+        let own = Function::of_region(&name).map_or((bytes, bytes), |function| function.elements(bytes, size, is_root));
         let is_size = wanted.bytes.is_none_or(|bytes| kernel.operations > 1 || bytes == [own.0, own.1]);
         Some(is_other || !is_size)
     }
@@ -430,11 +431,11 @@ mod tests {
     }
 
     mod matching {
-        use crate::kineto::foreign_write::Pair;
+        use crate::kineto::foreign_write::KernelPair;
 
         #[test]
-        fn only_what_nothing_speaks_against_is_matched() {
-            let pair = |is_other_size, is_together, distance_ns| Pair {
+        fn ambiguous_kernels_are_not_matched() {
+            let pair = |is_other_size, is_together, distance_ns| KernelPair {
                 event: 0,
                 number: 0,
                 is_other_size,

@@ -54,15 +54,17 @@ impl<'a> Job<'a> {
         let instances = MatchedCollectives::of(trace, &tables, source.filter);
         let ranks = values::numbers(&tables.members);
         let by_id = |id: fn(&Operation) -> u64| {
-            let ids = tables.operations.rows().map(|it| id(&it));
+            let ids = tables.operations.rows().map(|operation| id(&operation));
             let mut rows: Vec<(u64, u32)> = ids.zip(0..).filter(|(id, _)| *id != 0).collect();
             rows.sort_unstable();
             rows
         };
-        let no_id = (0..).zip(tables.operations.rows()).filter(|(_, it)| it.event == 0);
+        let no_id = (0..).zip(tables.operations.rows()).filter(|(_, operation)| operation.event == 0);
         let member = |member| tables.members.row(member).location;
-        let derived = no_id.map(|(row, it)| ((member(it.member), it.start_ns, it.function), row)).collect();
-        let (operations, calls) = (by_id(|it| it.event), by_id(|it| it.parent));
+        let derived = no_id
+            .map(|(row, operation)| ((member(operation.member), operation.start_ns, operation.function), row))
+            .collect();
+        let (operations, calls) = (by_id(|operation| operation.event), by_id(|operation| operation.parent));
         let attributes = AttributeNames::of(trace);
         let (groups, elements) = (Vec::new(), Vec::new());
         let (owners, locations) = (BTreeMap::new(), vec![Vec::new(); ranks.len()]);
@@ -121,14 +123,14 @@ impl<'a> Job<'a> {
     }
 
     pub(super) fn process_id(&self, process: LocationGroupRef) -> Option<u64> {
-        self.source.trace.of_group(process, ProcessId)
+        self.source.trace.group_property(process, ProcessId)
     }
 
     /// The index of a rank's GPU in its process, if known; else 0.
     pub(super) fn device(&self, rank: u32) -> u64 {
         let group = self.tables.members.job_ranks[index(rank)].group;
         let definition = self.source.trace.definitions.location_groups.get(&group);
-        definition.and_then(|it| number(self.source.trace, &it.properties, "ordinal")).unwrap_or(0)
+        definition.and_then(|group| number(self.source.trace, &group.properties, "ordinal")).unwrap_or(0)
     }
 
     /// The locations of a rank, ascending, including threads of its process that belong to no other rank.
@@ -149,36 +151,38 @@ impl<'a> Job<'a> {
     }
 
     fn stream_id(&self, location: LocationRef) -> Option<u64> {
-        self.source.trace.of_location(location, StreamId).map(u64::from)
+        self.source.trace.location_property(location, StreamId).map(u64::from)
     }
 
     /// A location's thread id: the system's, or else a number that the system never uses.
     pub(super) fn thread(&self, location: LocationRef) -> u64 {
-        self.source.trace.of_location(location, ThreadId).unwrap_or(FIRST_OWN_PID + (location.get() >> 32))
+        self.source.trace.location_property(location, ThreadId).unwrap_or(FIRST_OWN_PID + (location.get() >> 32))
     }
 
     /// The stream number for a location's kernels: CUPTI's, or, for a communicator, one that no stream of the rank has.
     pub(super) fn stream_number(&self, rank: u32, location: LocationRef, track: Track) -> u64 {
         self.stream_id(location).unwrap_or_else(|| {
-            self.locations_of(rank).filter_map(|it| self.stream_id(it)).max().unwrap_or(0) + track.tid
+            self.locations_of(rank).filter_map(|location| self.stream_id(location)).max().unwrap_or(0) + track.tid
         })
     }
 
     /// Where a location's kernels are shown: streams from 1 on or, if no kernels were recorded, communicators.
     pub(super) fn stream(&self, rank: u32, location: LocationRef) -> Track {
-        let member = |it: LocationRef| self.source.trace.member_of(it).unwrap_or(it);
+        let member = |location: LocationRef| self.source.trace.member_of(location).unwrap_or(location);
         let own = member(location);
-        let of_kernels = |it: &LocationRef| {
-            let kind = self.source.trace.location_kind(*it);
-            kind == Some(LocationKind::Stream) || kind == Some(LocationKind::Communicator) && member(*it) == *it
+        let of_kernels = |location: &LocationRef| {
+            let kind = self.source.trace.location_kind(*location);
+            kind == Some(LocationKind::Stream)
+                || kind == Some(LocationKind::Communicator) && member(*location) == *location
         };
-        let before = self.locations_of(rank).filter(of_kernels).take_while(|it| *it != own).count();
+        let before = self.locations_of(rank).filter(of_kernels).take_while(|location| *location != own).count();
         Track { pid: self.device(rank), tid: before as u64 + 1 }
     }
 
     pub(super) fn has_streams(&self, rank: u32) -> bool {
         let trace = self.source.trace;
-        self.locations_of(rank).any(|it| trace.location_kind(it) == Some(LocationKind::Stream) && trace.has_events(it))
+        self.locations_of(rank)
+            .any(|location| trace.location_kind(location) == Some(LocationKind::Stream) && trace.has_events(location))
     }
 
     pub(super) fn number_on_rank(&self, rank: u32, location: LocationRef) -> u64 {
@@ -189,7 +193,7 @@ impl<'a> Job<'a> {
     pub(super) fn first_of_process(&self, rank: u32) -> u32 {
         let process = self.process(rank);
         let mut ranks = (0..).zip(&self.tables.members.job_ranks);
-        ranks.find(|(_, it)| it.process == process).map_or(rank, |(first, _)| first)
+        ranks.find(|(_, rank)| rank.process == process).map_or(rank, |(first, _)| first)
     }
 
     pub(super) fn operation(&self, event: u64) -> Option<u32> {
@@ -205,7 +209,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    pub(super) fn of_call(&self, call: u64) -> Option<u32> {
+    pub(super) fn row_of_call(&self, call: u64) -> Option<u32> {
         find(&self.calls, call)
     }
 
@@ -220,7 +224,7 @@ impl<'a> Job<'a> {
         let is_root = operation.partner == member.rank;
         let known = self.elements.binary_search_by_key(&row, |(row, ..)| *row);
         let (_, count, datatype) = known.ok().map_or((0, 0, ""), |at| self.elements[at]);
-        let elements = |it: Function| it.elements(count, size as u64, is_root);
+        let elements = |function: Function| function.elements(count, size as u64, is_root);
         let (given, gotten) = function.map_or((count, count), elements);
         args.text("Collective name", json::collective(&name));
         args.number("In msg nelems", given);
@@ -241,8 +245,9 @@ impl<'a> Job<'a> {
 
     /// Adds how long an operation waited for the last rank of its collective, as far as the clocks allow.
     pub(super) fn add_waiting(&self, row: u32, args: &mut Args) {
-        let instance = self.instances.of_operation(row).and_then(|number| self.instances.all.get(index(number)));
-        let Some(instance) = instance.filter(|it| it.is_comparable()) else {
+        let instance =
+            self.instances.instance_of_operation(row).and_then(|number| self.instances.all.get(index(number)));
+        let Some(instance) = instance.filter(|instance| instance.is_comparable()) else {
             return;
         };
         if let Some(waiting_ns) = instance.waiting_ns(&self.tables, row) {
@@ -258,7 +263,7 @@ impl<'a> Job<'a> {
 
     /// The job ranks of a communicator; `None` if one of them was not recorded.
     pub(super) fn members_of(&self, communicator: u32) -> Option<Vec<u32>> {
-        values::of_communicator(&self.tables.members, &self.ranks, communicator)
+        values::ranks_of_communicator(&self.tables.members, &self.ranks, communicator)
     }
 
     /// The same list as PyTorch writes it: of more than 30 ranks, only the first and the last ones.
@@ -300,7 +305,7 @@ pub(super) struct Kernels {
 }
 
 #[derive(Clone, Copy)]
-struct Enqueued {
+struct Enqueueing {
     operation: u64,
     /// The preceding launch on its thread, which belongs to its launch plan; 0 if there is none.
     launch: u64,
@@ -311,17 +316,21 @@ impl Kernels {
     pub(super) fn of(source: &Source<'_>, tables: &Tables) -> Result<Self> {
         let enqueued = enqueued(source)?;
         let operations = &tables.operations;
-        let mut rows: Vec<(u32, _)> = (0..).zip(operations.rows()).filter(|(_, it)| !it.is_unfinished).collect();
+        let mut rows: Vec<(u32, _)> =
+            (0..).zip(operations.rows()).filter(|(_, operation)| !operation.is_unfinished).collect();
         let is_message = |sequence| sequence == analysis::read::NO_SEQUENCE;
-        rows.sort_by_key(|(row, it)| (it.member, it.start_ns, Reverse(it.stop_ns), is_message(it.sequence), *row));
+        rows.sort_by_key(|(row, operation)| {
+            (operation.member, operation.start_ns, Reverse(operation.stop_ns), is_message(operation.sequence), *row)
+        });
         let mut found = Self { of_operation: vec![None; operations.len()], ..Self::default() };
         // The last kernel with known times, and the last with only its enqueueing known.
         let mut last: [Option<usize>; 2] = [None; 2];
         for (row, operation) in rows {
             let is_enqueueing = operation.timing == Some(Timing::Enqueue);
-            let host = enqueued.binary_search_by_key(&operation.event, |it| it.operation);
+            let host = enqueued.binary_search_by_key(&operation.event, |enqueueing| enqueueing.operation);
             let host = host.ok().and_then(|at| enqueued.get(at));
-            let launch = host.map_or(0, |it| if it.launch == 0 { it.operation } else { it.launch });
+            let launch = host
+                .map_or(0, |enqueueing| if enqueueing.launch == 0 { enqueueing.operation } else { enqueueing.launch });
             let joined = last[usize::from(is_enqueueing)].filter(|at| {
                 let kernel = &found.all[*at];
                 let is_same = if is_enqueueing { kernel.launch == launch } else { operation.start_ns < kernel.stop_ns };
@@ -336,7 +345,7 @@ impl Kernels {
                 kernel.is_measured |= is_measured;
                 // A collective made of messages is enqueued as these messages.
                 if kernel.launch == 0 {
-                    (kernel.launch, kernel.launched_ns) = (launch, host.map(|it| it.launched_ns));
+                    (kernel.launch, kernel.launched_ns) = (launch, host.map(|enqueueing| enqueueing.launched_ns));
                 }
             } else {
                 last[usize::from(is_enqueueing)] = Some(at);
@@ -347,26 +356,26 @@ impl Kernels {
                     start_ns: operation.start_ns,
                     stop_ns: operation.stop_ns,
                     launch,
-                    launched_ns: host.map(|it| it.launched_ns),
+                    launched_ns: host.map(|enqueueing| enqueueing.launched_ns),
                     is_measured,
                 });
             }
             found.of_operation[index(row)] = u32::try_from(at).ok();
         }
-        let launches = (0..).zip(&found.all).filter(|(_, it)| it.launch != 0);
-        found.by_launch = launches.map(|(number, it)| (it.launch, number)).collect();
+        let launches = (0..).zip(&found.all).filter(|(_, kernel)| kernel.launch != 0);
+        found.by_launch = launches.map(|(number, kernel)| (kernel.launch, number)).collect();
         found.by_launch.sort_unstable();
         found.by_launch.dedup_by_key(|(launch, _)| *launch);
         Ok(found)
     }
 
     /// The number of an operation's kernel; `None` if the operation had not ended.
-    pub(super) fn of_operation(&self, row: u32) -> Option<u32> {
+    pub(super) fn kernel_of_operation(&self, row: u32) -> Option<u32> {
         self.of_operation.get(index(row)).copied().flatten()
     }
 
     /// The number of the kernel launched by a launch, or by the enqueueing that stands for it.
-    pub(super) fn of_launch(&self, event: u64) -> Option<u32> {
+    pub(super) fn kernel_of_launch(&self, event: u64) -> Option<u32> {
         let at = self.by_launch.binary_search_by_key(&event, |(launch, _)| *launch).ok()?;
         self.by_launch.get(at).map(|(_, number)| *number)
     }
@@ -375,12 +384,13 @@ impl Kernels {
         &self.all[index(number)]
     }
 
-    pub(super) fn of_member(&self, member: u32) -> std::ops::Range<usize> {
-        self.all.partition_point(|it| it.member < member)..self.all.partition_point(|it| it.member <= member)
+    pub(super) fn kernels_of_member(&self, member: u32) -> std::ops::Range<usize> {
+        self.all.partition_point(|kernel| kernel.member < member)
+            ..self.all.partition_point(|kernel| kernel.member <= member)
     }
 }
 
-fn enqueued(source: &Source<'_>) -> Result<Vec<Enqueued>> {
+fn enqueued(source: &Source<'_>) -> Result<Vec<Enqueueing>> {
     let trace = source.trace;
     let threads = trace.locations_of(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
     let found = source.each_location(&threads, |location| {
@@ -389,11 +399,11 @@ fn enqueued(source: &Source<'_>) -> Result<Vec<Enqueued>> {
         trace.slices(location, |slice| {
             let fields = trace.fields_of(&slice.attributes);
             let is_operation = matches!(slice.role, Some(Role::Call(Kind::Coll | Kind::P2p | Kind::CeColl)));
-            match (trace.region(slice.region).map(|it| it.class), fields.event) {
+            match (trace.region(slice.region).map(|region| region.class), fields.event) {
                 (Some(RegionClass::Launch), Some(event)) => launch = Some((event, slice.start_ns)),
                 (Some(RegionClass::Enqueue), Some(operation)) if is_operation => {
                     let (launch, launched_ns) = launch.unwrap_or((0, slice.start_ns));
-                    found.push(Enqueued { operation, launch, launched_ns });
+                    found.push(Enqueueing { operation, launch, launched_ns });
                 }
                 // The group's launches are over.
                 (Some(RegionClass::Api), _) => launch = None,
@@ -404,6 +414,6 @@ fn enqueued(source: &Source<'_>) -> Result<Vec<Enqueued>> {
         Ok(found)
     })?;
     let mut found = found.concat();
-    found.sort_unstable_by_key(|it| it.operation);
+    found.sort_unstable_by_key(|enqueueing| enqueueing.operation);
     Ok(found)
 }

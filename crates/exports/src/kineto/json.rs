@@ -64,7 +64,7 @@ pub(super) struct AttributeNames(Vec<String>);
 impl AttributeNames {
     pub(super) fn of(trace: &Trace) -> Self {
         let attributes = trace.definitions.attributes.values();
-        Self(attributes.map(|it| quoted(trace.definitions.string(it.name).unwrap_or_default())).collect())
+        Self(attributes.map(|attribute| quoted(trace.definitions.string(attribute.name).unwrap_or_default())).collect())
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Locations<'a> {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Written {
+pub(super) struct EventCounts {
     pub(super) events: u64,
     /// Operations without a kernel: those with only the enqueueing known, and those that had not ended.
     pub(super) enqueued: u64,
@@ -32,16 +32,16 @@ const fn id(kernel: u32) -> u64 {
 
 impl<'a> Locations<'a> {
     /// Writes a location to the file of its rank, and a thread to the files of all ranks that it works for.
-    pub(super) fn write(&self, location: LocationRef) -> Result<Written> {
+    pub(super) fn write(&self, location: LocationRef) -> Result<EventCounts> {
         let job = self.job;
         let Some(rank) = job.owners.get(&location).copied() else {
-            return Ok(Written::default());
+            return Ok(EventCounts::default());
         };
         if job.source.trace.is_thread(location) {
             return self.thread(location, rank);
         }
         let Some(output) = &self.outputs[index(rank)] else {
-            return Ok(Written::default());
+            return Ok(EventCounts::default());
         };
         let mut events = Events::new(output, None);
         match job.source.trace.location_kind(location) {
@@ -51,21 +51,21 @@ impl<'a> Locations<'a> {
         }
         let track = track(job, rank, location, FIRST_OWN_PID + u64::from(rank));
         self.selection.slices(location, |slice| add_track(job, slice, track, &mut events))?;
-        Ok(Written { events: events.finish()?, ..Written::default() })
+        Ok(EventCounts { events: events.finish()?, ..EventCounts::default() })
     }
 
     /// Writes calls as operators, and launches as CUDA's.
-    fn thread(&self, location: LocationRef, first: u32) -> Result<Written> {
+    fn thread(&self, location: LocationRef, first: u32) -> Result<EventCounts> {
         let (job, trace) = (self.job, self.job.source.trace);
         let track = Track { pid: job.process_id(job.process(first)).unwrap_or(0), tid: job.thread(location) };
         let files = self.outputs.iter().map(|output| output.as_ref().map(|output| Events::new(output, None)));
         let mut files: Vec<Option<Events<'_>>> = files.collect();
         self.selection.slices(location, |slice| {
             let event = trace.fields_of(&slice.attributes).event.unwrap_or(0);
-            let class = trace.region(slice.region).map(|it| it.class);
-            let kernel = job.kernels.of_launch(event).filter(|_| class != Some(RegionClass::Api));
+            let class = trace.region(slice.region).map(|region| region.class);
+            let kernel = job.kernels.kernel_of_launch(event).filter(|_| class != Some(RegionClass::Api));
             let operation = match (class, kernel) {
-                (Some(RegionClass::Api), _) => job.of_call(event),
+                (Some(RegionClass::Api), _) => job.row_of_call(event),
                 (_, Some(kernel)) => Some(job.kernels.get(kernel).operation),
                 _ => job.operation(event),
             };
@@ -85,7 +85,7 @@ impl<'a> Locations<'a> {
                 return;
             }
             if let Some(row) = operation.filter(|_| class == Some(RegionClass::Api)) {
-                if let Some(kernel) = job.kernels.of_operation(row) {
+                if let Some(kernel) = job.kernels.kernel_of_operation(row) {
                     args.number("External id", id(kernel));
                 }
                 job.add_collective(row, &mut args);
@@ -94,7 +94,7 @@ impl<'a> Locations<'a> {
             let category = if is_of_program(class) { ANNOTATION } else { "cpu_op" };
             events.complete(category, &name, track, times_ns, &args);
         })?;
-        let mut written = Written::default();
+        let mut written = EventCounts::default();
         for events in files.into_iter().flatten() {
             written.events += events.finish()?;
         }
@@ -102,16 +102,16 @@ impl<'a> Locations<'a> {
     }
 
     /// If no kernels were recorded, an operation stands for its kernel.
-    fn operations(&self, location: LocationRef, rank: u32, mut events: Events<'_>) -> Result<Written> {
+    fn operations(&self, location: LocationRef, rank: u32, mut events: Events<'_>) -> Result<EventCounts> {
         let (job, trace) = (self.job, self.job.source.trace);
         let (track, has_streams) = (job.stream(rank, location), job.has_streams(rank));
         let stream = job.stream_number(rank, location, track);
-        let mut written = Written::default();
+        let mut written = EventCounts::default();
         self.selection.slices(location, |slice| {
             let Some(row) = job.row_of(slice).filter(|_| matches!(slice.role, Some(Role::Operation(_)))) else {
                 return;
             };
-            let Some(number) = job.kernels.of_operation(row) else {
+            let Some(number) = job.kernels.kernel_of_operation(row) else {
                 written.unfinished += 1;
                 return;
             };
@@ -124,7 +124,7 @@ impl<'a> Locations<'a> {
                 self.add_kernel(number, (track.pid, stream), &mut args);
                 args.attributes(trace, &job.attributes, &slice.attributes);
                 let name = trace.region_name(slice.region);
-                let way: Way<'_> = trace.read_fields(&slice.attributes);
+                let way: AlgorithmFields<'_> = trace.read_fields(&slice.attributes);
                 let name = json::kernel(&name, way.algorithm, way.protocol);
                 events.complete("kernel", &name, track, (kernel.start_ns, kernel.stop_ns), &args);
                 if kernel.launch != 0 {
@@ -132,10 +132,10 @@ impl<'a> Locations<'a> {
                 }
             }
         })?;
-        Ok(Written { events: events.finish()?, ..written })
+        Ok(EventCounts { events: events.finish()?, ..written })
     }
 
-    fn stream(&self, location: LocationRef, rank: u32, mut events: Events<'_>) -> Result<Written> {
+    fn stream(&self, location: LocationRef, rank: u32, mut events: Events<'_>) -> Result<EventCounts> {
         let (job, trace) = (self.job, self.job.source.trace);
         let track = job.stream(rank, location);
         let stream = (track.pid, job.stream_number(rank, location, track));
@@ -145,9 +145,9 @@ impl<'a> Locations<'a> {
             let is_nccl = fields.parent.is_some() || fields.external_correlation.is_some();
             // The communicator's kernel that ran at this time.
             let runs = |member: &u32| {
-                let range = job.kernels.of_member(*member);
+                let range = job.kernels.kernels_of_member(*member);
                 let of_member = job.kernels.all.get(range.clone())?;
-                let before = of_member.partition_point(|it| it.start_ns <= slice.start_ns).checked_sub(1)?;
+                let before = of_member.partition_point(|kernel| kernel.start_ns <= slice.start_ns).checked_sub(1)?;
                 let is_it = of_member[before].is_measured && of_member[before].stop_ns >= slice.stop_ns;
                 u32::try_from(range.start + before).ok().filter(|_| is_it)
             };
@@ -172,7 +172,7 @@ impl<'a> Locations<'a> {
                 events.arrow(false, id(number), track, slice.start_ns);
             }
         })?;
-        Ok(Written { events: events.finish()?, ..Written::default() })
+        Ok(EventCounts { events: events.finish()?, ..EventCounts::default() })
     }
 
     /// Adds the arguments that PyTorch's profiler gives a NCCL kernel on a stream.
@@ -197,9 +197,9 @@ fn add_stream((device, stream): (u64, u64), args: &mut Args) {
 /// The locations of a rank that become separate tracks in a torch.profiler trace: all that the trace itself lacks.
 pub(super) fn tracks(job: &Job<'_>, rank: u32) -> Vec<LocationRef> {
     let trace = job.source.trace;
-    let is_track = |it: &LocationRef| {
-        let is_theirs = trace.is_thread(*it) || trace.location_kind(*it) == Some(LocationKind::Stream);
-        !is_theirs && trace.has_events(*it)
+    let is_track = |location: &LocationRef| {
+        let is_theirs = trace.is_thread(*location) || trace.location_kind(*location) == Some(LocationKind::Stream);
+        !is_theirs && trace.has_events(*location)
     };
     job.locations_of(rank).filter(is_track).collect()
 }
@@ -215,7 +215,7 @@ pub(super) fn add_track(job: &Job<'_>, slice: &Slice, track: Track, events: &mut
     if let (Some(Role::Operation(_)), Some(row)) = (slice.role, job.row_of(slice)) {
         job.add_waiting(row, &mut args);
     }
-    let class = trace.region(slice.region).map(|it| it.class);
+    let class = trace.region(slice.region).map(|region| region.class);
     let category = match class {
         class if is_of_program(class) => ANNOTATION.to_owned(),
         class => format!("nccl_{}", class.map_or("", RegionClass::name)),
@@ -232,7 +232,7 @@ const fn is_of_program(class: Option<RegionClass>) -> bool {
 }
 
 nccl_events::fields! {
-    struct Way {
+    struct AlgorithmFields {
         algorithm: Algorithm,
         protocol: Protocol,
     }

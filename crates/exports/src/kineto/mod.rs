@@ -16,7 +16,7 @@ use crate::error::{Error, Outcome, Result};
 use crate::kineto::foreign_write::Foreign;
 use crate::kineto::job::{FIRST_OWN_PID, Job};
 use crate::kineto::json::{Events, Track, quoted};
-use crate::kineto::locations::{Locations, Written, track};
+use crate::kineto::locations::{EventCounts, Locations, track};
 use crate::source::{Output, Selection, Source};
 use analysis::try_in_parallel;
 use nccl_events::archive::LocationKind;
@@ -57,11 +57,14 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
         output.append(format!("{}\n]\n}}\n", last_event(&job)))?;
         output.finish()?;
     }
-    let sum = |count: fn(&Written) -> u64| written.iter().map(count).sum();
-    outcome.events = sum(|it| it.events);
-    outcome.leave_out(sum(|it| it.enqueued), "operations: it is not known when they ran, but when they were enqueued");
-    outcome.leave_out(sum(|it| it.unfinished), "operations had not ended");
-    selection.beside()?.left_out(false, &mut outcome);
+    let sum = |count: fn(&EventCounts) -> u64| written.iter().map(count).sum();
+    outcome.events = sum(|counts| counts.events);
+    outcome.leave_out(
+        sum(|counts| counts.enqueued),
+        "operations: it is not known when they ran, but when they were enqueued",
+    );
+    outcome.leave_out(sum(|counts| counts.unfinished), "operations had not ended");
+    selection.other_records()?.left_out(false, &mut outcome);
     Ok(outcome)
 }
 
@@ -76,22 +79,23 @@ pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outco
         source.progress.step();
         written
     });
-    let written: Vec<foreign_write::Written> = written?;
+    let written: Vec<foreign_write::WriteCounts> = written?;
     source.progress.end();
-    let sum = |count: fn(&foreign_write::Written) -> u64| written.iter().map(count).sum::<u64>();
-    let [kernels, matched, uncertain] = [sum(|it| it.kernels), sum(|it| it.matched), sum(|it| it.uncertain)];
+    let sum = |count: fn(&foreign_write::WriteCounts) -> u64| written.iter().map(count).sum::<u64>();
+    let [kernels, matched, uncertain] =
+        [sum(|counts| counts.kernels), sum(|counts| counts.matched), sum(|counts| counts.uncertain)];
     source.progress.remark(&format!("{matched} of {kernels} kernels of NCCL's in the traces are matched"));
-    let mut outcome = Outcome { files: names, events: sum(|it| it.events), ..Outcome::default() };
+    let mut outcome = Outcome { files: names, events: sum(|counts| counts.events), ..Outcome::default() };
     outcome.leave_out(uncertain, "kernels of NCCL's in the traces can be several operations, and have none");
     let without = kernels - matched - uncertain;
     outcome.leave_out(without, "kernels of NCCL's in the traces have no operation in the archive");
-    outcome.leave_out(sum(|it| it.operations), "operations in the time of the traces have no kernel there");
+    outcome.leave_out(sum(|counts| counts.operations), "operations in the time of the traces have no kernel there");
     Ok(outcome)
 }
 
 /// The ranks with wanted locations, not counting threads, which ranks may share.
 fn wanted(job: &Job<'_>, selection: &Selection<'_>) -> BTreeSet<u32> {
-    let locations = selection.locations().iter().copied().filter(|it| !job.source.trace.is_thread(*it));
+    let locations = selection.locations().iter().copied().filter(|location| !job.source.trace.is_thread(*location));
     locations.filter_map(|location| job.owners.get(&location).copied()).gather()
 }
 
@@ -127,12 +131,14 @@ fn names(job: &Job<'_>, selection: &Selection<'_>, rank: u32, output: &Output) -
     events.name("process", Track { pid: host, tid: 0 }, trace.group_name(process), 0);
     events.name("process", Track { pid: device, tid: 0 }, trace.group_name(group), FIRST_OWN_PID);
     events.name("process", Track { pid: own, tid: 0 }, &format!("NCCL of rank {number}"), FIRST_OWN_PID + 1);
-    let is_wanted = |it: &LocationRef| selection.locations().binary_search(it).is_ok();
-    for location in job.locations_of(job.first_of_process(rank)).filter(is_wanted).filter(|it| trace.is_thread(*it)) {
+    let is_wanted = |location: &LocationRef| selection.locations().binary_search(location).is_ok();
+    for location in
+        job.locations_of(job.first_of_process(rank)).filter(is_wanted).filter(|location| trace.is_thread(*location))
+    {
         let track = Track { pid: host, tid: job.thread(location) };
         events.name("thread", track, &trace.location_name(location), track.tid);
     }
-    for location in job.locations_of(rank).filter(is_wanted).filter(|it| !trace.is_thread(*it)) {
+    for location in job.locations_of(rank).filter(is_wanted).filter(|location| !trace.is_thread(*location)) {
         let track = match trace.location_kind(location) {
             Some(LocationKind::Communicator | LocationKind::Stream) => job.stream(rank, location),
             _ => track(job, rank, location, own),

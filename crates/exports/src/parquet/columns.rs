@@ -193,7 +193,7 @@ pub(super) struct TableFiles {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Written {
+pub(super) struct WrittenTable {
     pub(super) file: PathBuf,
     pub(super) rows: u64,
 }
@@ -245,7 +245,7 @@ where
     }
 
     /// Writes the remaining rows; returns the file if it has any rows.
-    pub(super) fn close(mut self) -> Result<Option<Written>> {
+    pub(super) fn close(mut self) -> Result<Option<WrittenTable>> {
         if !self.rows.is_empty() {
             self.write();
         }
@@ -256,7 +256,7 @@ where
             return Ok(None);
         };
         writer.close().map_err(|error| failed(&self.files.out.join(&self.file), error))?;
-        Ok(Some(Written { file: self.file, rows: self.written }))
+        Ok(Some(WrittenTable { file: self.file, rows: self.written }))
     }
 
     fn write(&mut self) {

@@ -55,7 +55,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let files = TableFiles::of(out, source.begin_ns());
     let (collectives, mut written) = Collectives::write(source, &files)?;
     let parts = parts(trace, selection.locations());
-    let described = written.iter().map(|it| it.rows).sum();
+    let described = written.iter().map(|table| table.rows).sum();
     // A part is identified by its first location.
     let firsts: Vec<LocationRef> = parts.iter().filter_map(|(_, locations)| locations.first().copied()).collect();
     let by_first: BTreeMap<LocationRef, _> = firsts.iter().copied().zip(&parts).collect();
@@ -74,11 +74,11 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     })?;
     written.extend(of_parts.into_iter().flatten());
     nccl_events::sort::sort(&mut written);
-    let mut outcome = Outcome { events: written.iter().map(|it| it.rows).sum(), described, ..Outcome::default() };
+    let mut outcome = Outcome { events: written.iter().map(|table| table.rows).sum(), described, ..Outcome::default() };
     let without = without_table(trace, selection.locations());
     outcome.leave_out(without, "regions of channels, proxy threads and network plugins: no table has them");
-    selection.beside()?.left_out(false, &mut outcome);
-    outcome.files = written.into_iter().map(|it| it.file).collect();
+    selection.other_records()?.left_out(false, &mut outcome);
+    outcome.files = written.into_iter().map(|table| table.file).collect();
     Ok(outcome)
 }
 
@@ -94,8 +94,10 @@ fn parts(trace: &Trace, locations: &[LocationRef]) -> Vec<((LocationGroupRef, Pa
 }
 
 fn without_table(trace: &Trace, locations: &[LocationRef]) -> u64 {
-    let without = locations.iter().filter(|it| trace.location_kind(**it).is_some_and(|kind| Part::of(kind).is_none()));
-    without.map(|it| trace.events_of(*it)).sum::<u64>() / 2
+    let without = locations
+        .iter()
+        .filter(|location| trace.location_kind(**location).is_some_and(|kind| Part::of(kind).is_none()));
+    without.map(|location| trace.events_of(*location)).sum::<u64>() / 2
 }
 
 /// Characters that need no encoding in a folder's name.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Result;
 use crate::parquet::columns;
-use crate::parquet::columns::{TableFiles, Written, host, small};
+use crate::parquet::columns::{TableFiles, WrittenTable, host, small};
 use crate::source::{Selection, Source};
 use crate::values::signed;
 use analysis::read::Tables;
@@ -27,7 +27,7 @@ pub(super) struct Process<'a> {
 }
 
 /// What steps inherit from their transfer.
-struct OfTransfer {
+struct TransferDetails {
     peer: Option<i32>,
     channel: Option<i32>,
     operation: Option<i64>,
@@ -44,7 +44,7 @@ nccl_events::fields! {
 }
 
 impl<'a> Process<'a> {
-    pub(super) fn operations(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
+    pub(super) fn operations(&self, locations: &[LocationRef]) -> Result<Vec<WrittenTable>> {
         let mut table = self.files.create("operations", &self.folder);
         for location in locations {
             let (communicator, rank) = self.member(*location);
@@ -54,9 +54,9 @@ impl<'a> Process<'a> {
                 };
                 let fields = self.trace.fields_of(&slice.attributes);
                 let details: Details<'_> = self.trace.read_fields(&slice.attributes);
-                let instance = self.collectives.of_operation(fields.event);
+                let instance = self.collectives.details_of_operation(fields.event);
                 table.push(columns::Operation {
-                    instance: instance.map(|it| it.instance),
+                    instance: instance.map(|details| details.instance),
                     communicator,
                     rank,
                     function: self.function(slice.region),
@@ -73,7 +73,7 @@ impl<'a> Process<'a> {
                     timing: fields.timing.map(Timing::name),
                     start_ns: signed(slice.start_ns),
                     stop_ns: signed(slice.stop_ns),
-                    waiting_ns: instance.and_then(|it| it.waiting_ns),
+                    waiting_ns: instance.and_then(|details| details.waiting_ns),
                     path: fields.ranges,
                     algbw: fields.algorithm_bandwidth,
                     busbw: fields.bus_bandwidth,
@@ -88,9 +88,10 @@ impl<'a> Process<'a> {
     }
 
     /// Writes transfers and their steps. A process's transfers are in memory while its steps are written.
-    pub(super) fn network(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
-        let is_slot = |it: &LocationRef| self.trace.location_kind(*it) == Some(LocationKind::Slot);
-        let (slots, connections): (Vec<LocationRef>, Vec<LocationRef>) = locations.iter().partition(|it| is_slot(it));
+    pub(super) fn network(&self, locations: &[LocationRef]) -> Result<Vec<WrittenTable>> {
+        let is_slot = |location: &LocationRef| self.trace.location_kind(*location) == Some(LocationKind::Slot);
+        let (slots, connections): (Vec<LocationRef>, Vec<LocationRef>) =
+            locations.iter().partition(|location| is_slot(location));
         let mut transfers = HashMap::new();
         let mut table = self.files.create("transfers", &self.folder);
         for location in connections {
@@ -104,7 +105,7 @@ impl<'a> Process<'a> {
                 let (peer, channel) = (fields.peer.map(small), fields.channel.map(small));
                 let operation = fields.parent.map(u64::cast_signed);
                 if let Some(event) = fields.event.filter(|_| !slots.is_empty()) {
-                    transfers.insert(event, OfTransfer { peer, channel, operation });
+                    transfers.insert(event, TransferDetails { peer, channel, operation });
                 }
                 table.push(columns::Transfer {
                     communicator,
@@ -112,7 +113,7 @@ impl<'a> Process<'a> {
                     peer,
                     channel,
                     direction: direction(self.function(slice.region) == "netSend"),
-                    nic: self.trace.of_location(location, Nic),
+                    nic: self.trace.location_property(location, Nic),
                     bytes: details.wire_bytes.map(signed),
                     start_ns: signed(slice.start_ns),
                     stop_ns: signed(slice.stop_ns),
@@ -126,7 +127,7 @@ impl<'a> Process<'a> {
         Ok([table.close()?, self.steps(&slots, &transfers)?].into_iter().flatten().collect())
     }
 
-    fn steps(&self, slots: &[LocationRef], transfers: &HashMap<u64, OfTransfer>) -> Result<Option<Written>> {
+    fn steps(&self, slots: &[LocationRef], transfers: &HashMap<u64, TransferDetails>) -> Result<Option<WrittenTable>> {
         let mut table = self.files.create("steps", &self.folder);
         for location in slots {
             let (communicator, rank) = self.member(*location);
@@ -145,8 +146,8 @@ impl<'a> Process<'a> {
                 let step = open.get_or_insert_with(|| columns::Step {
                     communicator,
                     rank,
-                    peer: transfer.and_then(|it| it.peer),
-                    channel: transfer.and_then(|it| it.channel),
+                    peer: transfer.and_then(|details| details.peer),
+                    channel: transfer.and_then(|details| details.channel),
                     direction: direction(phase < 3),
                     bytes: None,
                     start_ns: signed(slice.start_ns),
@@ -159,7 +160,7 @@ impl<'a> Process<'a> {
                     recv_gpu_wait_ns: None,
                     event,
                     transfer: fields.parent.map(u64::cast_signed),
-                    operation: transfer.and_then(|it| it.operation),
+                    operation: transfer.and_then(|details| details.operation),
                     location: location.get().cast_signed(),
                 });
                 let slot = match phase {
@@ -181,11 +182,12 @@ impl<'a> Process<'a> {
         table.close()
     }
 
-    pub(super) fn kernels(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
+    pub(super) fn kernels(&self, locations: &[LocationRef]) -> Result<Vec<WrittenTable>> {
         let mut table = self.files.create("kernels", &self.folder);
         for location in locations {
             let definition = self.trace.definitions.locations.get(location);
-            let stream = definition.and_then(|it| self.trace.definitions.string(it.name)).unwrap_or_default();
+            let stream =
+                definition.and_then(|location| self.trace.definitions.string(location.name)).unwrap_or_default();
             let gpu = self.trace.group_name(self.trace.group(*location));
             self.selection.slices(*location, |slice| {
                 let fields = self.trace.fields_of(&slice.attributes);
@@ -218,12 +220,12 @@ impl<'a> Process<'a> {
     }
 
     fn function(&self, region: RegionRef) -> &'a str {
-        self.trace.region(region).map_or_else(|| self.region_name(region), |it: RegionInfo<'a>| it.name)
+        self.trace.region(region).map_or_else(|| self.region_name(region), |region: RegionInfo<'a>| region.name)
     }
 
     pub(super) fn region_name(&self, region: RegionRef) -> &'a str {
         let definition = self.trace.definitions.regions.get(&region);
-        definition.and_then(|it| self.trace.definitions.string(it.name)).unwrap_or_default()
+        definition.and_then(|region| self.trace.definitions.string(region.name)).unwrap_or_default()
     }
 }
 
@@ -233,11 +235,11 @@ fn direction(is_send: bool) -> &'static str {
 
 /// Writes the tables that span ranks: instances of collectives, and ranks.
 pub(super) struct Collectives {
-    of_operations: Vec<OfOperation>,
+    of_operations: Vec<CollectiveDetails>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OfOperation {
+pub(super) struct CollectiveDetails {
     event: u64,
     pub(super) instance: i64,
     /// How long it waited for the last rank; `None` if the clocks cannot tell.
@@ -246,7 +248,7 @@ pub(super) struct OfOperation {
 
 impl Collectives {
     /// Reads all operations, which are in memory together while they are matched, and writes both tables.
-    pub(super) fn write(source: &Source<'_>, files: &TableFiles) -> Result<(Self, Vec<Written>)> {
+    pub(super) fn write(source: &Source<'_>, files: &TableFiles) -> Result<(Self, Vec<WrittenTable>)> {
         let trace = source.trace;
         let tables = Tables::read(trace, source.progress)?;
         let matched = MatchedCollectives::of(trace, &tables, source.filter);
@@ -257,11 +259,11 @@ impl Collectives {
             for row in operations {
                 let waiting_ns = instance.waiting_ns(&tables, *row).filter(|_| instance.is_comparable()).map(signed);
                 let event = tables.operations.event.get(index(*row));
-                of_operations.push(OfOperation { event, instance: number, waiting_ns });
+                of_operations.push(CollectiveDetails { event, instance: number, waiting_ns });
             }
             instances.push(row(trace, &tables, instance, number, operations.len()));
         }
-        of_operations.sort_unstable_by_key(|it| it.event);
+        of_operations.sort_unstable_by_key(|details| details.event);
         let mut ranks = files.create("ranks", Path::new(""));
         for row in rows_of_ranks(trace, &tables) {
             ranks.push(row);
@@ -269,39 +271,39 @@ impl Collectives {
         Ok((Self { of_operations }, [instances.close()?, ranks.close()?].into_iter().flatten().collect()))
     }
 
-    pub(super) fn of_operation(&self, event: Option<u64>) -> Option<OfOperation> {
-        self.of_operations.get(self.of_operations.binary_search_by_key(&event?, |it| it.event).ok()?).copied()
+    pub(super) fn details_of_operation(&self, event: Option<u64>) -> Option<CollectiveDetails> {
+        self.of_operations.get(self.of_operations.binary_search_by_key(&event?, |details| details.event).ok()?).copied()
     }
 }
 
 fn row<'a>(
     trace: &'a Trace,
     tables: &Tables,
-    it: &MatchedCollective,
+    instance: &MatchedCollective,
     number: i64,
     operations: usize,
 ) -> columns::Instance<'a> {
-    let last = it.last.map(|row| tables.members.row(row));
+    let last = instance.last.map(|row| tables.members.row(row));
     columns::Instance {
         instance: number,
-        communicator: small(it.communicator),
-        function: trace.region(it.function).map_or("", |region| region.name),
-        sequence: it.sequence.map(signed),
-        warm_up: it.is_warm_up,
-        bytes: signed(it.bytes),
-        flow: match it.flow {
+        communicator: small(instance.communicator),
+        function: trace.region(instance.function).map_or("", |region| region.name),
+        sequence: instance.sequence.map(signed),
+        warm_up: instance.is_warm_up,
+        bytes: signed(instance.bytes),
+        flow: match instance.flow {
             Flow::AllToAll => "all-to-all",
             Flow::FromRoot => "from-root",
             Flow::ToRoot => "to-root",
         },
         ranks: i32::try_from(operations).unwrap_or(i32::MAX),
-        first_ns: signed(it.arrivals.first_ns),
-        last_ns: it.is_comparable().then_some(signed(it.arrivals.last_ns)),
-        end_ns: signed(it.arrivals.end_ns),
+        first_ns: signed(instance.arrivals.first_ns),
+        last_ns: instance.is_comparable().then_some(signed(instance.arrivals.last_ns)),
+        end_ns: signed(instance.arrivals.end_ns),
         last_rank: last.map(|member| small(member.rank)),
         last_job_rank: last.map(|member| small(member.job_rank)),
-        error_ns: it.arrivals.error_ns.ok().map(signed),
-        incomparable: it.arrivals.error_ns.err().map(|why| match why {
+        error_ns: instance.arrivals.error_ns.ok().map(signed),
+        incomparable: instance.arrivals.error_ns.err().map(|why| match why {
             Incomparable::RankMissing => "rank-missing",
             Incomparable::Unfinished => "unfinished",
             Incomparable::NotMeasured => "not-measured",
@@ -346,11 +348,11 @@ nccl_events::fields! {
 
 impl<'a> Process<'a> {
     /// Writes the calls and ranges of threads, and the ranges that any thread ends.
-    pub(super) fn threads(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
+    pub(super) fn threads(&self, locations: &[LocationRef]) -> Result<Vec<WrittenTable>> {
         let mut calls = self.files.create("calls", &self.folder);
         let mut ranges = self.files.create("ranges", &self.folder);
         for location in locations {
-            let thread = self.trace.of_location(*location, ThreadId).map(signed);
+            let thread = self.trace.location_property(*location, ThreadId).map(signed);
             self.selection.nested_slices(*location, |slice, around| {
                 let Some(region) = self.trace.region(slice.region) else {
                     return;
@@ -396,7 +398,7 @@ impl<'a> Process<'a> {
     ) -> columns::Range<'a> {
         let fields = self.trace.fields_of(&slice.attributes);
         let details: ThreadDetails<'_> = self.trace.read_fields(&slice.attributes);
-        let path = self.trace.path(around.iter().map(|it| it.region), slice.region);
+        let path = self.trace.path(around.iter().map(|slice| slice.region), slice.region);
         columns::Range {
             class: region.class.name(),
             domain: details.domain,

@@ -85,7 +85,7 @@ type Loads = BTreeMap<(LocationRef, Counter), Load>;
 pub(crate) fn counters(source: &Source<'_>, selection: &Selection<'_>, locations: &[LocationRef]) -> Result<Counters> {
     let trace = source.trace;
     let mut loads = Loads::new();
-    let ranks = selection.of_kinds(&[LocationKind::Communicator]);
+    let ranks = selection.locations_of_kinds(&[LocationKind::Communicator]);
     let of_ranks = source.each_location(&ranks, |location| operations(trace, selection, location))?;
     for (location, [bytes, bandwidth]) in ranks.iter().zip(of_ranks) {
         let rank = trace.member_of(*location).unwrap_or(*location);
@@ -99,13 +99,13 @@ pub(crate) fn counters(source: &Source<'_>, selection: &Selection<'_>, locations
             loads.entry((*connection, Counter::NetworkBandwidth)).or_default().0.extend(load.0);
         }
     };
-    let slots = selection.of_kinds(&[LocationKind::Slot]);
+    let slots = selection.locations_of_kinds(&[LocationKind::Slot]);
     let mut with_steps = BTreeSet::new();
     for (slot, (load, transfers)) in slots.iter().zip(source.each_location(&slots, |it| steps(trace, selection, it))?) {
         with_steps.extend(transfers);
         add(*slot, load);
     }
-    let lanes = selection.of_kinds(&[LocationKind::Connection]);
+    let lanes = selection.locations_of_kinds(&[LocationKind::Connection]);
     let of_lanes = source.each_location(&lanes, |location| transfers(trace, selection, location, &with_steps))?;
     for (lane, load) in lanes.iter().zip(of_lanes) {
         add(*lane, load);
@@ -207,7 +207,7 @@ fn connections(trace: &Trace, locations: &[LocationRef]) -> BTreeMap<LocationRef
     for location in locations {
         let writer = location.get() & WRITER;
         match trace.location_kind(*location) {
-            Some(LocationKind::Connection) if trace.of_location(*location, Sibling).is_none() => {
+            Some(LocationKind::Connection) if trace.location_property(*location, Sibling).is_none() => {
                 last.insert(writer, *location);
             }
             Some(LocationKind::Connection | LocationKind::Slot) => {}

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Outcome, Result};
 use crate::perfetto::counters::{Counter, Counters, Sample, counters};
-use crate::perfetto::tracks::{Arguments, AttributeNames, Begun, Flows, Group, Tracks, named};
+use crate::perfetto::tracks::{Arguments, AttributeNames, BegunSlice, Flows, Group, Tracks, named};
 use crate::protobuf::{
     InternedData, SEQ_INCREMENTAL_STATE_CLEARED, SEQ_NEEDS_INCREMENTAL_STATE, TracePacket, TracePacketDefaults,
     TrackDescriptor, TrackEvent, TrackEventDefaults, clock, event_type,
@@ -144,7 +144,9 @@ impl<'a> Sequence<'a> {
                 sequence_flags: Some(SEQ_INCREMENTAL_STATE_CLEARED),
                 trace_packet_defaults: Some(TracePacketDefaults {
                     timestamp_clock_id: Some(clock::REALTIME),
-                    track_event_defaults: Some(TrackEventDefaults { track_uuid: Some(tracks.of_location(location)) }),
+                    track_event_defaults: Some(TrackEventDefaults {
+                        track_uuid: Some(tracks.location_track(location)),
+                    }),
                 }),
                 ..TracePacket::default()
             },
@@ -195,7 +197,7 @@ impl<'a> Sequence<'a> {
         slice.name_iid = Some(self.name(region, is_unfinished, &mut interned));
         self.add_categories(info, is_unfinished, &mut slice, &mut interned);
         self.arguments.add(event, &mut slice.debug_annotations, &mut interned);
-        let begun = Begun { region: info, is_on_stream: self.is_stream, fields };
+        let begun = BegunSlice { region: info, is_on_stream: self.is_stream, fields };
         self.flows.add(&begun, &mut self.group, &mut slice.flow_ids);
         self.depth += 1;
         self.count += 1;
@@ -217,7 +219,7 @@ impl<'a> Sequence<'a> {
         if self.metrics.insert(member) {
             self.describe(self.tracks.metric(self.location, member));
         }
-        self.value(self.tracks.of_metric(self.location, member), value);
+        self.value(self.tracks.metric_track(self.location, member), value);
     }
 
     /// Adds a counter's values, whose times are in ns from the start of the trace.

@@ -49,7 +49,7 @@ impl Uuids {
     }
 
     /// The id of an object; never 0.
-    pub(crate) fn of_id(self, space: Space, id: u64) -> u64 {
+    pub(crate) fn uuid(self, space: Space, id: u64) -> u64 {
         mix(mix(self.seed ^ space as u64) ^ id).max(1)
     }
 }
@@ -99,16 +99,16 @@ impl<'a> Tracks<'a> {
         FIRST_SEQUENCE.saturating_add(u32::try_from(at).unwrap_or(u32::MAX)).saturating_add(1)
     }
 
-    pub(crate) fn of_location(&self, location: LocationRef) -> u64 {
-        self.uuids.of_id(Space::Location, location.get())
+    pub(crate) fn location_track(&self, location: LocationRef) -> u64 {
+        self.uuids.uuid(Space::Location, location.get())
     }
 
     pub(crate) fn locations(&self) -> &[LocationRef] {
         &self.locations
     }
 
-    fn of_group(&self, group: LocationGroupRef) -> u64 {
-        self.uuids.of_id(Space::Group, group.get().into())
+    fn group_track(&self, group: LocationGroupRef) -> u64 {
+        self.uuids.uuid(Space::Group, group.get().into())
     }
 
     pub(crate) fn packets(&self) -> Vec<u8> {
@@ -119,7 +119,7 @@ impl<'a> Tracks<'a> {
         let clocks = vec![Clock { clock_id: Some(clock::REALTIME), timestamp: Some(self.begin_ns) }];
         let snapshot = ClockSnapshot { clocks, primary_trace_clock: Some(clock::REALTIME) };
         add(TracePacket { clock_snapshot: Some(snapshot), ..TracePacket::default() });
-        for descriptor in self.groups().into_iter().chain(self.of_locations()) {
+        for descriptor in self.groups().into_iter().chain(self.location_descriptors()) {
             add(TracePacket { track_descriptor: Some(descriptor), ..TracePacket::default() });
         }
         bytes
@@ -130,15 +130,15 @@ impl<'a> Tracks<'a> {
         let definitions = &self.trace.definitions;
         let member = definitions.metric_members.get(&reference)?;
         let (name, unit) = (definitions.string(member.name), definitions.string(member.unit).unwrap_or_default());
-        Some(self.below(location, self.of_metric(location, reference), name, unit))
+        Some(self.below(location, self.metric_track(location, reference), name, unit))
     }
 
-    pub(crate) fn of_metric(&self, location: LocationRef, reference: MetricMemberRef) -> u64 {
-        self.uuids.of_id(Space::Metric, location.get() ^ u64::from(reference.get()).rotate_right(16))
+    pub(crate) fn metric_track(&self, location: LocationRef, reference: MetricMemberRef) -> u64 {
+        self.uuids.uuid(Space::Metric, location.get() ^ u64::from(reference.get()).rotate_right(16))
     }
 
     pub(crate) fn counter(&self, location: LocationRef, counter: Counter) -> TrackDescriptor {
-        let uuid = self.uuids.of_id(Space::Counter, location.get() ^ (counter as u64).rotate_right(16));
+        let uuid = self.uuids.uuid(Space::Counter, location.get() ^ (counter as u64).rotate_right(16));
         self.below(location, uuid, Some(counter.name()), counter.unit())
     }
 
@@ -149,7 +149,7 @@ impl<'a> Tracks<'a> {
         };
         TrackDescriptor {
             uuid: Some(uuid),
-            parent_uuid: Some(self.of_location(location)),
+            parent_uuid: Some(self.location_track(location)),
             name: name.map(str::to_owned),
             counter: Some(counter),
             ..TrackDescriptor::default()
@@ -160,21 +160,22 @@ impl<'a> Tracks<'a> {
         let of_locations = self.locations.iter().map(|location| self.trace.group(*location));
         let groups: BTreeSet<LocationGroupRef> = of_locations.gather();
         let processes: BTreeSet<LocationGroupRef> = groups.iter().map(|group| self.trace.process(*group)).gather();
-        let is_network = |it: &&LocationRef| self.trace.location_kind(**it) == Some(LocationKind::Connection);
-        let networks = self.locations.iter().filter(is_network).map(|it| self.process_of(*it));
+        let is_network =
+            |location: &&LocationRef| self.trace.location_kind(**location) == Some(LocationKind::Connection);
+        let networks = self.locations.iter().filter(is_network).map(|location| self.process_of(*location));
         let networks: BTreeSet<LocationGroupRef> = networks.gather();
         let mut found: Vec<TrackDescriptor> = processes.iter().map(|process| self.process(*process)).collect();
         for group in groups.difference(&processes) {
             found.push(TrackDescriptor {
-                uuid: Some(self.of_group(*group)),
-                parent_uuid: Some(self.of_group(self.trace.process(*group))),
+                uuid: Some(self.group_track(*group)),
+                parent_uuid: Some(self.group_track(self.trace.process(*group))),
                 name: Some(self.trace.group_name(*group).to_owned()),
                 ..parent(0)
             });
         }
         found.extend(networks.into_iter().map(|process| TrackDescriptor {
             uuid: Some(self.network_of(process)),
-            parent_uuid: Some(self.of_group(process)),
+            parent_uuid: Some(self.group_track(process)),
             name: Some("network".to_owned()),
             ..parent(1)
         }));
@@ -189,7 +190,7 @@ impl<'a> Tracks<'a> {
             process_labels: host.map(str::to_owned).into_iter().collect(),
         };
         TrackDescriptor {
-            uuid: Some(self.of_group(process)),
+            uuid: Some(self.group_track(process)),
             process: Some(descriptor),
             child_ordering: Some(ORDERING_EXPLICIT),
             ..TrackDescriptor::default()
@@ -201,17 +202,17 @@ impl<'a> Tracks<'a> {
     }
 
     fn network_of(&self, process: LocationGroupRef) -> u64 {
-        self.uuids.of_id(Space::Network, process.get().into())
+        self.uuids.uuid(Space::Network, process.get().into())
     }
 
     /// All locations. Per writer, slots follow their connection, and the network plugin's location follows its slot.
-    fn of_locations(&self) -> Vec<TrackDescriptor> {
+    fn location_descriptors(&self) -> Vec<TrackDescriptor> {
         let mut found = Vec::with_capacity(self.locations.len());
         let mut last: BTreeMap<u64, [Option<u64>; 2]> = BTreeMap::new();
         for (order, location) in (0..).zip(&self.locations) {
             let kind = self.trace.location_kind(*location);
-            let own = self.of_location(*location);
-            let group = self.of_group(self.trace.group(*location));
+            let own = self.location_track(*location);
+            let group = self.group_track(self.trace.group(*location));
             let [connection, slot] = last.entry(location.get() & WRITER).or_default();
             let above = match kind {
                 Some(LocationKind::Connection) => {
@@ -223,7 +224,9 @@ impl<'a> Tracks<'a> {
                     *connection
                 }
                 Some(LocationKind::NetPlugin) => *slot,
-                Some(LocationKind::Channel) => self.trace.member_of(*location).map(|member| self.of_location(member)),
+                Some(LocationKind::Channel) => {
+                    self.trace.member_of(*location).map(|member| self.location_track(member))
+                }
                 _ => None,
             };
             let thread = self.thread(*location);
@@ -240,11 +243,11 @@ impl<'a> Tracks<'a> {
 
     /// Whether a location holds what overlaps on the location before it.
     fn is_sibling(&self, location: LocationRef) -> bool {
-        self.trace.of_location(location, Sibling).is_some()
+        self.trace.location_property(location, Sibling).is_some()
     }
 
     fn thread(&self, location: LocationRef) -> Option<ThreadDescriptor> {
-        let tid = self.trace.of_location(location, ThreadId)?;
+        let tid = self.trace.location_property(location, ThreadId)?;
         Some(ThreadDescriptor {
             pid: self.processes.get(&self.process_of(location)).copied(),
             tid: i64::try_from(tid).ok(),
@@ -268,7 +271,7 @@ fn process_numbers(trace: &Trace) -> BTreeMap<LocationGroupRef, i32> {
     let mut taken = BTreeSet::new();
     let mut free = 1 << 30;
     let numbers = trace.processes().map(|process| {
-        let own = trace.of_group(process, ProcessId);
+        let own = trace.group_property(process, ProcessId);
         let own = own.and_then(|own| i32::try_from(own).ok()).filter(|own| *own > 0 && taken.insert(*own));
         let number = own.unwrap_or_else(|| {
             free += 1;
@@ -294,7 +297,7 @@ pub(crate) struct Group {
     calls: Vec<(Option<u64>, Option<u64>, u64)>,
 }
 
-pub(crate) struct Begun<'a> {
+pub(crate) struct BegunSlice<'a> {
     pub(crate) region: Option<RegionInfo<'a>>,
     pub(crate) is_on_stream: bool,
     pub(crate) fields: Chained<'a>,
@@ -318,13 +321,13 @@ impl Flows {
         let mut found = Vec::new();
         for (number, instance) in (0..).zip(&collectives.all) {
             let rows = collectives.operations(instance).iter();
-            found.extend(rows.map(|row| (event(*row), uuids.of_id(Space::Collective, number))));
+            found.extend(rows.map(|row| (event(*row), uuids.uuid(Space::Collective, number))));
         }
         let transfer = |fields: Fields<'_>| fields.parent.zip(fields.event);
         let transfers = source.fields(LocationKind::Connection, transfer)?.into_iter();
-        found.extend(transfers.map(|(operation, event)| (operation, uuids.of_id(Space::Transfer, event))));
+        found.extend(transfers.map(|(operation, event)| (operation, uuids.uuid(Space::Transfer, event))));
         for (number, (send, receive)) in (0..).zip(messages(source, &tables)) {
-            let flow = uuids.of_id(Space::Message, number);
+            let flow = uuids.uuid(Space::Message, number);
             found.extend([(send, flow), (receive, flow)]);
         }
         found.sort_unstable();
@@ -334,8 +337,8 @@ impl Flows {
     }
 
     /// Adds the flows of a slice. `group` holds the preceding calls on the same location.
-    pub(crate) fn add(&self, begun: &Begun<'_>, group: &mut Group, flows: &mut Vec<u64>) {
-        let chain = |id: u64| self.uuids.of_id(Space::Chain, id);
+    pub(crate) fn add(&self, begun: &BegunSlice<'_>, group: &mut Group, flows: &mut Vec<u64>) {
+        let chain = |id: u64| self.uuids.uuid(Space::Chain, id);
         let fields = &begun.fields;
         if begun.is_on_stream {
             return flows.extend(fields.parent.map(chain));
@@ -361,7 +364,7 @@ impl Flows {
                 flows.extend(own.map(|(_, flow)| *flow));
             }
             RegionClass::Network if region.kind == Some(Kind::ProxyOp) => {
-                flows.push(self.uuids.of_id(Space::Transfer, event));
+                flows.push(self.uuids.uuid(Space::Transfer, event));
             }
             _ => {}
         }
@@ -374,7 +377,7 @@ fn messages(source: &Source<'_>, tables: &Tables) -> Vec<(u64, u64)> {
     /// Starts and ids of sends and of receives.
     type Ends = [Vec<(u64, u64)>; 2];
     let mut ends: BTreeMap<(u32, u32, u32), Ends> = BTreeMap::new();
-    for operation in tables.operations.rows().filter(|it| it.partner != NONE) {
+    for operation in tables.operations.rows().filter(|operation| operation.partner != NONE) {
         let member = tables.members.row(operation.member);
         let (from, to, end) = match source.trace.function(operation.function).and_then(Function::is_send) {
             Some(true) => (member.rank, operation.partner, 0),
@@ -448,7 +451,7 @@ impl<'a> Arguments<'a> {
                 continue;
             };
             let above_iid = above as u64 + 1;
-            match arguments.iter_mut().find(|it| it.name_iid == Some(above_iid)) {
+            match arguments.iter_mut().find(|annotation| annotation.name_iid == Some(above_iid)) {
                 Some(above) => above.dict_entries.push(argument),
                 None => {
                     self.name(above_iid, self.names.above[above], interned);
@@ -474,10 +477,10 @@ impl<'a> Arguments<'a> {
             Value::Real(number) => argument.double_value = Some(number),
             Value::Text(text) => {
                 let (space, reference) = match value {
-                    AttributeValue::String(it) => (0, it.get().into()),
-                    AttributeValue::Region(it) => (1, it.get().into()),
-                    AttributeValue::Location(it) => (2, it.get()),
-                    AttributeValue::Comm(it) => (3, it.get().into()),
+                    AttributeValue::String(string) => (0, string.get().into()),
+                    AttributeValue::Region(region) => (1, region.get().into()),
+                    AttributeValue::Location(location) => (2, location.get()),
+                    AttributeValue::Comm(comm) => (3, comm.get().into()),
                     // This project writes none of these types: each value gets a new number.
                     _ => (4, self.texts.len() as u64),
                 };

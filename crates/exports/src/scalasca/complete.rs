@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::scalasca;
-use crate::scalasca::{End, Operation, Rank, is_known};
+use crate::scalasca::{MessageTimes, Operation, Rank, is_known};
 use analysis::units::plural;
 use analysis::{Sequences, Trace};
 use nccl_events::archive::LocationKind;
@@ -22,7 +22,7 @@ pub struct LeftOut {
 
 /// Why ranks may have different operations; `None` if the archive is complete.
 pub fn incompleteness(trace: &Trace) -> Option<String> {
-    trace.statements.lacks().find_map(|lack| match lack {
+    trace.statements.missing_data().find_map(|lack| match lack {
         Lack::Callbacks(number) => Some(format!("{} not recorded", plural(number, "callback was", "callbacks were"))),
         Lack::Processes(_) => Some("parts were left out of the archive".to_owned()),
         Lack::Beginning => Some("only the end of the recording was kept".to_owned()),
@@ -34,7 +34,7 @@ pub fn incompleteness(trace: &Trace) -> Option<String> {
 /// Why a communicator cannot be analysed: it has ranks without a recording.
 pub fn missing_ranks(trace: &Trace, comm: CommRef) -> Option<String> {
     let is_missing = |location| trace.location_kind(location) == Some(LocationKind::NotRecorded);
-    let without = trace.members(comm).iter().filter(|it| is_missing(**it)).count();
+    let without = trace.members(comm).iter().filter(|location| is_missing(**location)).count();
     (without > 0).then(|| format!("{} not recorded", plural(without as u64, "rank was", "ranks were")))
 }
 
@@ -58,7 +58,7 @@ fn unfinished(ranks: &[Rank]) -> Option<LeftOut> {
 /// Keeps only what all ranks have: collectives before the first that differs, messages between the same collectives.
 fn complete(ranks: &mut [Rank]) -> Vec<LeftOut> {
     let mut left_out = Vec::new();
-    let alike = alike(ranks);
+    let alike = collectives_alike(ranks);
     let mut step = |reason: &str, ranks: &mut [Rank], what: &dyn Fn(&mut [Rank])| {
         let before = (collectives(ranks), ends(ranks));
         what(ranks);
@@ -86,8 +86,8 @@ fn cut(ranks: &mut [Rank], alike: usize) {
     for rank in ranks {
         let end = rank.collectives.get(alike).map_or(u64::MAX, |next| next.begin);
         rank.collectives.truncate(alike);
-        rank.sends.retain(|it| it.begin < end);
-        rank.receives.retain(|it| it.begin < end);
+        rank.sends.retain(|times| times.begin < end);
+        rank.receives.retain(|times| times.begin < end);
     }
 }
 
@@ -100,7 +100,7 @@ fn retain_usable(ranks: &mut [Rank]) {
     }
 }
 
-fn alike(ranks: &[Rank]) -> usize {
+fn collectives_alike(ranks: &[Rank]) -> usize {
     let mut sequences = Sequences::default();
     let mut alike = usize::MAX;
     for (number, rank) in (0..).zip(ranks) {
@@ -122,13 +122,13 @@ fn is_usable(ranks: &[Rank], place: usize) -> bool {
     let Some(first) = all.next() else {
         return false;
     };
-    let is_empty = |it: &Collective| it.bytes_sent == 0 && it.bytes_received == 0;
+    let is_empty = |collective: &Collective| collective.bytes_sent == 0 && collective.bytes_received == 0;
     is_known(first.op) && (first.root.is_some() || all.all(|other| is_empty(other) == is_empty(first)))
 }
 
 /// The number of collectives that began before an operation's start, and before its end.
-fn epoch(rank: &Rank, end: &End) -> (usize, usize) {
-    let ended = |time: u64| rank.collectives.partition_point(|it| it.begin < time);
+fn epoch(rank: &Rank, end: &MessageTimes) -> (usize, usize) {
+    let ended = |time: u64| rank.collectives.partition_point(|operation| operation.begin < time);
     (ended(end.begin), ended(end.end))
 }
 
@@ -143,8 +143,8 @@ fn collectives(ranks: &[Rank]) -> usize {
 /// Keeps messages with both ends; with `in_epoch`, only if no collective intervenes.
 fn pair(ranks: &mut [Rank], in_epoch: bool) {
     // NCCL matches sends and receives of two ranks in order.
-    let mut kept: Vec<(Vec<End>, Vec<End>)> = vec![(Vec::new(), Vec::new()); ranks.len()];
-    let mut receives: BTreeMap<(usize, u32), VecDeque<End>> = BTreeMap::new();
+    let mut kept: Vec<(Vec<MessageTimes>, Vec<MessageTimes>)> = vec![(Vec::new(), Vec::new()); ranks.len()];
+    let mut receives: BTreeMap<(usize, u32), VecDeque<MessageTimes>> = BTreeMap::new();
     for (number, rank) in ranks.iter().enumerate() {
         for receive in &rank.receives {
             receives.entry((number, receive.peer)).or_default().push_back(*receive);
@@ -167,7 +167,7 @@ fn pair(ranks: &mut [Rank], in_epoch: bool) {
     for (rank, (sends, receives)) in ranks.iter_mut().zip(kept) {
         rank.sends = sends;
         rank.receives = receives;
-        rank.receives.sort_by_key(|it| it.begin);
+        rank.receives.sort_by_key(|times| times.begin);
     }
 }
 
@@ -177,7 +177,7 @@ mod tests {
     use otf2::CollectiveOp;
 
     fn number(left_out: &[LeftOut]) -> (u64, u64) {
-        left_out.iter().fold((0, 0), |sum, it| (sum.0 + it.collectives, sum.1 + it.messages))
+        left_out.iter().fold((0, 0), |sum, left_out| (sum.0 + left_out.collectives, sum.1 + left_out.messages))
     }
 
     fn collective(begin: u64, end: u64, op: CollectiveOp) -> Operation {
@@ -188,8 +188,8 @@ mod tests {
         }
     }
 
-    fn message(begin: u64, end: u64, peer: u32) -> End {
-        End { begin, end, peer, bytes: 8 }
+    fn message(begin: u64, end: u64, peer: u32) -> MessageTimes {
+        MessageTimes { begin, end, peer, bytes: 8 }
     }
 
     fn rank(collectives: &[(u64, u64, CollectiveOp)]) -> Rank {
@@ -236,7 +236,8 @@ mod tests {
         assert_eq!((ranks[0].sends.len(), ranks[1].receives.len()), (1, 1));
         assert!(ranks[1].sends.is_empty() && ranks[0].receives.is_empty());
         assert_eq!(number(&left_out), (0, 3 + 1 + 2));
-        let reasons: Vec<(u64, &str)> = left_out.iter().map(|it| (it.messages, it.reason.as_str())).collect();
+        let reasons: Vec<(u64, &str)> =
+            left_out.iter().map(|left_out| (left_out.messages, left_out.reason.as_str())).collect();
         assert_eq!(reasons[0], (2, "the other end is missing"));
     }
 }

@@ -41,14 +41,14 @@ const COMM: CommRef = CommRef::new(0);
 
 impl Communicator<'_> {
     /// Writes the archive `directory/traces.otf2`; returns which events were moved.
-    pub fn write(&self, directory: &Path) -> otf2::Result<Written> {
+    pub fn write(&self, directory: &Path) -> otf2::Result<ShiftedTimes> {
         let mut archive = ArchiveWriter::create(directory, "traces")?;
         archive.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;
         archive.set_machine_name(self.machine)?;
         archive.set_description("One communicator of NCCL's in the words of MPI, for Scalasca")?;
         archive.set_property("OTF2::MPI_COMMUNICATION_COMPLETE", "true")?;
         let span = self.span();
-        let (mut events, mut all) = (Vec::new(), Written::default());
+        let (mut events, mut all) = (Vec::new(), ShiftedTimes::default());
         for (number, rank) in (0..).zip(self.ranks) {
             let location = LocationRef::new(number);
             let mut to = archive.event_writer(location)?;
@@ -67,8 +67,8 @@ impl Communicator<'_> {
 
     fn span(&self) -> (u64, u64) {
         let times = self.ranks.iter().flat_map(|rank| {
-            let messages = rank.sends.iter().chain(&rank.receives).map(|it| (it.begin, it.end));
-            messages.chain(rank.collectives.iter().map(|it| (it.begin, it.end)))
+            let messages = rank.sends.iter().chain(&rank.receives).map(|times| (times.begin, times.end));
+            messages.chain(rank.collectives.iter().map(|operation| (operation.begin, operation.end)))
         });
         let (first, last) = times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((AROUND, AROUND));
         (first.saturating_sub(AROUND), last.saturating_add(AROUND))
@@ -86,10 +86,11 @@ impl Communicator<'_> {
             ParadigmRecord { name: definer.text("MPI")?, class: ParadigmClass::Process, properties: Vec::new() };
         definer.to.paradigm(Paradigm::Mpi, &paradigm)?;
         self.define_ranks(&mut definer, events)?;
-        for (number, (canonical, name, role)) in (0..).zip(all()) {
-            let (paradigm, source_file) = match canonical.starts_with("MPI_") {
-                true => (Paradigm::Mpi, definer.text("MPI")?),
-                false => (Paradigm::Compiler, StringRef::UNDEFINED),
+        for (number, (canonical, name, role)) in (0..).zip(all_regions()) {
+            let (paradigm, source_file) = if canonical.starts_with("MPI_") {
+                (Paradigm::Mpi, definer.text("MPI")?)
+            } else {
+                (Paradigm::Compiler, StringRef::UNDEFINED)
             };
             let region = Region {
                 name: definer.text(name)?,
@@ -202,7 +203,7 @@ impl Numbers {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Written {
+pub struct ShiftedTimes {
     pub last: u64,
     /// The number of events that were moved later, so that no two share a time.
     pub moved: u64,
@@ -215,16 +216,16 @@ pub(crate) fn write_process(
     rank: &Rank,
     numbers: Numbers,
     (first, last): (u64, u64),
-) -> otf2::Result<Written> {
-    let mut times = Times { free: Some(first), written: Written::default() };
-    to.enter(times.of(first), numbers.region(MAIN), NONE)?;
-    to.enter(times.of(first + 1), numbers.region(INIT), NONE)?;
-    to.leave(times.of(first + 2), numbers.region(INIT), NONE)?;
+) -> otf2::Result<ShiftedTimes> {
+    let mut times = Times { free: Some(first), written: ShiftedTimes::default() };
+    to.enter(times.next_time(first), numbers.region(MAIN), NONE)?;
+    to.enter(times.next_time(first + 1), numbers.region(INIT), NONE)?;
+    to.leave(times.next_time(first + 2), numbers.region(INIT), NONE)?;
     let mut times = Events::new(to, rank, numbers, times).write()?;
     let end = last.max(times.written.last + 1);
-    to.enter(times.of(end), numbers.region(FINALIZE), NONE)?;
-    to.leave(times.of(end + 1), numbers.region(FINALIZE), NONE)?;
-    to.leave(times.of(end + 2), numbers.region(MAIN), NONE)?;
+    to.enter(times.next_time(end), numbers.region(FINALIZE), NONE)?;
+    to.leave(times.next_time(end + 1), numbers.region(FINALIZE), NONE)?;
+    to.leave(times.next_time(end + 2), numbers.region(MAIN), NONE)?;
     Ok(times.written)
 }
 
@@ -237,12 +238,12 @@ pub fn write_thread(to: &mut EventWriter<'_>, rank: &Rank, numbers: Numbers) -> 
 struct Times {
     /// The first unused time; `None` if events may share a time.
     free: Option<u64>,
-    written: Written,
+    written: ShiftedTimes,
 }
 
 impl Times {
     /// The time to write for an event that happened at `happened`: that time, or the next unused one.
-    fn of(&mut self, happened: u64) -> u64 {
+    fn next_time(&mut self, happened: u64) -> u64 {
         let time = self.free.map_or(happened, |free| happened.max(free));
         let by = time - happened;
         self.free = self.free.map(|_| time + 1);
@@ -306,9 +307,10 @@ impl<'a, 'b> Events<'a, 'b> {
         for (direction, list) in [(Direction::Send, &rank.sends), (Direction::Receive, &rank.receives)] {
             for (number, end) in list.iter().enumerate() {
                 steps.push((end.begin, MessageStep::Post, direction, number));
-                steps.push(match end.end > end.begin {
-                    true => (end.end, MessageStep::Complete, direction, number),
-                    false => (end.begin, MessageStep::CompleteAtOnce, direction, number),
+                steps.push(if end.end > end.begin {
+                    (end.end, MessageStep::Complete, direction, number)
+                } else {
+                    (end.begin, MessageStep::CompleteAtOnce, direction, number)
                 });
             }
         }
@@ -325,12 +327,12 @@ impl<'a, 'b> Events<'a, 'b> {
                 self.complete_sends()?;
                 self.wait(None)?;
                 let region = self.numbers.region(region_of_collective(collective.collective.op));
-                self.to.enter(self.times.of(self.time), region, NONE)?;
-                self.to.mpi_collective_begin(self.times.of(self.time), NONE)?;
+                self.to.enter(self.times.next_time(self.time), region, NONE)?;
+                self.to.mpi_collective_begin(self.times.next_time(self.time), NONE)?;
                 self.time = self.time.max(collective.end);
                 let record = Collective { comm: self.numbers.comm, ..collective.collective };
-                self.to.mpi_collective_end(self.times.of(self.time), &record, NONE)?;
-                self.to.leave(self.times.of(self.time), region, NONE)?;
+                self.to.mpi_collective_end(self.times.next_time(self.time), &record, NONE)?;
+                self.to.leave(self.times.next_time(self.time), region, NONE)?;
             } else {
                 self.complete_sends()?;
                 self.wait(None)?;
@@ -354,15 +356,15 @@ impl<'a, 'b> Events<'a, 'b> {
         if step == MessageStep::Post {
             self.wait(None)?;
             let region = self.numbers.region(if direction == Direction::Send { ISEND } else { IRECV });
-            self.to.enter(self.times.of(self.time), region, NONE)?;
+            self.to.enter(self.times.next_time(self.time), region, NONE)?;
             if direction == Direction::Send {
                 self.sends += 1;
-                self.to.mpi_isend(self.times.of(self.time), &message, request, NONE)?;
+                self.to.mpi_isend(self.times.next_time(self.time), &message, request, NONE)?;
             } else {
                 self.receives += 1;
-                self.to.mpi_irecv_request(self.times.of(self.time), request, NONE)?;
+                self.to.mpi_irecv_request(self.times.next_time(self.time), request, NONE)?;
             }
-            return self.to.leave(self.times.of(self.time), region, NONE);
+            return self.to.leave(self.times.next_time(self.time), region, NONE);
         }
         if direction == Direction::Send {
             self.sends -= 1;
@@ -370,7 +372,7 @@ impl<'a, 'b> Events<'a, 'b> {
         } else {
             self.receives -= 1;
             self.wait(Some(Direction::Receive))?;
-            self.to.mpi_irecv(self.times.of(self.time), &message, request, NONE)?;
+            self.to.mpi_irecv(self.times.next_time(self.time), &message, request, NONE)?;
             self.wait(None)?;
         }
         if self.receives == 0 { self.complete_sends() } else { Ok(()) }
@@ -379,7 +381,7 @@ impl<'a, 'b> Events<'a, 'b> {
     fn complete_sends(&mut self) -> otf2::Result<()> {
         for request in std::mem::take(&mut self.sent) {
             self.wait(Some(Direction::Send))?;
-            self.to.mpi_isend_complete(self.times.of(self.time), request, NONE)?;
+            self.to.mpi_isend_complete(self.times.next_time(self.time), request, NONE)?;
             self.wait(None)?;
         }
         Ok(())
@@ -404,10 +406,10 @@ impl<'a, 'b> Events<'a, 'b> {
             return Ok(());
         }
         if let Some(before) = self.wait {
-            self.to.leave(self.times.of(self.time), self.numbers.region(before.wait()), NONE)?;
+            self.to.leave(self.times.next_time(self.time), self.numbers.region(before.wait()), NONE)?;
         }
         if let Some(next) = wanted {
-            self.to.enter(self.times.of(self.time), self.numbers.region(next.wait()), NONE)?;
+            self.to.enter(self.times.next_time(self.time), self.numbers.region(next.wait()), NONE)?;
         }
         self.wait = wanted;
         Ok(())
@@ -422,7 +424,7 @@ pub struct Operation {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct MessageTimes {
     pub begin: u64,
     pub end: u64,
     pub peer: u32,
@@ -433,8 +435,8 @@ pub struct End {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rank {
     pub collectives: Vec<Operation>,
-    pub sends: Vec<End>,
-    pub receives: Vec<End>,
+    pub sends: Vec<MessageTimes>,
+    pub receives: Vec<MessageTimes>,
     /// How many collectives and message ends were left out: the first unfinished one and everything after it.
     pub left_out: (u64, u64),
 }
@@ -448,10 +450,10 @@ pub fn read(trace: &Trace, comm: CommRef, location: LocationRef) -> otf2::Result
     for of in [location].into_iter().chain(siblings) {
         let mut instances: Instances<'_> = Instances::of(trace);
         trace.archive.for_each_event(&[of], |_, event| {
-            if let Step::Left(it) = instances.step(event)
-                && it.fields.is_unfinished == Some(true)
+            if let Step::Left(instance) = instances.step(event)
+                && instance.fields.is_unfinished == Some(true)
             {
-                ends_at = ends_at.min(it.start);
+                ends_at = ends_at.min(instance.start);
             }
             if of == location {
                 reading.event(comm, event);
@@ -462,13 +464,13 @@ pub fn read(trace: &Trace, comm: CommRef, location: LocationRef) -> otf2::Result
     let mut rank = reading.rank;
     let number = |rank: &Rank| (rank.collectives.len() as u64, (rank.sends.len() + rank.receives.len()) as u64);
     let all = number(&rank);
-    rank.collectives.retain(|it| it.begin < ends_at);
-    rank.sends.retain(|it| it.begin < ends_at);
-    rank.receives.retain(|it| it.begin < ends_at);
+    rank.collectives.retain(|operation| operation.begin < ends_at);
+    rank.sends.retain(|times| times.begin < ends_at);
+    rank.receives.retain(|times| times.begin < ends_at);
     let kept = number(&rank);
     rank.left_out = (all.0 - kept.0, all.1 - kept.1);
     for ends in [&mut rank.sends, &mut rank.receives] {
-        ends.sort_by_key(|it| it.begin);
+        ends.sort_by_key(|times| times.begin);
     }
     Ok(rank)
 }
@@ -522,8 +524,8 @@ impl Reading {
     }
 }
 
-fn end(comm: CommRef, begin: u64, end: u64, message: &Message) -> Option<End> {
-    (message.comm == comm).then_some(End { begin, end, peer: message.peer, bytes: message.bytes })
+fn end(comm: CommRef, begin: u64, end: u64, message: &Message) -> Option<MessageTimes> {
+    (message.comm == comm).then_some(MessageTimes { begin, end, peer: message.peer, bytes: message.bytes })
 }
 
 /// Operations that MPI has: the canonical name for Scalasca, and the name for people.
@@ -556,7 +558,7 @@ pub(crate) const WAIT_SEND: u32 = 5;
 pub(crate) const WAIT_RECEIVE: u32 = 6;
 
 /// All regions, by number: canonical name for Scalasca, name for people, role.
-pub fn all() -> impl Iterator<Item = (&'static str, &'static str, RegionRole)> {
+pub fn all_regions() -> impl Iterator<Item = (&'static str, &'static str, RegionRole)> {
     let operations = OPERATIONS.iter().map(|(op, canonical, name)| (*canonical, *name, role(*op)));
     OTHERS.into_iter().chain(operations)
 }

@@ -28,17 +28,17 @@ const GROUPS: &str = "comm_group.json";
 
 /// What one rank's file has and lacks.
 #[derive(Debug, Default)]
-struct Written {
+struct WrittenGraph {
     file: PathBuf,
     nodes: u64,
     operations: u64,
-    lacks: Lacks,
+    lacks: LeftOutOperations,
     /// The calls of its operations.
     calls: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Lacks {
+struct LeftOutOperations {
     unfinished: u64,
     /// Operations of functions without a type in Chakra, or whose other end is unknown.
     unknown: u64,
@@ -60,22 +60,22 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
         source.progress.step();
         written
     });
-    let written: Vec<Written> = written?;
+    let written: Vec<WrittenGraph> = written?;
     source.progress.end();
     job.write_groups(&out.join(GROUPS))?;
     Ok(job.outcome(written))
 }
 
 impl Job<'_> {
-    fn write(&self, rank: usize, locations: &[LocationRef], out: &Path) -> Result<Written> {
+    fn write(&self, rank: usize, locations: &[LocationRef], out: &Path) -> Result<WrittenGraph> {
         let trace = self.source.trace;
         let nodes = Nodes::of(self, rank);
         let mut operations =
             read(trace, &self.members, (&self.selection, &self.calls), locations, |slice| nodes.attributes(slice))?;
-        let calls = operations.iter().map(|it| it.call).collect();
-        let mut lacks = Lacks::default();
-        operations.retain(|it| self.keeps(it, &mut lacks));
-        let computing = of_rank(self, rank, &operations)?;
+        let calls = operations.iter().map(|operation| operation.call).collect();
+        let mut lacks = LeftOutOperations::default();
+        operations.retain(|operation| self.keeps(operation, &mut lacks));
+        let computing = computing_times(self, rank, &operations)?;
         let graph = self::nodes(&operations, &computing);
         let file = PathBuf::from(format!("trace.{}.et", self.numbers[rank]));
         let path = out.join(&file);
@@ -87,14 +87,14 @@ impl Job<'_> {
         let mut messages = [head].into_iter().chain(nodes);
         let written = messages.try_for_each(|message| output.write_all(&message)).and_then(|()| output.flush());
         written.map_err(Error::io("write", &path))?;
-        Ok(Written { file, nodes: graph.len() as u64, operations: operations.len() as u64, lacks, calls })
+        Ok(WrittenGraph { file, nodes: graph.len() as u64, operations: operations.len() as u64, lacks, calls })
     }
 
     /// Whether an operation becomes a node; counts why it does not, and nodes without a duration.
-    fn keeps<D>(&self, it: &Operation<D>, lacks: &mut Lacks) -> bool {
+    fn keeps<D>(&self, it: &Operation<D>, lacks: &mut LeftOutOperations) -> bool {
         let member = self.members.row(it.member);
         let group = self.groups[index(member.communicator)].as_ref();
-        let lack = match (what(it, &self.members), group) {
+        let lack = match (operation_kind(it, &self.members), group) {
             _ if it.is_unfinished => &mut lacks.unfinished,
             (None, _) => &mut lacks.unknown,
             (Some(_), None) => &mut lacks.incomplete,
@@ -128,53 +128,59 @@ impl Job<'_> {
         fs::write(path, text + "\n").map_err(Error::io("write", path))
     }
 
-    fn outcome(&self, written: Vec<Written>) -> Outcome {
+    fn outcome(&self, written: Vec<WrittenGraph>) -> Outcome {
         let world_size = self.world_size();
         if written.len() < world_size {
             let ranks = written.len();
             let remark = format!("{ranks} of the job's {world_size} ranks have a file; a simulation needs all");
             self.source.progress.remark(&remark);
         }
-        let sum = |count: fn(&Lacks) -> u64| written.iter().map(|it| count(&it.lacks)).sum();
-        let has_operations = written.iter().any(|it| it.operations > 0);
+        let sum = |count: fn(&LeftOutOperations) -> u64| written.iter().map(|graph| count(&graph.lacks)).sum();
+        let has_operations = written.iter().any(|graph| graph.operations > 0);
         // What was computed is no trace of communication by itself.
-        let events = if has_operations { written.iter().map(|it| it.nodes).sum() } else { 0 };
+        let events = if has_operations { written.iter().map(|graph| graph.nodes).sum() } else { 0 };
         let mut outcome = Outcome { events, ..Outcome::default() };
-        outcome.leave_out(sum(|it| it.unfinished), "operations had not ended");
-        outcome.leave_out(sum(|it| it.unknown), "operations of functions or with peers that are not known");
-        outcome.leave_out(sum(|it| it.incomplete), "operations of communicators with ranks that were not recorded");
-        outcome.leave_out(sum(|it| it.to_itself), "messages of ranks to themselves");
-        outcome.leave_out(sum(|it| it.untimed), "durations: it is not known when these operations ran");
+        outcome.leave_out(sum(|operations| operations.unfinished), "operations had not ended");
+        outcome.leave_out(
+            sum(|operations| operations.unknown),
+            "operations of functions or with peers that are not known",
+        );
+        outcome.leave_out(
+            sum(|operations| operations.incomplete),
+            "operations of communicators with ranks that were not recorded",
+        );
+        outcome.leave_out(sum(|operations| operations.to_itself), "messages of ranks to themselves");
+        outcome.leave_out(sum(|operations| operations.untimed), "durations: it is not known when these operations ran");
         outcome.leave_out(
             self.without_operation(&written),
             "calls of collectives below which NCCL reported no operation (broadcasts from 2.29 on: record with \
              NCCL_ALLGATHERV_ENABLE=0)",
         );
-        outcome.files = written.into_iter().map(|it| it.file).chain([PathBuf::from(GROUPS)]).collect();
+        outcome.files = written.into_iter().map(|graph| graph.file).chain([PathBuf::from(GROUPS)]).collect();
         outcome
     }
 
     /// Calls of collectives that no operation belongs to. A filter leaves out operations, not their calls.
-    fn without_operation(&self, written: &[Written]) -> u64 {
+    fn without_operation(&self, written: &[WrittenGraph]) -> u64 {
         let Filter { communicators, functions, ranks, from_ns, to_ns, step: _ } = self.source.filter;
         let is_all = communicators.is_empty() && functions.is_empty() && ranks.is_empty();
         if !is_all || from_ns.is_some() || to_ns.is_some() {
             return 0;
         }
-        let called: BTreeSet<u64> = written.iter().flat_map(|it| &it.calls).copied().collect();
+        let called: BTreeSet<u64> = written.iter().flat_map(|graph| &graph.calls).copied().collect();
         self.calls.collectives.iter().filter(|call| !called.contains(call)).count() as u64
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Node {
-    pub(super) what: What,
+    pub(super) what: NodeContent,
     /// The ids of nodes; an id is the place in the list, from 1.
     pub(super) waited_for: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum NodeContent {
     /// An operation, and the tag of a message: how many messages there were between its ends before.
     Operation {
         at: usize,
@@ -225,24 +231,24 @@ pub(super) fn nodes<D>(operations: &[Operation<D>], computing: &[(u64, u64)]) ->
 fn batches<D>(operations: &[Operation<D>]) -> Vec<Batch> {
     let mut found: Vec<Batch> = Vec::new();
     let mut group = (0, 0);
-    for (at, it) in operations.iter().enumerate() {
+    for (at, operation) in operations.iter().enumerate() {
         let is_of = |batch: &&mut Batch| {
-            let is_same_group = it.group.0 != 0 && it.group == group;
-            batch.member == it.member && (is_same_group || it.start_ns < batch.stop_ns)
+            let is_same_group = operation.group.0 != 0 && operation.group == group;
+            batch.member == operation.member && (is_same_group || operation.start_ns < batch.stop_ns)
         };
         match found.last_mut().filter(is_of) {
             Some(batch) => {
-                batch.stop_ns = batch.stop_ns.max(it.stop_ns);
+                batch.stop_ns = batch.stop_ns.max(operation.stop_ns);
                 batch.operations.push(at);
             }
             None => found.push(Batch {
-                member: it.member,
-                start_ns: it.start_ns,
-                stop_ns: it.stop_ns,
+                member: operation.member,
+                start_ns: operation.start_ns,
+                stop_ns: operation.stop_ns,
                 operations: vec![at],
             }),
         }
-        group = it.group;
+        group = operation.group;
     }
     // Ranks that call in one order have it in their ids, whatever ran first in a kernel.
     found.iter_mut().for_each(|batch| batch.operations.sort_by_key(|at| operations[*at].event));
@@ -280,7 +286,7 @@ struct Graph {
 }
 
 impl Graph {
-    fn push(&mut self, what: What, waited_for: Vec<u64>) -> u64 {
+    fn push(&mut self, what: NodeContent, waited_for: Vec<u64>) -> u64 {
         self.nodes.push(Node { what, waited_for });
         self.nodes.len() as u64
     }
@@ -299,26 +305,26 @@ impl Graph {
             }
             !is_over
         });
-        let id = self.push(What::Computing { start_ns, stop_ns }, waited_for);
+        let id = self.push(NodeContent::Computing { start_ns, stop_ns }, waited_for);
         self.computing = Some((id, stop_ns));
     }
 
     fn batch<D>(&mut self, batch: &Batch, operations: &[Operation<D>]) {
         let (ended_ns, mut waited_for) = self.last.remove(&batch.member).unwrap_or_default();
         if waited_for.len() * batch.operations.len() > MOST_PAIRS {
-            waited_for = vec![self.push(What::Joined { at_ns: ended_ns }, waited_for)];
+            waited_for = vec![self.push(NodeContent::Joined { at_ns: ended_ns }, waited_for)];
         }
         waited_for.extend(self.computing.map(|(id, _)| id));
         let mut ids = Vec::new();
         for at in &batch.operations {
-            let it = &operations[*at];
-            let is_send = it.function.and_then(Function::is_send);
+            let operation = &operations[*at];
+            let is_send = operation.function.and_then(Function::is_send);
             let tag = is_send.map_or(0, |is_send| {
-                let before = self.messages.entry((it.member, it.peer, is_send)).or_default();
+                let before = self.messages.entry((operation.member, operation.peer, is_send)).or_default();
                 *before += 1;
                 *before - 1
             });
-            ids.push(self.push(What::Operation { at: *at, tag }, waited_for.clone()));
+            ids.push(self.push(NodeContent::Operation { at: *at, tag }, waited_for.clone()));
         }
         self.pending.push((batch.stop_ns, ids.clone()));
         self.last.insert(batch.member, (batch.stop_ns, ids));
@@ -346,7 +352,7 @@ pub(super) enum Kind {
 }
 
 /// What an operation is in Chakra; `None` if that is not known, or if it is a message without another end.
-pub(super) fn what<D>(it: &Operation<D>, members: &Members) -> Option<Kind> {
+pub(super) fn operation_kind<D>(it: &Operation<D>, members: &Members) -> Option<Kind> {
     let size = members.size(members.row(it.member).communicator);
     match it.function? {
         Function::Collective(collective) => Some(Kind::Collective(match collective {
@@ -392,50 +398,51 @@ impl<'a> Nodes<'a> {
             attr: vec![on_gpu.clone()],
         };
         match node.what {
-            What::Computing { start_ns, stop_ns } => computing("computing", start_ns, stop_ns),
-            What::Joined { at_ns } => computing("end of group", at_ns, at_ns),
-            What::Operation { at, tag } => {
-                let it = &operations[at];
-                let (r#type, attr) = self.communication(it, tag);
-                let lasted = (it.stop_ns / 1000).saturating_sub(it.start_ns / 1000).max(1);
+            NodeContent::Computing { start_ns, stop_ns } => computing("computing", start_ns, stop_ns),
+            NodeContent::Joined { at_ns } => computing("end of group", at_ns, at_ns),
+            NodeContent::Operation { at, tag } => {
+                let operation = &operations[at];
+                let (r#type, attr) = self.communication(operation, tag);
+                let lasted = (operation.stop_ns / 1000).saturating_sub(operation.start_ns / 1000).max(1);
                 protobuf::Node {
                     id,
-                    name: it.details.name.clone(),
+                    name: operation.details.name.clone(),
                     r#type: r#type.into(),
                     data_deps: node.waited_for.clone(),
-                    start_time_micros: it.start_ns / 1000,
-                    duration_micros: if it.is_timed { lasted } else { 0 },
+                    start_time_micros: operation.start_ns / 1000,
+                    duration_micros: if operation.is_timed { lasted } else { 0 },
                     attr: [on_gpu.clone()]
                         .into_iter()
                         .chain(attr)
-                        .chain(it.details.attributes.iter().cloned())
+                        .chain(operation.details.attributes.iter().cloned())
                         .collect(),
                 }
             }
         }
     }
 
-    fn communication(&self, it: &Operation<Details>, tag: u64) -> (NodeType, Vec<Attribute>) {
+    fn communication(&self, operation: &Operation<Details>, tag: u64) -> (NodeType, Vec<Attribute>) {
         let members = &self.job.members;
-        let member = members.row(it.member);
+        let member = members.row(operation.member);
         let communicator = members.communicators.get(index(member.communicator));
         let name = communicator.map_or_else(String::new, |comm| self.job.source.trace.comm_name(*comm));
         let size = members.size(member.communicator) as u64;
         // The send buffer of a rank, of the root where only that one has it.
-        let bytes = it.function.map_or(it.bytes, |function| function.elements(it.bytes, size, true).0);
+        let bytes =
+            operation.function.map_or(operation.bytes, |function| function.elements(operation.bytes, size, true).0);
         let mut attr = vec![
             Attribute::new("comm_size", Value::Int64(i64::try_from(bytes).unwrap_or(i64::MAX))),
             Attribute::new("pg_name", Value::Text((member.communicator + 1).to_string())),
             Attribute::new("nccl.communicator", Value::Text(name)),
         ];
-        let r#type = match what(it, members) {
+        let r#type = match operation_kind(operation, members) {
             Some(Kind::Collective(of)) => {
                 attr.push(Attribute::new("comm_type", Value::Int64(of as i64)));
                 NodeType::Collective
             }
             Some(kind) => {
                 let group = self.job.groups[index(member.communicator)].as_ref();
-                let peer = group.and_then(|ranks| ranks.get(index(it.peer))).copied().unwrap_or(self.rank);
+                let peer = group.and_then(|ranks| ranks.get(index(operation.peer))).copied().unwrap_or(self.rank);
                 let is_send = matches!(kind, Kind::Send);
                 let [from, to] = if is_send { [self.rank, peer] } else { [peer, self.rank] };
                 // Messages of one communicator are in order; its number tells them from those of others.
@@ -469,7 +476,7 @@ fn value(trace: &Trace, value: AttributeValue) -> Option<Value> {
 
 /// When a rank computed: the program's kernels, with their pauses, apart from pauses in which an operation ended. Where
 /// no kernels were recorded, the pauses between operations whose times are known.
-pub(super) fn of_rank<D>(job: &Job<'_>, rank: usize, operations: &[Operation<D>]) -> Result<Vec<(u64, u64)>> {
+pub(super) fn computing_times<D>(job: &Job<'_>, rank: usize, operations: &[Operation<D>]) -> Result<Vec<(u64, u64)>> {
     let kernels = kernels(job, rank)?;
     Ok(if kernels.is_empty() { pauses(operations) } else { joined(&kernels, operations) })
 }
@@ -479,7 +486,7 @@ fn kernels(job: &Job<'_>, rank: usize) -> Result<Vec<(u64, u64)>> {
     let group = job.members.job_ranks[rank].group;
     let is_of_rank = |location: &LocationRef| trace.group(*location) == group;
     let mut found = Vec::new();
-    for location in job.selection.of_kinds(&[LocationKind::Stream]).into_iter().filter(is_of_rank) {
+    for location in job.selection.locations_of_kinds(&[LocationKind::Stream]).into_iter().filter(is_of_rank) {
         job.selection.slices(location, |slice| {
             let fields = trace.fields_of(&slice.attributes);
             let is_nccl = fields.parent.is_some()
@@ -494,7 +501,8 @@ fn kernels(job: &Job<'_>, rank: usize) -> Result<Vec<(u64, u64)>> {
 }
 
 fn joined<D>(kernels: &[(u64, u64)], operations: &[Operation<D>]) -> Vec<(u64, u64)> {
-    let mut ends: Vec<u64> = operations.iter().filter(|it| it.is_timed).map(|it| it.stop_ns).collect();
+    let mut ends: Vec<u64> =
+        operations.iter().filter(|operation| operation.is_timed).map(|operation| operation.stop_ns).collect();
     ends.sort_unstable();
     let has_end = |from_ns, to_ns| ends.partition_point(|it| *it <= from_ns) < ends.partition_point(|it| *it <= to_ns);
     let mut found: Vec<(u64, u64)> = Vec::new();
@@ -508,7 +516,8 @@ fn joined<D>(kernels: &[(u64, u64)], operations: &[Operation<D>]) -> Vec<(u64, u
 }
 
 fn pauses<D>(operations: &[Operation<D>]) -> Vec<(u64, u64)> {
-    let mut all: Vec<(u64, u64, bool)> = operations.iter().map(|it| (it.start_ns, it.stop_ns, it.is_timed)).collect();
+    let mut all: Vec<(u64, u64, bool)> =
+        operations.iter().map(|operation| (operation.start_ns, operation.stop_ns, operation.is_timed)).collect();
     all.sort_unstable();
     let mut found = Vec::new();
     let mut ended: Option<(u64, bool)> = None;
@@ -539,7 +548,8 @@ impl<'a> Job<'a> {
         let calls = Calls::of(source, &selection)?;
         let numbers = values::numbers(&members);
         let communicators = (0..).zip(&members.communicators);
-        let groups = communicators.map(|(number, _)| values::of_communicator(&members, &numbers, number)).collect();
+        let groups =
+            communicators.map(|(number, _)| values::ranks_of_communicator(&members, &numbers, number)).collect();
         Ok(Self { source: *source, selection, members, calls, numbers, groups })
     }
 
@@ -573,10 +583,10 @@ mod tests {
     }
 
     fn shown(nodes: &[Node]) -> Vec<(String, &[u64])> {
-        let name = |what: &What| match what {
-            What::Operation { at, .. } => format!("operation {at}"),
-            What::Computing { start_ns, stop_ns } => format!("{}..{}", start_ns / 1000, stop_ns / 1000),
-            What::Joined { at_ns } => format!("joined {}", at_ns / 1000),
+        let name = |what: &NodeContent| match what {
+            NodeContent::Operation { at, .. } => format!("operation {at}"),
+            NodeContent::Computing { start_ns, stop_ns } => format!("{}..{}", start_ns / 1000, stop_ns / 1000),
+            NodeContent::Joined { at_ns } => format!("joined {}", at_ns / 1000),
         };
         nodes.iter().map(|node| (name(&node.what), node.waited_for.as_slice())).collect()
     }

@@ -33,20 +33,21 @@ pub(crate) struct Calls {
 impl Calls {
     pub(crate) fn of(source: &Source<'_>, selection: &Selection<'_>) -> Result<Self> {
         let trace = source.trace;
-        let of_threads = source.each_location(&selection.of_kinds(&[LocationKind::ApiThread]), |location| {
-            let mut found = Self::default();
-            trace.slices(location, |slice| {
-                let fields = trace.fields_of(&slice.attributes);
-                let is_call = trace.region(slice.region).is_some_and(|region| region.class == RegionClass::Api);
-                if let Some(event) = fields.event.filter(|_| is_call) {
-                    found.groups.extend(fields.parent.map(|group| (event, group)));
-                    let collective = trace.function(slice.region).and_then(Function::collective);
-                    found.collectives.extend(collective.map(|_| event));
-                }
-                ControlFlow::Continue(())
+        let of_threads =
+            source.each_location(&selection.locations_of_kinds(&[LocationKind::ApiThread]), |location| {
+                let mut found = Self::default();
+                trace.slices(location, |slice| {
+                    let fields = trace.fields_of(&slice.attributes);
+                    let is_call = trace.region(slice.region).is_some_and(|region| region.class == RegionClass::Api);
+                    if let Some(event) = fields.event.filter(|_| is_call) {
+                        found.groups.extend(fields.parent.map(|group| (event, group)));
+                        let collective = trace.function(slice.region).and_then(Function::collective);
+                        found.collectives.extend(collective.map(|_| event));
+                    }
+                    ControlFlow::Continue(())
+                })?;
+                Ok(found)
             })?;
-            Ok(found)
-        })?;
         let mut all = Self::default();
         for found in of_threads {
             all.groups.extend(found.groups);
@@ -90,7 +91,7 @@ pub(crate) struct Operation<D> {
 /// The locations of each job rank's operations that are selected.
 pub(crate) fn locations(trace: &Trace, members: &Members, selection: &Selection<'_>) -> Vec<Vec<LocationRef>> {
     let mut found = vec![Vec::new(); members.job_ranks.len()];
-    for location in selection.of_kinds(&[LocationKind::Communicator]) {
+    for location in selection.locations_of_kinds(&[LocationKind::Communicator]) {
         if let Some((_, member)) = member(trace, members, location) {
             found[index(member.job_rank)].push(location);
         }
@@ -141,7 +142,9 @@ pub(crate) fn read<D>(
             });
         })?;
     }
-    found.sort_by_key(|it| (it.member, it.start_ns, Reverse(it.stop_ns), it.is_message(), it.event));
+    found.sort_by_key(|operation| {
+        (operation.member, operation.start_ns, Reverse(operation.stop_ns), operation.is_message(), operation.event)
+    });
     let is_counted = as_called(&found);
     let mut is_counted = is_counted.into_iter();
     found.retain(|_| is_counted.next().unwrap_or(true));
@@ -164,7 +167,9 @@ fn as_called<D>(operations: &[Operation<D>]) -> Vec<bool> {
             Some(Collective::Gather | Collective::Scatter) => false,
             _ => continue,
         };
-        let is_part = |it: &&Operation<D>| it.is_message() && (it.member, it.group) == (around.member, around.group);
+        let is_part = |operation: &&Operation<D>| {
+            operation.is_message() && (operation.member, operation.group) == (around.member, around.group)
+        };
         let parts = operations[at + 1..].iter().take_while(is_part).count();
         if is_all_to_all {
             is_counted[at + 1..=at + parts].fill(false);

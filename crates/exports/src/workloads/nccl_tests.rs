@@ -83,7 +83,7 @@ fn shapes(source: &Source<'_>, members: &Members) -> Vec<Shape> {
     let of_communicator = |number: u32| {
         let mut hosts: BTreeMap<Option<&str>, u32> = BTreeMap::new();
         let mut processes: BTreeMap<LocationGroupRef, u32> = BTreeMap::new();
-        for member in members.all.iter().filter(|it| it.communicator == number) {
+        for member in members.all.iter().filter(|member| member.communicator == number) {
             let process = members.job_ranks[index(member.job_rank)].process;
             *hosts.entry(trace.host_name(process)).or_default() += 1;
             *processes.entry(process).or_default() += 1;
@@ -138,21 +138,23 @@ impl Mix {
         let mut mix = Self::default();
         // Operations of one kernel have its time once.
         let mut until: Option<(u32, u64)> = None;
-        for it in operations {
-            let shape = &shapes[index(members.row(it.member).communicator)];
-            let test = it.function.and_then(test).filter(|_| shape.ranks > 1);
-            let (Some((test, _)), false) = (test.filter(|_| it.bytes > 0), it.is_unfinished) else {
-                *(if it.is_unfinished { &mut mix.unfinished } else { &mut mix.without_test }) += 1;
+        for operation in operations {
+            let shape = &shapes[index(members.row(operation.member).communicator)];
+            let test = operation.function.and_then(test).filter(|_| shape.ranks > 1);
+            let (Some((test, _)), false) = (test.filter(|_| operation.bytes > 0), operation.is_unfinished) else {
+                *(if operation.is_unfinished { &mut mix.unfinished } else { &mut mix.without_test }) += 1;
                 continue;
             };
-            let counted_to_ns = until.filter(|(member, _)| *member == it.member).map_or(0, |(_, until_ns)| until_ns);
-            let ns = it.stop_ns.saturating_sub(it.start_ns.max(counted_to_ns));
-            until = Some((it.member, counted_to_ns.max(it.stop_ns)));
-            let collective = it.function.and_then(Function::collective);
-            let bytes = collective.map_or(it.bytes, |it_is| it_is.buffer_bytes(it.bytes, shape.ranks.into()));
-            let key = (test, it.details.clone(), shape.clone());
+            let counted_to_ns =
+                until.filter(|(member, _)| *member == operation.member).map_or(0, |(_, until_ns)| until_ns);
+            let ns = operation.stop_ns.saturating_sub(operation.start_ns.max(counted_to_ns));
+            until = Some((operation.member, counted_to_ns.max(operation.stop_ns)));
+            let collective = operation.function.and_then(Function::collective);
+            let bytes =
+                collective.map_or(operation.bytes, |it_is| it_is.buffer_bytes(operation.bytes, shape.ranks.into()));
+            let key = (test, operation.details.clone(), shape.clone());
             let sum = mix.sizes.entry(key).or_default().entry(bytes).or_default();
-            (sum.count, sum.ns) = (sum.count + 1, sum.ns + if it.is_timed { ns } else { 0 });
+            (sum.count, sum.ns) = (sum.count + 1, sum.ns + if operation.is_timed { ns } else { 0 });
         }
         mix
     }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::job::{Call, Comm, Job, Member, Message, Process, Rank, Sequence, Signature};
-use model::job::Life;
+use model::job::RecordingState;
 
 /// NCCL may take tens of seconds to connect thousands of ranks.
 const LONG_STEP_NS: u64 = 60_000_000_000;
@@ -168,7 +168,7 @@ pub(crate) fn find_mismatch(
     from_beginning: bool,
     position: u64,
 ) -> Option<Mismatch> {
-    let calls = ranks.iter().filter_map(|(number, rank)| Some((*number, sequence.of(rank).at(position)?)));
+    let calls = ranks.iter().filter_map(|(number, rank)| Some((*number, sequence.tail(rank).at(position)?)));
     let calls: Vec<(u32, &Call)> = calls.collect();
     let all_alike = calls.windows(2).all(|pair| matches!(pair, [(_, a), (_, b)] if a.from_api == b.from_api));
     let mut by_what: BTreeMap<Signature, Vec<u32>> = BTreeMap::new();
@@ -203,7 +203,7 @@ fn shifted(
     };
     let next = |member: u32| {
         let (_, rank) = ranks.iter().find(|(number, _)| *number == member)?;
-        Some(&sequence.of(rank).at(position + 1)?.what)
+        Some(&sequence.tail(rank).at(position + 1)?.what)
     };
     if many.iter().any(|&member| next(member) == Some(other)) {
         return Some((deviant, true));
@@ -213,7 +213,12 @@ fn shifted(
 
 /// The sends and receives of a rank that wait: a blockage for each peer and direction, its first waiting message. NCCL
 /// does not number them: only counting from the first shows which ones match.
-pub(crate) fn blockages(job: &Job, survivors: &Survivors<'_>, (comm, number): Member, rank: &Rank) -> Vec<Blockage> {
+pub(crate) fn blocked_messages(
+    job: &Job,
+    died: &DiedBeforePeers<'_>,
+    (comm, number): Member,
+    rank: &Rank,
+) -> Vec<Blockage> {
     let mut seen: BTreeSet<(u32, bool)> = BTreeSet::new();
     let mut blockages = Vec::new();
     for message in rank.messages.iter().filter(|message| message.peer != number) {
@@ -221,7 +226,7 @@ pub(crate) fn blockages(job: &Job, survivors: &Survivors<'_>, (comm, number): Me
         if seen.contains(&key) {
             continue;
         }
-        let cause = cause(job, survivors, (comm, number), rank, message);
+        let cause = cause(job, died, (comm, number), rank, message);
         if let Some((cause, waited_ns)) = cause.zip(job.waited_ns(rank, message.entered_ns)) {
             seen.insert(key);
             let operation = Operation::Message(message.clone());
@@ -234,7 +239,7 @@ pub(crate) fn blockages(job: &Job, survivors: &Survivors<'_>, (comm, number): Me
 /// Why a message waits; `None` if it may be complete.
 fn cause(
     job: &Job,
-    survivors: &Survivors<'_>,
+    died: &DiedBeforePeers<'_>,
     (comm, number): Member,
     rank: &Rank,
     message: &Message,
@@ -255,11 +260,11 @@ fn cause(
         (true, _) if !is_answered && (is_open || !message.is_send) => Some(Cause::Absent(vec![message.peer])),
         (true, false) => None,
         (_, true) => {
-            let held_up_by = if survivors.outlived((comm, message.peer)) {
+            let held_up_by = if died.before_peers((comm, message.peer)) {
                 vec![(message.peer, Reason::Gone)]
             } else {
                 let ends = [(message.peer, peer), (number, rank)];
-                let stopped = ends.into_iter().find(|(_, end)| job.has_state(end, Life::Stopped));
+                let stopped = ends.into_iter().find(|(_, end)| job.has_state(end, RecordingState::Stopped));
                 stopped.map(|(number, _)| (number, Reason::Stopped)).into_iter().collect()
             };
             Some(Cause::AllEntered(held_up_by))
@@ -279,23 +284,23 @@ const OUTLIVED_NS: u64 = 2_000_000_000;
 /// Ranks that wait this long at the end may hang, whatever `--after` is: times are up to a second short.
 pub(super) const LONG_AT_THE_END_NS: u64 = 1_000_000_000;
 
-/// The survivors of every communicator of a job: which processes were outlived by others.
-pub(crate) struct Survivors<'a> {
+/// Of every communicator of a job, which processes were outlived by others.
+pub(crate) struct DiedBeforePeers<'a> {
     job: &'a Job,
-    comms: Vec<OfComm>,
+    comms: Vec<CommLifetime>,
 }
 
 /// Whether a process of a communicator lives, and the time up to which the last one lived; 0 if none has a clock.
-struct OfComm {
+struct CommLifetime {
     some_run: bool,
     last_ns: u64,
 }
 
-impl<'a> Survivors<'a> {
+impl<'a> DiedBeforePeers<'a> {
     pub(crate) fn of(job: &'a Job) -> Self {
         let of_comm = |comm: &Comm| {
             let processes = comm.ranks.values().filter_map(|rank| job.process_of(rank));
-            OfComm {
+            CommLifetime {
                 some_run: processes.clone().any(|one| one.state.is_alive()),
                 last_ns: processes.filter(|one| one.has_clock).map(|one| one.until_ns).max().unwrap_or(0),
             }
@@ -304,15 +309,15 @@ impl<'a> Survivors<'a> {
     }
 
     /// Whether a member's process was gone while others of the communicator still worked or waited.
-    pub(crate) fn outlived(&self, member: Member) -> bool {
+    pub(crate) fn before_peers(&self, member: Member) -> bool {
         let Some((comm, process)) = self.comms.get(member.0).zip(self.job.process_of_member(member)) else {
             return false;
         };
         let is_later = process.has_clock && comm.last_ns >= process.until_ns.saturating_add(OUTLIVED_NS);
         match process.state {
-            Life::Gone | Life::Ended => comm.some_run || is_later,
+            RecordingState::Gone | RecordingState::Ended => comm.some_run || is_later,
             // That others are running proves nothing: this process may be, too.
-            Life::Unknown => is_later,
+            RecordingState::Unknown => is_later,
             _ => false,
         }
     }
@@ -328,7 +333,7 @@ const SHORTEST_NS: u64 = 2_000_000_000;
 
 /// A job from which NCCL reports nothing any more, without a visible wait, though its processes live or were killed.
 #[derive(Debug)]
-pub(crate) struct Quiet {
+pub(crate) struct NoRecentEvents {
     /// From NCCL's last call of the plugin in any process to `until_ns`.
     pub(crate) for_ns: u64,
     /// The moment of judgement, or the last record if the job is over.
@@ -339,16 +344,22 @@ pub(crate) struct Quiet {
 
 /// Whether NCCL called the plugin in no process for the last `after_ns`. If the job is over, killed processes count:
 /// their clock readings, one per second, show how long they lived on.
-pub(crate) fn find_quiet(job: &Job, after_ns: u64) -> Option<Quiet> {
+pub(crate) fn find_no_recent_events(job: &Job, after_ns: u64) -> Option<NoRecentEvents> {
     let living = job.processes.iter().enumerate().filter(|(index, process)| is_expected(job, *index, process));
     let mut living: Vec<(usize, &Process)> = living.collect();
-    nccl_events::sort::sort_by_key(&mut living, |(_, process)| (process.state != Life::Stopped, process.last_event_ns));
+    nccl_events::sort::sort_by_key(&mut living, |(_, process)| {
+        (process.state != RecordingState::Stopped, process.last_event_ns)
+    });
     let last_ns = living.iter().map(|(_, process)| process.last_event_ns).max()?;
     let killed = living.iter().map(|(_, process)| process.until_ns);
     let until_ns = if job.is_over() { killed.max()? } else { job.now_ns };
     let for_ns = until_ns.checked_sub(last_ns)?;
     let is_quiet = for_ns >= after_ns.max(SHORTEST_NS);
-    is_quiet.then(|| Quiet { for_ns, until_ns, processes: living.into_iter().map(|(index, _)| index).collect() })
+    is_quiet.then(|| NoRecentEvents {
+        for_ns,
+        until_ns,
+        processes: living.into_iter().map(|(index, _)| index).collect(),
+    })
 }
 
 /// Whether a process can be expected to call NCCL: it lives or was killed, has records, and has not ended all its
@@ -357,7 +368,7 @@ fn is_expected(job: &Job, index: usize, process: &Process) -> bool {
     let ranks = job.comms.iter().flat_map(|comm| comm.ranks.values());
     let mut ranks = ranks.filter(|rank| rank.actor.process == index).peekable();
     let has_ended_all = ranks.peek().is_some() && ranks.all(|rank| rank.finalized);
-    let may_be_killed = if job.is_archive { Life::Unknown } else { Life::Gone };
+    let may_be_killed = if job.is_archive { RecordingState::Unknown } else { RecordingState::Gone };
     let was_killed = job.is_over() && process.state == may_be_killed && process.is_whole && process.has_clock;
     (process.state.is_alive() || was_killed)
         && (process.has_journal || job.is_archive)

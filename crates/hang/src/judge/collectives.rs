@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::job::{Actor, Call, Comm, Job, NcclCall, Process, Rank, Sequence, Stage, Step, Tail};
 use crate::judge::blockage;
-use crate::judge::blockage::{Blockage, Cause, Mismatch, Operation, Position, Reason, StepCall, Survivors};
-use model::job::Life;
+use crate::judge::blockage::{Blockage, Cause, DiedBeforePeers, Mismatch, Operation, Position, Reason, StepCall};
+use model::job::RecordingState;
 use nccl_events::range::RangeField;
 use nccl_events::sort::Gather;
 
@@ -15,7 +15,7 @@ const MISMATCH_POSITIONS: u64 = 64;
 
 pub(crate) struct Collectives<'a> {
     job: &'a Job,
-    survivors: &'a Survivors<'a>,
+    died: &'a DiedBeforePeers<'a>,
     index: usize,
     comm: &'a Comm,
     sequence: Sequence,
@@ -23,7 +23,7 @@ pub(crate) struct Collectives<'a> {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reach {
+pub(crate) struct ProgressOfRanks {
     /// The last position that all recorded ranks completed. If false, all called it but its end is not recorded.
     pub(crate) last_complete: Option<(u64, bool)>,
     pub(crate) first_incomplete: Option<u64>,
@@ -37,15 +37,15 @@ fn numbers(ranks: &[(u32, &Rank)]) -> Vec<u32> {
 impl<'a> Collectives<'a> {
     pub(crate) fn of(
         job: &'a Job,
-        survivors: &'a Survivors<'a>,
+        died: &'a DiedBeforePeers<'a>,
         (index, comm): (usize, &'a Comm),
         sequence: Sequence,
     ) -> Self {
-        Self { job, survivors, index, comm, sequence, ranks: sequence.ranks(comm).collect() }
+        Self { job, died, index, comm, sequence, ranks: sequence.ranks(comm).collect() }
     }
 
     fn tails(&self) -> impl Iterator<Item = &'a Tail> {
-        self.ranks.iter().map(|(_, rank)| self.sequence.of(rank)).filter(|tail| tail.has_positions())
+        self.ranks.iter().map(|(_, rank)| self.sequence.tail(rank)).filter(|tail| tail.has_positions())
     }
 
     /// The tails with operations: parts whose journal is removed only have a count.
@@ -53,40 +53,41 @@ impl<'a> Collectives<'a> {
         self.tails().filter(|tail| !tail.list.is_empty())
     }
 
-    pub(crate) fn reach(&self) -> Reach {
+    pub(crate) fn progress(&self) -> ProgressOfRanks {
         let first = self.kept_tails().map(|tail| tail.before).min().unwrap_or(0);
         let end = self.tails().map(Tail::count).max().unwrap_or(0);
-        let counts = |rank: &Rank| self.sequence.of(rank).has_positions() && self.job.is_whole(rank);
+        let counts = |rank: &Rank| self.sequence.tail(rank).has_positions() && self.job.is_whole(rank);
         let whole: Vec<(u32, &Rank)> = self.ranks.iter().copied().filter(|(_, rank)| counts(rank)).collect();
-        let all_entered = |position| whole.iter().all(|(_, rank)| self.sequence.of(rank).count() > position);
-        let mut reach = Reach::default();
+        let all_entered = |position| whole.iter().all(|(_, rank)| self.sequence.tail(rank).count() > position);
+        let mut progress = ProgressOfRanks::default();
         if first > 0 && self.tails().all(|tail| tail.count() >= first) {
-            reach.last_complete = Some((first - 1, true));
+            progress.last_complete = Some((first - 1, true));
         }
         for position in first..end {
-            let entered = Entered::at(self, position);
+            let entered = EnteredRanks::at(self, position);
             if !all_entered(position) || entered.is_open() {
                 // Ranks that are ahead may no longer have records of this position.
                 let ahead = self.kept_tails().filter(|tail| tail.count() > position);
-                reach.first_incomplete = Some(ahead.map(|tail| tail.before.max(position)).min().unwrap_or(position));
+                progress.first_incomplete = Some(ahead.map(|tail| tail.before.max(position)).min().unwrap_or(position));
                 break;
             }
-            reach.last_complete = Some((position, entered.is_surely_complete()));
+            progress.last_complete = Some((position, entered.is_surely_complete()));
         }
         // After a mismatch, calls can differ at every position: the first mismatch counts.
-        let last = reach.first_incomplete.map_or(end, |position| end.min(position.saturating_add(MISMATCH_POSITIONS)));
+        let last =
+            progress.first_incomplete.map_or(end, |position| end.min(position.saturating_add(MISMATCH_POSITIONS)));
         let from_beginning = self.sequence.is_from_beginning(self.comm);
-        reach.mismatch =
+        progress.mismatch =
             (first..last).find_map(|position| blockage::find_mismatch(&whole, self.sequence, from_beginning, position));
-        reach
+        progress
     }
 
     /// The ranks waiting at the first incomplete position, and why; `None` if the only rank there has just entered.
-    pub(crate) fn blockage(&self, reach: &Reach) -> Option<Blockage> {
-        let Some(position) = reach.first_incomplete else {
+    pub(crate) fn blockage(&self, progress: &ProgressOfRanks) -> Option<Blockage> {
+        let Some(position) = progress.first_incomplete else {
             return self.blockage_at_unknown_position();
         };
-        let entered = Entered::at(self, position);
+        let entered = EnteredRanks::at(self, position);
         let (absent, unsure) = self.not_entered(position);
         let waiters = entered.waiters(!absent.is_empty());
         let (_, _, first) = entered.calls.first().filter(|_| !waiters.is_empty())?;
@@ -96,17 +97,17 @@ impl<'a> Collectives<'a> {
             sequence: entered.calls.iter().find_map(|(_, _, call)| call.sequence),
         };
         let operation = Operation::Collective { sequence: self.sequence, position, what: first.what.clone() };
-        Some(Blockage { comm: self.index, operation, waiters, cause: self.cause(reach, &entered, absent, unsure) })
+        Some(Blockage { comm: self.index, operation, waiters, cause: self.cause(progress, &entered, absent, unsure) })
     }
 
     /// Ranks of flight recordings that wait at an unknown position. Ranks that do not wait may be behind.
     fn blockage_at_unknown_position(&self) -> Option<Blockage> {
         let sequence = self.sequence;
         let (open, others): (Vec<_>, Vec<_>) = self.ranks.iter().copied().partition(|(number, rank)| {
-            let tail = sequence.of(rank);
-            tail.first_open().is_some() && !tail.has_positions() && !self.survivors.outlived((self.index, *number))
+            let tail = sequence.tail(rank);
+            tail.first_open().is_some() && !tail.has_positions() && !self.died.before_peers((self.index, *number))
         });
-        let call = |rank| sequence.of(rank).first_open();
+        let call = |rank| sequence.tail(rank).first_open();
         let first = open.first().and_then(|(_, rank)| call(rank))?;
         let waited =
             |(number, rank): &(u32, &'a Rank)| Some((*number, self.job.waited_ns(rank, call(rank)?.entered_ns)?));
@@ -126,7 +127,7 @@ impl<'a> Collectives<'a> {
 
     /// The ranks that did not enter a position, and the ranks that may or may not have entered.
     fn not_entered(&self, position: u64) -> (Vec<u32>, Vec<u32>) {
-        let tail = |rank| self.sequence.of(rank);
+        let tail = |rank| self.sequence.tail(rank);
         let (placed, unknown): (Vec<_>, Vec<_>) =
             self.ranks.iter().copied().partition(|(_, rank)| tail(rank).has_positions());
         let behind = placed.into_iter().filter(|(_, rank)| tail(rank).count() <= position);
@@ -138,14 +139,20 @@ impl<'a> Collectives<'a> {
         (numbers(&absent), numbers(&unsure))
     }
 
-    fn cause(&self, reach: &Reach, entered: &Entered<'_>, absent: Vec<u32>, mut unsure: Vec<u32>) -> Cause {
+    fn cause(
+        &self,
+        progress: &ProgressOfRanks,
+        entered: &EnteredRanks<'_>,
+        absent: Vec<u32>,
+        mut unsure: Vec<u32>,
+    ) -> Cause {
         let missing = match self.sequence {
             Sequence::Calls => self.comm.missing(),
             Sequence::Replays => Vec::new(),
         };
         // If an earlier operation completed without the missing ranks, they record elsewhere or not at all.
-        let are_elsewhere = reach.last_complete.is_some_and(|(_, is_sure)| is_sure);
-        match &reach.mismatch {
+        let are_elsewhere = progress.last_complete.is_some_and(|(_, is_sure)| is_sure);
+        match &progress.mismatch {
             Some(mismatch) if mismatch.position <= entered.position => Cause::Mismatch(mismatch.clone()),
             _ if !absent.is_empty() => Cause::Absent(absent),
             _ if unsure.is_empty() && !missing.is_empty() && !are_elsewhere => Cause::Absent(missing),
@@ -159,30 +166,31 @@ impl<'a> Collectives<'a> {
 }
 
 /// The ranks that entered a position, as far as their calls are kept.
-struct Entered<'a> {
-    of: &'a Collectives<'a>,
+struct EnteredRanks<'a> {
+    collectives: &'a Collectives<'a>,
     position: u64,
     calls: Vec<(u32, &'a Rank, &'a Call)>,
     /// Whether a process was gone before the others, in the middle of this collective.
     is_broken: bool,
 }
 
-impl<'a> Entered<'a> {
+impl<'a> EnteredRanks<'a> {
     fn at(of: &'a Collectives<'a>, position: u64) -> Self {
-        let call = |&(number, rank): &(u32, &'a Rank)| Some((number, rank, of.sequence.of(rank).at(position)?));
-        let mut entered = Self { of, position, calls: of.ranks.iter().filter_map(call).collect(), is_broken: false };
+        let call = |&(number, rank): &(u32, &'a Rank)| Some((number, rank, of.sequence.tail(rank).at(position)?));
+        let mut entered =
+            Self { collectives: of, position, calls: of.ranks.iter().filter_map(call).collect(), is_broken: false };
         let mut calls = entered.calls.iter();
         entered.is_broken = calls.any(|(rank, _, call)| entered.is_outlived(*rank) && !call.progress.stage.is_over());
         entered
     }
 
     fn is_outlived(&self, number: u32) -> bool {
-        self.of.survivors.outlived((self.of.index, number))
+        self.collectives.died.before_peers((self.collectives.index, number))
     }
 
     /// Whether ended transfers may have failed because a process died: the program made no later call.
     fn may_have_failed(&self, rank: &Rank, call: &Call) -> bool {
-        let is_last = self.of.sequence.of(rank).count() == self.position + 1;
+        let is_last = self.collectives.sequence.tail(rank).count() == self.position + 1;
         self.is_broken && is_last && call.progress.stage == Stage::Transferred && call.what.needs_all()
     }
 
@@ -190,9 +198,9 @@ impl<'a> Entered<'a> {
     /// another rank has completed the call and made a later one.
     fn shows_ends(&self, rank: &Rank) -> bool {
         let continued = |(_, other, call): &(u32, &Rank, &Call)| {
-            call.progress.stage.is_over() && self.of.sequence.of(other).count() > self.position + 1
+            call.progress.stage.is_over() && self.collectives.sequence.tail(other).count() > self.position + 1
         };
-        self.of.job.is_whole(rank) || !self.calls.iter().any(continued)
+        self.collectives.job.is_whole(rank) || !self.calls.iter().any(continued)
     }
 
     /// Whether a rank that was not outlived is known not to have completed the collective.
@@ -204,7 +212,7 @@ impl<'a> Entered<'a> {
 
     /// Whether all ranks with kept operations are known to have completed the collective.
     fn is_surely_complete(&self) -> bool {
-        self.calls.len() == self.of.kept_tails().count()
+        self.calls.len() == self.collectives.kept_tails().count()
             && self.calls.iter().all(|(_, _, call)| call.progress.stage.is_over())
     }
 
@@ -212,8 +220,8 @@ impl<'a> Entered<'a> {
         let waiter = |&(number, rank, call): &(u32, &'a Rank, &'a Call)| {
             let has_failed = some_are_absent && call.what.needs_all();
             let is_waiting = !call.progress.stage.is_over() || has_failed || self.may_have_failed(rank, call);
-            let waited_ns = self.of.job.waited_ns(rank, call.entered_ns)?;
-            let is_there = !self.is_outlived(number) || some_are_absent && self.of.survivors.had_waited(waited_ns);
+            let waited_ns = self.collectives.job.waited_ns(rank, call.entered_ns)?;
+            let is_there = !self.is_outlived(number) || some_are_absent && self.collectives.died.had_waited(waited_ns);
             (is_waiting && is_there && self.shows_ends(rank)).then_some((number, waited_ns))
         };
         self.calls.iter().filter_map(waiter).collect()
@@ -228,7 +236,7 @@ impl<'a> Entered<'a> {
             match call.progress.stage {
                 stage if stage.is_over() => None,
                 _ if self.is_outlived(number) => Some(Reason::Gone),
-                _ if self.of.job.has_state(rank, Life::Stopped) => Some(Reason::Stopped),
+                _ if self.collectives.job.has_state(rank, RecordingState::Stopped) => Some(Reason::Stopped),
                 Stage::Calling | Stage::Launching => Some(Reason::InTheCall),
                 _ if waits.is_empty() || !is_for_gpu => None,
                 _ if others_began && !call.progress.began => Some(Reason::NotBegun),
@@ -255,17 +263,17 @@ type Callers<'a> = BTreeMap<Actor, &'a NcclCall>;
 ///
 /// Of which communicator a call is, NCCL often states only when it returns. Then the ranks that are in it tell: a split
 /// of three ranks is one of a communicator that they have in common.
-pub(crate) fn blockages(job: &Job, survivors: &Survivors<'_>) -> Vec<Blockage> {
+pub(crate) fn blocked_communicator_calls(job: &Job, died: &DiedBeforePeers<'_>) -> Vec<Blockage> {
     let mut steps: BTreeMap<(Step, Option<u64>), Callers<'_>> = BTreeMap::new();
     for (process, of) in job.processes.iter().enumerate().filter(|(_, process)| shows_calls(process)) {
-        for (&gpu, doing) in &of.doing {
-            if let Some((step, call)) = doing.call.as_ref().and_then(|call| Some((call.step()?, call))) {
+        for (&gpu, activity) in &of.activities {
+            if let Some((step, call)) = activity.call.as_ref().and_then(|call| Some((call.step()?, call))) {
                 let id = call.number(if step == Step::End { RangeField::CommId } else { RangeField::ParentCommId });
                 steps.entry((step, id)).or_default().insert(Actor { process, gpu }, call);
             }
         }
     }
-    let steps = steps.into_iter().map(|((step, id), callers)| Calls { job, survivors, step, id, callers });
+    let steps = steps.into_iter().map(|((step, id), callers)| Calls { job, died, step, id, callers });
     steps.filter_map(|calls| calls.blockage()).collect()
 }
 
@@ -277,7 +285,7 @@ const fn shows_calls(process: &Process) -> bool {
 /// The ranks in a step of one communicator, as far as the communicator is known.
 struct Calls<'a> {
     job: &'a Job,
-    survivors: &'a Survivors<'a>,
+    died: &'a DiedBeforePeers<'a>,
     step: Step,
     id: Option<u64>,
     callers: Callers<'a>,
@@ -374,20 +382,20 @@ impl<'a> Calls<'a> {
     fn parts(&self, (index, comm): (usize, &Comm), is_of_all: bool) -> Parts {
         let mut parts = Parts::default();
         for (&number, rank) in &comm.ranks {
-            let state = self.job.process_of(rank).map_or(Life::Unknown, |process| process.state);
+            let state = self.job.process_of(rank).map_or(RecordingState::Unknown, |process| process.state);
             if let Some(call) = self.callers.get(&rank.actor) {
-                let is_gone = self.survivors.outlived((index, number));
+                let is_gone = self.died.before_peers((index, number));
                 let reason = if is_gone { Some(Reason::Gone) } else { None };
-                let reason = reason.or_else(|| (state == Life::Stopped).then_some(Reason::Stopped));
+                let reason = reason.or_else(|| (state == RecordingState::Stopped).then_some(Reason::Stopped));
                 parts.held_up_by.extend(reason.map(|reason| (number, reason)));
                 if let Some(waited_ns) = self.job.waited_ns(rank, call.since_ns)
-                    && (!is_gone || self.survivors.had_waited(waited_ns))
+                    && (!is_gone || self.died.had_waited(waited_ns))
                 {
                     parts.waiters.push((number, waited_ns));
                 }
             } else if self.is_through(rank) {
                 parts.over += 1;
-            } else if state == Life::Ended && !is_of_all {
+            } else if state == RecordingState::Ended && !is_of_all {
                 // It need not have had anything to do with this communicator.
             } else if self.job.process_of(rank).is_some_and(shows_calls) {
                 parts.absent.push(number);
@@ -403,18 +411,19 @@ impl<'a> Calls<'a> {
     /// Whether a rank that is not in the call has returned from it: the step that it took last ended after the others
     /// began, and it is not one step behind.
     fn is_through(&self, rank: &Rank) -> bool {
-        let doing = |actor: &Actor| {
+        let activity = |actor: &Actor| {
             let process = self.job.processes.get(actor.process)?;
-            Some((process, process.doing.get(&actor.gpu)?))
+            Some((process, process.activities.get(&actor.gpu)?))
         };
-        let times =
-            |actor: &Actor| doing(actor).and_then(|(_, doing)| doing.taken.get(&self.step)).map_or(0, |it| it.times);
+        let times = |actor: &Actor| {
+            activity(actor).and_then(|(_, activity)| activity.taken.get(&self.step)).map_or(0, |taken| taken.times)
+        };
         let fewest = self.callers.keys().map(times).min().unwrap_or(0);
         let began_ns = self.callers.values().map(|call| call.since_ns).min().unwrap_or(0);
-        let is_later = doing(&rank.actor).is_some_and(|(process, doing)| {
+        let is_later = activity(&rank.actor).is_some_and(|(process, activity)| {
             let is_counted = process.kept_since_ns.is_none();
             let is_next = |times: u64| !is_counted || times > fewest;
-            doing.taken.get(&self.step).is_some_and(|taken| taken.last_ns >= began_ns && is_next(taken.times))
+            activity.taken.get(&self.step).is_some_and(|taken| taken.last_ns >= began_ns && is_next(taken.times))
         });
         is_later || (self.step == Step::End && rank.finalized)
     }

@@ -8,8 +8,8 @@
 //! ```
 
 use crate::job::{Comm, Job, Sequence};
-use crate::judge::blockage::{Blockage, Cause, LONG_AT_THE_END_NS, Survivors};
-use crate::judge::collectives::{Collectives, Reach};
+use crate::judge::blockage::{Blockage, Cause, DiedBeforePeers, LONG_AT_THE_END_NS};
+use crate::judge::collectives::{Collectives, ProgressOfRanks};
 use crate::judge::suspects::{Suspect, Suspects};
 
 pub(crate) mod blockage;
@@ -17,7 +17,7 @@ pub(crate) mod collectives;
 pub(crate) mod suspects;
 
 pub(crate) struct Judgement {
-    pub(crate) reaches: Vec<Vec<(Sequence, Reach)>>,
+    pub(crate) progress: Vec<Vec<(Sequence, ProgressOfRanks)>>,
     pub(crate) blockages: Vec<Blockage>,
     /// Indices of the blockages that last for `after_ns`, or can never end.
     pub(crate) lasting: Vec<usize>,
@@ -30,48 +30,47 @@ pub(crate) struct Judgement {
 
 /// Judges a job. Waits shorter than `after_ns` do not count as hanging.
 pub(crate) fn judge(job: &Job, after_ns: u64) -> Judgement {
-    let survivors = Survivors::of(job);
-    let reaches: Vec<Vec<(Sequence, Reach)>> = job
+    let died = DiedBeforePeers::of(job);
+    let progress: Vec<Vec<(Sequence, ProgressOfRanks)>> = job
         .comms
         .iter()
         .enumerate()
         .map(|(index, comm)| {
-            let reach = |sequence| (sequence, Collectives::of(job, &survivors, (index, comm), sequence).reach());
-            Sequence::in_comm(comm).map(reach).collect()
+            let progress = |sequence| (sequence, Collectives::of(job, &died, (index, comm), sequence).progress());
+            Sequence::in_comm(comm).map(progress).collect()
         })
         .collect();
-    let comms = job.comms.iter().zip(&reaches).enumerate();
+    let comms = job.comms.iter().zip(&progress).enumerate();
     let mut blockages: Vec<Blockage> =
-        comms.flat_map(|(index, (comm, reaches))| of_comm(job, &survivors, (index, comm), reaches)).collect();
-    blockages.extend(collectives::blockages(job, &survivors));
+        comms.flat_map(|(index, (comm, progress))| blockages_of_comm(job, &died, (index, comm), progress)).collect();
+    blockages.extend(collectives::blocked_communicator_calls(job, &died));
     let lasting = |after_ns: u64| -> Vec<usize> {
-        let lasts =
-            |one: &Blockage| one.longest_ns() >= after_ns.max(one.takes_ns()) || suspects::is_final(&survivors, one);
+        let lasts = |one: &Blockage| one.longest_ns() >= after_ns.max(one.takes_ns()) || suspects::is_final(&died, one);
         blockages.iter().enumerate().filter(|(_, one)| lasts(one)).map(|(index, _)| index).collect()
     };
     let (sure, long) = (lasting(after_ns), lasting(LONG_AT_THE_END_NS));
     let is_unsure = sure.is_empty() && job.is_over() && !long.is_empty();
     let is_brief = job.is_over() && long.is_empty();
     let lasting = if is_unsure { long } else { sure };
-    let suspects = Suspects::find(job, &survivors, &blockages, &lasting);
-    Judgement { reaches, suspects, is_unsure, is_brief, blockages, lasting }
+    let suspects = Suspects::find(job, &died, &blockages, &lasting);
+    Judgement { progress, suspects, is_unsure, is_brief, blockages, lasting }
 }
 
-fn of_comm(
+fn blockages_of_comm(
     job: &Job,
-    survivors: &Survivors<'_>,
+    died: &DiedBeforePeers<'_>,
     (index, comm): (usize, &Comm),
-    reaches: &[(Sequence, Reach)],
+    progress: &[(Sequence, ProgressOfRanks)],
 ) -> Vec<Blockage> {
-    let mut found: Vec<Blockage> = reaches
+    let mut found: Vec<Blockage> = progress
         .iter()
-        .filter_map(|(sequence, reach)| Collectives::of(job, survivors, (index, comm), *sequence).blockage(reach))
+        .filter_map(|(sequence, progress)| Collectives::of(job, died, (index, comm), *sequence).blockage(progress))
         .collect();
     for (number, rank) in &comm.ranks {
-        let mut waits = blockage::blockages(job, survivors, (index, *number), rank);
-        if survivors.outlived((index, *number)) {
+        let mut waits = blockage::blocked_messages(job, died, (index, *number), rank);
+        if died.before_peers((index, *number)) {
             let is_absent = |one: &Blockage| matches!(one.cause, Cause::Absent(_));
-            waits.retain(|one| is_absent(one) && survivors.had_waited(one.longest_ns()));
+            waits.retain(|one| is_absent(one) && died.had_waited(one.longest_ns()));
         }
         found.extend(waits);
     }

@@ -10,8 +10,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::job::{Actor, Job, Member};
-use crate::judge::blockage::{Blockage, Cause, Reason, Survivors};
-use model::job::Life;
+use crate::judge::blockage::{Blockage, Cause, DiedBeforePeers, Reason};
+use model::job::RecordingState;
 use nccl_events::sort::Gather;
 
 /// How many blockages the search starts from, the longest first. All lead to the same few ranks.
@@ -31,23 +31,23 @@ pub(crate) struct Suspect {
     pub(crate) blocked: usize,
 }
 
-pub(crate) fn is_final(survivors: &Survivors<'_>, blockage: &Blockage) -> bool {
+pub(crate) fn is_final(died: &DiedBeforePeers<'_>, blockage: &Blockage) -> bool {
     match &blockage.cause {
         Cause::Mismatch(_) => true,
         Cause::AllEntered(holding) => holding.iter().any(|(_, why)| *why == Reason::Gone),
         Cause::Absent(ranks) | Cause::Unrecorded(ranks) => {
-            ranks.iter().any(|rank| survivors.outlived((blockage.comm, *rank)))
+            ranks.iter().any(|rank| died.before_peers((blockage.comm, *rank)))
         }
     }
 }
 
 pub(crate) struct Suspects<'a> {
     job: &'a Job,
-    survivors: &'a Survivors<'a>,
+    died: &'a DiedBeforePeers<'a>,
     blockages: &'a [Blockage],
     waiters: Vec<BTreeSet<Actor>>,
     waiting: BTreeMap<Actor, Vec<usize>>,
-    found: BTreeMap<(Reason, Member), Found>,
+    found: BTreeMap<(Reason, Member), FoundSuspect>,
     times_found: usize,
 }
 
@@ -56,7 +56,7 @@ fn waiters(job: &Job, blockage: &Blockage) -> BTreeSet<Actor> {
     ranks.map(|rank| rank.actor).gather()
 }
 
-struct Found {
+struct FoundSuspect {
     chain: Vec<usize>,
     blockage: usize,
     blocked: BTreeSet<Actor>,
@@ -72,13 +72,13 @@ struct Chain {
 impl<'a> Suspects<'a> {
     pub(crate) fn find(
         job: &'a Job,
-        survivors: &'a Survivors<'a>,
+        died: &'a DiedBeforePeers<'a>,
         blockages: &'a [Blockage],
         lasting: &[usize],
     ) -> Vec<Suspect> {
         let waiters = blockages.iter().map(|blockage| waiters(job, blockage)).collect();
         let (waiting, found) = (BTreeMap::new(), BTreeMap::new());
-        let mut search = Self { job, survivors, blockages, waiters, waiting, found, times_found: 0 };
+        let mut search = Self { job, died, blockages, waiters, waiting, found, times_found: 0 };
         for (index, (blockage, waiters)) in blockages.iter().zip(&search.waiters).enumerate() {
             let lasts = lasting.binary_search(&index).is_ok() || blockage.longest_ns() >= CHAIN_WAIT_NS;
             if lasts && !blockage.is_step_without_cause() {
@@ -92,12 +92,8 @@ impl<'a> Suspects<'a> {
         for index in starts.into_iter().take(MOST_STARTS) {
             search.follow(index, &mut Chain::default());
         }
-        let suspects = search.found.into_iter().map(|((reason, member), Found { blockage, chain, blocked })| Suspect {
-            member,
-            reason,
-            blockage,
-            chain,
-            blocked: blocked.len(),
+        let suspects = search.found.into_iter().map(|((reason, member), FoundSuspect { blockage, chain, blocked })| {
+            Suspect { member, reason, blockage, chain, blocked: blocked.len() }
         });
         without_repetitions(job, suspects.collect())
     }
@@ -106,7 +102,7 @@ impl<'a> Suspects<'a> {
         self.times_found += 1;
         let process = self.job.member(member).map(|rank| rank.actor.process);
         let blockages = &chain.blockages;
-        let found = self.found.entry((reason, member)).or_insert_with(|| Found {
+        let found = self.found.entry((reason, member)).or_insert_with(|| FoundSuspect {
             // The last blockage of a chain is the one that the suspect causes.
             blockage: blockages.last().copied().unwrap_or(0),
             chain: blockages.clone(),
@@ -157,9 +153,9 @@ impl<'a> Suspects<'a> {
     /// A rank with missing records: the suspect if its process is over, unless it waits elsewhere.
     fn unrecorded(&mut self, member: Member, chain: &mut Chain) {
         let reason = match self.job.process_of_member(member).map(|process| process.state) {
-            Some(Life::Gone | Life::Unknown) if self.survivors.outlived(member) => Reason::Gone,
-            Some(Life::Ended) => Reason::Ended,
-            Some(Life::Stopped) => Reason::Stopped,
+            Some(RecordingState::Gone | RecordingState::Unknown) if self.died.before_peers(member) => Reason::Gone,
+            Some(RecordingState::Ended) => Reason::Ended,
+            Some(RecordingState::Stopped) => Reason::Stopped,
             _ => Reason::Unrecorded,
         };
         let before = self.times_found;
@@ -181,18 +177,18 @@ impl<'a> Suspects<'a> {
             self.suspect(Reason::NeverCame, member, chain);
             return;
         };
-        let state = self.job.process_of(rank).map_or(Life::Running, |process| process.state);
+        let state = self.job.process_of(rank).map_or(RecordingState::Running, |process| process.state);
         let elsewhere = self.waits_in(member);
         // A rank that had itself waited before it was gone is not the cause.
-        let is_gone = elsewhere.is_empty() && self.survivors.outlived(member);
+        let is_gone = elsewhere.is_empty() && self.died.before_peers(member);
         let reason = match state {
-            Life::Gone | Life::Unknown if is_gone => Some(Reason::Gone),
+            RecordingState::Gone | RecordingState::Unknown if is_gone => Some(Reason::Gone),
             _ if rank.finalized => Some(Reason::Ended),
-            Life::Ended if is_gone => Some(Reason::Ended),
-            Life::Stopped => Some(Reason::Stopped),
+            RecordingState::Ended if is_gone => Some(Reason::Ended),
+            RecordingState::Stopped => Some(Reason::Stopped),
             _ if !elsewhere.is_empty() => None,
-            Life::Silent => Some(Reason::Silent),
-            _ if !rank.open_calls.is_empty() || rank.doing.call.is_some() => Some(Reason::InTheCall),
+            RecordingState::Silent => Some(Reason::Silent),
+            _ if !rank.open_calls.is_empty() || rank.activity.call.is_some() => Some(Reason::InTheCall),
             _ => Some(Reason::NotCalled),
         };
         if let Some(reason) = reason {

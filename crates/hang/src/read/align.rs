@@ -27,7 +27,7 @@ type Numbers<At = i64> = BTreeMap<Function, BTreeMap<u64, At>>;
 /// Finds the positions of a communicator's ranks whose beginning is not kept.
 pub(crate) fn align(comm: &mut Comm) {
     for sequence in Sequence::ALL {
-        align_tails(comm.ranks.values_mut().map(|rank| sequence.of_mut(rank)).collect());
+        align_tails(comm.ranks.values_mut().map(|rank| sequence.tail_mut(rank)).collect());
     }
 }
 

@@ -7,10 +7,10 @@ use crate::job::{
     Actor, Call, Comm, Job, Message, OpenCall, Positions, Process, Progress as Reached, Rank, Signature, Stage, Tail,
 };
 use crate::read::align::align;
-use crate::read::part::Doubts;
+use crate::read::part::Limitations;
 use analysis::read::{Member, Members};
 use analysis::{Clock, Instance, Role, Trace, is_nccl, stated, try_in_parallel};
-use model::job::Life;
+use model::job::RecordingState;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::collective::{Function, ends_communicator};
 use nccl_events::ids::{ContextId, EventId};
@@ -23,7 +23,7 @@ pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> 
         return Err(Error::NotNccl(trace.anchor.clone()));
     }
     let members = Members::of(trace);
-    let doubts = Doubts::of(trace);
+    let doubts = Limitations::of(trace);
     let reading = Reading { trace, clock: Clock::of(trace), start_ns: trace.start_ns().unwrap_or(0) };
     progress.begin("operations", members.all.len() as u64);
     let ranks = try_in_parallel(&members.all, |member| {
@@ -31,7 +31,7 @@ pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> 
         progress.step();
         rank
     });
-    let ranks: Vec<Found> = ranks?;
+    let ranks: Vec<FoundRank> = ranks?;
     progress.end();
     let mut processes = reading.processes(&doubts)?;
     for (member, found) in members.all.iter().zip(&ranks) {
@@ -39,13 +39,13 @@ pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> 
     }
     let mut job = Job { is_archive: true, ..Job::default() };
     job.comms = members.communicators.iter().map(|comm| reading.comm(*comm)).collect();
-    for (member, Found { mut rank, .. }) in members.all.iter().zip(ranks) {
+    for (member, FoundRank { mut rank, .. }) in members.all.iter().zip(ranks) {
         // A rank without a process is left out rather than assigned to another process.
         let Some(number) = processes.number(&members, member) else {
             continue;
         };
         rank.actor = Actor { process: number, gpu: member.job_rank };
-        rank.finalized = processes.all.get(number).is_some_and(|process| process.state == Life::Ended);
+        rank.finalized = processes.all.get(number).is_some_and(|process| process.state == RecordingState::Ended);
         if doubts.is_flight {
             rank.calls.positions = Positions::Unknown;
             rank.replays.positions = Positions::Unknown;
@@ -88,7 +88,7 @@ impl Processes {
         self.numbers.get(&of_job.process).copied()
     }
 
-    fn add(&mut self, members: &Members, member: &Member, found: &Found) {
+    fn add(&mut self, members: &Members, member: &Member, found: &FoundRank) {
         let Some(number) = self.number(members, member) else {
             return;
         };
@@ -114,7 +114,7 @@ impl Processes {
     }
 }
 
-struct Found {
+struct FoundRank {
     rank: Rank,
     last_ns: u64,
     /// The slots of the threads that called the rank's operations.
@@ -149,8 +149,8 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    fn rank(&self, location: LocationRef) -> otf2::Result<Found> {
-        let mut found: Vec<Timed> = Vec::new();
+    fn rank(&self, location: LocationRef) -> otf2::Result<FoundRank> {
+        let mut found: Vec<TimedOperation> = Vec::new();
         let (mut last_ns, mut slots) = (0, BTreeSet::new());
         self.instances(&[&[location], self.trace.siblings(location)].concat(), |instance| {
             last_ns = last_ns.max(self.ns(instance.end));
@@ -180,7 +180,7 @@ impl<'a> Reading<'a> {
             }
         }
         (rank.calls, rank.replays) = (Tail::of(calls), Tail::of(replays));
-        Ok(Found { rank, last_ns, slots })
+        Ok(FoundRank { rank, last_ns, slots })
     }
 
     fn operation(&self, kind: Kind, instance: &Instance<'a>) -> Option<Operation> {
@@ -193,7 +193,8 @@ impl<'a> Reading<'a> {
         let func = name.strip_prefix("nccl").unwrap_or(name);
         let (count, datatype) = (fields.count.unwrap_or(0), fields.datatype.unwrap_or_default());
         match kind {
-            // Only the root has what the archive makes of sends and receives with a root. Once over, it holds nobody up.
+            // Only the root has what the archive makes of sends and receives with a root. Once over, it holds nobody
+            // up.
             Kind::Coll if fields.event.is_none() && fields.root.is_some() && stage.is_over() => None,
             Kind::Coll | Kind::CeColl => Some(Operation::Collective(Call {
                 what: Signature {
@@ -221,7 +222,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn processes(&self, doubts: &Doubts) -> otf2::Result<Processes> {
+    fn processes(&self, doubts: &Limitations) -> otf2::Result<Processes> {
         let mut calls = self.calls()?;
         let mut found = Processes::default();
         for group in self.trace.processes() {
@@ -234,9 +235,9 @@ impl<'a> Reading<'a> {
         Ok(found)
     }
 
-    fn process(&self, group: LocationGroupRef, calls: &Calls, doubts: &Doubts) -> Process {
+    fn process(&self, group: LocationGroupRef, calls: &Calls, doubts: &Limitations) -> Process {
         let definitions = &self.trace.definitions;
-        let properties = definitions.location_groups.get(&group).map_or(&[][..], |it| &it.properties);
+        let properties = definitions.location_groups.get(&group).map_or(&[][..], |group| &group.properties);
         let number = |number: u64| u32::try_from(number).ok();
         let anchors = stated(definitions, properties, ClockAnchors);
         // The plugin reads the clocks once a second: the last reading shows how long the process lived.
@@ -247,7 +248,7 @@ impl<'a> Reading<'a> {
             host: self.trace.host(group).and_then(|host| self.trace.node_name(host)).unwrap_or_default().to_owned(),
             pid: stated(definitions, properties, ProcessId).and_then(number).unwrap_or(0),
             launcher_rank: stated(definitions, properties, LauncherRank).and_then(number),
-            state: if is_ended { Life::Ended } else { Life::Unknown },
+            state: if is_ended { RecordingState::Ended } else { RecordingState::Unknown },
             until_ns: last_reading_ns.max(calls.last_ns),
             last_record_ns: last_reading_ns.max(calls.last_ns),
             last_event_ns: calls.last_ns,
@@ -262,7 +263,8 @@ impl<'a> Reading<'a> {
     fn calls(&self) -> otf2::Result<BTreeMap<LocationGroupRef, Calls>> {
         let kinds = [LocationKind::ApiThread, LocationKind::CallbackThread];
         let locations = self.trace.definitions.locations.keys().copied();
-        let threads = locations.filter(|it| self.trace.location_kind(*it).is_some_and(|kind| kinds.contains(&kind)));
+        let threads =
+            locations.filter(|location| self.trace.location_kind(*location).is_some_and(|kind| kinds.contains(&kind)));
         let mut found: BTreeMap<LocationGroupRef, Calls> = BTreeMap::new();
         for thread in threads {
             let calls = found.entry(self.trace.process(self.trace.group(thread))).or_default();
@@ -276,12 +278,9 @@ impl<'a> Reading<'a> {
                 calls.first_ns = Some(calls.first_ns.map_or(start_ns, |first_ns| first_ns.min(start_ns)));
                 // Init and finalize have the id of their context, and the name of the call around them, if known.
                 if instance.fields.event.is_some_and(|id| ContextId::from_raw(id).is_context()) {
-                    match ends_communicator(&name) {
-                        true => calls.destroys += 1,
-                        false => calls.inits += 1,
-                    }
+                    if ends_communicator(&name) { calls.destroys += 1 } else { calls.inits += 1 }
                 }
-                if let (true, Some(what)) = (is_unfinished, inside(instance.role, is_call, &name)) {
+                if let (true, Some(what)) = (is_unfinished, call_of_region(instance.role, is_call, &name)) {
                     let slot = instance.fields.event.map(|event| EventId::from_raw(event).slot());
                     calls.open.push((slot, OpenCall { what, is_in_nccl: true, since_ns: start_ns }));
                 } else {
@@ -295,7 +294,7 @@ impl<'a> Reading<'a> {
 }
 
 /// The start of an operation, whether it belongs to a launched graph, and the operation.
-type Timed = (u64, bool, Operation);
+type TimedOperation = (u64, bool, Operation);
 
 enum Operation {
     Collective(Call),
@@ -323,7 +322,7 @@ const fn stage(is_unfinished: bool, timing: Option<Timing>) -> Stage {
 }
 
 /// The kernels of a communicator run one after the other: operations before a running one have ended.
-fn ran_before(operations: &mut [Timed]) {
+fn ran_before(operations: &mut [TimedOperation]) {
     let mut ran = false;
     for (.., operation) in operations.iter_mut().rev() {
         let progress = operation.progress_mut();
@@ -335,7 +334,7 @@ fn ran_before(operations: &mut [Timed]) {
 }
 
 /// Describes the call that a thread has not returned from.
-fn inside(role: Option<Role>, is_call: bool, name: &str) -> Option<String> {
+fn call_of_region(role: Option<Role>, is_call: bool, name: &str) -> Option<String> {
     match role {
         // A call that only NVTX shows.
         None if is_call => Some(format!("in {name}")),

@@ -19,7 +19,7 @@ pub(super) struct Reader<'a> {
     tables: &'a Tables,
     symbols: &'a Symbols,
     names: BTreeMap<Symbol, Arc<str>>,
-    progresses: Progresses<'a>,
+    progresses: OperationProgress<'a>,
     below: BTreeMap<EventRow, EventRow>,
 }
 
@@ -45,7 +45,7 @@ impl Item {
 }
 
 /// An item and the time of its call.
-type Timed = (u64, Item);
+type TimedItem = (u64, Item);
 
 impl<'a> Reader<'a> {
     /// `table` is the version of the interface that NCCL called.
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
                 below.entry(parent).or_insert(row);
             }
         }
-        Self { tables, symbols, names: BTreeMap::new(), progresses: Progresses::of(tables, table), below }
+        Self { tables, symbols, names: BTreeMap::new(), progresses: OperationProgress::of(tables, table), below }
     }
 
     fn name(&mut self, symbol: Symbol) -> Arc<str> {
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
 
     /// The rank of each context, by context id, without actor and finalization.
     pub(super) fn ranks(&mut self) -> BTreeMap<u64, Rank> {
-        let mut items: BTreeMap<u64, Vec<Timed>> = BTreeMap::new();
+        let mut items: BTreeMap<u64, Vec<TimedItem>> = BTreeMap::new();
         let mut ranks: BTreeMap<u64, Rank> = BTreeMap::new();
         for row in self.tables.events.in_order() {
             let Some(head) = self.tables.head(row) else {
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
         Some(OpenCall { what, is_in_nccl, since_ns: head.start })
     }
 
-    fn fill(&mut self, items: &[Timed], rank: &mut Rank) {
+    fn fill(&mut self, items: &[TimedItem], rank: &mut Rank) {
         let ran_until = self.progresses.ran_until(items.iter().filter_map(|(_, item)| item.below()));
         let (mut calls, mut replays) = (Vec::new(), Vec::new());
         for &(start, item) in items {
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
         entered_ns: u64,
         call: Option<EventRow>,
         below: Option<EventRow>,
-        ran_until: RanUntil,
+        ran_until: LastRunning,
     ) -> Option<Call> {
         let body = |row: Option<EventRow>| self.tables.body(row?);
         let (sequence, by_copy_engine) = match body(below) {
@@ -204,7 +204,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn message(&mut self, row: Row<P2p>, ran_until: RanUntil, rank: &mut Rank) {
+    fn message(&mut self, row: Row<P2p>, ran_until: LastRunning, rank: &mut Rank) {
         let operation = &self.tables[row];
         let P2p { func, datatype, count, peer, .. } = operation.fields;
         let is_send = Function::named(&*self.name(func)).and_then(Function::is_send);
@@ -247,14 +247,14 @@ impl Children {
 
 /// The last operation of a communicator that was seen running: its start and its launch plan.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RanUntil {
+pub(super) struct LastRunning {
     start: u64,
     launch_plan: u64,
 }
 
 /// The progress of a process's operations, from their network transfers, kernel channels and launches. Times are those
 /// of the tables.
-pub(super) struct Progresses<'a> {
+pub(super) struct OperationProgress<'a> {
     tables: &'a Tables,
     proxies: Proxies,
     children: BTreeMap<EventRow, Children>,
@@ -263,7 +263,7 @@ pub(super) struct Progresses<'a> {
     launches: BTreeMap<(u64, u64), bool>,
 }
 
-impl<'a> Progresses<'a> {
+impl<'a> OperationProgress<'a> {
     /// `table` is the version of the interface that NCCL called.
     pub(super) fn of(tables: &'a Tables, table: u8) -> Self {
         let mut progresses = Self {
@@ -328,16 +328,16 @@ impl<'a> Progresses<'a> {
     }
 
     /// The kernels of a communicator run in order: those launched before a running one have ended.
-    pub(super) fn ran_until(&self, operations: impl DoubleEndedIterator<Item = EventRow>) -> RanUntil {
+    pub(super) fn ran_until(&self, operations: impl DoubleEndedIterator<Item = EventRow>) -> LastRunning {
         let last = operations.rev().filter(|row| self.children(*row).began()).find_map(OperationRow::of);
-        last.map(|row| self.tables.operation(row)).map_or_else(RanUntil::default, |operation| RanUntil {
+        last.map(|row| self.tables.operation(row)).map_or_else(LastRunning::default, |operation| LastRunning {
             start: operation.start,
             launch_plan: operation.plan,
         })
     }
 
     /// The progress of a call and its operation below the API.
-    pub(super) fn progress(&self, call: Option<EventRow>, below: Option<EventRow>, ran_until: RanUntil) -> Progress {
+    pub(super) fn progress(&self, call: Option<EventRow>, below: Option<EventRow>, ran_until: LastRunning) -> Progress {
         let call = call.and_then(|row| self.tables.head(row));
         let Some((row, operation)) = below.and_then(|row| Some((row, OperationRow::of(row)?))) else {
             let stage = call.map_or(Stage::Calling, |call| self.stage_of_call(call));
@@ -408,7 +408,7 @@ impl Proxies {
     /// `table` is the version of the interface that NCCL called.
     pub(crate) fn of(tables: &Tables, table: u8) -> Self {
         let mut proxies = Self {
-            begins_with_state: Table::of_number(table).is_some_and(|table| table.facts().begins_with_state),
+            begins_with_state: Table::of_number(table).is_some_and(|table| table.properties().begins_with_state),
             reporting: Reporting::of(tables),
             steps: BTreeMap::new(),
         };

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::job::{Actor, Call, Comm, Doing, Job, Positions, Process, Rank, Tail};
+use crate::job::{Actor, Call, Comm, Job, Positions, Process, Rank, Tail, ThreadActivity};
 use crate::read::align::align;
 use crate::read::operations::Reader;
 use crate::read::threads::{Threads, not_recorded};
@@ -19,15 +19,15 @@ use archive::{WrittenPart, part_directories};
 use clocks::ticks::{Calibration, HostClock};
 use journal::clock;
 use journal::clock::{ClockPair, TickSource};
-use journal::follow::{Follower, Polled};
+use journal::follow::{Follower, PollResult};
 use journal::host::boot_id;
 use journal::part::is_done;
 use journal::part::{JOURNAL, ProcessInfo, part_name, read_process};
 use journal::reader::{Error as JournalError, Removed, Symbols};
 use model::communicators::Devices;
 use model::communicators::{CommIdentity, Comms, impossible_ranks};
-use model::job::{Claim, CommDefinition, Communicator, Communicators, Twice};
-use model::job::{Evidence, Life, is_blank};
+use model::job::{Claim, CommDefinition, Communicator, Communicators, DuplicateClaim};
+use model::job::{Evidence, RecordingState, is_blank};
 use model::tables::builder::TableBuilder;
 use model::tables::ranges::SwitchAt;
 use model::tables::{Head, Tables};
@@ -52,7 +52,7 @@ pub(crate) fn journals(directory: &Path, progress: &dyn Progress) -> Result<Job,
     });
     progress.end();
     let mut job = Job { now_ns: moment.pair.realtime_ns, ..Job::default() };
-    let mut comms = Communicators::new(Twice::Newer);
+    let mut comms = Communicators::new(DuplicateClaim::Newer);
     for (number, Part { process, claims }) in parts.into_iter().enumerate() {
         comms.add((number, &process.part), claims);
         job.processes.push(process);
@@ -88,7 +88,7 @@ pub(super) struct Part {
 /// The records of a process up to now. Files removed in the meantime are held open and read.
 struct Recording {
     follower: Follower,
-    polled: Polled,
+    polled: PollResult,
     builder: TableBuilder,
 }
 
@@ -140,9 +140,9 @@ impl Part {
         if journal.is_dir() {
             match Recording::read(&journal) {
                 // If the part was written and its journal removed in the meantime, the part is done.
-                Ok(Recording { polled: Polled { is_removed: true, .. }, .. }) | Err(_) if is_done(directory) => {}
+                Ok(Recording { polled: PollResult { is_removed: true, .. }, .. }) | Err(_) if is_done(directory) => {}
                 Ok(recording) => {
-                    let mut part = Self::of_journal(number, process, &info, recording, moment);
+                    let mut part = Self::from_journal(number, process, &info, recording, moment);
                     // A running process may be about to give a new file its size.
                     let empty = empty_files(&journal).filter(|_| !part.process.state.is_alive());
                     part.process.is_whole &= empty.is_none();
@@ -179,7 +179,7 @@ impl Part {
         Self { process, claims }
     }
 
-    fn of_journal(
+    fn from_journal(
         number: usize,
         mut process: Process,
         info: &ProcessInfo,
@@ -245,7 +245,7 @@ fn unknown_process(directory: &Path, info: &ProcessInfo, moment: &Moment) -> Pro
         pid: info.pid,
         launcher_rank: info.environment.rank,
         launcher_size: info.environment.size,
-        state: Life::Ended,
+        state: RecordingState::Ended,
         until_ns: moment.pair.realtime_ns,
         event_mask: Some(info.event_mask),
         has_clock: true,
@@ -266,7 +266,7 @@ fn last_event(tables: &Tables) -> Option<u64> {
     events.chain(tables.events.last_state()).chain(calls).chain(tables.last_not_selected).max()
 }
 
-fn note_problems(tables: &Tables, polled: &Polled, removed: &Removed, process: &mut Process) {
+fn note_problems(tables: &Tables, polled: &PollResult, removed: &Removed, process: &mut Process) {
     let problems = &mut process.problems;
     problems.extend(polled.problems.iter().take(4).map(ToString::to_string));
     let lost = polled.losses.total();
@@ -316,11 +316,11 @@ fn ranks(
 ) -> Vec<Claim<Rank>> {
     let comms = Comms::of(tables, &Devices::of(tables));
     let mut recorded = Reader::new(tables, symbols, info.table).ranks();
-    let threads = Threads::of(tables, symbols, &comms, process.state == Life::Ended);
+    let threads = Threads::of(tables, symbols, &comms, process.state == RecordingState::Ended);
     if process.has_clock {
         process.shows_calls = threads.show_calls;
-        process.doing = threads.of_gpus();
-        process.doing.values_mut().for_each(|doing| doing.convert_times(&realtime));
+        process.activities = threads.activity_of_gpus();
+        process.activities.values_mut().for_each(|activity| activity.convert_times(&realtime));
     }
     Claim::all(&comms, symbols, |context, member| {
         let id = tables.contexts.get(context).map_or(0, |context| context.id);
@@ -333,9 +333,10 @@ fn ranks(
             rank.calls.positions = Positions::Unknown;
             rank.replays.positions = Positions::Unknown;
         }
-        match process.has_clock {
-            true => rank.doing = context.map_or_else(Doing::default, |context| threads.of_context(context)),
-            false => rank.open_calls.clear(),
+        if process.has_clock {
+            rank.activity = context.map_or_else(ThreadActivity::default, |context| threads.activity_of_context(context))
+        } else {
+            rank.open_calls.clear()
         }
         convert_times(&mut rank, &realtime);
         rank
@@ -351,7 +352,7 @@ fn convert_times(rank: &mut Rank, realtime: impl Fn(u64) -> u64) {
         progress.waits.iter_mut().for_each(|wait| wait.since_ns = realtime(wait.since_ns));
     }
     rank.open_calls.iter_mut().for_each(|call| call.since_ns = realtime(call.since_ns));
-    rank.doing.convert_times(&realtime);
+    rank.activity.convert_times(&realtime);
 }
 
 /// The ranks of a part whose journal is removed: only the number of their collectives is known.
@@ -369,7 +370,7 @@ fn written_ranks(process: usize, written: WrittenPart) -> Vec<Claim<Rank>> {
 const BELOW: [Kind; 4] = [Kind::ProxyOp, Kind::ProxyStep, Kind::ProxyCtrl, Kind::NetPlugin];
 
 /// The archive's statements about missing data.
-pub(super) struct Doubts {
+pub(super) struct Limitations {
     /// The recorded kinds of events, as NCCL's mask.
     pub(super) event_mask: u32,
     pub(super) is_whole: bool,
@@ -382,7 +383,7 @@ pub(super) struct Doubts {
     pub(super) open_below: Option<String>,
 }
 
-impl Doubts {
+impl Limitations {
     pub(super) fn of(trace: &Trace) -> Self {
         let statements = &trace.statements;
         let is_missing = |lack| match lack {
@@ -396,7 +397,7 @@ impl Doubts {
             Lack::WhileOff => Some("recording was switched, so the order of calls is not known".to_owned()),
             _ => None,
         };
-        let mut missing: Vec<String> = statements.lacks().filter_map(is_missing).collect();
+        let mut missing: Vec<String> = statements.missing_data().filter_map(is_missing).collect();
         missing.extend(statements.matching_unknown.lines.shown());
         let mut signs = statements.ranks_behind.lines.shown();
         let unfinished = statements.unfinished();
@@ -442,10 +443,8 @@ pub(super) enum RemovedCall {
 pub(super) fn removed_call(tables: &Tables, operation: &Head) -> Option<RemovedCall> {
     let later = tables.removed.starts_after(operation.parent, tables.process_tag)?;
     let call = EventId::from_raw(operation.parent);
-    matches!(call.kind(), Kind::CollApi | Kind::P2pApi).then(|| match later < NEAR_EVENTS {
-        true => RemovedCall::Near(call.sequence()),
-        false => RemovedCall::Captured,
-    })
+    matches!(call.kind(), Kind::CollApi | Kind::P2pApi)
+        .then(|| if later < NEAR_EVENTS { RemovedCall::Near(call.sequence()) } else { RemovedCall::Captured })
 }
 
 /// Removes calls before a gap in NCCL's numbers: calls may come from several threads, some of which keep more than

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::job::{Doing, NcclCall, OpenRange, Step, Taken};
+use crate::job::{NcclCall, OpenRange, Step, StepsTaken, ThreadActivity};
 use journal::format::Symbol;
 use journal::reader::Symbols;
 use model::communicators::Comms;
@@ -42,7 +42,7 @@ struct Thread<'a> {
     /// The open ranges, outermost first.
     open: Vec<&'a RangeAt>,
     group: Group<'a>,
-    taken: BTreeMap<Step, Taken>,
+    taken: BTreeMap<Step, StepsTaken>,
 }
 
 /// The group of calls that a thread is in: the communicators of a group are made when it ends.
@@ -144,7 +144,7 @@ impl<'a> Threads<'a> {
 
     /// What the most telling of these threads is in: one that takes a step, else one in another call, else the one that
     /// called NCCL last, unless only the main thread has ranges.
-    fn doing(&self, threads: impl Iterator<Item = &'a Thread<'a>>) -> Doing {
+    fn activity(&self, threads: impl Iterator<Item = &'a Thread<'a>>) -> ThreadActivity {
         let found = threads
             .map(|thread| (thread, self.call(thread)))
             .filter(|(thread, call)| call.is_some() || thread.last_call > 0 || thread.is_main);
@@ -153,7 +153,7 @@ impl<'a> Threads<'a> {
             (call, !thread.open.is_empty(), thread.last_call, thread.is_main)
         });
         let Some((thread, call)) = best else {
-            return Doing::default();
+            return ThreadActivity::default();
         };
         let around = call.as_ref().map_or(thread.open.len(), |(_, around)| *around);
         let own = thread.open.iter().take(around).filter(|at| !self.is_nccl(&at.range));
@@ -162,37 +162,38 @@ impl<'a> Threads<'a> {
             name: self.text(&at.range),
             since_ns: at.start,
         });
-        Doing { ranges: ranges.collect(), call: call.map(|(call, _)| call), taken: BTreeMap::new() }
+        ThreadActivity { ranges: ranges.collect(), call: call.map(|(call, _)| call), taken: BTreeMap::new() }
     }
 
     /// What a communicator rank is in: by the threads that called NCCL for it, and those that called for no other one.
-    pub(super) fn of_context(&'a self, context: u32) -> Doing {
+    pub(super) fn activity_of_context(&'a self, context: u32) -> ThreadActivity {
         let has_one_gpu = self.gpus.windows(2).all(|pair| matches!(pair, [one, other] if one == other));
         let serves =
             |thread: &&Thread<'_>| thread.contexts.contains(&context) || (has_one_gpu && thread.contexts.is_empty());
-        self.doing(self.all.values().filter(serves))
+        self.activity(self.all.values().filter(serves))
     }
 
     /// What each GPU's ranks are in. A process without ranks counts as one GPU.
-    pub(super) fn of_gpus(&'a self) -> BTreeMap<u32, Doing> {
+    pub(super) fn activity_of_gpus(&'a self) -> BTreeMap<u32, ThreadActivity> {
         let gpus: BTreeSet<u32> = self.gpus.iter().copied().gather();
-        let doing = |gpu: Option<u32>| {
+        let activity = |gpu: Option<u32>| {
             let is_of = |context: &u32| gpu.is_none() || self.gpus.get(index(*context)).copied() == gpu;
             let serves = |thread: &&Thread<'_>| {
                 thread.contexts.iter().any(is_of) || (gpus.len() <= 1 && thread.contexts.is_empty())
             };
             let threads = || self.all.values().filter(serves);
-            let mut taken: BTreeMap<Step, Taken> = BTreeMap::new();
+            let mut taken: BTreeMap<Step, StepsTaken> = BTreeMap::new();
             for (step, of_thread) in threads().flat_map(|thread| &thread.taken) {
                 let taken = taken.entry(*step).or_default();
                 taken.times += of_thread.times;
                 taken.last_ns = taken.last_ns.max(of_thread.last_ns);
             }
-            Doing { taken, ..self.doing(threads()) }
+            ThreadActivity { taken, ..self.activity(threads()) }
         };
-        match gpus.is_empty() {
-            true => BTreeMap::from([(0, doing(None))]),
-            false => gpus.iter().map(|gpu| (*gpu, doing(Some(*gpu)))).gather(),
+        if gpus.is_empty() {
+            BTreeMap::from([(0, activity(None))])
+        } else {
+            gpus.iter().map(|gpu| (*gpu, activity(Some(*gpu)))).gather()
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use crate::error::Error;
 use crate::job::{Job, Process, state_name};
-use crate::judge::blockage::Quiet;
+use crate::judge::blockage::NoRecentEvents;
 use crate::judge::suspects::Suspect;
 use crate::judge::{Judgement, blockage, judge};
 use crate::report::ranks::comm_row;
@@ -14,7 +14,7 @@ use analysis::units::{plural, time};
 use archive::part_directories;
 use journal::host;
 use journal::part::{part_name, read_process};
-use model::job::Life;
+use model::job::RecordingState;
 
 mod ranks;
 pub(crate) mod rows;
@@ -28,7 +28,7 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
     // Computed once: in a large communicator every rank can be a suspect, and the text of a wait lists all of them.
     let waits: Vec<String> = judgement.blockages.iter().map(|blockage| sentences::waits(job, blockage)).collect();
     let suspects = judgement.suspects.iter().map(|suspect| suspect_row(job, &judgement, &waits, suspect));
-    let silence = blockage::find_quiet(job, after_ns);
+    let silence = blockage::find_no_recent_events(job, after_ns);
     let (kind, text) = verdict(job, &judgement, &communicators, silence.as_ref(), after_ns);
     let silence = silence.filter(|_| kind == Kind::Quiet);
     Report {
@@ -52,7 +52,7 @@ fn verdict(
     job: &Job,
     judgement: &Judgement,
     comms: &[CommRow],
-    silence: Option<&Quiet>,
+    silence: Option<&NoRecentEvents>,
     after_ns: u64,
 ) -> (Kind, String) {
     let suspect = judgement.suspects.first();
@@ -70,7 +70,7 @@ fn verdict(
     if let Some(text) = sentences::stuck_in_call(job, after_ns) {
         return (Kind::Hang, format!("HANG: {text}"));
     }
-    let gone: Vec<&Process> = job.processes.iter().filter(|one| one.state == Life::Gone).collect();
+    let gone: Vec<&Process> = job.processes.iter().filter(|one| one.state == RecordingState::Gone).collect();
     if let Some(first) = gone.first().filter(|_| !job.is_over()) {
         return (Kind::Died, format!("DIED: {}", sentences::died(job, first, gone.len())));
     }
@@ -107,8 +107,8 @@ fn verdict(
 
 /// The verdict if no rank is seen to wait for long. Missing records of a finished job could have shown a hang.
 fn nobody_waits(job: &Job) -> (Kind, String) {
-    let is_unclear = job.processes.iter().any(|process| process.state == Life::Unknown);
-    let doubts = if job.is_over() || is_unclear { sentences::doubts(job) } else { Vec::new() };
+    let is_unclear = job.processes.iter().any(|process| process.state == RecordingState::Unknown);
+    let doubts = if job.is_over() || is_unclear { sentences::limitations(job) } else { Vec::new() };
     let Some((first, others)) = doubts.split_first() else {
         return (Kind::Nothing, format!("No hang: {}", sentences::nothing(job)));
     };
@@ -116,8 +116,8 @@ fn nobody_waits(job: &Job) -> (Kind, String) {
         0 => String::new(),
         number => format!(" (and {} below)", plural(number as u64, "reason", "reasons")),
     };
-    let way_out = sentences::way_out(job);
-    (Kind::Unknown, format!("CANNOT TELL: nobody is seen to wait for long, but {first}{others}; {way_out}"))
+    let workaround = sentences::workaround(job);
+    (Kind::Unknown, format!("CANNOT TELL: nobody is seen to wait for long, but {first}{others}; {workaround}"))
 }
 
 fn suspect_row(job: &Job, judgement: &Judgement, waits: &[String], suspect: &Suspect) -> SuspectRow {
@@ -166,7 +166,7 @@ pub fn keep(directory: &Path, report: &mut Report, archive_events: Option<u64>) 
 }
 
 /// The report kept in `directory`; `None` if it is about another archive or another job.
-pub fn kept(directory: &Path, archive_events: impl FnOnce() -> Option<u64>) -> Result<Option<Report>, Error> {
+pub fn saved(directory: &Path, archive_events: impl FnOnce() -> Option<u64>) -> Result<Option<Report>, Error> {
     let path = directory.join(FILE);
     let bytes = match regular_files::read(&path, regular_files::MOST_MANIFEST_BYTES) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -179,8 +179,8 @@ pub fn kept(directory: &Path, archive_events: impl FnOnce() -> Option<u64>) -> R
         info.pid != 0 && (&info.host, info.pid) == (&process.host, process.pid)
     };
     let is_judged = |part: &PathBuf| {
-        report.processes.iter().any(|it| it.part == part_name(part))
-            || report.processes.iter().any(|it| is_process(part, it))
+        report.processes.iter().any(|row| row.part == part_name(part))
+            || report.processes.iter().any(|row| is_process(part, row))
     };
     let has_all = part_directories(directory).is_ok_and(|parts| parts.iter().all(is_judged));
     Ok((has_all && report.archive_events.is_some() && report.archive_events == archive_events()).then_some(report))

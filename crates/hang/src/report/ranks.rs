@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use crate::job::{Actor, Call, Comm, Job, Message, Process, Rank, Sequence, Stage, Wait, WaitState, state_name};
 use crate::judge::Judgement;
-use crate::judge::blockage::{Blockage, Cause, Mismatch, Operation, Quiet};
-use crate::judge::collectives::Reach;
+use crate::judge::blockage::{Blockage, Cause, Mismatch, NoRecentEvents, Operation};
+use crate::judge::collectives::ProgressOfRanks;
 use crate::report::rows::{
     CollectiveRow, CommRow, MessageRow, MismatchCall, MismatchRow, QuietReport, QuietRow, RankRow, SequenceRow,
     Straggler, WaitRow, are_all_outside, call_text,
@@ -15,7 +15,7 @@ use crate::report::rows::{
 use crate::report::sentences::records;
 use crate::report::{rows, sentences};
 use analysis::units::{plural, time};
-use model::job::Life;
+use model::job::RecordingState;
 use nccl_events::Kind;
 
 /// Limit on the waits spelled out in a line.
@@ -34,7 +34,7 @@ pub(crate) struct Incomplete {
 
 /// Whether a rank has entered the first incomplete collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entered {
+enum HasEntered {
     Yes,
     No,
     Unknown,
@@ -48,16 +48,16 @@ pub(crate) fn rank_row(
     sequence: Sequence,
     incomplete: Option<Incomplete>,
 ) -> RankRow {
-    let tail = sequence.of(rank);
+    let tail = sequence.tail(rank);
     let until_ns = until_ns(job, rank);
     let (entered, call) = match incomplete {
-        _ if !tail.has_positions() => (Entered::Unknown, tail.first_open()),
-        Some(first) if tail.count() <= first.position => (Entered::No, None),
-        Some(first) => (Entered::Yes, tail.at(first.position)),
-        None => (Entered::Yes, None),
+        _ if !tail.has_positions() => (HasEntered::Unknown, tail.first_open()),
+        Some(first) if tail.count() <= first.position => (HasEntered::No, None),
+        Some(first) => (HasEntered::Yes, tail.at(first.position)),
+        None => (HasEntered::Yes, None),
     };
     // Not all ranks entered, so transfers that ended have failed.
-    let has_failed = entered == Entered::Yes
+    let has_failed = entered == HasEntered::Yes
         && incomplete.is_some_and(|first| !first.all_entered)
         && call.is_some_and(|call| call.progress.stage.is_over() && call.what.needs_all());
     let call = call.or_else(|| tail.list.last());
@@ -78,7 +78,7 @@ pub(crate) fn rank_row(
         process_state: process.map_or("", |process| state_name(process.state)).into(),
         entered: tail.count(),
         stage: match call {
-            _ if entered == Entered::No => "not-entered",
+            _ if entered == HasEntered::No => "not-entered",
             None => "nothing",
             Some(call) => call.progress.stage.name(),
         }
@@ -98,20 +98,20 @@ pub(super) fn open_calls(rank: &Rank, until_ns: u64) -> Vec<String> {
 /// Like [`open_calls`]; without such a call, that of the rank's NVTX ranges.
 pub(super) fn all_open_calls(rank: &Rank, until_ns: u64) -> Vec<String> {
     let calls = open_calls(rank, until_ns);
-    if calls.is_empty() { call_text(&rank.doing, until_ns).into_iter().collect() } else { calls }
+    if calls.is_empty() { call_text(&rank.activity, until_ns).into_iter().collect() } else { calls }
 }
 
 fn whereabouts(
     comm: &Comm,
     rank: &Rank,
     call: Option<&Call>,
-    entered: Entered,
+    entered: HasEntered,
     (until_ns, is_over): (u64, bool),
 ) -> String {
     let Some(call) = call else {
         return match entered {
             _ if rank.finalized => "has ended the communicator",
-            Entered::Unknown => "no call of it is kept",
+            HasEntered::Unknown => "no call of it is kept",
             _ if is_over => "had called no collective",
             _ => "has called no collective",
         }
@@ -120,9 +120,9 @@ fn whereabouts(
     let what = rows::call(&call.what);
     let stage = stage_text(call.progress.stage, is_over);
     let mut text = match entered {
-        Entered::No => return format!("not there; its last: {what}, {stage}"),
-        Entered::Unknown => format!("where in the order is not known; {what}: {stage}"),
-        Entered::Yes => stage.to_owned(),
+        HasEntered::No => return format!("not there; its last: {what}, {stage}"),
+        HasEntered::Unknown => format!("where in the order is not known; {what}: {stage}"),
+        HasEntered::Yes => stage.to_owned(),
     };
     if call.progress.channels_open > 0 {
         let (one, several) = if is_over { ("channel ran", "channels ran") } else { ("channel runs", "channels run") };
@@ -189,28 +189,30 @@ pub(crate) fn wait_rows(job: &Job, rank: &Rank, waits: &[Wait]) -> Vec<WaitRow> 
 }
 
 /// Where the job may hang, after "the job hangs".
-fn place(job: &Job, quiet: &Quiet) -> String {
+fn place(job: &Job, quiet: &NoRecentEvents) -> String {
     let is_whole = processes(job, quiet).iter().all(|process| process.is_whole);
     let unrecorded = if is_whole { "" } else { "in an operation that was not recorded, " };
-    let place = match are_all_outside(processes(job, quiet)) {
-        true => "outside NCCL, or in a call of a nonblocking communicator,",
-        false => "in a call that NCCL does not report (such as ncclCommSplit) or outside NCCL,",
+    let place = if are_all_outside(processes(job, quiet)) {
+        "outside NCCL, or in a call of a nonblocking communicator,"
+    } else {
+        "in a call that NCCL does not report (such as ncclCommSplit) or outside NCCL,"
     };
     format!("{unrecorded}{place}")
 }
 
-fn processes<'a>(job: &'a Job, quiet: &Quiet) -> Vec<&'a Process> {
+fn processes<'a>(job: &'a Job, quiet: &NoRecentEvents) -> Vec<&'a Process> {
     quiet.processes.iter().filter_map(|&index| job.processes.get(index)).collect()
 }
 
-pub(crate) fn verdict(job: &Job, quiet: &Quiet) -> String {
+pub(crate) fn verdict(job: &Job, quiet: &NoRecentEvents) -> String {
     let place = place(job, quiet);
     let quiet_ns = time(quiet.for_ns);
     let number = quiet.processes.len() as u64;
     if job.is_over() {
-        let ended = match job.is_archive {
-            true => "had not ended their communicators",
-            false => "were killed, crashed, or ended without telling NCCL",
+        let ended = if job.is_archive {
+            "had not ended their communicators"
+        } else {
+            "were killed, crashed, or ended without telling NCCL"
         };
         let (hung, did) = if job.is_archive { ("may have hung", "it did") } else { ("hung", "did") };
         return format!(
@@ -222,7 +224,11 @@ pub(crate) fn verdict(job: &Job, quiet: &Quiet) -> String {
         1 => "the process that lives".to_owned(),
         n => format!("any of the {} that live", plural(n, "process", "processes")),
     };
-    let stopped = quiet.processes.iter().filter_map(|&it| job.processes.get(it)).find(|it| it.state == Life::Stopped);
+    let stopped = quiet
+        .processes
+        .iter()
+        .filter_map(|&it| job.processes.get(it))
+        .find(|process| process.state == RecordingState::Stopped);
     let stopped = stopped.map_or_else(String::new, |process| format!("{} is stopped, and ", process.address()));
     format!(
         "{stopped}NCCL has reported nothing for {quiet_ns} in {processes}, and nobody is seen to wait in an operation: the job hangs {place} or it does something else"
@@ -230,7 +236,7 @@ pub(crate) fn verdict(job: &Job, quiet: &Quiet) -> String {
 }
 
 /// The report of a job from which NCCL reports nothing any more: the last operations, and where to look.
-pub(crate) fn report(job: &Job, quiet: &Quiet) -> QuietReport {
+pub(crate) fn report(job: &Job, quiet: &NoRecentEvents) -> QuietReport {
     let processes = processes(job, quiet);
     // If API calls are recorded, a rank without an open call is outside NCCL.
     let reports_all_calls = processes.iter().all(|process| process.shows_calls);
@@ -241,7 +247,7 @@ pub(crate) fn report(job: &Job, quiet: &Quiet) -> QuietReport {
 }
 
 /// A row for each GPU of each process: its ranks in all communicators share one line of work.
-fn rows(job: &Job, quiet: &Quiet) -> Vec<QuietRow> {
+fn rows(job: &Job, quiet: &NoRecentEvents) -> Vec<QuietRow> {
     let mut last: BTreeMap<Actor, (u64, QuietRow)> = BTreeMap::new();
     for comm in &job.comms {
         for (number, rank) in &comm.ranks {
@@ -273,14 +279,14 @@ fn rows(job: &Job, quiet: &Quiet) -> Vec<QuietRow> {
     rows
 }
 
-fn row(quiet: &Quiet, process: &Process) -> QuietRow {
+fn row(quiet: &NoRecentEvents, process: &Process) -> QuietRow {
     QuietRow {
         process: process.address(),
         launcher_rank: process.launcher_rank,
         process_state: state_name(process.state).into(),
         quiet_ns: quiet.until_ns.saturating_sub(process.last_event_ns),
         text: "no communicator yet".to_owned(),
-        inside: process.doing.values().filter_map(|doing| call_text(doing, process.until_ns)).collect(),
+        inside: process.activities.values().filter_map(|activity| call_text(activity, process.until_ns)).collect(),
         ..QuietRow::default()
     }
 }
@@ -288,11 +294,12 @@ fn row(quiet: &Quiet, process: &Process) -> QuietRow {
 /// The last operation of a rank, and the time of its call.
 fn last_operation(comm: &Comm, rank: &Rank, is_over: bool) -> (u64, String) {
     let calls = Sequence::ALL.into_iter().filter_map(|sequence| {
-        let tail = sequence.of(rank);
+        let tail = sequence.tail(rank);
         let call = tail.list.last()?;
-        let at = match tail.has_positions() {
-            true => rows::position(tail.count(), sequence.is_from_beginning(comm)),
-            false => "not known which".to_owned(),
+        let at = if tail.has_positions() {
+            rows::position(tail.count(), sequence.is_from_beginning(comm))
+        } else {
+            "not known which".to_owned()
         };
         let stage = stage_text(call.progress.stage, is_over);
         Some((call.entered_ns, format!("{} ({at}): {stage}", rows::call(&call.what))))
@@ -314,7 +321,7 @@ fn advice(processes: &[&Process], is_over: bool, reports_calls: bool) -> Vec<Str
             "look at what the programs do, this one first, then the others; on {host}: py-spy dump --native --pid {pid}, or gdb -p {pid} -batch -ex 'thread apply all backtrace'; a thread with libnccl in its stack is inside NCCL"
         ));
     }
-    for process in processes.iter().filter(|process| process.state == Life::Stopped) {
+    for process in processes.iter().filter(|process| process.state == RecordingState::Stopped) {
         advice.push(format!("{} is stopped: kill -CONT {} lets it go on", process.address(), process.pid));
     }
     if !are_all_outside(processes.iter().copied()) {
@@ -337,7 +344,7 @@ pub(crate) fn comm_row(job: &Job, index: usize, comm: &Comm, judgement: &Judgeme
         Operation::Message(message) => Some(message_row(job, comm, blockage, message)),
         Operation::Collective { .. } | Operation::Step(_) => None,
     });
-    let reaches = judgement.reaches.get(index).into_iter().flatten();
+    let all_progress = judgement.progress.get(index).into_iter().flatten();
     CommRow {
         name: comm.name.clone(),
         id: format!("{:#018x}", comm.id),
@@ -346,21 +353,21 @@ pub(crate) fn comm_row(job: &Job, index: usize, comm: &Comm, judgement: &Judgeme
         has_all_ranks: comm.has_all,
         ranks_missing: comm.missing(),
         messages: messages.collect(),
-        sequences: reaches.map(|(sequence, reach)| sequence_row(job, comm, *sequence, reach)).collect(),
+        sequences: all_progress.map(|(sequence, progress)| sequence_row(job, comm, *sequence, progress)).collect(),
         straggler: straggler(job, comm),
     }
 }
 
-fn sequence_row(job: &Job, comm: &Comm, sequence: Sequence, reach: &Reach) -> SequenceRow {
+fn sequence_row(job: &Job, comm: &Comm, sequence: Sequence, progress: &ProgressOfRanks) -> SequenceRow {
     let ranks: Vec<(u32, &Rank)> = sequence.ranks(comm).collect();
     let numbers = |of: &dyn Fn(&Rank) -> bool| -> Vec<u32> {
         ranks.iter().filter(|(_, rank)| of(rank)).map(|(number, _)| *number).collect()
     };
-    let at = reach.first_incomplete;
-    let has_positions = |rank: &Rank| sequence.of(rank).has_positions();
-    let is_past = |rank: &Rank| at.is_some_and(|at| sequence.of(rank).count() > at);
+    let at = progress.first_incomplete;
+    let has_positions = |rank: &Rank| sequence.tail(rank).has_positions();
+    let is_past = |rank: &Rank| at.is_some_and(|at| sequence.tail(rank).count() > at);
     let waited_ns = |&(_, rank): &(u32, &Rank)| {
-        let call = sequence.of(rank).at(at?).filter(|call| !call.progress.stage.is_over())?;
+        let call = sequence.tail(rank).at(at?).filter(|call| !call.progress.stage.is_over())?;
         job.waited_ns(rank, call.entered_ns)
     };
     let all_entered = ranks.iter().all(|(_, rank)| is_past(rank));
@@ -368,19 +375,19 @@ fn sequence_row(job: &Job, comm: &Comm, sequence: Sequence, reach: &Reach) -> Se
     SequenceRow {
         graphs: sequence == Sequence::Replays,
         from_beginning: sequence.is_from_beginning(comm),
-        last_complete: reach.last_complete.map(|(at, is_sure)| collective_row(comm, sequence, at, is_sure)),
+        last_complete: progress.last_complete.map(|(at, is_sure)| collective_row(comm, sequence, at, is_sure)),
         first_incomplete: at.map(|at| collective_row(comm, sequence, at, true)),
         entered: numbers(&|rank| has_positions(rank) && is_past(rank)),
         not_entered: numbers(&|rank| at.is_some() && has_positions(rank) && !is_past(rank)),
         position_unknown: numbers(&|rank| !has_positions(rank)),
         waited_ns: ranks.iter().filter_map(waited_ns).max(),
-        mismatch: reach.mismatch.as_ref().map(|mismatch| mismatch_row(job, comm, sequence, mismatch)),
+        mismatch: progress.mismatch.as_ref().map(|mismatch| mismatch_row(job, comm, sequence, mismatch)),
         ranks: ranks.iter().map(|rank| rank_row(job, comm, *rank, sequence, incomplete)).collect(),
     }
 }
 
 fn collective_row(comm: &Comm, sequence: Sequence, position: u64, is_sure: bool) -> CollectiveRow {
-    let calls = comm.ranks.values().filter_map(|rank| sequence.of(rank).at(position));
+    let calls = comm.ranks.values().filter_map(|rank| sequence.tail(rank).at(position));
     let what = calls.clone().next().map(|call| &call.what);
     CollectiveRow {
         position: position + 1,
@@ -397,7 +404,7 @@ fn mismatch_row(job: &Job, comm: &Comm, sequence: Sequence, mismatch: &Mismatch)
     let calls = mismatch.groups.iter().map(|(what, ranks)| {
         // If some calls are not from the API, only functions were compared: shows the arguments all the same.
         let mut members = ranks.iter().filter_map(|rank| comm.ranks.get(rank));
-        let call: Option<&Call> = members.find_map(|rank| sequence.of(rank).at(mismatch.position));
+        let call: Option<&Call> = members.find_map(|rank| sequence.tail(rank).at(mismatch.position));
         let what = call.map_or(what, |call| &call.what);
         MismatchCall {
             ranks: ranks.clone(),

@@ -6,12 +6,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::job::{
-    Comm, Doing, Job, Member, Message, NcclCall, OpenRange, Process, Rank, Sequence, Signature, state_name,
+    Comm, Job, Member, Message, NcclCall, OpenRange, Process, Rank, Sequence, Signature, ThreadActivity, state_name,
 };
 use crate::judge::blockage::{Blockage, Operation, StepCall};
 use crate::judge::suspects::Suspect;
 use analysis::units::{count, time};
-use model::job::Life;
+use model::job::RecordingState;
 use nccl_events::archive::path_of_ranges;
 use nccl_events::range::RangeField;
 use nccl_events::rank_list;
@@ -57,7 +57,8 @@ impl Report {
 
     /// Whether no process is alive, so that nothing more can be recorded.
     pub fn is_over(&self) -> bool {
-        let is_over = |state: &str| Life::ALL.into_iter().any(|life| life.is_over() && state_name(life) == state);
+        let is_over =
+            |state: &str| RecordingState::ALL.into_iter().any(|life| life.is_over() && state_name(life) == state);
         self.processes.iter().all(|process| is_over(&process.process_state))
     }
 
@@ -83,7 +84,7 @@ impl Report {
         nccl_events::sort::sort_by_key(&mut places, |(_, rows)| rows.len());
         let is_any = self.ranks.iter().any(|row| row.call.is_some() || !row.ranges.is_empty());
         let places = places.into_iter().filter(|_| is_any).map(|((call, ranges), rows)| Place {
-            who: who(&rows),
+            who: ranks_of_rows(&rows),
             call,
             for_ns: rows.iter().filter_map(|row| Some(row.call.as_ref()?.for_ns)).max(),
             ranges,
@@ -145,7 +146,7 @@ pub struct Place {
     pub ranges: String,
 }
 
-fn who(rows: &[&DoingRow]) -> String {
+fn ranks_of_rows(rows: &[&DoingRow]) -> String {
     let ranks: Option<Vec<u32>> = rows.iter().map(|row| row.job_rank).collect();
     ranks.map_or_else(|| addresses(rows.iter().map(|row| row.process.clone())), |ranks| rank_list(&ranks))
 }
@@ -478,20 +479,20 @@ pub(crate) fn operation(job: &Job, comm: usize, operation: &Operation) -> String
 }
 
 /// `in ncclCommSplit for 42.000 s`, if the rank is in a call.
-pub(super) fn call_text(doing: &Doing, until_ns: u64) -> Option<String> {
-    let NcclCall { name, since_ns, .. } = doing.call.as_ref()?;
+pub(super) fn call_text(activity: &ThreadActivity, until_ns: u64) -> Option<String> {
+    let NcclCall { name, since_ns, .. } = activity.call.as_ref()?;
     Some(format!("in {name} for {}", time(until_ns.saturating_sub(*since_ns))))
 }
 
 /// "in `train_step > load_batch`", if the program has ranges.
-pub(super) fn ranges_text(doing: &Doing) -> Option<String> {
-    doing.path().map(|path| format!("in `{path}`"))
+pub(super) fn ranges_text(activity: &ThreadActivity) -> Option<String> {
+    activity.path().map(|path| format!("in `{path}`"))
 }
 
 /// A row for each rank whose process recorded NVTX ranges.
 pub(super) fn rows(job: &Job) -> Vec<DoingRow> {
     let ranks = job.everyone.ranks.values().filter_map(|rank| Some((rank, job.process_of(rank)?)));
-    let is_shown = |(rank, process): &(&Rank, &Process)| process.shows_calls || !rank.doing.ranges.is_empty();
+    let is_shown = |(rank, process): &(&Rank, &Process)| process.shows_calls || !rank.activity.ranges.is_empty();
     ranks.filter(is_shown).map(|(rank, process)| row(rank, process)).collect()
 }
 
@@ -507,8 +508,8 @@ fn row(rank: &Rank, process: &Process) -> DoingRow {
         process: process.address(),
         process_state: state_name(process.state).into(),
         reports_calls: process.shows_calls,
-        call: rank.doing.call.as_ref().map(|call| call_row(call, for_ns(call.since_ns))),
-        ranges: rank.doing.ranges.iter().map(range).collect(),
+        call: rank.activity.call.as_ref().map(|call| call_row(call, for_ns(call.since_ns))),
+        ranges: rank.activity.ranges.iter().map(range).collect(),
     }
 }
 
@@ -529,14 +530,16 @@ fn call_row(call: &NcclCall, for_ns: u64) -> CallRow {
 
 /// Whether every call of NCCL that a process of these is in would be seen, and none is in one.
 pub(super) fn are_all_outside<'a>(processes: impl IntoIterator<Item = &'a Process>) -> bool {
-    processes.into_iter().all(|process| process.shows_calls && process.doing.values().all(|one| one.call.is_none()))
+    processes
+        .into_iter()
+        .all(|process| process.shows_calls && process.activities.values().all(|one| one.call.is_none()))
 }
 
 /// The rank that waits longest of those whose program has ranges, and these: ", rank 0 in `train_step`".
 pub(super) fn waiter(job: &Job, blockage: &Blockage, found: &Suspect) -> String {
     let ranges = |(rank, for_ns): &(u32, u64)| {
         let member = (blockage.comm, *rank);
-        let text = ranges_text(&job.member(member)?.doing).filter(|_| member != found.member)?;
+        let text = ranges_text(&job.member(member)?.activity).filter(|_| member != found.member)?;
         Some((*for_ns, Reverse(*rank), text))
     };
     blockage.waiters.iter().filter_map(ranges).max().map_or_else(String::new, |(_, Reverse(rank), text)| {
@@ -550,10 +553,9 @@ pub(super) fn waiter(job: &Job, blockage: &Blockage, found: &Suspect) -> String 
 
 /// Nothing says which ranks a communicator that is being made will have, nor whose end the end of one waits for.
 pub(super) const fn may_take_part(call: &StepCall, ranks: &[u32]) -> &'static str {
-    match call.is_end {
-        true => {
-            verb(ranks, "whether the call waits for it is not known", "whether the call waits for them is not known")
-        }
-        false => verb(ranks, "whether it takes part is not known", "whether they take part is not known"),
+    if call.is_end {
+        verb(ranks, "whether the call waits for it is not known", "whether the call waits for them is not known")
+    } else {
+        verb(ranks, "whether it takes part is not known", "whether they take part is not known")
     }
 }

@@ -10,7 +10,7 @@ use crate::judge::suspects::Suspect;
 use crate::report::rows;
 use crate::report::rows::{Kind as VerdictKind, call_text, may_take_part, ranges_text, waiter};
 use analysis::units::{plural, time};
-use model::job::Life;
+use model::job::RecordingState;
 use nccl_events::rank_list;
 use nccl_events::sort::Gather;
 use nccl_events::{Kind, MOST_RANKS};
@@ -106,8 +106,8 @@ pub(crate) fn mismatch(job: &Job, comm: &Comm, mismatch: &Mismatch) -> String {
 
 /// The suspect, and why it is one, with the program's ranges that it is in.
 pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> String {
-    let text = why(job, blockages, suspect);
-    let Some(ranges) = job.member(suspect.member).and_then(|rank| ranges_text(&rank.doing)) else {
+    let text = reason_text(job, blockages, suspect);
+    let Some(ranges) = job.member(suspect.member).and_then(|rank| ranges_text(&rank.activity)) else {
         return text;
     };
     let is = tense(job, "is", "was");
@@ -120,7 +120,7 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
     }
 }
 
-fn why(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> String {
+fn reason_text(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> String {
     let Some(blockage) = blockages.get(suspect.blockage) else {
         return String::new();
     };
@@ -141,7 +141,7 @@ fn why(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> String {
             };
             format!("the ranks of communicator {name} {call} {}", mismatch(job, comm, found))
         }
-        Reason::Gone if process.is_some_and(|one| one.state == Life::Unknown) => {
+        Reason::Gone if process.is_some_and(|one| one.state == RecordingState::Unknown) => {
             let before = time(job.now_ns.saturating_sub(process.map_or(job.now_ns, |process| process.until_ns)));
             format!(
                 "the recording of {who} ended {before} before the last one (it was stopped, killed, crashed, or ended), and others {wait} for it in {in_comm}"
@@ -205,7 +205,7 @@ fn in_call(job: &Job, member: Member) -> String {
     let reported = job.member(member).and_then(|rank| {
         let until_ns = job.process_of(rank).map_or(job.now_ns, |process| process.until_ns);
         let reported = rank.open_calls.first().map(|call| call.what.clone());
-        reported.or_else(|| call_text(&rank.doing, until_ns))
+        reported.or_else(|| call_text(&rank.activity, until_ns))
     });
     reported.unwrap_or_else(|| tense(job, UNKNOWN_CALL, UNKNOWN_CALL_PAST).to_owned())
 }
@@ -247,12 +247,13 @@ fn all_entered(job: &Job, blockage: &Blockage, who: &str, what: &str) -> String 
         ),
         Operation::Step(call) => {
             let of = if comm.is_empty() { "the job".to_owned() } else { format!("communicator {comm}") };
-            match call.is_of_all {
-                true => format!(
+            if call.is_of_all {
+                format!(
                     "all ranks of {of} {have} called {what}, and it {does_not} return; what was recorded does not say which rank {} it up",
                     tense(job, "holds", "held")
-                ),
-                false => format!("{}, and it {does_not} return", waits(job, blockage)),
+                )
+            } else {
+                format!("{}, and it {does_not} return", waits(job, blockage))
             }
         }
         Operation::Collective { .. } => format!(
@@ -336,7 +337,7 @@ pub(crate) fn verdict(job: &Job, blockages: &[Blockage], found: &Suspect) -> Str
 pub(crate) fn advice(reason: Reason, process: Option<&Process>) -> Option<String> {
     let text = match reason {
         Reason::NotCalled | Reason::InTheCall | Reason::Deadlock => {
-            let Process { host, pid, .. } = process.filter(|process| process.state == Life::Running)?;
+            let Process { host, pid, .. } = process.filter(|process| process.state == RecordingState::Running)?;
             return Some(format!(
                 "look at what its program does, on {host}: py-spy dump --pid {pid}, or gdb -p {pid} -batch -ex 'thread apply all backtrace'"
             ));
@@ -372,10 +373,10 @@ pub(crate) fn nothing(job: &Job) -> String {
     if job.is_archive {
         return format!("by the archive all operations in the {comms} of {processes} ended, on all their ranks");
     }
-    if job.processes.iter().all(|process| process.state == Life::Ended) {
+    if job.processes.iter().all(|process| process.state == RecordingState::Ended) {
         return format!("nobody was seen to wait in the {comms} of {processes}, all of which have ended");
     }
-    if !job.processes.iter().any(|process| process.state == Life::Running) {
+    if !job.processes.iter().any(|process| process.state == RecordingState::Running) {
         return format!("nobody was seen to wait in the {comms} of {processes} when they ended or were killed");
     }
     let idle = job.processes.iter().map(|one| one.last_event_ns).max().and_then(|last| job.now_ns.checked_sub(last));
@@ -393,7 +394,10 @@ pub(super) fn records(job: &Job, kind: Kind) -> bool {
 /// Whether the archive says of each rank's last operation that it ended on the GPU, which CUPTI or CUDA events timed.
 fn has_ends(job: &Job) -> bool {
     let last = |rank: &Rank| {
-        Sequence::ALL.into_iter().filter_map(|it| it.of(rank).list.last()).all(|it| it.progress.stage == Stage::Done)
+        Sequence::ALL
+            .into_iter()
+            .filter_map(|sequence| sequence.tail(rank).list.last())
+            .all(|call| call.progress.stage == Stage::Done)
     };
     job.is_archive && job.comms.iter().flat_map(|comm| comm.ranks.values()).all(last)
 }
@@ -402,7 +406,7 @@ fn has_ends(job: &Job) -> bool {
 pub(crate) fn unknown(job: &Job, judgement: &Judgement, kind: VerdictKind) -> Vec<String> {
     let mut unknown = Vec::new();
     match kind {
-        VerdictKind::Unknown => unknown.extend(doubts(job)),
+        VerdictKind::Unknown => unknown.extend(limitations(job)),
         _ => unknown.extend(job.missing.iter().cloned()),
     }
     let mut lasting = judgement.lasting.iter().filter_map(|index| judgement.blockages.get(*index));
@@ -435,7 +439,7 @@ pub(crate) fn unknown(job: &Job, judgement: &Judgement, kind: VerdictKind) -> Ve
     } else if judgement.lasting.is_empty() {
         unknown.push("Waiting outside recorded operations is not seen: while communicators are created, split or destroyed, on a stream, or outside NCCL.".to_owned());
     }
-    let silent = job.processes.iter().filter(|one| one.state == Life::Silent).count() as u64;
+    let silent = job.processes.iter().filter(|one| one.state == RecordingState::Silent).count() as u64;
     if silent > 0 {
         unknown.push(format!(
             "{} on other hosts or in other containers, and silent: whether they run is known only there.",
@@ -454,13 +458,13 @@ fn position_unknown(comm: &Comm) -> Vec<String> {
     let mut remarks = Vec::new();
     let sequences = [(Sequence::Calls, "collectives"), (Sequence::Replays, "collectives of launched CUDA graphs")];
     for (sequence, what) in sequences {
-        let is_empty = |rank: &Rank| sequence.of(rank).list.is_empty();
+        let is_empty = |rank: &Rank| sequence.tail(rank).list.is_empty();
         // Communicators without collectives are used for sends and receives.
         if comm.ranks.values().all(|rank| is_empty(rank) || rank.finalized) {
             continue;
         }
         let with = |positions: Positions, empty: bool| -> Option<String> {
-            let is_such = |rank: &Rank| sequence.of(rank).positions == positions && is_empty(rank) == empty;
+            let is_such = |rank: &Rank| sequence.tail(rank).positions == positions && is_empty(rank) == empty;
             let ranks: Vec<u32> =
                 comm.ranks.iter().filter(|(_, rank)| is_such(rank)).map(|(number, _)| *number).collect();
             (!ranks.is_empty()).then(|| rows::ranks(comm, &ranks))
@@ -509,17 +513,19 @@ fn never_seen(job: &Job) -> Option<String> {
 
 /// Why a finished job may have hung, although no rank is seen to wait for long: the reasons, most important first;
 /// empty if everything is recorded and has ended.
-pub(super) fn doubts(job: &Job) -> Vec<String> {
+pub(super) fn limitations(job: &Job) -> Vec<String> {
     // Damage first: it may explain other gaps.
-    let mut doubts: Vec<String> = job.processes.iter().filter_map(|process| of_process(job, process)).collect();
-    let has_called =
-        |rank: &Rank| Sequence::ALL.into_iter().any(|it| !it.of(rank).list.is_empty()) || !rank.messages.is_empty();
+    let mut doubts: Vec<String> =
+        job.processes.iter().filter_map(|process| limitation_of_process(job, process)).collect();
+    let has_called = |rank: &Rank| {
+        Sequence::ALL.into_iter().any(|sequence| !sequence.tail(rank).list.is_empty()) || !rank.messages.is_empty()
+    };
     if job.comms.is_empty() {
         doubts.push("no communicator was recorded".to_owned());
     } else if !job.comms.iter().flat_map(|comm| comm.ranks.values()).any(has_called) {
         doubts.push("no operation was recorded".to_owned());
     }
-    doubts.extend(job.comms.iter().flat_map(|comm| of_comm(job, comm)));
+    doubts.extend(job.comms.iter().flat_map(|comm| limitations_of_comm(job, comm)));
     doubts.extend(job.missing.iter().chain(&job.signs).cloned());
     // Operations that ended, as the GPU's times show, need nothing more of the network.
     let has_open = job.comms.iter().any(|comm| open_ended(job, comm).next().is_some());
@@ -530,10 +536,10 @@ pub(super) fn doubts(job: &Job) -> Vec<String> {
 /// Whether missing records could show a longer wait than the existing ones.
 pub(super) fn has_lost(job: &Job) -> bool {
     job.comms.iter().any(|comm| !comm.missing().is_empty())
-        || job.processes.iter().any(|process| of_process(job, process).is_some())
+        || job.processes.iter().any(|process| limitation_of_process(job, process).is_some())
 }
 
-pub(super) const fn way_out(job: &Job) -> &'static str {
+pub(super) const fn workaround(job: &Job) -> &'static str {
     if job.is_archive {
         "`nccl-otf2 hang` while the job runs, or --keep-journal in the next run, lets it see more; `nccl-otf2 check` says what is missing"
     } else {
@@ -541,7 +547,7 @@ pub(super) const fn way_out(job: &Job) -> &'static str {
     }
 }
 
-fn of_comm(job: &Job, comm: &Comm) -> Vec<String> {
+fn limitations_of_comm(job: &Job, comm: &Comm) -> Vec<String> {
     let mut doubts = Vec::new();
     let missing = comm.missing();
     if !missing.is_empty() {
@@ -567,12 +573,12 @@ fn open_ended(job: &Job, comm: &Comm) -> impl Iterator<Item = u32> {
 /// Whether a rank's last operation is not known to have ended.
 fn may_be_in_its_last(job: &Job, rank: &Rank) -> bool {
     let is_read = job.is_archive || job.process_of(rank).is_some_and(|process| process.has_journal);
-    let calls = Sequence::ALL.into_iter().filter_map(|sequence| sequence.of(rank).list.last());
+    let calls = Sequence::ALL.into_iter().filter_map(|sequence| sequence.tail(rank).list.last());
     let mut last = calls.map(|call| call.progress.stage).chain(rank.messages.last().map(|last| last.progress.stage));
     is_read && last.any(|stage| !stage.is_over())
 }
 
-fn of_process(job: &Job, process: &Process) -> Option<String> {
+fn limitation_of_process(job: &Job, process: &Process) -> Option<String> {
     let who = process.address();
     let problems = || {
         let first = process.problems.first().map_or("", String::as_str);
@@ -581,14 +587,14 @@ fn of_process(job: &Job, process: &Process) -> Option<String> {
     match process.state {
         _ if job.is_archive => None,
         // A process that ended all its communicators had no open operation.
-        Life::Ended if process.has_clock && process.has_journal => None,
-        Life::Ended if !process.has_journal => {
+        RecordingState::Ended if process.has_clock && process.has_journal => None,
+        RecordingState::Ended if !process.has_journal => {
             Some(format!("the journal of {who} is removed, and only its archive says what it did"))
         }
         _ if !process.has_journal => Some(format!("nothing of {who} can be read here: {}", problems())),
         _ if !process.is_whole => Some(format!("not all that {who} did is recorded: {}", problems())),
         _ if !process.has_clock => Some(format!("the times of {who} are not known: {}", problems())),
-        Life::Unknown => Some(format!("how {who} ended is not known: {}", problems())),
+        RecordingState::Unknown => Some(format!("how {who} ended is not known: {}", problems())),
         _ => None,
     }
 }
@@ -604,7 +610,7 @@ pub(crate) fn stuck_in_call(job: &Job, after_ns: u64) -> Option<String> {
         let reported = rank.open_calls.iter().filter(|call| call.is_in_nccl);
         let reported = reported.map(|call| (call.since_ns, format!("{} of communicator {}", call.what, comm.name)));
         // Whoever is in a step waits for others: that is a blockage.
-        let of_ranges = rank.doing.call.iter().filter(|call| call.step().is_none() && !is_in_nccl(rank));
+        let of_ranges = rank.activity.call.iter().filter(|call| call.step().is_none() && !is_in_nccl(rank));
         let of_ranges = of_ranges.map(|call| (call.since_ns, format!("in {}", call.name)));
         // A call without a time counts as just begun.
         let calls = reported.chain(of_ranges).collect::<Vec<_>>().into_iter();
@@ -615,11 +621,11 @@ pub(crate) fn stuck_in_call(job: &Job, after_ns: u64) -> Option<String> {
     let (for_ns, member, comm, what) = longest.filter(|(for_ns, ..)| *for_ns >= after_ns.max(1))?;
     let [is, has, does] = [("is", "was"), ("has", "had"), ("does", "did")].map(|(now, past)| tense(job, now, past));
     let who = rows::member(job, member);
-    let ranges = job.member(member).and_then(|rank| ranges_text(&rank.doing));
+    let ranges = job.member(member).and_then(|rank| ranges_text(&rank.activity));
     let ranges = ranges.map_or_else(String::new, |ranges| format!(", {ranges}"));
     let in_call = format!("{who} {is} {what} for {}{ranges}, and it {has} not returned", time(for_ns));
     let maybe = format!("maybe a connection {is} being made, and its peer {does} not come");
-    let outside = outside(job, comm);
+    let outside = ranks_outside(job, comm);
     if outside.is_empty() {
         return Some(format!("{in_call}; nobody {is} seen to wait in an operation: {maybe}"));
     }
@@ -637,8 +643,8 @@ fn is_in_nccl(rank: &Rank) -> bool {
 }
 
 /// The ranks of a communicator outside any call, if most are in one.
-fn outside(job: &Job, comm: &Comm) -> Vec<u32> {
-    let is_inside = |rank: &Rank| is_in_nccl(rank) || rank.doing.call.is_some();
+fn ranks_outside(job: &Job, comm: &Comm) -> Vec<u32> {
+    let is_inside = |rank: &Rank| is_in_nccl(rank) || rank.activity.call.is_some();
     let (inside, outside): (Vec<_>, Vec<_>) = comm.ranks.iter().partition(|(_, rank)| is_inside(rank));
     let are_known = outside.iter().all(|(_, rank)| job.is_whole(rank) && !rank.finalized);
     let is_clear = are_known && comm.missing().is_empty() && outside.len() <= inside.len();

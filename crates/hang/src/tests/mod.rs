@@ -6,13 +6,13 @@ use crate::job::{
 };
 use crate::report::report;
 use crate::report::rows::{Kind, Report};
-use model::job::Life;
+use model::job::RecordingState;
 
-mod doing;
 mod flight;
 mod reports;
 mod steps;
 mod suspects;
+mod thread_activity;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const NOW_NS: u64 = 1_000 * SECOND_NS;
@@ -23,7 +23,7 @@ fn process(number: usize) -> Process {
         part: format!("part{number}"),
         host: "node".to_owned(),
         pid: 100 + u32::try_from(number).expect("few"),
-        state: Life::Running,
+        state: RecordingState::Running,
         until_ns: NOW_NS,
         last_record_ns: NOW_NS,
         last_event_ns: NOW_NS - SECOND_NS,

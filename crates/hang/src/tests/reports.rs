@@ -37,16 +37,16 @@ fn a_job_is_quiet_only_while_a_process_can_be_expected_to_call_nccl() {
         judge(&job).verdict.kind
     };
     assert_eq!(kind(&|job| job.processes[1].last_event_ns = NOW_NS - 5 * SECOND_NS), Kind::Nothing);
-    assert_eq!(kind(&|job| job.processes.iter_mut().for_each(|one| one.state = Life::Ended)), Kind::Nothing);
+    assert_eq!(kind(&|job| job.processes.iter_mut().for_each(|one| one.state = RecordingState::Ended)), Kind::Nothing);
     assert_eq!(kind(&|job| job.comms[0].ranks.values_mut().for_each(|rank| rank.finalized = true)), Kind::Nothing);
-    assert_eq!(kind(&|job| job.processes[1].state = Life::Ended), Kind::Quiet);
+    assert_eq!(kind(&|job| job.processes[1].state = RecordingState::Ended), Kind::Quiet);
 }
 
 #[test]
 fn a_job_that_was_killed_while_quiet_is_no_all_clear() {
-    let killed = |last_record_ns: u64, state: Life| {
+    let killed = |last_record_ns: u64, state: RecordingState| {
         let mut job = quiet();
-        job.is_archive = state == Life::Unknown;
+        job.is_archive = state == RecordingState::Unknown;
         // Judged an hour later.
         job.now_ns += 3_600 * SECOND_NS;
         for process in &mut job.processes {
@@ -54,7 +54,7 @@ fn a_job_that_was_killed_while_quiet_is_no_all_clear() {
         }
         judge(&job)
     };
-    let report = killed(NOW_NS, Life::Gone);
+    let report = killed(NOW_NS, RecordingState::Gone);
     assert_eq!((report.verdict.found, report.verdict.kind), (true, Kind::Quiet));
     let text =
         "QUIET: when the recording ended, NCCL had reported nothing for 30.000 s in any of 2 processes that were";
@@ -62,9 +62,9 @@ fn a_job_that_was_killed_while_quiet_is_no_all_clear() {
     let quiet = report.quiet.expect("a report");
     assert_eq!(quiet.ranks.iter().map(|row| row.quiet_ns / SECOND_NS).collect::<Vec<_>>(), [40, 30]);
     assert!(!quiet.advice.iter().any(|advice| advice.contains("--pid")), "{:?}", quiet.advice);
-    assert_eq!(killed(NOW_NS - 25 * SECOND_NS, Life::Gone).verdict.kind, Kind::Nothing);
+    assert_eq!(killed(NOW_NS - 25 * SECOND_NS, RecordingState::Gone).verdict.kind, Kind::Nothing);
     // An archive does not record how its processes ended.
-    let archive = killed(NOW_NS, Life::Unknown).verdict;
+    let archive = killed(NOW_NS, RecordingState::Unknown).verdict;
     assert_eq!((archive.found, archive.kind), (false, Kind::Unknown));
     assert!(archive.text.starts_with("CANNOT TELL: when the recording ended, NCCL had reported nothing for 30.000 s"));
 }
@@ -74,7 +74,7 @@ fn transfers_that_report_no_end_do_not_make_ended_operations_doubtful() {
     let archive = |stage| {
         let mut job = calls([vec![call("AllReduce", 8, 1, stage)], vec![done(1)]]);
         job.is_archive = true;
-        job.processes.iter_mut().for_each(|process| process.state = Life::Unknown);
+        job.processes.iter_mut().for_each(|process| process.state = RecordingState::Unknown);
         job.open_below = Some("2 events had not ended when recording did".to_owned());
         judge(&job).verdict
     };

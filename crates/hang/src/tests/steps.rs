@@ -1,35 +1,35 @@
 //! Jobs in calls that make or end communicators.
 
 use super::*;
-use crate::job::{Doing, NcclCall, OpenRange};
+use crate::job::{NcclCall, OpenRange, ThreadActivity};
 use nccl_events::range::{RangeField, RangeFields};
 
 /// A call entered 20 s ago, in a range of the program.
-fn within(call: &str, numbers: &[(RangeField, u64)]) -> Doing {
+fn within(call: &str, numbers: &[(RangeField, u64)]) -> ThreadActivity {
     let mut fields = RangeFields::default();
     numbers.iter().for_each(|(field, value)| fields.add(*field, *value));
     let call = NcclCall { name: call.to_owned(), since_ns: NOW_NS - 20 * SECOND_NS, fields };
-    Doing { call: Some(call), ..within_range("build_groups") }
+    ThreadActivity { call: Some(call), ..within_range("build_groups") }
 }
 
-fn within_range(name: &str) -> Doing {
+fn within_range(name: &str) -> ThreadActivity {
     let range = OpenRange { name: name.to_owned(), since_ns: NOW_NS - 30 * SECOND_NS, ..OpenRange::default() };
-    Doing { ranges: vec![range], ..Doing::default() }
+    ThreadActivity { ranges: vec![range], ..ThreadActivity::default() }
 }
 
-fn split() -> Doing {
+fn split() -> ThreadActivity {
     within("ncclCommSplit", &[])
 }
 
 /// The job, each of whose processes records ranges and is in these.
-fn doing(mut job: Job, each: impl IntoIterator<Item = Doing>) -> Job {
-    for (process, doing) in job.processes.iter_mut().zip(each) {
+fn with_activities(mut job: Job, each: impl IntoIterator<Item = ThreadActivity>) -> Job {
+    for (process, activity) in job.processes.iter_mut().zip(each) {
         process.shows_calls = true;
-        process.doing.insert(0, doing);
+        process.activities.insert(0, activity);
     }
     let processes = &job.processes;
     for rank in job.comms.iter_mut().flat_map(|comm| comm.ranks.values_mut()) {
-        rank.doing = processes[rank.actor.process].doing[&0].clone();
+        rank.activity = processes[rank.actor.process].activities[&0].clone();
     }
     job.number();
     job
@@ -37,7 +37,7 @@ fn doing(mut job: Job, each: impl IntoIterator<Item = Doing>) -> Job {
 
 /// Ranks of one communicator, the last of which is not in the split that the others are in.
 fn without_last(change: impl Fn(&mut Job)) -> Report {
-    let mut job = doing(calls([vec![], vec![], vec![]]), [split(), split(), within_range("load_batch")]);
+    let mut job = with_activities(calls([vec![], vec![], vec![]]), [split(), split(), within_range("load_batch")]);
     change(&mut job);
     job.number();
     judge(&job)
@@ -45,16 +45,16 @@ fn without_last(change: impl Fn(&mut Job)) -> Report {
 
 #[test]
 fn what_is_known_of_a_rank_that_is_not_in_a_split_decides_what_is_said_of_it() {
-    let with = |state: Life| {
+    let with = |state: RecordingState| {
         without_last(|job| {
             job.processes[2].state = state;
-            job.processes[2].until_ns -= if state == Life::Gone { 20 * SECOND_NS } else { 0 };
+            job.processes[2].until_ns -= if state == RecordingState::Gone { 20 * SECOND_NS } else { 0 };
             job.processes[2].last_record_ns -= 15 * SECOND_NS;
         })
     };
     for (state, reason, parts) in [
         (
-            Life::Running,
+            RecordingState::Running,
             "not-called",
             [
                 "rank 2 [node:102] has not called ncclCommSplit of communicator world",
@@ -62,16 +62,16 @@ fn what_is_known_of_a_rank_that_is_not_in_a_split_decides_what_is_said_of_it() {
             ],
         ),
         (
-            Life::Stopped,
+            RecordingState::Stopped,
             "stopped",
             [
                 "has not called ncclCommSplit of communicator world: its process is stopped",
                 "; it is in `load_batch`; 2 ",
             ],
         ),
-        (Life::Gone, "gone", ["the process of rank 2 [node:102] is gone", "; it was in `load_batch`; 2 "]),
+        (RecordingState::Gone, "gone", ["the process of rank 2 [node:102] is gone", "; it was in `load_batch`; 2 "]),
         (
-            Life::Silent,
+            RecordingState::Silent,
             "silent",
             ["as far as its records go; its process cannot be seen from here", "; it was in `load_batch`; 2 "],
         ),
@@ -89,7 +89,7 @@ fn what_is_known_of_a_rank_that_is_not_in_a_split_decides_what_is_said_of_it() {
         assert_says(&report.verdict.text, &["it may have called it or not"]);
     }
     // In the past tense, once the job was killed.
-    let killed = without_last(|job| job.processes.iter_mut().for_each(|process| process.state = Life::Gone));
+    let killed = without_last(|job| job.processes.iter_mut().for_each(|process| process.state = RecordingState::Gone));
     assert_says(&killed.verdict.text, &["had not called ncclCommSplit", ": it was in `load_batch`; 2 ranks waited"]);
 }
 
@@ -97,7 +97,10 @@ fn what_is_known_of_a_rank_that_is_not_in_a_split_decides_what_is_said_of_it() {
 fn a_rank_that_waits_for_one_in_a_split_leads_to_the_one_that_is_not_in_it() {
     let tp = group("tp", [(0, vec![open(20)]), (1, Vec::new())]);
     let pp = group("pp", [(1, Vec::new()), (2, Vec::new()), (3, Vec::new())]);
-    let job = doing(job(4, vec![tp, pp]), [Doing::default(), split(), split(), within_range("load_batch")]);
+    let job = with_activities(
+        job(4, vec![tp, pp]),
+        [ThreadActivity::default(), split(), split(), within_range("load_batch")],
+    );
     let report = judge(&job);
     assert_eq!(suspect(&report), ("not-called", "pp", 2, 3));
     assert_eq!(report.suspects.len(), 1);
@@ -112,7 +115,7 @@ fn a_communicator_that_is_not_known_is_not_named() {
     let two = |ranks: [usize; 2]| {
         let world = group("world", (0..3).map(|process| (process, Vec::new())));
         let other = group("other", ranks.map(|process| (process, Vec::new())));
-        judge(&doing(job(3, vec![world, other]), [split(), split(), Doing::default()]))
+        judge(&with_activities(job(3, vec![world, other]), [split(), split(), ThreadActivity::default()]))
     };
     // Two communicators have the ranks that are in the call; one of them has the third.
     let report = two([0, 1]);
@@ -124,7 +127,8 @@ fn a_communicator_that_is_not_known_is_not_named() {
     assert_says(&report.verdict.text, &["rank 2 [node:102] has not called ncclCommSplit of communicator world"]);
     // A shrink leaves ranks out.
     let shrink = || within("ncclCommShrink", &[]);
-    let report = judge(&doing(calls([vec![], vec![], vec![]]), [shrink(), shrink(), Doing::default()]));
+    let report =
+        judge(&with_activities(calls([vec![], vec![], vec![]]), [shrink(), shrink(), ThreadActivity::default()]));
     assert_says(
         &report.verdict.text,
         &["is not in ncclCommShrink of communicator world, and whether it takes part is not known"],
@@ -135,7 +139,7 @@ fn a_communicator_that_is_not_known_is_not_named() {
 fn before_there_is_a_communicator_processes_are_named() {
     let init = |numbers: &[(RangeField, u64)]| within("ncclCommInitRank", numbers);
     let first = |change: &dyn Fn(&mut Job), numbers: &[(RangeField, u64)]| {
-        let mut job = doing(job(3, Vec::new()), [init(numbers), init(numbers), within_range("load_batch")]);
+        let mut job = with_activities(job(3, Vec::new()), [init(numbers), init(numbers), within_range("load_batch")]);
         change(&mut job);
         job.number();
         judge(&job)
@@ -176,7 +180,7 @@ fn before_there_is_a_communicator_processes_are_named() {
 
 #[test]
 fn a_quiet_job_whose_calls_are_all_recorded_hangs_outside_of_them() {
-    let mut job = doing(calls([vec![done(60)]]), [within_range("load_batch")]);
+    let mut job = with_activities(calls([vec![done(60)]]), [within_range("load_batch")]);
     job.processes[0].last_event_ns = NOW_NS - 40 * SECOND_NS;
     let report = judge(&job);
     assert_eq!(report.verdict.kind, Kind::Quiet);

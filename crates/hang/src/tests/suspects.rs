@@ -45,7 +45,7 @@ fn the_end_of_a_chain_of_waits_is_the_suspect_whoever_waits_longest() {
 fn who_was_killed_first_had_waited_as_well() {
     let mut job = chain(24, 26);
     for (process, before_s) in job.processes.iter_mut().zip([6, 3, 0]) {
-        process.state = Life::Gone;
+        process.state = RecordingState::Gone;
         process.until_ns = NOW_NS - before_s * SECOND_NS;
     }
     let report = judge(&job);
@@ -120,7 +120,7 @@ fn transfers_that_ended_because_the_peer_died_are_not_taken_for_complete() {
     // Rank 1 was killed at the end of the first; the transfers of the second failed.
     let second = call("AllReduce", 8, 20, Stage::Transferred);
     let mut job = calls([vec![done(22), second], vec![open(21)]]);
-    job.processes[1].state = Life::Gone;
+    job.processes[1].state = RecordingState::Gone;
     job.processes[1].until_ns = NOW_NS - 20 * SECOND_NS;
     let report = judge(&job);
     assert_eq!(suspect(&report), ("gone", "world", 1, 1));
@@ -145,7 +145,7 @@ fn after_the_job_was_killed_the_first_to_go_is_the_suspect() {
     let dead = |until: [u64; 2]| {
         let mut job = calls([vec![done(30), open(25)], vec![done(30)]]);
         for (process, ago) in job.processes.iter_mut().zip(until) {
-            process.state = Life::Gone;
+            process.state = RecordingState::Gone;
             process.until_ns = NOW_NS - ago * SECOND_NS;
         }
         judge(&job)
@@ -159,7 +159,7 @@ fn after_the_job_was_killed_the_first_to_go_is_the_suspect() {
     assert_says(&together.verdict.text, &["24.000 s"]);
     // Killed before `--after`: the report names who was behind, and why that proves nothing.
     let mut early = calls([vec![done(9), open(5)], vec![done(9)]]);
-    early.processes.iter_mut().for_each(|process| process.state = Life::Gone);
+    early.processes.iter_mut().for_each(|process| process.state = RecordingState::Gone);
     let report = judge(&early);
     assert_eq!((report.verdict.kind, suspect(&report).0), (Kind::Unknown, "not-called"));
     let parts = ["CANNOT TELL: when the recording ended, rank 1 [node:101] had not", "less than 10.000 s (--after)"];
@@ -173,21 +173,21 @@ fn after_the_job_was_killed_the_first_to_go_is_the_suspect() {
 #[test]
 fn a_stopped_process_is_told_from_idle_ones() {
     let mut stopped = calls([vec![open(20)], Vec::new()]);
-    stopped.processes[1].state = Life::Stopped;
+    stopped.processes[1].state = RecordingState::Stopped;
     assert_eq!(suspect(&judge(&stopped)).0, "stopped");
     // The stopped process is in the operation, with another.
     let mut inside = calls([vec![open(20)], vec![open(20)]]);
-    inside.processes[1].state = Life::Stopped;
+    inside.processes[1].state = RecordingState::Stopped;
     let report = judge(&inside);
     assert_eq!(suspect(&report), ("stopped", "world", 1, 1));
     assert_says(&report.verdict.text, &["rank 1 [node:101] is in ncclAllReduce", "; 1 rank waits for "]);
     assert_eq!(report.suspects[0].advice.as_deref(), Some("kill -CONT 101 lets it go on"));
     // All are stopped.
-    inside.processes[0].state = Life::Stopped;
+    inside.processes[0].state = RecordingState::Stopped;
     assert_eq!(judge(&inside).suspects.len(), 2);
     // The stopped rank waits elsewhere, too: the rank it waits for is not the only cause.
     let mut chain = in_groups();
-    chain.processes[2].state = Life::Stopped;
+    chain.processes[2].state = RecordingState::Stopped;
     let report = judge(&chain);
     let reasons: Vec<(&str, Option<u32>)> = report.suspects.iter().map(|one| (&*one.reason, one.job_rank)).collect();
     assert_eq!(reasons, [("stopped", Some(2)), ("not-called", Some(3))]);
@@ -196,7 +196,7 @@ fn a_stopped_process_is_told_from_idle_ones() {
 /// A rank in the call that others wait for or, if nobody is seen to wait, in one that makes a connection.
 #[test]
 fn a_rank_in_a_call_is_told_from_idle_ones_in_the_tense_of_the_job() {
-    let in_call = |of_rank_0: Vec<Call>, state: Life| {
+    let in_call = |of_rank_0: Vec<Call>, state: RecordingState| {
         let mut job = calls([of_rank_0, Vec::new()]);
         let (what, since_ns) = ("in the launch of a kernel".to_owned(), NOW_NS - 20 * SECOND_NS);
         let rank = job.comms[0].ranks.get_mut(&1).expect("there");
@@ -204,17 +204,17 @@ fn a_rank_in_a_call_is_told_from_idle_ones_in_the_tense_of_the_job() {
         job.processes.iter_mut().for_each(|process| process.state = state);
         judge(&job)
     };
-    let report = in_call(vec![open(20)], Life::Running);
+    let report = in_call(vec![open(20)], RecordingState::Running);
     assert_eq!(suspect(&report).0, "in-the-call");
     assert_says(&report.verdict.text, &["holds up ncclAllReduce", "it is in the launch of a kernel", "1 rank waits"]);
-    let text = in_call(vec![open(20)], Life::Gone).verdict.text;
+    let text = in_call(vec![open(20)], RecordingState::Gone).verdict.text;
     assert_says(&text, &["held up ncclAllReduce", "it was in the launch of a kernel", "1 rank waited"]);
-    let text = in_call(Vec::new(), Life::Running).verdict.text;
+    let text = in_call(Vec::new(), RecordingState::Running).verdict.text;
     assert_says(
         &text,
         &["rank 0 [node:100] is in no call of NCCL, and all other ranks of the communicator are: rank 1"],
     );
-    let text = in_call(Vec::new(), Life::Gone).verdict.text;
+    let text = in_call(Vec::new(), RecordingState::Gone).verdict.text;
     let parts =
         ["rank 0 [node:100] was in no call of NCCL, and all other", "and it had not returned; maybe a connection was"];
     assert_says(&text, &parts);
@@ -260,7 +260,7 @@ fn a_rank_that_ended_the_communicator_will_not_come() {
     let mut written = rank(1, Vec::new());
     written.calls.before = 1;
     let mut job = world(vec![waiting(), written]);
-    job.processes[1].state = Life::Ended;
+    job.processes[1].state = RecordingState::Ended;
     job.processes[1].is_whole = false;
     assert_eq!(suspect(&judge(&job)).0, "ended");
 }

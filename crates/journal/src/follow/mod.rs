@@ -23,7 +23,7 @@ use nccl_events::sort::Gather;
 
 mod slot;
 
-pub use crate::follow::slot::{Discarded, MOST_OPEN_FILES, Polled};
+pub use crate::follow::slot::{Discarded, MOST_OPEN_FILES, PollResult};
 
 /// Bytes that a follower reads at once. Slots take turns, so that no slot is read far ahead of the others.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -94,15 +94,16 @@ impl Follower {
     /// Passes to `sink` the records that were committed since the last poll, oldest first, at most about `most_bytes`
     /// of them; slot by slot if `most_bytes` is [`u64::MAX`].
     /// After an error the next poll resumes where this poll began.
-    pub fn poll(&mut self, sink: &mut impl Records, most_bytes: u64) -> Result<Polled, Error> {
+    pub fn poll(&mut self, sink: &mut impl Records, most_bytes: u64) -> Result<PollResult, Error> {
         let mut polled = self.find()?;
         self.read_found(sink, most_bytes, &mut polled);
         Ok(polled)
     }
 
     /// Finds committed bytes without reading records.
-    pub(crate) fn find(&mut self) -> Result<Polled, Error> {
-        let mut polled = Polled { discarded: self.discarded, damaged_bytes: self.damaged_bytes, ..Polled::default() };
+    pub(crate) fn find(&mut self) -> Result<PollResult, Error> {
+        let mut polled =
+            PollResult { discarded: self.discarded, damaged_bytes: self.damaged_bytes, ..PollResult::default() };
         polled.is_removed = !self.list()?;
         let mut problems = self.find_segments();
         if !problems.is_empty() || self.slots.values().any(Slot::has_gap) {
@@ -122,12 +123,12 @@ impl Follower {
         if !self.knows_slots && !polled.is_removed {
             let used = slots_used.max(self.directory.parent().is_some_and(has_begun).into());
             self.knows_slots = used > 0 || !self.slots.is_empty();
-            polled.report(segments::of_slots(&self.directory, self.slots.keys().copied(), used));
+            polled.report(segments::missing_slots(&self.directory, self.slots.keys().copied(), used));
         }
         Ok(polled)
     }
 
-    pub(crate) fn read_found(&mut self, sink: &mut impl Records, most_bytes: u64, polled: &mut Polled) {
+    pub(crate) fn read_found(&mut self, sink: &mut impl Records, most_bytes: u64, polled: &mut PollResult) {
         self.read(most_bytes, sink, polled);
         self.files.hold();
         self.files.forget();
@@ -222,7 +223,8 @@ impl Follower {
             self.find_segments_in(&key, length, &mut problems);
         }
         let files = &self.files.all;
-        problems.retain(|(key, it)| it.index.is_some() || files.get(key).is_some_and(|file| !file.is_reported));
+        problems
+            .retain(|(key, problem)| problem.index.is_some() || files.get(key).is_some_and(|file| !file.is_reported));
         problems
     }
 
@@ -291,7 +293,7 @@ impl Follower {
         None
     }
 
-    fn report(&mut self, problems: Vec<(FileKey, FileProblem)>, polled: &mut Polled) -> Result<(), Error> {
+    fn report(&mut self, problems: Vec<(FileKey, FileProblem)>, polled: &mut PollResult) -> Result<(), Error> {
         // A process writes a single format: another version number among readable segments is damage.
         if self.slots.is_empty()
             && let Some((key, found)) = problems.iter().find_map(|(key, problem)| Some((key, problem.format?)))
@@ -331,7 +333,7 @@ impl Follower {
 
     /// Reads from the slot whose next record is the oldest, until nothing is left or about `most_bytes` were read, so
     /// that no slot is read far ahead of the others.
-    fn read(&mut self, most_bytes: u64, sink: &mut impl Records, polled: &mut Polled) {
+    fn read(&mut self, most_bytes: u64, sink: &mut impl Records, polled: &mut PollResult) {
         let share = if most_bytes == u64::MAX { u64::MAX } else { CHUNK_BYTES as u64 };
         let oldest = |slot: &Slot, files: &Files| match share {
             u64::MAX => 0,

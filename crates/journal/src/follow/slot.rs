@@ -17,7 +17,7 @@ use crate::format::{
 };
 use crate::segments;
 use crate::segments::{
-    BEHIND_WORDS, Counted, HEADER_BYTES, Head, HeadWords, Losses, Names, OldestSegment, Problem, SegmentHead,
+    BEHIND_WORDS, CountingSink, HEADER_BYTES, Head, HeadWords, Losses, Names, OldestSegment, Problem, SegmentHead,
     SegmentPlace, SlotStrings, Stretch, Symbols, committed_now, head_words, losses, problem_at_end, read_records,
 };
 
@@ -126,7 +126,7 @@ pub(super) struct Poll<'a, S> {
     pub(super) buffer: &'a mut [u8],
     pub(super) symbols: &'a mut Symbols,
     pub(super) sink: &'a mut S,
-    pub(super) polled: &'a mut Polled,
+    pub(super) polled: &'a mut PollResult,
 }
 
 impl Slot {
@@ -216,7 +216,7 @@ impl Slot {
     }
 
     /// Rereads the committed length of segments that may have grown. Discards segments in files that are gone.
-    pub(super) fn refresh(&mut self, gone: &BTreeSet<FileKey>, files: &mut Files, polled: &mut Polled) {
+    pub(super) fn refresh(&mut self, gone: &BTreeSet<FileKey>, files: &mut Files, polled: &mut PollResult) {
         let mut behind: Option<(u64, FileKey)> = None;
         for (key, segment) in self.segments.iter_mut().rev() {
             let (order, file, offset) = key;
@@ -284,7 +284,7 @@ impl Slot {
     }
 
     /// Accounts for segments missing before the first one: removed by a flight recording, otherwise lost.
-    fn gap(&mut self, (from, to): segments::Gap, polled: &mut Polled) {
+    fn gap(&mut self, (from, to): segments::Gap, polled: &mut PollResult) {
         let Some((_, segment)) = self.segments.first_key_value() else {
             return;
         };
@@ -295,7 +295,7 @@ impl Slot {
             total.bytes = total.bytes.saturating_add(segments.saturating_mul(SEGMENT_BYTES as u64));
             self.records.has_discarded = true;
         } else {
-            polled.report([segments::problem(self.number, (from, to), &segment.place)]);
+            polled.report([segments::missing_segments(self.number, (from, to), &segment.place)]);
         }
     }
 
@@ -335,7 +335,7 @@ impl Slot {
             self.records.begin(segment.place.earlier, &mut poll.polled.discarded);
         }
         let (words, _) = buffer.get(..read)?.as_chunks::<8>();
-        let mut found = Counted::new(&mut *poll.sink);
+        let mut found = CountingSink::new(&mut *poll.sink);
         let mut strings = SlotStrings { slot: self.number, names: &mut self.records.names, symbols: poll.symbols };
         let (range, stretch) = (at..until.min(at + words.len()), Stretch { words, first: at });
         let (next, bad) = read_records(stretch, range, &segment.place, &mut strings, &mut found);
@@ -588,7 +588,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 /// What a poll returns besides records. *Since the beginning*: the total over all polls of a follower.
 #[derive(Debug, Default)]
-pub struct Polled {
+pub struct PollResult {
     /// Number of records that this poll returned.
     pub records: u64,
     /// Bytes of these records and of string records.
@@ -620,7 +620,7 @@ pub struct Discarded {
     pub starts: u64,
 }
 
-impl Polled {
+impl PollResult {
     pub(super) fn report(&mut self, problems: impl IntoIterator<Item = Problem>) {
         for problem in problems {
             self.damaged_bytes = self.damaged_bytes.saturating_add(problem.lost_bytes);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use crate::host;
-use crate::host::Life;
+use crate::host::ProcessStatus;
 use crate::part::environment::{JOB_VARIABLE, JobEnvironment};
 use crate::part::{DONE, PARTS, ProcessInfo, read_process};
 use regular_files::MOST_DESCRIPTION_BYTES;
@@ -79,7 +79,7 @@ pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Resul
             Relation::Same => true,
             Relation::OtherName => false,
             // `NCCL_COMM_ID` gives the communicators of several jobs one id, but all ranks of one run at the same time.
-            Relation::OtherLaunch => shares_comm && !Recorded::in_directory(&path).have_ended(),
+            Relation::OtherLaunch => shares_comm && !RecordedProcesses::in_directory(&path).have_ended(),
             Relation::Unknown if shares_comm => true,
             // torchrun restarts its workers once all of them have ended; the new workers continue the latest recording.
             Relation::Unknown if job.restarts.is_some_and(|restarts| restarts > 0) => {
@@ -107,7 +107,7 @@ pub fn owner(out: &Path) -> io::Result<Option<Claim>> {
     };
     match regular_files::read(&path, MOST_DESCRIPTION_BYTES) {
         Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| refused(&error)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(of_first_part(out)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(claim_of_first_part(out)),
         Err(error) => Err(io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()))),
     }
 }
@@ -204,7 +204,7 @@ fn settled_owner(directory: &Path) -> io::Result<Option<Claim>> {
 }
 
 /// The claim that the first part would have made; for a directory with parts but no claim.
-fn of_first_part(out: &Path) -> Option<Claim> {
+fn claim_of_first_part(out: &Path) -> Option<Claim> {
     let parts = fs::read_dir(out.join(PARTS)).ok()?.flatten().map(|entry| read_process(&entry.path()).0);
     let first = parts.min_by_key(|process| process.session_start_realtime_ns)?;
     let mut claim = Claim { first_comm: first.first_comm, ..Claim::of(&first.environment, 1) };
@@ -215,22 +215,22 @@ fn of_first_part(out: &Path) -> Option<Claim> {
 }
 
 /// What the directory of a recording says of its processes.
-struct Recorded {
+struct RecordedProcesses {
     processes: Vec<ProcessInfo>,
     /// Whether all processes have ended, as far as this host can tell.
     no_process_lives: bool,
 }
 
-impl Recorded {
+impl RecordedProcesses {
     fn in_directory(directory: &Path) -> Self {
         let parts = fs::read_dir(directory.join(PARTS)).into_iter().flatten().flatten();
         let mut recorded = Self { processes: Vec::new(), no_process_lives: true };
         for part in parts.map(|entry| entry.path()) {
             let process = read_process(&part).0;
             recorded.no_process_lives &= match process.life() {
-                Life::Running | Life::Stopped => false,
-                Life::Gone => true,
-                Life::Unknown => part.join(DONE).exists(),
+                ProcessStatus::Running | ProcessStatus::Stopped => false,
+                ProcessStatus::Gone => true,
+                ProcessStatus::Unknown => part.join(DONE).exists(),
             };
             recorded.processes.push(process);
         }
@@ -246,7 +246,7 @@ impl Recorded {
 /// Whether the recording takes no more processes: all have ended, or this process has another communicator and not the
 /// claim's ids. A recording is not over for a process of one of its communicators, nor for a rank that it lacks.
 fn is_closed_to(directory: &Path, claim: &Claim, job: &JobEnvironment, comm: u64) -> bool {
-    let recorded = Recorded::in_directory(directory);
+    let recorded = RecordedProcesses::in_directory(directory);
     let mut comms = recorded.processes.iter().map(|process| process.first_comm);
     if comm != 0 && comms.clone().any(|other| other == comm) {
         return false;

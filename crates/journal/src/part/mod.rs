@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use crate::host;
-use crate::host::{Life, ProcessKey};
+use crate::host::{ProcessKey, ProcessStatus};
 use crate::part::environment::{JobEnvironment, Level};
 use regular_files::{FNV_SEED, MOST_DESCRIPTION_BYTES, fnv};
 use serde::de::DeserializeOwned;
@@ -104,14 +104,14 @@ pub fn try_read_process(part: &Path) -> io::Result<(ProcessInfo, String)> {
 type Fields = serde_json::Map<String, Value>;
 
 /// Converts to text and back: deserialising from values as well would add 40 KB of code.
-fn of_fields(fields: &Fields) -> Result<ProcessInfo, String> {
+fn process_from_fields(fields: &Fields) -> Result<ProcessInfo, String> {
     let read = serde_json::to_vec(fields).and_then(|json| serde_json::from_slice(&json));
     read.map_err(|error| error.to_string().split(" at line ").next().unwrap_or_default().to_owned())
 }
 
 /// Takes all fields that can be read, including nested ones, and names those that cannot.
 fn good_fields(fields: Fields) -> (ProcessInfo, String) {
-    let check = |name: &str, value: &Value| of_fields(&Fields::from_iter([(name.to_owned(), value.clone())]));
+    let check = |name: &str, value: &Value| process_from_fields(&Fields::from_iter([(name.to_owned(), value.clone())]));
     let (mut good, mut bad) = (Fields::new(), Vec::new());
     for (name, value) in fields {
         let Err(error) = check(&name, &value) else {
@@ -130,7 +130,7 @@ fn good_fields(fields: Fields) -> (ProcessInfo, String) {
         });
         good.insert(name, inner.into());
     }
-    let process = of_fields(&good).unwrap_or_default();
+    let process = process_from_fields(&good).unwrap_or_default();
     (process, format!("{PROCESS}: left out {}", bad.join(", ")))
 }
 
@@ -209,7 +209,7 @@ pub struct ProcessInfo {
 
 impl ProcessInfo {
     /// Whether the process runs, as far as this process can tell.
-    pub fn life(&self) -> Life {
+    pub fn life(&self) -> ProcessStatus {
         let key = ProcessKey {
             boot_id: self.boot_id.clone(),
             pid_namespace: self.pid_namespace.clone(),

@@ -397,7 +397,7 @@ impl Space {
         // A flight recording removes whole files, so its files have one segment.
         let segments = match self.retention {
             Some(_) => 1,
-            None => segments_in([host::limit(), self.most_mapped_bytes].into_iter().flatten().min()),
+            None => segments_in([host::file_size_limit(), self.most_mapped_bytes].into_iter().flatten().min()),
         };
         JournalFile::create(&path, number, segments)
             .map_err(|error| self.stopped(Stop::System(format!("{}: {error}", path.display()))))
@@ -490,7 +490,7 @@ fn segments_in(limit: Option<u64>) -> usize {
 }
 
 fn describe(directory: &Path, error: &io::Error) -> String {
-    format!("{}: {}", directory.display(), host::explain(error))
+    format!("{}: {}", directory.display(), host::explain_write_error(error))
 }
 
 /// How many used files a recording thread may leave for unmapping between two rounds of the maintenance thread.

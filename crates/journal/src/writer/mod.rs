@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crate::format::{HEADER_WORDS, MAGIC, SEGMENT_BYTES, header};
+use crate::format::{MAGIC, SEGMENT_BYTES, header};
 use crate::host::Lock;
+use crate::segments::HEADER_BYTES;
 use crate::writer::mapping::{JournalFile, PREPARE_FROM_BYTES, Segment, Slot, Space, remove_old};
 use nccl_events::Kind;
 use nccl_events::ids::{EventId, SLOTS};
@@ -219,8 +220,6 @@ impl JournalWriter {
 
 // A copy has, of each segment, what is committed when its turn comes. A used-up file never changes again: a hard link
 // costs nothing and survives the removal of the original. Files in use are copied segment by segment.
-
-const HEADER_BYTES: usize = 8 * HEADER_WORDS;
 
 impl JournalWriter {
     /// Copies the journal into an existing directory. The maintenance thread does its other work between segments.

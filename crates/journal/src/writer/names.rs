@@ -47,7 +47,7 @@ impl Entry {
     }
 }
 
-struct Known {
+struct InternedName {
     hash: usize,
     /// Where its bytes are in the text of all strings.
     bytes: Range<usize>,
@@ -59,7 +59,7 @@ struct Known {
 /// The strings of a slot by content. Has room for NCCL's from the beginning, because callbacks allocate nothing.
 struct KnownStrings {
     text: Vec<u8>,
-    all: Vec<Known>,
+    all: Vec<InternedName>,
     /// Open addressing, by hash: an index into `all`, plus 1; 0 is free. At least half of the places are free.
     places: Vec<u16>,
 }
@@ -76,11 +76,11 @@ impl KnownStrings {
         Self { text, all: Vec::with_capacity(ENTRIES), places: vec![0; 2 * ENTRIES] }
     }
 
-    fn find(&mut self, bytes: &[u8]) -> Option<&mut Known> {
+    fn find(&mut self, bytes: &[u8]) -> Option<&mut InternedName> {
         let hash = hash(bytes);
         let places = (0..self.places.len()).map_while(|probe| self.places.get(self.place(hash, probe)));
         let mut indices = places.map_while(|index| usize::from(*index).checked_sub(1));
-        let is_it = |known: &Known| known.hash == hash && self.text.get(known.bytes.clone()) == Some(bytes);
+        let is_it = |known: &InternedName| known.hash == hash && self.text.get(known.bytes.clone()) == Some(bytes);
         let index = indices.find(|index| self.all.get(*index).is_some_and(is_it))?;
         self.all.get_mut(index)
     }
@@ -100,7 +100,7 @@ impl KnownStrings {
         }
         let begin = self.text.len();
         self.text.extend_from_slice(bytes);
-        let known = Known { hash: hash(bytes), bytes: begin..self.text.len(), number, recorded_in };
+        let known = InternedName { hash: hash(bytes), bytes: begin..self.text.len(), number, recorded_in };
         self.put(self.all.len(), known.hash);
         self.all.push(known);
         Ok(())

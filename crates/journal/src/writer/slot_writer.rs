@@ -114,7 +114,7 @@ impl SlotWriter {
             // Counted as empty from now on, so that the count is right even if the process is killed.
             self.held = HeldControl::new(id, ticks(), event);
             self.add(header::EMPTY_CONTROLS, 1);
-        } else if sequence > LAST_SEQUENCE || !format::start(self, id.get(), event) {
+        } else if sequence > LAST_SEQUENCE || !format::put_start(self, id.get(), event) {
             self.next_sequence = sequence + 1;
             return self.lose_start(id);
         }
@@ -193,7 +193,7 @@ impl SlotWriter {
             return;
         }
         self.put_held();
-        if self.is_of_lost(event.event) || !format::state(self, event) {
+        if self.is_of_lost(event.event) || !format::put_state(self, event) {
             self.count_loss(Lost::State(event.event));
         }
     }
@@ -539,10 +539,12 @@ impl SlotWriter {
         let (cause, of_steps) = match switch.cause {
             Cause::File => (0, None),
             Cause::Signal => (1, None),
-            Cause::Steps(it) => (pair(2, u32::from(it.is_exact) | u32::from(it.is_named) << 1), Some(it)),
+            Cause::Steps(switch) => {
+                (pair(2, u32::from(switch.is_exact) | u32::from(switch.is_named) << 1), Some(switch))
+            }
         };
-        let range = of_steps.and_then(|it| it.range);
-        let payload = [before, after, cause, range.map_or(0, Span::word), of_steps.map_or(0, |it| it.started)];
+        let range = of_steps.and_then(|switch| switch.range);
+        let payload = [before, after, cause, range.map_or(0, Span::word), of_steps.map_or(0, |switch| switch.started)];
         let _full = self.put_at(kind::SWITCH, 0, begin_ticks, context, payload);
     }
 
@@ -555,8 +557,8 @@ impl SlotWriter {
     pub fn gpu(&mut self, ticks: u64, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
         self.put_held();
         self.make_room_for_names();
-        let mut sink = At { slot_writer: self, ticks };
-        format::put(&mut sink, id, record)
+        let mut sink = SlotWriterAt { slot_writer: self, ticks };
+        format::put_gpu_record(&mut sink, id, record)
     }
 
     pub(crate) fn thread_begin(&mut self, name: &str) {
@@ -582,12 +584,12 @@ impl SlotWriter {
 }
 
 /// The slot writer, for records of another time than now.
-struct At<'a> {
+struct SlotWriterAt<'a> {
     slot_writer: &'a mut SlotWriter,
     ticks: u64,
 }
 
-impl Sink for At<'_> {
+impl Sink for SlotWriterAt<'_> {
     fn put<const WORDS: usize>(&mut self, record: u8, flags: u8, id: u64, payload: [u64; WORDS]) -> bool {
         self.slot_writer.put_at(record, flags, self.ticks, id, payload)
     }

@@ -5,14 +5,14 @@
 //! replayed as long as the process runs.
 
 use crate::process::{Kept, Lifecycle, SeenIds};
-use model::links::launches::Reported;
+use model::links::launches::ReportedOperation;
 
 use journal::format::Symbol;
 use journal::reader::Symbols;
 use model::links::derived;
 use model::links::derived::Members;
-use model::links::intervals::{Interval, around};
-use model::links::launches::{At, in_order, last_before};
+use model::links::intervals::{Interval, enclosing_interval};
+use model::links::launches::{Started, in_order, last_before};
 use nccl_events::collective::Pattern;
 use nccl_events::event::P2pApi;
 use rustc_hash::FxHashMap;
@@ -109,7 +109,7 @@ pub(crate) struct OfCall {
 
 #[derive(Debug, Default)]
 pub(crate) struct Launches {
-    all: Few<At<Launch>>,
+    all: Few<Started<Launch>>,
     /// The launch at the same position in the order of launches as the plan in the order of plans.
     by_order: Option<Launch>,
 }
@@ -211,7 +211,7 @@ impl Calls {
         };
         let mut of_call = OfCall { group: call.group, is_captured: call.is_captured, ..OfCall::default() };
         group.open += 1;
-        let reported = Reported {
+        let reported = ReportedOperation {
             start,
             is_callers_thread: thread == call.thread,
             thread_launched: group.launches.iter().any(|launch| launch.thread == thread),
@@ -235,10 +235,11 @@ impl Calls {
         (of_call, enqueued)
     }
 
-    fn launches_of(&self, group: u64, context: u32) -> Few<At<Launch>> {
+    fn launches_of(&self, group: u64, context: u32) -> Few<Started<Launch>> {
         let group = self.groups.get(group).into_iter();
         let of_context = group.flat_map(|group| group.launches.iter()).filter(|launch| launch.context == context);
-        let mut launches: Few<At<Launch>> = of_context.map(|launch| At { start: launch.start, of: *launch }).collect();
+        let mut launches: Few<Started<Launch>> =
+            of_context.map(|launch| Started { start: launch.start, of: *launch }).collect();
         launches.sort_by_key(|launch| launch.start);
         launches
     }
@@ -264,7 +265,7 @@ impl Calls {
         Launches { all, by_order }
     }
 
-    fn by_order(&self, plan: u64, launches: &[At<Launch>], (id, context): (u64, u32)) -> Option<Launch> {
+    fn by_order(&self, plan: u64, launches: &[Started<Launch>], (id, context): (u64, u32)) -> Option<Launch> {
         let group = self.groups.get(id)?;
         // Plans already in the sums remain only in the list of their group.
         let is_of_group = |plan: &&PlanOfGroup| {
@@ -288,7 +289,7 @@ impl Calls {
         let messages = self.groups.get_mut(call.group).filter(|group| group.depth == 1)?.messages.as_mut()?;
         let calls = &messages.calls;
         let derived = messages.derived.get_or_insert_with(|| {
-            let derived::Same { context, count, datatype, .. } = calls.same()?;
+            let derived::CommonArguments { context, count, datatype, .. } = calls.common()?;
             let (rank, ranks) = ranks(context)?;
             Some(DerivedCall { pattern: calls.pattern(ranks, symbols)?, context, count, datatype, rank, ranks })
         });
@@ -398,7 +399,7 @@ impl Derived {
     ) {
         let new = || Execution { call, interval, members: Members::new(call.rank, call.ranks), last };
         let one = self.0.entry((group, replay)).or_insert_with(new);
-        one.interval = around([one.interval, interval].into_iter()).unwrap_or(interval);
+        one.interval = enclosing_interval([one.interval, interval].into_iter()).unwrap_or(interval);
         one.last = last.max(one.last);
         one.members.add(func, peer);
     }

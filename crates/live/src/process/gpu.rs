@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::process::operations::{Operations, widen};
 use crate::process::{Kept, Lifecycle, SeenIds};
-use clocks::gpu::{GpuClock, Placed, Sample, SampleClock, StampBounds};
+use clocks::gpu::{GpuClock, HostTime, Sample, SampleClock, StampBounds};
 use journal::clock;
 use journal::clock::{ClockPair, TickSource};
 use journal::format::Symbol;
-use model::links::gpu_stamps::{Work, judge, pair};
+use model::links::gpu_stamps::{StampedKernel, check_stamps, find_untrusted};
 use model::links::intervals::Interval;
 use nccl_events::archive::Timing;
 use nccl_events::event::KernelCh;
@@ -226,7 +226,7 @@ impl Clock {
     }
 
     /// Places a span with samples up to the first one after it, so that times do not depend on when they are queried.
-    fn place(&mut self, span: &Span, host: &ProcessClock) -> Option<(Placed, Placed)> {
+    fn place(&mut self, span: &Span, host: &ProcessClock) -> Option<(HostTime, HostTime)> {
         let later = self.samples.iter().rev().take_while(|(ticks, _)| *ticks > span.ticks).count().saturating_sub(1);
         let until = self.all - later as u64;
         if self.fitted.0 != until {
@@ -346,7 +346,7 @@ struct Ended {
 struct Ring {
     coming: Vec<(Ended, (u64, u64))>,
     /// Works to be judged, and the last trusted ones, in launch order.
-    works: Vec<Work<Ended>>,
+    works: Vec<StampedKernel<Ended>>,
 }
 
 /// A stamp of the GPU's timer that was not after a tick of the host.
@@ -431,7 +431,7 @@ impl Kernels {
         operation.open = operation.open.saturating_sub(u32::from(channel.is_awaited));
         operation.kernel_on_host = widen(operation.kernel_on_host, channel.start, ticks.max(channel.start));
         operation.last = ticks.max(operation.last);
-        if let Ok(stamps) = pair(channel.gpu_start_ns, channel.gpu_stop_ns) {
+        if let Ok(stamps) = check_stamps(channel.gpu_start_ns, channel.gpu_stop_ns) {
             operation.unjudged += 1;
             let Channel { operation, start, reported, .. } = channel;
             let ended = Ended { id, operation, start, reported, stop: ticks, is_judged: false };
@@ -462,9 +462,10 @@ impl Ring {
         for (of, (start_gpu_ns, stop_gpu_ns)) in ended {
             let started = operations.get(of.operation).and_then(|operation| operation.started);
             let (enqueued, plan) = started.map_or((of.start, 0), |started| (started.enqueued, started.plan));
-            self.works.push(Work { enqueued, plan, start_gpu_ns, stop_gpu_ns, of });
+            self.works.push(StampedKernel { enqueued, plan, start_gpu_ns, stop_gpu_ns, of });
         }
-        let order = |work: &Work<Ended>| (work.enqueued, work.plan, work.start_gpu_ns, work.stop_gpu_ns, work.of.id);
+        let order =
+            |work: &StampedKernel<Ended>| (work.enqueued, work.plan, work.start_gpu_ns, work.stop_gpu_ns, work.of.id);
         if !self.works.is_sorted_by_key(order) {
             self.works.sort_unstable_by_key(order);
         }
@@ -472,7 +473,7 @@ impl Ring {
 
     fn judge(&mut self, span: u64, shift: u32, bounds: &mut Vec<Bound>, operations: &mut Operations) {
         let mut distrusted = Vec::new();
-        judge(&self.works, |of, _| distrusted.push(of.id));
+        find_untrusted(&self.works, |of, _| distrusted.push(of.id));
         distrusted.sort_unstable();
         let mut believed = 0;
         self.works.retain_mut(|work| {
@@ -586,7 +587,7 @@ mod tests {
         }
 
         #[test]
-        fn of_a_long_backlog_lines_are_kept_until_its_events_were_read() {
+        fn clock_lines_survive_until_backlog_is_read() {
             let mut clock = ProcessClock::new(TickSource::Tsc, None);
             // The n-th second lasts n ns.
             let at = |second: u64| pair(second * 1_000, (1..=second).sum());

@@ -7,14 +7,14 @@ use crate::process::calls::{Calls, Derived, OfCall};
 use crate::process::gpu::ProcessClock;
 use crate::process::network::Network;
 use crate::process::{GpuWork, Kernels, Lifecycle, Meanings, RecentBounds, SeenIds};
-use crate::sums::{Communicators, Member, Places};
+use crate::sums::{Communicators, Member, StepSums};
 use journal::clock::{ClockPair, TickSource, monotonic_ns};
 use journal::format::{Record, RecordBody, Records, Symbol};
 use journal::reader::{Losses, Removed, Symbols};
 use model::communicators::Comms;
 use model::communicators::Devices;
 use model::job::Claim;
-use model::links::intervals::Earlier;
+use model::links::intervals::PreviousKernel;
 use model::links::operations::has_ended;
 use model::tables::builder::TableBuilder;
 use nccl_events::event::{KernelCh, ProxyOp};
@@ -183,7 +183,7 @@ pub(crate) struct Context {
     pub(crate) coming: Vec<(u64, u64)>,
     /// The other open operations.
     pub(crate) queue: Vec<u64>,
-    pub(crate) earlier: Earlier,
+    pub(crate) earlier: PreviousKernel,
     /// Whether NCCL ever reported when an operation ran.
     pub(crate) reports_times: bool,
     pub(crate) gpu: RecentBounds,
@@ -333,7 +333,7 @@ pub(crate) struct OpenEvents {
     /// Stamps are judged in spans of 2 to the power of this many ticks, once known.
     pub(super) stamps_shift: Option<u32>,
     /// Where the sums of each connection are.
-    pub(super) places: Vec<Option<Places>>,
+    pub(super) places: Vec<Option<StepSums>>,
     last: u64,
     /// Operations without a communicator, and operations of calls that were only captured in a graph.
     pub(crate) without_communicator: u64,

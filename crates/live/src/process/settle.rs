@@ -8,7 +8,7 @@ use crate::process::calls::{Execution, Few, Launch, OfCall};
 use crate::process::operations::{Details, OpenEvents, Operation, Started};
 use crate::sums::{Connection, EndedOperation, EndedStep, Member, Sums};
 use journal::reader::Symbols;
-use model::links::intervals::{Interval, Known, share_kernel};
+use model::links::intervals::{Interval, OperationTimes, share_kernel};
 use nccl_events::Kind;
 use nccl_events::archive::Timing;
 use nccl_events::ids::{index, index_u32};
@@ -354,19 +354,22 @@ impl OpenEvents {
             let clock = context.gpu.clock();
             // Reads the clock only for the time that counts.
             let known = match (operation.gpu, operation.kernel_on_host) {
-                (Some(gpu), _) => {
-                    Known { kernel: Some(span(gpu, &|gpu_ns| clock.host_ns(gpu_ns))), ..Known::default() }
+                (Some(gpu), _) => OperationTimes {
+                    kernel: Some(span(gpu, &|gpu_ns| clock.host_ns(gpu_ns))),
+                    ..OperationTimes::default()
+                },
+                (None, Some(kernel)) => {
+                    OperationTimes { kernel_on_host: Some(span(kernel, &ns)), ..OperationTimes::default() }
                 }
-                (None, Some(kernel)) => Known { kernel_on_host: Some(span(kernel, &ns)), ..Known::default() },
                 (None, None) => {
                     let launch = it.own_launch();
                     let launched = launch.map_or(started.start, |launch| launch.returned());
-                    Known {
+                    OperationTimes {
                         launched: ns(launched),
                         enqueued: span((started.start, operation.stop.unwrap_or(started.start)), &ns),
                         proxy_last: operation.proxy_last.map(ns),
                         is_by_copy_engines: started.is_by_copy_engines,
-                        ..Known::default()
+                        ..OperationTimes::default()
                     }
                 }
             };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use journal::host::{Life, life_here};
+use journal::host::{ProcessStatus, life_here};
 use live::{Live, Options, Snapshot};
 use whole_plugin::machine::{RELEASE, four_gpu_stream, tested, two_process_streams};
 use whole_plugin::process::{LIMIT, start};
@@ -91,7 +91,7 @@ fn follow_running(gpu: &str) {
     let mut lives = vec![Live::new(&scratch.out(), options())];
     let job = start(&mut job);
     let mut seen = 0;
-    while life_here(job.id(), None) != Life::Gone {
+    while life_here(job.id(), None) != ProcessStatus::Gone {
         let snapshot = lives[0].snapshot();
         let count: u64 = snapshot.operations.iter().map(|series| series.count).sum();
         assert!(count >= seen, "{count} after {seen}");

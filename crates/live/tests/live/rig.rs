@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use journal::host::boot_id;
 use journal::part::ProcessInfo;
-use journal::testing::{Process, Who};
+use journal::testing::{Process, ProcessIdentity};
 use live::{Families, Live, MetricKind, Names, Options, ProcessState, Snapshot};
 use serde_json::Value;
 use whole_plugin::built;
@@ -19,7 +19,7 @@ pub(crate) fn begin(part: &Path, (rank, ranks): (u32, u32), pid: u32) -> Process
     let nccl_version = "2.30.7".to_owned();
     let info =
         ProcessInfo { boot_id: boot_id(), pid, table: 6, event_mask: 0xffff, nccl_version, ..Default::default() };
-    Process::begin_as(part, Who { rank, ranks, in_environment: true }, &info)
+    Process::begin_as(part, ProcessIdentity { rank, ranks, in_environment: true }, &info)
 }
 
 /// Follows a job whose processes have ended, until nothing is left to read.
@@ -54,7 +54,7 @@ pub(crate) fn followed(out: &Path) -> Snapshot {
 
 /// All values that only grow, except late events: their number depends on the reader.
 pub(crate) fn counters(snapshot: &Snapshot) -> BTreeSet<String> {
-    let families = Families::new(Names::Ours).of(snapshot);
+    let families = Families::new(Names::Ours).of_snapshot(snapshot);
     let of_family = |it: &live::Family| -> Vec<String> {
         it.samples.iter().map(|sample| format!("{} {:?} {:?}", it.name, sample.labels, sample.value)).collect()
     };

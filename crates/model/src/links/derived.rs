@@ -13,8 +13,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::links::intervals::{Interval, around};
-use crate::links::operations::Activities;
+use crate::links::intervals::{Interval, enclosing_interval};
+use crate::links::operations::LinkedOperations;
 use crate::tables::{OperationRow, P2p, P2pApi, Row, Tables};
 use journal::format::Symbol;
 use journal::reader::Symbols;
@@ -25,7 +25,7 @@ use nccl_events::ids::{index, index_u32};
 
 /// What all calls of a collective have in common; `C` names a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Same<C> {
+pub struct CommonArguments<C> {
     pub context: C,
     pub count: u64,
     pub datatype: Symbol,
@@ -36,7 +36,7 @@ pub struct Same<C> {
 /// The calls of sends and receives in a group, in order.
 #[derive(Clone, Debug)]
 pub struct Calls<C> {
-    same: Same<C>,
+    common: CommonArguments<C>,
     differ: bool,
     funcs: Vec<Symbol>,
 }
@@ -47,17 +47,17 @@ fn is_send(func: &str) -> Option<bool> {
 
 impl<C: Copy + PartialEq> Calls<C> {
     pub fn new(context: C, call: &P2pApiEvent<Symbol>) -> Self {
-        Self { same: Same::of(context, call), differ: false, funcs: vec![call.func] }
+        Self { common: CommonArguments::of(context, call), differ: false, funcs: vec![call.func] }
     }
 
     pub fn add(&mut self, context: C, call: &P2pApiEvent<Symbol>) {
-        self.differ |= Same::of(context, call) != self.same;
+        self.differ |= CommonArguments::of(context, call) != self.common;
         self.funcs.push(call.func);
     }
 
     /// What the calls have in common; `None` if they differ.
-    pub fn same(&self) -> Option<Same<C>> {
-        (!self.differ).then_some(self.same)
+    pub fn common(&self) -> Option<CommonArguments<C>> {
+        (!self.differ).then_some(self.common)
     }
 
     /// The collective that these calls form on this many ranks; `None` if they form none.
@@ -67,7 +67,7 @@ impl<C: Copy + PartialEq> Calls<C> {
     }
 }
 
-impl<C> Same<C> {
+impl<C> CommonArguments<C> {
     fn of(context: C, call: &P2pApiEvent<Symbol>) -> Self {
         let P2pApiEvent { count, datatype, stream, graph_captured: is_captured, .. } = *call;
         Self { context, count, datatype, stream, is_captured }
@@ -101,10 +101,7 @@ impl Members {
         };
         self.has_foreign |= *word & (1 << (at % 64)) != 0;
         *word |= 1 << (at % 64);
-        match peer == self.rank {
-            true => self.own += 1,
-            false => self.others += 1,
-        }
+        if peer == self.rank { self.own += 1 } else { self.others += 1 }
     }
 
     /// How many operations are missing; `None` if they do not fit the collective after all.
@@ -134,7 +131,7 @@ pub struct DerivedCall {
 pub struct DerivedCollective {
     /// An index in [`DerivedCollectives::calls`].
     pub call: u32,
-    /// The sends and receives: indices of activities, ascending.
+    /// The sends and receives: indices of operations, ascending.
     pub members: Vec<u32>,
     pub missing: u32,
 }
@@ -148,7 +145,7 @@ impl DerivedCollective {
     /// From the first begin of the members to the last end, with the timing of the least precisely known member.
     /// A member without times of its own (`Timing::Kernel`) does not affect the timing.
     pub fn interval(&self, intervals: &[Option<Interval>]) -> Option<Interval> {
-        around(self.members.iter().filter_map(|&at| intervals.get(index(at)).copied().flatten()))
+        enclosing_interval(self.members.iter().filter_map(|&at| intervals.get(index(at)).copied().flatten()))
     }
 }
 
@@ -156,7 +153,7 @@ impl DerivedCollective {
 pub struct DerivedCollectives {
     pub calls: Vec<DerivedCall>,
     pub all: Vec<DerivedCollective>,
-    /// The execution that each activity belongs to.
+    /// The execution that each operation belongs to.
     by_member: BTreeMap<u32, u32>,
 }
 
@@ -166,7 +163,7 @@ fn recognise(tables: &Tables, symbols: &Symbols, calls: Vec<Row<P2pApi>>) -> Opt
     let first = events.next()?;
     let mut all = Calls::new(first.context, &first.fields);
     events.for_each(|call| all.add(call.context, &call.fields));
-    let same = all.same()?;
+    let same = all.common()?;
     let comm = &tables.contexts.get(index(same.context.at()?))?.comm;
     let (_, ranks) = CommInit::possible(comm.rank, comm.ranks)?;
     let pattern = all.pattern(index(ranks), symbols)?;
@@ -177,12 +174,12 @@ fn recognise(tables: &Tables, symbols: &Symbols, calls: Vec<Row<P2pApi>>) -> Opt
 fn missing(
     (tables, symbols): (&Tables, &Symbols),
     call: &DerivedCall,
-    activities: &Activities,
+    operations: &LinkedOperations,
     members: &[u32],
 ) -> Option<u32> {
     let mut all = Members::new(call.rank, index(call.ranks));
     for &member in members {
-        let OperationRow::P2p(row) = activities.all.get(index(member))?.operation else {
+        let OperationRow::P2p(row) = operations.all.get(index(member))?.operation else {
             return None;
         };
         let P2p { func, peer, .. } = tables[row].fields;
@@ -207,7 +204,7 @@ fn groups(tables: &Tables) -> BTreeMap<Row<GroupApi>, Vec<Row<P2pApi>>> {
 }
 
 impl DerivedCollectives {
-    pub fn of(tables: &Tables, symbols: &Symbols, activities: &Activities) -> Self {
+    pub fn of(tables: &Tables, symbols: &Symbols, operations: &LinkedOperations) -> Self {
         let mut derived = Self::default();
         let mut by_call: BTreeMap<Row<P2pApi>, u32> = BTreeMap::new();
         let mut recognised = Vec::new();
@@ -222,22 +219,22 @@ impl DerivedCollectives {
             return derived;
         }
         let mut executions: BTreeMap<u32, BTreeMap<u64, Vec<u32>>> = BTreeMap::new();
-        for (at, activity) in activities.all.iter().enumerate() {
-            let call = tables.find_as::<P2pApi>(tables.operation(activity.operation).parent);
+        for (at, linked) in operations.all.iter().enumerate() {
+            let call = tables.find_as::<P2pApi>(tables.operation(linked.operation).parent);
             let Some(&call) = call.and_then(|call| by_call.get(&call)) else {
                 continue;
             };
-            if activity.is_at_capture {
+            if linked.is_at_capture {
                 continue;
             }
             let executions = executions.entry(call).or_default();
-            executions.entry(activity.replay.unwrap_or(0)).or_default().push(index_u32(at));
+            executions.entry(linked.replay.unwrap_or(0)).or_default().push(index_u32(at));
         }
         for (number, call) in (0..).zip(recognised) {
             let members = executions.remove(&number).unwrap_or_default().into_values();
             let found: Option<Vec<(Vec<u32>, u32)>> = members
                 .map(|members| {
-                    let missing = missing((tables, symbols), &call, activities, &members)?;
+                    let missing = missing((tables, symbols), &call, operations, &members)?;
                     Some((members, missing))
                 })
                 .collect();
@@ -262,13 +259,13 @@ impl DerivedCollectives {
         self.calls.get(index(collective.call))
     }
 
-    /// The execution that an activity belongs to: an index in [`DerivedCollectives::all`].
-    pub fn place_of_member(&self, activity: u32) -> Option<u32> {
-        self.by_member.get(&activity).copied()
+    /// The execution that an operation belongs to: an index in [`DerivedCollectives::all`].
+    pub fn place_of_member(&self, at: u32) -> Option<u32> {
+        self.by_member.get(&at).copied()
     }
 
-    pub fn of_member(&self, activity: u32) -> Option<(&DerivedCollective, &DerivedCall)> {
-        let collective = self.all.get(index(self.place_of_member(activity)?))?;
+    pub fn collective_of_member(&self, at: u32) -> Option<(&DerivedCollective, &DerivedCall)> {
+        let collective = self.all.get(index(self.place_of_member(at)?))?;
         Some((collective, self.call(collective)?))
     }
 }

@@ -32,7 +32,7 @@ pub enum Distrust {
 }
 
 /// Checks start and stop on their own: both present, possible, and in order.
-pub const fn pair(start_gpu_ns: u64, stop_gpu_ns: u64) -> Result<(u64, u64), Distrust> {
+pub const fn check_stamps(start_gpu_ns: u64, stop_gpu_ns: u64) -> Result<(u64, u64), Distrust> {
     if start_gpu_ns == 0 || stop_gpu_ns == 0 {
         Err(Distrust::Zero)
     } else if (start_gpu_ns | stop_gpu_ns) > i64::MAX.unsigned_abs() {
@@ -46,7 +46,7 @@ pub const fn pair(start_gpu_ns: u64, stop_gpu_ns: u64) -> Result<(u64, u64), Dis
 
 /// A kernel on a channel, with stamps that are plausible on their own. Sorted by launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Work<R> {
+pub struct StampedKernel<R> {
     pub enqueued: u64,
     /// The launch plan; 0 if unknown.
     pub plan: u64,
@@ -57,7 +57,7 @@ pub struct Work<R> {
 }
 
 /// Compares the stamps of a channel's kernels, in launch order, with each other.
-pub fn judge<R: Copy>(ring: &[Work<R>], mut distrust: impl FnMut(R, Distrust)) {
+pub fn find_untrusted<R: Copy>(ring: &[StampedKernel<R>], mut distrust: impl FnMut(R, Distrust)) {
     if is_in_order(ring) {
         return;
     }
@@ -66,10 +66,7 @@ pub fn judge<R: Copy>(ring: &[Work<R>], mut distrust: impl FnMut(R, Distrust)) {
     find_repeated(ring, |work| work.stop_gpu_ns, &mut is_repeated);
     let mut left = Vec::with_capacity(ring.len());
     for (work, is_repeated) in ring.iter().zip(is_repeated) {
-        match is_repeated {
-            true => distrust(work.of, Distrust::Repeated),
-            false => left.push(*work),
-        }
+        if is_repeated { distrust(work.of, Distrust::Repeated) } else { left.push(*work) }
     }
     for of in out_of_order(&left) {
         distrust(of, Distrust::OutOfOrder);
@@ -77,18 +74,19 @@ pub fn judge<R: Copy>(ring: &[Work<R>], mut distrust: impl FnMut(R, Distrust)) {
 }
 
 /// Whether no stamp repeats or goes back, which is nearly always true.
-fn is_in_order<R>(ring: &[Work<R>]) -> bool {
+fn is_in_order<R>(ring: &[StampedKernel<R>]) -> bool {
     ring.iter().zip(ring.iter().skip(1)).all(|(one, next)| {
         let (starts, stops) = ((one.start_gpu_ns, next.start_gpu_ns), (one.stop_gpu_ns, next.stop_gpu_ns));
-        match one.plan != 0 && one.plan == next.plan {
-            true => starts.0 <= starts.1 && stops.0 <= stops.1,
-            false => starts.0 < starts.1 && stops.0 < stops.1,
+        if one.plan != 0 && one.plan == next.plan {
+            starts.0 <= starts.1 && stops.0 <= stops.1
+        } else {
+            starts.0 < starts.1 && stops.0 < stops.1
         }
     })
 }
 
 /// Kernels with the same stamp: the slot belongs to the last. The others' stamps were read too late.
-fn find_repeated<R>(ring: &[Work<R>], stamp: impl Fn(&Work<R>) -> u64, is_repeated: &mut [bool]) {
+fn find_repeated<R>(ring: &[StampedKernel<R>], stamp: impl Fn(&StampedKernel<R>) -> u64, is_repeated: &mut [bool]) {
     let mut last: BTreeMap<u64, u64> = BTreeMap::new();
     for (work, is_repeated) in ring.iter().zip(is_repeated).rev().filter(|(work, _)| work.plan != 0) {
         *is_repeated |= *last.entry(stamp(work)).or_insert(work.plan) != work.plan;
@@ -96,7 +94,7 @@ fn find_repeated<R>(ring: &[Work<R>], stamp: impl Fn(&Work<R>) -> u64, is_repeat
 }
 
 /// The works outside the longest nondecreasing chain of starts: the smallest set that can be wrong.
-fn out_of_order<R: Copy>(works: &[Work<R>]) -> Vec<R> {
+fn out_of_order<R: Copy>(works: &[StampedKernel<R>]) -> Vec<R> {
     // For each chain length, the work with the earliest start that ends such a chain. Patience sorting.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(works.len());
@@ -121,7 +119,7 @@ fn out_of_order<R: Copy>(works: &[Work<R>]) -> Vec<R> {
 }
 
 /// Counts a pair of stamps that is not trusted.
-pub fn count(why: Distrust, counts: &mut Counts) {
+pub fn count_distrusted(why: Distrust, counts: &mut Counts) {
     counts.gpu_times_suspicious += 1;
     let reason = match why {
         Distrust::Zero => &mut counts.gpu_times_zero,
@@ -141,7 +139,7 @@ pub struct Stamps {
 }
 
 /// A kernel channel with stamps, in the ring of its context and channel.
-type InRing = (ContextName, u8, Work<Row<KernelCh>>);
+type KernelInRing = (ContextName, u8, StampedKernel<Row<KernelCh>>);
 
 impl Stamps {
     pub fn of(tables: &Tables) -> Self {
@@ -150,10 +148,10 @@ impl Stamps {
         for (row, event) in tables.rows::<KernelCh>() {
             let KernelCh { channel, gpu_ns } = event.fields;
             let stop_ns = event.state_value();
-            match pair(gpu_ns, stop_ns) {
+            match check_stamps(gpu_ns, stop_ns) {
                 Ok((start_gpu_ns, stop_gpu_ns)) => {
-                    works.extend(launched(tables, event).map(|(enqueued, plan)| -> InRing {
-                        (event.context, channel, Work { enqueued, plan, start_gpu_ns, stop_gpu_ns, of: row })
+                    works.extend(launched(tables, event).map(|(enqueued, plan)| -> KernelInRing {
+                        (event.context, channel, StampedKernel { enqueued, plan, start_gpu_ns, stop_gpu_ns, of: row })
                     }));
                 }
                 Err(why) => {
@@ -171,7 +169,7 @@ impl Stamps {
         for works in works.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             ring.clear();
             ring.extend(works.iter().map(|(.., work)| *work));
-            judge(&ring, |row, why| {
+            find_untrusted(&ring, |row, why| {
                 stamps.distrusted.insert(row, why);
             });
         }
@@ -185,8 +183,8 @@ impl Stamps {
 
     /// The GPU's start and stop of a kernel channel, if reported and trusted.
     #[inline]
-    pub fn of_channel(&self, row: Row<KernelCh>, event: &Event<KernelCh>) -> Option<(u64, u64)> {
-        let stamps = pair(event.fields.gpu_ns, event.state_value()).ok()?;
+    pub fn trusted_stamps(&self, row: Row<KernelCh>, event: &Event<KernelCh>) -> Option<(u64, u64)> {
+        let stamps = check_stamps(event.fields.gpu_ns, event.state_value()).ok()?;
         self.distrust(row).is_none().then_some(stamps)
     }
 }
@@ -210,11 +208,11 @@ mod tests {
     fn judged(stamps: &[(u64, u64)]) -> Vec<(usize, Distrust)> {
         let work = |(of, &(start_gpu_ns, stop_gpu_ns)): (usize, &(u64, u64))| {
             let enqueued = u64::try_from(of).expect("few") + 1;
-            Work { enqueued, plan: enqueued, start_gpu_ns, stop_gpu_ns, of }
+            StampedKernel { enqueued, plan: enqueued, start_gpu_ns, stop_gpu_ns, of }
         };
-        let ring: Vec<Work<usize>> = stamps.iter().enumerate().map(work).collect();
+        let ring: Vec<StampedKernel<usize>> = stamps.iter().enumerate().map(work).collect();
         let mut all = Vec::new();
-        judge(&ring, |of, why| all.push((of, why)));
+        find_untrusted(&ring, |of, why| all.push((of, why)));
         all
     }
 

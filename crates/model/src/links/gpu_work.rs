@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::communicators::Devices;
 use crate::links::launches::Replays;
-use crate::links::operations::Activities;
+use crate::links::operations::LinkedOperations;
 use crate::tables::ranges::Coverage;
 use crate::tables::{EventRow, Operation, OperationRow, Row, Tables};
 use clocks::gpu::SampleClocks;
@@ -29,13 +29,13 @@ use nccl_events::schema::GpuCounts;
 use nccl_events::sort::Gather;
 
 impl GpuWork {
-    /// Joins GPU records to launches. The activities must already have their launches, and times must be nanoseconds.
-    pub fn of(tables: &Tables, symbols: &Symbols, activities: &Activities, replays: &Replays) -> Self {
+    /// Joins GPU records to launches. The operations must already have their launches, and times must be nanoseconds.
+    pub fn of(tables: &Tables, symbols: &Symbols, operations: &LinkedOperations, replays: &Replays) -> Self {
         if tables.gpu.is_empty() {
             return Self::default();
         }
         let mut work = Self {
-            of_activity: vec![RanBy::default(); activities.all.len()],
+            of_operation: vec![GpuIntervals::default(); operations.all.len()],
             devices: Devices::of(tables),
             clocks: SampleClocks::of(tables.gpu.iter().filter_map(|at| match at.record {
                 GpuRecord::Clock(sample) => Some((at.time, sample)),
@@ -55,20 +55,20 @@ impl GpuWork {
             }
         }
         add_work(&mut work, tables, symbols);
-        let launched = Launched::of(activities);
-        link(&mut work, tables, activities, &launched);
+        let launched = LaunchedOperations::of(operations);
+        link(&mut work, tables, operations, &launched);
         add_events(&mut work, tables, &launched);
-        tie(&mut work, tables, activities, replays);
+        link_graph_kernels(&mut work, tables, operations, replays);
         work.streams = work.all.iter().map(|work| work.stream).gather();
         work.count();
         work
     }
 
-    pub fn ran(&self, activity: usize) -> RanBy {
-        self.of_activity.get(activity).copied().unwrap_or_default()
+    pub fn intervals(&self, at: usize) -> GpuIntervals {
+        self.of_operation.get(at).copied().unwrap_or_default()
     }
 
-    pub fn get(&self, at: u32) -> Option<&Work> {
+    pub fn get(&self, at: u32) -> Option<&GpuTask> {
         self.all.get(index(at))
     }
 
@@ -89,9 +89,9 @@ impl GpuWork {
     pub fn texts(&self) -> BTreeSet<String> {
         let (mut extents, mut kinds) = (BTreeSet::new(), BTreeSet::new());
         for work in &self.all {
-            match work.what {
-                What::Kernel(kernel) => extents.extend([kernel.grid, kernel.block]),
-                What::Copy(copy) => kinds.extend([copy.source_kind, copy.destination_kind]),
+            match work.kind {
+                GpuRecordKind::Kernel(kernel) => extents.extend([kernel.grid, kernel.block]),
+                GpuRecordKind::Copy(copy) => kinds.extend([copy.source_kind, copy.destination_kind]),
             }
         }
         extents.into_iter().map(extent).chain(kinds.into_iter().map(memory_kind).map(str::to_owned)).gather()
@@ -105,34 +105,34 @@ impl GpuWork {
     fn count(&mut self) {
         let fates = &mut self.fates;
         for work in &self.all {
-            let fate = match (work.what, work.link) {
-                (What::Copy(_), _) => &mut fates.copies_shown,
-                (What::Kernel(_), Link::Launch) => &mut fates.kernels_joined,
-                (What::Kernel(_), Link::CapturedLaunch) => &mut fates.kernels_of_graphs,
-                (What::Kernel(_), Link::Graph) => &mut fates.kernels_of_graphs_unknown,
-                (What::Kernel(_), Link::LaunchUnknown) => &mut fates.kernels_without_launch,
-                (What::Kernel(_), Link::Other) => &mut fates.kernels_other,
+            let fate = match (work.kind, work.link) {
+                (GpuRecordKind::Copy(_), _) => &mut fates.copies_shown,
+                (GpuRecordKind::Kernel(_), Link::Launch) => &mut fates.kernels_joined,
+                (GpuRecordKind::Kernel(_), Link::CapturedLaunch) => &mut fates.kernels_of_graphs,
+                (GpuRecordKind::Kernel(_), Link::Graph) => &mut fates.kernels_of_graphs_unknown,
+                (GpuRecordKind::Kernel(_), Link::LaunchUnknown) => &mut fates.kernels_without_launch,
+                (GpuRecordKind::Kernel(_), Link::Other) => &mut fates.kernels_other,
             };
             *fate += 1;
-            let is_joined = matches!((work.what, work.link), (What::Copy(_), Link::Launch));
+            let is_joined = matches!((work.kind, work.link), (GpuRecordKind::Copy(_), Link::Launch));
             fates.copies_joined += u64::from(is_joined);
         }
     }
 }
 
-/// The operations of each launch that ran and of each copy-engine collective: indices of activities.
+/// The operations of each launch that ran and of each copy-engine collective: indices of operations.
 #[derive(Debug, Default)]
-pub struct Launched {
+pub struct LaunchedOperations {
     by_launch: BTreeMap<EventRow, Vec<u32>>,
 }
 
-impl Launched {
-    pub fn of(activities: &Activities) -> Self {
+impl LaunchedOperations {
+    pub fn of(operations: &LinkedOperations) -> Self {
         let mut launched = Self::default();
-        for (at, activity) in activities.all.iter().enumerate() {
-            let launch = match activity.operation {
+        for (at, linked) in operations.all.iter().enumerate() {
+            let launch = match linked.operation {
                 OperationRow::CeColl(row) => Some(EventRow::CeColl(row)),
-                _ => activity.launch.map(EventRow::KernelLaunch).filter(|_| activity.launch_is_own),
+                _ => linked.launch.map(EventRow::KernelLaunch).filter(|_| linked.launch_is_own),
             };
             if let Some(launch) = launch {
                 launched.by_launch.entry(launch).or_default().push(index_u32(at));
@@ -141,7 +141,7 @@ impl Launched {
         launched
     }
 
-    fn of_launch(&self, launch: Option<EventRow>) -> &[u32] {
+    fn operations_of_launch(&self, launch: Option<EventRow>) -> &[u32] {
         launch.and_then(|launch| self.by_launch.get(&launch)).map_or(&[], Vec::as_slice)
     }
 }
@@ -151,14 +151,17 @@ pub fn add_work(work: &mut GpuWork, tables: &Tables, symbols: &Symbols) {
     for at in &tables.gpu {
         let (what, row, times, is_graph) = match at.record {
             GpuRecord::Kernel(kernel) => (
-                What::Kernel(kernel),
+                GpuRecordKind::Kernel(kernel),
                 (kernel.device, kernel.context, kernel.stream),
                 (kernel.start_ns, kernel.end_ns),
                 kernel.graph_node != 0 && is_of_nccl(symbols.text(kernel.name)),
             ),
-            GpuRecord::Copy(copy) => {
-                (What::Copy(copy), (copy.device, copy.context, copy.stream), (copy.start_ns, copy.end_ns), false)
-            }
+            GpuRecord::Copy(copy) => (
+                GpuRecordKind::Copy(copy),
+                (copy.device, copy.context, copy.stream),
+                (copy.start_ns, copy.end_ns),
+                false,
+            ),
             _ => continue,
         };
         let (device, context, stream) = row;
@@ -184,7 +187,7 @@ pub fn add_work(work: &mut GpuWork, tables: &Tables, symbols: &Symbols) {
             (_, None) => Link::LaunchUnknown,
             (_, Some(_)) => Link::Launch,
         };
-        work.all.push(Work {
+        work.all.push(GpuTask {
             start: from.host_ns,
             end: if unfinished { tables.span.1.max(from.host_ns) } else { to.host_ns },
             unfinished,
@@ -194,15 +197,15 @@ pub fn add_work(work: &mut GpuWork, tables: &Tables, symbols: &Symbols) {
             launch,
             external: at.id,
             parent: 0,
-            what,
+            kind: what,
         });
     }
     work.all.sort_by_key(|work| (work.start, work.end, work.stream, work.external));
 }
 
-impl Work {
-    pub const fn ran(&self, is_shared: bool) -> Ran {
-        Ran {
+impl GpuTask {
+    pub const fn interval(&self, is_shared: bool) -> GpuInterval {
+        GpuInterval {
             start: self.start,
             end: self.end,
             unfinished: self.unfinished,
@@ -213,11 +216,11 @@ impl Work {
 }
 
 /// The event that a launch's work is part of: the operation, or the plan of several operations.
-fn parent(tables: &Tables, activities: &Activities, launch: Option<EventRow>, of: &[u32]) -> u64 {
-    let of = of.iter().filter_map(|&at| activities.all.get(index(at)));
-    let operations: Vec<_> = of.map(|activity| tables.operation(activity.operation)).collect();
+fn parent(tables: &Tables, operations: &LinkedOperations, launch: Option<EventRow>, of: &[u32]) -> u64 {
+    let of = of.iter().filter_map(|&at| operations.all.get(index(at)));
+    let of_launch: Vec<_> = of.map(|linked| tables.operation(linked.operation)).collect();
     let launch = launch.and_then(|launch| tables.head(launch)).map_or(0, |launch| launch.id);
-    match operations.as_slice() {
+    match of_launch.as_slice() {
         [] => launch,
         [one] => one.id,
         [first, others @ ..] => {
@@ -228,22 +231,22 @@ fn parent(tables: &Tables, activities: &Activities, launch: Option<EventRow>, of
     }
 }
 
-pub fn link(work: &mut GpuWork, tables: &Tables, activities: &Activities, launched: &Launched) {
+pub fn link(work: &mut GpuWork, tables: &Tables, operations: &LinkedOperations, launched: &LaunchedOperations) {
     for one in work.all.iter_mut().filter(|one| one.link == Link::Launch) {
         work.joined.extend(one.launch);
-        let of = launched.of_launch(one.launch);
-        one.parent = parent(tables, activities, one.launch, of);
-        let ran = one.ran(of.len() > 1);
-        for &activity in of {
-            if let Some(by) = work.of_activity.get_mut(index(activity)) {
-                by.work.get_or_insert(ran).widen(ran);
+        let of = launched.operations_of_launch(one.launch);
+        one.parent = parent(tables, operations, one.launch, of);
+        let ran = one.interval(of.len() > 1);
+        for &at in of {
+            if let Some(by) = work.of_operation.get_mut(index(at)) {
+                by.by_cupti.get_or_insert(ran).widen(ran);
             }
         }
     }
 }
 
 /// Gives the times of CUDA events to the operations of their launch.
-pub fn add_events(work: &mut GpuWork, tables: &Tables, launched: &Launched) {
+pub fn add_events(work: &mut GpuWork, tables: &Tables, launched: &LaunchedOperations) {
     let mut timed = work.joined.clone();
     for at in &tables.gpu {
         let GpuRecord::LaunchTime(time) = at.record else {
@@ -256,17 +259,17 @@ pub fn add_events(work: &mut GpuWork, tables: &Tables, launched: &Launched) {
             continue;
         };
         timed.insert(launch);
-        let of = launched.of_launch(Some(launch));
-        let ran = Ran {
+        let of = launched.operations_of_launch(Some(launch));
+        let ran = GpuInterval {
             start: from.host_ns,
             end: to.host_ns,
             unfinished: false,
             uncertainty_ns: from.uncertainty_ns.max(to.uncertainty_ns) + u64::from(time.uncertainty_ns),
             is_shared: of.len() > 1,
         };
-        for &activity in of {
-            if let Some(by) = work.of_activity.get_mut(index(activity)) {
-                by.events.get_or_insert(ran).widen(ran);
+        for &at in of {
+            if let Some(by) = work.of_operation.get_mut(index(at)) {
+                by.by_events.get_or_insert(ran).widen(ran);
             }
         }
     }
@@ -291,7 +294,7 @@ type Nodes = BTreeMap<Node, Vec<usize>>;
 fn nodes(work: &GpuWork) -> BTreeMap<u32, Nodes> {
     let mut devices: BTreeMap<u32, Nodes> = BTreeMap::new();
     for (at, one) in work.all.iter().enumerate() {
-        if let (Link::Graph, What::Kernel(kernel)) = (one.link, one.what) {
+        if let (Link::Graph, GpuRecordKind::Kernel(kernel)) = (one.link, one.kind) {
             let node = match kernel.source_graph_node {
                 0 => (kernel.graph, kernel.graph_node),
                 source => (0, source),
@@ -303,13 +306,13 @@ fn nodes(work: &GpuWork) -> BTreeMap<u32, Nodes> {
 }
 
 /// A captured launch: start, row and stream.
-type Captured = (u64, Row<KernelLaunch>, u64);
+type CapturedLaunch = (u64, Row<KernelLaunch>, u64);
 
-fn captured(work: &GpuWork, tables: &Tables, replays: &Replays) -> BTreeMap<u32, Vec<Captured>> {
-    let mut devices: BTreeMap<u32, Vec<Captured>> = BTreeMap::new();
+fn captured(work: &GpuWork, tables: &Tables, replays: &Replays) -> BTreeMap<u32, Vec<CapturedLaunch>> {
+    let mut devices: BTreeMap<u32, Vec<CapturedLaunch>> = BTreeMap::new();
     for (row, launch) in tables.rows::<KernelLaunch>().filter(|&(row, _)| replays.is_captured_launch(row)) {
         // A launch on an unknown device could belong to any device.
-        let Some(device) = launch.context_at().and_then(|at| work.devices.of_context(at)) else {
+        let Some(device) = launch.context_at().and_then(|at| work.devices.device_of_context(at)) else {
             return BTreeMap::new();
         };
         devices.entry(device).or_default().push((launch.start, row, launch.fields.stream));
@@ -321,7 +324,7 @@ fn captured(work: &GpuWork, tables: &Tables, replays: &Replays) -> BTreeMap<u32,
 }
 
 /// Ties kernels of graphs to the captured launches, where only one assignment is possible.
-pub fn tie(work: &mut GpuWork, tables: &Tables, activities: &Activities, replays: &Replays) {
+pub fn link_graph_kernels(work: &mut GpuWork, tables: &Tables, operations: &LinkedOperations, replays: &Replays) {
     // With events missing, order proves nothing.
     if Coverage::of(&tables.switches, &tables.removed, 0) != Coverage::Whole || work.is_missing_some() {
         return;
@@ -341,7 +344,7 @@ pub fn tie(work: &mut GpuWork, tables: &Tables, activities: &Activities, replays
         // Kernels are sorted by start, so nodes sort by first start.
         nccl_events::sort::sort(&mut in_order);
         for (kernels, &(_, launch, _)) in in_order.iter().zip(launches) {
-            tie_node(work, tables, activities, (launch, kernels));
+            tie_node(work, tables, operations, (launch, kernels));
         }
     }
 }
@@ -349,7 +352,7 @@ pub fn tie(work: &mut GpuWork, tables: &Tables, activities: &Activities, replays
 fn tie_node(
     work: &mut GpuWork,
     tables: &Tables,
-    activities: &Activities,
+    operations: &LinkedOperations,
     (launch, kernels): (Row<KernelLaunch>, &[usize]),
 ) {
     for &kernel in kernels {
@@ -359,11 +362,11 @@ fn tie_node(
             one.parent = tables[launch].id;
         }
     }
-    // The replays of each captured call: number, index of the activity, operation.
+    // The replays of each captured call: number, index of the operation, operation.
     let mut calls: BTreeMap<u64, Vec<(u64, usize, Operation<'_>)>> = BTreeMap::new();
-    for (at, activity) in activities.all.iter().enumerate().filter(|(_, activity)| activity.launch == Some(launch)) {
-        if let Some(number) = activity.replay {
-            let operation = tables.operation(activity.operation);
+    for (at, linked) in operations.all.iter().enumerate().filter(|(_, linked)| linked.launch == Some(launch)) {
+        if let Some(number) = linked.replay {
+            let operation = tables.operation(linked.operation);
             calls.entry(operation.parent).or_default().push((number, at, operation));
         }
     }
@@ -378,10 +381,10 @@ fn tie_node(
         if of_call.len() != kernels.len() || !waits {
             continue;
         }
-        for (&kernel, (_, activity, operation)) in kernels.iter().zip(&of_call) {
-            let by = work.of_activity.get_mut(*activity);
+        for (&kernel, (_, at, operation)) in kernels.iter().zip(&of_call) {
+            let by = work.of_operation.get_mut(*at);
             if let (Some(one), Some(by)) = (work.all.get_mut(kernel), by) {
-                by.work = Some(one.ran(is_shared));
+                by.by_cupti = Some(one.interval(is_shared));
                 if !is_shared {
                     one.parent = operation.id;
                 }
@@ -401,7 +404,7 @@ pub struct GpuStream {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum GpuRecordKind {
     Kernel(Kernel<Symbol>),
     Copy(Copy),
 }
@@ -420,7 +423,7 @@ pub enum Link {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Work {
+pub struct GpuTask {
     /// CLOCK_MONOTONIC ns.
     pub start: u64,
     /// CLOCK_MONOTONIC ns; the last time seen if the work had not ended.
@@ -436,12 +439,12 @@ pub struct Work {
     pub external: u64,
     /// The event that the work is part of: the only operation, else the launch plan or the launch; 0 if unknown.
     pub parent: u64,
-    pub what: What,
+    pub kind: GpuRecordKind,
 }
 
 /// When an operation ran, by the records of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ran {
+pub struct GpuInterval {
     pub start: u64,
     pub end: u64,
     pub unfinished: bool,
@@ -450,7 +453,7 @@ pub struct Ran {
     pub is_shared: bool,
 }
 
-impl Ran {
+impl GpuInterval {
     pub fn widen(&mut self, other: Self) {
         self.start = self.start.min(other.start);
         self.end = self.end.max(other.end);
@@ -461,19 +464,19 @@ impl Ran {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RanBy {
+pub struct GpuIntervals {
     /// From CUPTI's records of the kernels or copies.
-    pub work: Option<Ran>,
+    pub by_cupti: Option<GpuInterval>,
     /// From CUDA events around the launch.
-    pub events: Option<Ran>,
+    pub by_events: Option<GpuInterval>,
 }
 
 #[derive(Debug, Default)]
 pub struct GpuWork {
     /// Kernels and copies, by start.
-    pub all: Vec<Work>,
-    /// By index of the activity; empty if no GPU work was recorded.
-    pub of_activity: Vec<RanBy>,
+    pub all: Vec<GpuTask>,
+    /// By index of the operation; empty if no GPU work was recorded.
+    pub of_operation: Vec<GpuIntervals>,
     pub streams: BTreeSet<GpuStream>,
     /// Launches and copy-engine collectives with kernels or copies.
     pub joined: BTreeSet<EventRow>,

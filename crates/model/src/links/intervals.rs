@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::links::gpu_work::{GpuWork, RanBy};
-use crate::links::operations::{Activities, Activity};
+use crate::links::gpu_work::{GpuIntervals, GpuWork};
+use crate::links::operations::{LinkedOperation, LinkedOperations};
 use crate::links::transfers::slot;
 use crate::tables::{Operation, Row, Tables};
 use clocks::gpu::GpuClock;
@@ -29,7 +29,7 @@ pub struct Interval {
 
 /// What NCCL's events report about an operation. All times are the host's.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known {
+pub struct OperationTimes {
     pub launched: u64,
     pub enqueued: (u64, u64),
     pub kernel: Option<(u64, u64)>,
@@ -45,13 +45,13 @@ pub struct Known {
 
 /// When the earlier kernels of a communicator rank ended.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Earlier {
+pub struct PreviousKernel {
     /// End of all; unfinished kernels count with the last time seen.
     end: u64,
     known_end: u64,
 }
 
-impl Earlier {
+impl PreviousKernel {
     pub fn add(&mut self, interval: &Interval) {
         self.end = self.end.max(interval.end);
         if !interval.unfinished {
@@ -62,14 +62,14 @@ impl Earlier {
 
 impl Interval {
     /// The interval of one operation alone; an unfinished one extends to the last time seen.
-    pub fn of(known: &Known, last_seen: u64) -> Self {
+    pub fn of(known: &OperationTimes, last_seen: u64) -> Self {
         let launched = known.launched;
         let (start, end, timing) = match *known {
-            Known { kernel: Some((start, end)), .. } => (start, end, Timing::KernelChannel),
-            Known { kernel_on_host: Some((start, end)), .. } => (start, end, Timing::KernelChannelHost),
-            Known { proxy_last: Some(last), .. } => (launched.min(last), last, Timing::Proxy),
-            Known { unfinished: true, is_by_copy_engines: false, .. } => (launched, launched, Timing::Proxy),
-            Known { enqueued: (start, end), .. } => (start, end, Timing::Enqueue),
+            OperationTimes { kernel: Some((start, end)), .. } => (start, end, Timing::KernelChannel),
+            OperationTimes { kernel_on_host: Some((start, end)), .. } => (start, end, Timing::KernelChannelHost),
+            OperationTimes { proxy_last: Some(last), .. } => (launched.min(last), last, Timing::Proxy),
+            OperationTimes { unfinished: true, is_by_copy_engines: false, .. } => (launched, launched, Timing::Proxy),
+            OperationTimes { enqueued: (start, end), .. } => (start, end, Timing::Enqueue),
         };
         let end = if known.unfinished { last_seen.max(start) } else { end };
         Self { start, end, timing, unfinished: known.unfinished, moved_ns: 0, is_shared: false }
@@ -82,7 +82,7 @@ impl Interval {
     }
 
     /// If only the launch is known, moves the start to the end of the earlier kernels.
-    fn wait_for(&mut self, earlier: Earlier) {
+    fn wait_for(&mut self, earlier: PreviousKernel) {
         match self.timing {
             Timing::Proxy if self.unfinished || earlier.end < self.end => {
                 self.begin_at(earlier.end.min(self.end));
@@ -95,7 +95,7 @@ impl Interval {
 }
 
 /// Completes the intervals of one kernel: operations without times of their own ran with the others.
-pub fn share_kernel(kernel: &mut [Interval], earlier: Earlier) {
+pub fn share_kernel(kernel: &mut [Interval], earlier: PreviousKernel) {
     let mut known: Option<Interval> = None;
     for interval in kernel.iter_mut().filter(|interval| interval.timing != Timing::Enqueue) {
         interval.wait_for(earlier);
@@ -114,7 +114,7 @@ pub fn share_kernel(kernel: &mut [Interval], earlier: Earlier) {
 
 /// From the first begin to the last end of the operations of one collective, with the timing of the least precisely
 /// known operation. An operation without times of its own (`Timing::Kernel`) does not affect the timing.
-pub fn around(members: impl Iterator<Item = Interval>) -> Option<Interval> {
+pub fn enclosing_interval(members: impl Iterator<Item = Interval>) -> Option<Interval> {
     // The collective is a call of its own, with its own kernels.
     members.map(|member| Interval { is_shared: false, ..member }).reduce(|all, member| {
         let first = if member.start < all.start { member } else { all };
@@ -135,13 +135,13 @@ pub fn around(members: impl Iterator<Item = Interval>) -> Option<Interval> {
 
 fn measured(
     tables: &Tables,
-    (activity, operation): (&Activity, &Operation<'_>),
-    ran: RanBy,
+    (linked, operation): (&LinkedOperation, &Operation<'_>),
+    ran: GpuIntervals,
     clock: &GpuClock,
 ) -> Interval {
     // An operation with GPU times has ended, even if its events have not.
-    let by_work = ran.work.map(|ran| (ran, Timing::Cupti));
-    if let Some((ran, timing)) = by_work.or(ran.events.map(|ran| (ran, Timing::Event))) {
+    let by_work = ran.by_cupti.map(|ran| (ran, Timing::Cupti));
+    if let Some((ran, timing)) = by_work.or(ran.by_events.map(|ran| (ran, Timing::Event))) {
         return Interval {
             start: ran.start,
             end: ran.end,
@@ -151,24 +151,24 @@ fn measured(
             is_shared: ran.is_shared,
         };
     }
-    let launch = activity.launch.filter(|_| activity.launch_is_own);
+    let launch = linked.launch.filter(|_| linked.launch_is_own);
     let launched = launch.map_or(operation.start, |launch| {
         let launch = &tables[launch];
         launch.stop().unwrap_or(launch.start)
     });
-    let known = Known {
+    let known = OperationTimes {
         launched,
         enqueued: (operation.start, operation.stop().unwrap_or(operation.start)),
-        kernel: activity.gpu.map(|(start, end)| (clock.host_ns(start), clock.host_ns(end))),
-        kernel_on_host: activity.kernel_host,
-        proxy_last: activity.proxy_last,
-        unfinished: activity.unfinished,
-        is_by_copy_engines: activity.operation.is_by_copy_engines(),
+        kernel: linked.gpu.map(|(start, end)| (clock.host_ns(start), clock.host_ns(end))),
+        kernel_on_host: linked.kernel_host,
+        proxy_last: linked.proxy_last,
+        unfinished: linked.unfinished,
+        is_by_copy_engines: linked.operation.is_by_copy_engines(),
     };
     Interval::of(&known, tables.span.1)
 }
 
-/// A kernel's task: context, time of enqueueing, launch plan (one kernel; 0 if unknown), index of the activity.
+/// A kernel's task: context, time of enqueueing, launch plan (one kernel; 0 if unknown), index of the operation.
 type Task = (u32, u64, u64, usize);
 
 fn task(tables: &Tables, at: usize, operation: &Operation<'_>) -> Option<Task> {
@@ -177,37 +177,37 @@ fn task(tables: &Tables, at: usize, operation: &Operation<'_>) -> Option<Task> {
     Some((context, enqueued, operation.plan, at))
 }
 
-/// The intervals of all activities, by index of the activity.
+/// The intervals of all operations, by index of the operation.
 ///
 /// The kernels of a communicator run one after the other, so an operation launched while an earlier kernel still ran
 /// began when that kernel ended. Only the kernels' own times show this directly.
 pub fn intervals(
     tables: &Tables,
-    activities: &Activities,
+    operations: &LinkedOperations,
     gpu: &GpuWork,
     clocks: &[GpuClock],
 ) -> Vec<Option<Interval>> {
-    let activities = &activities.all;
-    let mut intervals: Vec<Option<Interval>> = Vec::with_capacity(activities.len());
-    let mut order: Vec<Task> = Vec::with_capacity(activities.len());
+    let operations = &operations.all;
+    let mut intervals: Vec<Option<Interval>> = Vec::with_capacity(operations.len());
+    let mut order: Vec<Task> = Vec::with_capacity(operations.len());
     let no_clock = GpuClock::default();
-    for (at, activity) in activities.iter().enumerate() {
-        let operation = tables.operation(activity.operation);
+    for (at, linked) in operations.iter().enumerate() {
+        let operation = tables.operation(linked.operation);
         let task = task(tables, at, &operation);
         let clock = task.and_then(|(context, ..)| clocks.get(index(context)));
-        intervals.push(Some(measured(tables, (activity, &operation), gpu.ran(at), clock.unwrap_or(&no_clock))));
+        intervals.push(Some(measured(tables, (linked, &operation), gpu.intervals(at), clock.unwrap_or(&no_clock))));
         order.extend(task);
     }
     order.sort_unstable();
     let is_same_kernel = |a: &Task, b: &Task| a.2 != 0 && (a.0, a.2) == (b.0, b.2);
     let mut context = None;
-    let mut earlier = Earlier::default();
+    let mut earlier = PreviousKernel::default();
     let mut of_kernel: Vec<Interval> = Vec::new();
     for kernel in order.chunk_by(is_same_kernel) {
         let of = kernel.first().map(|task| task.0);
         if context != of {
             context = of;
-            earlier = Earlier::default();
+            earlier = PreviousKernel::default();
         }
         of_kernel.clear();
         of_kernel.extend(kernel.iter().filter_map(|task| intervals.get(task.3).copied().flatten()));
@@ -233,19 +233,19 @@ pub struct InferredEnds {
     pub controls: BTreeMap<Row<ProxyCtrl>, u64>,
 }
 
-pub fn of(tables: &Tables) -> InferredEnds {
+pub fn infer_ends(tables: &Tables) -> InferredEnds {
     let has_open = |kind| tables.counts.kinds.get(kind).unfinished > 0;
     let mut ends = InferredEnds::default();
     if has_open(Kind::ProxyStep) {
-        ends.steps = of_steps(tables);
+        ends.steps = infer_step_ends(tables);
     }
     if has_open(Kind::ProxyCtrl) {
-        ends.controls = of_controls(tables);
+        ends.controls = infer_control_ends(tables);
     }
     ends
 }
 
-fn of_steps(tables: &Tables) -> BTreeMap<Row<ProxyStep>, u64> {
+fn infer_step_ends(tables: &Tables) -> BTreeMap<Row<ProxyStep>, u64> {
     let rows = tables.rows::<ProxyStep>();
     let order = rows.map(|(row, event)| (event.parent, slot(event.fields.step), event.start, row));
     let mut order: Vec<(u64, u8, u64, Row<ProxyStep>)> = order.collect();
@@ -265,7 +265,7 @@ fn of_steps(tables: &Tables) -> BTreeMap<Row<ProxyStep>, u64> {
     ends
 }
 
-fn of_controls(tables: &Tables) -> BTreeMap<Row<ProxyCtrl>, u64> {
+fn infer_control_ends(tables: &Tables) -> BTreeMap<Row<ProxyCtrl>, u64> {
     let order =
         tables.rows::<ProxyCtrl>().map(|(row, event)| (tables.first_index_of_thread(event.thread), event.start, row));
     let mut order: Vec<(u32, u64, Row<ProxyCtrl>)> = order.collect();

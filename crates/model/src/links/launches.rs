@@ -14,41 +14,51 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::links::operations::{Activities, Activity};
+use crate::links::operations::{LinkedOperation, LinkedOperations};
 use crate::tables::{ContextName, EventRow, Head, Operation, Row, Tables};
 use nccl_events::event::KernelLaunch;
 use nccl_events::ids::{index, index_u32};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct At<R> {
+pub struct Started<R> {
     pub start: u64,
     pub of: R,
 }
 
 /// Whether the k-th plan of a group on a communicator has the k-th launch: both are equally many, sorted by time, and
 /// each launch precedes its plan. If `more_may_come`, there may be fewer plans than launches.
-pub fn in_order<R>(launches: &[At<R>], plans: impl ExactSizeIterator<Item = u64>, more_may_come: bool) -> bool {
+pub fn in_order<R>(launches: &[Started<R>], plans: impl ExactSizeIterator<Item = u64>, more_may_come: bool) -> bool {
     let as_many = plans.len() == launches.len() || more_may_come && plans.len() < launches.len();
     as_many && launches.iter().zip(plans).all(|(launch, plan)| launch.start <= plan)
 }
 
 /// The last launch that began at or before `time`; `launches` is sorted by time.
-pub fn last_before<R>(launches: &[At<R>], time: u64) -> Option<&At<R>> {
+pub fn last_before<R>(launches: &[Started<R>], time: u64) -> Option<&Started<R>> {
     launches.get(launches.partition_point(|launch| launch.start <= time).checked_sub(1)?)
 }
 
-/// Handle of an API group or a plan, and the communicator.
-type Of = (u64, ContextName);
-/// Group, communicator, and number of the replay.
-type Sequence = (u64, ContextName, u64);
+/// A group of one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct GroupOfRank {
+    /// Handle of an API group or a plan.
+    group: u64,
+    context: ContextName,
+}
+
+/// One execution of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct GroupReplay {
+    group: GroupOfRank,
+    replay: u64,
+}
 
 #[derive(Debug, Default)]
 struct Launches {
     /// All launches with a group, sorted by group, communicator and start.
-    all: Vec<At<Row<KernelLaunch>>>,
+    all: Vec<Started<Row<KernelLaunch>>>,
     /// Index in `all` of the first launch of each group and communicator, in order.
-    begins: Vec<(Of, usize)>,
+    begins: Vec<(GroupOfRank, usize)>,
     /// Index in `begins` of the last lookup: groups come in order, so the next one is close to it.
     last: Cell<usize>,
 }
@@ -56,13 +66,16 @@ struct Launches {
 impl Launches {
     fn new(tables: &Tables) -> Self {
         let with_group = tables.rows::<KernelLaunch>().filter(|(_, launch)| launch.parent != 0);
-        let all = with_group.map(|(of, launch)| ((launch.parent, launch.context), At { start: launch.start, of }));
-        let mut all: Vec<(Of, At<Row<KernelLaunch>>)> = all.collect();
+        let all = with_group.map(|(of, launch)| {
+            let group = GroupOfRank { group: launch.parent, context: launch.context };
+            (group, Started { start: launch.start, of })
+        });
+        let mut all: Vec<(GroupOfRank, Started<Row<KernelLaunch>>)> = all.collect();
         nccl_events::sort::sort(&mut all);
-        let mut begins: Vec<(Of, usize)> = Vec::with_capacity(all.len());
-        for (at, (of, _)) in all.iter().enumerate() {
-            if begins.last().is_none_or(|(last, _)| last != of) {
-                begins.push((*of, at));
+        let mut begins: Vec<(GroupOfRank, usize)> = Vec::with_capacity(all.len());
+        for (at, (group, _)) in all.iter().enumerate() {
+            if begins.last().is_none_or(|(last, _)| last != group) {
+                begins.push((*group, at));
             }
         }
         let all = all.into_iter().map(|(_, launch)| launch).collect();
@@ -70,11 +83,11 @@ impl Launches {
     }
 
     /// The launches of a group and communicator, by start.
-    fn of(&self, of: Of) -> &[At<Row<KernelLaunch>>] {
-        let is_at = |at: &usize| self.begins.get(*at).is_some_and(|begin| begin.0 == of);
+    fn of_group(&self, group: GroupOfRank) -> &[Started<Row<KernelLaunch>>] {
+        let is_at = |at: &usize| self.begins.get(*at).is_some_and(|begin| begin.0 == group);
         let last = self.last.get();
         let near = [last, last + 1].into_iter().find(is_at);
-        let search = || self.begins.binary_search_by_key(&of, |begin| begin.0).ok();
+        let search = || self.begins.binary_search_by_key(&group, |begin| begin.0).ok();
         let Some(at) = near.or_else(search) else {
             return &[];
         };
@@ -100,20 +113,21 @@ struct Plan {
 
 /// The plans by handle and communicator. A plan's group is that of its first task with launches: NCCL gives a launch
 /// the group of one task, and groups can be nested.
-fn plans(tables: &Tables, activities: &Activities, launches: &Launches) -> FxHashMap<Of, Plan> {
-    let tasks = activities.all.iter().map(|activity| (activity, tables.operation(activity.operation)));
+fn plans(tables: &Tables, operations: &LinkedOperations, launches: &Launches) -> FxHashMap<GroupOfRank, Plan> {
+    let tasks = operations.all.iter().map(|linked| (linked, tables.operation(linked.operation)));
     let mut tasks: Vec<_> = tasks.filter(|(_, operation)| operation.plan != 0).collect();
     nccl_events::sort::sort_by_key(&mut tasks, |(_, operation)| operation.start);
-    let mut plans: FxHashMap<Of, Plan> = FxHashMap::default();
-    for (activity, operation) in tasks {
+    let mut plans: FxHashMap<GroupOfRank, Plan> = FxHashMap::default();
+    for (linked, operation) in tasks {
         let Some((_, call)) = call_of(tables, &operation) else {
             continue;
         };
-        if !launches.of((call.parent, operation.context)).is_empty() {
-            plans.entry((operation.plan, operation.context)).or_insert(Plan {
+        let context = operation.context;
+        if !launches.of_group(GroupOfRank { group: call.parent, context }).is_empty() {
+            plans.entry(GroupOfRank { group: operation.plan, context }).or_insert(Plan {
                 start: operation.start,
                 group: call.parent,
-                replay: activity.replay.unwrap_or(0),
+                replay: linked.replay.unwrap_or(0),
             });
         }
     }
@@ -121,45 +135,45 @@ fn plans(tables: &Tables, activities: &Activities, launches: &Launches) -> FxHas
 }
 
 /// Pairs the k-th plan with the k-th launch, if there are equally many.
-fn by_order(plans: &FxHashMap<Of, Plan>, launches: &Launches) -> FxHashMap<Of, Row<KernelLaunch>> {
-    let plans = plans.iter().map(|(&(plan, context), found)| {
-        let sequence: Sequence = (found.group, context, found.replay);
-        (sequence, found.start, plan)
+fn by_order(plans: &FxHashMap<GroupOfRank, Plan>, launches: &Launches) -> FxHashMap<GroupOfRank, Row<KernelLaunch>> {
+    let plans = plans.iter().map(|(&plan, found)| {
+        let group = GroupOfRank { group: found.group, context: plan.context };
+        (GroupReplay { group, replay: found.replay }, found.start, plan)
     });
-    let mut plans: Vec<(Sequence, u64, u64)> = plans.collect();
+    let mut plans: Vec<(GroupReplay, u64, GroupOfRank)> = plans.collect();
     nccl_events::sort::sort(&mut plans);
     let mut linked = FxHashMap::default();
     for plans in plans.chunk_by(|a, b| a.0 == b.0) {
-        let Some(&((group, context, _), ..)) = plans.first() else {
+        let Some(&(GroupReplay { group, .. }, ..)) = plans.first() else {
             continue;
         };
-        let launches = launches.of((group, context));
+        let launches = launches.of_group(group);
         if in_order(launches, plans.iter().map(|plan| plan.1), false) {
-            linked.extend(plans.iter().zip(launches).map(|(plan, launch)| ((plan.2, context), launch.of)));
+            linked.extend(plans.iter().zip(launches).map(|(plan, launch)| (plan.2, launch.of)));
         }
     }
     linked
 }
 
-pub fn link(tables: &Tables, activities: &mut Activities) {
+pub fn link_launches(tables: &Tables, operations: &mut LinkedOperations) {
     let launches = Launches::new(tables);
-    let plans = plans(tables, activities, &launches);
+    let plans = plans(tables, operations, &launches);
     let by_order = by_order(&plans, &launches);
     let mut calls_seen: FxHashSet<EventRow> = FxHashSet::default();
-    for activity in &mut activities.all {
-        let operation = tables.operation(activity.operation);
+    for linked in &mut operations.all {
+        let operation = tables.operation(linked.operation);
         let Some((row, call)) = call_of(tables, &operation) else {
             continue;
         };
-        let plan = (operation.plan, operation.context);
-        let group = plans.get(&plan).map_or(call.parent, |plan| plan.group);
-        let of = (group, operation.context);
+        let context = operation.context;
+        let plan = GroupOfRank { group: operation.plan, context };
+        let group = GroupOfRank { group: plans.get(&plan).map_or(call.parent, |plan| plan.group), context };
         let launch = by_order.get(&plan).copied();
-        let launch = launch.or_else(|| last_before(launches.of(of), operation.start).map(|launch| launch.of));
+        let launch = launch.or_else(|| last_before(launches.of_group(group), operation.start).map(|launch| launch.of));
         if launch.is_some() {
-            activity.launch = launch;
+            linked.launch = launch;
             // A second operation of the same call is a replay.
-            activity.launch_is_own = !tables.is_captured(row) && calls_seen.insert(row);
+            linked.launch_is_own = !tables.is_captured(row) && calls_seen.insert(row);
         }
     }
 }
@@ -183,7 +197,7 @@ fn captured_calls(tables: &Tables) -> BTreeSet<(u64, ContextName)> {
 }
 
 /// Numbers the replays of each captured call in time order.
-pub fn number(tables: &Tables, activities: &mut Activities) -> Replays {
+pub fn number_replays(tables: &Tables, operations: &mut LinkedOperations) -> Replays {
     let mut replays = Replays::default();
     let captured = captured_calls(tables);
     if captured.is_empty() {
@@ -199,21 +213,21 @@ pub fn number(tables: &Tables, activities: &mut Activities) -> Replays {
     let launch_threads: BTreeSet<(u64, Option<u32>)> =
         launches().map(|(_, launch)| (launch.parent, thread_of(launch))).collect();
     let mut order: Vec<(EventRow, u64, usize)> = Vec::new();
-    for (at, activity) in activities.all.iter_mut().enumerate() {
-        let operation = tables.operation(activity.operation);
+    for (at, linked) in operations.all.iter_mut().enumerate() {
+        let operation = tables.operation(linked.operation);
         let call = tables.find(operation.parent).filter(|&call| tables.is_captured(call));
         let Some((row, call)) = call.and_then(|call| Some((call, tables.head(call)?))) else {
             continue;
         };
         let thread = thread_of(&operation);
-        let reported = Reported {
+        let reported = ReportedOperation {
             start: operation.start,
             is_callers_thread: thread == thread_of(call),
             thread_launched: launch_threads.contains(&(call.parent, thread)),
             group_stop: tables.head_of(call.parent).map(Head::stop),
         };
         if reported.is_at_capture() {
-            activity.is_at_capture = true;
+            linked.is_at_capture = true;
         } else {
             order.push((row, operation.start, at));
         }
@@ -222,8 +236,8 @@ pub fn number(tables: &Tables, activities: &mut Activities) -> Replays {
     for (call, _, at) in order {
         let seen = replays.of_call.entry(call).or_insert(0);
         *seen += 1;
-        if let Some(activity) = activities.all.get_mut(at) {
-            activity.replay = Some(*seen);
+        if let Some(linked) = operations.all.get_mut(at) {
+            linked.replay = Some(*seen);
         }
     }
     replays
@@ -231,7 +245,7 @@ pub fn number(tables: &Tables, activities: &mut Activities) -> Replays {
 
 impl Replays {
     /// How many replays of a captured call NCCL reported.
-    pub fn of_call(&self, call: EventRow) -> u64 {
+    pub fn replays_of_call(&self, call: EventRow) -> u64 {
         self.of_call.get(&call).copied().unwrap_or(0)
     }
 
@@ -241,7 +255,7 @@ impl Replays {
     }
 }
 
-impl Activity {
+impl LinkedOperation {
     /// Whether the operation shows that the rank uses graphs.
     pub fn shows_graphs(&self, tables: &Tables) -> bool {
         let thread = tables.operation(self.operation).thread;
@@ -264,7 +278,7 @@ impl Activity {
 
 /// An operation of a captured call, as NCCL reported it.
 #[derive(Clone, Copy, Debug)]
-pub struct Reported {
+pub struct ReportedOperation {
     pub start: u64,
     /// Whether the thread is the one that made the call.
     pub is_callers_thread: bool,
@@ -274,12 +288,13 @@ pub struct Reported {
     pub group_stop: Option<Option<u64>>,
 }
 
-impl Reported {
+impl ReportedOperation {
     /// Whether the operation was reported at capture, the only time when NCCL launches a captured call.
     pub fn is_at_capture(&self) -> bool {
-        match self.is_callers_thread {
-            true => self.group_stop.is_some_and(|stop| stop.is_none_or(|stop| self.start <= stop)),
-            false => self.thread_launched,
+        if self.is_callers_thread {
+            self.group_stop.is_some_and(|stop| stop.is_none_or(|stop| self.start <= stop))
+        } else {
+            self.thread_launched
         }
     }
 }
@@ -288,8 +303,8 @@ impl Reported {
 mod tests {
     use super::*;
 
-    fn launches(starts: &[u64]) -> Vec<At<u64>> {
-        starts.iter().map(|&start| At { start, of: start }).collect()
+    fn launches(starts: &[u64]) -> Vec<Started<u64>> {
+        starts.iter().map(|&start| Started { start, of: start }).collect()
     }
 
     #[test]

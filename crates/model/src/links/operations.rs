@@ -1,5 +1,5 @@
-//! Collectives, sends and receives, each with what is linked to it: an [`Activity`] for each operation of the journal.
-//! Here are also the rule when an operation has ended, and the links of kernel channels to operations.
+//! Collectives, sends and receives, each with what is linked to it: a [`LinkedOperation`] for each operation of the
+//! journal. Here are also the rule when an operation has ended, and the links of kernel channels to operations.
 
 use crate::links::gpu_stamps::Stamps;
 use crate::tables::{OperationRow, Row, Tables};
@@ -14,7 +14,7 @@ pub const fn has_ended(has_open_children: bool, has_stop: bool, has_ended_childr
 
 /// An operation, and the events linked to it.
 #[derive(Clone, Copy, Debug)]
-pub struct Activity {
+pub struct LinkedOperation {
     pub operation: OperationRow,
     /// Number of the replay of its captured call, from 1.
     pub replay: Option<u64>,
@@ -38,7 +38,7 @@ pub struct Activity {
     pub bytes_received: u64,
 }
 
-impl Activity {
+impl LinkedOperation {
     const fn new(operation: OperationRow) -> Self {
         Self {
             operation,
@@ -58,18 +58,18 @@ impl Activity {
     }
 }
 
-/// One activity for each operation, in the order of the journal.
+/// One operation for each operation, in the order of the journal.
 #[derive(Debug, Default)]
-pub struct Activities {
-    pub all: Vec<Activity>,
+pub struct LinkedOperations {
+    pub all: Vec<LinkedOperation>,
     /// Index in `all`, by row.
     of_colls: Vec<u32>,
     of_p2ps: Vec<u32>,
     of_ce_colls: Vec<u32>,
 }
 
-impl Activities {
-    /// The activities of a process, not yet linked to anything.
+impl LinkedOperations {
+    /// The operations of a process, not yet linked to anything.
     pub fn of(tables: &Tables) -> Self {
         let mut order: Vec<(u32, OperationRow)> = Vec::new();
         order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::Coll(row))));
@@ -77,25 +77,25 @@ impl Activities {
         order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::CeColl(row))));
         // A stable sort is faster here: the input is three sorted runs.
         order.sort_by_key(|&(order, _)| order);
-        let mut activities = Self {
+        let mut operations = Self {
             all: Vec::with_capacity(order.len()),
             of_colls: vec![0; tables.events.colls.len()],
             of_p2ps: vec![0; tables.events.p2ps.len()],
             of_ce_colls: vec![0; tables.events.ce_colls.len()],
         };
         for (_, operation) in order {
-            let at = index_u32(activities.all.len());
+            let at = index_u32(operations.all.len());
             let of_row = match operation {
-                OperationRow::Coll(row) => activities.of_colls.get_mut(row.index()),
-                OperationRow::P2p(row) => activities.of_p2ps.get_mut(row.index()),
-                OperationRow::CeColl(row) => activities.of_ce_colls.get_mut(row.index()),
+                OperationRow::Coll(row) => operations.of_colls.get_mut(row.index()),
+                OperationRow::P2p(row) => operations.of_p2ps.get_mut(row.index()),
+                OperationRow::CeColl(row) => operations.of_ce_colls.get_mut(row.index()),
             };
             if let Some(of_row) = of_row {
                 *of_row = at;
             }
-            activities.all.push(Activity::new(operation));
+            operations.all.push(LinkedOperation::new(operation));
         }
-        activities
+        operations
     }
 
     #[inline]
@@ -108,24 +108,24 @@ impl Activities {
         at.copied()
     }
 
-    /// The index of the activity of the event with this id.
+    /// The index of the operation of the event with this id.
     #[inline]
     pub fn find(&self, tables: &Tables, id: u64) -> Option<u32> {
         self.at(OperationRow::of(tables.find(id)?)?)
     }
 
-    /// The activity of the event with this id, for linking.
+    /// The operation of the event with this id, for linking.
     #[inline]
-    pub fn get_mut(&mut self, tables: &Tables, id: u64) -> Option<&mut Activity> {
+    pub fn get_mut(&mut self, tables: &Tables, id: u64) -> Option<&mut LinkedOperation> {
         let at = self.find(tables, id)?;
         self.all.get_mut(index(at))
     }
 
     pub fn find_unfinished(&mut self, tables: &Tables) {
-        for activity in &mut self.all {
-            let ended_children = activity.proxy_last.is_some() || activity.kernel_host.is_some();
-            let has_stop = ended_children || tables.operation(activity.operation).stop().is_some();
-            activity.unfinished = !has_ended(activity.unfinished, has_stop, ended_children);
+        for linked in &mut self.all {
+            let ended_children = linked.proxy_last.is_some() || linked.kernel_host.is_some();
+            let has_stop = ended_children || tables.operation(linked.operation).stop().is_some();
+            linked.unfinished = !has_ended(linked.unfinished, has_stop, ended_children);
         }
     }
 }
@@ -135,18 +135,18 @@ fn widen(interval: Option<(u64, u64)>, start: u64, end: u64) -> Option<(u64, u64
 }
 
 /// Links kernel channels to their operations.
-pub fn add_to(tables: &Tables, stamps: &Stamps, activities: &mut Activities) {
+pub fn link_kernel_channels(tables: &Tables, stamps: &Stamps, operations: &mut LinkedOperations) {
     for (row, channel) in tables.rows::<KernelCh>() {
-        let Some(activity) = activities.get_mut(tables, channel.parent) else {
+        let Some(linked) = operations.get_mut(tables, channel.parent) else {
             continue;
         };
-        activity.kernel_channels += 1;
-        activity.unfinished |= channel.stop().is_none();
-        if let Some((start, stop)) = stamps.of_channel(row, channel) {
-            activity.gpu = widen(activity.gpu, start, stop);
+        linked.kernel_channels += 1;
+        linked.unfinished |= channel.stop().is_none();
+        if let Some((start, stop)) = stamps.trusted_stamps(row, channel) {
+            linked.gpu = widen(linked.gpu, start, stop);
         }
         if let Some(stop) = channel.stop() {
-            activity.kernel_host = widen(activity.kernel_host, channel.start, stop);
+            linked.kernel_host = widen(linked.kernel_host, channel.start, stop);
         }
     }
 }

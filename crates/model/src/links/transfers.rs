@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::communicators::Comms;
-use crate::links::operations::Activities;
+use crate::links::operations::LinkedOperations;
 use crate::tables::{ContextName, Event, Row, Tables};
 use nccl_events::Kind;
 use nccl_events::event::ProxyOp;
@@ -111,7 +111,7 @@ pub fn context_of_placeholder(text: &str) -> Option<u64> {
 }
 
 /// What this process transferred for operations of other processes, by operation.
-pub fn transfers(tables: &Tables, own: &Transfers) -> Vec<RemoteTransfers> {
+pub fn transfers_for_others(tables: &Tables, own: &Transfers) -> Vec<RemoteTransfers> {
     let mut all: BTreeMap<u64, RemoteTransfers> = BTreeMap::new();
     for &row in &own.for_others {
         let op = &tables[row];
@@ -131,18 +131,18 @@ pub fn transfers(tables: &Tables, own: &Transfers) -> Vec<RemoteTransfers> {
 }
 
 /// Adds what other processes did to this process's operations; returns how many proxy operations count.
-pub fn add_to(tables: &Tables, remote: &[RemoteTransfers], activities: &mut Activities) -> u64 {
+pub fn add_remote_transfers(tables: &Tables, remote: &[RemoteTransfers], operations: &mut LinkedOperations) -> u64 {
     let mut counted = 0;
     for transfers in remote {
-        let Some(activity) = activities.get_mut(tables, transfers.parent) else {
+        let Some(linked) = operations.get_mut(tables, transfers.parent) else {
             continue;
         };
         counted += u64::from(transfers.operations);
-        activity.proxies += transfers.operations;
-        activity.proxy_last = activity.proxy_last.max(transfers.last_ns);
-        activity.unfinished |= transfers.unfinished;
-        activity.bytes_sent += transfers.bytes_sent;
-        activity.bytes_received += transfers.bytes_received;
+        linked.proxies += transfers.operations;
+        linked.proxy_last = linked.proxy_last.max(transfers.last_ns);
+        linked.unfinished |= transfers.unfinished;
+        linked.bytes_sent += transfers.bytes_sent;
+        linked.bytes_received += transfers.bytes_received;
     }
     counted
 }
@@ -154,7 +154,7 @@ pub fn is_for_another(tables: &Tables, op: &Event<ProxyOp>) -> bool {
 
 /// What this process did for ranks of other processes. NCCL 2.23 gives such transfers a context of this process, so
 /// their rank is unknown and they are left out.
-pub fn work(tables: &Tables, own: &Transfers) -> Vec<RemoteWork> {
+pub fn work_for_others(tables: &Tables, own: &Transfers) -> Vec<RemoteWork> {
     let mut all: BTreeMap<u64, (RemoteWork, Vec<(u64, u64)>)> = BTreeMap::new();
     for &row in &own.for_others {
         let op = &tables[row];
@@ -187,7 +187,7 @@ fn covered(mut spans: Vec<(u64, u64)>) -> u64 {
     covered
 }
 
-pub fn exported(tables: &Tables, comms: &Comms) -> Vec<ExportedRank> {
+pub fn exported_ranks(tables: &Tables, comms: &Comms) -> Vec<ExportedRank> {
     let contexts = tables.contexts.iter().zip(&comms.members);
     let ranks =
         contexts.map(|(context, member)| ExportedRank { context: context.id, comm: member.comm, rank: member.rank });
@@ -239,17 +239,17 @@ impl Transfers {
         self.reporting.as_ref().is_some_and(|reporting| !reporting.on(row))
     }
 
-    pub fn add_to(&self, tables: &Tables, activities: &mut Activities) {
+    pub fn add_to_operations(&self, tables: &Tables, operations: &mut LinkedOperations) {
         for (row, op) in tables.rows::<ProxyOp>() {
-            let Some(activity) = activities.get_mut(tables, op.parent) else {
+            let Some(linked) = operations.get_mut(tables, op.parent) else {
                 continue;
             };
             let (sent, received) = self.sent_and_received(row, op);
-            activity.proxies += 1;
-            activity.proxy_last = activity.proxy_last.max(op.stop());
-            activity.unfinished |= op.stop().is_none() && !self.is_silent(row);
-            activity.bytes_sent += sent;
-            activity.bytes_received += received;
+            linked.proxies += 1;
+            linked.proxy_last = linked.proxy_last.max(op.stop());
+            linked.unfinished |= op.stop().is_none() && !self.is_silent(row);
+            linked.bytes_sent += sent;
+            linked.bytes_received += received;
         }
     }
 }

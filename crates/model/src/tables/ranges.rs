@@ -230,13 +230,13 @@ impl Coverage {
         if of_steps.clone().next().is_none() {
             return Self::Whole;
         }
-        let own = of_steps.filter(|&(of, _)| of == context).map(|(_, it)| it);
-        if own.clone().next().is_none() || own.clone().any(|it| !it.is_exact) {
+        let own = of_steps.filter(|&(of, _)| of == context).map(|(_, switch)| switch);
+        if own.clone().next().is_none() || own.clone().any(|switch| !switch.is_exact) {
             return Self::Unknown;
         }
-        let is_named = own.clone().any(|it| it.is_named);
+        let is_named = own.clone().any(|switch| switch.is_named);
         let mut ranges: Vec<Span> = Vec::new();
-        for range in own.filter_map(|it| it.range) {
+        for range in own.filter_map(|switch| switch.range) {
             match ranges.last_mut() {
                 // Where the program names steps, a range has its end when the rank leaves it.
                 Some(last) if last.first == range.first => *last = range,

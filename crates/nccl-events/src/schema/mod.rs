@@ -22,5 +22,5 @@ pub use crate::schema::carriers::{
 pub use crate::schema::counts::{Counts, GpuCounts, KindCounts, Kinds, Others};
 pub use crate::schema::definition::{DefinitionProperty, property, within_anchor};
 pub use crate::schema::statements::{
-    Grammar, KnownSum, Lack, Lines, Listed, Most, Own, Property, Statements, Sum, is_written,
+    Grammar, KnownSum, Lack, Lines, Listed, Most, NotMerged, Property, Statements, Sum, is_written,
 };

@@ -67,7 +67,7 @@ macro_rules! properties {
 }
 
 properties! {
-    parts_fingerprint "NCCL::PARTS::FINGERPRINT" Own;
+    parts_fingerprint "NCCL::PARTS::FINGERPRINT" NotMerged;
     parts_left_out "NCCL::PARTS_LEFT_OUT" Lines;
     level "NCCL::LEVEL" Lines;
     version "NCCL::VERSION" Lines;
@@ -173,7 +173,7 @@ fn read<G: Grammar>(into: &mut G, value: &str) -> Read {
 impl Statements {
     /// NCCL's dumps that could not be used: of hosts, then of graphs.
     pub fn unused_dumps(&self) -> Vec<String> {
-        [&self.topology_unused, &self.graphs_unused].into_iter().flat_map(|it| it.lines.shown()).collect()
+        [&self.topology_unused, &self.graphs_unused].into_iter().flat_map(|listed| listed.lines.shown()).collect()
     }
 
     /// Reads the properties of an archive; ignores those of other writers.
@@ -431,9 +431,9 @@ impl Grammar for Lines {
 
 /// A value that applies to a single archive, and that merged archives lack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Own(pub String);
+pub struct NotMerged(pub String);
 
-impl Grammar for Own {
+impl Grammar for NotMerged {
     fn parse(text: &str) -> Option<Self> {
         Some(Self(text.to_owned()))
     }
@@ -506,7 +506,7 @@ pub enum Lack {
 
 impl Statements {
     /// What the archive lacks according to its own properties. Events that were unfinished at the end are not lacking.
-    pub fn lacks(&self) -> impl Iterator<Item = Lack> {
+    pub fn missing_data(&self) -> impl Iterator<Item = Lack> {
         let some = |number: u64, lack: fn(u64) -> Lack| (number > 0).then(|| lack(number));
         let is = |is_so: bool, lack: Lack| is_so.then_some(lack);
         let is_flight = self.counts.removed > 0 || self.flight_processes.get() > 0;
@@ -526,7 +526,7 @@ impl Statements {
 
     /// Whether the archive lacks something that happened.
     pub fn is_cut(&self) -> bool {
-        self.lacks().any(|lack| {
+        self.missing_data().any(|lack| {
             use Lack::{Beginning, Callbacks, Places, Processes, Ranks};
             matches!(lack, Callbacks(_) | Processes(_) | Places(_) | Beginning | Ranks(_))
         })
@@ -534,7 +534,7 @@ impl Statements {
 
     /// Whether recording was switched off at times.
     pub fn was_switched(&self) -> bool {
-        self.lacks().any(|lack| lack == Lack::WhileOff)
+        self.missing_data().any(|lack| lack == Lack::WhileOff)
     }
 
     /// Whether the clock readings of a process are lost, so that its ticks were taken for nanoseconds.
@@ -554,7 +554,7 @@ impl Statements {
 
     /// Whether something in the middle may be missing, so that positions in an order have no meaning.
     pub fn has_gaps(&self) -> bool {
-        self.lacks().any(|lack| matches!(lack, Lack::Callbacks(_) | Lack::Places(_)))
+        self.missing_data().any(|lack| matches!(lack, Lack::Callbacks(_) | Lack::Places(_)))
     }
 
     /// On ranks of a communicator whose calls differ or may differ. Each line begins with the communicator's name.

@@ -290,7 +290,8 @@ impl Archive {
     /// Checks that no definitions are missing, and that they match the archive's checksums if it has any.
     pub fn check_definitions(&self, definitions: &Definitions) -> Result<()> {
         let locations = definitions.locations.iter();
-        let with_events = locations.clone().filter(|(_, it)| it.number_of_events > 0).map(|(it, _)| it.get());
+        let with_events =
+            locations.clone().filter(|(_, location)| location.number_of_events > 0).map(|(location, _)| location.get());
         check_presence(&self.anchor, with_events)?;
         match self.property(PROPERTY) {
             Some(written) => {

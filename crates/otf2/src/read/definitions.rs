@@ -23,7 +23,7 @@ impl Archive {
             None => *found.others.entry("Unknown").or_default() += 1,
         })?;
         found.records = records;
-        let mut events = found.locations.values().map(|it| it.number_of_events);
+        let mut events = found.locations.values().map(|location| location.number_of_events);
         if events.try_fold(0, u64::checked_add).is_none() {
             let path = self.anchor_file().with_extension("def");
             let reason = "promises more events than can be counted".to_owned();
@@ -54,7 +54,7 @@ impl Archive {
     }
 
     /// Calls `each` for every global definition, with `None` for kinds unknown to libotf2. Returns their number.
-    fn each_definition(&self, mut each: Each<'_>) -> Result<u64> {
+    fn each_definition(&self, mut each: DefinitionCallback<'_>) -> Result<u64> {
         let callbacks = Callbacks::new()?;
         let file = self.anchor_file().with_extension("def");
         // Every chunk contains at least one definition.
@@ -71,8 +71,8 @@ impl Archive {
             return Err(error::null(operation()));
         }
         let (table, user_data) = (callbacks.as_ptr(), ptr::from_mut(&mut each).cast());
-        // SAFETY: both readers are open; libotf2 copies the table, whose callbacks expect an `Each`; `each` is used
-        // only through this pointer until the reading is done.
+        // SAFETY: both readers are open; libotf2 copies the table, whose callbacks expect a `DefinitionCallback`;
+        // `each` is used only through this pointer until the reading is done.
         let code = unsafe { sys::OTF2_Reader_RegisterGlobalDefCallbacks(pointer, definitions, table, user_data) };
         check(code, operation)?;
         let mut count = 0;
@@ -84,7 +84,7 @@ impl Archive {
 }
 
 /// The user data of the callbacks is a pointer to this.
-type Each<'a> = &'a mut dyn FnMut(Option<Definition>);
+type DefinitionCallback<'a> = &'a mut dyn FnMut(Option<Definition>);
 
 /// Passes on a definition.
 ///
@@ -93,7 +93,7 @@ type Each<'a> = &'a mut dyn FnMut(Option<Definition>);
 /// `user_data` is the pointer that `each_definition` registered.
 unsafe fn pass_on(user_data: *mut c_void, definition: Option<Definition>) -> sys::OTF2_CallbackCode {
     // SAFETY: the caller guarantees the type, and nothing else uses the value while libotf2 runs.
-    let each = unsafe { &mut *user_data.cast::<Each<'_>>() };
+    let each = unsafe { &mut *user_data.cast::<DefinitionCallback<'_>>() };
     each(definition);
     sys::OTF2_CALLBACK_SUCCESS
 }

@@ -302,7 +302,12 @@ impl Archive {
                 return Ok(total);
             }
         }
-        let short = |location| expected.get(location).filter(|it| it.seen < it.events).map(|it| (location, it));
+        let short = |location| {
+            expected
+                .get(location)
+                .filter(|expected| expected.seen < expected.events)
+                .map(|expected| (location, expected))
+        };
         if let Some((location, Expected { events, seen, .. })) = locations.iter().find_map(short) {
             let reason = format!("gave {seen} of the {events} events it counts");
             return Err(Error::Damaged { path: self.event_file(*location), reason });

@@ -293,7 +293,7 @@ fn write_list(to: *mut sys::OTF2_GlobalDefWriter, definition: &Definition) -> Re
             unsafe { sys::OTF2_GlobalDefWriter_WriteMetricClass(to, this, count, members, *occurrence, kind) }
         }
         Definition::CartTopology { this, name, comm, dimensions } => {
-            let dimensions: Vec<u32> = dimensions.iter().map(|it| it.get()).collect();
+            let dimensions: Vec<u32> = dimensions.iter().map(|dimension| dimension.get()).collect();
             let (count, dimensions) = list!(dimensions);
             let (this, name, comm) = (this.get(), name.get(), comm.get());
             // SAFETY: the writer is open and takes numbers; the array has `count` elements.

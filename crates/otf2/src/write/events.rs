@@ -198,15 +198,15 @@ events! {
     /// A collective operation begins on this member of a communicator.
     mpi_collective_begin() = OTF2_EvtWriter_MpiCollectiveBegin();
     /// A collective operation ends on this member of a communicator.
-    mpi_collective_end(it: &Collective) refers to ("communicator": it.comm)
+    mpi_collective_end(collective: &Collective) refers to ("communicator": collective.comm)
         = OTF2_EvtWriter_MpiCollectiveEnd(
-            it.op.raw(), it.comm.get(), it.root.unwrap_or(NO_ROOT), it.bytes_sent, it.bytes_received);
+            collective.op.raw(), collective.comm.get(), collective.root.unwrap_or(NO_ROOT), collective.bytes_sent, collective.bytes_received);
     /// A collective operation is requested; it completes later, with the same request id.
     non_blocking_collective_request(request: u64) = OTF2_EvtWriter_NonBlockingCollectiveRequest(request);
     /// A requested collective operation has completed.
-    non_blocking_collective_complete(it: &Collective, request: u64) refers to ("communicator": it.comm)
+    non_blocking_collective_complete(collective: &Collective, request: u64) refers to ("communicator": collective.comm)
         = OTF2_EvtWriter_NonBlockingCollectiveComplete(
-            it.op.raw(), it.comm.get(), it.root.unwrap_or(NO_ROOT), it.bytes_sent, it.bytes_received, request);
+            collective.op.raw(), collective.comm.get(), collective.root.unwrap_or(NO_ROOT), collective.bytes_sent, collective.bytes_received, request);
     /// A send begins; it completes later, with the same request id.
     mpi_isend(message: &Message, request: u64) refers to ("communicator": message.comm)
         = OTF2_EvtWriter_MpiIsend(message.peer, message.comm.get(), message.tag, message.bytes, request);
@@ -223,11 +223,11 @@ events! {
     /// A window is destroyed.
     rma_win_destroy(win: RmaWinRef) refers to ("window": win) = OTF2_EvtWriter_RmaWinDestroy(win.get());
     /// Data is put into a remote member's window; completes with the same matching id.
-    rma_put(it: &RmaAccess) refers to ("window": it.win)
-        = OTF2_EvtWriter_RmaPut(it.win.get(), it.remote, it.bytes, it.matching);
+    rma_put(access: &RmaAccess) refers to ("window": access.win)
+        = OTF2_EvtWriter_RmaPut(access.win.get(), access.remote, access.bytes, access.matching);
     /// Data is got from a remote member's window; completes with the same matching id.
-    rma_get(it: &RmaAccess) refers to ("window": it.win)
-        = OTF2_EvtWriter_RmaGet(it.win.get(), it.remote, it.bytes, it.matching);
+    rma_get(access: &RmaAccess) refers to ("window": access.win)
+        = OTF2_EvtWriter_RmaGet(access.win.get(), access.remote, access.bytes, access.matching);
     /// A put or get has completed, and its caller waited for it.
     rma_op_complete_blocking(win: RmaWinRef, matching: u64) refers to ("window": win)
         = OTF2_EvtWriter_RmaOpCompleteBlocking(win.get(), matching);

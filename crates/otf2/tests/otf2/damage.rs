@@ -75,9 +75,8 @@ fn a_damaged_definition_is_named_and_not_read_for_ever() {
     let archive = Archive::open(&anchor).expect("the archive opens");
     let global = directory.path().join("traces.def");
     let local = archive.definition_file(HOST_THREAD);
-    let read = |file: &Path| match file == global {
-        true => archive.definitions().map(drop),
-        false => archive.local_definitions(HOST_THREAD).map(drop),
+    let read = |file: &Path| {
+        if file == global { archive.definitions().map(drop) } else { archive.local_definitions(HOST_THREAD).map(drop) }
     };
     // Of a kind that libotf2 skips.
     let unknown = [&[200, 18][..], &[0; 18]].concat();

@@ -1,7 +1,7 @@
 //! The events of the timeline in chunks of time, and their attributes as sets that many events have alike. The page
 //! gets both as compact data: numbers as LEB128, deflated, in base64.
 //!
-//! A chunk is loaded as a whole or not at all. [`Room`] says which windows have room for their events.
+//! A chunk is loaded as a whole or not at all. [`PageBudget`] says which windows have room for their events.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value.to_le_bytes()[0] | 0x80);
         value >>= 7;
@@ -130,36 +130,36 @@ fn encode(events: &[Event], chunk: &Chunk, number: impl Fn(u64) -> Option<u64>) 
     let mut columns: [Vec<u8>; 9] = Default::default();
     let mut location = 0;
     for run in events.chunk_by(|a, b| a.location == b.location) {
-        put(&mut columns[0], u64::from(run[0].location - location));
-        put(&mut columns[0], run.len() as u64);
+        put_varint(&mut columns[0], u64::from(run[0].location - location));
+        put_varint(&mut columns[0], run.len() as u64);
         location = run[0].location;
         let mut before = chunk.begin_ns;
         for event in run {
-            put(&mut columns[1], event.begin_ns - before);
+            put_varint(&mut columns[1], event.begin_ns - before);
             before = event.begin_ns;
         }
     }
     let or_none = |value: u64| value.wrapping_add(1);
     for (own, event) in (chunk.from as u64..).zip(events) {
-        put(&mut columns[2], event.end_ns - event.begin_ns);
-        put(&mut columns[3], event.name.into());
-        put(&mut columns[4], or_none(event.waiting_ns));
-        put(&mut columns[5], or_none(event.instance));
-        put(&mut columns[6], or_none(event.attributes));
+        put_varint(&mut columns[2], event.end_ns - event.begin_ns);
+        put_varint(&mut columns[3], event.name.into());
+        put_varint(&mut columns[4], or_none(event.waiting_ns));
+        put_varint(&mut columns[5], or_none(event.instance));
+        put_varint(&mut columns[6], or_none(event.attributes));
         let parent = number(event.parent).map(|parent| 1 + zigzag(own.cast_signed() - parent.cast_signed()));
-        put(&mut columns[7], parent.unwrap_or(0));
-        put(&mut columns[8], or_none(event.sequence));
+        put_varint(&mut columns[7], parent.unwrap_or(0));
+        put_varint(&mut columns[8], or_none(event.sequence));
     }
     let mut bytes = Vec::new();
-    put(&mut bytes, events.len() as u64);
-    columns.iter().for_each(|column| put(&mut bytes, column.len() as u64));
+    put_varint(&mut bytes, events.len() as u64);
+    columns.iter().for_each(|column| put_varint(&mut bytes, column.len() as u64));
     bytes.extend(columns.concat());
     bytes
 }
 
 /// Why an event is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum KeptBecause {
     /// For the window of this importance, if that fits.
     Window,
     Chosen,
@@ -168,19 +168,19 @@ pub(crate) enum Why {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct KeptEvent {
     pub(crate) event: Event,
-    pub(crate) why: Why,
+    pub(crate) why: KeptBecause,
     /// The window that it is in.
     pub(crate) place: u32,
 }
 
-impl Kept {
+impl KeptEvent {
     pub(crate) const fn stays(&self, fitting: u32) -> bool {
         match self.why {
-            Why::Chosen => true,
-            Why::Window => self.place < fitting,
-            Why::Longest => self.place >= fitting,
+            KeptBecause::Chosen => true,
+            KeptBecause::Window => self.place < fitting,
+            KeptBecause::Longest => self.place >= fitting,
         }
     }
 
@@ -191,12 +191,12 @@ impl Kept {
 
 /// The events in each window, by its importance: less important windows are given up where the events do not fit.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct PageBudget {
     in_windows: Vec<AtomicU64>,
     most: u64,
 }
 
-impl Room {
+impl PageBudget {
     pub(crate) fn of(plan: &Plan) -> Self {
         let in_windows = (0..plan.windows.len()).map(|_| AtomicU64::new(0)).collect();
         Self { in_windows, most: plan.most_in_windows }
@@ -231,12 +231,12 @@ pub(crate) type Key = Vec<(AttributeRef, i64)>;
 
 /// Attributes that many events have alike, each set once.
 #[derive(Debug, Default)]
-pub(crate) struct Sets {
+pub(crate) struct AttributeSets {
     pub(crate) all: Vec<Set>,
     known: BTreeMap<Set, u64>,
 }
 
-impl Sets {
+impl AttributeSets {
     pub(crate) fn number(&mut self, mut set: Set) -> u64 {
         if self.known.len() >= MOST_SETS && !self.known.contains_key(&set) {
             set.retain(|(name, value)| matches!(value, Value::Text(_)) || name == AttributeId::Bytes.name());
@@ -295,7 +295,7 @@ mod tests {
     fn numbers_are_leb128() {
         let mut bytes = Vec::new();
         for value in [0, 127, 128, 300] {
-            put(&mut bytes, value);
+            put_varint(&mut bytes, value);
         }
         assert_eq!(bytes, [0, 127, 0x80, 1, 0xac, 2]);
         assert_eq!([0, -1, 1, -2].map(zigzag), [0, 1, 2, 3]);

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::timeline::chunks::{Event, Kept, Key, MOST_SETS, NONE, Room, Set, Value, Why, bits};
-use crate::timeline::plan::{LEVELS, Location, Part, Plan, Votes, With};
+use crate::timeline::chunks::{Event, KeptBecause, KeptEvent, Key, MOST_SETS, NONE, PageBudget, Set, Value, bits};
+use crate::timeline::plan::{KeepReason, LEVELS, Location, LocationPart, Plan, RanksByCall};
 use analysis::{Analysis, Clock, Role, Trace};
 use anyhow::{Context as _, Result};
 use nccl_events::archive::RegionClass;
@@ -47,24 +47,24 @@ nccl_events::fields! {
 
 /// What is kept of a location.
 #[derive(Debug, Default)]
-pub(crate) struct OfLocation {
-    pub(crate) kept: Vec<Kept>,
+pub(crate) struct LocationEvents {
+    pub(crate) kept: Vec<KeptEvent>,
     /// Sets of attributes and their numbers in `kept`.
     pub(crate) sets: BTreeMap<Key, u64>,
     /// The rank of the job that used it most, of a location that several may use.
     pub(crate) rank: Option<u32>,
 }
 
-pub(crate) struct Reading<'a> {
+pub(crate) struct TimelineReader<'a> {
     trace: &'a Trace,
     analysis: &'a Analysis,
     plan: &'a Plan,
     locations: &'a [Location],
     clock: Clock,
-    pub(crate) room: Room,
+    pub(crate) room: PageBudget,
     /// How many events begin in each of [`PARTS`] equal parts of the time.
     pub(crate) all: Vec<AtomicU64>,
-    votes: Votes,
+    votes: RanksByCall,
     pub(crate) regions: BTreeMap<RegionRef, u32>,
     pub(crate) names: Vec<String>,
     /// Indices of `names`.
@@ -75,7 +75,7 @@ pub(crate) struct Reading<'a> {
 type Attributes = Vec<(AttributeRef, AttributeValue)>;
 
 /// A region instance, once it has ended.
-struct Ended {
+struct EndedInstance {
     region: RegionRef,
     depth: u32,
     begin_ns: u64,
@@ -86,14 +86,14 @@ struct Ended {
 }
 
 /// A location while it is read.
-struct State {
+struct LocationReader {
     at: u32,
     is_operations: bool,
     has_levels: bool,
     is_thread: bool,
     /// Whether all its events are kept.
     is_small: bool,
-    found: OfLocation,
+    found: LocationEvents,
     all: Vec<u64>,
     /// Events in windows that `room` does not know of yet.
     in_windows: Vec<u64>,
@@ -101,12 +101,12 @@ struct State {
     /// How many were kept when `room` was asked.
     asked: usize,
     /// For each row of the location and part of the time, the longest event.
-    longest: Vec<Vec<Option<Kept>>>,
+    longest: Vec<Vec<Option<KeptEvent>>>,
     /// The parents of calls that are kept, and what these are kept with.
-    parents: BTreeMap<u64, With>,
+    parents: BTreeMap<u64, KeepReason>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> TimelineReader<'a> {
     pub(crate) fn of(trace: &'a Trace, analysis: &'a Analysis, plan: &'a Plan, locations: &'a [Location]) -> Self {
         let definitions = &trace.definitions;
         let is_shared = |reference| trace.attribute(reference).is_none_or(|known| !OWN.contains(&known));
@@ -117,35 +117,35 @@ impl<'a> Reading<'a> {
             plan,
             locations,
             clock: Clock::of(trace),
-            room: Room::of(plan),
+            room: PageBudget::of(plan),
             all: (0..PARTS).map(|_| AtomicU64::new(0)).collect(),
-            votes: Votes::of(&analysis.tables),
+            votes: RanksByCall::of(&analysis.tables),
             regions: definitions.regions.keys().copied().zip(0..).gather(),
             ranges: (0..)
                 .zip(definitions.regions.keys())
-                .filter(|(_, it)| is_range(trace, **it))
+                .filter(|(_, region)| is_range(trace, **region))
                 .map(|(at, _)| at)
                 .gather(),
             names: definitions.regions.keys().map(|region| trace.region_name(*region)).collect(),
             shared: attributes
-                .filter_map(|(reference, it)| Some((*reference, definitions.string(it.name)?.to_owned())))
+                .filter_map(|(reference, attribute)| Some((*reference, definitions.string(attribute.name)?.to_owned())))
                 .gather(),
         }
     }
 
-    pub(crate) fn location(&self, at: usize) -> Result<OfLocation> {
+    pub(crate) fn location(&self, at: usize) -> Result<LocationEvents> {
         let location = &self.locations[at];
-        if location.part != Part::Whole {
-            return Ok(OfLocation::default());
+        if location.part != LocationPart::Whole {
+            return Ok(LocationEvents::default());
         }
-        let has_levels = self.locations.get(at + 1).is_some_and(|next| next.part != Part::Whole);
-        let mut state = State {
+        let has_levels = self.locations.get(at + 1).is_some_and(|next| next.part != LocationPart::Whole);
+        let mut state = LocationReader {
             at: u32::try_from(at)?,
             is_operations: location.is_operations(),
             has_levels,
             is_thread: location.is_thread(),
             is_small: location.events <= self.plan.samples,
-            found: OfLocation::default(),
+            found: LocationEvents::default(),
             all: vec![0; PARTS],
             in_windows: vec![0; self.plan.windows.len()],
             fitting: small(self.plan.windows.len()),
@@ -167,7 +167,7 @@ impl<'a> Reading<'a> {
                     let is_operation = matches!(self.trace.role(region), Some(Role::Operation(_)));
                     let row = if is_operation { rows.next() } else { None };
                     let (depth, end_ns) = (small(open.len()), self.clock.ns(event.time));
-                    let ended = Ended { region, depth, begin_ns, end_ns, row, attributes };
+                    let ended = EndedInstance { region, depth, begin_ns, end_ns, row, attributes };
                     if location.is_shared {
                         self.votes.add(self.trace, &ended.attributes, &mut votes);
                     }
@@ -180,7 +180,7 @@ impl<'a> Reading<'a> {
         read.context("the archive is damaged, `nccl-otf2 check` says more")?;
         let fitting = self.room.add(&mut state.in_windows);
         self.all.iter().zip(state.all).for_each(|(sum, own)| _ = sum.fetch_add(own, Ordering::Relaxed));
-        state.found.kept.retain(|it| it.stays(fitting));
+        state.found.kept.retain(|kept| kept.stays(fitting));
         state.found.kept.extend(state.longest.into_iter().flatten().flatten());
         state.found.kept.shrink_to_fit();
         state.found.rank = votes.into_iter().max_by_key(|(_, calls)| *calls).map(|(rank, _)| rank);
@@ -188,25 +188,25 @@ impl<'a> Reading<'a> {
     }
 
     /// Counts an event, and keeps it if the plan says so.
-    fn take(&self, state: &mut State, ended: &Ended) {
+    fn take(&self, state: &mut LocationReader, ended: &EndedInstance) {
         if !self.plan.wants(ended.begin_ns, ended.end_ns) {
             return;
         }
         state.all[self.plan.part(ended.begin_ns, PARTS as u64)] += 1;
         let window = self.plan.window(ended.begin_ns, ended.end_ns);
-        let own = window.map_or(u32::MAX, |it| it.place);
+        let own = window.map_or(u32::MAX, |window| window.place);
         if let Some(events) = state.in_windows.get_mut(large(own)) {
             *events += 1;
         }
         let with = self.kept_with(state, ended);
-        let place = if let Some(With::Window(place)) = with { place.min(own) } else { own };
-        if with == Some(With::Chosen) {
+        let place = if let Some(KeepReason::Window(place)) = with { place.min(own) } else { own };
+        if with == Some(KeepReason::Chosen) {
             let event = self.event(state, ended);
-            state.found.kept.push(Kept { event, why: Why::Chosen, place });
+            state.found.kept.push(KeptEvent { event, why: KeptBecause::Chosen, place });
         } else {
             if place < state.fitting {
                 let event = self.event(state, ended);
-                state.found.kept.push(Kept { event, why: Why::Window, place });
+                state.found.kept.push(KeptEvent { event, why: KeptBecause::Window, place });
             }
             if ended.row.is_none() {
                 self.sample(state, ended, place);
@@ -215,7 +215,7 @@ impl<'a> Reading<'a> {
         if state.found.kept.len() >= state.asked + AT_ONCE {
             let fitting = self.room.add(&mut state.in_windows);
             if fitting < state.fitting {
-                state.found.kept.retain(|it| it.stays(fitting));
+                state.found.kept.retain(|kept| kept.stays(fitting));
                 state.fitting = fitting;
             }
             state.asked = state.found.kept.len();
@@ -223,12 +223,12 @@ impl<'a> Reading<'a> {
     }
 
     /// For what an event is kept outside of windows, too: an operation, its call, and what is called with that.
-    fn kept_with(&self, state: &mut State, ended: &Ended) -> Option<With> {
+    fn kept_with(&self, state: &mut LocationReader, ended: &EndedInstance) -> Option<KeepReason> {
         if state.is_small {
-            return Some(With::Chosen);
+            return Some(KeepReason::Chosen);
         }
         if let Some(row) = ended.row {
-            return self.plan.is_chosen(row).then_some(With::Chosen);
+            return self.plan.is_chosen(row).then_some(KeepReason::Chosen);
         }
         if !state.is_thread {
             return None;
@@ -237,12 +237,13 @@ impl<'a> Reading<'a> {
         let ids = [own.event, own.parent].into_iter().flatten();
         let all = ids.flat_map(|id| [self.plan.call(id), state.parents.get(&id).copied()]);
         let with = all.flatten().min()?;
-        own.parent.map(|parent| state.parents.entry(parent).and_modify(|it| *it = with.min(*it)).or_insert(with));
+        own.parent
+            .map(|parent| state.parents.entry(parent).and_modify(|reason| *reason = with.min(*reason)).or_insert(with));
         Some(with)
     }
 
     /// Keeps an event if none in its part of the time is longer.
-    fn sample(&self, state: &mut State, ended: &Ended, place: u32) {
+    fn sample(&self, state: &mut LocationReader, ended: &EndedInstance, place: u32) {
         let row = large(self.row_of(state, ended.depth, self.name(ended.region)) - state.at);
         let samples = self.plan.samples;
         if state.longest[row].is_empty() {
@@ -250,9 +251,9 @@ impl<'a> Reading<'a> {
         }
         let length_ns = ended.end_ns - ended.begin_ns;
         let at = self.plan.part(ended.begin_ns, samples);
-        if state.longest[row].get(at).is_some_and(|slot| slot.is_none_or(|it| it.length_ns() < length_ns)) {
+        if state.longest[row].get(at).is_some_and(|slot| slot.is_none_or(|kept| kept.length_ns() < length_ns)) {
             let event = self.event(state, ended);
-            state.longest[row][at] = Some(Kept { event, why: Why::Longest, place });
+            state.longest[row][at] = Some(KeptEvent { event, why: KeptBecause::Longest, place });
         }
     }
 
@@ -261,17 +262,14 @@ impl<'a> Reading<'a> {
     }
 
     /// The row of a location in which an event is shown.
-    fn row_of(&self, state: &State, depth: u32, name: u32) -> u32 {
-        match state.has_levels && self.ranges.contains(&name) {
-            true => state.at + 1 + depth.min(LEVELS - 1),
-            false => state.at,
-        }
+    fn row_of(&self, state: &LocationReader, depth: u32, name: u32) -> u32 {
+        if state.has_levels && self.ranges.contains(&name) { state.at + 1 + depth.min(LEVELS - 1) } else { state.at }
     }
 
-    fn event(&self, state: &mut State, ended: &Ended) -> Event {
+    fn event(&self, state: &mut LocationReader, ended: &EndedInstance) -> Event {
         let own: Own<'_> = self.trace.read_fields(&ended.attributes);
         let Analysis { tables, instances, .. } = self.analysis;
-        let instance = ended.row.and_then(|row| instances.of_operation(row));
+        let instance = ended.row.and_then(|row| instances.instance_of_operation(row));
         let waiting_ns = instance
             .zip(ended.row)
             .and_then(|(instance, row)| instances.all.get(large(instance))?.waiting_ns(tables, row));
@@ -291,7 +289,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The number of an event's attributes among those of its location.
-    fn attributes(&self, state: &mut State, ended: &Ended) -> u64 {
+    fn attributes(&self, state: &mut LocationReader, ended: &EndedInstance) -> u64 {
         let shared = ended.attributes.iter().filter(|(name, _)| self.shared.contains_key(name));
         let mut key: Key = shared.filter_map(|(name, value)| Some((*name, bits(*value)?))).collect();
         let sets = &mut state.found.sets;
@@ -309,7 +307,7 @@ impl<'a> Reading<'a> {
     /// Whether an attribute has few values: a text, or bytes.
     fn is_telling(&self, name: AttributeRef) -> bool {
         let definition = self.trace.definitions.attributes.get(&name);
-        definition.is_some_and(|it| it.attribute_type == AttributeType::String)
+        definition.is_some_and(|attribute| attribute.attribute_type == AttributeType::String)
             || self.trace.attribute(name) == Some(AttributeId::Bytes)
     }
 
@@ -326,7 +324,7 @@ impl<'a> Reading<'a> {
 }
 
 impl Event {
-    const fn new(ended: &Ended) -> Self {
+    const fn new(ended: &EndedInstance) -> Self {
         Self {
             begin_ns: ended.begin_ns,
             end_ns: ended.end_ns,

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::sync::atomic::AtomicU64;
 
-use crate::timeline::chunks::{Event, NONE, Set, Sets};
-use crate::timeline::location::{OfLocation, Reading, UNDEFINED};
-use crate::timeline::plan::{Location, Part, Places, Plan, Row};
+use crate::timeline::chunks::{AttributeSets, Event, NONE, Set};
+use crate::timeline::location::{LocationEvents, TimelineReader, UNDEFINED};
+use crate::timeline::plan::{Location, LocationPart, Places, Plan, Row};
 use analysis::read::NONE as NO_ROW;
 use analysis::{Analysis, Filter, Trace, try_in_parallel};
 use anyhow::Result;
@@ -59,17 +59,17 @@ pub(crate) struct Timeline {
 
 /// A timeline whose chunks have not been placed yet.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct UncutTimeline {
     timeline: Timeline,
     pub(crate) cells: Vec<u8>,
     kept: Vec<Event>,
-    /// Empty until [`Made::cut`].
+    /// Empty until [`UncutTimeline::cut`].
     pub(crate) chunks: Chunks,
     /// How many events there are, those that were not kept included.
     pub(crate) events: u64,
 }
 
-impl Made {
+impl UncutTimeline {
     /// Reads the events that `filter` wants, and keeps about `most` of them.
     pub(crate) fn of(
         trace: &Trace,
@@ -133,7 +133,7 @@ impl Places {
         let mut moved = None;
         let locations = self.locations.iter_mut().zip(ranks);
         let is_wanted = locations.map(|(location, rank)| {
-            moved = if location.part == Part::Whole { *rank } else { moved };
+            moved = if location.part == LocationPart::Whole { *rank } else { moved };
             if let Some(rank) = moved.filter(|_| location.is_shared) {
                 location.row = large(rank);
             }
@@ -163,7 +163,7 @@ impl Places {
 impl Events {
     /// Removes the locations that are not wanted, and the rows of levels at which no range was.
     fn remove_locations(&mut self, is_wanted: Vec<bool>, locations: &mut Vec<Location>) {
-        let mut is_used: Vec<bool> = locations.iter().map(|location| location.part == Part::Whole).collect();
+        let mut is_used: Vec<bool> = locations.iter().map(|location| location.part == LocationPart::Whole).collect();
         self.kept.iter().for_each(|event| is_used[large(event.location)] = true);
         let is_kept: Vec<bool> = is_used.into_iter().zip(is_wanted).map(|(used, wanted)| used && wanted).collect();
         let mut kept = 0;
@@ -217,7 +217,9 @@ impl Overview {
         let mut shares = Shares::of(rows.iter().flatten().count(), span);
         let mut functions: Vec<u32> = Vec::new();
         let mut last: Option<(RegionRef, usize)> = None;
-        for (number, operation) in (0..).zip(tables.operations.rows()).filter(|(_, it)| it.member != NO_ROW) {
+        for (number, operation) in
+            (0..).zip(tables.operations.rows()).filter(|(_, operation)| operation.member != NO_ROW)
+        {
             let row = rows.get(large(tables.job_rank(number))).copied().flatten();
             let Some(row) = row.filter(|_| filter.wants_time(operation.start_ns, operation.stop_ns)) else {
                 continue;
@@ -233,11 +235,12 @@ impl Overview {
                 }
             };
             last = Some((operation.function, function));
-            let instance = instances.of_operation(number).and_then(|at| instances.all.get(large(at)));
+            let instance = instances.instance_of_operation(number).and_then(|at| instances.all.get(large(at)));
             // It is unknown whether unfinished operations waited or transferred; they do not count as transfer.
-            let waiting_ns = match operation.is_unfinished {
-                true => operation.duration_ns(),
-                false => instance.and_then(|it| it.waiting_ns(tables, number)).unwrap_or(0),
+            let waiting_ns = if operation.is_unfinished {
+                operation.duration_ns()
+            } else {
+                instance.and_then(|instance| instance.waiting_ns(tables, number)).unwrap_or(0)
             };
             let arrived = (operation.start_ns + waiting_ns).min(operation.stop_ns);
             shares.add(row, true, (operation.start_ns, arrived), 0);
@@ -315,25 +318,24 @@ impl Events {
         locations: &[Location],
         progress: &dyn Progress,
     ) -> Result<Self> {
-        let reading = Reading::of(trace, analysis, plan, locations);
+        let reading = TimelineReader::of(trace, analysis, plan, locations);
         progress.begin("timeline", locations.len() as u64);
         let read = try_in_parallel(0..locations.len(), |at| {
             let made = reading.location(at);
             progress.step();
             made
         });
-        let parts: Vec<OfLocation> = read?;
+        let parts: Vec<LocationEvents> = read?;
         progress.end();
         let fitting = reading.room.add(&mut vec![0; plan.windows.len()]);
-        let complete = match plan.is_whole() {
-            true => vec![plan.span],
-            false => {
-                let windows = plan.windows.iter().filter(|it| it.place < fitting);
-                windows.map(|it| (it.begin_ns, it.end_ns)).collect()
-            }
+        let complete = if plan.is_whole() {
+            vec![plan.span]
+        } else {
+            let windows = plan.windows.iter().filter(|window| window.place < fitting);
+            windows.map(|window| (window.begin_ns, window.end_ns)).collect()
         };
         let mut found = Self { complete, ..Self::default() };
-        let mut sets = Sets::default();
+        let mut sets = AttributeSets::default();
         for part in parts {
             let mut numbers = vec![NONE; part.sets.len()];
             for (key, own) in &part.sets {
@@ -342,8 +344,8 @@ impl Events {
                 }
             }
             let set = |event: &Event| numbers.get(usize::try_from(event.attributes).ok()?).copied();
-            let kept = part.kept.iter().filter(|it| it.stays(fitting));
-            found.kept.extend(kept.map(|it| Event { attributes: set(&it.event).unwrap_or(NONE), ..it.event }));
+            let kept = part.kept.iter().filter(|kept| kept.stays(fitting));
+            found.kept.extend(kept.map(|kept| Event { attributes: set(&kept.event).unwrap_or(NONE), ..kept.event }));
             found.ranks.push(part.rank);
         }
         found.sets = sets.all;

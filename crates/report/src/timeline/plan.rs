@@ -32,7 +32,7 @@ pub(crate) struct Window {
 
 /// What a call is kept with: its operation. The first is the best reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum With {
+pub(crate) enum KeepReason {
     Chosen,
     /// The operation is in the window of this importance, if that fits.
     Window(u32),
@@ -53,7 +53,7 @@ pub(crate) struct Plan {
     /// Whether an operation, by its row, is kept outside of windows, too.
     chosen: Vec<bool>,
     /// The ids of calls of these operations and of those in windows, sorted, and what they are kept with.
-    calls: Vec<(u64, With)>,
+    calls: Vec<(u64, KeepReason)>,
 }
 
 impl Plan {
@@ -63,7 +63,9 @@ impl Plan {
         let operations = &analysis.tables.operations;
         // A part of the run has about the share of the events that it has of the operations. Without operations there
         // may be any number of others.
-        let wanted = operations.rows().filter(|it| it.stop_ns >= span.0 && it.start_ns <= until_ns).count() as u64;
+        let wanted =
+            operations.rows().filter(|operation| operation.stop_ns >= span.0 && operation.start_ns <= until_ns).count()
+                as u64;
         let in_span =
             |events: u64| if wanted == 0 { events } else { (events * wanted).div_ceil(operations.len() as u64) };
         let events: Vec<u64> = events.iter().map(|events| in_span(*events)).collect();
@@ -78,12 +80,17 @@ impl Plan {
         let windows = windows(&moments(analysis, span, length_ns), span, length_ns);
         let chosen = chosen(analysis, span, most / 4);
         let tables = &analysis.tables;
-        let with = |row: u32, it: &Operation| match chosen[large(row)] {
-            true => Some(With::Chosen),
-            false => window_of(&windows, it.start_ns, it.stop_ns).map(|window| With::Window(window.place)),
+        let with = |row: u32, operation: &Operation| {
+            if chosen[large(row)] {
+                Some(KeepReason::Chosen)
+            } else {
+                window_of(&windows, operation.start_ns, operation.stop_ns)
+                    .map(|window| KeepReason::Window(window.place))
+            }
         };
-        let called = (0..).zip(tables.operations.rows()).filter(|(_, it)| it.parent != 0);
-        let mut calls: Vec<_> = called.filter_map(|(row, it)| Some((it.parent, with(row, &it)?))).collect();
+        let called = (0..).zip(tables.operations.rows()).filter(|(_, operation)| operation.parent != 0);
+        let mut calls: Vec<_> =
+            called.filter_map(|(row, operation)| Some((operation.parent, with(row, &operation)?))).collect();
         calls.par_sort_unstable();
         calls.dedup_by_key(|(id, _)| *id);
         let samples = fitting(most / 4, events.iter().map(|events| (*events, 1)));
@@ -108,7 +115,7 @@ impl Plan {
     }
 
     /// What the call of this id is kept with, if its operation is kept.
-    pub(crate) fn call(&self, id: u64) -> Option<With> {
+    pub(crate) fn call(&self, id: u64) -> Option<KeepReason> {
         let at = self.calls.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         Some(self.calls[at].1)
     }
@@ -147,22 +154,24 @@ fn fitting(most: u64, groups: impl Iterator<Item = (u64, u64)> + Clone) -> u64 {
 fn moments(analysis: &Analysis, span: (u64, u64), length_ns: u64) -> Vec<(u64, u64)> {
     let Analysis { tables, instances, report, .. } = analysis;
     let mut moments = vec![(span.1.saturating_sub(length_ns), span.1)];
-    let mut open: Vec<(u64, u64)> = tables.operations.rows().filter(|it| it.is_unfinished).map(interval).collect();
+    let mut open: Vec<(u64, u64)> =
+        tables.operations.rows().filter(|operation| operation.is_unfinished).map(interval).collect();
     open.sort_unstable();
     moments.extend(open.into_iter().take(OF_EACH));
     for rank in report.causes.iter().filter_map(|cause| cause.rank) {
-        let of_rank = instances.all.iter().filter(|it| !it.is_warm_up);
-        let of_rank = of_rank.filter(|it| it.last.is_some_and(|last| tables.members.row(last).job_rank == rank));
+        let of_rank = instances.all.iter().filter(|instance| !instance.is_warm_up);
+        let of_rank =
+            of_rank.filter(|instance| instance.last.is_some_and(|last| tables.members.row(last).job_rank == rank));
         let mut worst: Vec<(u64, (u64, u64))> = Vec::new();
-        for it in of_rank {
-            worst.push((it.skew_ns(), (it.arrivals.first_ns, it.arrivals.end_ns)));
+        for instance in of_rank {
+            worst.push((instance.skew_ns(), (instance.arrivals.first_ns, instance.arrivals.end_ns)));
             worst.sort_unstable_by(|a, b| b.cmp(a));
             worst.truncate(OF_EACH);
         }
         moments.extend(worst.into_iter().map(|(_, time)| time));
     }
     moments.extend(report.causes.iter().filter_map(|cause| cause.since_ns).map(|ns| (ns, ns)));
-    moments.extend(report.anomalies.iter().map(|it| (it.start_ns, it.end_ns)));
+    moments.extend(report.anomalies.iter().map(|anomaly| (anomaly.start_ns, anomaly.end_ns)));
     let mut steps: Vec<_> = report.steps.iter().flat_map(|steps| &steps.steps).collect();
     nccl_events::sort::sort_by_key(&mut steps, |step| std::cmp::Reverse(step.duration_ns));
     moments.extend(steps.into_iter().take(OF_EACH).map(|step| (step.start_ns, step.start_ns + step.duration_ns)));
@@ -181,7 +190,7 @@ const fn interval(operation: Operation) -> (u64, u64) {
 fn windows(moments: &[(u64, u64)], span: (u64, u64), length_ns: u64) -> Vec<Window> {
     let mut windows: Vec<Window> = Vec::new();
     let mut add = |mut begin_ns: u64, mut end_ns: u64| {
-        let next = windows.partition_point(|it| it.end_ns < begin_ns);
+        let next = windows.partition_point(|window| window.end_ns < begin_ns);
         let mut at = next;
         if let Some(there) = windows.get(next).filter(|there| there.begin_ns <= begin_ns) {
             begin_ns = there.end_ns + 1;
@@ -214,32 +223,33 @@ fn chosen(analysis: &Analysis, span: (u64, u64), most: u64) -> Vec<bool> {
     let Analysis { tables, instances, .. } = analysis;
     let is_in = |begin_ns: u64, end_ns: u64| end_ns >= span.0 && begin_ns <= span.1;
     let units = || {
-        let matched = (0..).zip(&instances.all).map(|(number, it)| Unit {
-            group: (it.communicator, NONE),
-            begin_ns: it.arrivals.first_ns,
-            end_ns: it.arrivals.end_ns,
-            of: Of::Instance(number),
+        let matched = (0..).zip(&instances.all).map(|(number, instance)| Unit {
+            group: (instance.communicator, NONE),
+            begin_ns: instance.arrivals.first_ns,
+            end_ns: instance.arrivals.end_ns,
+            id: UnitId::Instance(number),
         });
-        let others = (0..).zip(tables.operations.rows()).filter(|(row, _)| instances.of_operation(*row).is_none());
-        let others = others.map(|(row, it)| Unit {
-            group: (NONE, it.member),
-            begin_ns: it.start_ns,
-            end_ns: it.stop_ns,
-            of: Of::Row(row),
+        let others =
+            (0..).zip(tables.operations.rows()).filter(|(row, _)| instances.instance_of_operation(*row).is_none());
+        let others = others.map(|(row, operation)| Unit {
+            group: (NONE, operation.member),
+            begin_ns: operation.start_ns,
+            end_ns: operation.stop_ns,
+            id: UnitId::Row(row),
         });
-        matched.chain(others).filter(|it| is_in(it.begin_ns, it.end_ns))
+        matched.chain(others).filter(|unit| is_in(unit.begin_ns, unit.end_ns))
     };
     let mut groups: BTreeMap<(u32, u32), Group> = BTreeMap::new();
-    units().for_each(|it| groups.entry(it.group).or_default().all += 1);
+    units().for_each(|unit| groups.entry(unit.group).or_default().all += 1);
     let weight = |(comm, _): (u32, u32)| if comm == NONE { 1 } else { tables.members.recorded(comm) as u64 };
     let parts = fitting(most, groups.iter().map(|(group, it)| (it.all, weight(*group))));
-    for group in groups.values_mut().filter(|it| it.all > parts) {
+    for group in groups.values_mut().filter(|group| group.all > parts) {
         group.longest.resize(usize::try_from(parts).unwrap_or(0), None);
     }
     let mut chosen = vec![false; tables.operations.len()];
-    let mut choose = |of: Of| match of {
-        Of::Row(row) => chosen[large(row)] = true,
-        Of::Instance(number) => {
+    let mut choose = |of: UnitId| match of {
+        UnitId::Row(row) => chosen[large(row)] = true,
+        UnitId::Instance(number) => {
             let rows = instances.operations(&instances.all[large(number)]).iter();
             rows.for_each(|row| chosen[large(*row)] = true);
         }
@@ -250,14 +260,14 @@ fn chosen(analysis: &Analysis, span: (u64, u64), most: u64) -> Vec<bool> {
         };
         let length_ns = unit.end_ns.saturating_sub(unit.begin_ns);
         if *all <= parts {
-            choose(unit.of);
+            choose(unit.id);
         } else if let Some(slot) = longest.get_mut(part(span, unit.begin_ns, parts))
             && slot.is_none_or(|(longest_ns, _)| longest_ns < length_ns)
         {
-            *slot = Some((length_ns, unit.of));
+            *slot = Some((length_ns, unit.id));
         }
     }
-    groups.values().flat_map(|it| it.longest.iter().flatten()).for_each(|(_, of)| choose(*of));
+    groups.values().flat_map(|group| group.longest.iter().flatten()).for_each(|(_, of)| choose(*of));
     chosen
 }
 
@@ -266,7 +276,7 @@ fn chosen(analysis: &Analysis, span: (u64, u64), most: u64) -> Vec<bool> {
 struct Group {
     all: u64,
     /// In each part of the time: its length, and what it is. Empty if all are kept.
-    longest: Vec<Option<(u64, Of)>>,
+    longest: Vec<Option<(u64, UnitId)>>,
 }
 
 /// What is kept together.
@@ -275,11 +285,11 @@ struct Unit {
     group: (u32, u32),
     begin_ns: u64,
     end_ns: u64,
-    of: Of,
+    id: UnitId,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Of {
+enum UnitId {
     Instance(u32),
     Row(u32),
 }
@@ -322,7 +332,7 @@ pub(crate) struct Location {
     /// Size of the communicator whose rank it shows.
     ranks: Option<usize>,
     #[serde(skip)]
-    pub(crate) part: Part,
+    pub(crate) part: LocationPart,
     /// At most, as slices: each has an ENTER and a LEAVE.
     #[serde(skip)]
     pub(crate) events: u64,
@@ -333,7 +343,7 @@ pub(crate) struct Location {
 
 /// What of an archive's location is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum LocationPart {
     /// All but the ranges of a thread.
     Whole,
     /// Ranges of a thread that are nested as deep. The levels come after the thread in [`Places::locations`].
@@ -375,7 +385,7 @@ impl Places {
         }
         let groups: BTreeMap<_, _> =
             tables.members.job_ranks.iter().enumerate().map(|(row, rank)| (rank.group, row)).gather();
-        for reference in trace.definitions.locations.keys().copied().filter(|it| trace.has_events(*it)) {
+        for reference in trace.definitions.locations.keys().copied().filter(|location| trace.has_events(*location)) {
             let group = trace.group(reference);
             let process = trace.process(group);
             let own = rank_of(trace, tables, reference);
@@ -395,13 +405,13 @@ impl Places {
                 row,
                 id: reference.get(),
                 ranks: comm,
-                part: Part::Whole,
+                part: LocationPart::Whole,
                 events: trace.events_of(reference) / 2,
                 is_shared,
             });
             for _level in 0..levels {
                 let name = format!("ranges of {}", trace.location_name(reference));
-                let (id, part) = (reference.get(), Part::Level);
+                let (id, part) = (reference.get(), LocationPart::Level);
                 let (kind, ranks, events) = (Shown::Range, None, 0);
                 found.locations.push(Location { reference, name, kind, row, id, ranks, part, events, is_shared });
             }
@@ -462,9 +472,9 @@ nccl_events::fields! {
 /// The ranks of calls, by the calls' ids; empty if no process has several ranks. A thread of a process with several
 /// GPUs belongs to the rank that most of its calls are for.
 #[derive(Debug, Default)]
-pub(crate) struct Votes(Vec<(u64, u32)>);
+pub(crate) struct RanksByCall(Vec<(u64, u32)>);
 
-impl Votes {
+impl RanksByCall {
     pub(crate) fn of(tables: &Tables) -> Self {
         if !tables.members.has_process_of_several_ranks() {
             return Self::default();
@@ -502,10 +512,10 @@ mod tests {
     #[test]
     fn windows_are_disjoint_and_keep_what_is_more_important() {
         let made = windows(&[(100, 200), (190, 250), (0, 1000)], (0, 1000), 160);
-        let times: Vec<_> = made.iter().map(|it| (it.begin_ns, it.end_ns, it.place)).collect();
+        let times: Vec<_> = made.iter().map(|window| (window.begin_ns, window.end_ns, window.place)).collect();
         // 100 … 200 with 12 around; what follows begins behind it; the last is cut to its ends.
         assert_eq!(times, [(0, 80, 2), (88, 212, 0), (213, 260, 1), (920, 1000, 3)]);
-        let place = |begin, end| window_of(&made, begin, end).map(|it| it.place);
+        let place = |begin, end| window_of(&made, begin, end).map(|window| window.place);
         assert_eq!([place(81, 87), place(70, 90), place(212, 213), place(950, 951)], [None, Some(0), Some(0), Some(3)]);
     }
 

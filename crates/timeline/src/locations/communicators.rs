@@ -8,7 +8,7 @@ use crate::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, Sourc
 use crate::messages::{Exchange, Messages, TimedInstance};
 use journal::format::Symbol;
 use model::links::intervals::Interval;
-use model::process::ProcessModel;
+use model::process::Process;
 use model::tables::OperationRow;
 use model::tables::ranges::Coverage;
 use nccl_events::archive::RegionClass;
@@ -16,34 +16,34 @@ use nccl_events::collective::Function;
 use nccl_events::ids::{index, index_u32};
 use nccl_events::{Kind, Table, event};
 
-pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+pub(super) fn build_communicators(model: &Process<'_>, builder: &mut TimelineBuilder) {
     // A rank that did nothing is still a member of its communicator.
     for context in 0..index_u32(model.tables.contexts.len()) {
         builder.create(LocationKey::Communicator(context));
     }
-    let mut order: Vec<Vec<Shown>> = vec![Vec::new(); model.tables.contexts.len()];
-    for (at, activity) in (0..).zip(&model.links.activities.all) {
-        if activity.is_at_capture {
+    let mut order: Vec<Vec<ShownOperation>> = vec![Vec::new(); model.tables.contexts.len()];
+    for (at, linked) in (0..).zip(&model.links.operations.all) {
+        if linked.is_at_capture {
             // Captured in a graph, the operation did not run: only its enqueueing is shown.
             continue;
         }
-        let operation = model.tables.operation(activity.operation);
+        let operation = model.tables.operation(linked.operation);
         let interval = model.interval(at);
         let (Some(context), Some(interval)) = (operation.context_at(), interval) else {
             // Without a communicator it has no location; only its enqueueing is shown.
             builder.count_without_communicator(model.tables.is_of_foreign_context(&operation));
             continue;
         };
-        let suffix = if activity.operation.is_by_copy_engines() { " (CE)" } else { "" };
-        let kind = activity.operation.kind();
+        let suffix = if linked.operation.is_by_copy_engines() { " (CE)" } else { "" };
+        let kind = linked.operation.kind();
         let key = RegionKey::func(RegionClass::Operation, operation.func, suffix).showing(kind);
         let region = builder.region(key);
-        let shown = Shown {
+        let shown = ShownOperation {
             context,
             interval,
             enqueued: operation.start,
-            instance: RegionInstance::new(Source::Activity(at), at, InstanceKind::Operation, region),
-            operation: Some(activity.operation),
+            instance: RegionInstance::new(Source::Operation(at), at, InstanceKind::Operation, region),
+            operation: Some(linked.operation),
             func: operation.func,
             on_primary_location: false,
         };
@@ -58,20 +58,20 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             let RegionInstance { kind, order, .. } = shown.instance;
             (start, shown.enqueued, kind != InstanceKind::Derived, order)
         });
-        let mut rows = Rows::default();
+        let mut rows = OperationRows::default();
         let context = of_rank.first().map(|shown| shown.context);
         if let Some(context) = context {
             let mut location = builder.location(LocationKey::Communicator(context));
             location.reserve(of_rank.len());
             for shown in &mut of_rank {
-                put(model, &mut location, &mut rows, shown);
+                place_operation(model, &mut location, &mut rows, shown);
             }
         }
         add_messages(model, builder, &mut of_rank);
     }
 }
 
-fn add(order: &mut [Vec<Shown>], shown: Shown) {
+fn add(order: &mut [Vec<ShownOperation>], shown: ShownOperation) {
     if let Some(of_rank) = order.get_mut(index(shown.context)) {
         of_rank.push(shown);
     }
@@ -79,7 +79,7 @@ fn add(order: &mut [Vec<Shown>], shown: Shown) {
 
 /// An operation or a derived collective, on its way to the locations.
 #[derive(Clone, Copy, Debug)]
-struct Shown {
+struct ShownOperation {
     context: u32,
     interval: Interval,
     enqueued: u64,
@@ -90,9 +90,9 @@ struct Shown {
     on_primary_location: bool,
 }
 
-impl Shown {
-    /// The index of its activity, or of its first member's.
-    const fn activity(&self) -> u32 {
+impl ShownOperation {
+    /// The index of its operation, or of its first member's.
+    const fn index(&self) -> u32 {
         self.instance.order
     }
 
@@ -103,14 +103,14 @@ impl Shown {
 
 /// The derived collectives: each from its first member to its last.
 fn derived<'a>(
-    model: &ProcessModel<'_>,
+    model: &Process<'_>,
     builder: &mut TimelineBuilder,
-    operations: impl Iterator<Item = &'a Shown>,
-) -> Vec<Shown> {
+    operations: impl Iterator<Item = &'a ShownOperation>,
+) -> Vec<ShownOperation> {
     let derived = &model.links.derived;
     let mut enqueued: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
     for shown in operations {
-        if let Some(at) = derived.place_of_member(shown.activity()) {
+        if let Some(at) = derived.place_of_member(shown.index()) {
             let first = (shown.enqueued, shown.context);
             let first = enqueued.entry(at).or_insert(first);
             first.0 = first.0.min(shown.enqueued);
@@ -122,7 +122,7 @@ fn derived<'a>(
         let name = RegionName::Derived(derived.call(collective)?.pattern);
         let key = RegionKey::new(RegionClass::Operation, name).showing(Kind::Coll);
         let region = builder.region(key);
-        Some(Shown {
+        Some(ShownOperation {
             context,
             interval: collective.interval(&model.intervals)?,
             enqueued,
@@ -136,15 +136,15 @@ fn derived<'a>(
 }
 
 #[derive(Debug, Default)]
-struct Rows {
+struct OperationRows {
     siblings: Siblings,
     /// The row of each derived collective, and the time from which the row is free inside it.
     derived: BTreeMap<u32, (usize, u64)>,
 }
 
-impl Rows {
+impl OperationRows {
     /// Takes a row for an operation or a derived collective; `derived` is the collective itself or the one around.
-    fn take(&mut self, shown: &Shown, derived: Option<u32>) -> usize {
+    fn take(&mut self, shown: &ShownOperation, derived: Option<u32>) -> usize {
         let Interval { start, end, .. } = shown.interval;
         if let (InstanceKind::Operation, Some(derived)) = (shown.instance.kind, derived)
             && let Some((row, free_from)) = self.derived.get_mut(&derived)
@@ -161,21 +161,26 @@ impl Rows {
     }
 }
 
-fn put(model: &ProcessModel<'_>, location: &mut LocationBuilder<'_>, rows: &mut Rows, shown: &mut Shown) {
+fn place_operation(
+    model: &Process<'_>,
+    location: &mut LocationBuilder<'_>,
+    rows: &mut OperationRows,
+    shown: &mut ShownOperation,
+) {
     let Interval { start, end, .. } = shown.interval;
     let instance = shown.instance;
     let moved = instance.kind == InstanceKind::Operation && shown.interval.moved_ns > 0;
     location.builder().counts.starts_moved += u64::from(moved);
     let derived = &model.links.derived;
-    let sibling = rows.take(shown, derived.place_of_member(shown.activity()));
+    let sibling = rows.take(shown, derived.place_of_member(shown.index()));
     shown.on_primary_location = sibling == 0;
     location.add(sibling, TimedInstance { start, end, instance });
 }
 
 /// Adds records in the order of enqueueing, which is the same on all ranks: readers match by order. The order in which
 /// a kernel's operations end differs from rank to rank.
-fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank: &mut [Shown]) {
-    nccl_events::sort::sort_by_key(of_rank, |shown| (shown.enqueued, shown.activity()));
+fn add_messages(model: &Process<'_>, builder: &mut TimelineBuilder, of_rank: &mut [ShownOperation]) {
+    nccl_events::sort::sort_by_key(of_rank, |shown| (shown.enqueued, shown.index()));
     // Readers match the records of ranks by order, so all must be there.
     let Some(context) = of_rank.first().map(|shown| shown.context) else {
         return;
@@ -201,16 +206,16 @@ fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank
 }
 
 /// Whether all ranks count their collectives alike. Up to 2.27 they also count launches of CUDA graphs, which differ.
-fn counts_alike(model: &ProcessModel<'_>, context: u32, of_rank: &[Shown]) -> bool {
+fn counts_alike(model: &Process<'_>, context: u32, of_rank: &[ShownOperation]) -> bool {
     let table = model.tables.contexts.get(index(context)).and_then(|context| Table::of_number(context.comm.table));
     let has_api_events = table.is_some_and(|table| event::has(table, Kind::CollApi));
-    let mut activities = of_rank.iter().filter_map(|shown| model.links.activity(shown.activity()));
-    has_api_events || !activities.any(|activity| activity.shows_graphs(model.tables))
+    let mut operations = of_rank.iter().filter_map(|shown| model.links.operation(shown.index()));
+    has_api_events || !operations.any(|linked| linked.shows_graphs(model.tables))
 }
 
 /// The communication record of an operation; `None` if a reader could not interpret it.
-fn exchange(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, shown: &Shown) -> Option<Exchange> {
-    let derived = model.links.derived.of_member(shown.activity());
+fn exchange(model: &Process<'_>, builder: &mut TimelineBuilder, shown: &ShownOperation) -> Option<Exchange> {
+    let derived = model.links.derived.collective_of_member(shown.index());
     let is_reported_once = derived.is_some_and(|(_, call)| call.pattern.is_collective_record());
     let Some(operation) = shown.operation else {
         return is_reported_once.then_some(Exchange::Collective);

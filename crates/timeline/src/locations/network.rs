@@ -14,9 +14,9 @@ use crate::builder::{ByLocation, LocationBuilder, LocationKey, Siblings, Timelin
 use crate::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, RegionNumber, Source};
 use crate::messages::TimedInstance;
 use clocks::gpu::GpuClock;
-use model::links::gpu_stamps::{Distrust, count, pair};
+use model::links::gpu_stamps::{Distrust, check_stamps, count_distrusted};
 use model::links::transfers::slot;
-use model::process::{Owner, ProcessModel};
+use model::process::{Owner, Process};
 use model::tables::{Event, EventRow, KernelPhase, Row};
 use nccl_events::archive::RegionClass;
 use nccl_events::event::{KernelCh, NetPlugin, ProxyCtrl, ProxyOp, ProxyStep};
@@ -49,8 +49,8 @@ const fn first(seen: InstanceKind) -> InstanceKind {
 }
 
 /// The phases of a step with their beginnings, in order; one for the whole step if NCCL reported no state.
-fn step_phases(step: &Event<ProxyStep>) -> Parts {
-    let mut phases = Parts::new();
+fn step_phases(step: &Event<ProxyStep>) -> OperationPhases {
+    let mut phases = OperationPhases::new();
     for (number, time) in step.states() {
         let Some(kind) = step_phase(number) else {
             continue;
@@ -68,7 +68,7 @@ fn step_phases(step: &Event<ProxyStep>) -> Parts {
 
 /// Data of a step that the network puts into the memory of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Put {
+pub struct RmaPut {
     /// The part's number of the communicator and of its window.
     pub comm: u32,
     pub peer: u32,
@@ -79,7 +79,7 @@ pub struct Put {
 
 /// What a step puts, if it got as far as sending. `None` also for communicators of other processes, whose members are
 /// unknown, and for peers outside the communicator.
-pub fn put(model: &ProcessModel<'_>, row: Row<ProxyStep>) -> Option<Put> {
+pub fn rma_put(model: &Process<'_>, row: Row<ProxyStep>) -> Option<RmaPut> {
     let step = &model.tables[row];
     if !sends(step) {
         return None;
@@ -90,7 +90,7 @@ pub fn put(model: &ProcessModel<'_>, row: Row<ProxyStep>) -> Option<Put> {
     }
     let member = model.member_of(op)?;
     let peer = u32::try_from(op.fields.peer).ok();
-    Some(Put {
+    Some(RmaPut {
         comm: member.comm,
         peer: peer.filter(|peer| *peer < member.ranks)?,
         bytes: step.state_value(),
@@ -105,7 +105,7 @@ fn sends(step: &Event<ProxyStep>) -> bool {
 
 /// The location of a step: its slot of its proxy operation's connection. `None` if the operation is not known.
 pub(super) fn location(
-    model: &ProcessModel<'_>,
+    model: &Process<'_>,
     builder: &mut TimelineBuilder,
     step: &Event<ProxyStep>,
 ) -> Option<LocationKey> {
@@ -118,7 +118,7 @@ pub(super) fn location(
     Some(LocationKey::Step(owner, channel, is_send, peer, slot(step.fields.step)))
 }
 
-pub(super) fn build_steps(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+pub(super) fn build_steps(model: &Process<'_>, builder: &mut TimelineBuilder) {
     let mut order = ByLocation::new();
     for (row, step) in model.tables.rows::<ProxyStep>() {
         if let Some(key) = location(model, builder, step) {
@@ -126,7 +126,7 @@ pub(super) fn build_steps(model: &ProcessModel<'_>, builder: &mut TimelineBuilde
             builder.counts.closed += u64::from(inferred.is_some());
             let end = inferred.unwrap_or_else(|| model.end(step));
             let is_own = matches!(key, LocationKey::Step(Owner::Context(_), ..));
-            if is_own && sends(step) && put(model, row).is_none() {
+            if is_own && sends(step) && rma_put(model, row).is_none() {
                 builder.counts.messages_without_peer += 1;
             }
             order.add(key, (step.start, row, end.max(step.start)));
@@ -163,7 +163,7 @@ struct Transfer {
     order: u32,
 }
 
-pub(super) fn build_connections(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+pub(super) fn build_connections(model: &Process<'_>, builder: &mut TimelineBuilder) {
     let mut order = ByLocation::new();
     for (row, op) in model.tables.rows::<ProxyOp>() {
         let owner = model.owner_of_transfer(op);
@@ -217,12 +217,12 @@ fn add_transfer(
 }
 
 /// When an operation ended. On a connection that NCCL never reports on, it ends with its collective.
-fn end(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, row: Row<ProxyOp>, op: &Event<ProxyOp>) -> u64 {
+fn end(model: &Process<'_>, builder: &mut TimelineBuilder, row: Row<ProxyOp>, op: &Event<ProxyOp>) -> u64 {
     if !model.links.transfers.is_silent(row) {
         return model.end(op);
     }
     builder.counts.closed += 1;
-    let interval = model.links.activities.find(model.tables, op.parent).and_then(|at| model.interval(at));
+    let interval = model.links.operations.find(model.tables, op.parent).and_then(|at| model.interval(at));
     interval.map_or(op.start, |interval| interval.end)
 }
 
@@ -231,7 +231,7 @@ fn end(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, row: Row<ProxyOp
 
 pub(super) type Phases = BTreeMap<Row<KernelCh>, Vec<Row<KernelPhase>>>;
 
-pub(super) fn by_channel(model: &ProcessModel<'_>) -> Phases {
+pub(super) fn by_channel(model: &Process<'_>) -> Phases {
     let mut phases = Phases::new();
     for (row, phase) in model.tables.rows::<KernelPhase>() {
         if let Some(channel) = model.tables.find_as::<KernelCh>(phase.parent) {
@@ -242,7 +242,7 @@ pub(super) fn by_channel(model: &ProcessModel<'_>) -> Phases {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Around<'a> {
+pub(super) struct ChannelSpan<'a> {
     pub(super) sibling: usize,
     pub(super) span: (u64, u64),
     /// The clock that converted the span.
@@ -250,26 +250,26 @@ pub(super) struct Around<'a> {
 }
 
 pub(super) fn build_phases(
-    model: &ProcessModel<'_>,
+    model: &Process<'_>,
     location: &mut LocationBuilder<'_>,
     phases: &[Row<KernelPhase>],
-    around: Around<'_>,
+    around: ChannelSpan<'_>,
 ) {
     let (from, to) = around.span;
     let mut spans: Vec<(u64, u64, Row<KernelPhase>)> = Vec::with_capacity(phases.len());
     for &row in phases {
         let phase = &model.tables[row];
-        let (start, stop) = match pair(phase.fields.gpu_ns, phase.state_value()) {
+        let (start, stop) = match check_stamps(phase.fields.gpu_ns, phase.state_value()) {
             Ok(stamps) => stamps,
             Err(why) => {
-                count(why, &mut location.builder().counts);
+                count_distrusted(why, &mut location.builder().counts);
                 continue;
             }
         };
         let (start, stop) = (around.clock.host_ns(start), around.clock.host_ns(stop));
         // A phase outside its channel belongs to another: the ring has been overrun.
         if start < from || stop > to {
-            count(Distrust::Outside, &mut location.builder().counts);
+            count_distrusted(Distrust::Outside, &mut location.builder().counts);
             continue;
         }
         spans.push((start, stop, row));
@@ -279,7 +279,7 @@ pub(super) fn build_phases(
     for (start, end, row) in spans {
         // Phases follow each other; stamps that overlap belong to different works.
         if start < free_from {
-            count(Distrust::Outside, &mut location.builder().counts);
+            count_distrusted(Distrust::Outside, &mut location.builder().counts);
             continue;
         }
         free_from = end;
@@ -294,7 +294,7 @@ pub(super) fn build_phases(
 }
 
 /// Shows kernel channels with GPU times, each on the location of its channel.
-pub(super) fn build_channels(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+pub(super) fn build_channels(model: &Process<'_>, builder: &mut TimelineBuilder) {
     let mut order = ByLocation::new();
     for (row, event) in model.tables.rows::<KernelCh>() {
         let owner = model.owner(event);
@@ -302,7 +302,7 @@ pub(super) fn build_channels(model: &ProcessModel<'_>, builder: &mut TimelineBui
             builder.count_without_communicator(model.tables.is_of_foreign_context(event));
         }
         if let Some(why) = model.links.stamps.distrust(row) {
-            count(why, &mut builder.counts);
+            count_distrusted(why, &mut builder.counts);
         }
         let (start, end) = span(model, row, event);
         order.add(LocationKey::Channel(owner, event.fields.channel), (start, end, row));
@@ -322,14 +322,14 @@ pub(super) fn build_channels(model: &ProcessModel<'_>, builder: &mut TimelineBui
             let clock = on_gpu(model, row, event);
             if let (Some(phases), Some((clock, _))) = (phases.get(&row), clock) {
                 let span = (start, end);
-                let around = Around { sibling, span, clock };
+                let around = ChannelSpan { sibling, span, clock };
                 build_phases(model, &mut location, phases, around);
             }
         }
     }
 }
 
-fn span(model: &ProcessModel<'_>, row: Row<KernelCh>, event: &Event<KernelCh>) -> (u64, u64) {
+fn span(model: &Process<'_>, row: Row<KernelCh>, event: &Event<KernelCh>) -> (u64, u64) {
     match on_gpu(model, row, event) {
         Some((clock, (start, stop))) => (clock.host_ns(start), clock.host_ns(stop)),
         None => (event.start, model.end(event).max(event.start)),
@@ -338,11 +338,11 @@ fn span(model: &ProcessModel<'_>, row: Row<KernelCh>, event: &Event<KernelCh>) -
 
 /// The clock and stamps that a channel is shown with; `None` if it is shown by host times.
 fn on_gpu<'a>(
-    model: &'a ProcessModel<'_>,
+    model: &'a Process<'_>,
     row: Row<KernelCh>,
     event: &Event<KernelCh>,
 ) -> Option<(&'a GpuClock, (u64, u64))> {
-    let stamps = model.links.stamps.of_channel(row, event)?;
+    let stamps = model.links.stamps.trusted_stamps(row, event)?;
     let clock = model.gpu_clocks.get(index(event.context_at()?))?;
     Some((clock, stamps))
 }
@@ -367,8 +367,8 @@ const fn thread_state(number: u32) -> Option<InstanceKind> {
 }
 
 /// The states of the thread with their beginnings, in order; empty if NCCL reported none.
-fn thread_states(control: &Event<ProxyCtrl>) -> Parts {
-    let mut phases = Parts::new();
+fn thread_states(control: &Event<ProxyCtrl>) -> OperationPhases {
+    let mut phases = OperationPhases::new();
     for (number, time) in control.states() {
         let Some(kind) = thread_state(number) else {
             continue;
@@ -380,7 +380,7 @@ fn thread_states(control: &Event<ProxyCtrl>) -> Parts {
     phases
 }
 
-pub(super) fn build_proxy_threads(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+pub(super) fn build_proxy_threads(model: &Process<'_>, builder: &mut TimelineBuilder) {
     let mut order: Vec<(LocationKey, u64, Row<ProxyCtrl>)> = Vec::new();
     for (row, control) in model.tables.rows::<ProxyCtrl>() {
         let thread = model.tables.first_index_of_thread(control.thread);
@@ -422,7 +422,7 @@ fn region(fields: &NetPlugin, sends: bool) -> RegionKey {
     RegionKey::new(RegionClass::Network, name).showing(Kind::NetPlugin)
 }
 
-pub(super) fn build_plugins(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+pub(super) fn build_plugins(model: &Process<'_>, builder: &mut TimelineBuilder) {
     let mut order: Vec<(LocationKey, u64, Row<NetPlugin>)> = Vec::new();
     for (row, event) in model.tables.rows::<NetPlugin>() {
         let step = model.tables.get::<ProxyStep>(event.parent);
@@ -454,12 +454,12 @@ const MOST: usize = 8;
 /// The consecutive parts of an operation: instance kinds with their beginnings, in order, each at most once. They take
 /// no memory of their own: each event computes them again.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Parts {
+pub(super) struct OperationPhases {
     all: [(InstanceKind, u64); MOST],
     number: usize,
 }
 
-impl Parts {
+impl OperationPhases {
     pub(super) const fn new() -> Self {
         Self { all: [(InstanceKind::Step, 0); MOST], number: 0 }
     }

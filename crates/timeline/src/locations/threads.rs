@@ -1,5 +1,5 @@
-//! Threads, ranges and CUDA streams: the contents of their locations, and the regions of these. [`build`] builds all
-//! locations of a process.
+//! Threads, ranges and CUDA streams: the contents of their locations, and the regions of these. [`build_locations`]
+//! builds all locations of a process.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use crate::builder::{LocationKey, Siblings, TimelineBuilder};
 use crate::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, RegionNumber, Source};
 use crate::locations::{communicators, network};
 use crate::messages::TimedInstance;
-use model::links::gpu_work::{GpuStream, What};
-use model::process::ProcessModel;
+use model::links::gpu_work::{GpuRecordKind, GpuStream};
+use model::process::Process;
 use model::program_ranges::{RangeEnd, RangeRole};
 use model::tables::ranges::{RangeAt, RangeKind};
 use model::tables::{CollApi, Event, Head, InTable, OperationRow, P2pApi};
@@ -17,10 +17,10 @@ use nccl_events::event::{CeBatch, CeSync, Group, GroupApi, KernelLaunch};
 use nccl_events::ids::index_u32;
 use nccl_events::{Kind, state};
 
-pub(crate) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+pub(crate) fn build_locations(model: &Process<'_>, builder: &mut TimelineBuilder) {
     build_threads(model, builder);
     build_ranges(model, builder);
-    communicators::build(model, builder);
+    communicators::build_communicators(model, builder);
     network::build_connections(model, builder);
     network::build_steps(model, builder);
     network::build_plugins(model, builder);
@@ -33,7 +33,7 @@ pub(crate) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
 // nested in the enqueueing of their collective. The collective itself is on the location of its communicator.
 
 /// Shows the calls, launches and enqueueing of threads.
-pub(super) fn build_threads(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+pub(super) fn build_threads(model: &Process<'_>, builder: &mut TimelineBuilder) {
     comm_calls(model, builder);
     derived_calls(model, builder);
     events::<GroupApi>(model, builder, |_| RegionKey::fixed(RegionClass::Api, "ncclGroup"));
@@ -48,11 +48,7 @@ pub(super) fn build_threads(model: &ProcessModel<'_>, builder: &mut TimelineBuil
 }
 
 /// Shows the events of a kind, each on the location of its thread.
-fn events<F: InTable>(
-    model: &ProcessModel<'_>,
-    builder: &mut TimelineBuilder,
-    region: impl Fn(&Event<F>) -> RegionKey,
-) {
+fn events<F: InTable>(model: &Process<'_>, builder: &mut TimelineBuilder, region: impl Fn(&Event<F>) -> RegionKey) {
     for (row, event) in model.tables.rows::<F>() {
         builder.shown(F::KIND);
         let region = builder.region(region(event).showing(F::KIND));
@@ -62,7 +58,7 @@ fn events<F: InTable>(
     }
 }
 
-fn comm_calls(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+fn comm_calls(model: &Process<'_>, builder: &mut TimelineBuilder) {
     for (at, call) in (0..).zip(&model.tables.comm_calls) {
         if model.links.ranges.shows_comm_call(at) {
             continue;
@@ -80,7 +76,7 @@ fn comm_calls(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
 }
 
 /// Shows calls that NCCL turns into sends and receives around these.
-fn derived_calls(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+fn derived_calls(model: &Process<'_>, builder: &mut TimelineBuilder) {
     for (at, call) in model.links.derived.calls.iter().enumerate() {
         let ends = call.calls.iter().map(|&row| model.end(&model.tables[row]));
         let (Some(&first), Some(end)) = (call.calls.first(), ends.max()) else {
@@ -98,7 +94,7 @@ fn derived_calls(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
 }
 
 /// `ncclGroupStart` and `ncclGroupEnd` inside a group: state 23 ends the first, state 24 begins the second.
-fn parts_of_groups(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+fn parts_of_groups(model: &Process<'_>, builder: &mut TimelineBuilder) {
     let start_region = builder.region(RegionKey::fixed(RegionClass::Api, "ncclGroupStart"));
     let end_region = builder.region(RegionKey::fixed(RegionClass::Api, "ncclGroupEnd"));
     for (row, group) in model.tables.rows::<GroupApi>() {
@@ -120,7 +116,7 @@ fn parts_of_groups(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
 // they are on a location of their domain.
 
 /// Shows ranges and marks of the program, and calls that only a range of NCCL's shows.
-pub(super) fn build_ranges(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+pub(super) fn build_ranges(model: &Process<'_>, builder: &mut TimelineBuilder) {
     let ranges = &model.tables.ranges;
     builder.counts.take_range_counts(ranges.counts);
     let links = &model.links.ranges;
@@ -189,17 +185,17 @@ struct Enqueueing {
     start: u64,
     order: u32,
     stop: u64,
-    activity: u32,
+    operation: u32,
     region: RegionNumber,
     kind: Kind,
 }
 
 /// Shows the enqueueing of operations, on the location of the thread.
-pub(super) fn build_enqueue(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
-    let mut order: Vec<Enqueueing> = Vec::with_capacity(model.links.activities.all.len());
-    for (at, activity) in model.links.activities.all.iter().enumerate() {
-        let operation = model.tables.operation(activity.operation);
-        let (suffix, kind) = match activity.operation {
+pub(super) fn build_enqueue(model: &Process<'_>, builder: &mut TimelineBuilder) {
+    let mut order: Vec<Enqueueing> = Vec::with_capacity(model.links.operations.all.len());
+    for (at, linked) in model.links.operations.all.iter().enumerate() {
+        let operation = model.tables.operation(linked.operation);
+        let (suffix, kind) = match linked.operation {
             OperationRow::CeColl(_) => (" (CE) enqueue", Kind::CeColl),
             OperationRow::Coll(_) => (" enqueue", Kind::Coll),
             OperationRow::P2p(_) => (" enqueue", Kind::P2p),
@@ -210,7 +206,7 @@ pub(super) fn build_enqueue(model: &ProcessModel<'_>, builder: &mut TimelineBuil
             start: operation.start,
             order: operation.order,
             stop: model.end(&operation),
-            activity: index_u32(at),
+            operation: index_u32(at),
             region: builder.region(RegionKey::func(RegionClass::Enqueue, operation.func, suffix).showing(kind)),
             kind,
         });
@@ -223,7 +219,7 @@ pub(super) fn build_enqueue(model: &ProcessModel<'_>, builder: &mut TimelineBuil
             let end = until.map_or(one.stop, |until| until.min(one.stop));
             builder.counts.enqueued_together += u64::from(end < one.stop);
             builder.shown(one.kind);
-            let source = Source::Activity(one.activity);
+            let source = Source::Operation(one.operation);
             let instance = RegionInstance::new(source, one.order, InstanceKind::Enqueue, one.region);
             let start = one.start;
             builder.on_thread(one.thread, TimedInstance { start, end, instance });
@@ -232,15 +228,15 @@ pub(super) fn build_enqueue(model: &ProcessModel<'_>, builder: &mut TimelineBuil
 }
 
 /// Shows kernels and copies, on the locations of their CUDA streams.
-pub(super) fn build_streams(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+pub(super) fn build_streams(model: &Process<'_>, builder: &mut TimelineBuilder) {
     let mut streams: BTreeMap<GpuStream, Siblings> = BTreeMap::new();
     // The work is sorted by start.
     for (at, work) in model.links.gpu.all.iter().enumerate() {
         let (start, end) = (work.start, work.end);
         let sibling = streams.entry(work.stream).or_default().take(start, end);
-        let (class, name) = match work.what {
-            What::Copy(copy) => (RegionClass::Copy, RegionName::Copy(copy.kind)),
-            What::Kernel(kernel) => (RegionClass::Kernel, RegionName::Mangled(kernel.name)),
+        let (class, name) = match work.kind {
+            GpuRecordKind::Copy(copy) => (RegionClass::Copy, RegionName::Copy(copy.kind)),
+            GpuRecordKind::Kernel(kernel) => (RegionClass::Kernel, RegionName::Mangled(kernel.name)),
         };
         let region = builder.region(RegionKey::new(class, name));
         let at = index_u32(at);

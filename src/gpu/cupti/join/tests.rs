@@ -27,7 +27,7 @@ const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn owner(out: &[Joined<Piece>], number: u32) -> Option<Owner> {
+fn owner(out: &[JoinedWork<Piece>], number: u32) -> Option<Owner> {
     let mut found = out.iter().filter(|one| one.work.number == number);
     let first = found.next().map(|one| one.owner);
     assert!(found.next().is_none(), "{number} came out twice");

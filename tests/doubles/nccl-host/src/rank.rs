@@ -49,10 +49,10 @@ pub(crate) const GRAPH_LAUNCHES: u64 = 3;
 #[derive(Debug)]
 pub(crate) struct Rank<'r> {
     pub(crate) shared: &'static Shared,
-    /// The communicator of all ranks, or the one whose ranks this is about ([`Seat`]).
+    /// The communicator of all ranks, or the one whose ranks this is about ([`RankIdentity`]).
     pub(crate) world: &'r Communicator,
     pub(crate) stream: &'r Stream,
-    seat: Seat,
+    identity: RankIdentity,
     group: Cell<Option<u64>>,
     captured: Cell<bool>,
     tally: Cell<Tally>,
@@ -60,21 +60,21 @@ pub(crate) struct Rank<'r> {
 
 /// What stays the same when a rank works on another communicator, or on another thread.
 #[derive(Debug, Clone)]
-pub(crate) struct Seat {
+pub(crate) struct RankIdentity {
     shared: &'static Shared,
     rank: usize,
     round: Cell<u64>,
     groups: Arc<AtomicU64>,
 }
 
-impl Seat {
+impl RankIdentity {
     /// The same rank, on a communicator that may have another number for it.
     pub(crate) fn on<'r>(self, comm: &'r Communicator, stream: &'r Stream) -> Rank<'r> {
         Rank {
             shared: self.shared,
             world: comm,
             stream,
-            seat: self,
+            identity: self,
             group: Cell::new(None),
             captured: Cell::new(false),
             tally: Cell::default(),
@@ -84,13 +84,13 @@ impl Seat {
 
 impl<'r> Rank<'r> {
     pub(crate) fn new(shared: &'static Shared, world: &'r Communicator, stream: &'r Stream) -> Rank<'r> {
-        let seat = Seat { shared, rank: world.rank, round: Cell::new(0), groups: Arc::default() };
-        seat.on(world, stream)
+        let identity = RankIdentity { shared, rank: world.rank, round: Cell::new(0), groups: Arc::default() };
+        identity.on(world, stream)
     }
 
     /// For work of this rank elsewhere; [`Rank::add`] adds its tally.
-    pub(crate) fn seat(&self) -> Seat {
-        self.seat.clone()
+    pub(crate) fn identity(&self) -> RankIdentity {
+        self.identity.clone()
     }
 
     pub(crate) fn add(&self, other: Tally) {
@@ -110,11 +110,11 @@ impl<'r> Rank<'r> {
     }
 
     pub(crate) fn round(&self) -> u64 {
-        self.seat.round.get()
+        self.identity.round.get()
     }
 
     pub(crate) fn set_round(&self, round: u64) {
-        self.seat.round.set(round);
+        self.identity.round.set(round);
     }
 
     pub(crate) fn tally(&self) -> Tally {
@@ -146,7 +146,7 @@ impl<'r> Rank<'r> {
             self.count_up(|t| t.results_wrong += 1);
             eprintln!(
                 "rank {}: WRONG {what}: {wrong} of {} elements, [{i}] = {value:?}, want {:?}",
-                self.seat.rank,
+                self.identity.rank,
                 got.len(),
                 want(i)
             );
@@ -155,7 +155,7 @@ impl<'r> Rank<'r> {
     }
 
     pub(crate) fn group(&self, calls: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
-        self.group.set(Some(self.seat.groups.fetch_add(1, Ordering::Relaxed)));
+        self.group.set(Some(self.identity.groups.fetch_add(1, Ordering::Relaxed)));
         self.shared.nccl.group_start()?;
         calls()?;
         self.shared.nccl.group_end(self.world)?;
@@ -172,7 +172,7 @@ impl<'r> Rank<'r> {
     }
 
     pub(crate) fn log(&self, kind: &str, mut line: serde_json::Value) -> anyhow::Result<()> {
-        line["rank"] = self.seat.rank.into();
+        line["rank"] = self.identity.rank.into();
         line["round"] = self.round().into();
         self.shared.log.write(kind, || line)
     }

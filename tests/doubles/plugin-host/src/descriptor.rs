@@ -103,10 +103,8 @@ impl Descriptor {
         let mut new = Self([0xa5; BYTES]);
         new.0[..layout::size(version)].fill(0);
         // Up to v4 the type is one byte: NCCL's shims keep wider types from such a plugin.
-        let (width, narrow) = match version.is_before_api_events() {
-            true => (1, u8::try_from(kind.0).unwrap_or(0).into()),
-            false => (8, kind.0),
-        };
+        let (width, narrow) =
+            if version.is_before_api_events() { (1, u8::try_from(kind.0).unwrap_or(0).into()) } else { (8, kind.0) };
         new.poke(0, width, narrow);
         new.poke(layout::RANK, 4, i64::from(rank).cast_unsigned());
         new.set_parent(parent);

@@ -24,8 +24,8 @@ fn coll_of(stream: &mut Stream, context: u64, id: u64, call: u64, plan: u64, at:
 /// When the launch of each operation began, by operation in time order.
 fn launches(stream: &mut Stream) -> Vec<Option<u64>> {
     let built = stream.build();
-    let activities = built.model.links.activities.all.iter();
-    activities.map(|activity| activity.launch.map(|row| built.model.tables[row].start)).collect()
+    let operations = built.model.links.operations.all.iter();
+    operations.map(|linked| linked.launch.map(|row| built.model.tables[row].start)).collect()
 }
 
 /// A group of two calls, each with its own plan, with launches at 110 and 120.

@@ -19,7 +19,7 @@ fn replays_are_numbered_and_what_was_captured_did_not_run() {
     let replays = &built.model.links.replays;
     assert_eq!(built.replays(), [None, Some(2), Some(1)], "by time, not by arrival");
     let (call, _) = built.model.tables.rows::<CollApi>().next().expect("one call");
-    assert_eq!(replays.of_call(EventRow::CollApi(call)), 2);
+    assert_eq!(replays.replays_of_call(EventRow::CollApi(call)), 2);
     let location = built.location(LocationKey::Communicator(0));
     let expected = [(InstanceKind::Operation, 5000, 5080), (InstanceKind::Operation, 6000, 6080)];
     assert_eq!(location[..], expected);
@@ -50,6 +50,6 @@ fn a_thread_that_launches_for_a_nonblocking_communicator_reports_at_capture() {
     }
     let built = stream.build();
     let numbers: Vec<(bool, Option<u64>)> =
-        built.model.links.activities.all.iter().map(|activity| (activity.is_at_capture, activity.replay)).collect();
+        built.model.links.operations.all.iter().map(|linked| (linked.is_at_capture, linked.replay)).collect();
     assert_eq!(numbers, [(true, None), (true, None), (false, Some(1))]);
 }

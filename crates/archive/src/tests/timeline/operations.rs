@@ -145,7 +145,7 @@ fn records_of_a_fused_kernel_are_in_the_order_of_enqueueing() {
             stream.event(id + 10, id, (108, Some(end)), proxy_op(true));
         }
         let records = &stream.build().records[&LocationKey::Communicator(0)];
-        let order: Vec<(u32, Role)> = records.iter().map(|m| (m.activity, m.role)).collect();
+        let order: Vec<(u32, Role)> = records.iter().map(|m| (m.operation, m.role)).collect();
         let expected = [
             (0, Role::CollectiveBegin),
             (0, Role::CollectiveEnd),

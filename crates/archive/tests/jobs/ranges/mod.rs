@@ -7,7 +7,7 @@ use std::path::Path;
 
 use archive::{WriteOptions, write_part};
 use journal::clock::ticks;
-use journal::testing::{Process, Who};
+use journal::testing::{Process, ProcessIdentity};
 use nccl_events::ids::{ContextId, ProcessTag};
 use nccl_events::range::RangeCount;
 use nccl_events::range::RangeField::{
@@ -26,7 +26,7 @@ use shown::{shown, text_of};
 const COMM: u64 = 0xabcd_ef01_2345_6789;
 
 fn one_rank(out: &Path) -> Process {
-    Process::begin(out, Who { rank: 0, ranks: 2, in_environment: true })
+    Process::begin(out, ProcessIdentity { rank: 0, ranks: 2, in_environment: true })
 }
 
 fn comm_of_rank(rank: i32, ranks: i32) -> CommInit<'static> {
@@ -195,9 +195,10 @@ fn ranges_that_overlap_or_lose_their_ends_are_shown_as_far_as_is_known() {
     let mut lines = shown(&archive)["API"].clone();
     lines.retain(|line| !line.contains("ncclCommInitRank"));
     let [first, rest @ ..] = &lines[..] else { panic!("{lines:?}") };
-    let (ranges, load): (&[String], &String) = match first.starts_with("load") {
-        true => (rest, first),
-        false => lines.split_last().map(|(last, ranges)| (ranges, last)).expect("lines"),
+    let (ranges, load): (&[String], &String) = if first.starts_with("load") {
+        (rest, first)
+    } else {
+        lines.split_last().map(|(last, ranges)| (ranges, last)).expect("lines")
     };
     assert_eq!(load, "load; closed=1");
     assert_eq!(
@@ -331,7 +332,7 @@ fn what_could_not_be_recorded_is_said() {
     let counts = &statements.counts;
     let found = [counts.ranges_other_names, counts.ranges_too_deep, counts.ranges_unbalanced_pops, counts.ranges_lost];
     assert_eq!(found, [5, 6, 7, 8]);
-    assert!(statements.lacks().any(|lack| lack == Lack::Ranges(8)));
+    assert!(statements.missing_data().any(|lack| lack == Lack::Ranges(8)));
     assert!(!statements.has_gaps(), "all callbacks are there");
 }
 

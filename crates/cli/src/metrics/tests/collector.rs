@@ -66,7 +66,7 @@ fn neither_a_dead_nor_a_slow_collector_holds_up_anybody() {
         let began = Instant::now();
         outputs.end().expect("ended");
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-        let counts = [&errors.otlp, &errors.dropped].map(|it| it.load(Ordering::Relaxed));
+        let counts = [&errors.otlp, &errors.dropped].map(|count| count.load(Ordering::Relaxed));
         assert!(counts[0] + counts[1] >= 47, "{counts:?}");
     }
 }

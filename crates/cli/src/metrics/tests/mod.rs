@@ -115,7 +115,7 @@ fn everything() -> Snapshot {
 }
 
 fn ours() -> Vec<Family> {
-    let mut families = Families::new(Names::Ours).of(&everything());
+    let mut families = Families::new(Names::Ours).of_snapshot(&everything());
     families.extend(OutputErrors::default().families());
     families
 }

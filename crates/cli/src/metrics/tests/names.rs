@@ -20,8 +20,10 @@ fn the_reference_has_all_metrics() {
     let families = ours();
     let rows = families.iter().map(|family| {
         let labels = family.samples[0].labels.iter().map(|(name, _)| *name);
-        let labels: Vec<String> =
-            labels.filter(|name| !["host", "job_id", "cluster"].contains(name)).map(|it| format!("`{it}`")).collect();
+        let labels: Vec<String> = labels
+            .filter(|name| !["host", "job_id", "cluster"].contains(name))
+            .map(|text| format!("`{text}`"))
+            .collect();
         let kind = format!("{:?}", family.kind).to_lowercase();
         let labels = if labels.is_empty() { "–".to_owned() } else { labels.join(", ") };
         format!("| `{}` | {kind} | {labels} | {} |\n", name(family), family.help)
@@ -31,7 +33,9 @@ fn the_reference_has_all_metrics() {
 }
 
 fn asked_for(expression: &str) -> impl Iterator<Item = &str> {
-    expression.split(|it: char| !it.is_ascii_alphanumeric() && it != '_').filter(|word| word.starts_with("nccl_"))
+    expression
+        .split(|character: char| !character.is_ascii_alphanumeric() && character != '_')
+        .filter(|word| word.starts_with("nccl_"))
 }
 
 #[test]
@@ -76,8 +80,8 @@ fn the_dashboard_asks_for_metrics_that_there_are() {
 
 fn lines(names: Names) -> Vec<String> {
     let mut families = Families::new(names);
-    let _earlier = families.of(&everything());
-    let text = Format::Prometheus.write(&families.of(&everything()));
+    let _earlier = families.of_snapshot(&everything());
+    let text = Format::Prometheus.write(&families.of_snapshot(&everything()));
     text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
 }
 

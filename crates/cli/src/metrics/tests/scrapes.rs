@@ -97,7 +97,7 @@ fn who_has_a_token_shows_it() {
 }
 
 #[test]
-fn what_others_can_reach_is_not_open_by_mistake() {
+fn non_loopback_listen_requires_token() {
     let why = |arguments: &[&str]| Outputs::open(&request(arguments)).err().map(|error| format!("{error:#}"));
     let error = why(&["--listen", "0.0.0.0:0"]).expect("refused");
     assert!(error.contains("--token-file") && error.contains("--anonymous"), "{error}");

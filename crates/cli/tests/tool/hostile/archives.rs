@@ -234,10 +234,7 @@ fn what_otf2_print_refuses_check_refuses() {
         let whole = fs::read(file).expect("it is there");
         // Changed numbers in an anchor can keep libotf2 itself busy for hours.
         let (at, bit, is_cut) = (next(whole.len()), next(8), next(3) == 0 || *file == anchor);
-        patch(file, |bytes| match is_cut {
-            true => bytes.truncate(at),
-            false => bytes[at] ^= 1 << bit,
-        });
+        patch(file, |bytes| if is_cut { bytes.truncate(at) } else { bytes[at] ^= 1 << bit });
         let is_refused = !Command::new("otf2-print").arg(&anchor).output().expect("otf2-print ran").status.success();
         let found = bounded(&scratch, &["check", "trace"]);
         refused += u32::from(is_refused);

@@ -3,7 +3,7 @@
 use std::fs;
 
 use journal::format::{SEGMENT_BYTES, header};
-use journal::testing::{NO_PROCESS, Process, Who};
+use journal::testing::{NO_PROCESS, Process, ProcessIdentity};
 
 use super::{bounded, patch};
 use crate::tool::recording::{record, record_in};
@@ -69,7 +69,7 @@ fn a_number_of_ranks_that_cannot_be_costs_nothing() {
     assert!(ended.stderr.contains("CANNOT TELL: "), "{ended:?}");
 
     // The same value from a journal.
-    let who = Who { rank: 0, ranks: 2_000_000_000, in_environment: false };
+    let who = ProcessIdentity { rank: 0, ranks: 2_000_000_000, in_environment: false };
     let mut process = Process::begin(&scratch.join("other"), who);
     process.collective(0);
     let _part = process.leave();

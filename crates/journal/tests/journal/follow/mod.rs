@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use journal::clock::ClockPair;
-use journal::follow::{Follower, Polled};
+use journal::follow::{Follower, PollResult};
 use journal::format::Record;
 use journal::format::header;
 use journal::reader::{Journal, Losses, Problem, Symbols};
@@ -58,13 +58,13 @@ struct Followed {
     follower: Follower,
     records: Vec<Record>,
     problems: Vec<Problem>,
-    last: Polled,
+    last: PollResult,
 }
 
 impl Followed {
     fn new(journal: &Path) -> Self {
         let follower = Follower::open(journal).unwrap();
-        Self { follower, records: Vec::new(), problems: Vec::new(), last: Polled::default() }
+        Self { follower, records: Vec::new(), problems: Vec::new(), last: PollResult::default() }
     }
 
     fn poll(&mut self, most_bytes: u64) {

@@ -22,7 +22,7 @@ thread_local! {
 extern "C" fn sched_yield() -> c_int {
     let yielded = YIELDED.get().wrapping_add(1);
     YIELDED.set(yielded);
-    if yielded % YIELDS == 0 {
+    if yielded.is_multiple_of(YIELDS) {
         // SAFETY: takes a number and no pointer.
         unsafe { libc::usleep(SLEEP_US) };
     } else {

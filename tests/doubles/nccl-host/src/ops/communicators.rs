@@ -130,8 +130,11 @@ pub(super) fn alternating(rank: &Rank<'_>) -> anyhow::Result<()> {
     let device = rank.stream.device;
     let (second, third) = (device.stream()?, device.stream()?);
     {
-        let ranks =
-            [rank.seat().on(rank.world, rank.stream), rank.seat().on(&twin, &second), rank.seat().on(&half, &third)];
+        let ranks = [
+            rank.identity().on(rank.world, rank.stream),
+            rank.identity().on(&twin, &second),
+            rank.identity().on(&half, &third),
+        ];
         let pending = ranks.iter().map(Pending::new).collect::<anyhow::Result<Vec<_>>>()?;
         for turn in 0..3 {
             for place in 0..pending.len() {
@@ -162,10 +165,10 @@ pub(super) fn by_threads(rank: &Rank<'_>) -> anyhow::Result<()> {
         let threads: Vec<_> = comms
             .into_iter()
             .map(|comm| {
-                let seat = rank.seat();
+                let identity = rank.identity();
                 scope.spawn(move || {
                     let stream = device.stream()?;
-                    let tally = all(&seat.on(&comm, &stream))?;
+                    let tally = all(&identity.on(&comm, &stream))?;
                     comm.destroy()?;
                     Ok(tally)
                 })
@@ -186,7 +189,7 @@ pub(crate) fn further_communicators(rank: &Rank<'_>) -> anyhow::Result<(Communic
     let twin = make(rank, "twin", Members::All)?;
     let half = make(rank, "half", Members::Half)?;
     for comm in [&twin, &half] {
-        let on = rank.seat().on(comm, rank.stream);
+        let on = rank.identity().on(comm, rank.stream);
         collectives::one(&on)?;
         rank.add(on.tally());
     }

@@ -13,19 +13,19 @@ use nccl_events::sort::Gather;
 use nccl_events::{Kind, rank_list};
 use otf2::{Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef, Message, RegionRef};
 
-pub(crate) struct Across<'a> {
+pub(crate) struct BetweenLocations<'a> {
     trace: &'a Trace,
     instances: Instances<'a>,
     collectives: Collectives,
     messages: Messages,
     /// Checks that need the statements of this project's writer.
-    nccl: Option<(Written, GpuWork<'a>, UserRanges<'a>)>,
+    nccl: Option<(WrittenEvents, GpuWork<'a>, UserRanges<'a>)>,
     causality: Option<Causality<'a>>,
     clock_offsets: ClockOffsets<'a>,
     pub(crate) unreadable: BTreeSet<LocationRef>,
 }
 
-impl<'a> Across<'a> {
+impl<'a> BetweenLocations<'a> {
     pub(crate) fn of(trace: &'a Trace) -> Self {
         let is_nccl = is_nccl(&trace.archive);
         Self {
@@ -33,7 +33,7 @@ impl<'a> Across<'a> {
             instances: Instances::of(trace),
             collectives: Collectives::default(),
             messages: Messages::default(),
-            nccl: is_nccl.then(|| (Written::of(trace), GpuWork::of(trace), UserRanges::of(trace))),
+            nccl: is_nccl.then(|| (WrittenEvents::of(trace), GpuWork::of(trace), UserRanges::of(trace))),
             causality: is_nccl.then(|| Causality::of(trace)).flatten(),
             clock_offsets: ClockOffsets::of(trace),
             unreadable: BTreeSet::new(),
@@ -116,14 +116,14 @@ impl<'a> Across<'a> {
 /// Checks that the members of a communicator do the same collectives in the same order.
 #[derive(Default)]
 pub(crate) struct Collectives {
-    sequences: BTreeMap<CommRef, Sequences<Part>>,
+    sequences: BTreeMap<CommRef, Sequences<CollectiveProperties>>,
     /// After the first different operation, everything differs.
     lost: BTreeSet<(CommRef, u32)>,
 }
 
 /// The properties of a collective that its ranks must agree on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Part {
+struct CollectiveProperties {
     op: CollectiveOp,
     root: Option<u32>,
     sent: u64,
@@ -133,7 +133,7 @@ struct Part {
 impl Collectives {
     pub(crate) fn add(&mut self, trace: &Trace, rank: u32, collective: &Collective, findings: &mut Findings) {
         let Collective { op, comm, root, bytes_sent: sent, bytes_received: received } = *collective;
-        let part = Part { op, root, sent, received };
+        let part = CollectiveProperties { op, root, sent, received };
         let other = self.sequences.entry(comm).or_default().add(rank, part);
         let Some(other) = other.filter(|_| !self.lost.contains(&(comm, rank))) else {
             return;
@@ -211,7 +211,7 @@ impl Collectives {
 }
 
 /// How the parts of two ranks in one collective differ, if they must not.
-fn difference(a: &Part, b: &Part, rank_a: u32, rank_b: u32) -> Option<(Rule, String)> {
+fn difference(a: &CollectiveProperties, b: &CollectiveProperties, rank_a: u32, rank_b: u32) -> Option<(Rule, String)> {
     if a.op != b.op {
         return Some((Rule::CollectiveOrder, format!("do different operations, {:?} and {:?}", a.op, b.op)));
     }
@@ -358,7 +358,7 @@ impl<'a> UserRanges<'a> {
 }
 
 /// Checks that the archive has as many events as it states.
-pub(crate) struct Written {
+pub(crate) struct WrittenEvents {
     /// Kinds that are counted by their events on threads.
     by_calls: BTreeSet<Kind>,
     counts: BTreeMap<Kind, u64>,
@@ -367,7 +367,7 @@ pub(crate) struct Written {
     pub(crate) last: BTreeMap<Kind, u64>,
 }
 
-impl Written {
+impl WrittenEvents {
     pub(crate) fn of(trace: &Trace) -> Self {
         let by_calls = trace.definitions.regions.keys().filter_map(|region| match trace.role(*region)? {
             Role::Call(kind) => Some(kind),
@@ -417,11 +417,11 @@ impl Written {
 #[derive(Default)]
 pub(crate) struct Messages {
     /// By communicator, sender, receiver and tag.
-    pairs: BTreeMap<(CommRef, u32, u32, u32), Pair>,
+    pairs: BTreeMap<(CommRef, u32, u32, u32), PairMessages>,
 }
 
 #[derive(Default)]
-struct Pair {
+struct PairMessages {
     sent: u64,
     received: u64,
     /// By size: the excess of sends over receives. Receives are recorded in the order of their ends.
@@ -454,9 +454,10 @@ impl Messages {
             if pair.open.is_empty() || !is_known(*from) || !is_known(*to) {
                 continue;
             }
-            let (rule, sizes) = match pair.sent == pair.received {
-                true => (Rule::MessageBytes, ", their sizes differ"),
-                false => (Rule::MessageMatch, ""),
+            let (rule, sizes) = if pair.sent == pair.received {
+                (Rule::MessageBytes, ", their sizes differ")
+            } else {
+                (Rule::MessageMatch, "")
             };
             let message = format!(
                 "{}: rank {from} sends {} messages to rank {to}, which receives {}{sizes}",

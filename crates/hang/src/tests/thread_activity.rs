@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use super::*;
 use crate::judge_journals;
 use journal::clock;
-use journal::testing::{Process as Recording, Who, all_reduce, start};
+use journal::testing::{Process as Recording, ProcessIdentity, all_reduce, start};
 use journal::writer::{PermanentName, PermanentText, SlotWriter};
 use nccl_events::event::{ProxyOp, Start};
 use nccl_events::ids::EventId;
@@ -69,7 +69,7 @@ fn report_on(each: impl Fn(u32, &mut Recording)) -> Report {
 }
 
 fn record(out: &Path, rank: u32, each: &impl Fn(u32, &mut Recording)) -> Recording {
-    let mut process = Recording::begin(out, Who { rank, ranks: 4, in_environment: true });
+    let mut process = Recording::begin(out, ProcessIdentity { rank, ranks: 4, in_environment: true });
     call(&mut process.main, 0, c"ncclCommInitRank");
     process.collective(0);
     each(rank, &mut process);
@@ -179,25 +179,30 @@ fn who_waits_in_a_collective_and_for_whom_says_it_by_ranges() {
     assert_says(&report.verdict.text, &parts);
 }
 
+/// Three ranks split a communicator, each on a thread that called NCCL; `of_last` is what the last rank does.
+fn split_on_threads(of_last: fn(&mut Recording)) -> Report {
+    report_on(|rank, process| {
+        push(&mut process.main, 0, c"train_step #", &[(RangeField::Number, 17)]);
+        if rank == 3 {
+            return of_last(process);
+        }
+        let mut other = process.thread("groups");
+        push(&mut other, 0, c"build_groups", &[]);
+        push(&mut other, 1, c"ncclCommSplit", &[]);
+    })
+}
+
 #[test]
-fn a_call_counts_on_whichever_thread_and_what_cannot_be_known_accuses_nobody() {
-    let on_threads = |of_last: fn(&mut Recording)| {
-        report_on(|rank, process| {
-            push(&mut process.main, 0, c"train_step #", &[(RangeField::Number, 17)]);
-            if rank == 3 {
-                return of_last(process);
-            }
-            let mut other = process.thread("groups");
-            push(&mut other, 0, c"build_groups", &[]);
-            push(&mut other, 1, c"ncclCommSplit", &[]);
-        })
-    };
+fn call_counts_on_any_thread_that_called_nccl() {
     // Which thread has the range does not matter, unless it never called NCCL.
-    let idle = on_threads(|process| push(&mut process.thread("loader"), 0, c"prefetch", &[]));
+    let idle = split_on_threads(|process| push(&mut process.thread("loader"), 0, c"prefetch", &[]));
     assert_eq!(suspect(&idle).0, "not-called");
     assert_says(&idle.verdict.text, &["it is in `train_step 17`; 3 ranks", ", rank 0 in `build_groups`"]);
+}
 
-    let lost = on_threads(|process| {
+#[test]
+fn lost_ranges_accuse_no_rank() {
+    let lost = split_on_threads(|process| {
         let mut counts = [0; RangeCount::COUNT];
         counts[RangeCount::Lost as usize] = 1;
         assert!(process.main.range_counts(clock::ticks(), counts));
