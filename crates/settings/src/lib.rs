@@ -75,12 +75,19 @@ impl Config {
             Some(variable) => (variable.set)(self, value),
             None => {
                 let known = VARIABLES.iter().map(|variable| variable.name);
-                let nearest = nearest(name, known);
-                Err(format!("no such variable; the nearest is {nearest}"))
+                Err(match nearest(name, known) {
+                    near if strsim::levenshtein(name, near) <= MOST_TYPOS => {
+                        format!("no such variable; the nearest is {near}")
+                    }
+                    _ => "no such variable (docs/REFERENCE.md has all)".to_owned(),
+                })
             }
         }
     }
 }
+
+/// How many letters of a name may differ from the variable that is proposed instead.
+const MOST_TYPOS: usize = 3;
 
 /// Whether the plugin reads a variable. `NCCL_OTF2_TEST_*` is reserved for the project's own tests.
 fn is_ours(name: &str) -> bool {
