@@ -155,7 +155,7 @@ fn operations(report: &Report) -> NumberTable {
             ("+unclear", |(_, row)| compared(&row.budget, row.budget.unclear_ns)),
         ],
     );
-    let why = "no expected_busbw: the algorithm, the graph or a rank of the communicator is unknown";
+    let why = "no expected_busbw: the algorithm or a rank is unknown, or NCCL's graph of a host lacks ranks of it";
     let remarks = [lacks_bound.then(|| why.to_owned()), few_have_bandwidth(report)].into_iter().flatten();
     sheet.remark = Some(remarks.collect::<Vec<_>>().join(". ")).filter(|all| !all.is_empty());
     sheet
