@@ -1,9 +1,9 @@
-//! What another measurement gives for the classes of a job's collectives: an archive, or the output of nccl-tests.
+//! Compares the bus bandwidth of a job's collectives with another measurement: an archive, or output of nccl-tests.
 //!
 //! ```text
-//!  Measured     a bandwidth, of what and where
-//!  nccl_tests   reads the output of nccl-tests, as text or JSON
-//!  Curve        the bandwidth at a size, between those that were measured
+//!  MeasuredBandwidth  a bandwidth, with the collective, the size and the placement of ranks that it was measured for
+//!  nccl_tests         reads the output of nccl-tests, as text or JSON
+//!  Curve              interpolates the bandwidth between measured sizes
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use nccl_events::ids::index;
 
 mod nccl_tests;
 
-/// Collectives below this share of the baseline are named if they lose this share of the job's time.
+/// The verdict names collectives below [`LOW`] of the baseline that lose at least [`LEAST_TIME`] of the job's time.
 const LOW: f64 = 0.7;
 const LEAST_TIME: f64 = 0.05;
 
@@ -30,7 +30,7 @@ impl Baseline {
     ///
     /// # Errors
     ///
-    /// A text without measurements of collectives, or that does not say of what they are.
+    /// If the text has no measurements of collectives, or does not state which test or which ranks they are of.
     pub fn from_text(text: &str) -> Result<Self, String> {
         nccl_tests::read(text).map(|measured| Self { measured })
     }
@@ -48,7 +48,7 @@ impl Baseline {
         Self { measured: report.operations.iter().filter_map(of_class).collect() }
     }
 
-    /// Adds to each class of a report what the baseline gives for it. `name` is that of the baseline.
+    /// Sets the baseline of each class of a report. `name` is what the verdict calls the baseline.
     pub fn add_to_report(&self, report: &mut Report, name: &str) {
         let found: Vec<_> = report.operations.iter().map(|class| self.baseline_of_class(report, class)).collect();
         for (class, found) in report.operations.iter_mut().zip(found) {
@@ -118,9 +118,9 @@ fn size(report: &Report, class: &OperationClass) -> Option<u64> {
 #[derive(Default)]
 struct BandwidthSum {
     spent_ns: f64,
-    /// Of the time, how much the baseline would have taken.
+    /// The part of `spent_ns` that the baseline would have taken.
     baseline_ns: f64,
-    /// The bandwidth of the baseline, weighted by the time.
+    /// The baseline's bandwidth times the time, to weight it.
     busbw_ns: f64,
     bytes: u64,
     is_transfer: bool,
@@ -160,7 +160,7 @@ fn low(classes: &[OperationClass], communicators: &[Communicator], operations_ns
     ))
 }
 
-/// How far outside of the measured sizes the nearest one stands for a size.
+/// A size outside of the measured ones takes the bandwidth of the nearest, up to this factor away.
 const OUTSIDE: u64 = 2;
 
 /// The best bandwidth that was measured for each size.
@@ -199,10 +199,10 @@ impl Curve {
 pub(crate) struct MeasuredBandwidth {
     pub(crate) collective: Collective,
     pub(crate) place: RankPlacement,
-    /// Of the larger buffer of a rank.
+    /// Size of the larger buffer of a rank.
     pub(crate) bytes: u64,
     pub(crate) busbw: f64,
-    /// Without the time in which ranks waited for each other; `None` if that is not known.
+    /// Bus bandwidth without the time in which ranks waited for each other; `None` if that time is unknown.
     pub(crate) transfer: Option<f64>,
 }
 

@@ -28,14 +28,14 @@ fn collective(program: &str) -> Option<Collective> {
     TESTS.iter().find(|(test, _)| *test == name).map(|(_, collective)| *collective)
 }
 
-/// What the lines before a table say.
+/// The properties of a test, from the lines before its table.
 #[derive(Default)]
 struct Test<'a> {
-    /// Its name, and the collective, if it measures one.
+    /// Name of the test's program, such as `all_reduce_perf`; `None` outside of a test.
     name: Option<&'a str>,
     /// The host of each rank, by group (`NCCL_TESTS_SPLIT`).
     ranks: BTreeMap<(u32, u32), &'a str>,
-    /// The columns of the table, from the first one on.
+    /// Names of the table's columns after `size`.
     columns: Vec<&'a str>,
 }
 
@@ -105,7 +105,7 @@ impl Test<'_> {
     }
 }
 
-/// The time of an operation whose results are wrong measures nothing.
+/// Fails if the test computed wrong results: their time measures nothing.
 fn right(wrong: Option<f64>) -> Result<(), String> {
     match wrong {
         Some(number) if number > 0.0 => Err(format!("the results of this test are wrong (#wrong {number})")),
@@ -123,7 +123,7 @@ fn counted<'a>(ranks: impl Iterator<Item = (&'a str, u32)>) -> Vec<u32> {
     hosts
 }
 
-/// The printed bandwidths have two decimals, the time more digits.
+/// Computes the bandwidth from the time, which is printed with more digits than the bandwidths.
 fn measured(collective: Collective, hosts: Vec<u32>, bytes: u64, time_us: f64) -> Option<MeasuredBandwidth> {
     let busbw = real(bytes) / time_us * 1e6 * collective.bus_factor(hosts.iter().sum());
     let is_measured = time_us > 0.0 && busbw.is_finite();
@@ -136,7 +136,7 @@ fn measured(collective: Collective, hosts: Vec<u32>, bytes: u64, time_us: f64) -
     })
 }
 
-/// What `-J FILE` writes: a document for each test.
+/// A document that nccl-tests write with `-J FILE`, one per test.
 #[derive(Deserialize)]
 struct Document {
     args: Vec<String>,

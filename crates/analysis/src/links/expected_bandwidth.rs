@@ -22,7 +22,7 @@ use otf2::{SystemTreeDomain, SystemTreeNodeRef};
 use topology::{Algorithm, Graph, GraphKind, Protocol};
 
 const GB: f64 = 1e9;
-/// NCCL's number of the pattern in which one GPU has all traffic of the network.
+/// NCCL's `NCCL_TOPO_PATTERN_TREE`: one GPU of each host carries all traffic of the network.
 const PATTERN_TREE: u32 = 3;
 
 /// A communicator as the model sees it.
@@ -34,17 +34,17 @@ pub(crate) struct Shape {
     pub(crate) capability: u32,
 }
 
-/// What the model says of a graph: the least of all hosts.
+/// The properties of a graph that the model uses: the minimum over all hosts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct GraphBandwidth {
     pub(crate) channels: f64,
     pub(crate) pattern: u32,
-    /// Of a channel, in GB/s.
+    /// Bandwidth of a channel between GPUs of a host, in GB/s.
     pub(crate) intra: f64,
     pub(crate) inter: f64,
 }
 
-/// Adds to classes of collectives what is expected of them.
+/// Sets the expected bus bandwidth of each class of collectives that the model covers.
 pub(crate) fn add(
     trace: &Trace,
     tables: &Tables,
@@ -93,7 +93,7 @@ fn size_bits(bytes: u64) -> u32 {
     u64::BITS - bytes.leading_zeros()
 }
 
-/// What reduces besides GPUs: there the bus bandwidth may exceed that of the links.
+/// Names the reducers other than GPUs that the algorithms use. They let the bus bandwidth exceed that of the links.
 fn reducers(algorithms: &BTreeSet<Algorithm>) -> impl Iterator<Item = &'static str> {
     let has = |wanted: &[Algorithm]| wanted.iter().any(|algorithm| algorithms.contains(algorithm));
     let nvls = has(&[Algorithm::Nvls, Algorithm::NvlsTree]).then_some("NVLS");
@@ -101,7 +101,7 @@ fn reducers(algorithms: &BTreeSet<Algorithm>) -> impl Iterator<Item = &'static s
     nvls.into_iter().chain(network)
 }
 
-/// By communicator: its shape, and the least of its hosts' graphs.
+/// Keyed by communicator: its shape, and for each kind of graph the minimum over its hosts.
 type Models = BTreeMap<u32, (Shape, BTreeMap<GraphKind, GraphBandwidth>)>;
 
 fn models(trace: &Trace, tables: &Tables, map: &StatedTopology) -> Models {
@@ -120,7 +120,7 @@ fn models(trace: &Trace, tables: &Tables, map: &StatedTopology) -> Models {
         }
         let shape = Shape { ranks: index_u32(size), hosts: index_u32(sizes.len()), capability };
         let of_hosts = map.graphs.range((communicator, 0)..=(communicator, u32::MAX));
-        // Where GPUs of a host do not reach each other, NCCL takes each for a host: its model is another one.
+        // If GPUs of a host cannot reach each other, NCCL treats each one as a host, and this model does not apply.
         let is_whole = |host: u32, graph: &Graph| {
             let mut on_host =
                 sizes.iter().filter(|(node, _)| node.and_then(|node| map.nodes.get(&node)) == Some(&host));
@@ -167,7 +167,8 @@ fn expected_bandwidth(
     Some((algorithm, bus_bandwidth(collective, (algorithm, protocol), shape, *graph)?))
 }
 
-/// As `ncclTopoTuneModel` computes it, but for limits of GPU generations; in bytes per second, as nccl-tests defines.
+/// The bus bandwidth in bytes per second, as nccl-tests defines it. Follows `ncclTopoTuneModel`, without its limits for
+/// GPU generations.
 pub(crate) fn bus_bandwidth(
     collective: Collective,
     (algorithm, protocol): (Algorithm, Protocol),
@@ -208,7 +209,7 @@ pub(crate) fn bus_bandwidth(
         }
         _ => 1.0,
     };
-    // NCCL's own conversion to the bandwidth of the buffers, then nccl-tests' back.
+    // Convert to algorithm bandwidth as NCCL does, then to bus bandwidth as nccl-tests does.
     let is_gather = matches!(collective, Collective::AllGather | Collective::ReduceScatter);
     let ratio = match algorithm {
         Algorithm::Ring => ranks / steps(collective, ranks),
@@ -227,7 +228,7 @@ fn steps(collective: Collective, ranks: f64) -> f64 {
     }
 }
 
-/// Bandwidth of a channel of NVLS; `None` where NCCL has no model of it.
+/// Bandwidth of an NVLS channel in GB/s; `None` if NCCL's model does not cover these GPUs or this graph.
 fn nvls(is_reduce: bool, algorithm: Algorithm, shape: Shape, graph: GraphBandwidth) -> Option<f64> {
     let efficiency = match shape.capability {
         100.. => 0.74,
@@ -244,7 +245,7 @@ fn nvls(is_reduce: bool, algorithm: Algorithm, shape: Shape, graph: GraphBandwid
     Some(intra.min(graph.inter * twice))
 }
 
-/// A rank's end of a connection: row of members, peer, channel, whether it sends.
+/// One end of a connection: the rank's row in `Members`, the peer's rank, the channel, and whether the rank sends.
 pub(crate) type ConnectionEnd = (u32, u32, u32, bool);
 
 /// The interface of a connection.
@@ -252,7 +253,7 @@ pub(crate) type ConnectionEnd = (u32, u32, u32, bool);
 pub(crate) struct ConnectionNic {
     /// An index into [`StatedTopology::nics`].
     pub(crate) nic: u32,
-    /// How far the GPU is from it; empty if unknown.
+    /// NCCL's name for the path between GPU and interface, such as `PIX`; empty if unknown.
     pub(crate) path: String,
 }
 
@@ -260,18 +261,18 @@ pub(crate) struct ConnectionNic {
 #[derive(Debug, Default)]
 pub(crate) struct StatedTopology {
     hosts: Vec<TopologyHost>,
-    /// Numbers of `hosts`.
+    /// Index in `hosts` of each host's node.
     pub(crate) nodes: BTreeMap<SystemTreeNodeRef, u32>,
     pub(crate) nics: Vec<Nic>,
-    /// NCCL's numbers of `nics`.
+    /// NCCL's device number of each element of `nics`.
     devices: Vec<u64>,
     pub(crate) connections: BTreeMap<ConnectionEnd, ConnectionNic>,
-    /// By communicator and host.
+    /// Keyed by communicator and index in `hosts`.
     pub(crate) graphs: BTreeMap<(u32, u32), Vec<Graph>>,
     unused: Vec<String>,
 }
 
-/// The graphs of at most this many hosts are described: the page draws them, and hosts of a job are mostly alike.
+/// Limit on the hosts whose graphs are described: the page draws each graph, and hosts of a job are mostly alike.
 const MOST_HOSTS: usize = 64;
 const MBIT: f64 = 1e6 / 8.0;
 

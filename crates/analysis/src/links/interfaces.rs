@@ -1,12 +1,12 @@
 //! What moved over each network interface, and what the graphs that NCCL chose allow.
 //!
 //! ```text
-//!  archive's definitions ─► Map      hosts, GPUs, interfaces, graphs; the interface of each connection
-//!  Map, network          ─► Traffic  traffic, rate and slowdown of interfaces; the interfaces of pairs and channels
-//!  Map ─► expected_bandwidth         the bus bandwidth that NCCL's model allows a class of collectives
+//!  archive's definitions   ─► StatedTopology      hosts, GPUs, interfaces, graphs; the interface of each connection
+//!  StatedTopology, network ─► Traffic             traffic, rate and slowdown of interfaces
+//!  StatedTopology          ─► expected_bandwidth  the bus bandwidth that NCCL's model allows a class of collectives
 //! ```
 //!
-//! An archive without NCCL's dumps has none of this: its report stays as it is.
+//! The report of an archive without NCCL's topology dumps contains none of this.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use nccl_events::Progress;
 use nccl_events::collective::Function;
 use nccl_events::ids::index;
 
-/// Analyses an archive, with what its topology tells.
+/// Analyses an archive. If the archive states a topology, adds interfaces and expected bandwidths to the report.
+/// Fails if the archive's events cannot be read.
 pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2::Result<Analysis> {
     let (mut analysis, traffic) = analyse_and(trace, filter, progress, |tables| {
         let map = StatedTopology::of(trace, tables).map(Arc::new);
@@ -42,10 +43,10 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     Ok(analysis)
 }
 
-/// Above it the speed is wrong: NCCL takes 10 Gbit/s for a socket whose speed the system does not state.
+/// A larger share means that the stated speed is wrong: NCCL assumes 10 Gbit/s for a socket of unknown speed.
 const MOST_SHARE: f64 = 1.25;
 
-/// What the interfaces moved.
+/// Collects the traffic of each interface while the network's steps are read.
 pub(crate) struct Traffic<'a> {
     trace: &'a Trace,
     filter: &'a Filter,
@@ -53,7 +54,7 @@ pub(crate) struct Traffic<'a> {
     has_sizes: bool,
     received: Vec<u64>,
     sent: Vec<Vec<SentStep>>,
-    /// Bytes that NCCL's graphs do not place.
+    /// Bytes sent over interfaces that NCCL's graphs do not identify.
     elsewhere: u64,
 }
 
@@ -75,7 +76,7 @@ impl<'a> Traffic<'a> {
         &self.map
     }
 
-    /// The interfaces with their traffic. What NCCL's graphs do not place is counted in the topology.
+    /// Returns the interfaces with their traffic. Adds the bytes sent over unknown interfaces to `topology`.
     pub(crate) fn nics(self, topology: &mut Topology) -> Vec<Nic> {
         let mut nics = self.map.nics.clone();
         if !self.has_sizes {
@@ -128,7 +129,8 @@ impl Network for Traffic<'_> {
     }
 }
 
-/// Sends and receives of the program may use another interface than the channel's collectives, unless there is one.
+/// The interface of a transfer. `None` for sends and receives of a host with several interfaces: they may use another
+/// interface than the channel's collectives.
 fn nic_of(trace: &Trace, tables: &Tables, map: &StatedTopology, transfer: &Transfer) -> Option<u32> {
     let end: ConnectionEnd = (transfer.member, transfer.peer, transfer.channel, transfer.is_send);
     let nic = map.connections.get(&end)?.nic;
@@ -140,7 +142,7 @@ fn nic_of(trace: &Trace, tables: &Tables, map: &StatedTopology, transfer: &Trans
     trace.function(operation.function).and_then(Function::collective).map(|_| nic)
 }
 
-/// Names the interfaces of links, and the ways from their senders' GPUs.
+/// Sets the interfaces of each link, and the kinds of path between its senders' GPUs and their interfaces.
 pub(crate) fn name_interfaces(links: &mut [Link], tables: &Tables, map: &StatedTopology) {
     type Ends = BTreeMap<(u32, Option<u32>, u32), [BTreeSet<u32>; 2]>;
     let (mut pairs, mut channels) = (Ends::new(), Ends::new());
@@ -158,7 +160,7 @@ pub(crate) fn name_interfaces(links: &mut [Link], tables: &Tables, map: &StatedT
         channels.entry(of_channel).or_default()[side].insert(wire.nic);
         if *is_send && !wire.path.is_empty() {
             paths.entry(pair).or_default().insert(&wire.path);
-            // A channel is a key without a sender, which no pair is.
+            // The key of a channel has no sender, so it never equals the key of a pair.
             paths.entry(of_channel).or_default().insert(&wire.path);
         }
     }
@@ -175,12 +177,12 @@ pub(crate) fn name_interfaces(links: &mut [Link], tables: &Tables, map: &StatedT
     }
 }
 
-/// A pair that is slower than others by this much shows which interface is meant.
+/// A pair with at least this slowdown identifies the interface of a slow rank or host.
 const SLOW: f64 = 1.3;
 /// A sentence names at most this many interfaces.
 const MOST_NAMES: usize = 4;
 
-/// Names the interfaces of slow ranks and hosts, of which the analysis knows their pairs only.
+/// Adds the interfaces to causes that name a slow rank or host, because the analysis only knows their pairs.
 pub(crate) fn name_causes(causes: &mut [Cause], verdict: &mut Verdict, pairs: &[Link], nics: &[Nic], ranks: &[Rank]) {
     let slow: Vec<&Link> = pairs.iter().filter(|pair| pair.slowdown.is_some_and(|value| value >= SLOW)).collect();
     for cause in causes.iter_mut().filter(|cause| cause.kind == CauseKind::SlowNic) {
@@ -191,7 +193,7 @@ pub(crate) fn name_causes(causes: &mut [Cause], verdict: &mut Verdict, pairs: &[
         let mut found: BTreeSet<u32> = BTreeSet::new();
         for pair in &slow {
             match [pair.key.from, pair.key.to].map(is_it) {
-                // Within a host pairs do not say which way is slow.
+                // A pair with both ends, or neither, at the slow rank or host does not identify an interface.
                 [true, true] | [false, false] => {}
                 [true, false] => found.extend(&pair.from_nics),
                 [false, true] => found.extend(&pair.to_nics),

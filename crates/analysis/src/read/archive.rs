@@ -401,7 +401,7 @@ nccl_events::fields! {
 }
 
 nccl_events::fields! {
-    /// Which event it is: quicker to read than [`Fields`].
+    /// The ids of an event and of its parent. Faster to read than [`Fields`].
     pub struct Ids {
         event: Event,
         parent: Parent,
@@ -596,7 +596,7 @@ impl Communicators {
 /// The results of `make` for items that each take long, in the order of the items.
 pub fn in_parallel<I: Send, T: Send>(items: impl IntoIterator<Item = I>, make: impl Fn(I) -> T + Sync) -> Vec<T> {
     let slots: Vec<_> = items.into_iter().map(|item| Mutex::new((Some(item), None))).collect();
-    // Nobody waits for a lock: each slot is taken once.
+    // No thread waits for a lock: each slot is locked once.
     run_on_all_cores(slots.len(), &|at| {
         let (item, made) = &mut *slots[at].lock();
         *made = item.take().map(&make);
@@ -604,7 +604,7 @@ pub fn in_parallel<I: Send, T: Send>(items: impl IntoIterator<Item = I>, make: i
     slots.into_iter().filter_map(|slot| slot.into_inner().1).collect()
 }
 
-/// As [`in_parallel`], and begins no other item after an error.
+/// Like [`in_parallel`], but begins no further items after an error, and returns an error.
 pub fn try_in_parallel<I: Send, T: Send, E: Send>(
     items: impl IntoIterator<Item = I>,
     make: impl Fn(I) -> Result<T, E> + Sync,

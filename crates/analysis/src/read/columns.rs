@@ -41,7 +41,7 @@ macro_rules! columns {
                 (0..self.len()).map(|at| self.row(at))
             }
 
-            /// Makes room for rows: columns that grow leave gaps in memory.
+            /// Reserves memory for rows, because growing columns fragment the heap.
             pub(crate) fn reserve(&mut self, count: usize) {
                 $($crate::read::columns::Column::<$type>::reserve(&mut self.$field, count);)*
             }
@@ -88,7 +88,7 @@ impl<T, K: Copy + Into<T>> Column<T> for Vec<K> {
     }
 }
 
-/// A column without memory for its values as long as all are equal: few jobs use everything.
+/// A column that stores a single value as long as all values are equal. Few jobs use every column.
 #[derive(Clone, Debug, Default)]
 pub struct ConstantColumn<T> {
     value: T,
@@ -137,10 +137,10 @@ impl<T: Copy + PartialEq> Column<T> for ConstantColumn<T> {
     }
 }
 
-/// A column of four bytes for each value, as long as nearly all fit.
+/// A column that stores four bytes per value as long as nearly all values fit.
 #[derive(Clone, Debug)]
 pub enum NarrowColumn {
-    /// `u32::MAX` stands for a value by its row, or for `u64::MAX`, which means that there is none.
+    /// Values, and larger values keyed by row. A `u32::MAX` whose row is not a key means `u64::MAX`, no value.
     Short(Vec<u32>, BTreeMap<usize, u64>),
     Long(Vec<u64>),
 }
@@ -208,7 +208,7 @@ impl Column<u64> for NarrowColumn {
     }
 }
 
-/// A column whose neighbours differ little, as the ids of a thread's events do: four bytes for each of these.
+/// A column for values that differ little from their neighbours, such as event ids of a thread: four bytes per value.
 #[derive(Clone, Debug, Default)]
 pub struct DeltaColumn {
     /// The first value of each block, or where the block begins in `far`.

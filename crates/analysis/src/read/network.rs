@@ -1,4 +1,4 @@
-//! The network's transfers and their steps, process after process: a job has several of each for every operation.
+//! Reads network transfers and their steps one process at a time: a job has several of each for every operation.
 
 use std::collections::BTreeMap;
 
@@ -22,12 +22,12 @@ struct Ids<'a> {
 impl<'a> Ids<'a> {
     fn of(events: &'a DeltaColumn) -> Self {
         let mut rows: Vec<u32> = (0..small(events.len())).collect();
-        // Those of a location ascend, mostly.
+        // The event ids of a location mostly ascend, which makes this sort fast.
         rows.par_sort_by_key(|row| events.get(large(*row)));
         Self { events, rows }
     }
 
-    /// The row of an event; mostly it is soon behind the one found before, at `near`.
+    /// The row of an event; [`NONE`] if there is none. Searches first from `near`, where the previous event was found.
     fn row(&self, event: Option<u64>, near: &mut usize) -> u32 {
         let event_of = |row: &u32| self.events.get(large(*row));
         let at = event.and_then(|event| {
@@ -42,7 +42,7 @@ impl<'a> Ids<'a> {
 }
 
 nccl_events::fields! {
-    /// Of transfers and steps: quicker to read than all.
+    /// The attributes of transfers and steps that are needed here. Faster to read than all attributes.
     struct TransferFields {
         event: Event,
         parent: Parent,
@@ -52,12 +52,12 @@ nccl_events::fields! {
     }
 }
 
-/// What processes did over the network, as far as a reader keeps it.
+/// Receives the steps of one process at a time, and keeps what an analysis needs of them.
 pub trait Network: Send {
     /// Announces the number of transfers whose steps follow.
     fn transfers(&mut self, _number: usize) {}
     fn step(&mut self, tables: &Tables, transfer: Option<&Transfer>, step: &Step);
-    /// Adds what another process did.
+    /// Adds the results of another process.
     fn append(&mut self, other: Self);
 }
 
@@ -67,7 +67,7 @@ impl Network for () {
     fn append(&mut self, (): Self) {}
 }
 
-/// A reader that may not be needed.
+/// `None` ignores all steps.
 impl<N: Network> Network for Option<N> {
     fn step(&mut self, tables: &Tables, transfer: Option<&Transfer>, step: &Step) {
         if let Some(network) = self {
@@ -82,7 +82,7 @@ impl<N: Network> Network for Option<N> {
     }
 }
 
-/// Two readers at once: reading takes longer than what they do.
+/// Passes each step to both, because reading the steps twice would take longer.
 impl<A: Network, B: Network> Network for (A, B) {
     fn transfers(&mut self, number: usize) {
         self.0.transfers(number);
@@ -101,7 +101,7 @@ impl<A: Network, B: Network> Network for (A, B) {
 }
 
 impl Tables {
-    /// Reads the network, with the tables of one process for each core in memory.
+    /// Reads the steps of all processes. Memory holds the transfers of one process per core.
     pub(crate) fn network<N: Network>(
         &self,
         trace: &Trace,
@@ -144,7 +144,7 @@ impl Reading<'_> {
             self.progress.step();
         }
         network.transfers(transfers.len());
-        // A proxy thread takes the steps of its own transfers.
+        // A step belongs to a transfer of its own process: a proxy thread only handles its own transfers.
         let ids = Ids::of(&transfers.event);
         for slot in slots {
             self.steps(*slot, &ids, |step| {

@@ -51,12 +51,13 @@ columns! {
         bytes: u64,
         event: u64,
         parent: u64,
-        /// Of calls that make or end a communicator: its name, an index in [`crate::read::Tables::paths`], or [`NONE`].
+        /// The name of the communicator that the call makes or ends: an index in [`crate::read::Tables::paths`]; else
+        /// [`NONE`].
         comm: u32,
-        /// Its rank there; [`NONE`] if unknown.
+        /// The caller's rank in that communicator; [`NONE`] if unknown.
         rank: u32,
         is_unfinished: bool,
-        /// As that of an operation.
+        /// The program's ranges around the call, as in [`Operation::path`].
         path: u32,
     }
 }
@@ -70,7 +71,7 @@ columns! {
         stop_ns: u64,
         /// The number in its name; [`NO_SEQUENCE`] if it has none.
         number: u64,
-        /// It and the ranges around it, as that of an operation.
+        /// The range and those around it, as in [`Operation::path`].
         path: u32,
         is_unfinished: bool,
     }
@@ -106,7 +107,7 @@ pub struct Step {
     pub start_ns: u64,
     /// Send: waiting for the GPU's data. Receive: waiting for data from the network.
     pub first_ns: u64,
-    /// Send: waiting for room at the receiver. Receive: flushing.
+    /// Send: waiting for buffer space at the receiver. Receive: flushing.
     pub second_ns: u64,
     /// Send: on the network. Receive: waiting for the GPU to take the data.
     pub third_ns: u64,
@@ -172,7 +173,7 @@ impl Clone for Paths {
     }
 }
 
-/// Numbers the texts of a location, most of which are those before.
+/// Numbers the texts of a location. Remembers the last text, because most texts repeat the one before.
 pub(super) struct Reader<'a> {
     paths: &'a Paths,
     last: (String, u32),

@@ -31,14 +31,14 @@ pub struct Tables {
     rows: BTreeMap<LocationRef, Between<u32>>,
     /// The names of ranges around calls and operations, outermost first.
     pub(crate) paths: Paths,
-    /// When operations were enqueued and by whom, by their event: filled with the ranges.
+    /// When each operation was enqueued, and by which thread, keyed by event id. Filled by [`Self::add_threads`].
     pub(crate) enqueued: BTreeMap<u64, Enqueued>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Enqueued {
     pub(crate) at_ns: u64,
-    /// The thread.
+    /// The thread that enqueued the operation.
     pub(crate) by: LocationRef,
 }
 
@@ -75,7 +75,7 @@ impl Tables {
         self.rows.get(&location).cloned().unwrap_or_default()
     }
 
-    /// Adds ranges of the program, and of the calls those whose region is wanted.
+    /// Reads the program's ranges, the launches, and the calls of the regions that `wants` selects.
     pub(crate) fn add_threads(
         &mut self,
         trace: &Trace,
@@ -103,13 +103,13 @@ impl Tables {
     }
 }
 
-/// What a thread did.
+/// The rows of one thread.
 #[derive(Default)]
 struct ThreadRows {
     calls: Calls,
     launches: Launches,
     ranges: Ranges,
-    /// By the operations' events.
+    /// Keyed by the event id of the operation.
     enqueued: Vec<(u64, Enqueued)>,
 }
 
@@ -131,7 +131,7 @@ impl<'a> Reading<'a> {
         Self { trace, paths: &tables.paths, has_ranges, clock: tables.clock, members: &tables.members, progress }
     }
 
-    /// Reads locations and returns one result for each, in their order.
+    /// Reads locations on all cores, and passes the results to `take` in the order of `locations`.
     fn each<T: Send>(
         &self,
         locations: &[LocationRef],
@@ -163,7 +163,7 @@ impl<'a> Reading<'a> {
         if member == NONE {
             return Ok(rows);
         }
-        // Two events at least for each.
+        // Each operation has at least two events.
         rows.reserve(usize::try_from(self.trace.events_of(location) / 2).unwrap_or(0));
         let mut paths = self.paths.reader();
         self.trace.instances(location, |instance| {
@@ -241,7 +241,7 @@ impl<'a> Reading<'a> {
         Ok(rows)
     }
 
-    /// The name of the communicator that a call is about, if the call says it.
+    /// The name of a call's communicator, else its id in hexadecimal; `None` if the call states neither.
     fn communicator(&self, fields: &Fields<'_>) -> Option<String> {
         let id = || Some(format!("{:#018x}", fields.comm_id?));
         fields.comm_name.map(str::to_owned).or_else(id)
@@ -276,7 +276,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A clock whose error may exceed this, about a year, counts as unknown. Sums of errors do not overflow.
+/// The error of a clock counts as unknown above this limit, about a year, so that sums of errors do not overflow.
 const LARGEST_ERROR_NS: u64 = 1 << 55;
 
 #[derive(Clone, Debug)]
@@ -284,7 +284,7 @@ pub struct Member {
     pub communicator: u32,
     pub rank: u32,
     pub location: LocationRef,
-    /// Index of the job's rank: what runs on one GPU of one process.
+    /// Index in [`Members::job_ranks`]. A rank of the job is what runs on one GPU of one process.
     pub job_rank: u32,
     /// The error of times from the GPU's timer, in addition to that of the process's clock.
     gpu_timer_ns: Option<u64>,
@@ -357,7 +357,7 @@ impl Members {
             let before = found.all.len();
             let members = trace.members(comm);
             for (rank, location) in (0..).zip(members) {
-                // Score-P's communicators have other kinds of members.
+                // Members of Score-P's communicators are locations of other kinds.
                 if trace.location_kind(*location) == Some(LocationKind::Communicator) {
                     found.add(trace, (communicator, rank), *location, &mut boots);
                 }

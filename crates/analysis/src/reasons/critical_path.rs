@@ -30,13 +30,13 @@ pub(crate) struct HostTimes {
     pub(crate) launched_ns: Option<u64>,
 }
 
-/// By row of the operation.
+/// Keyed by the operation's row in `Tables::operations`.
 pub(crate) type HostTimesByOperation = BTreeMap<u32, HostTimes>;
 
-/// The call, launch or enqueueing of some operations, by their event.
+/// Calls, and enqueueings of operations, of one or more threads. Both maps are keyed by event id.
 #[derive(Default)]
 struct HostEvents {
-    /// When it began, and the group it is in.
+    /// Start of the call in ns, and the id of its parent, 0 without one. Calls in one group have the same parent.
     calls: BTreeMap<u64, (u64, u64)>,
     enqueued: BTreeMap<u64, Enqueueing>,
 }
@@ -44,11 +44,11 @@ struct HostEvents {
 #[derive(Clone, Copy)]
 struct Enqueueing {
     at_ns: u64,
-    /// When the outermost call of NCCL around it began.
+    /// Start of the outermost NCCL call that was open on the thread; `None` if none was open.
     around_ns: Option<u64>,
-    /// When the last launch on its thread before it began, and the group of that.
+    /// Start and parent id of the most recent launch on the thread.
     launch: Option<(u64, u64)>,
-    /// Whether CUDA's own thread reported it, at a time that says nothing about the launch.
+    /// Whether a CUDA callback thread recorded it. Its time then says nothing about the launch.
     is_by_callback: bool,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn read_host_times(
     tables: &Tables,
     rows: &BTreeSet<u32>,
 ) -> otf2::Result<HostTimesByOperation> {
-    // A replay has the call and the launch of its capture.
+    // Skip replays: their call and launch are those of the graph's capture, not of the replay.
     let rows = rows
         .iter()
         .map(|row| (*row, tables.operations.row(index(*row))))
@@ -95,7 +95,7 @@ fn read_thread(
     let (mut found, mut launch) = (HostEvents::default(), None);
     let is_by_callback = trace.location_kind(thread) == Some(LocationKind::CallbackThread);
     let clock = Clock::of(trace);
-    // When each call began that is open; `None` for other regions.
+    // One element per open region: the start of an NCCL call, `None` for any other region.
     let mut open: Vec<Option<u64>> = Vec::new();
     trace.archive.for_each_event(&[thread], |_, event| {
         let EventKind::Enter(region) = event.kind else {
@@ -133,9 +133,9 @@ impl HostEvents {
         let call = self.calls.get(&parent);
         let enqueued = self.enqueued.get(&event).filter(|enqueueing| !enqueueing.is_by_callback);
         let called_ns = call.map(|(start_ns, _)| *start_ns);
-        // Up to 2.27 NCCL reports no calls: the range of one is around, if NVTX was recorded.
+        // Up to 2.27 NCCL reports no calls. If NVTX was recorded, NCCL's range of the call encloses the enqueueing.
         let called_ns = called_ns.or(enqueued.map(|enqueueing| enqueueing.around_ns.unwrap_or(enqueueing.at_ns)));
-        // NCCL enqueues right after the launch.
+        // Without a launch of the same group, the time of enqueueing is used: NCCL enqueues right after the launch.
         let launched_ns = enqueued.map(|enqueueing| match (enqueueing.launch, call) {
             (Some((start_ns, group)), Some((_, of_call))) if group == *of_call => start_ns,
             _ => enqueueing.at_ns,
@@ -144,20 +144,20 @@ impl HostEvents {
     }
 }
 
-/// A period outside of operations.
+/// Part of the critical path on which a rank is outside of operations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimeOutside {
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
-    /// The operation that begins at its end: a row.
+    /// Row of the operation that begins at `to_ns`.
     pub(super) next: u32,
 }
 
-/// A period in an operation.
+/// Part of the critical path inside an operation. It ends at `stop_ns`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimeInOperation {
     pub(super) row: u32,
-    /// The operation that it waited for before; its own row for none.
+    /// Row of the operation that `row` waited for; equal to `row` if it waited for none.
     pub(super) other: u32,
     pub(super) stop_ns: u64,
     pub(super) transfer_ns: u64,
@@ -165,7 +165,8 @@ pub(super) struct TimeInOperation {
     pub(super) is_warm_up: bool,
 }
 
-/// The way back in time: through an operation to the rank that it waited for, then to that rank's previous operation.
+/// The critical path, followed back in time: from an operation to the rank that it waited for, then to that rank's
+/// previous operation.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     pub(super) from_ns: u64,
@@ -175,7 +176,7 @@ pub(super) struct Walk {
     pub(super) stays: Vec<TimeInOperation>,
 }
 
-/// The operations of each rank of the job that ended: rows, by their end.
+/// Rows of the operations that ended, for each rank of the job, sorted by end.
 struct EndedOperations<'a> {
     tables: &'a Tables,
     ranks: Vec<Vec<u32>>,
@@ -198,13 +199,13 @@ impl<'a> EndedOperations<'a> {
         found
     }
 
-    /// Operations of a rank that have one interval share a kernel.
+    /// End, start and member of an operation. Operations of a rank for which these are equal share a kernel.
     fn kernel(&self, row: u32) -> (u64, u64, u32) {
         let operations = &self.tables.operations;
         (operations.stop_ns[index(row)], operations.start_ns[index(row)], operations.member[index(row)])
     }
 
-    /// The last kernel of a rank that began before a time and ended by then: the rows of its operations.
+    /// Rows of the operations in the rank's last kernel that began before `ns` and ended no later than `ns`.
     fn last_kernel_before(&self, rank: u32, ns: u64) -> Option<&[u32]> {
         let rows = &self.ranks[index(rank)];
         let behind = rows.partition_point(|row| self.kernel(*row).0 <= ns);
@@ -245,7 +246,7 @@ impl Walk {
         (found.operations > 0).then_some(found)
     }
 
-    /// Leaves the parts that are in the time of the filter.
+    /// Clips the path to the time that the filter selects.
     fn clip(&mut self, filter: &Filter) {
         self.from_ns = self.from_ns.max(filter.from_ns.unwrap_or(0));
         self.to_ns = self.to_ns.min(filter.to_ns.unwrap_or(u64::MAX));
@@ -266,7 +267,8 @@ impl Walk {
     }
 }
 
-/// What the operations of a kernel waited for: the last of all. Time goes back in any case, or the way would not end.
+/// Finds the last arrival that the operations of a kernel waited for. The returned part is only empty if the kernel is,
+/// so that [`Walk::of`] terminates.
 fn stay(analysis: &Analysis, rows: &[u32], start_ns: u64, stop_ns: u64) -> TimeInOperation {
     let row = rows[0];
     let instance = analysis.instances.instance_of_operation(row).map(|number| &analysis.instances.all[index(number)]);
@@ -296,11 +298,11 @@ fn stay(analysis: &Analysis, rows: &[u32], start_ns: u64, stop_ns: u64) -> TimeI
     }
 }
 
-/// Reading calls and launches takes time: they are read for this many ranks, those with the longest time outside of
-/// operations on the path. Ranges are named for this many, too.
+/// Calls and launches are read, and ranges named, only for this many ranks: those that are outside of operations for
+/// longest on the path. Reading all threads takes too long.
 const MOST_RANKS: usize = 16;
 
-/// Rank; function, communicator; link.
+/// Kind of the part, rank, function and communicator, link.
 type PathKey = (PathKind, Option<u32>, Option<(RegionRef, u32)>, Option<LinkKey>);
 
 #[derive(Default)]
@@ -309,7 +311,7 @@ struct PathSum {
     times: u64,
 }
 
-/// Sums up the critical path by rank and by what it consists of. `hosts` has the first operations after gaps of
+/// Sums the time on the critical path by [`PathKey`], longest first. `hosts` covers the operations that end gaps of
 /// `ranks`.
 pub(super) fn path_parts(
     trace: &Trace,
@@ -367,7 +369,7 @@ pub(super) fn share(part: u64, whole: u64) -> f64 {
     real(part) / real(whole.max(1))
 }
 
-/// The ranks that are outside of operations for longest on the path.
+/// The [`MOST_RANKS`] ranks that are outside of operations for longest on the path.
 pub(super) fn ranks_outside_longest(analysis: &Analysis, walk: &Walk) -> BTreeSet<u32> {
     let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
     for gap in &walk.gaps {
@@ -386,7 +388,8 @@ fn usual_ns(analysis: &Analysis, hosts: &HostTimesByOperation) -> u64 {
     times.min().unwrap_or(0)
 }
 
-/// The part of a gap that is launching: from the call until the GPU could begin. Afterwards it is busy with other work.
+/// Start and end of launching within a gap: from the call until the GPU could begin. Until the gap ends, the GPU then
+/// executes other work.
 fn launching(gap: &TimeOutside, hosts: &HostTimesByOperation, usual_ns: u64) -> (u64, u64) {
     let host = hosts.get(&gap.next).copied().unwrap_or_default();
     let Some(called_ns) = host.called_ns else {
@@ -397,7 +400,8 @@ fn launching(gap: &TimeOutside, hosts: &HostTimesByOperation, usual_ns: u64) -> 
     (from_ns, until_ns.clamp(from_ns, gap.to_ns))
 }
 
-/// The link that a transfer took: of a message its ends; of a collective the slow link that was found for it.
+/// The link of a transfer: the two ends of a message, or the slow link that an anomaly or a cause names for a
+/// collective.
 fn link(trace: &Trace, analysis: &Analysis, stay: &TimeInOperation) -> Option<LinkKey> {
     let tables = &analysis.tables;
     let Some(number) = analysis.instances.instance_of_operation(stay.row) else {
@@ -419,18 +423,19 @@ fn link(trace: &Trace, analysis: &Analysis, stay: &TimeInOperation) -> Option<Li
     own.or_else(|| causes.filter_map(|cause| cause.link).find(is_it))
 }
 
-/// The critical path of what the filter selects, and what is to be read to sum it up.
+/// The critical path of the selected time, and the operations whose host times must be read to sum it up.
 pub(crate) struct PlannedPath {
     walk: Walk,
-    /// Whether the filter selects ranks, which the path does not.
+    /// Whether the filter selects ranks. The path covers all ranks in any case.
     is_of_some_ranks: bool,
     ranks: BTreeSet<u32>,
-    /// Of the operations whose calls and launches are wanted.
+    /// Rows of the operations whose calls and launches must be read.
     pub(crate) rows: BTreeSet<u32>,
 }
 
 impl PlannedPath {
-    /// `None` if the selection lacks operations that others waited for.
+    /// `None` if no operation ended, or if the filter selects communicators or functions: then operations that others
+    /// waited for may be missing.
     pub(crate) fn of(analysis: &Analysis, filter: &Filter) -> Option<Self> {
         if !filter.communicators.is_empty() || !filter.functions.is_empty() {
             return None;

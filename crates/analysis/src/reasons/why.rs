@@ -1,9 +1,9 @@
 //! Explains an analysis: why a late rank is late, and the critical path of the job.
 //!
 //! ```text
-//!  Trace, Analysis ─► Hosts      when chosen operations were called and launched: read only for these
-//!                      ├► Reasons   the stage that delayed a late rank: call, launch, GPU, operation before
-//!                      └► Planned   from the end of the job back through what each operation waited for
+//!  Trace, Analysis ─► HostTimes         when the examined operations were called and launched
+//!                      ├► LateOperations   the stage that delayed a late rank: call, launch, GPU, previous operation
+//!                      └► PlannedPath      from the end of the job back through what each operation waited for
 //! ```
 
 use std::cmp::Reverse;
@@ -19,13 +19,14 @@ use nccl_events::archive::path_of_ranges;
 use nccl_events::ids::{index, index_u32};
 use nccl_events::sort::Gather;
 
-/// Gives late ranks and the causes about them their reasons. Calls and launches are read only if a rank is late.
+/// Adds to each late rank, and to the causes that name it, what delayed it. Reads calls and launches only if a rank is
+/// late. Fails if the archive's events cannot be read.
 pub fn add_reasons(trace: &Trace, analysis: &mut Analysis) -> otf2::Result<()> {
     add(trace, analysis, None)
 }
 
-/// [`add_reasons`], and the critical path of what the filter selects, if that has all operations that others waited
-/// for. Calls and launches are read once.
+/// Like [`add_reasons`], and adds the critical path, unless the filter selects communicators or functions. Reads calls
+/// and launches once for both.
 pub fn add_reasons_and_path(trace: &Trace, analysis: &mut Analysis, filter: &Filter) -> otf2::Result<()> {
     add(trace, analysis, PlannedPath::of(analysis, filter))
 }
@@ -45,7 +46,8 @@ fn add(trace: &Trace, analysis: &mut Analysis, planned: Option<PlannedPath>) -> 
     Ok(())
 }
 
-/// At most this many operations are examined, of each late rank those that others waited longest for.
+/// Limit on the examined operations, shared evenly by late ranks, each of which may have [`LEAST`] in any case. The
+/// operations that others waited longest for are examined.
 const MOST: usize = 2_000;
 const LEAST: usize = 100;
 const DELAYS: [Delay; 4] = [Delay::Call, Delay::Launch, Delay::Gpu, Delay::Operation];
@@ -63,13 +65,13 @@ struct LateOperation {
     row: u32,
     /// How long others waited for it.
     waited_ns: u64,
-    /// When the others had come: the median of those that waited.
+    /// Median arrival of the operations that waited for this one, in ns.
     others_ns: u64,
-    /// The error of that relative to its own beginning; `None` if unknown.
+    /// Clock error of `others_ns` relative to this operation's start; `None` if unknown.
     error_ns: Option<u64>,
 }
 
-/// The shortest times that another rank needs.
+/// The shortest delays of a rank that is not late. Only longer delays count against a late rank.
 #[derive(Clone, Copy, Default)]
 struct ShortestDelays {
     call_to_launch_ns: u64,
@@ -80,7 +82,8 @@ struct ShortestDelays {
 struct DelayParts {
     ns: [u64; 4],
     lacks: Option<&'static str>,
-    /// From when the others had come to its call.
+    /// Start and end, in ns, of the rank's time before the call and after both the others' arrival and its own previous
+    /// operation.
     until_call: (u64, u64),
 }
 
@@ -89,18 +92,19 @@ const NO_LAUNCHES: &str = "its launches are not in the archive";
 const CLOCKS: &str = "the delays are within the clocks' error";
 const MIXED: &str = "no single stage has half of the time";
 
-/// What came late, and what is to be read to explain it.
+/// The late operations, and the operations whose host times must be read to explain them.
 ///
 /// ```text
 ///  others begin            own operation before ends      called        launched          own operation begins
 ///  ├──────── operation ────┼──────── call ────────────────┼── launch ───┼───── gpu ───────┤
 /// ```
 ///
-/// To calls and launches is added what another rank needs at least from there to the beginning of the operation.
+/// Each call and launch is taken to be later by the shortest time that a punctual rank needs from there to the start
+/// of the operation.
 pub(crate) struct LateOperations {
     late: BTreeMap<LateRank, Vec<LateOperation>>,
     others: Vec<u32>,
-    /// Of the operations whose calls and launches are wanted.
+    /// Rows of the operations whose calls and launches must be read.
     pub(crate) rows: BTreeSet<u32>,
 }
 
@@ -121,7 +125,7 @@ impl LateOperations {
         Some(Self { late, others, rows })
     }
 
-    /// Gives late ranks and the causes about them their reasons.
+    /// Adds to each late rank, and to the causes that name it, what delayed it.
     pub(crate) fn add(&self, trace: &Trace, analysis: &mut Analysis, hosts: &HostTimesByOperation) {
         let usual = ShortestDelays::of(analysis, hosts, &self.others);
         let other = self.others.first().map(|row| analysis.tables.job_rank(*row));
@@ -159,7 +163,7 @@ fn often(analysis: &Analysis, awaited: &[(u32, u64)]) -> Vec<LateOperation> {
     awaited.into_iter().filter_map(|(row, ns)| LateOperation::of(analysis, row, ns)).collect()
 }
 
-/// The operations of anomalies for which a rank came late, if it is a cause.
+/// The late operations of anomalies, for ranks that a cause names as stalling the job.
 fn stalls(analysis: &Analysis) -> BTreeMap<LateRank, Vec<LateOperation>> {
     let report = &analysis.report;
     let is_cause =
@@ -197,7 +201,8 @@ impl LateOperation {
     }
 }
 
-/// Operations of another rank in the same collectives: of one that takes part most often. Reading threads takes time.
+/// The counterparts of the late operations on one punctual rank, the one that takes part most often. One rank limits
+/// how many threads must be read.
 fn operations_of_punctual_rank(analysis: &Analysis, late: &BTreeMap<LateRank, Vec<LateOperation>>) -> Vec<u32> {
     let mut of_rank: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for row in late.values().flatten().flat_map(|late| analysis.counterparts(late.row)) {
@@ -222,7 +227,7 @@ impl ShortestDelays {
     }
 }
 
-/// The intervals of a rank's operations, by their ends.
+/// End and start, in ns, of each measured operation of a rank, sorted by end.
 fn own_operations(analysis: &Analysis, rank: u32) -> Vec<(u64, u64)> {
     let tables = &analysis.tables;
     let rows = (0..index_u32(tables.operations.len())).filter(|row| tables.job_rank(*row) == rank);
@@ -232,7 +237,8 @@ fn own_operations(analysis: &Analysis, rank: u32) -> Vec<(u64, u64)> {
     own
 }
 
-/// From the end of a rank's operation before to the call of this one; `None` if it called meanwhile.
+/// From the end of the rank's previous operation to the call of this one, in ns; `None` if the rank called while the
+/// next operation was running.
 fn before_call(analysis: &Analysis, own: &[(u64, u64)], hosts: &HostTimesByOperation, row: u32) -> Option<(u64, u64)> {
     let called_ns = hosts.get(&row)?.called_ns?.min(analysis.tables.operations.start_ns[index(row)]);
     let ended = own.partition_point(|(stop_ns, _)| *stop_ns <= called_ns);
@@ -267,7 +273,7 @@ impl DelayParts {
         if called_ns.is_none() {
             (ns[0], ns[1], lacks) = (0, 0, Some(NO_CALLS));
         }
-        // What the clocks cannot tell is no reason.
+        // If no stage is longer than the clocks' error, the clocks cannot tell which one delayed the operation.
         let error_ns = late.error_ns.unwrap_or(u64::MAX);
         if ns.iter().all(|ns| *ns <= error_ns) {
             (ns, lacks) = ([0; 4], lacks.or(Some(CLOCKS)));
@@ -277,7 +283,7 @@ impl DelayParts {
     }
 }
 
-/// Sums up the parts of operations, each with the weight of what others waited for it.
+/// Sums the delays of a rank's late operations by stage, weighted by how long others waited for each operation.
 fn weigh_delays(
     trace: &Trace,
     analysis: &Analysis,
@@ -324,8 +330,8 @@ fn weigh_delays(
     }
 }
 
-/// Of delays and what others waited for them, the delay that half of the waiting is of at least: many short ones count
-/// less than the few that took the time.
+/// The median delay, in ns, weighted by how long others waited, so that many short delays do not hide a few long ones.
+/// `samples` are pairs of delay and waiting.
 fn weighted_median(samples: &mut [(u64, u64)]) -> Option<u64> {
     samples.sort_unstable();
     let all_ns = samples.iter().map(|(_, waited_ns)| *waited_ns).fold(0, u64::saturating_add);
@@ -337,13 +343,13 @@ fn weighted_median(samples: &mut [(u64, u64)]) -> Option<u64> {
     samples.iter().find(reaches_half).map(|(ns, _)| *ns)
 }
 
-/// Puts a reason into a cause, its sentence, and the verdict if that is about it.
+/// Adds a reason to a cause and its sentence, and to the verdict if it quotes that sentence.
 fn append_reason_to_cause(analysis: &mut Analysis, at: usize, why: &Why) {
     let report = &mut analysis.report;
     let cause: &mut Cause = &mut report.causes[at];
     let before = cause.sentence.clone();
     if let Some(said) = reason_sentence(why) {
-        // The range before its calls says more than those of the whole time.
+        // The range before the late calls replaces the range of the whole time, which says less.
         let meanwhile = cause.phase.as_ref().filter(|_| why.phase.is_some()).map(CausePhase::sentence);
         cause.sentence = before.replace(&meanwhile.unwrap_or_default(), "") + &said;
     }

@@ -40,7 +40,7 @@ pub struct Report {
     pub lateness: Heat,
     pub pairs: Vec<Link>,
     pub channels: Vec<Link>,
-    /// What NCCL says of hosts and channels; null if it did not dump its topology (`nccl-otf2 run --topology on`).
+    /// Hosts and channels, from NCCL's topology dumps; null if NCCL wrote none (`nccl-otf2 run --topology on`).
     pub topology: Option<Topology>,
     /// The network interfaces of the hosts; empty without topology.
     pub nics: Vec<Nic>,
@@ -58,7 +58,7 @@ pub struct Report {
     pub critical_path: Option<CriticalPath>,
     pub clocks: Clocks,
     pub completeness: Completeness,
-    /// What this NCCL release does not report, in words.
+    /// Sentences on what this NCCL release does not report.
     pub blind_spots: Vec<String>,
 }
 

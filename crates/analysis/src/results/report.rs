@@ -246,7 +246,7 @@ pub struct Nic {
     pub name: String,
     /// Address on the PCI bus; empty if it is virtual.
     pub pci: String,
-    /// As that of a GPU.
+    /// Number of the processor, and the bridges from there, separated by `/`.
     pub path: String,
     /// Whether it can reach the memory of GPUs.
     pub gdr: bool,
@@ -275,9 +275,9 @@ pub struct Graph {
     pub host: u32,
     /// `RING`, `TREE`, `COLLNET_CHAIN`, `COLLNET_DIRECT` or `NVLS`.
     pub kind: String,
-    /// Of a channel between GPUs, in bytes per second.
+    /// Bandwidth of a channel between GPUs of a host, in bytes per second.
     pub speed_intra: f64,
-    /// Of a channel between hosts.
+    /// Bandwidth of a channel between hosts, in bytes per second.
     pub speed_inter: f64,
     /// NCCL's name of the longest way between GPUs; null if this version does not know it.
     pub type_intra: Option<String>,
@@ -346,7 +346,7 @@ pub struct Link {
     pub waits: Waits,
     /// Network interfaces of senders: indices in [`super::Report::nics`]. Empty without topology.
     pub from_nics: Vec<u32>,
-    /// Those of receivers.
+    /// Network interfaces of receivers: indices in [`super::Report::nics`]. Empty without topology.
     pub to_nics: Vec<u32>,
     /// How far senders' GPUs are from them: NCCL's `PIX`, `PXB`, `PHB` or `SYS`.
     pub nic_paths: Vec<String>,
@@ -354,12 +354,12 @@ pub struct Link {
     pub excess_ns: u64,
 }
 
-/// What the proxy waited for.
+/// How long proxies waited, by what they waited for, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Waits {
     /// The sender's GPU had not produced the data (`SendGPUWait`).
     pub send_gpu_ns: u64,
-    /// The receiver had no room (`SendPeerWait`).
+    /// The receiver had no free buffer (`SendPeerWait`).
     pub send_peer_ns: u64,
     /// The network (`SendWait`).
     pub send_ns: u64,
@@ -526,7 +526,7 @@ pub enum PathKind {
     Computing,
     /// From a call to the beginning of its operation.
     Launching,
-    /// In an operation, after all ranks had come.
+    /// In an operation, after the last rank had arrived.
     Transfer,
     /// In a first collective, in which NCCL connects ranks.
     WarmUp,
@@ -563,7 +563,7 @@ pub struct PathPart {
     pub link: Option<LinkKey>,
     /// The range of the program that the rank was in for most of the time.
     pub phase: Option<CausePhase>,
-    /// Its length: the job would be shorter by that at most if this took no time.
+    /// Length of this part: the job would be shorter by at most this much if the part took no time.
     pub ns: u64,
     pub share: f64,
     /// How often the path goes through it.

@@ -52,12 +52,12 @@ pub(crate) struct WaitsForRank {
     pub(crate) sum: WaitSums,
     /// How long each rank of the job waited for this one; only ranks that waited.
     pub(crate) by: BTreeMap<u32, u64>,
-    /// This rank's operations that others waited for, by their start.
+    /// This rank's operations that others waited for, sorted by start.
     pub(crate) operations: Vec<AwaitedOperation>,
 }
 
 impl WaitsForRank {
-    /// Adds what others waited; those that waited for one operation follow each other.
+    /// Adds waiting for an operation. Waits for the same operation mostly arrive one after another, and are summed.
     fn add(&mut self, more: AwaitedOperation) {
         match self.operations.last_mut().filter(|operation| operation.came_ns == more.came_ns) {
             Some(known) => known.add(&more),
@@ -90,22 +90,22 @@ pub(crate) struct AwaitedOperation {
     pub(crate) row: u32,
     /// How long others waited.
     pub(crate) ns: u64,
-    /// When the first of them began to.
+    /// When the first of the others began to wait, in ns.
     pub(crate) since_ns: u64,
 }
 
-/// Which rank caused each wait in the end.
+/// Which rank ultimately caused each wait.
 ///
 /// Since the waiting rank and the awaited one last met, the awaited rank was longer outside operations, waited longer,
-/// or transferred longer; the differences add up to the wait. Longer transfer is nobody's fault. Longer waiting is
-/// passed on to the ranks it waited for, and longer time outside is its own fault. But if it was as much longer outside
-/// before it waited, too (a pipeline stage), a faster rank would merely have waited instead: then the larger part is
-/// charged with everything.
+/// or transferred longer; the differences add up to the wait. No rank is blamed for longer transfer. Blame for longer
+/// waiting is passed on to the ranks that the awaited rank waited for. The awaited rank itself is blamed for its longer
+/// time outside. In a pipeline, a stage may have been outside for as much longer before it waited, too. A faster stage
+/// would have waited instead, so both parts are then charged where the larger one belongs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Blame {
     /// By rank of the job.
     pub(crate) ranks: Vec<WaitsForRank>,
-    /// By communicator, sender and receiver: how long the receiver waited for the sender, and vice versa.
+    /// Keyed by communicator, sender and receiver: ns that the receiver waited for the sender, and vice versa.
     pub(crate) pairs: BTreeMap<(u32, u32, u32), (u64, u64)>,
 }
 
@@ -120,7 +120,7 @@ impl Blame {
     ) -> Self {
         let mut found = Self { ranks: vec![WaitsForRank::default(); waits.len()], ..Self::default() };
         let times = WaitOrigins { tables, instances, messages, waits };
-        // By a rank and the index of its wait: whose waits were passed on to it, with the kind of wait and the time.
+        // Keyed by rank and index of its wait: ns of blame passed on to that wait, by waiting rank and kind of wait.
         let mut passed_on: BTreeMap<(usize, usize), BTreeMap<(u32, WaitsIn), u64>> = BTreeMap::new();
         let last = |rank: usize, number: usize| {
             let at = number.checked_sub(1)?;
@@ -193,18 +193,19 @@ impl Blame {
     }
 }
 
-/// The late ranks that a collective was missing.
+/// Finds the late ranks that a collective waited for.
 struct MissingRanks<'a> {
     tables: &'a Tables,
     instances: &'a Instances,
     late: &'a [bool],
-    /// By communicator: the instance last asked for (its waits follow each other), and its late ranks' arrivals.
+    /// For each communicator, the arrivals of late ranks in the instance that was asked for last. Waits in one instance
+    /// follow each other.
     of_communicator: BTreeMap<u32, (u32, Vec<(u64, u32)>)>,
 }
 
 impl MissingRanks<'_> {
-    /// Splits a wait by missing rank: each part ends when that rank arrived, and has its share of the wait. Ranks
-    /// missing at the same time share equally. If many were missing, the first to arrive get nothing.
+    /// Splits a wait among the late ranks, each part up to the arrival of one of them. Ranks that are late at the same
+    /// time share equally. Only the last [`MOST_MISSING`] arrivals get a share.
     fn shares(&mut self, wait: &Wait) -> Vec<(Wait, u64)> {
         let whole_ns = wait.stop_ns - wait.start_ns;
         let WaitsIn::Collective(number) = wait.waits_in else {
@@ -216,7 +217,7 @@ impl MissingRanks<'_> {
         if *known != number {
             *known = number;
             let rows = instances.operations(instance).iter().copied();
-            // In other flows only one rank is awaited.
+            // If data flows from or to a root, only one rank is awaited.
             let rows = rows.filter(|row| instance.flow == Flow::AllToAll && late[large(tables.job_rank(*row))]);
             came.clear();
             came.extend(rows.map(|row| (tables.operations.start_ns[large(row)], row)));
@@ -246,14 +247,14 @@ struct WaitOrigins<'a> {
     waits: &'a [Waits],
 }
 
-/// The parts of a wait; all zero if nobody is to blame.
+/// The parts of a wait, in ns; all zero if no rank is to blame.
 #[derive(Default)]
 struct WaitParts {
-    /// What the awaited rank itself is to blame for.
+    /// The part that the awaited rank itself is blamed for.
     own_ns: u64,
-    /// What is passed on, by index of the awaited rank's wait.
+    /// Blame that is passed on: the index of a wait of the awaited rank, and its part.
     waits: Vec<(usize, u64)>,
-    /// The whole wait, including transfer, which is nobody's fault.
+    /// The whole wait, including longer transfer, which no rank is blamed for.
     all_ns: u64,
 }
 
@@ -308,8 +309,8 @@ impl WaitOrigins<'_> {
         }
     }
 
-    /// How much longer than `rank` the awaited rank was outside operations before one of its own waits, since it last
-    /// met the rank it waited for then. Had it been faster, that wait would have been longer.
+    /// By how many ns the awaited rank was outside operations for longer than `rank` before its own wait `its`, since
+    /// it last met the rank that it then waited for. A faster rank would have had a longer wait instead.
     fn longer_before_ns(&self, rank: usize, awaited: usize, its: &Wait) -> u64 {
         let (awaited_rank, other) = (small(awaited), self.tables.job_rank(its.other));
         let since_ns = self.messages.last_met_ns(self.tables, (awaited_rank, its.start_ns), (other, its.start_ns));

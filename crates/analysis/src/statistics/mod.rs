@@ -56,7 +56,7 @@ pub struct Analysis {
     pub tables: Tables,
     pub instances: Instances,
     pub pairing: Pairing,
-    /// Of each late rank: its operations that others waited for (rows), and how long they did.
+    /// For each late rank: the rows of its operations that others waited for, and for how long, in ns.
     pub awaited: BTreeMap<u32, Vec<(u32, u64)>>,
     pub report: Report,
 }
@@ -65,7 +65,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     Ok(analyse_and(trace, filter, progress, |_| || ())?.0)
 }
 
-/// Like [`analyse`]; what `also` makes takes part in the one reading of the network.
+/// Like [`analyse`], and passes the steps of the network to a second consumer, which `also` makes, in the same pass.
 pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     trace: &Trace,
     filter: &Filter,
@@ -105,7 +105,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     };
     let anomalies = inputs.anomalies(&outliers, &traffic);
     let mut causes = inputs.causes(&anomalies);
-    // What never ended is reported before what was slow.
+    // Operations that never ended are reported before slow ones.
     causes.splice(0..0, verdict::cause(trace, &tables, &instances, &ranks));
     let awaited = awaited(&waiting, &late);
     let clocks = verdict::clocks(&trace.statements, &tables, &instances, &ranks);
@@ -216,7 +216,7 @@ fn sent(trace: &Trace, tables: &Tables, filter: &Filter, waiting: &Waiting) -> V
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
     None,
-    /// Another rank's operation, by its row, until it began.
+    /// The operation in row `row`, which began at `until_ns`.
     Other {
         row: u32,
         until_ns: u64,
@@ -256,7 +256,7 @@ impl Analysis {
         }
     }
 
-    /// The operations of other ranks that belong to an operation: of its collective, or the other end of its message.
+    /// Rows of the operations on other ranks in the same collective, or of the other end of a message.
     pub fn counterparts(&self, row: u32) -> Vec<u32> {
         let instance = self.instances.instance_of_operation(row).map(|number| &self.instances.all[large(number)]);
         let rows = instance.into_iter().flat_map(|instance| self.instances.operations(instance)).copied();

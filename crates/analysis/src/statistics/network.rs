@@ -1,5 +1,5 @@
-//! What the network did: sums of the waits, and what was sent by pair of ranks, by channel, and by both. What each
-//! connection sent is kept while the network's steps are read; links are derived from it afterwards.
+//! Sums the waits of proxies, and the steps sent by each pair of ranks and each channel. While the steps are read, only
+//! those that sent data are kept; links are derived from them afterwards.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ fn add_step(waits: &mut Waits, is_send: bool, step: &Step) {
     }
 }
 
-/// What the network did in an instance.
+/// The network's part in an instance.
 #[derive(Debug, Default)]
 pub(super) struct InstanceTraffic {
     pub(super) waits: Waits,
@@ -73,13 +73,13 @@ pub(super) struct InstanceTraffic {
     pub(super) sent: BTreeMap<(RankPair, u32), Vec<SentStep>>,
 }
 
-/// What decides which steps belong to what.
+/// Maps transfers to instances and classes, and selects the steps to keep.
 #[derive(Clone, Copy)]
 pub(super) struct KnownTraffic<'a> {
     pub(super) filter: &'a Filter,
     pub(super) instances: &'a Instances,
     pub(super) classes: &'a Classes,
-    /// Instances whose steps are looked at one by one, sorted.
+    /// Instances whose steps are kept, ascending.
     pub(super) outliers: &'a [u32],
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Traffic<'a> {
     pub(super) sent: BTreeMap<(RankPair, u32), Vec<SentStep>>,
     pub(super) waits: BTreeMap<RankPair, Waits>,
     pub(super) channel_waits: BTreeMap<(u32, u32), Waits>,
-    /// Of all steps of matched operations, by class.
+    /// The waits in all steps of matched operations, keyed by class.
     pub(super) classes: BTreeMap<u32, Waits>,
     pub(super) instances: BTreeMap<u32, InstanceTraffic>,
 }
@@ -153,7 +153,7 @@ impl Network for Traffic<'_> {
         self.steps += 1;
         if let Some(transfer) = transfer {
             self.add_to_links(tables, transfer, step);
-            // Without outliers nothing asks for the rest.
+            // Only the causes of outliers need traffic by instance and class.
             if !self.known.outliers.is_empty() {
                 self.add_to_instances(tables, transfer, step);
             }
@@ -175,7 +175,7 @@ impl Network for Traffic<'_> {
     }
 }
 
-/// Most connections send from a single process.
+/// Merges the steps of processes. Moves most lists, because most connections send from a single process.
 fn extend(all: &mut BTreeMap<(RankPair, u32), Vec<SentStep>>, other: BTreeMap<(RankPair, u32), Vec<SentStep>>) {
     for (connection, mut sent) in other {
         let known = all.entry(connection).or_default();
@@ -272,7 +272,7 @@ impl Links {
             Link { waits: waits.copied().unwrap_or_default(), ..link(&expected, key, &rows, points) }
         };
         let pairs = in_parallel(of_pair, |(pair, cells)| link(key(tables, pair), &cells, waits.get(&pair)));
-        // One after the other: a channel may have all steps of its communicator.
+        // Not in parallel, to limit memory: a channel may have all steps of its communicator.
         let channels = of_channel.into_iter().map(|(of, cells)| {
             let key = LinkKey { communicator: of.0, channel: Some(of.1), ..LinkKey::default() };
             link(key, &cells, channel_waits.get(&of))
@@ -297,7 +297,7 @@ pub(super) fn key(tables: &Tables, (communicator, from, to): RankPair) -> LinkKe
     LinkKey { communicator, from: from_rank, to: to_rank, peer: Some(to), channel: None }
 }
 
-/// What a link did; the steps are in time order.
+/// Sums the steps of a link, which are in time order.
 fn link(expected: &ExpectedStepTimes, key: LinkKey, steps: &[&SentStep], most_points: usize) -> Link {
     let (mut all, mut least) = (Regression::default(), BTreeMap::<u64, u64>::new());
     let mut bytes = 0_u64;

@@ -24,11 +24,11 @@ pub(super) fn names_of(path: &str) -> Vec<String> {
     path.split(PATH_SEPARATOR).map(str::to_owned).collect()
 }
 
-/// The threads whose ranges say what a rank does.
+/// The threads whose ranges are attributed to a rank.
 enum Threads {
-    /// All of a process that has one rank, and one thread with ranges.
+    /// All threads of a process that has a single rank and a single thread with ranges.
     Process(LocationGroupRef),
-    /// Those that call for the rank. Other threads of its process may serve another rank, or wait for work.
+    /// The threads that call NCCL for the rank. Other threads of the process may serve another rank, or be idle.
     Callers(BTreeSet<LocationRef>),
 }
 
@@ -53,7 +53,7 @@ impl Threads {
     }
 }
 
-/// Reads ranges and the calls that make and end communicators, of an archive that has ranges.
+/// Reads the program's ranges, and the calls that make and end communicators, if the archive has ranges.
 pub(super) fn add(tables: &mut Tables, trace: &Trace, progress: &dyn Progress) -> otf2::Result<()> {
     let others = &trace.statements.counts.others;
     if others.ranges_user + others.ranges_nccl + others.ranges_reported == 0 {
@@ -66,17 +66,17 @@ fn process(trace: &Trace, thread: LocationRef) -> LocationGroupRef {
     trace.process(trace.group(thread))
 }
 
-/// A range that fewer steps have is not taken for one.
+/// A range is only taken for the step if it occurs at least this often.
 const LEAST: usize = 3;
 
-/// A thread's steps; a process may have several threads that take steps, each for a rank.
+/// The steps of each thread. A process may have several threads with steps, each for another rank.
 type RangesByThread = BTreeMap<LocationRef, Vec<Range>>;
 
 /// The steps of the program, a range that repeats on all its processes: the k-th step of each thread.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     region: Option<RegionRef>,
-    /// The filter names the range.
+    /// Whether the filter names the range.
     is_named: bool,
     threads: RangesByThread,
     /// The thread of each rank of the job.
@@ -84,8 +84,8 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// The steps of the range that the filter names; else of the outermost range around operations that repeats on all
-    /// processes that have ranges, of the longest one if there are several.
+    /// Finds the range that the filter names. Without a name, finds the outermost range around operations that repeats
+    /// on all processes with ranges; of several, the one with the most time.
     pub(crate) fn find(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
         let processes = |threads: &mut dyn Iterator<Item = &LocationRef>| -> BTreeSet<LocationGroupRef> {
             threads.map(|thread| process(trace, *thread)).gather()
@@ -118,7 +118,7 @@ impl Steps {
         };
         for ranges in threads.values_mut() {
             nccl_events::sort::sort_by_key(ranges, |range| range.start_ns);
-            // A range inside another one of its name belongs to that step.
+            // A range nested in a range of the same name is no step of its own.
             let mut end_ns = 0;
             ranges.retain(|range| {
                 let is_outermost = range.start_ns >= end_ns;
@@ -126,7 +126,7 @@ impl Steps {
                 is_outermost
             });
         }
-        // Numbers that do not rise do not count the steps: they are ids.
+        // Numbers that do not rise are ids, not numbers of steps.
         if !threads.values().all(|ranges| ranges.is_sorted_by(|a, b| a.number < b.number)) {
             threads.values_mut().flatten().for_each(|range| range.number = NO_SEQUENCE);
         }
@@ -149,7 +149,7 @@ impl Steps {
         (time_ns < ranges[at].stop_ns).then_some(at)
     }
 
-    /// The steps within the time of the filter: of others it has no operations, or not all.
+    /// The steps that lie within the filter's time. Operations of other steps are missing or incomplete.
     pub(crate) fn report(&self, trace: &Trace, filter: &Filter, budgets: &[Budget]) -> Option<results::Steps> {
         let name = trace.region_name(self.region?);
         let is_in_time = |ns| filter.wants_time(ns, ns);
@@ -158,13 +158,13 @@ impl Steps {
             ranges.all(|range| is_in_time(range.start_ns) && is_in_time(range.stop_ns))
         };
         let steps: Vec<results::Step> = (0..self.count()).filter(is_inside).map(|at| self.step(at, budgets)).collect();
-        // A range that ends before most of its operations do only launches them: its length is not a step's.
+        // A range that is shorter than its operations only launches them: its length is not that of a step.
         let launches = steps.iter().filter(|step| step.budget.operations_ns > step.ranks_ns).count();
         if steps.is_empty() || !self.is_named && launches > steps.len() / 2 {
             return None;
         }
         let durations: Vec<f64> = steps.iter().map(|step| real(step.duration_ns)).collect();
-        // By place instead of by time: the slope is for 10⁹ steps.
+        // The step's index takes the place of the time in ns, so the slope is per 10⁹ steps.
         let places: Vec<(u64, f64)> = (0..).zip(durations.iter().copied()).collect();
         let trend_ns_per_step = certain_trend(&places).map(|slope| slope / 1e9);
         let processes =
@@ -177,7 +177,7 @@ impl Steps {
         let of_threads = || self.threads.iter().filter_map(|(thread, ranges)| Some((*thread, *ranges.get(at)?)));
         let slowest = of_threads().max_by_key(|(_, range)| length(range));
         let number = slowest.map(|(_, range)| range.number).filter(|number| *number != NO_SEQUENCE);
-        // As budgets count: a thread counts for each of its ranks, and not if it has none.
+        // Like the budgets, count a thread once for each of its ranks.
         let of_rank = |thread: &Option<LocationRef>| self.threads.get(thread.as_ref()?)?.get(at);
         let of_thread = |thread| self.of_rank.iter().position(|own| *own == Some(thread));
         results::Step {
@@ -192,10 +192,10 @@ impl Steps {
     }
 }
 
-/// A range that took less of the time is not named.
+/// A range is only named if it has at least this share of the time.
 const LEAST_SHARE: f64 = 0.5;
 
-/// By path of ranges: the time in them, with what is inside.
+/// Time in ns by path of ranges, including ranges inside.
 type Inclusive = BTreeMap<Vec<String>, u64>;
 
 impl Tables {
@@ -205,7 +205,7 @@ impl Tables {
         innermost(inclusive_ns, whole_ns)
     }
 
-    /// The innermost range in which a rank spent at least half of what its times are longer than those of another one.
+    /// The innermost range with at least half of the time by which `times` of the rank exceed those of another rank.
     pub fn longer_during(
         &self,
         trace: &Trace,
@@ -220,7 +220,7 @@ impl Tables {
         innermost(inclusive_ns, whole_ns.saturating_sub(whole_of_other_ns))
     }
 
-    /// The parts of a rank's `times` in ranges, and the length of all.
+    /// The part of a rank's `times` in each path of ranges, and the length of `times`, in ns.
     fn inclusive(&self, trace: &Trace, rank: u32, times: Vec<(u64, u64)>) -> Option<(Inclusive, u64)> {
         if self.ranges.is_empty() {
             return None;
@@ -230,7 +230,7 @@ impl Tables {
         let whole_ns = length(&times);
         let times = DisjointIntervals::of(&times);
         let mut own_ns: BTreeMap<u32, u64> = BTreeMap::new();
-        // Ranges of a thread are in the order of their ends: those inside a range come before it.
+        // The ranges of a thread are sorted by end, so nested ranges precede the range around them.
         let mut inside: Vec<(u64, u64)> = Vec::new();
         let mut before = None;
         for range in self.ranges.rows().filter(|range| threads.has(trace, range.location)) {
@@ -245,7 +245,7 @@ impl Tables {
             *own_ns.entry(range.path).or_default() += within_ns.saturating_sub(inside_ns);
             inside.push((range.start_ns, within_ns));
         }
-        // With what is inside of each range, by its path.
+        // Add the time of each path to all paths that enclose it.
         let texts = self.paths.texts();
         let mut inclusive_ns = Inclusive::new();
         for (path, ns) in own_ns {
@@ -323,7 +323,7 @@ pub(crate) fn phases(trace: &Trace, tables: &Tables, filter: &Filter, budgets: &
     if tables.ranges.is_empty() && tables.operations.path.iter().all(|path| *path == NONE) {
         return Vec::new();
     }
-    // Operations outside of ranges.
+    // The last element stands for operations outside of ranges.
     let outside = phases.len();
     phases.push(Phase::default());
     for range in tables.ranges.rows().filter(|range| filter.wants_time(range.start_ns, range.stop_ns)) {
@@ -343,7 +343,7 @@ pub(crate) fn phases(trace: &Trace, tables: &Tables, filter: &Filter, budgets: &
     for (phase, budget) in phases.iter_mut().zip(budgets) {
         phase.budget = *budget;
     }
-    // Names of communicators are numbered with the paths.
+    // Remove numbers that are not paths: names of communicators share the numbering.
     phases.retain(|phase| phase.ranges + phase.operations > 0);
     nccl_events::sort::sort_by(&mut phases, |a, b| {
         let of = |phase: &Phase| (phase.budget.operations_ns, phase.ranges_ns);

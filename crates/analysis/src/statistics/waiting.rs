@@ -32,17 +32,18 @@ pub(super) struct InstanceTime {
 /// Time by rank, by class and by the rank that was waited for.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// Of all ranks. Every share of lost time is relative to its `operations_ns`.
+    /// Sum over all ranks. Every share of lost time is relative to its `operations_ns`.
     pub(super) total: Budget,
     /// The part spent in the first collectives of communicators.
     pub(super) warm_up: Budget,
     pub(super) ranks: Vec<Budget>,
     pub(super) classes: Vec<Budget>,
-    /// What others waited for each rank, and what they would not have waited if it had come with the second-last.
+    /// For each rank, in ns: how long others waited for it, and how much of that they would have been spared if it had
+    /// arrived with the second-last rank.
     pub(super) caused: Vec<(u64, u64)>,
     pub(super) instances: Vec<InstanceTime>,
     pub(super) blame: Blame,
-    /// By the ranges of the program around the call: an index in [`Tables::paths`].
+    /// Indexed by the path of ranges around the call ([`Tables::paths`]). The last element is for calls outside of ranges.
     pub(super) paths: Vec<Budget>,
     /// By step of the program.
     pub(super) steps: Vec<Budget>,
@@ -98,7 +99,7 @@ impl Waiting {
     }
 
     fn add_to_program(&mut self, tables: &Tables, steps: &Steps, rank: usize, part: &TimePart) {
-        // The last one is of operations outside of ranges.
+        // The last element is for operations outside of ranges.
         let path = large(tables.operations.path[large(part.row)]).min(self.paths.len() - 1);
         self.paths[path] += part.budget;
         let event = tables.operations.event.get(large(part.row));
