@@ -1,10 +1,10 @@
 //! Execution traces for ASTRA-sim and MLCommons' Chakra: a `trace.<rank>.et` for each rank, and `comm_group.json`.
 //!
 //! ```text
-//!  Job          data shared by the traces of all ranks: calls, numbers, communicators
-//!  of_rank      when a rank computed: the program's kernels, or the pauses between operations
-//!   └► nodes      of operations and computing, each with those that it waited for
-//!       └► Nodes    each node as a message
+//!  Job               data shared by the traces of all ranks: calls, numbers, communicators
+//!  computing_times   when a rank computed: the program's kernels, or the pauses between operations
+//!   └► nodes         the nodes of operations and of computing, each with its dependencies
+//!       └► Nodes     encodes each node as a message
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,14 +26,14 @@ use otf2::{AttributeValue, LocationRef};
 
 const GROUPS: &str = "comm_group.json";
 
-/// What one rank's file has and lacks.
+/// One rank's file, and the counts of what it contains and lacks.
 #[derive(Debug, Default)]
 struct WrittenGraph {
     file: PathBuf,
     nodes: u64,
     operations: u64,
     lacks: LeftOutOperations,
-    /// The calls of its operations.
+    /// Event ids of the calls of the rank's operations.
     calls: Vec<u64>,
 }
 
@@ -137,7 +137,7 @@ impl Job<'_> {
         }
         let sum = |count: fn(&LeftOutOperations) -> u64| written.iter().map(|graph| count(&graph.lacks)).sum();
         let has_operations = written.iter().any(|graph| graph.operations > 0);
-        // What was computed is no trace of communication by itself.
+        // Compute nodes alone are no trace of communication: count no events.
         let events = if has_operations { written.iter().map(|graph| graph.nodes).sum() } else { 0 };
         let mut outcome = Outcome { events, ..Outcome::default() };
         outcome.leave_out(sum(|operations| operations.unfinished), "operations had not ended");
@@ -160,7 +160,8 @@ impl Job<'_> {
         outcome
     }
 
-    /// Calls of collectives that no operation belongs to. A filter leaves out operations, not their calls.
+    /// Number of calls of collectives without an operation. Always 0 with a filter, which leaves out operations but not
+    /// their calls.
     fn without_operation(&self, written: &[WrittenGraph]) -> u64 {
         let Filter { communicators, functions, ranks, from_ns, to_ns, step: _ } = self.source.filter;
         let is_all = communicators.is_empty() && functions.is_empty() && ranks.is_empty();
@@ -175,13 +176,14 @@ impl Job<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) what: NodeContent,
-    /// The ids of nodes; an id is the place in the list, from 1.
+    /// Ids of the nodes that this one depends on. The id of a node is its index in the list plus 1.
     pub(super) waited_for: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeContent {
-    /// An operation, and the tag of a message: how many messages there were between its ends before.
+    /// `at` is the index of the operation. `tag` is the number of earlier messages from the same sender to the same
+    /// receiver; 0 for collectives.
     Operation {
         at: usize,
         tag: u64,
@@ -190,13 +192,13 @@ pub(super) enum NodeContent {
         start_ns: u64,
         stop_ns: u64,
     },
-    /// The end of a large group: what comes after it waits for this node alone.
+    /// The end of a large batch. Later operations depend on this node instead of on each operation of the batch.
     Joined {
         at_ns: u64,
     },
 }
 
-/// Two groups with more pairs of operations than this are joined by a node.
+/// If two successive batches have more pairs of operations than this, a [`NodeContent::Joined`] connects them.
 const MOST_PAIRS: usize = 64;
 
 /// Operations of a communicator that run at the same time.
@@ -207,10 +209,10 @@ struct Batch {
     operations: Vec<usize>,
 }
 
-/// The nodes of a rank, and which of them each one waited for.
+/// Builds the nodes of a rank, and their dependencies.
 ///
-/// An operation waits for the operations before it on its communicator, which runs one group after the other, and for
-/// the computing before it. Computing waits for the computing before it, and for what ended in the pause between both.
+/// An operation depends on the previous batch of its communicator, which runs one batch after the other, and on the
+/// last compute node. A compute node depends on the previous one, and on operations that ended between the two.
 /// `operations` are sorted by member and start, `computing` does not overlap.
 pub(super) fn nodes<D>(operations: &[Operation<D>], computing: &[(u64, u64)]) -> Vec<Node> {
     let mut batches = batches(operations);
@@ -250,7 +252,7 @@ fn batches<D>(operations: &[Operation<D>]) -> Vec<Batch> {
         }
         group = operation.group;
     }
-    // Ranks that call in one order have it in their ids, whatever ran first in a kernel.
+    // Ids ascend in the order of calls, which all ranks share. Times differ: a kernel may run any operation first.
     found.iter_mut().for_each(|batch| batch.operations.sort_by_key(|at| operations[*at].event));
     found
 }
@@ -275,13 +277,13 @@ fn cut(intervals: &[(u64, u64)], at: &[u64]) -> Vec<(u64, u64)> {
 #[derive(Default)]
 struct Graph {
     nodes: Vec<Node>,
-    /// The last computing: its id and end.
+    /// Id and end of the last compute node.
     computing: Option<(u64, u64)>,
     /// The last batch of each member: its end and the ids of its nodes.
     last: BTreeMap<u32, (u64, Vec<u64>)>,
-    /// Batches for which no computing can have waited yet: their end and nodes.
+    /// End and node ids of the batches that had not ended when the last compute node began.
     pending: Vec<(u64, Vec<u64>)>,
-    /// How many messages each member has sent to a peer, and got from it.
+    /// Number of messages so far, keyed by member, peer, and whether the member sends.
     messages: BTreeMap<(u32, u32, bool), u64>,
 }
 
@@ -291,7 +293,7 @@ impl Graph {
         self.nodes.len() as u64
     }
 
-    /// Adds what was computed, unless that is nothing in whole µs.
+    /// Adds a compute node, unless its duration is 0 in whole µs, the unit of the format.
     fn computing(&mut self, start_ns: u64, stop_ns: u64) {
         if start_ns / 1000 == stop_ns / 1000 {
             return;
@@ -337,10 +339,10 @@ pub(super) struct Details {
     attributes: Vec<Attribute>,
 }
 
-/// Makes the messages of nodes.
+/// Encodes nodes as messages of the format.
 pub(super) struct Nodes<'a> {
     job: &'a Job<'a>,
-    /// Its number in the job.
+    /// Number of the rank in the job.
     rank: u32,
 }
 
@@ -351,7 +353,7 @@ pub(super) enum Kind {
     Receive,
 }
 
-/// What an operation is in Chakra; `None` if that is not known, or if it is a message without another end.
+/// The type of an operation in Chakra; `None` if its function, or the peer of a message, is unknown.
 pub(super) fn operation_kind<D>(it: &Operation<D>, members: &Members) -> Option<Kind> {
     let size = members.size(members.row(it.member).communicator);
     match it.function? {
@@ -427,7 +429,7 @@ impl<'a> Nodes<'a> {
         let communicator = members.communicators.get(index(member.communicator));
         let name = communicator.map_or_else(String::new, |comm| self.job.source.trace.comm_name(*comm));
         let size = members.size(member.communicator) as u64;
-        // The send buffer of a rank, of the root where only that one has it.
+        // `comm_size` is the size of the send buffer: the root's if only the root has one.
         let bytes =
             operation.function.map_or(operation.bytes, |function| function.elements(operation.bytes, size, true).0);
         let mut attr = vec![
@@ -445,7 +447,7 @@ impl<'a> Nodes<'a> {
                 let peer = group.and_then(|ranks| ranks.get(index(operation.peer))).copied().unwrap_or(self.rank);
                 let is_send = matches!(kind, Kind::Send);
                 let [from, to] = if is_send { [self.rank, peer] } else { [peer, self.rank] };
-                // Messages of one communicator are in order; its number tells them from those of others.
+                // Tags include the communicator: only messages of the same communicator are in order.
                 let communicators = members.communicators.len() as u64;
                 let tag = tag.wrapping_mul(communicators).wrapping_add(member.communicator.into());
                 let tag = i32::try_from(tag & 0x7fff_ffff).unwrap_or(0);
@@ -461,7 +463,7 @@ impl<'a> Nodes<'a> {
     }
 }
 
-/// A value of NCCL's attributes; `None` for other types.
+/// Converts the value of an attribute; `None` if the format has no such type.
 fn value(trace: &Trace, value: AttributeValue) -> Option<Value> {
     Some(match value {
         AttributeValue::U8(number) => Value::Uint64(number.into()),
@@ -474,8 +476,8 @@ fn value(trace: &Trace, value: AttributeValue) -> Option<Value> {
     })
 }
 
-/// When a rank computed: the program's kernels, with their pauses, apart from pauses in which an operation ended. Where
-/// no kernels were recorded, the pauses between operations whose times are known.
+/// When a rank computed, as intervals in ns: the program's kernels, joined across pauses in which no operation ended.
+/// If no kernels were recorded, the pauses between timed operations.
 pub(super) fn computing_times<D>(job: &Job<'_>, rank: usize, operations: &[Operation<D>]) -> Result<Vec<(u64, u64)>> {
     let kernels = kernels(job, rank)?;
     Ok(if kernels.is_empty() { pauses(operations) } else { joined(&kernels, operations) })

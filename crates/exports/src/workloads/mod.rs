@@ -24,9 +24,9 @@ pub mod nccl_tests;
 /// The calls of the selected threads.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    /// Their ids, ascending, and their groups.
+    /// Event ids of calls, ascending, with the ids of their groups.
     groups: Vec<(u64, u64)>,
-    /// The ids of calls of collectives.
+    /// Event ids of calls of collectives.
     pub(crate) collectives: Vec<u64>,
 }
 
@@ -57,7 +57,7 @@ impl Calls {
         Ok(all)
     }
 
-    /// The group of a call; a call without a group, and a group, stand for themselves.
+    /// The id of a call's group. Returns `call` itself if the call has no group, or if `call` is the id of a group.
     fn group(&self, call: u64) -> u64 {
         let at = self.groups.binary_search_by_key(&call, |(call, _)| *call);
         at.ok().and_then(|at| self.groups.get(at)).map_or(call, |(_, group)| *group)
@@ -77,18 +77,19 @@ pub(crate) struct Operation<D> {
     pub(crate) peer: u32,
     pub(crate) start_ns: u64,
     pub(crate) stop_ns: u64,
-    /// Whether it is known when it ran, not only when it was enqueued.
+    /// Whether the archive has the time when the operation ran, not only when it was enqueued.
     pub(crate) is_timed: bool,
     pub(crate) is_unfinished: bool,
     pub(crate) event: u64,
-    /// Its call; 0 if unknown.
+    /// Event id of the call; 0 if unknown.
     pub(crate) call: u64,
-    /// The group of calls, and which replay of the group's graph it is: operations of one group run at the same time.
+    /// Id of the group of calls, and number of the replay if a CUDA graph runs it. Operations for which both are equal
+    /// run at the same time.
     pub(crate) group: (u64, u64),
     pub(crate) details: D,
 }
 
-/// The locations of each job rank's operations that are selected.
+/// For each rank of the job, the selected locations that contain its operations.
 pub(crate) fn locations(trace: &Trace, members: &Members, selection: &Selection<'_>) -> Vec<Vec<LocationRef>> {
     let mut found = vec![Vec::new(); members.job_ranks.len()];
     for location in selection.locations_of_kinds(&[LocationKind::Communicator]) {
@@ -106,8 +107,8 @@ fn member<'a>(trace: &Trace, members: &'a Members, location: LocationRef) -> Opt
     Some((row, members.row(row)))
 }
 
-/// Reads the operations of locations, sorted by communicator and start. The messages of an all-to-all are left out. So
-/// are gathers and scatters whose messages are there: only their root knows them.
+/// Reads the operations of locations, sorted by member and start. Leaves out the messages of an all-to-all. For gathers
+/// and scatters, keeps the messages and leaves out the collective, which only the root records.
 pub(crate) fn read<D>(
     trace: &Trace,
     members: &Members,
@@ -157,7 +158,7 @@ impl<D> Operation<D> {
     }
 }
 
-/// Which of the sorted operations count.
+/// Whether to keep each of the sorted operations: one entry per operation.
 fn as_called<D>(operations: &[Operation<D>]) -> Vec<bool> {
     let mut is_counted = vec![true; operations.len()];
     for (at, around) in operations.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A shell script of nccl-tests' commands, which measures what the job's operations take on this machine without it.
+//! Writes a shell script of nccl-tests' commands, which measure how long the job's operations take without the job.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ struct Sum {
     ns: u64,
 }
 
-/// By size of the larger buffer, as nccl-tests count it.
+/// Keyed by the size of the larger buffer in bytes, as nccl-tests count it.
 type Sizes = BTreeMap<u64, Sum>;
 
 #[derive(Debug, Default)]
@@ -136,7 +136,7 @@ fn datatype(nccl: &str) -> &str {
 impl Mix {
     fn of(operations: &[Operation<String>], members: &Members, shapes: &[Shape]) -> Self {
         let mut mix = Self::default();
-        // Operations of one kernel have its time once.
+        // Count the time of a kernel once, even if several operations share it.
         let mut until: Option<(u32, u64)> = None;
         for operation in operations {
             let shape = &shapes[index(members.row(operation.member).communicator)];
@@ -249,7 +249,7 @@ impl Command<'_> {
         let between = if least == most { String::new() } else { format!(" to {most}") };
         // An archive may have any text as a type, which must not become a command.
         let element = if element_bytes(of) > 0 { of.as_str() } else { "elements" };
-        // Older releases of nccl-tests do not say which test it is. Writing to a `String` cannot fail.
+        // Name the test, which older releases of nccl-tests do not print. Writing to a `String` cannot fail.
         write!(
             text,
             "\n# {whole}.{tenth} % of the time in operations: {}, counted on every rank, with {least}{between} bytes of \
