@@ -1,4 +1,4 @@
-//! What NCCL knows of a host and of the ways that it chose, read from the files that it dumps.
+//! Reads the files in which NCCL dumps the topology of a host and the channels that it chose.
 //!
 //! * [`System`]: `NCCL_TOPO_DUMP_FILE`. The PCI tree of a host with its GPUs and network interfaces.
 //! * [`Graph`]: `NCCL_GRAPH_DUMP_FILE`. The channels of a communicator on a host, for each algorithm, with speeds.
@@ -15,7 +15,7 @@ use roxmltree::{Document, Node, ParsingOptions};
 /// repeat those of a graph of `n`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
-    /// What it is for.
+    /// The kind of algorithm that the graph is for.
     pub kind: GraphKind,
     /// NCCL's number of the pattern: 4 is a ring, 1 to 3 are trees.
     pub pattern: u32,
@@ -25,9 +25,9 @@ pub struct Graph {
     pub speed_inter: f64,
     /// Latency that network interfaces state, in µs.
     pub latency_inter: f64,
-    /// The longest way between GPUs; `None` if this version does not know its name.
+    /// The longest path between GPUs; `None` if this version does not know NCCL's name of it.
     pub type_intra: Option<PathType>,
-    /// The longest way from a GPU to a network interface.
+    /// The longest path from a GPU to a network interface; `None` if this version does not know NCCL's name of it.
     pub type_inter: Option<PathType>,
     /// The channels.
     pub channels: Vec<Channel>,
@@ -45,8 +45,8 @@ pub struct Channel {
 }
 
 impl Graph {
-    /// Reads the file that `NCCL_GRAPH_DUMP_FILE` names. `system` is of the same communicator: up to NCCL 2.25, graphs
-    /// have numbers of devices only.
+    /// Parses the text of the file that `NCCL_GRAPH_DUMP_FILE` names. `system` must be of the same communicator: up to
+    /// NCCL 2.25, graphs identify devices by number only.
     ///
     /// # Errors
     /// If the text is not XML, or not such a file; if a GPU has no rank.
@@ -103,7 +103,7 @@ impl Graph {
         ranks
     }
 
-    /// Whether its communicator is on several hosts.
+    /// Whether the communicator has ranks on several hosts.
     pub fn has_network(&self) -> bool {
         self.channels.iter().any(|channel| channel.net_in.is_some())
     }
@@ -187,15 +187,16 @@ impl FromStr for Graph {
     }
 }
 
-/// Elements around a device. NCCL writes at most a dozen.
+/// Limit on nested elements around a device. NCCL writes at most a dozen.
 const MOST_LEVELS: usize = 64;
-/// GPUs or interfaces. The largest domains of NVLink have 576 GPUs; for each one others are looked through.
+/// Limit on GPUs, and on interfaces, because each one is searched for among all. The largest NVLink domains have 576
+/// GPUs.
 const MOST_DEVICES: usize = 4096;
 /// The high byte of NCCL's device numbers is the number of the host in the file.
 const HOST_SHIFT: u32 = 56;
 
-/// The GPUs and network interfaces of a host, as one communicator sees them: only its own GPUs are here. The file of a
-/// communicator over NVLink between hosts has all these hosts.
+/// The network interfaces of a host, and those of its GPUs that belong to one communicator. If NVLink connects hosts of
+/// the communicator, its file describes all of these hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct System {
     /// In the order of the file.
@@ -219,7 +220,7 @@ pub struct Gpu {
     pub gdr: bool,
     /// Number of NVLinks, to other GPUs and switches.
     pub nvlinks: u32,
-    /// Where it is.
+    /// Position in the tree of the host's devices.
     pub place: Place,
 }
 
@@ -230,7 +231,7 @@ pub struct Nic {
     pub dev: u64,
     /// Its name, as `mlx5_0` or `eth0`.
     pub name: String,
-    /// In Mbit/s, if its driver knows.
+    /// Speed in Mbit/s; `None` if the driver does not state it.
     pub speed_mbps: Option<u64>,
     /// GUID of the hardware; ports of one card share it. `None` if it has none.
     pub guid: Option<u64>,
@@ -240,23 +241,23 @@ pub struct Nic {
     pub gdr: bool,
     /// Address on the PCI bus; empty if it is virtual.
     pub pci: String,
-    /// Where it is.
+    /// Position in the tree of the host's devices.
     pub place: Place,
 }
 
-/// The way from a processor to a device.
+/// The position of a device: its host, its processor, and the PCI bridges between processor and device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Number of the host in the file.
     pub host: u8,
     /// Number of the processor, or NUMA domain, in the file.
     pub cpu: u32,
-    /// Addresses of the PCI bridges between, outermost first.
+    /// Addresses of the PCI bridges between processor and device, outermost first.
     pub bridges: Vec<String>,
 }
 
 impl System {
-    /// Reads the file that `NCCL_TOPO_DUMP_FILE` names.
+    /// Parses the text of the file that `NCCL_TOPO_DUMP_FILE` names.
     ///
     /// # Errors
     /// If the text is not XML, or not such a file.
@@ -298,7 +299,7 @@ fn device(node: Node<'_, '_>, host: u8) -> Result<u64, Error> {
     Ok(u64::from(host) << HOST_SHIFT | u64::from(dev))
 }
 
-/// The device's own address, and where it is.
+/// The PCI address of a device, and its position.
 fn place(node: Node<'_, '_>, host: u8, cpu: u32) -> Result<(String, Place), Error> {
     if node.ancestors().nth(MOST_LEVELS).is_some() {
         return Err(Error(format!("more than {MOST_LEVELS} elements around a device")));
@@ -325,7 +326,7 @@ fn gpu(node: Node<'_, '_>, host: u8, cpu: u32) -> Result<Gpu, Error> {
     })
 }
 
-/// `None` for a device of another kind, such as one that GPUs drive themselves.
+/// Reads a network interface; `None` for a device of another kind, such as one that only GPUs drive.
 fn nic(node: Node<'_, '_>, host: u8, cpu: u32) -> Result<Option<Nic>, Error> {
     if node.attribute("net") == Some("0") || node.attribute("dev").is_none() {
         return Ok(None);
@@ -334,7 +335,7 @@ fn nic(node: Node<'_, '_>, host: u8, cpu: u32) -> Result<Option<Nic>, Error> {
     Ok(Some(Nic {
         dev: device(node, host)?,
         name: node.attribute("name").unwrap_or_default().to_owned(),
-        // Some drivers say -1.
+        // Some drivers state a speed of -1.
         speed_mbps: number(node, "speed").filter(|speed| *speed > 0),
         guid: number(node, "guid").filter(|guid| *guid > 0),
         port: needed(node, "port").unwrap_or(0),
@@ -419,7 +420,7 @@ named! {
         CollNetChain 3 "COLLNET_CHAIN";
         /// Switches of NVLink that reduce.
         Nvls 4 "NVLS";
-        /// These within hosts, and trees between them.
+        /// Switches of NVLink within hosts, and trees between hosts.
         NvlsTree 5 "NVLS_TREE";
         /// Parallel aggregated trees.
         Pat 6 "PAT";
@@ -435,13 +436,13 @@ named! {
         Simple 2 "SIMPLE";
     }
 
-    /// The longest kind of way between two devices, from near to far.
+    /// The kind of path between two devices, in order from near to far.
     PathType {
         /// The device itself.
         Loc 0 "LOC";
         /// NVLink.
         Nvl 1 "NVL";
-        /// NVLink by another GPU.
+        /// NVLink through another GPU.
         Nvb 2 "NVB";
         /// NVLink between GPU and processor.
         C2c 3 "C2C";
@@ -465,7 +466,7 @@ named! {
 }
 
 impl Algorithm {
-    /// The graph that it uses.
+    /// The graph that the algorithm uses.
     pub const fn graph(self) -> GraphKind {
         match self {
             Self::Ring | Self::Pat => GraphKind::Ring,
@@ -477,12 +478,12 @@ impl Algorithm {
     }
 }
 
-/// NCCL's own limit is 256 elements a rank; the ranks of a whole rack may be in one file.
+/// Limit on the elements of a file. NCCL's own is 256 per rank, and one file may have all ranks of a rack.
 const MOST_NODES: u32 = 40_000;
-/// NCCL's own limit is 16. The parser compares each attribute with all others of its element.
+/// Limit on the attributes of an element, which the parser compares with each other. NCCL's own is 16.
 const MOST_ATTRIBUTES: usize = 64;
 
-/// Why a file is not a dump of NCCL's: XML of elements with attributes, without text.
+/// Why a text is not a dump of NCCL's. A dump is XML whose elements have attributes, but no text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(pub(crate) String);
 
@@ -503,12 +504,13 @@ pub(crate) fn parse<'a>(text: &'a str, root: &str) -> Result<Document<'a>, Error
     if found == root { Ok(document) } else { Err(Error(format!("the outermost element is <{found}>, not <{root}>"))) }
 }
 
-/// Refuses what NCCL never writes and what takes the parser more than linear time.
+/// Rejects namespaces and elements with many attributes: NCCL never writes them, and the parser takes more than linear
+/// time for them.
 fn refuse_costly(text: &str) -> Result<(), Error> {
     if text.contains("xmlns") {
         return Err(Error("it declares an XML namespace".to_owned()));
     }
-    // No tag has `<` inside, not even in a value.
+    // XML does not allow `<` inside a tag, not even in a value, so each piece has at most one tag.
     let mut tags = text.split('<').filter(|tag| !tag.starts_with('!'));
     if tags.any(|tag| tag.bytes().filter(|byte| *byte == b'=').count() > MOST_ATTRIBUTES) {
         Err(Error(format!("an element has more than {MOST_ATTRIBUTES} attributes")))
@@ -526,7 +528,7 @@ pub(crate) fn number(node: Node<'_, '_>, name: &str) -> Option<u64> {
     }
 }
 
-/// A number that must be there.
+/// A required number. Fails if it is missing or does not fit the type.
 pub(crate) fn needed<T: TryFrom<u64>>(node: Node<'_, '_>, name: &str) -> Result<T, Error> {
     let value = number(node, name).and_then(|value| T::try_from(value).ok());
     value.ok_or_else(|| Error(format!("<{}> has no {name}", node.tag_name().name())))
