@@ -36,7 +36,7 @@ pub struct Progress {
 #[derive(Debug)]
 enum FoundPart {
     Followed,
-    /// A copy of a part.
+    /// A snapshot of a part, which another entry follows.
     Snapshot,
     /// A process of another node.
     Elsewhere,
@@ -100,7 +100,7 @@ impl Live {
             let (records, bytes) = part.poll(share, (&mut self.sums, self.options.settle, self.since));
             progress.records += records;
             progress.bytes += bytes;
-            // An unreadable part stays behind: polling until nothing is behind must not wait for it.
+            // A part that cannot be read never catches up: polling until `is_behind` is false must not wait for it.
             progress.is_behind |= part.is_behind() && bytes > 0;
             if progress.bytes >= self.options.poll_bytes {
                 progress.is_behind = true;
@@ -130,7 +130,7 @@ impl Live {
     fn find(&mut self, path: &Path) -> FoundPart {
         let (info, problem) = read_process(path);
         if !problem.is_empty() {
-            // The whole journal may have to be read to see that it is blank.
+            // Check only if the part was blank before, because `is_blank` may have to read the whole journal.
             let was_blank = matches!(self.found.get(path), None | Some(FoundPart::Blank));
             return if was_blank && is_blank(path) {
                 FoundPart::Blank

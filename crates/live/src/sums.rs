@@ -87,7 +87,7 @@ pub(crate) struct EndedStep {
     pub(crate) start_ns: u64,
     /// Send: waiting for the GPU's data. Receive: waiting for data from the network.
     pub(crate) first_ns: u64,
-    /// Send: waiting for room at the receiver. Receive: flushing.
+    /// Send: waiting for buffer space at the receiver. Receive: flushing.
     pub(crate) second_ns: u64,
     /// Send: on the network. Receive: waiting for the GPU to take the data.
     pub(crate) third_ns: u64,
@@ -211,13 +211,13 @@ impl PairSum {
     }
 }
 
-/// Limit on collectives that wait for other ranks, some of which may be on other nodes.
+/// Limit on collectives whose other ranks have not been read yet. Ranks on other nodes never are.
 const MOST_WAITING: usize = 1 << 12;
 
-/// Operations of graphs have their replay; others have 0.
+/// The number of a graph's first replay. Operations outside of graphs have 0.
 const FIRST_REPLAY: u64 = 1;
 
-/// Identifies a collective among those that wait for other ranks.
+/// Identifies a collective whose other ranks have not been read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct CollectiveKey {
     communicator: u32,
@@ -248,7 +248,7 @@ pub(crate) struct Skews {
     order: VecDeque<CollectiveKey>,
     pub(crate) all: Series<u32, Histogram>,
     pub(crate) late: FxHashMap<Member, Lateness>,
-    /// The end of a rank's collectives so far: those that share a kernel wait once.
+    /// The latest end of each rank's collectives. The waiting of collectives that share a kernel counts once.
     covered_ns: FxHashMap<Member, u64>,
 }
 
@@ -333,7 +333,7 @@ impl Skews {
                 Split::Unclear(_) => 0,
             });
             let late = self.late.entry(Member { communicator, rank: last.rank }).or_default();
-            // If others wait for the root, the root was last only if nobody came after it.
+            // If others wait for the root, the root was last only if no rank arrived after it.
             let is_from_root = matches!(flow, Flow::FromRoot);
             late.last += u64::from(!is_from_root || ranks.iter().all(|rank| rank.start_ns <= arrivals.last_ns));
             late.caused_waiting_ns += waited.sum::<u64>();
@@ -550,7 +550,7 @@ impl Budget {
     }
 }
 
-/// Sums by key, in the order in which keys first came.
+/// Sums by key, in the order in which the keys were first seen.
 #[derive(Debug)]
 pub(crate) struct Series<K, V> {
     places: FxHashMap<K, usize>,
@@ -604,7 +604,7 @@ pub(crate) struct Member {
 pub(crate) type Communicators = model::job::Communicators<usize>;
 pub(crate) type KnownCommunicator = model::job::Communicator<usize>;
 
-/// The plausible size: a damaged journal can claim any number.
+/// The number of ranks as far as it is plausible, because a damaged journal can claim any number.
 pub(crate) fn ranks(communicator: &KnownCommunicator) -> u32 {
     let known = communicator.members.keys().next_back().map_or(0, |last| last + 1);
     let claimed = communicator.comm.ranks.max(communicator.comm.ranks_seen);
