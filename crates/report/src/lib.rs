@@ -36,11 +36,11 @@ mod timeline;
 
 /// The size of a page without events: its uncompressed sources, and names and attributes.
 const FIXED_BYTES: usize = 600_000;
-/// Of events in the page, with what they are linked to: few take more.
+/// Estimate of the bytes per event in the page, with the ids that link events. Few archives need more.
 const EVENT_BYTES: usize = 7;
-/// A page that is too small for its archive has this many events at least, as far as they fit.
+/// The timeline keeps at least this many events, even if the page may be too small for all of them.
 const LEAST_EVENTS: usize = 16_384;
-/// A chunk has some hundred kilobytes: if less space is left, none fits.
+/// If less space than this is left, no chunk fits: a chunk has some hundred kilobytes.
 const LEAST_BYTES: usize = 20_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ pub struct Options<'a> {
     pub output: &'a Path,
     pub title: &'a str,
     pub tool: &'a str,
-    /// The time and ranks that the page is about.
+    /// Selects the time and the ranks that the page shows.
     pub filter: &'a Filter,
     pub most_bytes: usize,
     /// Whether events that do not fit are written into a folder beside the page.
@@ -267,14 +267,14 @@ fn element(name: &str, text: &str) -> String {
     format!("<script type=\"text/plain\" id=\"data-{name}\">{text}</script>\n")
 }
 
-/// A table is not cut to fewer rows; there are fewer anomalies than twice as many.
+/// Tables keep at least this many rows. That is more than there are anomalies, whose classes are always kept.
 const LEAST_ROWS: usize = 128;
 
-/// How many rows of which tables were left out.
+/// The number of rows that were left out, keyed by name of the table.
 pub(crate) type LeftOut = BTreeMap<&'static str, usize>;
 
-/// Cuts tables until the report takes at most `most_bytes` in a page: long tables keep what lost most, and plots fewer
-/// points.
+/// Cuts tables until the report takes at most `most_bytes` in a page. Long tables keep the rows with the largest
+/// losses, and plots keep fewer points.
 pub(crate) fn cut(report: &mut Report, most_bytes: usize) -> Result<LeftOut> {
     let mut left_out = LeftOut::new();
     let mut rows = 8_192;
@@ -299,7 +299,8 @@ pub(crate) fn cut(report: &mut Report, most_bytes: usize) -> Result<LeftOut> {
     Ok(left_out)
 }
 
-/// Keeps the classes that took longest, and those of the anomalies, which name them by their place.
+/// Keeps the classes of anomalies and those that took longest. Renumbers the classes in anomalies, which refer to them
+/// by index.
 fn operations(report: &mut Report, rows: usize, left_out: &mut LeftOut) {
     let named: BTreeSet<u32> = report.anomalies.iter().map(|anomaly| anomaly.class).gather();
     let mut places: Vec<(u32, OperationClass)> = (0..).zip(mem::take(&mut report.operations)).collect();
@@ -312,7 +313,7 @@ fn operations(report: &mut Report, rows: usize, left_out: &mut LeftOut) {
     report.operations = places.into_iter().map(|(_, class)| class).collect();
 }
 
-/// Keeps the first rows by a key, in their order.
+/// Keeps the `rows` rows with the smallest keys, without changing their order.
 fn keep<T, K: Ord>(name: &'static str, table: &mut Vec<T>, rows: usize, left_out: &mut LeftOut, key: impl Fn(&T) -> K) {
     if table.len() <= rows {
         return;
@@ -326,7 +327,7 @@ fn keep<T, K: Ord>(name: &'static str, table: &mut Vec<T>, rows: usize, left_out
     table.retain(|_| each.next() == Some(true));
 }
 
-/// The size of a report in a page.
+/// The size of a report in a page, in bytes: as deflated JSON in base64.
 pub(crate) fn packed_bytes(report: &Report) -> Result<usize> {
     #[derive(Default)]
     struct Counted(usize);

@@ -45,7 +45,7 @@ const EVENTS: usize = 16_384;
 pub(crate) enum At {
     Page,
     File,
-    /// Not written: for this time the page shows only the overview.
+    /// Left out: for the chunk's time, the page only shows the overview.
     None,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// No chunk has events both of a `complete` time and of others.
+    /// Cuts the events into chunks. A chunk begins either within one of the times in `complete` or outside of all.
     pub(crate) fn of(mut events: Vec<Event>, complete: &[(u64, u64)]) -> Self {
         events.par_sort_unstable_by_key(|event| (event.begin_ns, event.location, event.depth));
         let time = |event: &Event| {
@@ -157,13 +157,13 @@ fn encode(events: &[Event], chunk: &Chunk, number: impl Fn(u64) -> Option<u64>) 
     bytes
 }
 
-/// Why an event is kept.
+/// The reason for which an event is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeptBecause {
-    /// For the window of this importance, if that fits.
+    /// The event is in a window. It is dropped if the window does not fit into the page.
     Window,
     Chosen,
-    /// It is the longest of its part of the time. If its window fits, that has it.
+    /// The event is the longest in its part of the time. It is dropped if its window fits, which contains it, too.
     Longest,
 }
 
@@ -171,7 +171,7 @@ pub(crate) enum KeptBecause {
 pub(crate) struct KeptEvent {
     pub(crate) event: Event,
     pub(crate) why: KeptBecause,
-    /// The window that it is in.
+    /// The `place` of the window that contains the event.
     pub(crate) place: u32,
 }
 
@@ -189,7 +189,8 @@ impl KeptEvent {
     }
 }
 
-/// The events in each window, by its importance: less important windows are given up where the events do not fit.
+/// Counts the events in each window, most important window first. Less important windows are dropped if the events do
+/// not fit.
 #[derive(Debug)]
 pub(crate) struct PageBudget {
     in_windows: Vec<AtomicU64>,
@@ -202,7 +203,7 @@ impl PageBudget {
         Self { in_windows, most: plan.most_in_windows }
     }
 
-    /// Adds events. Returns how many of the windows fit, as far as events were added.
+    /// Adds numbers of events per window, and resets them. Returns how many windows fit, judging by the events so far.
     pub(crate) fn add(&self, events: &mut [u64]) -> u32 {
         let (mut sum, mut fitting) = (0, 0);
         for (all, own) in self.in_windows.iter().zip(events) {
@@ -214,7 +215,7 @@ impl PageBudget {
     }
 }
 
-/// Beyond this many distinct sets, new sets drop numbers other than bytes: nearly every set would be unique.
+/// After this many distinct sets, new sets drop all numbers except bytes, because nearly every set would be unique.
 pub(crate) const MOST_SETS: usize = 20_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -226,10 +227,10 @@ pub(crate) enum Value {
 
 pub(crate) type Set = Vec<(String, Value)>;
 
-/// A set as the archive has it: numbers, and references of strings.
+/// A set as in the archive. Values are numbers, or references of strings.
 pub(crate) type Key = Vec<(AttributeRef, i64)>;
 
-/// Attributes that many events have alike, each set once.
+/// Distinct sets of attributes. Many events share a set, which is stored once.
 #[derive(Debug, Default)]
 pub(crate) struct AttributeSets {
     pub(crate) all: Vec<Set>,
@@ -268,7 +269,7 @@ pub(crate) fn bits(value: AttributeValue) -> Option<i64> {
 /// No set of attributes, no instance, no waiting time.
 pub(crate) const NONE: u64 = u64::MAX;
 
-/// An event of the timeline, as small as sorting and linking allow.
+/// An event of the timeline, with only the fields that sorting and linking need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) begin_ns: u64,
@@ -283,7 +284,7 @@ pub(crate) struct Event {
     pub(crate) location: u32,
     pub(crate) name: u32,
     pub(crate) depth: u32,
-    /// Whether it is an operation: the enqueueing of one has the same id.
+    /// Whether the event is an operation. The enqueueing of the operation has the same id.
     pub(crate) is_operation: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Reads the events of a location, and keeps those that the plan says.
+//! Reads the events of a location, and keeps those that the plan selects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -17,10 +17,10 @@ use otf2::{AttributeRef, AttributeType, AttributeValue, EventKind, RegionRef, St
 /// The name of a region without a definition, until all events are read.
 pub(crate) const UNDEFINED: u32 = u32::MAX;
 
-/// Equal parts of the time in which all events are counted.
+/// Number of equal parts of the time for which events are counted.
 pub(crate) const PARTS: usize = 1024;
 
-/// Whether windows still have room is checked each time that this many events were kept.
+/// After this many kept events, a reader checks again which windows still fit.
 const AT_ONCE: usize = 4096;
 
 /// Attributes of a single event. The page shows them in other ways, or they mean nothing to people.
@@ -45,13 +45,13 @@ nccl_events::fields! {
     }
 }
 
-/// What is kept of a location.
+/// The events of a location that are kept.
 #[derive(Debug, Default)]
 pub(crate) struct LocationEvents {
     pub(crate) kept: Vec<KeptEvent>,
     /// Sets of attributes and their numbers in `kept`.
     pub(crate) sets: BTreeMap<Key, u64>,
-    /// The rank of the job that used it most, of a location that several may use.
+    /// For a location that several ranks may use, the rank of the job that uses it most.
     pub(crate) rank: Option<u32>,
 }
 

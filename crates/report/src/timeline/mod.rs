@@ -30,26 +30,26 @@ mod plan;
 
 pub(crate) use crate::timeline::chunks::{At, Chunks};
 
-/// What the timeline shows. The cells of the overview and the events of chunks are in data elements of their own.
+/// The timeline's data, except the cells of the overview and the events of chunks, which have their own data elements.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Timeline {
     begin_ns: u64,
-    /// The end.
+    /// Length of the timeline, in ns.
     duration_ns: u64,
     hosts: Vec<String>,
     rows: Vec<Row>,
     locations: Vec<Location>,
     names: Vec<String>,
-    /// Which of `names` are of ranges of the program.
+    /// Indices of `names` that name ranges of the program.
     ranges: Vec<u32>,
-    /// Which of `names` are of functions; the overview refers to them.
+    /// Indices of `names` that name functions. The overview refers to them.
     functions: Vec<u32>,
-    /// Attributes that many events have alike.
+    /// Sets of attributes. Events refer to a set by its index.
     attributes: Vec<Set>,
     overview: Bins,
     #[schemars(with = "Vec<chunks::Chunk>")]
     chunks: serde_json::Value,
-    /// Times of which all events are in chunks, sorted and disjoint; of other times the longest are.
+    /// Times of which chunks have all events, sorted and disjoint. Of other times, chunks have the longest events.
     complete: Vec<(u64, u64)>,
     /// How many events there are in equal parts of the time, by their begin.
     all: Vec<u64>,

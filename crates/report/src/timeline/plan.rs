@@ -1,6 +1,6 @@
-//! What the timeline keeps of an archive that is larger than the page, decided from the analysis before events are
-//! read: times of which it keeps everything, and operations of all other times. Also the rows of the timeline and the
-//! locations in them.
+//! Selects the events that the timeline keeps if an archive is larger than the page: all events in some windows of
+//! time, and some operations at other times. The plan needs the analysis only, so it is made before events are read.
+//! Also defines the rows of the timeline and the locations in them.
 
 use std::collections::BTreeMap;
 
@@ -14,55 +14,56 @@ use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The longest window gets at most this fraction (1/n) of the events that all windows may have.
+/// A window is at most long enough for 1/n of the events that all windows together may have.
 const SHARES: u64 = 32;
-/// Complete windows that are spread evenly, as an example of what is usual.
+/// Number of windows that are spread evenly, to show the usual behaviour.
 const SPREAD: u64 = 16;
-/// Windows of each cause, of slow steps, and of operations that had not ended.
+/// Maximum number of windows for each cause, for slow steps, and for operations that had not ended.
 const OF_EACH: usize = 3;
 
-/// A time of which all events are kept, while there is room.
+/// A time of which all events are kept, unless they do not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) begin_ns: u64,
     pub(crate) end_ns: u64,
-    /// The most important one is 0.
+    /// Rank by importance; the most important window has 0.
     pub(crate) place: u32,
 }
 
-/// What a call is kept with: its operation. The first is the best reason.
+/// The reason for which a call's operation, and thus the call, is kept. If there are several, the smallest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum KeepReason {
     Chosen,
-    /// The operation is in the window of this importance, if that fits.
+    /// The operation is in the window with this [`Window::place`], and is kept if the window fits.
     Window(u32),
 }
 
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The time that the page is about.
+    /// Begin and end of the time that the page shows, in ns.
     pub(crate) span: (u64, u64),
-    /// What begins later is not wanted.
+    /// Events that begin later are left out.
     until_ns: u64,
     /// Sorted by time; they do not overlap.
     pub(crate) windows: Vec<Window>,
-    /// Events in windows at most.
+    /// Maximum number of events in all windows together.
     pub(crate) most_in_windows: u64,
     /// Number of equal parts of the time. Outside of windows, each location keeps at most one event in each part.
     pub(crate) samples: u64,
-    /// Whether an operation, by its row, is kept outside of windows, too.
+    /// Indexed by row of the operation: whether it is kept in any case, also outside of windows.
     chosen: Vec<bool>,
-    /// The ids of calls of these operations and of those in windows, sorted, and what they are kept with.
+    /// Ids of the calls of these operations and of those in windows, ascending, with the reason.
     calls: Vec<(u64, KeepReason)>,
 }
 
 impl Plan {
-    /// Keeps about `most` of the events that `events` says each location has at most, and that begin before `until_ns`.
+    /// Plans to keep about `most` events. `events` has the maximum number of events of each location. Events that begin
+    /// after `until_ns` are left out.
     pub(crate) fn of(analysis: &Analysis, span: (u64, u64), until_ns: Option<u64>, most: u64, events: &[u64]) -> Self {
         let until_ns = until_ns.unwrap_or(u64::MAX);
         let operations = &analysis.tables.operations;
-        // A part of the run has about the share of the events that it has of the operations. Without operations there
-        // may be any number of others.
+        // Estimate the events in the selected time from its share of the operations. Without operations in it, the
+        // number of other events is unknown.
         let wanted =
             operations.rows().filter(|operation| operation.stop_ns >= span.0 && operation.start_ns <= until_ns).count()
                 as u64;
@@ -105,7 +106,7 @@ impl Plan {
         end_ns >= self.span.0 && begin_ns <= self.until_ns
     }
 
-    /// The most important window that an interval reaches into.
+    /// The most important window that overlaps an interval.
     pub(crate) fn window(&self, begin_ns: u64, end_ns: u64) -> Option<Window> {
         window_of(&self.windows, begin_ns, end_ns)
     }
@@ -114,13 +115,13 @@ impl Plan {
         self.chosen.get(large(row)) == Some(&true)
     }
 
-    /// What the call of this id is kept with, if its operation is kept.
+    /// The reason to keep the call with this id; `None` if its operation is not kept.
     pub(crate) fn call(&self, id: u64) -> Option<KeepReason> {
         let at = self.calls.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         Some(self.calls[at].1)
     }
 
-    /// The part of the span, of `parts` equal ones, that a time is in.
+    /// The index of the part that contains a time, if the span has `parts` equal parts.
     pub(crate) fn part(&self, at_ns: u64, parts: u64) -> usize {
         part(self.span, at_ns, parts)
     }
@@ -138,7 +139,8 @@ fn window_of(windows: &[Window], begin_ns: u64, end_ns: u64) -> Option<Window> {
     reached.min_by_key(|window| window.place).copied()
 }
 
-/// The largest limit on the size of a group with which all groups together weigh at most `most`.
+/// The largest limit on members per group that keeps the total weight within `most`. `groups` are the number of members
+/// and the weight of a member.
 fn fitting(most: u64, groups: impl Iterator<Item = (u64, u64)> + Clone) -> u64 {
     let weight = |members: u64| groups.clone().map(|(all, weight)| all.min(members) * weight).sum::<u64>();
     let (mut low, mut high) = (0, most);
@@ -186,7 +188,8 @@ const fn interval(operation: Operation) -> (u64, u64) {
     (operation.start_ns, operation.stop_ns)
 }
 
-/// The windows of moments: with some room around, cut to the begin and the end where they are long, and disjoint.
+/// Makes disjoint windows around moments, each with a margin. A window longer than `length_ns` is replaced by its begin
+/// and its end.
 fn windows(moments: &[(u64, u64)], span: (u64, u64), length_ns: u64) -> Vec<Window> {
     let mut windows: Vec<Window> = Vec::new();
     let mut add = |mut begin_ns: u64, mut end_ns: u64| {
@@ -217,8 +220,8 @@ fn windows(moments: &[(u64, u64)], span: (u64, u64), length_ns: u64) -> Vec<Wind
     windows
 }
 
-/// Operations that are kept everywhere: of each communicator, in equal parts of the time, the collective that took
-/// longest, on all its ranks; the same of operations that were not matched, of each rank.
+/// Selects the operations that are kept in any case. For each communicator, these are the longest collective in each of
+/// many equal parts of the time, on all its ranks. Unmatched operations are selected likewise for each member.
 fn chosen(analysis: &Analysis, span: (u64, u64), most: u64) -> Vec<bool> {
     let Analysis { tables, instances, .. } = analysis;
     let is_in = |begin_ns: u64, end_ns: u64| end_ns >= span.0 && begin_ns <= span.1;
@@ -271,15 +274,15 @@ fn chosen(analysis: &Analysis, span: (u64, u64), most: u64) -> Vec<bool> {
     chosen
 }
 
-/// The units of a group.
+/// The units of a communicator, or of one member's unmatched operations.
 #[derive(Default)]
 struct Group {
     all: u64,
-    /// In each part of the time: its length, and what it is. Empty if all are kept.
+    /// For each part of the time, the length in ns and the id of the longest unit. Empty if all units are kept.
     longest: Vec<Option<(u64, UnitId)>>,
 }
 
-/// What is kept together.
+/// Operations that are kept together: a matched collective, or a single unmatched operation.
 struct Unit {
     /// The communicator, or the member of an operation that was not matched.
     group: (u32, u32),
@@ -333,7 +336,7 @@ pub(crate) struct Location {
     ranks: Option<usize>,
     #[serde(skip)]
     pub(crate) part: LocationPart,
-    /// At most, as slices: each has an ENTER and a LEAVE.
+    /// Maximum number of slices, each of which has an ENTER and a LEAVE.
     #[serde(skip)]
     pub(crate) events: u64,
     /// Whether it is a thread of a process with several ranks.
@@ -341,12 +344,12 @@ pub(crate) struct Location {
     pub(crate) is_shared: bool,
 }
 
-/// What of an archive's location is shown.
+/// The part of an archive's location that a location of the timeline shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LocationPart {
-    /// All but the ranges of a thread.
+    /// All events except the ranges of a thread.
     Whole,
-    /// Ranges of a thread that are nested as deep. The levels come after the thread in [`Places::locations`].
+    /// The ranges of a thread at one depth of nesting. The levels follow the thread in [`Places::locations`].
     Level,
 }
 
