@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  tables, instances ─► difference::samples     a value for each collective, by shape, function and size
-//!     of A and of B  ─► difference::Estimate    of medians, with intervals; in words
+//!     of A and of B  ─► QuantileDifference      of medians and p99, with intervals; in words
 //!                    ─► is_slower_by            whether B is slower by more than that
 //!  ranges            ─► difference::changes     of medians by path
 //! ```

@@ -1,10 +1,10 @@
-//! Sends and receives: which belong together, and which rank waits for which, in collectives as well.
+//! Pairs sends with receives, and finds which rank waits for which, in messages and in collectives.
 //!
 //! ```text
 //!  Pairing      the n-th send of a rank to another is the n-th receive there
-//!   └► Until    until when each end waits for the other, and where that is unknown
-//!       └► OfRank   the same per rank over time: a kernel waits for the last of its partners
-//!           └► Blame   the rank at the end of a chain of waits, which does not wait itself
+//!   └► WaitEnd    until when each end waits for the other, or that this is unknown
+//!       └► RankWaits   the same per rank over time: a kernel waits for the last of its partners
+//!           └► Blame      the rank at the end of a chain of waits, which does not wait itself
 //! ```
 
 use std::collections::{BTreeMap, BinaryHeap};

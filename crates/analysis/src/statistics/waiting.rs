@@ -43,7 +43,7 @@ pub(super) struct Waiting {
     pub(super) caused: Vec<(u64, u64)>,
     pub(super) instances: Vec<InstanceTime>,
     pub(super) blame: Blame,
-    /// Indexed by the path of ranges around the call ([`Tables::paths`]). The last element is for calls outside of ranges.
+    /// Indexed by the path of ranges around the call ([`Tables::paths`]). The last element is for calls without ranges.
     pub(super) paths: Vec<Budget>,
     /// By step of the program.
     pub(super) steps: Vec<Budget>,
