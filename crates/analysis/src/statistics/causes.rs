@@ -229,8 +229,8 @@ impl Inputs<'_> {
     }
 }
 
-/// Keys whose cells are all slow, by more than cells normally differ. A slow pair is slow on all its channels and a
-/// slow channel between all pairs, so the two are not confused.
+/// Finds the pairs, or the channels, whose cells are all slower than cells normally differ. A slow pair is slow on all
+/// its channels, and a slow channel on all its pairs, so the two are not confused.
 fn outstanding<K: Ord + Copy>(
     cells: &BTreeMap<K, Vec<&LinkChannel>>,
     communicator: impl Fn(&K) -> u32,
@@ -253,19 +253,19 @@ fn outstanding<K: Ord + Copy>(
 
 // If slow pairs share a rank or a host, its network interface is slow, not each pair.
 
-/// What several pairs share: a communicator, and a rank or all ranks of a host.
+/// What the pairs of a slow network interface share: a communicator, and a rank or a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PairEnd {
     Rank(u32, u32),
     Host(u32, String),
 }
 
-/// The pairs that start at an end, and the pairs that end there.
+/// The pairs that send from a rank or host, and the pairs that send to it.
 #[derive(Debug, Default)]
 struct Pairs([Vec<RankPair>; 2]);
 
 impl Inputs<'_> {
-    /// Slow network interfaces, and the slow pairs they explain.
+    /// Finds slow network interfaces, and the slow pairs that they explain.
     pub(super) fn slow_nics(&self, slow: &[RankPair], all: &[RankPair]) -> (Vec<Cause>, BTreeSet<RankPair>) {
         let ends = self.ends(all);
         let mut left: BTreeSet<RankPair> = slow.iter().copied().gather();
@@ -290,7 +290,7 @@ impl Inputs<'_> {
         }
     }
 
-    /// The pairs of each rank, and the pairs that leave or enter each host with several ranks.
+    /// The pairs of each rank, and the pairs between other hosts and each host with several ranks.
     fn ends(&self, all: &[RankPair]) -> BTreeMap<PairEnd, Pairs> {
         let mut ends: BTreeMap<PairEnd, Pairs> = BTreeMap::new();
         let mut on_host: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
@@ -344,7 +344,7 @@ impl Inputs<'_> {
 }
 
 impl Pairs {
-    /// The slow pairs, counting only directions in which every pair is slow.
+    /// The pairs of the directions in which every pair is slow.
     fn explained(&self, slow: &BTreeSet<RankPair>) -> Vec<RankPair> {
         self.0.iter().filter(|way| way.iter().all(|pair| slow.contains(pair))).flatten().copied().collect()
     }

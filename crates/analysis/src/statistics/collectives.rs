@@ -140,7 +140,8 @@ impl Instances {
     }
 }
 
-/// A replay's number, and the operation's among those with it: captured collectives can share one sequence number.
+/// The number of the replay, and the operation's index among those of the replay with the same sequence number:
+/// captured collectives can share one.
 type ReplayKey = (u32, u32);
 
 fn repeats(operations: &Operations, rows: &mut [u32]) -> Vec<ReplayKey> {
@@ -213,7 +214,7 @@ impl Instance {
         self.arrivals.last_ns.saturating_sub(self.arrivals.first_ns)
     }
 
-    /// How long one of its operations waited; `None` if the clocks cannot tell.
+    /// How long the operation in a row waited, in ns; `None` if the clocks cannot tell.
     pub fn waiting_ns(&self, tables: &Tables, row: u32) -> Option<u64> {
         let operation = tables.operations.row(large(row));
         match self.split(tables, row) {
@@ -272,16 +273,16 @@ pub struct Arrivals {
     pub error_ns: Result<u64, Incomparable>,
 }
 
-/// The rank that others wait for at the end, by its index.
+/// Index of the rank that others wait for last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LastRank {
-    /// If it was last by more than the clocks' error.
+    /// Only set if the rank was last by more than the clocks' error.
     pub certain: Option<usize>,
-    /// Even if the clocks cannot prove it was last.
+    /// Also set if the clocks cannot prove that the rank was last.
     pub likely: Option<usize>,
 }
 
-/// What a rank did until the last one arrived; afterwards it transferred.
+/// What a rank did until the last rank arrived. Afterwards it transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
     /// Waited until this time, by more than the clocks' error.

@@ -102,7 +102,7 @@ pub fn compare(a: &RunSamples, b: &RunSamples) -> Comparison {
     comparison
 }
 
-/// For each shape of B the matching one of A: equal, or else compatible as far as both are known.
+/// Maps each placement of B to one of A: an equal one, else one that agrees as far as both are known.
 fn matching<'a>(a: &'a RunSamples, b: &'a RunSamples) -> BTreeMap<&'a Placement, &'a Placement> {
     let mut of_a: BTreeSet<&Placement> = a.samples.keys().map(|(shape, _)| shape).gather();
     let of_b: BTreeSet<&Placement> = b.samples.keys().map(|(shape, _)| shape).gather();

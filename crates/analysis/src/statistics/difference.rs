@@ -354,7 +354,8 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
     basis
 }
 
-/// The ranges whose changes cost B most and save most; instead one inside of such a range if it has half of this.
+/// Names the ranges whose changes cost B most and save most. If a nested range has half of the change, names that range
+/// instead.
 fn ranges(of: &Comparison) -> Vec<String> {
     let cost = |range: &RangeChange| (range.median.difference_ns * real(range.b)).abs();
     let most = [Outcome::Slower, Outcome::Faster].into_iter().filter_map(|outcome| {
@@ -468,10 +469,10 @@ impl QuantileDifference {
     }
 }
 
-/// Every range that is compared widens the intervals of all: only those that took longest in A are.
+/// Limit on compared ranges, those that took longest in A: each further range widens the intervals of all.
 const MOST: usize = 16;
 
-/// By path: durations in time order, the k-th that of the k-th range of each thread, in the mean.
+/// Keyed by path: durations in ns, in time order. The k-th is the mean over threads of their k-th range.
 pub(super) type Durations = BTreeMap<String, Vec<f64>>;
 
 pub(super) fn durations(tables: &Tables, filter: &Filter) -> Durations {
@@ -513,7 +514,7 @@ pub(super) fn pairs<'a>(a: &'a Durations, b: &Durations) -> Vec<RangePair<'a>> {
     pairs.collect()
 }
 
-/// Those that differ first, by what the difference costs B.
+/// The changes of ranges: those with a difference first, sorted by what the difference costs B.
 pub(super) fn changes(pairs: &[RangePair<'_>], miss: f64) -> Vec<RangeChange> {
     let changes = pairs.iter().map(|pair| RangeChange {
         path: names_of(pair.path),

@@ -50,7 +50,8 @@ impl Lateness {
     }
 }
 
-/// Whether lateness counts: in a first collective, NCCL delays ranks by connecting them.
+/// Whether lateness in an instance counts. It does not in a first collective, in which NCCL delays ranks by connecting
+/// them.
 fn counts(instance: &Instance) -> bool {
     instance.is_comparable() && !instance.is_warm_up
 }

@@ -342,7 +342,8 @@ pub(crate) struct Wait {
     pub(crate) waits_in: WaitsIn,
 }
 
-/// The waits of a rank, sorted and disjoint, in half of the memory: the waiting operations tell the rest.
+/// The waits of a rank, sorted and disjoint. Takes half of the memory of [`Wait`]s, whose other fields follow from the
+/// waiting operations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waits {
     pub(super) times: DisjointIntervals,
@@ -366,7 +367,7 @@ impl Waits {
     }
 }
 
-/// A rank's waits in messages over time. A kernel waits for the last of its partners, and counts once.
+/// A rank's waits in messages. The operations of a kernel count as one, which waits for the last of its peers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RankWaits {
     /// Sorted and disjoint.
@@ -414,7 +415,7 @@ impl RankWaits {
     }
 }
 
-/// Makes waits disjoint: of those that overlap, the longest-lasting counts. `waits` are sorted by start.
+/// Makes waits disjoint: of overlapping waits, the one that ends last counts. `waits` are sorted by start.
 fn apart(waits: Vec<Wait>) -> Vec<Wait> {
     let mut found: Vec<Wait> = Vec::new();
     for mut wait in waits {
@@ -436,7 +437,7 @@ fn apart(waits: Vec<Wait>) -> Vec<Wait> {
 /// Which sends and receives belong together.
 #[derive(Clone, Debug, Default)]
 pub struct Pairing {
-    /// By row; both empty without messages.
+    /// Indexed by row, like `others`. Both are empty without messages.
     ends: Vec<MessageEnd>,
     /// The row of the other end; [`NONE`] if it is unknown.
     others: Vec<u32>,
@@ -444,13 +445,13 @@ pub struct Pairing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MessageEnd {
-    /// No send or receive, or part of a collective, which is compared as a whole.
+    /// Not a send or receive, or part of a collective that is compared as a whole.
     None,
     Send,
     Receive,
 }
 
-/// By communicator, sender and receiver: the sends, and the matching receives.
+/// Keyed by communicator, sender and receiver: rows of the sends, and of the receives.
 type MessagesByPair = BTreeMap<(u32, u32, u32), [Vec<u32>; 2]>;
 
 impl Pairing {
@@ -518,7 +519,7 @@ fn is_whole(trace: &Trace) -> bool {
     })
 }
 
-/// All-to-alls made of sends and receives: their ranks are compared as in a collective.
+/// Intervals of collectives made of sends and receives, keyed by member. Their messages are not compared in pairs.
 struct Collectives(BTreeMap<u32, Vec<(u64, u64)>>);
 
 impl Collectives {
@@ -547,11 +548,11 @@ impl Collectives {
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     pub(crate) pairing: Pairing,
-    /// By rank of the job: its measured sends and receives that the filter wants.
+    /// For each rank of the job, rows of the measured sends and receives that the filter selects.
     rows: Vec<Vec<u32>>,
     /// Times at which both ends of messages between two job ranks had arrived; ascending.
     met: BTreeMap<(u32, u32), Vec<u64>>,
-    /// By member of a communicator: its operations other than messages, by their ends.
+    /// Keyed by member: rows of the operations other than messages, sorted by end.
     others: BTreeMap<u32, Vec<u32>>,
     /// The periods each job rank spent in operations.
     pub(crate) inside: Vec<DisjointIntervals>,
@@ -590,7 +591,7 @@ impl Messages {
         found
     }
 
-    /// The waits of some ranks of the job in messages, which only these need at a time.
+    /// The waits in messages of some ranks of the job. To save memory, callers ask for a few ranks at a time.
     pub(crate) fn waits(&self, tables: &Tables, ranks: Range<usize>) -> Vec<RankWaits> {
         in_parallel(&self.rows[ranks], |rows| RankWaits::of(tables, &self.pairing, rows.clone()))
     }
@@ -599,12 +600,12 @@ impl Messages {
         self.pairing
     }
 
-    /// Whether two ranks exchanged no message before a time: for the first, NCCL delays ranks by connecting them.
+    /// Whether two ranks exchanged no message before `before_ns`. NCCL delays the first one by connecting the ranks.
     pub(super) fn is_first(&self, ranks: (u32, u32), before_ns: u64) -> bool {
         self.met.get(&in_order(ranks)).and_then(|times| times.first()).is_none_or(|ns| *ns > before_ns)
     }
 
-    /// When two job ranks last met, in a message or a collective, before the times given with them.
+    /// When two job ranks last met in a message or a collective, each before the time that is given with it, in ns.
     pub(super) fn last_met_ns(&self, tables: &Tables, a: (u32, u64), b: (u32, u64)) -> u64 {
         let collective = self.last_ends_ns(tables, a, b).map(|ends| ends.0.min(ends.1));
         collective.max(last(self.met.get(&in_order((a.0, b.0))), a.1.min(b.1))).unwrap_or(0)
@@ -664,12 +665,13 @@ impl WaitEnd {
         if other_ns <= operation.start_ns {
             Self::Never
         } else if operation.stop_ns.saturating_add(error_ns) < other_ns {
-            // A send may end early, into a buffer; a receive cannot end before its sender has come.
+            // A send may end early, into a buffer. A receive cannot end before its sender has arrived.
             if is_send { Self::Never } else { Self::Unclear(u64::MAX) }
         } else if other_ns - operation.start_ns <= error_ns {
             Self::Unclear(other_ns)
         } else if is_send && (!is_alone || operation.stop_ns <= other_ns.saturating_add(error_ns)) {
-            // May have gone into a buffer: another operation of its kernel ended later, or the clocks cannot tell.
+            // The data may have gone into a buffer: another operation of the kernel may have ended later, or the clocks
+            // cannot tell.
             Self::Unclear(other_ns)
         } else {
             Self::Other(other_ns)

@@ -354,17 +354,17 @@ pub(super) fn clocks(statements: &Statements, tables: &Tables, instances: &Insta
     Clocks { uncertainty_ns, unknown: unknown.into_iter().collect(), sentence }
 }
 
-/// Ranks of a healthy job that is killed also wait in their last operations: a shorter wait is not reported.
+/// Shorter waits are not reported, because ranks of a healthy job that is killed also wait in their last operations.
 const LEAST_NS: u64 = 1_000_000_000;
 
 /// A collective that did not end on all its ranks.
 struct BlockedCollective<'a> {
     instance: &'a Instance,
-    /// The ranks that were in it: rows of [`crate::read::Members`].
+    /// Rows in [`crate::read::Members`] of the ranks that had not left the collective.
     inside: Vec<u32>,
     longest_ns: u64,
     waited_ns: u64,
-    /// Recorded ranks without a recorded call of this operation: rows of members.
+    /// Rows in [`crate::read::Members`] of the recorded ranks without a recorded call of the collective.
     absent: Vec<u32>,
     unrecorded: u64,
 }
@@ -380,7 +380,7 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
     let blocked = numbers.iter().filter_map(|number| instances.all.get(large(*number)));
     let blocked = blocked.map(|instance| BlockedCollective::of(tables, instances, instance));
     let blocked: Vec<BlockedCollective<'_>> = blocked.filter(|collective| collective.longest_ns >= LEAST_NS).collect();
-    // Ranks may have called later collectives of a communicator; they wait for the first that did not end.
+    // Only the first blocked collective of a communicator counts: later ones wait for it.
     let mut begun_ns: BTreeMap<u32, u64> = BTreeMap::new();
     for instance in blocked.iter().map(|collective| collective.instance) {
         let first_ns = begun_ns.entry(instance.communicator).or_insert(instance.arrivals.first_ns);
@@ -389,7 +389,7 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
     let is_first = |collective: &&BlockedCollective<'_>| {
         begun_ns.get(&collective.instance.communicator) == Some(&collective.instance.arrivals.first_ns)
     };
-    // A rank missing in one communicator may wait in another: the rank that waits nowhere holds up the others.
+    // A rank that is absent from one communicator may wait in another. An absent rank that waits nowhere holds up all.
     let waits_nowhere = |row: &u32| !waiting.contains(&job_rank(tables, *row));
     let holds_up = |collective: &BlockedCollective<'_>| collective.absent.iter().any(waits_nowhere);
     let first = blocked
@@ -422,7 +422,7 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
 enum WaitElsewhere {
     None,
     All,
-    /// All wait in other operations, some of them for ranks that in turn wait for them.
+    /// All absent ranks wait in other operations, some of them for ranks that wait for them in turn.
     ForEachOther,
 }
 

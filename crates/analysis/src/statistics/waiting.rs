@@ -142,8 +142,8 @@ struct MeasuredRows {
 }
 
 impl MeasuredRows {
-    /// Cuts a rank's time at its operations: first at compared operations, then at the others, which get the remaining
-    /// time. The parts add up to the union. Returns the waits, sorted and disjoint.
+    /// Splits a rank's time in operations into parts, one per operation. Overlapping time goes to compared operations
+    /// first. The parts add up to the union of all operations. Returns the waits, sorted and disjoint.
     fn parts(
         mut self,
         tables: &Tables,
@@ -224,7 +224,7 @@ fn apart(wait: &Wait, taken: &[(u64, u64)]) -> impl Iterator<Item = Wait> + use<
     left.into_iter().map(move |(start_ns, stop_ns)| Wait { start_ns, stop_ns, ..wait })
 }
 
-/// The intervals that parts occupy, sorted and disjoint.
+/// Intervals that other parts occupy, sorted and disjoint.
 #[derive(Debug, Default)]
 struct OccupiedTime {
     all: Vec<(u64, u64)>,
