@@ -190,7 +190,7 @@ const MODULES: [(&str, &str); 26] = modules!(
     "timeline/search" "timeline/selection" "timeline/store" "timeline/timeline" "timeline/view" "verdict" "wires"
 );
 
-/// What the script is given of one run.
+/// The data of one run for the page's script.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Model<'a> {
     pub(crate) title: &'a str,
@@ -198,11 +198,11 @@ pub(crate) struct Model<'a> {
     pub(crate) part: Part<'a>,
     pub(crate) report: &'a Report,
     pub(crate) timeline: &'a Timeline,
-    /// How many rows of which tables of the report are not in the page.
+    /// The number of rows that are not in the page, keyed by table of the report.
     pub(crate) left_out: LeftOut,
 }
 
-/// The time and the ranks that a page is about, as they were asked for.
+/// The time and the ranks of a page, as the user selected them.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Part<'a> {
     from_ns: Option<u64>,
@@ -216,7 +216,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// What the script is given of two runs.
+/// The data of two runs for the page's script.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct DiffModel<'a> {
     pub(crate) title: &'a str,

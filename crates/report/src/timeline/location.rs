@@ -80,12 +80,12 @@ struct EndedInstance {
     depth: u32,
     begin_ns: u64,
     end_ns: u64,
-    /// Of an operation: its row.
+    /// Row of the operation; `None` for other events.
     row: Option<u32>,
     attributes: Attributes,
 }
 
-/// A location while it is read.
+/// The state of reading a location.
 struct LocationReader {
     at: u32,
     is_operations: bool,
@@ -95,14 +95,14 @@ struct LocationReader {
     is_small: bool,
     found: LocationEvents,
     all: Vec<u64>,
-    /// Events in windows that `room` does not know of yet.
+    /// Numbers of events per window that have not been added to `room` yet.
     in_windows: Vec<u64>,
     fitting: u32,
-    /// How many were kept when `room` was asked.
+    /// The number of kept events when `room` was last updated.
     asked: usize,
     /// For each row of the location and part of the time, the longest event.
     longest: Vec<Vec<Option<KeptEvent>>>,
-    /// The parents of calls that are kept, and what these are kept with.
+    /// Ids of the parents of calls that are kept, and the reason to keep them.
     parents: BTreeMap<u64, KeepReason>,
 }
 
@@ -187,7 +187,7 @@ impl<'a> TimelineReader<'a> {
         Ok(state.found)
     }
 
-    /// Counts an event, and keeps it if the plan says so.
+    /// Counts an event, and keeps it if the plan selects it.
     fn take(&self, state: &mut LocationReader, ended: &EndedInstance) {
         if !self.plan.wants(ended.begin_ns, ended.end_ns) {
             return;
@@ -222,7 +222,8 @@ impl<'a> TimelineReader<'a> {
         }
     }
 
-    /// For what an event is kept outside of windows, too: an operation, its call, and what is called with that.
+    /// The reason to keep an event outside of windows, too. It applies to chosen operations, their calls, and the other
+    /// calls of the same group.
     fn kept_with(&self, state: &mut LocationReader, ended: &EndedInstance) -> Option<KeepReason> {
         if state.is_small {
             return Some(KeepReason::Chosen);
@@ -288,7 +289,7 @@ impl<'a> TimelineReader<'a> {
         }
     }
 
-    /// The number of an event's attributes among those of its location.
+    /// The number of an event's set of attributes among the sets of its location.
     fn attributes(&self, state: &mut LocationReader, ended: &EndedInstance) -> u64 {
         let shared = ended.attributes.iter().filter(|(name, _)| self.shared.contains_key(name));
         let mut key: Key = shared.filter_map(|(name, value)| Some((*name, bits(*value)?))).collect();

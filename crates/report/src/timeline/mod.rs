@@ -116,19 +116,19 @@ impl UncutTimeline {
         Ok(Self { timeline, cells: overview.cells, kept: events.kept, chunks: Chunks::default(), events: sum })
     }
 
-    /// Cuts the events into chunks, for which the analysis is no longer needed.
+    /// Cuts the events into chunks. This step does not need the analysis, which the caller drops first to free memory.
     pub(crate) fn cut(&mut self) {
         self.chunks = Chunks::of(mem::take(&mut self.kept), &self.timeline.complete);
     }
 
-    /// Returns the timeline, once its chunks are placed.
+    /// Returns the timeline after its chunks have been put into the page or into files.
     pub(crate) fn finish(self, folder: Option<String>) -> Result<Timeline> {
         Ok(Timeline { chunks: serde_json::to_value(&self.chunks.all)?, folder, ..self.timeline })
     }
 }
 
 impl Places {
-    /// Moves threads to the ranks that used them. Returns which locations belong to a row that is wanted.
+    /// Moves threads to the rows of the ranks that used them. Returns for each location whether its row is wanted.
     fn move_threads(&mut self, ranks: &[Option<u32>], wants: impl Fn(usize) -> bool) -> Vec<bool> {
         let mut moved = None;
         let locations = self.locations.iter_mut().zip(ranks);
@@ -142,7 +142,7 @@ impl Places {
         is_wanted.collect()
     }
 
-    /// Removes the rows that are not wanted. Returns the new number of each rank of the job.
+    /// Removes unwanted rows. Returns the new index of each row; `None` for removed rows.
     fn keep_rows(&mut self, wants: impl Fn(usize) -> bool) -> Vec<Option<usize>> {
         let mut kept = 0;
         let numbers = (0..self.rows.len()).map(|row| {
@@ -161,7 +161,7 @@ impl Places {
 }
 
 impl Events {
-    /// Removes the locations that are not wanted, and the rows of levels at which no range was.
+    /// Removes unwanted locations and their events, and the levels of threads that contain no range.
     fn remove_locations(&mut self, is_wanted: Vec<bool>, locations: &mut Vec<Location>) {
         let mut is_used: Vec<bool> = locations.iter().map(|location| location.part == LocationPart::Whole).collect();
         self.kept.iter().for_each(|event| is_used[large(event.location)] = true);
@@ -293,20 +293,20 @@ impl Shares {
     }
 }
 
-/// The region instances of an archive that the plan keeps. Memory is that of what is kept.
+/// The region instances of an archive that the plan keeps. Only these are in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     pub(crate) kept: Vec<Event>,
     pub(crate) names: Vec<String>,
     regions: BTreeMap<RegionRef, u32>,
-    /// Names that are of ranges of the program.
+    /// Indices of `names` that name ranges of the program.
     pub(crate) ranges: Vec<u32>,
     pub(crate) sets: Vec<Set>,
     /// How many events there are in equal parts of the time, by their begin.
     pub(crate) all: Vec<u64>,
     /// Times of which all events are kept.
     pub(crate) complete: Vec<(u64, u64)>,
-    /// Of each location that several ranks may have used, the rank of the job that did it most.
+    /// For each location, the rank of the job that used it most, if several may have used it.
     pub(crate) ranks: Vec<Option<u32>>,
 }
 

@@ -434,7 +434,7 @@ impl Places {
     }
 }
 
-/// Whether rows are made for the ranges of a thread; those that have none are removed.
+/// Whether to add levels for the ranges of a thread. Levels without ranges are removed later.
 fn may_have_ranges(trace: &Trace, kind: Option<LocationKind>) -> bool {
     is_thread(kind) && trace.statements.counts.others.ranges_user > 0
 }
@@ -463,7 +463,7 @@ fn rank_of(trace: &Trace, tables: &Tables, location: LocationRef) -> Option<usiz
     usize::try_from(members.row(row).job_rank).ok()
 }
 
-/// Of larger jobs, this many operations evenly are enough.
+/// Limit on the operations that vote for a thread's rank. Of more operations, an even sample is taken.
 const MOST: usize = 1_000_000;
 
 nccl_events::fields! {
@@ -491,7 +491,7 @@ impl RanksByCall {
         Self(ranks)
     }
 
-    /// Counts the operations of an event, if it is their call.
+    /// If an event is a call, counts its operations by rank in `votes`.
     pub(crate) fn add(
         &self,
         trace: &Trace,
