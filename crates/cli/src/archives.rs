@@ -20,7 +20,7 @@ pub(crate) use journal::part::PARTS;
 /// The page of `report`, beside the archive.
 pub(crate) const PAGE: &str = "report.html";
 
-/// What names a recording.
+/// Advice on where a recording is.
 const NAMES: &str = "name the directory of `nccl-otf2 run -o` or NCCL_OTF2_DIR; without these it is \
     nccl-otf2-COMMAND-JOB where the job was started";
 const SHARING: &str = "a recording is for its user only, who can share it: chmod -R g+rX";
@@ -42,7 +42,7 @@ pub(crate) fn has_parts(path: &Path) -> Result<bool> {
         bail!("{}: no such file or directory; {NAMES}", path.display());
     }
     let parts = path.join(PARTS);
-    // A file contains nothing.
+    // Test for a directory first: looking inside a regular file would be an error.
     Ok(path.is_dir() && is_there(&parts)? && parts.is_dir())
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The anchors in a directory; other writers choose other names than ours and Score-P.
+/// The anchor files in a directory with any name, because other writers do not use the name that this project uses.
 fn named_otherwise(directory: &Path) -> Vec<PathBuf> {
     let is_anchor = |path: &PathBuf| path.extension().is_some_and(|end| end == "otf2") && path.is_file();
     let mut found: Vec<PathBuf> =

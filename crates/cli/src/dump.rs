@@ -51,7 +51,7 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
     let asked = SnapshotRequest::make(out)
         .with_context(|| format!("cannot make {}", out.join(journal::snapshots::REQUEST).display()))?;
     let standing = wait(out, &asked, Duration::from_secs(request.wait));
-    // A process that starts late must not begin a snapshot that nobody waits for.
+    // Withdraw the request, so that a process that starts late does not begin a snapshot that no command waits for.
     let gone = withdraw(out, &asked);
     let standing = standing?;
     gone?;
@@ -164,7 +164,7 @@ impl<'s> Line<'s> {
     }
 }
 
-/// What cannot be read, and why; of each process the first.
+/// The reasons why parts cannot be read, and the first problem of each process.
 pub(crate) fn problems(now: &Snapshot) -> impl Iterator<Item = String> {
     let of_processes =
         now.processes.iter().filter(|process| process.records > 0).filter_map(|process| process.problem.clone());

@@ -313,8 +313,8 @@ pub(crate) struct Ending {
     pub(crate) names_mismatch: bool,
 }
 
-/// Makes a job's archive in `archive` by `finalize`, which removes the journals, and returns whether the job hangs or
-/// hung, judged before that; `None` if nothing is wrong. `has_journals`: no other process writes the job's parts.
+/// Makes a job's archive in `archive` by calling `finalize`. Also returns whether the job hangs or hung; `None` if not.
+/// Judges the journals first, because `finalize` removes them. `has_journals`: no other process writes the job's parts.
 pub(crate) fn judged<T>(
     job: &Path,
     archive: &Path,
@@ -364,7 +364,7 @@ pub(crate) fn put_first(trace: &Trace, verdict: &mut Verdict) {
     }
 }
 
-/// Whether an archive's counts show that something did not end or that ranks differ.
+/// Whether an archive's counts show that an operation did not end or that ranks differ.
 fn is_wrong(statements: &Statements) -> bool {
     let matching = Matching::of(statements);
     statements.unfinished() > 0 || matching.number() > 0 || matching.ranks_behind.number > 0

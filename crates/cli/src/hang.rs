@@ -115,8 +115,8 @@ fn end(request: &Request, report: &Report) -> Result<Exit> {
 
 const MOST_ROWS: usize = 16;
 
-/// The report for people: the verdict, its reasons, then every communicator in which ranks wait. `all`: lists are not
-/// cut, and communicators in which nobody waits are shown too.
+/// The report for people: the verdict, its reasons, then every communicator in which ranks wait. With `all`, lists are
+/// not cut, and communicators in which no rank waits are shown, too.
 pub(crate) fn text(report: &Report, all: bool) -> Text {
     let mut text = Text::default();
     text.line(&report.verdict.text);
@@ -315,7 +315,7 @@ fn sequence_text(comm: &CommRow, sequence: &SequenceRow, all: bool, text: &mut T
     }
 }
 
-/// Ranks that have not entered come first, then those that have waited longest: they are the most telling.
+/// Prints ranks that have not entered first, then those that have waited longest, because long lists are cut.
 fn ranks(comm: &CommRow, rows: &[RankRow], all: bool, text: &mut Text) {
     let mut rows: Vec<&RankRow> = rows.iter().collect();
     nccl_events::sort::sort_by_key(&mut rows, |row| (row.stage != "not-entered", Reverse(row.for_ns), row.rank));

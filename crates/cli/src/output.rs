@@ -187,7 +187,7 @@ pub(crate) fn cell_text(cell: &Cell) -> String {
     }
 }
 
-/// Without the middle if it has more chars: names of ranges often differ at the end.
+/// Shortens a text to `most` characters. Cuts the middle, because names of ranges often differ at the end.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     let chars: Vec<char> = text.chars().collect();
     if chars.len() <= most {

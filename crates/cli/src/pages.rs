@@ -58,7 +58,7 @@ fn write(file: &Path, text: &[u8]) -> Result<()> {
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// `clap_complete` offers hidden verbs.
+/// Removes hidden verbs, which `clap_complete` would offer.
 fn without_hidden_verbs(command: &Command) -> Command {
     let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
     Command::new(NAME)
@@ -73,24 +73,25 @@ fn without_hidden_verbs(command: &Command) -> Command {
 fn completions(shell: impl Generator, command: &Command) -> Vec<u8> {
     let mut text = Vec::new();
     generate(shell, &mut command.clone(), NAME, &mut text);
-    // For bash, clap_complete 4.6.11 takes the hyphen of the name for the one before a verb, and completes no option.
+    // Correct clap_complete 4.6.11 for bash: it takes the hyphen in the program's name for the separator before a
+    // verb, and then completes no option.
     String::from_utf8_lossy(&text).replace("nccl__subcmd__otf2", "nccl__otf2").into_bytes()
 }
 
 fn man(page: &Command, all: &Command) -> io::Result<Vec<u8>> {
     let name = page.get_display_name().unwrap_or(NAME);
     let usage = page.clone().render_usage().to_string();
-    // The one that clap_mangen derives lists every option.
+    // Override the usage that clap_mangen derives, which lists every option.
     let usage = usage.trim_start_matches("Usage: ").to_owned();
     let man = Man::new(page.clone().override_usage(usage)).title(name.to_uppercase());
-    // clap_mangen drops an empty date, and the footer moves up.
+    // Write the date as `""`: clap_mangen drops an empty one, and the fields of the footer shift.
     let man = man.date("\"\"").source(format!("{NAME} {}", command_line::short())).manual("NCCL traces in OTF2");
 
     let about = page.get_about().map(ToString::to_string).unwrap_or_default();
     let help = page.get_after_long_help().or_else(|| page.get_after_help());
     let help = help.map(ToString::to_string).unwrap_or_default();
     let (mut description, mut rest) = (Roff::new(), Roff::new());
-    // Neither divided words nor stretched spaces: both damage names of options.
+    // Turn off hyphenation and justification, which damage names of options.
     description.control("nh", []).control("ad", ["l"]);
     description.control("SH", ["DESCRIPTION"]).text([roman(format!("{}.", about.trim_end_matches('.')))]);
     for paragraph in help.split("\n\n") {

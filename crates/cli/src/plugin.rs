@@ -44,7 +44,8 @@ fn find_beside(directory: &Path) -> Result<PathBuf> {
     })
 }
 
-/// The absolute path of a file. The last link stays: it still leads to a plugin when an upgrade has removed this one.
+/// The absolute path of a file. Does not resolve the file itself if it is a link, because an upgrade may replace the
+/// link's target.
 fn existing(path: &Path) -> Option<PathBuf> {
     let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     let found = directory.canonicalize().ok()?.join(path.file_name()?);

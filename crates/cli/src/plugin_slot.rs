@@ -1,6 +1,6 @@
-//! The places for tools in a process that uses NCCL, and who has them: the profiler plugin, the plugin for NCCL's
-//! variables, NVTX's injection. Variables and libraries are found as NCCL and the dynamic loader find them. Nothing is
-//! loaded or run: libraries are read as files.
+//! Predicts which tools a process that uses NCCL would load: the profiler plugin, the plugin for NCCL's variables, and
+//! NVTX's injection. Finds variables and libraries as NCCL and the dynamic loader find them. Loads and runs no library:
+//! reads them as files.
 
 use std::path::{Path, PathBuf};
 use std::{env, fmt};
@@ -32,7 +32,7 @@ pub(crate) struct Nccl {
     pub(crate) number: u32,
     pub(crate) release: String,
     pub(crate) cuda: Option<String>,
-    /// The highest version of the profiler interface that it looks up; 0 for none.
+    /// The highest version of the profiler interface that this NCCL looks up; 0 for none.
     pub(crate) table: u8,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// The profiler's name; an error if the library is none.
+    /// The profiler's name. Fails if the library is no profiler plugin.
     pub(crate) fn as_profiler(&self) -> Result<&'static str> {
         let exports = || {
             format!("{} is no profiler plugin: it exports no ncclProfiler_v1 … {}", self.path.display(), Table::NEWEST)
@@ -83,7 +83,7 @@ impl Library {
         let is_script = cache.read_bytes_at(0, 2) == Ok(b"#!");
         let advice = if is_script { ": it is a script; name the program or library that it uses" } else { "" };
         let no_library = || format!("{} is not a 64-bit library or program{advice}", path.display());
-        // Without its end a library has no section table, and cannot be parsed.
+        // Check the length first: a truncated library lacks its section table and cannot be parsed.
         let (loaded, described) = described(&cache).with_context(no_library)?;
         let length = (&cache).len().unwrap_or(0);
         let kills = if loaded > length { ", and a process that loads it is killed by SIGBUS" } else { "" };
@@ -109,7 +109,7 @@ impl Library {
     }
 }
 
-/// The length that a file must have for its loaded segments, and for all that its headers describe.
+/// The lengths in bytes that a file must have for its loaded segments, and for everything that its headers describe.
 fn described<'data>(file: impl ReadRef<'data>) -> object::Result<(u64, u64)> {
     let header = elf::FileHeader64::<Endianness>::parse(file)?;
     let endian = header.endian()?;
@@ -181,7 +181,7 @@ pub(crate) const CHAIN: &str = "NCCL_OTF2_CHAIN";
 pub(crate) struct Setting {
     name: String,
     pub(crate) value: String,
-    /// NCCL's file that sets it; `None` for the environment.
+    /// NCCL's file that sets the variable; `None` for the environment.
     pub(crate) file: Option<PathBuf>,
 }
 
@@ -192,8 +192,8 @@ impl fmt::Display for Setting {
     }
 }
 
-/// Variables as NCCL, and a plugin that it loads, see them: from the environment, then from NCCL's files. They are in
-/// the order of precedence: the first setting of a name counts.
+/// Variables as NCCL and its plugins see them: from the environment, then from NCCL's files. The first setting of a
+/// name takes precedence.
 #[derive(Debug)]
 pub(crate) struct Variables(Vec<Setting>);
 
@@ -218,7 +218,7 @@ impl Variables {
         self.0.iter().find(|setting| setting.name == name)
     }
 
-    /// An empty value is none, but it hides the one in a file.
+    /// The setting of a variable. An empty value counts as unset, but still hides a value in a file.
     pub(crate) fn get(&self, name: &str) -> Option<&Setting> {
         self.first(name).filter(|setting| !setting.value.is_empty())
     }
@@ -242,7 +242,7 @@ pub(crate) struct Loader {
 
 impl Loader {
     pub(crate) fn of_process() -> Self {
-        // An empty value is no directory; an empty part of a value is the working directory.
+        // The loader ignores an empty value, but takes an empty part of a value for the working directory.
         let searched = env::var_os("LD_LIBRARY_PATH").filter(|value| !value.is_empty());
         let searched = searched.iter().flat_map(env::split_paths).collect();
         let cache = std::fs::read("/etc/ld.so.cache").unwrap_or_default();
@@ -291,7 +291,7 @@ fn entries(bytes: &[u8]) -> Option<Vec<(String, PathBuf)>> {
     Some(places.filter_map(|at| Some((text(at + 4)?, text(at + 8)?.into()))).collect())
 }
 
-/// The profiler plugin that NCCL loads where no variable names one.
+/// The profiler plugin that NCCL loads if no variable names one.
 pub(crate) const DEFAULT: &str = "libnccl-profiler.so";
 
 #[derive(Debug, PartialEq, Eq)]
@@ -299,7 +299,7 @@ pub(crate) enum Search {
     /// NCCL loads the first of these names that the loader finds.
     Names(Vec<String>),
     Nothing,
-    /// NCCL takes the program itself for the plugin.
+    /// NCCL looks for the plugin's symbols in the program itself.
     Program,
 }
 
@@ -313,7 +313,7 @@ pub(crate) fn search(kind: &str, release: u32, value: Option<&str>) -> Search {
     if release >= 22_803 && value.eq_ignore_ascii_case("none") {
         return Search::Nothing;
     }
-    // NCCL compares only as many letters as the value has.
+    // NCCL accepts any prefix of the name: it compares only as many letters as the value has.
     if begins("STATIC_PLUGIN") {
         return Search::Program;
     }
@@ -332,9 +332,9 @@ pub(crate) fn search(kind: &str, release: u32, value: Option<&str>) -> Search {
 #[derive(Debug)]
 pub(crate) enum ChainedPlugin {
     Plugin(PathBuf, &'static str),
-    /// This project's plugin, which is not called by itself.
+    /// This project's plugin. It does not call itself, so the entry has no effect.
     Ours,
-    /// The loader finds none here, which may be otherwise where the processes run.
+    /// The loader finds no library on this host. The hosts where the processes run may have it.
     Missing(String),
     /// A file that is no profiler plugin, or that kills or refuses the process that loads it.
     Unusable(String),
@@ -354,10 +354,11 @@ pub(crate) fn behind(loader: &Loader, name: &str) -> ChainedPlugin {
     }
 }
 
-/// The first release that takes its variables from a plugin.
+/// The first NCCL release that takes its variables from a plugin.
 pub(crate) const FIRST_WITH_ENV_PLUGIN: u32 = 22_807;
 
-/// The plugin from which NCCL takes its variables, as what sets it and its file: it can overrule the environment.
+/// The plugin from which NCCL takes its variables, which can overrule the environment: the text of the setting that
+/// names it, and its file.
 pub(crate) fn env_plugin(variables: &Variables, loader: &Loader) -> Option<(String, PathBuf)> {
     let setting = variables.get(ENV_PLUGIN);
     let Search::Names(names) = search("env", u32::MAX, setting.map(|setting| setting.value.as_str())) else {
@@ -368,10 +369,10 @@ pub(crate) fn env_plugin(variables: &Variables, loader: &Loader) -> Option<(Stri
     is_one.then(|| (setting.map_or_else(|| "NCCL_ENV_PLUGIN is not set".to_owned(), ToString::to_string), file))
 }
 
-/// Names the injection for processes of 64 bits. There is no NCCL for others.
+/// The variable that names NVTX's injection for 64-bit processes. NCCL only exists for these.
 pub(crate) const INJECTION: &str = "NVTX_INJECTION64_PATH";
 
-/// Tools that set the variable, by a part of their library's path.
+/// Tools that set [`INJECTION`]: a part of their library's path, and their name.
 const TOOLS: [(&str, &str); 5] = [
     ("libToolsInjection", "Nsight Systems"),
     ("nsight-compute", "Nsight Compute"),
@@ -385,14 +386,14 @@ pub(crate) enum Injection {
     Unset,
     /// A copy of this project's plugin. Ranges are recorded if NCCL loads the same file.
     Ours(PathBuf),
-    /// Another tool, by its name where it is known.
+    /// Another tool, with its name if it is known.
     Of(&'static str),
-    /// No library that can be loaded, with the reason.
+    /// The value names no library that can be loaded, for this reason.
     Nobody(String),
 }
 
-/// Who has NVTX's injection, the one library to which a process hands its ranges, and the variable's value. NCCL's
-/// files set it too late.
+/// Which library receives the process's NVTX ranges, and the variable's value. NVTX loads a single one. Settings in
+/// NCCL's files are ignored, because NCCL reads them too late.
 pub(crate) fn injection<'a>(variables: &'a Variables, loader: &Loader) -> (Injection, &'a str) {
     let Some(setting) = variables.get(INJECTION).filter(|setting| setting.file.is_none()) else {
         return (Injection::Unset, "");

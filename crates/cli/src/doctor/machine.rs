@@ -25,7 +25,7 @@ use settings::{PathValues, ScorepMode, kernel_channels};
 
 /// If `/dev/shm` is smaller than this, it has Docker's default size or is nearly full.
 pub(super) const SMALL_SHM: u64 = 256 << 20;
-/// The amount a process writes at a time.
+/// The number of bytes that a process writes at a time.
 const SEGMENT: usize = 1 << 20;
 const SLOW: Duration = Duration::from_millis(500);
 

@@ -1,5 +1,5 @@
 //! `nccl-otf2 doctor`: predicts what a recording would be like here, from the environment, the NCCL libraries that a
-//! job could use, and who has NCCL's and NVTX's places for tools. Nothing is loaded or run; libraries are read.
+//! job could use, and the tools that NCCL and NVTX would load. Loads and runs no library: reads them as files.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -172,7 +172,7 @@ fn workaround(here: &Environment, release: u32) -> String {
     format!("nccl-otf2 run{by_name} -- COMMAND, or export {PLUGIN}={value}")
 }
 
-/// NCCL may ask a plugin for its variables, and not the environment.
+/// Warns if NCCL would take its variables from a plugin, which can overrule the environment.
 fn overruled(here: &Environment, number: u32, release: &str, findings: &mut Findings) {
     let Some((given, file)) = env_plugin(&here.variables, &here.loader).filter(|_| number >= FIRST_WITH_ENV_PLUGIN)
     else {
@@ -218,7 +218,7 @@ pub(crate) fn chained(here: &Environment, findings: &mut Findings) {
     }
 }
 
-/// Says who gets the ranges that programs and NCCL hand to NVTX.
+/// Reports which tool receives the NVTX ranges of programs and of NCCL.
 pub(crate) fn ranges(here: &Environment, findings: &mut Findings) {
     if here.config.nvtx == NvtxChoice::Off {
         return findings.note("nvtx", "NCCL_OTF2_NVTX=off: NVTX ranges are not recorded", "");
@@ -255,11 +255,11 @@ pub(crate) fn ranges(here: &Environment, findings: &mut Findings) {
     }
 }
 
-/// The copy of this project's plugin that a job would load by its variable.
+/// The file of this project's plugin that NCCL would load because of `NCCL_PROFILER_PLUGIN`.
 fn profiler(here: &Environment) -> Option<PathBuf> {
     let setting = here.variables.get(PLUGIN)?;
     let is_ours = |file: &PathBuf| Library::read(file).is_ok_and(|library| library.profiler == Some(OURS));
-    // Any release will do: where they differ in how they read the value, `slot` says so.
+    // Search as one recent release does. `slot` reports releases that read the value differently.
     match search("profiler", FIRST_WITH_ENV_PLUGIN, Some(&setting.value)) {
         Search::Names(names) => names.iter().find_map(|name| here.loader.find(name)).filter(is_ours),
         Search::Nothing | Search::Program => None,
@@ -374,7 +374,7 @@ fn find_in_python(here: &Environment, python: &Path, all: &mut Vec<FoundLibrary>
     let real = python.canonicalize().unwrap_or_else(|_| python.to_owned());
     for prefix in [python, &real].into_iter().filter_map(|python| python.parent()?.parent()) {
         in_prefix(prefix, &by, all, findings);
-        // A virtual environment sees its interpreter's packages only if it says so.
+        // A virtual environment only sees its interpreter's packages if `pyvenv.cfg` says so.
         let settings = fs::read_to_string(prefix.join("pyvenv.cfg"));
         if settings.is_ok_and(|settings| !settings.contains("include-system-site-packages = true")) {
             return;

@@ -90,7 +90,7 @@ pub(crate) fn info(request: &Request) -> Result<Exit> {
     let trace = archives::open(&request.path)?;
     let mut operations = Operations::new(&trace);
     let mut communicators = Communicators::of(&trace);
-    // Definitions promise numbers, which those of a damaged archive may not keep.
+    // Count the events that are read: in a damaged archive, the definitions may state other numbers.
     let mut events: BTreeMap<LocationRef, u64> = BTreeMap::new();
     let bar = Bar::new();
     bar.begin("locations", trace.definitions.locations.len() as u64);

@@ -345,7 +345,7 @@ impl Request {
             "https" => bail!("--otlp {shown}: this tool has no TLS; send to a collector on this node, which sends on"),
             _ => bail!("--otlp {shown}: only http:// is known"),
         }
-        // As OpenTelemetry's own exporters do.
+        // Append the default path to a URL without one, as OpenTelemetry's own exporters do.
         let has_path = rest.trim_end_matches('/').contains('/');
         let url = if has_path { url.clone() } else { format!("{}/v1/metrics", url.trim_end_matches('/')) };
         ensure!(has_place(&url), "--otlp {shown}: not a URL such as http://localhost:4318");

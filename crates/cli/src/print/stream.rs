@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 #[derive(Debug, Default)]
 pub(crate) struct Count {
     pub(crate) written: u64,
-    /// For each process: stops of events that it lacks.
+    /// For each process, the number of stops of events that its journal lacks.
     pub(crate) orphan_stops: Vec<u64>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Stream<'a> {
             self.lines.extend(self.rest.next());
         }
         if ns == u64::MAX {
-            // Unstopped events can be very many: take one at a time.
+            // Take one event at a time, because there can be very many that did not stop.
             let event = self.take_event();
             self.lines.extend(event);
             return Some(ns);
@@ -98,7 +98,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// A line for one report of NCCL's to a process; the line of an event is written when it stops.
+/// A line for one callback of NCCL's. The line of an event is written when the event stops.
 enum Line<'a> {
     Init(&'a Comm),
     State(State),
@@ -280,8 +280,8 @@ pub(crate) enum Callback {
     State(State),
 }
 
-/// Reads the wanted events and states of a process in time order: events when they stop, then those that never stopped,
-/// in the order of their starts. A state is wanted if its event is.
+/// Reads the wanted events and states of a process in time order. Events come when they stop; events that never stopped
+/// come last, in the order of their starts. A state is wanted if its event is.
 pub(crate) struct Events<'a> {
     process: &'a Process,
     filter: &'a Filter,

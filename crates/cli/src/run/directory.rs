@@ -43,7 +43,7 @@ pub(crate) enum RecordingRemoval {
     No,
     /// The directory of parts is gone or was replaced.
     Removed,
-    /// A part was there. A plugin that finds no room for its journal removes its own part.
+    /// A part was there, but none is left. A plugin without disk space for its journal removes its own part.
     Emptied,
 }
 
@@ -96,7 +96,7 @@ impl Directory {
             job.belong_to(&claim.name);
         }
         let failed = || format!("cannot make {} (--out names another)", self.path.display());
-        // Nobody else may read the recording, or put files there.
+        // No other user may read the recording, or put files there.
         let is_new = !self.path.exists();
         host::directories(&self.path).with_context(failed)?;
         let JobDirectory { path, other, .. } = job::directory(&self.path, job, 0).with_context(failed)?;
@@ -236,7 +236,8 @@ pub(crate) fn is_one_of_many(job: &JobEnvironment) -> bool {
     job.rank.is_some() && job.size != Some(1)
 }
 
-/// The plugin's default contains a time, which differs between processes; this name is one for all.
+/// A default name that is the same for all processes. The plugin's own default contains the time, which differs
+/// between processes.
 fn default_name(program: &OsStr, job: &JobEnvironment) -> Result<String> {
     let program = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
     let distinction = match (&job.job, job.rank) {
@@ -338,7 +339,7 @@ pub(super) fn complete(
     Ok(())
 }
 
-/// The command was the whole job: nobody else writes the remaining parts.
+/// Completes the archive if the command was the whole job: no other tool writes the remaining parts.
 fn complete_all(out: &Path, keep_journal: bool, progress: &dyn Progress) -> Result<()> {
     let options = FinalizeOptions { keep_journal, ..FinalizeOptions::default() };
     let summary =
@@ -356,8 +357,8 @@ fn complete_all(out: &Path, keep_journal: bool, progress: &dyn Progress) -> Resu
     Ok(())
 }
 
-/// The command was one process of a job that may still run, on hosts that cannot be seen from here: only what this
-/// process left is written. Whoever completes the job's parts makes the archive; returns whether this process did.
+/// Writes only the parts that the command left: it was one process of a job that may still run on other hosts. The tool
+/// that writes the last part makes the archive. Returns whether this tool did.
 fn complete_own(
     out: &Path,
     parts: &[PathBuf],
@@ -371,7 +372,7 @@ fn complete_own(
         write_part(directory, &options, progress).with_context(|| format!("cannot write {}", directory.display()))?;
         written = true;
     }
-    // Processes that ended normally have done this themselves.
+    // If the command wrote its part itself, it has also checked whether it was the last process.
     let is_last = written && is_last_process(out)?;
     if is_last {
         unify(out, progress)?;
@@ -434,7 +435,7 @@ fn claim_summary(out: &Path) -> bool {
     !matches!(host::new_file(&out.join(name)), Err(error) if error.kind() == ErrorKind::AlreadyExists)
 }
 
-/// A process was not as it was set up.
+/// Explains that nothing was recorded because a process did not have the variables or the plugin that were set for it.
 fn why_strayed(strayed: &StrayProcess, directory: &Path) -> Text {
     let mut text = Text::default();
     text.line(format_args!("nothing was recorded into {}: {strayed}.", directory.display()));

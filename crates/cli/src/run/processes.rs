@@ -23,14 +23,14 @@ use signal_hook::iterator::backend::Handle;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
-/// The time between two looks is a tenth of what has passed, within these limits.
+/// Limits on the pause between two looks at the processes, which is a tenth of the time that has passed.
 const SHORTEST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// What the command's processes should have.
+/// The variables that the command's processes should have.
 pub(super) struct ExpectedVariables {
     plugin: OsString,
-    /// Other profiler plugins are loaded by ours.
+    /// Whether this project's plugin loads other profiler plugins.
     is_chained: bool,
     out: PathBuf,
 }
@@ -40,12 +40,12 @@ pub(super) struct ProcessWatch {
     thread: JoinHandle<Option<StrayProcess>>,
 }
 
-/// A process that did not have what was set for it.
+/// A process that did not have the variables or the plugin that were set for it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct StrayProcess {
     process: i32,
     program: String,
-    /// The surest last.
+    /// How the process differs. Values are ordered by certainty, the most certain one last.
     how: Difference,
 }
 
@@ -65,7 +65,7 @@ impl ExpectedVariables {
         Self { plugin: given(PLUGIN).unwrap_or_default().to_owned(), is_chained, out: out.to_owned() }
     }
 
-    /// If no thread can be started, nothing is seen.
+    /// Starts to look at the processes on a new thread. Returns `None` if no thread can be started.
     pub(super) fn begin(self, process: Pid) -> Option<ProcessWatch> {
         let is_over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&is_over);
@@ -139,7 +139,7 @@ impl ProcessWatch {
 }
 
 impl StrayProcess {
-    /// Whether this is why nothing was recorded: the process used NCCL.
+    /// Whether the process used NCCL, so that the difference explains why nothing was recorded.
     pub(super) fn used_nccl(&self) -> bool {
         !matches!(self.how, Difference::Set(_))
     }

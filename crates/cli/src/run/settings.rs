@@ -203,18 +203,19 @@ fn plain(markdown: &str) -> String {
     text
 }
 
-/// What recipes set for this plugin.
+/// The short name by which `NCCL_PROFILER_PLUGIN` may name this plugin.
 const BY_NAME: &str = "otf2";
 
-/// Puts the plugin into NCCL's slot and NVTX's, keeps behind it what it displaces, and says what others have set.
+/// Makes NCCL and NVTX load the plugin, chains the plugin that it replaces, and prints notes on what others have set.
 struct PluginPlacement {
     set: crate::plugin_slot::Variables,
     loader: Loader,
-    /// Only one process of a job says what holds for all.
+    /// Whether to print notes. They hold for all processes of a job, so only one prints them.
     is_first: bool,
 }
 
-/// The variables that bring the plugin into the command's processes. Fails if it is not this project's, or damaged.
+/// The variables that make the command's processes load the plugin. Fails if the file is not this project's plugin, or
+/// is damaged.
 pub(super) fn plugin_variables(plugin: &Path, request: &Request, is_first: bool) -> Result<Variables> {
     let places =
         PluginPlacement { set: crate::plugin_slot::Variables::of_process(), loader: Loader::of_process(), is_first };
@@ -249,7 +250,7 @@ impl PluginPlacement {
         }
     }
 
-    /// A library that is cut short kills each process that loads it.
+    /// Fails unless the file is this project's plugin. A truncated library would kill each process that loads it.
     fn examine(&self, plugin: &Path) -> Result<()> {
         let library = Library::read(plugin).and_then(|library| Ok((library.as_profiler()?, library)));
         let (profiler, library) = library.context("the plugin cannot be used (--plugin names another one)")?;
@@ -261,7 +262,7 @@ impl PluginPlacement {
         Ok(())
     }
 
-    /// The user's own `NCCL_OTF2_CHAIN` without what would kill the processes; `None` if nothing is wrong with it.
+    /// The user's own `NCCL_OTF2_CHAIN` without unusable plugins, which may kill processes; `None` if all are usable.
     fn sound_chain(&self) -> Option<String> {
         let names: Vec<&str> = self.set.get(CHAIN)?.value.split(',').map(str::trim).collect();
         let is_usable = |name: &&str| {
@@ -275,7 +276,7 @@ impl PluginPlacement {
         (sound.len() < names.len()).then(|| sound.join(","))
     }
 
-    /// Says what NCCL would have loaded. Returns its name if it is to be called behind this plugin.
+    /// Prints which plugin NCCL would have loaded. Returns its name if this plugin is to call it.
     fn displaced(&self, value: &str, no_chain: bool) -> Option<String> {
         let setting = self.set.get(PLUGIN).map(|setting| (setting, setting.value.as_str()));
         let name = setting.map_or(DEFAULT, |(_, name)| name);
@@ -296,7 +297,7 @@ impl PluginPlacement {
         let (file, profiler) = match found {
             ChainedPlugin::Plugin(file, profiler) => (file, profiler),
             ChainedPlugin::Ours => return None,
-            // By its name this plugin need not be where the loader looks.
+            // The setting may name this plugin, which need not be where the loader looks.
             ChainedPlugin::Missing(_) if setting.is_none() || name == BY_NAME => return None,
             ChainedPlugin::Missing(reason) | ChainedPlugin::Unusable(reason) => {
                 self.note(format_args!("{replaced}: {only}, and that one cannot be called behind it: {reason}"));
@@ -340,7 +341,7 @@ impl PluginPlacement {
         }
     }
 
-    /// NVTX has one place: another tool keeps it.
+    /// Sets NVTX's injection, unless another tool has set it: NVTX loads a single library.
     fn ranges(&self, plugin: &Path, request: &Request, variables: &mut Variables) {
         if request.settings.nvtx(self.set.pairs()) == NvtxChoice::Off {
             return;
@@ -348,7 +349,7 @@ impl PluginPlacement {
         match injection(&self.set, &self.loader) {
             (Injection::Unset, _) => variables.push((INJECTION, plugin.into())),
             (Injection::Ours(file), _) if file.canonicalize().ok() == plugin.canonicalize().ok() => {}
-            // A process has two recorders then, of which only one sees NCCL.
+            // Replace another copy of the plugin: NVTX would load that copy, but NCCL's events reach only this one.
             (Injection::Ours(file), _) => {
                 self.note(format_args!(
                     "{INJECTION} is {}, not another copy of it ({})",
@@ -369,10 +370,11 @@ impl PluginPlacement {
     }
 }
 
-/// There where NVLink connects GPUs of several hosts.
+/// The directory exists on hosts whose GPUs NVLink may connect with those of other hosts.
 const LINKED_HOSTS: &str = "/dev/nvidia-caps-imex-channels";
 
-/// NCCL's variables for dumps into the job's directory. None if they are unwanted, or if the user has set one.
+/// NCCL's variables for topology dumps into the job's directory. Empty if dumps are unwanted or impossible, or if the
+/// user has set one of the variables.
 pub(super) fn topology_variables(out: &Path, request: &Request, job: &JobEnvironment) -> Result<Variables> {
     let set = crate::plugin_slot::Variables::of_process();
     let choice = request.settings.topology(set.pairs());
@@ -388,7 +390,7 @@ pub(super) fn topology_variables(out: &Path, request: &Request, job: &JobEnviron
         return Ok(Variables::new());
     }
     if choice == TopologyChoice::Auto && Path::new(LINKED_HOSTS).exists() {
-        // From 2.24 on the processes of linked hosts write together: one without the variable would hold up all.
+        // From 2.24 on, the processes of linked hosts write a dump together, and all wait for one without the variable.
         if is_first {
             output::note(
                 "NVLink may connect this host with others: NCCL's topology is not recorded (--topology on, if all of the \
@@ -418,9 +420,9 @@ pub(super) fn topology_variables(out: &Path, request: &Request, job: &JobEnviron
     Ok(variables)
 }
 
-/// Removes the directory of dumps if there are none.
+/// Removes the directory of dumps if it is empty.
 pub(super) fn tidy(out: &Path) {
-    // Fails unless it is empty.
+    // `remove_dir` fails unless the directory is empty.
     let _has_dumps = fs::remove_dir(out.join(DUMPS));
 }
 

@@ -161,7 +161,7 @@ fn operations(report: &Report) -> NumberTable {
     sheet
 }
 
-/// How many collectives have a bandwidth, if in a class they are fewer than half.
+/// A remark on how many collectives have a bandwidth; `None` unless they are fewer than half of a class.
 fn few_have_bandwidth(report: &Report) -> Option<String> {
     // Sends and receives have no arrivals to compare, and no bus bandwidth.
     let classes = report.operations.iter().filter(|class| class.comparable > 0);
@@ -441,7 +441,7 @@ pub(super) fn no_nics(report: &Report) -> &'static str {
     }
 }
 
-/// More names of interfaces in a cell are left out.
+/// Limit on names of interfaces in a cell.
 const MOST_NAMES: usize = 4;
 
 /// The sheet of network interfaces.

@@ -113,7 +113,7 @@ fn show(request: &Request, live: &mut Live) -> Result<()> {
         if Instant::now() >= next {
             (before, now) = (EarlierTotals::of(&now), live.snapshot());
             if is_catching_up {
-                // The screen has the sums of everything: the backlog belongs to no interval.
+                // Show sums over the whole recording: the records that were read to catch up belong to no interval.
                 (before, now.interval_ns) = (EarlierTotals::default(), 0);
             }
             is_catching_up &= is_behind;

@@ -44,7 +44,7 @@ pub(crate) fn watch(request: &Request) -> Result<Exit> {
             report.unknown.iter().for_each(output::note);
             return Ok(Exit::CannotDo);
         }
-        // Nothing else would say that a recording without a finding could only be judged in part.
+        // Print problems even without a finding: they mean that the recording could only be judged in part.
         for process in &report.processes {
             process.problems.iter().for_each(|problem| output::note(format_args!("{}: {problem}", process.part)));
         }
