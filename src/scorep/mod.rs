@@ -13,8 +13,8 @@
 //!
 //! The journal is written first, and does not depend on Score-P. The plugin finds Score-P with `dlsym` at run time; it
 //! never links or loads Score-P. Score-P ends the program if it is called wrongly: on an unknown thread, outside of its
-//! measurement, or with time that goes backwards. So each call requires a [`guard::Measured`], which only a thread that
-//! may call Score-P can get.
+//! measurement, or with time that goes backwards. So each call requires a [`guard::ScorePAccess`], which only a thread
+//! that may call Score-P can get.
 
 pub mod bridge;
 mod drain;

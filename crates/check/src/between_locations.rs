@@ -216,7 +216,8 @@ fn difference(a: &CollectiveProperties, b: &CollectiveProperties, rank_a: u32, r
         return Some((Rule::CollectiveOrder, format!("do different operations, {:?} and {:?}", a.op, b.op)));
     }
     if a.root != b.root {
-        return Some((Rule::CollectiveOrder, format!("name different roots, {:?} and {:?}", a.root, b.root)));
+        let [a, b] = [a.root, b.root].map(|root| root.map_or_else(|| "none".to_owned(), |root| root.to_string()));
+        return Some((Rule::CollectiveOrder, format!("name different roots, {a} and {b}")));
     }
     let is_root = |rank: u32| a.root == Some(rank);
     let (same_sent, same_received) = (a.sent == b.sent, a.received == b.received);

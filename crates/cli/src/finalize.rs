@@ -152,12 +152,23 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
 
 impl Report {
     fn of(summary: &FinalizeSummary, directory: &Path, hang: Option<Ending>) -> Result<Self> {
-        let parts: Vec<Part> = summary.parts.iter().map(Part::of).collect();
-        let left_out = summary.archive.as_ref().is_some_and(|archive| !archive.left_out.is_empty());
+        let mut parts: Vec<Part> = summary.parts.iter().map(Part::of).collect();
+        let left_out = summary.archive.as_ref().map_or(&[][..], |archive| &archive.left_out);
+        for line in left_out {
+            let is_of = |part: &&mut Part| {
+                let rest = line.strip_prefix(&part.name);
+                rest.is_some_and(|rest| rest.starts_with([':', ' ']))
+                    || line.contains(&format!("/{PARTS}/{}/", part.name))
+            };
+            if let Some(part) = parts.iter_mut().filter(|part| part.state != "failed").find(is_of) {
+                let reason = line.strip_prefix(&format!("{}: ", part.name)).unwrap_or(line);
+                (part.state, part.reason) = ("failed", Some(reason.to_owned()));
+            }
+        }
         let has_archive = archives::anchor(directory).is_ok();
         Ok(Self {
             format: 1,
-            complete: summary.complete && !left_out && has_archive,
+            complete: summary.complete && left_out.is_empty() && has_archive,
             changed: summary.archive.is_some() || parts.iter().any(|part| part.state == "written"),
             parts,
             archive: has_archive.then(|| Summary::read(directory)).transpose()?,

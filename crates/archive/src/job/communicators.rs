@@ -14,6 +14,8 @@ use nccl_events::schema::{Lines, Statements, Sum};
 
 /// Number of ranks without a part that an archive's communicators list: a damaged journal can claim any number.
 const MOST_MISSING: u64 = 1 << 24;
+/// A communicator with so few of them is listed in any case.
+const FEW_MISSING: u64 = 1 << 14;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Communicator {
@@ -94,7 +96,7 @@ impl Communicators {
         let size = recorded().last().map_or(0, |last| last + 1).max(plausible.unwrap_or(0));
         let missing = u64::from(size) - recorded().count() as u64;
         let listed: u64 = self.all.iter().map(|comm| comm.missing).sum();
-        let fits = listed + missing <= MOST_MISSING;
+        let fits = missing <= FEW_MISSING || listed + missing <= MOST_MISSING;
         let ranks =
             if fits { size } else { index_u32((0..).zip(recorded()).take_while(|(at, rank)| at == rank).count()) };
         // Recorded, and yet without a place in the communicator, because the ranks before them have none.

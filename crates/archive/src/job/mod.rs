@@ -9,6 +9,7 @@
 //! same parts always give the same archive. The old archive is moved away first and the anchor comes last: an archive
 //! with an anchor is complete.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -368,11 +369,15 @@ pub(crate) fn is_in_place(
     let left_out = &statements.parts_left_out.all;
     let is_listed = |part: &MissingPart| left_out.iter().any(|line| line.starts_with(&format!("{}: ", part.part)));
     let lists_missing = missing.iter().all(is_listed);
+    // A part may have been moved away since.
+    let is_there = |line: &String| line.split_once(": ").is_none_or(|(name, _)| out.join(PARTS).join(name).exists());
+    let lists_present = left_out.iter().all(is_there);
     let stated = statements.problems.number.get();
     let existing = PresentParts::of(statements).unwrap_or_default();
     let is_outdated = !existing.has_more_than(parts) && stated > problems as u64;
     has_level
         && !is_outdated
+        && lists_present
         && existing.has_all(parts)
         && (existing.has_more_than(parts) || lists_missing)
         && is_whole(&archive)
@@ -444,18 +449,12 @@ pub(crate) fn unify_alike(
         }
         is_alike
     });
-    let mut sessions: BTreeMap<(String, u32, u64), String> = BTreeMap::new();
-    parts.retain(|(directory, manifest)| {
-        let process = &manifest.process;
-        let session = (process.boot_id.clone(), process.pid, process.session_start_realtime_ns);
-        let name = part_name(directory);
-        let first = sessions.entry(session).or_insert_with(|| name.clone());
-        let is_copy = process.session_start_realtime_ns > 0 && *first != name;
-        if is_copy {
-            left_out.push(format!("{name}: is a copy of {first}, of the same process (move it out of {PARTS}/)"));
-        }
-        !is_copy
-    });
+    for (at, original) in copies(&parts).into_iter().rev() {
+        let name = |at: usize| parts.get(at).map(|(directory, _)| part_name(directory)).unwrap_or_default();
+        let (name, original) = (name(at), name(original));
+        left_out.push(format!("{name}: is a copy of {original}, of the same process (move it out of {PARTS}/)"));
+        parts.remove(at);
+    }
     if parts.is_empty() {
         return Err(Error::NoParts { path: out.join(PARTS) });
     }
@@ -475,6 +474,34 @@ pub(crate) fn unify_alike(
         size,
         counts: total(&processes),
     })
+}
+
+/// The parts of processes that another part is of, too, and the other one: that with the most records. A copy may be
+/// from before the process ended, or damaged.
+fn copies(parts: &[(PathBuf, Manifest)]) -> Vec<(usize, usize)> {
+    let session = |(_, manifest): &(PathBuf, Manifest)| {
+        let process = &manifest.process;
+        let names = [&process.host, &process.boot_id, &process.pid_namespace].map(Clone::clone);
+        (names, process.pid, process.session_start_realtime_ns, process.tag)
+    };
+    let worth = |at: usize| {
+        parts.get(at).map(|(directory, manifest)| {
+            let process = &manifest.process;
+            let own_name = format!("-{}-{}", process.pid, process.session_start_realtime_ns);
+            let problems = Reverse(manifest.problems.len());
+            (!manifest.has_lost_events, manifest.records, problems, part_name(directory).ends_with(&own_name))
+        })
+    };
+    let mut originals = BTreeMap::new();
+    let known = || parts.iter().enumerate().filter(|(_, (_, manifest))| manifest.process.session_start_realtime_ns > 0);
+    for (at, part) in known() {
+        let original = originals.entry(session(part)).or_insert(at);
+        if worth(at) > worth(*original) {
+            *original = at;
+        }
+    }
+    let of = |(at, part)| originals.get(&session(part)).map(|original| (at, *original));
+    known().filter_map(of).filter(|(at, original)| at != original).collect()
 }
 
 const STAGING: &str = ".unify";

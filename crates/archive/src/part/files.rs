@@ -411,6 +411,9 @@ pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Err
 /// failure is not an error: the events are in the part.
 pub(crate) fn remove(part: &Path, progress: &dyn Progress) {
     let journal = part.join(JOURNAL);
+    if journal.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        return;
+    }
     let removed = removable(part).and_then(|(owner, directory)| remove_files(&owner, &directory).map_err(error_text));
     let removed = removed.and_then(|()| remove_link(&journal).map_err(error_text));
     if let Err(reason) = removed {

@@ -474,7 +474,7 @@ pub(crate) const REMOTE_TRANSFERS: &str = "remote-transfers";
 const FORMAT: u32 = 1;
 
 /// The file `remote-transfers` of a part: what its process transferred for others (PXN), see
-/// [`model::links::transfers_for_others`].
+/// [`model::links::transfers`].
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TransfersFile {
     format: u32,
