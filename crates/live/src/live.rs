@@ -36,7 +36,7 @@ pub struct Progress {
 #[derive(Debug)]
 enum FoundPart {
     Followed,
-    /// A snapshot of a part, which another entry follows.
+    /// A snapshot of another part. It does not grow, so it is not followed.
     Snapshot,
     /// A process of another node.
     Elsewhere,
