@@ -551,7 +551,12 @@ pub(super) fn word(kind: impl Serialize) -> String {
 }
 
 pub(super) fn receiver(report: &Report, key: &LinkKey) -> Option<String> {
-    key.to.map(|number| rank(report, number)).or(key.peer.map(|peer| format!("rank {peer}")))
+    // A rank that was not recorded has no number in the job.
+    let in_communicator = |peer| {
+        let comm = report.communicators.get(usize::try_from(key.communicator).ok()?)?;
+        Some(format!("rank {peer} of {}", comm.name))
+    };
+    key.to.map(|number| rank(report, number)).or_else(|| key.peer.and_then(in_communicator))
 }
 
 /// For example "rank 3 → rank 11" or "channel 5".

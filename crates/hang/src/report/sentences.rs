@@ -551,7 +551,9 @@ fn limitations_of_comm(job: &Job, comm: &Comm) -> Vec<String> {
     let mut doubts = Vec::new();
     let missing = comm.missing();
     if !missing.is_empty() {
-        doubts.push(format!("of {} of communicator {} there is no record", rows::ranks(comm, &missing), comm.name));
+        let ranks = rows::ranks(comm, &missing);
+        let name = if ranks.ends_with(&*comm.name) { String::new() } else { format!(" of communicator {}", comm.name) };
+        doubts.push(format!("of {ranks}{name} there is no record"));
     }
     let open_ended: Vec<u32> = open_ended(job, comm).collect();
     if !open_ended.is_empty() {
