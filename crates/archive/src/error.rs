@@ -9,6 +9,12 @@ use std::path::{Path, PathBuf};
 pub enum Error {
     #[error("{operation} {}: {source}", path.display())]
     Io { operation: &'static str, path: PathBuf, source: io::Error },
+    /// The system did not read a file that is there.
+    #[error(
+        "{}: {source} (try again; if the file stays unreadable, move it away, and what the others have is written)",
+        path.display()
+    )]
+    Unreadable { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Journal(#[from] journal::reader::Error),
     #[error("the journal could not be read to its end ({problem})")]
@@ -72,6 +78,12 @@ pub enum Error {
 pub(crate) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::Io { operation, path, source }
+}
+
+/// Names a file that the system does not read, and what helps.
+pub(crate) fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Unreadable { path, source }
 }
 
 pub(crate) fn otf2_error(path: &Path) -> impl FnOnce(otf2::Error) -> Error + use<> {

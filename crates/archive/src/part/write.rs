@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, io_error, otf2_error};
+use crate::error::{Error, io_error, otf2_error, unreadable};
 use crate::part::calls::{CALLS, RankDigest, calls_of_ranks};
 use crate::part::files;
 use crate::part::files::{
@@ -501,7 +501,7 @@ impl TransfersFile {
 
     fn read(part: &Path) -> Result<Option<Self>, Error> {
         let path = part.join(REMOTE_TRANSFERS);
-        let read = read_json(&path, MOST_MANIFEST_BYTES).map_err(io_error("read", &path))?;
+        let read = read_json(&path, MOST_MANIFEST_BYTES).map_err(unreadable(&path))?;
         Ok(read.filter(|read: &Self| read.format == FORMAT))
     }
 }
@@ -581,15 +581,15 @@ impl Recording {
         }
         tables.process_id = process_id;
         tables.process_tag = process_tag;
-        let read = try_read_process(part).map_err(io_error("read", &part.join(PROCESS)));
+        let read = try_read_process(part).map_err(unreadable(&part.join(PROCESS)));
         let (mut process, process_problem) = read?;
         let (remote_workers, remote) = from_neighbours(part, &process, process_tag)?;
         if process.pid == 0 {
             process.pid = process_id;
             process.session_start_realtime_ns = session_start_ns;
         }
-        let scorep = ScorepReport::read(part).map_err(io_error("read", &ScorepReport::path(part)))?;
-        let chain = ChainReport::read(part).map_err(io_error("read", &ChainReport::path(part)))?;
+        let scorep = ScorepReport::read(part).map_err(unreadable(&ScorepReport::path(part)))?;
+        let chain = ChainReport::read(part).map_err(unreadable(&ChainReport::path(part)))?;
         Ok(Self { tables, outcome, clock, process, process_problem, remote, remote_workers, scorep, chain })
     }
 }
