@@ -353,8 +353,8 @@ pub(crate) struct MissingPart {
     pub(crate) reason: String,
 }
 
-/// Whether the archive in place is complete, has these parts and this level, lists the missing parts, and states no more
-/// than these problems: an event file may be back.
+/// Whether the archive in place is complete, has these parts and this level, lists the missing parts and no part that is
+/// gone, and states no more than these problems: an event file may be back.
 pub(crate) fn is_in_place(
     out: &Path,
     (parts, problems): (&BTreeSet<String>, usize),
