@@ -85,7 +85,11 @@ struct TestProgram {
     directory: PathBuf,
 }
 
-/// Builds the selected tests. Those of the root package, which take longest, come last: [`Programs`] takes them first.
+/// The programs that take longest, the longest last.
+const LONGEST: [&str; 5] = ["hostile", "recording", "tensorflow", "situations", "exports"];
+
+/// Builds the selected tests. [`Programs`] takes the last ones first, so that no long one runs alone at the end: these
+/// are programs of the root package.
 fn test_programs(selection: &[String]) -> Result<Vec<TestProgram>> {
     let mut build = cargo::command("test");
     build.args(["--no-run", "--quiet", "--message-format=json-render-diagnostics"]).args(selection);
@@ -104,7 +108,10 @@ fn test_programs(selection: &[String]) -> Result<Vec<TestProgram>> {
             directory: manifest.parent().unwrap_or(manifest).to_owned(),
         });
     }
-    programs.sort_by_key(|program| program.directory == cargo::root());
+    programs.sort_by_key(|program| {
+        let is_of_root = program.directory == cargo::root();
+        (is_of_root, LONGEST.iter().position(|name| is_of_root && *name == program.name))
+    });
     Ok(programs)
 }
 
