@@ -500,8 +500,8 @@ operation and its transfers, and from rank to rank of one collective. Times are 
 and bandwidth of what is under way are counters below the tracks of communicators and connections.
 
 parquet: a directory with the tables instances, ranks, operations, calls, ranges, transfers, steps and kernels, one \
-file for each process: `table=operations/host=NODE/process=3/operations.parquet`. Host and process are columns for programs \
-that know Hive's partitions, as DuckDB, Dask and Spark do. `instance` joins the operations of one collective, `event` \
+file for each process: `table=operations/host=NODE/process=3/operations.parquet`. Host and process are columns for \
+programs that know Hive's partitions, as DuckDB, Dask and Spark do. `instance` joins the operations of one collective, `event` \
 and `parent` what belongs together. Columns: docs/REFERENCE.md; questions to three programs: docs/EXPORTS.md. A table \
 without rows has no file.
 

@@ -107,8 +107,9 @@ impl Communicators {
         let missing = if fits { missing } else { 0 };
         if missing > 0 {
             let one = (0..ranks).find(|rank| !known.members.contains_key(rank)).filter(|_| missing == 1);
-            let which = one.map_or_else(|| format!("{missing} of {ranks} ranks"), |one| format!("rank {one}/{ranks}"));
-            self.stubs.push(Stub { location: stub, name: format!("NCCL {name} {which} (not recorded)") });
+            let ranks_text =
+                one.map_or_else(|| format!("{missing} of {ranks} ranks"), |one| format!("rank {one}/{ranks}"));
+            self.stubs.push(Stub { location: stub, name: format!("NCCL {name} {ranks_text} (not recorded)") });
         }
         let location = |rank| known.members.get(&rank).map_or(stub, |(id, _)| *id);
         self.all.push(Communicator {

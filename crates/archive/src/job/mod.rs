@@ -476,8 +476,8 @@ pub(crate) fn unify_alike(
     })
 }
 
-/// The parts of processes that another part is of, too, and the other one: that with the most records. A copy may be
-/// from before the process ended, or damaged.
+/// Pairs of a copy and its original, as indices. Parts of one session of a process are copies of each other. The one
+/// with the most records is the original: a copy may be older than the end of the process, or damaged.
 fn copies(parts: &[(PathBuf, Manifest)]) -> Vec<(usize, usize)> {
     let session = |(_, manifest): &(PathBuf, Manifest)| {
         let process = &manifest.process;
@@ -500,8 +500,8 @@ fn copies(parts: &[(PathBuf, Manifest)]) -> Vec<(usize, usize)> {
             *original = at;
         }
     }
-    let of = |(at, part)| originals.get(&session(part)).map(|original| (at, *original));
-    known().filter_map(of).filter(|(at, original)| at != original).collect()
+    let with_original = |(at, part)| originals.get(&session(part)).map(|original| (at, *original));
+    known().filter_map(with_original).filter(|(at, original)| at != original).collect()
 }
 
 const STAGING: &str = ".unify";

@@ -176,7 +176,7 @@ fn head(trace: &Trace, events: u64, text: &mut Text) {
     fact("NCCL", &statements.version.shown());
     fact("table", &profiler_tables);
     fact("recorded", &statements.events.shown().iter().map(|set| preset(set, &profiler_tables)).collect::<Vec<_>>());
-    // Which of the recorded events are shown; nothing to say where that is all of them.
+    // The level `full` shows all that was recorded: only another level is worth a line.
     fact("shown", &statements.level.shown().into_iter().filter(|level| level != "full").collect::<Vec<_>>());
     fact("command", &commands(statements.command.shown()));
     fact("job", &statements.job.shown());

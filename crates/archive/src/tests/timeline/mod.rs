@@ -1,7 +1,6 @@
 //! Region instances, messages and samples, and their locations.
 
 mod controls;
-mod level;
 mod operations;
 mod phases;
 mod steps;

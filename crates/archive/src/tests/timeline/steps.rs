@@ -1,7 +1,9 @@
 //! Proxy steps: their phases, one after the other, on the location of their slot.
 
 use crate::tests::stream::{FOREIGN, Item, Stream, proxy_op, step};
+use journal::part::environment::Level;
 use model::process::Owner;
+use nccl_events::archive::Timing;
 use nccl_events::{Body, Kind, StateArgs, event, state};
 use timeline::builder::LocationKey;
 use timeline::instance::InstanceKind;
@@ -113,4 +115,35 @@ fn steps_of_a_transfer_for_another_process_are_beside_it() {
     let step = (LocationKey::Step(of, 0, true, 0, 1), 0);
     assert_eq!(built.order[built.order.len() - 2..], [net, step]);
     assert_eq!(built.locations[&step], [(InstanceKind::Step, 110, 120)]);
+}
+
+/// A collective with a transfer of two steps that overlap: 1000 bytes from 120 to 130, 500 from 125 to 135.
+fn overlapping_steps() -> Stream {
+    let mut stream = Stream::of_rank();
+    stream.collective(10, 100, false);
+    stream.event(20, 13, (110, Some(150)), proxy_op(true));
+    for (id, number, bytes, begin) in [(30, 0, 1000, 120), (31, 1, 500, 125)] {
+        stream.event(id, 20, (112, Some(begin + 10)), step(number));
+        let args = StateArgs::ProxyStep { bytes };
+        stream.state(id, begin, state::PROXY_STEP_SEND_WAIT, args);
+    }
+    stream
+}
+
+#[test]
+fn a_level_leaves_out_locations_and_counts_but_knows_when_operations_ran() {
+    for (level, operations, steps) in [(Level::Light, 0, 0), (Level::Standard, 1, 0), (Level::Full, 1, 2)] {
+        let mut stream = overlapping_steps();
+        stream.level = level;
+        let built = stream.build();
+        let counts = |kind| {
+            let counts = built.counts.kinds.get(kind);
+            assert!(counts.adds_up(), "{kind:?} {counts:?}");
+            (counts.written, counts.left_out, counts.not_shown)
+        };
+        assert_eq!(counts(Kind::ProxyOp), (operations, 1 - operations, 0));
+        assert_eq!(counts(Kind::ProxyStep), (steps, 2 - steps, 0));
+        assert!(built.order.iter().map(|(key, _)| key.kind()).clone().all(|kind| level.shows(kind)), "{level:?}");
+        assert_eq!(built.operations(), [(105, 150, Timing::Proxy, false)]);
+    }
 }

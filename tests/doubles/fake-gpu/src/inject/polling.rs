@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 const PATIENCE: u32 = 16;
 const SLEEP_US: u32 = 50;
 
-/// A proxy without work yields: one call of so many sleeps instead.
+/// NCCL's proxy threads call `sched_yield` while they have no work. One call of so many sleeps instead.
 const YIELDS: u32 = 8;
 
 thread_local! {
