@@ -248,7 +248,7 @@ impl Library {
 
 pub(crate) fn is_own(address: *const c_void) -> bool {
     static HERE: u8 = 0;
-    let base = |address: usize| Object::of(address).map(|object| object.base);
+    let base = |address: usize| Object::from_address(address).map(|object| object.base);
     base(address.addr()).is_some_and(|found| Some(found) == base((&raw const HERE).addr()))
 }
 

@@ -155,7 +155,7 @@ impl Chain {
         own: &mut dyn FnMut() -> EventId,
     ) -> EventId {
         // SAFETY: this function's contract.
-        let links = unsafe { Links::of(table, descriptor) };
+        let links = unsafe { Links::read(table, descriptor) };
         let plugins = chain::plugins_that_request(links.event_type);
         let known = links.passed.map(|parent| self.events.get(parent));
         let handles = self.owner(context, &links, &known).map(|(owner, contexts)| {
@@ -412,7 +412,7 @@ pub(super) struct Links {
 impl Links {
     /// # Safety
     /// NCCL passed the descriptor to `startEvent` of this table, and the result is used during this callback only.
-    pub(super) unsafe fn of(table: Table, descriptor: NonNull<c_void>) -> Self {
+    pub(super) unsafe fn read(table: Table, descriptor: NonNull<c_void>) -> Self {
         let has_group = table.properties().has_parent_group;
         let event_type = if has_group {
             // SAFETY: from v5 on the type is the first word.

@@ -33,7 +33,7 @@ macro_rules! name {
 /// The kind that an event type names; a type is one bit of the activation mask.
 #[inline]
 pub(super) const fn kind(event_type: u64) -> Kind {
-    if event_type.is_power_of_two() { Kind::of_bit(event_type.trailing_zeros()) } else { Kind::Unknown }
+    if event_type.is_power_of_two() { Kind::from_bit(event_type.trailing_zeros()) } else { Kind::Unknown }
 }
 
 #[inline]

@@ -41,14 +41,14 @@ impl CudaError {
     pub(crate) const MISSING: Self = Self(-1);
     pub(crate) const NO_EVENTS: Self = Self(-2);
     /// The process is ending: the driver has shut down.
-    pub(crate) const DEINITIALIZED: Self = Self::of(Code::CUDA_ERROR_DEINITIALIZED);
+    pub(crate) const DEINITIALIZED: Self = Self::from_code(Code::CUDA_ERROR_DEINITIALIZED);
     /// The library is a toolkit's stub, meant for linking only.
-    pub(crate) const STUB_LIBRARY: Self = Self::of(Code::CUDA_ERROR_STUB_LIBRARY);
-    const INVALID_DEVICE: Self = Self::of(Code::CUDA_ERROR_INVALID_DEVICE);
-    const INVALID_CONTEXT: Self = Self::of(Code::CUDA_ERROR_INVALID_CONTEXT);
-    const NOT_READY: Self = Self::of(Code::CUDA_ERROR_NOT_READY);
+    pub(crate) const STUB_LIBRARY: Self = Self::from_code(Code::CUDA_ERROR_STUB_LIBRARY);
+    const INVALID_DEVICE: Self = Self::from_code(Code::CUDA_ERROR_INVALID_DEVICE);
+    const INVALID_CONTEXT: Self = Self::from_code(Code::CUDA_ERROR_INVALID_CONTEXT);
+    const NOT_READY: Self = Self::from_code(Code::CUDA_ERROR_NOT_READY);
     /// Called from a host function in a stream.
-    pub(crate) const NOT_PERMITTED: Self = Self::of(Code::CUDA_ERROR_NOT_PERMITTED);
+    pub(crate) const NOT_PERMITTED: Self = Self::from_code(Code::CUDA_ERROR_NOT_PERMITTED);
 
     /// The codes that can occur here, with names for the user.
     const NAMED: [Code; 21] = [
@@ -75,20 +75,20 @@ impl CudaError {
         Code::CUDA_ERROR_UNKNOWN,
     ];
 
-    const fn of(code: Code) -> Self {
+    const fn from_code(code: Code) -> Self {
         Self((code as u32).cast_signed())
     }
 
     /// Whether the error means that the stream, or one that it synchronises with, is being captured.
     pub(crate) const fn is_capture_error(self) -> bool {
-        Self::of(Code::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED).0 <= self.0
-            && self.0 <= Self::of(Code::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD).0
+        Self::from_code(Code::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED).0 <= self.0
+            && self.0 <= Self::from_code(Code::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD).0
     }
 }
 
 impl fmt::Display for CudaError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = Self::NAMED.iter().find(|code| Self::of(**code) == *self);
+        let known = Self::NAMED.iter().find(|code| Self::from_code(**code) == *self);
         match known {
             _ if *self == Self::MISSING => formatter.write_str("the driver is too old to have the function"),
             Some(code) => write!(formatter, "{code:?} ({})", self.0),
@@ -118,7 +118,7 @@ macro_rules! functions {
         }
 
         impl Functions {
-            fn of(library: *mut c_void) -> Self {
+            fn load(library: *mut c_void) -> Self {
                 Self {
                     $($name: {
                         let address = find(library, $first);
@@ -198,11 +198,11 @@ fn written<T: Default>(call: impl FnOnce(*mut T) -> Result<(), CudaError>) -> Re
 
 impl Driver {
     /// The driver, if the process has loaded it. Calls no driver function, and keeps the driver loaded.
-    pub(crate) fn of_process() -> Option<Self> {
+    pub(crate) fn find_loaded() -> Option<Self> {
         let flags = libc::RTLD_NOW | libc::RTLD_NOLOAD;
         // SAFETY: with RTLD_NOLOAD the call only adds a reference to a loaded library; none of its code runs.
         let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), flags) };
-        (!library.is_null()).then(|| Self::new(Functions::of(library)))
+        (!library.is_null()).then(|| Self::new(Functions::load(library)))
     }
 
     pub(crate) const fn new(functions: Functions) -> Self {

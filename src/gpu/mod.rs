@@ -73,7 +73,7 @@ impl Gpus {
         }
         let is_closed = Arc::new(AtomicBool::new(false));
         let mut output = JournalOutput::new(writer, notes.clone(), verbosity, Arc::clone(&is_closed));
-        let Some(driver) = Driver::of_process() else {
+        let Some(driver) = Driver::find_loaded() else {
             let without_driver =
                 GpuEnvironment { maps: &[], environment: &[], driver: None, table, mask, is_cupti_ours: false };
             let Decision { backend, line, is_fault } = choose_backend(settings.backend, &without_driver);
@@ -392,7 +392,7 @@ impl ThreadShare for BackendShare {
     type ThreadState = ();
     const CURRENT: &'static Current<Self::Instance> = &BACKEND;
 
-    fn of(backend: Self::Instance, _kept: &()) -> Self {
+    fn new(backend: Self::Instance, _kept: &()) -> Self {
         Self(backend)
     }
 }

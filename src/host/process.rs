@@ -197,7 +197,7 @@ pub(crate) fn is_rccl() -> bool {
 
 /// Asks the libraries that contain `addresses`; the first answer counts.
 pub(crate) fn find_nccl_version(addresses: [*const c_void; 2]) {
-    let mut callers = addresses.into_iter().filter_map(|address| Object::of(address.addr()));
+    let mut callers = addresses.into_iter().filter_map(|address| Object::from_address(address.addr()));
     IS_RCCL.store(callers.any(|caller| caller.file_name().contains("librccl")), Ordering::Relaxed);
     if let Some(version) = addresses.into_iter().find_map(ask) {
         NCCL_VERSION.store(version, Ordering::Relaxed);
@@ -215,7 +215,7 @@ pub(crate) fn learn_from_noted() {
 }
 
 fn ask(address: *const c_void) -> Option<u32> {
-    let home = Object::of(address.addr())?;
+    let home = Object::from_address(address.addr())?;
     // SAFETY: the path is a string of the dynamic linker, valid while the object is loaded, and the object is loaded
     // because it is calling the plugin. With RTLD_NOLOAD nothing is loaded and no constructor runs.
     let handle = unsafe { libc::dlopen(home.path(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
@@ -223,7 +223,8 @@ fn ask(address: *const c_void) -> Option<u32> {
     let scope = if handle.is_null() { libc::RTLD_DEFAULT } else { handle };
     // SAFETY: the scope is a handle from dlopen or RTLD_DEFAULT; the name is a C string.
     let symbol = unsafe { libc::dlsym(scope, GET_VERSION.as_ptr()) };
-    let version = Object::of(symbol.addr()).filter(|object| object.base == home.base).and_then(|_| call(symbol));
+    let version =
+        Object::from_address(symbol.addr()).filter(|object| object.base == home.base).and_then(|_| call(symbol));
     if !handle.is_null() {
         // SAFETY: releases the reference that dlopen took above.
         let _ = unsafe { libc::dlclose(handle) };

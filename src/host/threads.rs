@@ -220,7 +220,7 @@ pub(crate) trait ThreadShare: Sized + 'static {
 
     const CURRENT: &'static Current<Self::Instance>;
 
-    fn of(instance: Self::Instance, state: &Self::ThreadState) -> Self;
+    fn new(instance: Self::Instance, state: &Self::ThreadState) -> Self;
 
     /// A signal handler of the program has left the use of the share with `siglongjmp`.
     fn was_left(&mut self) {}
@@ -389,7 +389,7 @@ fn take_share<S: ThreadShare>(mine: &OwnShare<S>, running: u64, epoch: u64) -> b
             return true;
         }
         let instance = S::CURRENT.instance.lock().clone();
-        *share = instance.filter(|running| running.epoch == epoch).map(|running| S::of(running.value, mine.state()));
+        *share = instance.filter(|running| running.epoch == epoch).map(|running| S::new(running.value, mine.state()));
         let is_there = share.is_some();
         mine.epoch_of_share.set(if is_there { epoch } else { NONE });
         if !is_there {

@@ -383,7 +383,7 @@ unsafe extern "C" fn create_domain_w(name: *const wchar_t) -> Handle {
 }
 
 fn registered(domain: Handle, text: &[u8]) -> Handle {
-    StringHandle::of(text, Domain::read(domain).name_owner()).map_or(DEFAULT, |handle| pointer(handle.bits()))
+    StringHandle::from_text(text, Domain::read(domain).name_owner()).map_or(DEFAULT, |handle| pointer(handle.bits()))
 }
 
 /// # Safety

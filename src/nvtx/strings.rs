@@ -41,7 +41,7 @@ fn name_of(handle: u64) -> RangeName {
 }
 
 impl StringHandle {
-    pub(super) fn of(text: &[u8], owner: NameOwner) -> Option<Self> {
+    pub(super) fn from_text(text: &[u8], owner: NameOwner) -> Option<Self> {
         let (name, number) = name_and_number(text, owner);
         let name = name_bits(Some(name?));
         let number = number.filter(|number| number >> (u64::BITS - NUMBER_BIT) == 0);
@@ -247,7 +247,7 @@ enum Width {
 
 impl Width {
     /// The width of a type of NVTX's. NCCL's own types are enumerations, which are C's `int`.
-    const fn of(kind: u64) -> Option<Self> {
+    const fn from_type(kind: u64) -> Option<Self> {
         match kind {
             5 | 15 => Some(Self::Signed32),
             6 | 16 => Some(Self::Unsigned32),
@@ -301,7 +301,7 @@ pub(super) unsafe fn register(domain: Domain, attributes: &SchemaAttributes) -> 
         let entry = unsafe { attributes.entries.add(at) };
         // SAFETY: the contract.
         let entry: &SchemaEntry = unsafe { &*entry };
-        let Some(width) = Width::of(entry.kind) else {
+        let Some(width) = Width::from_type(entry.kind) else {
             // Where the following ones are is known only if they say it.
             end = usize::MAX;
             continue;

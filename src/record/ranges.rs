@@ -241,7 +241,7 @@ impl ThreadShare for Slot {
     type ThreadState = ThreadCell<OpenRanges>;
     const CURRENT: &'static Current<Self::Instance> = &RECORDING;
 
-    fn of(writer: Self::Instance, open_ranges: &Self::ThreadState) -> Self {
+    fn new(writer: Self::Instance, open_ranges: &Self::ThreadState) -> Self {
         let mut slot_writer = writer.register(&thread_name()).ok();
         if let Some(slot_writer) = &mut slot_writer {
             open_ranges::repeat(open_ranges, slot_writer);

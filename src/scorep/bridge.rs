@@ -108,14 +108,14 @@ pub(crate) struct CommRegion {
 
 impl CommRegion {
     pub(crate) fn init() -> Self {
-        Self::of(Call::COMM_INIT)
+        Self::enter(Call::COMM_INIT)
     }
 
     pub(crate) fn destroy() -> Self {
-        Self::of(Call::COMM_DESTROY)
+        Self::enter(Call::COMM_DESTROY)
     }
 
-    fn of(call: Call) -> Self {
+    fn enter(call: Call) -> Self {
         let bridge = current().filter(|_| MODE.load(Ordering::Acquire) == ON);
         if let Some(bridge) = bridge {
             bridge.enter(COMMUNICATOR, call);
@@ -242,7 +242,7 @@ impl Bridge {
             Body::Coll(_) | Body::P2p(_) if !shows_operations => self.counts.add(Count::OperationsCallsOnly),
             Body::ProxyOp(_) | Body::KernelCh(_) if !shows_operations => {}
             Body::Coll(_) | Body::P2p(_) => {
-                let facts = OperationInfo::of(event);
+                let facts = OperationInfo::from_event(event);
                 if !self.operations.begin(id, clock::ticks(), &facts) {
                     self.counts.add(Count::OperationsDropped);
                 }
@@ -254,7 +254,7 @@ impl Bridge {
                 }
             }
             _ => {
-                if let Some(call) = Call::of(&event.body) {
+                if let Some(call) = Call::from_body(&event.body) {
                     self.enter(id, call);
                 }
             }
@@ -378,7 +378,7 @@ impl Call {
     }
 
     /// The call of an event; `None` for an event that is not a call, and for a group, whose end alone is a region.
-    pub(super) fn of(body: &Body<Name<'_>>) -> Option<Self> {
+    pub(super) fn from_body(body: &Body<Name<'_>>) -> Option<Self> {
         Some(match *body {
             Body::CollApi(event::CollApi { func, count, datatype, .. })
             | Body::P2pApi(event::P2pApi { func, count, datatype, .. }) => Self {

@@ -53,7 +53,7 @@ impl<'a> ScorePAccess<'a> {
         if !is_known(presence) {
             return Err(Refusal::Thread);
         }
-        let inside = presence.inside.map(InMeasurement::of_thread);
+        let inside = presence.inside.map(InMeasurement::for_this_thread);
         if inside.as_ref().is_some_and(InMeasurement::is_deep) {
             return Err(Refusal::Inside);
         }
@@ -62,7 +62,7 @@ impl<'a> ScorePAccess<'a> {
 
     /// For the callback at the end of the measurement, when Score-P's phase is already over.
     pub(super) fn at_end(presence: &'a ScorePState) -> Option<Self> {
-        let inside = presence.inside.map(InMeasurement::of_thread);
+        let inside = presence.inside.map(InMeasurement::for_this_thread);
         is_known(presence).then(|| Self::with(presence, inside))
     }
 
@@ -113,7 +113,7 @@ fn is_main_thread() -> bool {
 struct InMeasurement(*mut c_int);
 
 impl InMeasurement {
-    fn of_thread(inside: Inside) -> Self {
+    fn for_this_thread(inside: Inside) -> Self {
         // SAFETY: returns the address of a variable of the calling thread.
         Self(unsafe { (inside.depth)() })
     }
@@ -341,7 +341,7 @@ pub(super) struct Conversion {
 impl Timer {
     /// Finds the clock by an earlier timestamp: among the clocks that are later now, the closest one. The clocks start
     /// at different events or have different units, so they differ by far more than the time since the timestamp.
-    pub(super) fn of(last_timestamp: u64) -> Option<Self> {
+    pub(super) fn find(last_timestamp: u64) -> Option<Self> {
         let pair = ClockPair::read();
         let mut candidates =
             vec![(ClockKind::RealtimeUs, pair.realtime_ns / 1000), (ClockKind::MonotonicRawNs, pair.monotonic_raw_ns)];

@@ -31,7 +31,7 @@ pub(super) struct OperationInfo {
 }
 
 impl OperationInfo {
-    pub(super) fn of(event: &Start<Name<'_>>) -> Self {
+    pub(super) fn from_event(event: &Start<Name<'_>>) -> Self {
         let mut facts = Self {
             function: Function::named(b""),
             context: event.context,
@@ -232,7 +232,7 @@ impl Operations {
         if id == 0 {
             return None;
         }
-        let state = SlotState::of(slot);
+        let state = SlotState::load(slot);
         if let Some(patience) = patience {
             let is_crowded = self.waiting() > OPERATIONS as u64 / 2;
             if !is_crowded && !state.is_complete(patience) {
@@ -259,7 +259,7 @@ struct SlotState {
 }
 
 impl SlotState {
-    fn of(slot: &Slot) -> Self {
+    fn load(slot: &Slot) -> Self {
         Self {
             open: slot.open.load(Ordering::Acquire),
             enqueued_ticks: slot.enqueued_ticks.load(Ordering::Acquire),
@@ -296,7 +296,7 @@ impl SlotState {
             unfinished: !has_ended,
             ..OperationTimes::default()
         };
-        Interval::of(&known, self.seen_ticks)
+        Interval::new(&known, self.seen_ticks)
     }
 
     fn ended(&self, slot: &Slot) -> EndedOperation {

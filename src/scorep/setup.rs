@@ -103,7 +103,7 @@ impl Definitions {
             }),
             bytes: functions.new_metric(name, about, unit),
             location,
-            timer: Timer::of(functions.earlier_timestamp()),
+            timer: Timer::find(functions.earlier_timestamp()),
         }
     }
 

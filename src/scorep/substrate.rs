@@ -230,7 +230,7 @@ pub(super) fn find(name: &CStr) -> Option<ptr::NonNull<c_void>> {
 pub(super) fn library_of(name: &CStr) -> Option<String> {
     let symbol = find(name)?;
     // Score-P's libraries are never unloaded.
-    Some(Object::of(symbol.addr().get())?.file_name())
+    Some(Object::from_address(symbol.addr().get())?.file_name())
 }
 
 macro_rules! functions {

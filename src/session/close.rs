@@ -324,7 +324,7 @@ fn report_loss(summary: &PartSummary) {
 /// Logs that work is left to do. Up to 2.26 NCCL passes no logger, and does not report a communicator's size, so no
 /// process knows that it is the last: the line then goes to stderr, from only one rank if the launcher numbers ranks.
 fn report_unfinished(config: &Config, line: &str) {
-    let is_first = JobEnvironment::of_process().rank.unwrap_or(0) == 0;
+    let is_first = JobEnvironment::read().rank.unwrap_or(0) == 0;
     if config.verbosity == Verbosity::Normal && !process::passes_logger() && is_first {
         process::warn(line);
     } else {

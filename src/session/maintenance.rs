@@ -362,7 +362,7 @@ fn journal(config: &Config, values: &PathValues, part: &Path, name: &str) -> Res
 
 /// What `process.json` says of this process.
 pub(crate) fn describe_process(config: &Config, test_clock: Option<&TestClock>) -> ProcessInfo {
-    let mut environment = JobEnvironment::of_process();
+    let mut environment = JobEnvironment::read();
     if let (None, Some((rank, size))) = (environment.rank, substrate::rank_and_size()) {
         (environment.rank, environment.size) = (Some(rank), Some(size));
     }

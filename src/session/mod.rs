@@ -425,7 +425,7 @@ const DEFAULT: &str = "libnccl-profiler.so";
 pub(crate) fn communicator() -> Option<CommInit<'static>> {
     process::learn_from_noted();
     let nccl_version = process::nccl_version();
-    let table = Table::of_release(nccl_version)?;
+    let table = Table::for_release(nccl_version)?;
     let is_expected = !process::is_rccl() && is_profiler() && !has_pending_nccl_settings();
     is_expected.then_some(CommInit { table, comm_id: 0, name: Name::NONE, nodes: 0, ranks: 0, rank: -1, nccl_version })
 }
@@ -441,9 +441,9 @@ fn is_profiler() -> bool {
     };
     let mut loaded = names.into_iter().filter_map(|name| {
         let name = CString::new(name).ok()?;
-        Object::of_symbol(&name, c"ncclProfiler_v1")
+        Object::from_symbol(&name, c"ncclProfiler_v1")
     });
-    let own = Object::of((is_profiler as *const ()).addr());
+    let own = Object::from_address((is_profiler as *const ()).addr());
     own.is_some_and(|own| loaded.any(|object| object.base == own.base))
 }
 

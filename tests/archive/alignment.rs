@@ -69,12 +69,12 @@ impl Recorded {
         let definitions = archive.definitions().expect("it has definitions");
         let parts = std::fs::read_dir(out.join("parts")).expect("the parts are there").map(|part| {
             let manifest = std::fs::read(part.expect("an entry").path().join("manifest")).expect("it is written");
-            Self::of(&archive, &definitions, &serde_json::from_slice(&manifest).expect("it is JSON"))
+            Self::new(&archive, &definitions, &serde_json::from_slice(&manifest).expect("it is JSON"))
         });
         parts.collect()
     }
 
-    fn of(archive: &Archive, definitions: &Definitions, manifest: &Value) -> Self {
+    fn new(archive: &Archive, definitions: &Definitions, manifest: &Value) -> Self {
         let pid = manifest["process"]["pid"].as_u64().map(AttributeValue::U64);
         let group = definitions.location_groups.keys().copied();
         let group = group.into_iter().find(|&group| property(definitions, group, "NCCL::PROCESS_ID") == pid);

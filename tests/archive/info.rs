@@ -105,7 +105,7 @@ fn an_archive_claims_no_kinds_that_the_interface_does_not_have() {
         let _recorded = run(job.args(["--table", &table.to_string()]).env("NCCL_OTF2_EVENTS", "full")).with_code(0);
         let _written = scratch.finalize();
         let recorded = scratch.archive().properties()["NCCL::EVENTS"].clone();
-        assert_eq!(recorded.split(',').collect::<Vec<_>>(), kinds::of_table(table), "table {table}");
+        assert_eq!(recorded.split(',').collect::<Vec<_>>(), kinds::kinds_of_table(table), "table {table}");
         let (_, text) = said(&scratch);
         assert!(text.lines().any(|line| line.split_whitespace().eq(["recorded", "full"])), "table {table}: {text}");
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::readers::{EVERYTHING, everything};
 use serde_json::Value;
-use whole_plugin::kinds::{KINDS, of_table};
+use whole_plugin::kinds::{KINDS, kinds_of_table};
 use whole_plugin::machine::{four_gpu_stream, two_process_streams};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
@@ -133,7 +133,7 @@ fn details(stream: &str, table: u32) -> BTreeMap<String, usize> {
     for line in stream.lines() {
         let mut line: Value = serde_json::from_str(line).expect("JSON");
         let kind = line["type"].as_str().unwrap_or_default().trim_start_matches("ncclProfile").to_owned();
-        let is_known = of_table(table).contains(&kind.as_str()) || kind == "0x10000" && table > 4;
+        let is_known = kinds_of_table(table).contains(&kind.as_str()) || kind == "0x10000" && table > 4;
         // Version 1 has numbers in the place of names, and none that says that there is no name.
         let is_unnamed = table == 1 && line["details"]["func"].is_string() && line["details"]["count"] == 1;
         if line["recordType"] != "event" || !is_known || is_unnamed {

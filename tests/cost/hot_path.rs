@@ -51,10 +51,10 @@ type Fields = abi::ncclProfilerEventDescr_v7_t__bindgen_ty_1;
 
 impl Caller {
     fn new() -> Self {
-        Self::of(&callbacks::ncclProfiler_v7.table)
+        Self::with_table(&callbacks::ncclProfiler_v7.table)
     }
 
-    pub(crate) fn of(table: &'static abi::ncclProfiler_v7_t) -> Self {
+    pub(crate) fn with_table(table: &'static abi::ncclProfiler_v7_t) -> Self {
         let init = table.init.unwrap();
         let (mut context, mut mask): (*mut c_void, c_int) = (ptr::null_mut(), 0);
         // SAFETY: the arguments are those NCCL would pass; name and logger may be NULL.

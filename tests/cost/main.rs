@@ -157,7 +157,7 @@ fn quick(scratch: &Scratch, source: &str, name: &str) -> PathBuf {
 }
 
 /// Instructions of the thread that has the most, which is the one that calls.
-fn of_calling_thread(plugin: &Path, backend: &str, launches: u32) -> f64 {
+fn instructions_of_calling_thread(plugin: &Path, backend: &str, launches: u32) -> f64 {
     let scratch = Scratch::new();
     let driver = quick(&scratch, "quick_driver.c", "libcuda.so.1");
     let cupti = quick(&scratch, "quick_cupti.c", "libcupti.so.12");
@@ -197,7 +197,8 @@ fn timing_a_launch_takes_few_instructions() {
     let plugin = optimised_plugin();
     let [few, many] = LAUNCHES;
     let of_launch = |backend: &str| {
-        let more = of_calling_thread(&plugin, backend, many) - of_calling_thread(&plugin, backend, few);
+        let more = instructions_of_calling_thread(&plugin, backend, many)
+            - instructions_of_calling_thread(&plugin, backend, few);
         more / f64::from(many - few)
     };
     let off = of_launch("off");

@@ -27,7 +27,7 @@ fn table() -> &'static abi::ncclProfiler_v7_t {
 fn refuse_each(table: &'static abi::ncclProfiler_v7_t, refusal: fn(u64) -> Refuse) -> u64 {
     let mut before = 0;
     loop {
-        let caller = Caller::of(table);
+        let caller = Caller::with_table(table);
         let was_refused = std::thread::scope(|scope| {
             let callbacks = scope.spawn(|| {
                 // To the end of the thread, which gives back what it has.

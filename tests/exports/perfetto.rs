@@ -20,7 +20,7 @@ struct Exported {
 
 impl Exported {
     /// Exports the archive of [`Scratch::out`] with these options; nothing where there is no trace processor.
-    fn of(scratch: &Scratch, options: &[&str]) -> Option<Self> {
+    fn export(scratch: &Scratch, options: &[&str]) -> Option<Self> {
         let viewer = perfetto_viewer()?;
         let name = format!("job{}.pftrace", options.concat());
         let mut tool = scratch.tool(&["export", "--format", "perfetto", "out", "-o", &name, "--json"]);
@@ -73,7 +73,7 @@ fn real(number: f64) -> String {
 }
 
 /// The region instances of the archive.
-fn of_archive(scratch: &Scratch) -> Vec<Slice> {
+fn slices_of_archive(scratch: &Scratch) -> Vec<Slice> {
     let regions = scratch.archive().regions().into_iter().map(|region| {
         let attributes = region.attributes.into_iter().map(|(name, value)| {
             let float = value.strip_prefix("F64(").and_then(|rest| rest.strip_suffix(')'));
@@ -86,7 +86,7 @@ fn of_archive(scratch: &Scratch) -> Vec<Slice> {
     regions
 }
 
-fn of_perfetto(exported: &Exported) -> Vec<Slice> {
+fn slices_of_perfetto(exported: &Exported) -> Vec<Slice> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let [rows, of_arguments] = exported.rows([
         "select coalesce(track.name, thread.name), slice.name, ts, dur, slice.arg_set_id from slice
@@ -124,8 +124,8 @@ fn of_perfetto(exported: &Exported) -> Vec<Slice> {
 #[test]
 fn every_region_instance_is_a_slice_with_its_times_and_attributes() {
     for scratch in jobs().map(|(_, scratch)| scratch).chain([everything()]) {
-        let Some(exported) = Exported::of(&scratch, &[]) else { return };
-        let (wanted, found) = (of_archive(&scratch), of_perfetto(&exported));
+        let Some(exported) = Exported::export(&scratch, &[]) else { return };
+        let (wanted, found) = (slices_of_archive(&scratch), slices_of_perfetto(&exported));
         for (wanted, found) in wanted.iter().zip(&found) {
             assert_eq!(wanted, found);
         }
@@ -140,7 +140,7 @@ fn what_had_not_ended_says_so() {
     let script = "init c id=1 ranks=2 rank=0\nstart co Coll ctx=c rank=0 func=AllReduce count=8 datatype=ncclFloat32\n";
     let _recorded = run(&mut scratch.script(script)).with_code(0);
     let _written = scratch.finalize();
-    let Some(exported) = Exported::of(&scratch, &[]) else { return };
+    let Some(exported) = Exported::export(&scratch, &[]) else { return };
     let [names] = exported.rows(["select name, category from slice where category glob 'operation*'"]);
     assert_eq!(names, [["ncclAllReduce, unfinished", "operation,unfinished"]]);
 }
@@ -153,7 +153,7 @@ fn arrows_lead_from_calls_to_the_network_and_from_rank_to_rank() {
         ["--procs", "2", "--threads", "1", "--rounds", "3", "--ops", "allreduce,sendrecv", "--count", "5000"];
     let Some(mut job) = scratch.run_nccl(RELEASE, &["--events", "full"], &arguments) else { return };
     let _ended = run(&mut job).with_code(0);
-    let Some(exported) = Exported::of(&scratch, &[]) else { return };
+    let Some(exported) = Exported::export(&scratch, &[]) else { return };
     let [arrows, counts] = exported.rows([
         "select a.category, b.category, count(*), count(iif(ta.upid != tb.upid, 1, null)), min(b.ts - a.ts) from flow
          join slice a on a.id = flow.slice_out join slice b on b.id = flow.slice_in
@@ -182,7 +182,7 @@ fn arrows_lead_from_calls_to_the_network_and_from_rank_to_rank() {
 #[test]
 fn processes_threads_and_gpus_have_their_names() {
     let scratch = replayed(&two_process_streams());
-    let Some(exported) = Exported::of(&scratch, &[]) else { return };
+    let Some(exported) = Exported::export(&scratch, &[]) else { return };
     let [processes, ranks, below, slots] = exported.numbers([
         "select count(*) from process where pid > 0",
         "select count(*) from track join track up on up.id = track.parent_id
@@ -220,7 +220,7 @@ fn counters_add_up_to_what_the_slices_say() {
     for (level, moved) in [("full", steps), ("standard", transfers)] {
         let scratch = Scratch::new();
         let _replayed = run(scratch.replay(&two_process_streams()).env("NCCL_OTF2_LEVEL", level)).with_code(0);
-        let Some(exported) = Exported::of(&scratch, &["--counters"]) else { return };
+        let Some(exported) = Exported::export(&scratch, &["--counters"]) else { return };
         let [last, names] = exported.rows([
             "select distinct value from counter where (track_id, ts) in
              (select track_id, max(ts) from counter group by track_id)",
@@ -252,7 +252,7 @@ fn counters_add_up_to_what_the_slices_say() {
 #[test]
 fn what_is_left_is_what_was_asked_for() {
     let scratch = replayed(&two_process_streams());
-    let Some(exported) = Exported::of(&scratch, &["--rank=1", "--function=Send"]) else { return };
+    let Some(exported) = Exported::export(&scratch, &["--rank=1", "--function=Send"]) else { return };
     let [names, processes, transfers] = exported.rows([
         "select distinct name from slice where category = 'operation'",
         "select count(*) from process where pid > 0",
@@ -261,14 +261,14 @@ fn what_is_left_is_what_was_asked_for() {
     assert_eq!((names, processes), (vec![vec!["ncclSend".into()]], vec![vec![1.into()]]));
     assert_eq!(transfers, [["SendWait"], ["netSend"]]);
 
-    let Some(all) = Exported::of(&scratch, &[]) else { return };
+    let Some(all) = Exported::export(&scratch, &[]) else { return };
     // By the order of slices: of the time between the first and the last, most may be a pause between two processes.
     let nth = |third: u8| {
         format!("select ts from slice order by ts limit 1 offset (select count(*) * {third} / 3 from slice)")
     };
     let [begin, from, to] = all.numbers(["select min(ts) from slice", &nth(1), &nth(2)]);
     let times = [format!("--from={}ns", from - begin), format!("--to={}ns", to - begin)];
-    let Some(window) = Exported::of(&scratch, &times.each_ref().map(String::as_str)) else { return };
+    let Some(window) = Exported::export(&scratch, &times.each_ref().map(String::as_str)) else { return };
     let sum = "select count(*), sum(dur) from slice";
     assert_eq!(window.rows([sum]), all.rows([&format!("{sum} where ts + dur >= {from} and ts <= {to}")]));
     let [kept, before] = [&window, &all].map(|one| one.numbers(["select count(*) from slice"])[0]);

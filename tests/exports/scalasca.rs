@@ -43,7 +43,7 @@ fn a_collective_that_had_not_ended_is_left_out() {
 type Functions = BTreeMap<String, [u64; 3]>;
 
 /// What an archive has of functions and of bytes from rank to rank. No two events of a location share a time.
-fn of_archive(archive: &Archive) -> (Functions, Vec<Vec<u64>>) {
+fn read_archive(archive: &Archive) -> (Functions, Vec<Vec<u64>>) {
     let reader = archive.reader();
     let definitions = reader.definitions().expect("definitions");
     let (mut functions, locations) = (Functions::new(), definitions.locations.len());
@@ -77,7 +77,7 @@ fn of_archive(archive: &Archive) -> (Functions, Vec<Vec<u64>>) {
     (functions, bytes)
 }
 
-fn of_pipit(scratch: &Scratch, directory: &Path) -> Option<Value> {
+fn read_with_pipit(scratch: &Scratch, directory: &Path) -> Option<Value> {
     let python = python()?;
     let Some(pipit) = std::env::var_os("NCCL_OTF2_TEST_PIPIT").map(PathBuf::from) else {
         // It is in no package index, so a machine without it is no failure.
@@ -102,8 +102,8 @@ fn pipit_reads_functions_and_messages() {
     let directory = directory.parent().expect("a folder");
     let archive = Archive::open(directory);
     archive.validate();
-    let (functions, bytes) = of_archive(&archive);
-    if let Some(pipit) = of_pipit(&scratch, directory) {
+    let (functions, bytes) = read_archive(&archive);
+    if let Some(pipit) = read_with_pipit(&scratch, directory) {
         assert_eq!(pipit, json!({"functions": functions, "bytes": bytes}));
     }
 

@@ -116,7 +116,7 @@ fn a_stopped_process_waits_for_nobody() {
 
 /// The first message of a pair makes its connection, and waits for the peer before NCCL says with whom.
 #[test]
-fn of_a_call_that_does_not_return_those_are_named_who_are_in_none() {
+fn ranks_in_no_call_are_named_when_a_call_does_not_return() {
     let arguments = ["--procs", "2", "--threads", "1", "--ops", "alltoall", "--skip-last", "1"];
     let Some(job) = start("2.32.3", "standard", &arguments) else {
         return;

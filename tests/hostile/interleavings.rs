@@ -64,7 +64,7 @@ fn call(kinds: usize) -> impl Strategy<Value = Call> {
 /// A table, and each thread's callbacks.
 fn job() -> impl Strategy<Value = (usize, Vec<Vec<Call>>)> {
     (0..TABLES.len()).prop_flat_map(|table| {
-        let thread = prop::collection::vec(call(kinds::of_table(TABLES[table].0).len()), 1..CALLS);
+        let thread = prop::collection::vec(call(kinds::kinds_of_table(TABLES[table].0).len()), 1..CALLS);
         (Just(table), prop::collection::vec(thread, 1..5))
     })
 }
@@ -154,7 +154,7 @@ proptest! {
     #[test]
     fn as_many_events_come_out_as_went_in((table, threads) in job()) {
         let (table, nccl) = TABLES[table];
-        let kinds = kinds::of_table(table);
+        let kinds = kinds::kinds_of_table(table);
         let script = script(&threads, kinds);
         let scratch = Scratch::new();
         let archive = archive_under(Some(nccl), &scratch, table, &script);

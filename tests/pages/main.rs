@@ -18,7 +18,7 @@ use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 use whole_plugin::synthetic::{self, Job, Wrong, play};
 
-use scripts::{Script, of_help, of_page};
+use scripts::{Script, scripts_of_help, scripts_of_page};
 
 /// Lines that are left out of their script: a part of the line, and why.
 const NOT_RUN: &[(&str, &str)] = &[
@@ -142,10 +142,10 @@ fn commands_of_pages() {
         ["GUIDE", "RECORDING", "HANG", "MONITORING", "EXPORTS"].map(|name| docs.join(name).with_extension("md")),
     );
     pages.sort();
-    run_all(pages.iter().filter(|page| page.exists()).flat_map(|page| of_page(page)));
+    run_all(pages.iter().filter(|page| page.exists()).flat_map(|page| scripts_of_page(page)));
 }
 
 #[test]
 fn commands_of_help() {
-    run_all(of_help());
+    run_all(scripts_of_help());
 }

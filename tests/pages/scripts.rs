@@ -45,7 +45,7 @@ fn calls_the_tool(line: &str) -> bool {
 }
 
 /// The scripts of a page: its blocks of `sh`, and lines of other blocks that begin with `$ `.
-pub(super) fn of_page(page: &Path) -> Vec<Script> {
+pub(super) fn scripts_of_page(page: &Path) -> Vec<Script> {
     let text = fs::read_to_string(page).expect("the page");
     let name = page.file_name().unwrap_or_default().to_string_lossy();
     let mut scripts = Vec::new();
@@ -76,7 +76,7 @@ fn joined(block: &str) -> Vec<String> {
 }
 
 /// The examples of the tool's help: indented lines that call it, up to the text beside them.
-pub(super) fn of_help() -> Vec<Script> {
+pub(super) fn scripts_of_help() -> Vec<Script> {
     let help = |arguments: &[&str]| run(Command::new(built::nccl_otf2()).args(arguments)).with_code(0).stdout;
     let overview = help(&["--help"]);
     let verbs = overview.lines().skip_while(|line| *line != "Commands:").skip(1);

@@ -86,7 +86,7 @@ fn roles_are_those_of_collectives() {
 }
 
 #[test]
-fn of_7_1_only_the_user_adapter_is_used() {
+fn only_the_user_adapter_of_7_1_is_used() {
     for threads in MODELS {
         let job = Job::script(variant(7, threads, true), &all_reduces(20)).run();
         let log = job.log();

@@ -104,7 +104,7 @@ fn first_in_stats(way: &Way, out: &std::path::Path) {
 
 /// A launcher that starts `run` for each rank: no tool sees all journals, and the last one makes the archive.
 #[test]
-fn of_many_tools_the_last_one_says_who_held_up_the_job() {
+fn the_last_of_many_tools_says_who_held_up_the_job() {
     let way = &WAYS[0];
     let scratch = Scratch::new();
     let tools = (0_usize..).zip(way.scripts).map(|(rank, words)| {

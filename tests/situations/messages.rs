@@ -67,7 +67,7 @@ fn a_late_stage_of_a_pipeline_is_the_one_that_all_others_wait_for() {
 
 /// The slowest stage sets the pace: without it the others would wait for the other slow one less than half as long.
 #[test]
-fn of_two_slow_stages_of_a_pipeline_the_slower_one_comes_first() {
+fn the_slower_of_two_slow_stages_of_a_pipeline_comes_first() {
     for (more_ns, slowest) in [([0, MS, MS * 2 / 5, 0], 1), ([0, MS * 2 / 5, MS, 0], 2)] {
         let report = stats(&pipeline_of(more_ns, 7));
         let causes = report["causes"].as_array().expect("causes");

@@ -80,7 +80,7 @@ fn a_lost_journal_is_missed() {
     is_missed(&scratch, "its journal is lost");
 }
 
-fn of_journal(part: &Path, change: impl Fn(&Path)) {
+fn change_journal(part: &Path, change: impl Fn(&Path)) {
     for file in fs::read_dir(part.join("journal")).expect("a journal") {
         change(&file.expect("a file").path());
     }
@@ -94,7 +94,7 @@ fn a_journal_that_lost_all_its_files_or_their_content() {
     for change in [emptied as fn(&Path), zeroed, removed] {
         let scratch = Scratch::new();
         let [_, part] = job(&scratch.out());
-        of_journal(&part, change);
+        change_journal(&part, change);
         for changed in [true, false] {
             let ended = run(&mut finalize(&scratch.out())).with_code(1);
             let report = report(&ended);

@@ -53,7 +53,7 @@ impl Job {
     }
 
     fn profiles(&self) -> Vec<Profile> {
-        self.said["profiles"].as_array().expect("profiles").iter().map(Profile::of).collect()
+        self.said["profiles"].as_array().expect("profiles").iter().map(Profile::from_json).collect()
     }
 
     fn read(&self, files: &[PathBuf]) -> Vec<Value> {
@@ -80,7 +80,7 @@ struct Profile {
 }
 
 impl Profile {
-    fn of(said: &Value) -> Self {
+    fn from_json(said: &Value) -> Self {
         let number = |name: &str| said[name].as_u64().expect("a number");
         Self {
             folder: said["folder"].as_str().expect("a path").into(),

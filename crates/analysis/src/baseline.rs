@@ -74,8 +74,8 @@ impl Baseline {
             let (own, busbw) = (own?.median, curve.at(bytes)?);
             (busbw > 0.0).then(|| results::Baseline { busbw, share: own / busbw, is_transfer })
         };
-        let transfer = Curve::of(fitting().filter_map(|measured| Some((measured.bytes, measured.transfer?))));
-        let whole = Curve::of(fitting().map(|measured| (measured.bytes, measured.busbw)));
+        let transfer = Curve::new(fitting().filter_map(|measured| Some((measured.bytes, measured.transfer?))));
+        let whole = Curve::new(fitting().map(|measured| (measured.bytes, measured.busbw)));
         against(class.transfer_busbw, transfer, true).or_else(|| against(class.busbw, whole, false))
     }
 
@@ -100,11 +100,11 @@ impl Baseline {
 }
 
 fn collective(class: &OperationClass) -> Option<Collective> {
-    Function::of_region(&class.function)?.collective()
+    Function::from_region(&class.function)?.collective()
 }
 
 fn shape(report: &Report, class: &OperationClass) -> Option<Placement> {
-    Some(Placement::of(report.communicators.get(index(class.communicator))?, &report.ranks))
+    Some(Placement::new(report.communicators.get(index(class.communicator))?, &report.ranks))
 }
 
 /// The size of a class's larger buffer: the geometric mean of its smallest and its largest.
@@ -168,7 +168,7 @@ const OUTSIDE: u64 = 2;
 pub(crate) struct Curve(BTreeMap<u64, f64>);
 
 impl Curve {
-    pub(crate) fn of(measured: impl Iterator<Item = (u64, f64)>) -> Self {
+    pub(crate) fn new(measured: impl Iterator<Item = (u64, f64)>) -> Self {
         let mut best = BTreeMap::new();
         for (bytes, rate) in measured.filter(|(bytes, rate)| *bytes > 0 && rate.is_finite() && *rate > 0.0) {
             let known = best.entry(bytes).or_insert(rate);
@@ -260,13 +260,13 @@ mod tests {
 
         #[test]
         fn sizes_between_have_a_value_between_and_those_far_outside_none() {
-            let curve = Curve::of([(1024, 1.0), (1024, 2.0), (4096, 8.0)].into_iter());
+            let curve = Curve::new([(1024, 1.0), (1024, 2.0), (4096, 8.0)].into_iter());
             assert_eq!(
                 [511, 512, 1024, 4096, 8192, 8193].map(|at| curve.at(at)),
                 [None, Some(2.0), Some(2.0), Some(8.0), Some(8.0), None]
             );
             assert!((curve.at(2048).expect("between") - 4.0).abs() < 1e-9);
-            assert_eq!(Curve::of(std::iter::empty()).at(1), None);
+            assert_eq!(Curve::new(std::iter::empty()).at(1), None);
         }
     }
 }

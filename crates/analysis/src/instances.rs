@@ -35,7 +35,7 @@ pub struct Instances<'a, F = Fields<'a>> {
 }
 
 impl<'a, F: nccl_events::schema::attribute::Fields<'a> + Copy> Instances<'a, F> {
-    pub const fn of(trace: &'a Trace) -> Self {
+    pub const fn new(trace: &'a Trace) -> Self {
         Self { trace, open: Vec::new() }
     }
 
@@ -92,7 +92,7 @@ pub struct Slices<'a> {
 }
 
 impl<'a> Slices<'a> {
-    pub const fn of(trace: &'a Trace, location: LocationRef) -> Self {
+    pub const fn new(trace: &'a Trace, location: LocationRef) -> Self {
         Self { trace, location, open: Vec::new() }
     }
 
@@ -139,7 +139,7 @@ impl Trace {
         location: LocationRef,
         mut each: impl FnMut(&InstanceOf<F>),
     ) -> otf2::Result<()> {
-        let mut instances = Instances::of(self);
+        let mut instances = Instances::new(self);
         self.archive.for_each_event(&[location], |_, event| {
             if let StepOf::Left(instance) = instances.step(event) {
                 each(&instance);
@@ -151,8 +151,8 @@ impl Trace {
 
     /// Visits the slices of a location in the order of their ends, until `each` breaks.
     pub fn slices(&self, location: LocationRef, mut each: impl FnMut(&Slice) -> ControlFlow<()>) -> otf2::Result<()> {
-        let clock = Clock::of(self);
-        let mut slices = Slices::of(self, location);
+        let clock = Clock::from_trace(self);
+        let mut slices = Slices::new(self, location);
         self.archive.for_each_event(&[location], |_, event| match slices.step(clock.ns(event.time), event) {
             Some(slice) => each(&slice),
             None => ControlFlow::Continue(()),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use self::write_again as write_part_again;
 use crate::error::Error;
 use crate::job::{
-    ANCHOR, ArchiveSummary, MissingPart, check_parts_remain, is_in_place, most_common, of_other_level,
+    ANCHOR, ArchiveSummary, MissingPart, check_parts_remain, is_in_place, most_common, other_level_reason,
     part_directories, unify_alike,
 };
 use crate::part::calls::CALLS;
@@ -55,7 +55,7 @@ pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) 
         check_parts_remain(out, level)?;
     }
     // A shard cleans up its own parts only: other shards are working on theirs.
-    let waits = |part: &PathBuf| options.shard.is_none() && PartProgress::of(part) == PartProgress::JournalNeeded;
+    let waits = |part: &PathBuf| options.shard.is_none() && PartProgress::read(part) == PartProgress::JournalNeeded;
     let waited: Vec<bool> = job.parts.iter().map(waits).collect();
     let finalizer = PartFinalizer { options, level, progress };
     let mut outcomes = job.map("parts", &job.parts, |number, part| match job.is_ours(number) {
@@ -125,7 +125,7 @@ impl Job<'_> {
         self.workers.map(&vec![0; self.parts.len()], |number| {
             let part = self.parts.get(number)?;
             let is_wanted = self.is_ours(number) || first == Some(number);
-            (is_wanted && is_done(part)).then(|| OptionsSource::of(part))
+            (is_wanted && is_done(part)).then(|| OptionsSource::read(part))
         })
     }
 
@@ -282,7 +282,7 @@ impl PartFinalizer<'_> {
                 return done(part, problems);
             }
             Some(OptionsSource::Part { level, has_journal: false, .. }) if *level != self.level => {
-                return Outcome::new(PartState::Failed(of_other_level(&part_name(part), *level)));
+                return Outcome::new(PartState::Failed(other_level_reason(&part_name(part), *level)));
             }
             None => {
                 if let Some(state) = self.without_records(part) {
@@ -363,7 +363,7 @@ fn done(part: &Path, problems: &[String]) -> Outcome {
 /// Why the later records of a part written while its process ran cannot be read.
 fn lacks_its_end(part: &Path) -> Option<String> {
     let journal = part.join(JOURNAL);
-    if has_journal(part) || PartProgress::of(part) != PartProgress::Provisional {
+    if has_journal(part) || PartProgress::read(part) != PartProgress::Provisional {
         return None;
     }
     let why = match fs::read_link(&journal) {
@@ -416,7 +416,7 @@ pub(crate) enum OptionsSource {
 }
 
 impl OptionsSource {
-    pub(crate) fn of(part: &Path) -> Self {
+    pub(crate) fn read(part: &Path) -> Self {
         match Manifest::read_with_events(part) {
             Ok(manifest) => Self::Part {
                 level: manifest.level,

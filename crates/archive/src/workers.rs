@@ -163,7 +163,7 @@ impl Dumps {
         let mut pairs: BTreeMap<(u64, u32), DumpPaths> = BTreeMap::new();
         for entry in fs::read_dir(out.join(DUMPS)).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            if let Some((dump, key, number)) = name.to_str().and_then(Dump::of_file_name) {
+            if let Some((dump, key, number)) = name.to_str().and_then(Dump::parse_file_name) {
                 let [system, graphs] = pairs.entry((key, number)).or_default();
                 let place = if dump == Dump::System { system } else { graphs };
                 // NCCL's file has the modes that the umask gives.

@@ -26,16 +26,16 @@ pub(crate) struct BetweenLocations<'a> {
 }
 
 impl<'a> BetweenLocations<'a> {
-    pub(crate) fn of(trace: &'a Trace) -> Self {
+    pub(crate) fn new(trace: &'a Trace) -> Self {
         let is_nccl = is_nccl(&trace.archive);
         Self {
             trace,
-            instances: Instances::of(trace),
+            instances: Instances::new(trace),
             collectives: Collectives::default(),
             messages: Messages::default(),
-            nccl: is_nccl.then(|| (WrittenEvents::of(trace), GpuWork::of(trace), UserRanges::of(trace))),
-            causality: is_nccl.then(|| Causality::of(trace)).flatten(),
-            clock_offsets: ClockOffsets::of(trace),
+            nccl: is_nccl.then(|| (WrittenEvents::new(trace), GpuWork::new(trace), UserRanges::new(trace))),
+            causality: is_nccl.then(|| Causality::new(trace)).flatten(),
+            clock_offsets: ClockOffsets::new(trace),
             unreadable: BTreeSet::new(),
         }
     }
@@ -269,7 +269,7 @@ pub(crate) struct UserRanges<'a> {
 }
 
 impl<'a> UserRanges<'a> {
-    pub(crate) fn of(trace: &'a Trace) -> Self {
+    pub(crate) fn new(trace: &'a Trace) -> Self {
         let regions = trace.definitions.regions.iter().filter_map(|(reference, region)| {
             let it = trace.region(*reference)?;
             let name = trace.definitions.string(region.name).unwrap_or_default();
@@ -369,7 +369,7 @@ pub(crate) struct WrittenEvents {
 }
 
 impl WrittenEvents {
-    pub(crate) fn of(trace: &Trace) -> Self {
+    pub(crate) fn new(trace: &Trace) -> Self {
         let by_calls = trace.definitions.regions.keys().filter_map(|region| match trace.role(*region)? {
             Role::Call(kind) => Some(kind),
             _ => None,

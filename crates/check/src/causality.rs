@@ -68,7 +68,7 @@ fn begin(entered: &Instance<'_>) -> Option<u64> {
 
 impl<'a> Causality<'a> {
     /// `None` for an archive of one host, and if missing records make the order meaningless.
-    pub(crate) fn of(trace: &'a Trace) -> Option<Self> {
+    pub(crate) fn new(trace: &'a Trace) -> Option<Self> {
         let statements = &trace.statements;
         let locations = trace.definitions.locations.iter();
         let hosts: BTreeMap<LocationRef, SystemTreeNodeRef> =
@@ -258,7 +258,7 @@ pub(crate) struct GpuWork<'a> {
 }
 
 impl<'a> GpuWork<'a> {
-    pub(crate) fn of(trace: &'a Trace) -> Self {
+    pub(crate) fn new(trace: &'a Trace) -> Self {
         let is_any =
             trace.statements.gpu_clocks().any(|(ranks, _)| ranks > 0) || !trace.statements.gpu_clock_list.is_empty();
         Self {

@@ -38,7 +38,7 @@ struct Current {
 }
 
 impl<'a> ClockOffsets<'a> {
-    pub(crate) fn of(trace: &'a Trace) -> Self {
+    pub(crate) fn new(trace: &'a Trace) -> Self {
         Self {
             trace,
             is_ours: is_nccl(&trace.archive) && !is_merged(&trace.archive),

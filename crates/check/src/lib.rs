@@ -99,7 +99,7 @@ fn examine(trace: &Trace, other_jobs: &[String], progress: &dyn Progress, findin
     if let Err(error) = &written {
         findings.general(Rule::AsWritten, error.to_string());
     }
-    let mut between = BetweenLocations::of(trace);
+    let mut between = BetweenLocations::new(trace);
     let mut total = 0;
     progress.begin("locations", trace.definitions.locations.len() as u64);
     // Ranks' locations have the lowest numbers of their group, which is the process's or a GPU's: both precede the

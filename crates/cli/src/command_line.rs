@@ -35,13 +35,13 @@ const MOST: usize = 12;
 
 impl AvailableValues {
     /// What an archive contains. Ranks are listed only for the wanted communicators.
-    pub(crate) fn of(trace: &Trace, begin_ns: u64, is_wanted: impl Fn(CommRef) -> bool) -> Self {
+    pub(crate) fn new(trace: &Trace, begin_ns: u64, is_wanted: impl Fn(CommRef) -> bool) -> Self {
         let comms = || trace.definitions.comms.keys().copied();
         let is_recorded = |location| trace.location_kind(location) != Some(LocationKind::NotRecorded);
         let ranks =
             |comm| (0..).zip(trace.members(comm)).filter(|(_, location)| is_recorded(**location)).map(|(rank, _)| rank);
         let ranks: BTreeSet<i64> = comms().filter(|comm| is_wanted(*comm)).flat_map(ranks).gather();
-        let members = Members::of(trace);
+        let members = Members::from_trace(trace);
         let comm =
             |member: &Member| usize::try_from(member.communicator).ok().and_then(|at| members.communicators.get(at));
         let wanted = members.all.iter().filter(|member| comm(member).is_some_and(|comm| is_wanted(*comm)));
@@ -50,7 +50,7 @@ impl AvailableValues {
         let in_job = in_job.collect::<Option<BTreeSet<i64>>>().filter(|in_job| *in_job != ranks);
         let regions = trace.definitions.regions.keys().copied();
         let regions = regions.filter(|region| matches!(trace.role(*region), Some(Role::Operation(_))));
-        let length_ns = Clock::of(trace).length_ns(trace);
+        let length_ns = Clock::from_trace(trace).length_ns(trace);
         Self {
             what: "the archive",
             communicators: comms().map(|comm| trace.comm_name(comm)).gather(),

@@ -135,7 +135,7 @@ fn groups(groups: &[Group]) -> NumberTable {
     fn time(difference: Option<Difference>) -> Cell {
         difference.map_or(Cell::None, |difference| Cell::Time(difference.difference_ns))
     }
-    NumberTable::of(
+    NumberTable::from_rows(
         "operations, B against A",
         groups,
         &[
@@ -167,7 +167,7 @@ fn bound(median: &Difference, at: usize) -> Cell {
 }
 
 fn ranges(ranges: &[RangeChange]) -> NumberTable {
-    NumberTable::of(
+    NumberTable::from_rows(
         "ranges of the program, B against A",
         ranges,
         &[
@@ -205,7 +205,7 @@ const fn name(outcome: Outcome) -> &'static str {
 }
 
 fn only(title: &'static str, kinds: &[Kind]) -> NumberTable {
-    NumberTable::of(
+    NumberTable::from_rows(
         title,
         kinds,
         &[

@@ -159,7 +159,7 @@ pub(crate) struct Line<'s> {
 }
 
 impl<'s> Line<'s> {
-    pub(crate) const fn of(snapshot: &'s Snapshot) -> Self {
+    pub(crate) const fn new(snapshot: &'s Snapshot) -> Self {
         Self { format: 1, snapshot }
     }
 }

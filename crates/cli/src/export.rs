@@ -365,7 +365,7 @@ fn communicators_text(all: &[Exported]) -> Text {
         }),
     ];
     let mut text = Text::default();
-    Table::of(all, &columns).print(&mut text);
+    Table::from_rows(all, &columns).print(&mut text);
     for (exported, left_out) in
         all.iter().flat_map(|exported| exported.left_out.iter().map(move |left_out| (exported, left_out)))
     {

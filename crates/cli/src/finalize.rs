@@ -131,7 +131,7 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
         archive::finalize(directory, &options, &bar).with_context(|| format!("cannot finalize {}", directory.display()))
     })?;
     drop(bar);
-    let report = Report::of(&summary, directory, hang)?;
+    let report = Report::new(&summary, directory, hang)?;
     if request.json {
         output::json(&report)?;
     } else {
@@ -151,8 +151,8 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
 }
 
 impl Report {
-    fn of(summary: &FinalizeSummary, directory: &Path, hang: Option<Ending>) -> Result<Self> {
-        let mut parts: Vec<Part> = summary.parts.iter().map(Part::of).collect();
+    fn new(summary: &FinalizeSummary, directory: &Path, hang: Option<Ending>) -> Result<Self> {
+        let mut parts: Vec<Part> = summary.parts.iter().map(Part::from_finalized).collect();
         let left_out = summary.archive.as_ref().map_or(&[][..], |archive| &archive.left_out);
         for line in left_out {
             let is_of = |part: &&mut Part| {
@@ -230,7 +230,7 @@ impl Report {
 }
 
 impl Part {
-    fn of(part: &FinalizedPart) -> Self {
+    fn from_finalized(part: &FinalizedPart) -> Self {
         let (mut reason, mut written) = (None, None);
         let state = match &part.state {
             PartState::Written(summary) => {
@@ -377,7 +377,7 @@ pub(crate) fn put_first(trace: &Trace, verdict: &mut Verdict) {
 
 /// Whether an archive's counts show that an operation did not end or that ranks differ.
 fn is_wrong(statements: &Statements) -> bool {
-    let matching = Matching::of(statements);
+    let matching = Matching::from_statements(statements);
     statements.unfinished() > 0 || matching.number() > 0 || matching.ranks_behind.number > 0
 }
 
@@ -481,7 +481,7 @@ fn observe(path: &Path, select: &Select) -> Result<RunSamples> {
     let filter = select.filter(&trace).with_context(shown)?;
     let analysis = analyse(&trace, &filter, &Bar::new()).with_context(shown)?;
     select.refuse_nothing(&trace, matched(&analysis.report)).with_context(shown)?;
-    Ok(RunSamples::of(&trace, &analysis.tables, &analysis.instances, &analysis.report, &filter))
+    Ok(RunSamples::new(&trace, &analysis.tables, &analysis.instances, &analysis.report, &filter))
 }
 
 /// A temporary directory next to the wanted one, in which an output is made; removed unless its content is moved into
@@ -607,7 +607,7 @@ pub(crate) struct Summary {
 impl Summary {
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let trace = archives::open(path)?;
-        let (statements, matching) = (&trace.statements, Matching::of(&trace.statements));
+        let (statements, matching) = (&trace.statements, Matching::from_statements(&trace.statements));
         Ok(Self {
             anchor: trace.anchor.display().to_string(),
             processes: trace.processes().count() as u64,

@@ -208,7 +208,7 @@ fn places(places: &[Place], all: bool, text: &mut Text) {
     ];
     let columns =
         if places.iter().any(|place| !place.ranges.is_empty()) { &all_columns[..] } else { &all_columns[..3] };
-    Table::of(cut(places, all), columns).print(text);
+    Table::from_rows(cut(places, all), columns).print(text);
     rest(text, places.len(), all, "places");
 }
 
@@ -229,7 +229,7 @@ fn quiet(report: &QuietReport, all: bool, text: &mut Text) {
         ("quiet for", Side::Right, |row| time(row.quiet_ns)),
         ("its last operation", Side::Left, |row| row.text.clone()),
     ];
-    Table::of(cut(&report.ranks, all), &columns).print(text);
+    Table::from_rows(cut(&report.ranks, all), &columns).print(text);
     rest(text, report.ranks.len(), all, "ranks");
     let inside: Vec<&QuietRow> = report.ranks.iter().filter(|row| !row.inside.is_empty()).collect();
     match (inside.is_empty(), report.reports_calls) {
@@ -326,6 +326,6 @@ fn ranks(comm: &CommRow, rows: &[RankRow], all: bool, text: &mut Text) {
         ("since its call", Side::Right, |(_, row)| row.for_ns.map_or_else(|| "–".to_owned(), time)),
         ("where", Side::Left, |(_, row)| row.text.clone()),
     ];
-    Table::of(cut(&rows, all).iter().map(|row| (comm, *row)), &columns).print(text);
+    Table::from_rows(cut(&rows, all).iter().map(|row| (comm, *row)), &columns).print(text);
     rest(text, rows.len(), all, "ranks");
 }

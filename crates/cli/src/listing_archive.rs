@@ -24,8 +24,8 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 pub(crate) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
     let trace = archives::open(path)?;
     refuse_unknown(filter)?;
-    let clock = Clock::of(&trace);
-    let present = AvailableValues::of(&trace, clock.begin_ns, |comm| wants_comm(&trace, comm, filter));
+    let clock = Clock::from_trace(&trace);
+    let present = AvailableValues::new(&trace, clock.begin_ns, |comm| wants_comm(&trace, comm, filter));
     let comms = || trace.definitions.comms.keys();
     filter.refuse_absent(&present, |single| comms().any(|comm| wants_comm(&trace, *comm, single)))?;
     let locations = trace.definitions.locations.keys().copied();
@@ -108,7 +108,7 @@ struct Clock {
 }
 
 impl Clock {
-    fn of(trace: &Trace) -> Self {
+    fn from_trace(trace: &Trace) -> Self {
         let clock = trace.definitions.clock.as_ref();
         let mut found =
             Self { ticks_per_second: clock.map_or(1_000_000_000, |clock| clock.timer_resolution.max(1)), begin_ns: 0 };

@@ -63,7 +63,7 @@ pub(crate) fn print(processes: &[Process], filter: &Filter, output: &mut Output)
     let mut lines: Vec<Line> = Vec::new();
     let mut orphan_stops = Vec::new();
     for process in processes {
-        let callbacks = Callbacks::of(process, filter);
+        let callbacks = Callbacks::collect(process, filter);
         lines_of(process, &callbacks, &names, &mut lines);
         orphan_stops.push(callbacks.orphan_stops);
     }
@@ -91,7 +91,7 @@ struct Callbacks {
 }
 
 impl Callbacks {
-    fn of(process: &Process, filter: &Filter) -> Self {
+    fn collect(process: &Process, filter: &Filter) -> Self {
         let mut all = Events::new(process, filter);
         let mut found = Self { events: Vec::new(), states: Vec::new(), orphan_stops: 0 };
         for callback in &mut all {

@@ -119,7 +119,7 @@ pub(crate) fn merge(request: &Request) -> Result<Exit> {
     if readers == Readers::Scalasca {
         anchors.iter().for_each(|anchor| archives::note_other_jobs(anchor));
     }
-    let plan = Plan::of(&anchors, &request.map, request.align_start, readers)?;
+    let plan = Plan::open(&anchors, &request.map, request.align_start, readers)?;
     let report = plan.report();
     let written = match out {
         None => None,
@@ -162,7 +162,7 @@ fn anchor(path: &Path) -> Result<PathBuf> {
 }
 
 fn text(report: &Report<'_>, written: Option<&(String, WrittenArchive)>) -> Text {
-    let table = Table::of(
+    let table = Table::from_rows(
         &report.pairs,
         &[
             ("NCCL", Side::Left, |pair| pair.nccl.name.clone()),

@@ -57,7 +57,11 @@ pub(crate) struct NumberTable {
 }
 
 impl NumberTable {
-    pub(crate) fn of<R>(title: &'static str, rows: impl IntoIterator<Item = R>, columns: &[NumberColumn<R>]) -> Self {
+    pub(crate) fn from_rows<R>(
+        title: &'static str,
+        rows: impl IntoIterator<Item = R>,
+        columns: &[NumberColumn<R>],
+    ) -> Self {
         let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
         let rows = rows.into_iter().map(|row| columns.iter().map(|(_, cell)| cell(&row)).collect()).collect();
         Self { rows, ..Self::new(title, &names) }
@@ -316,7 +320,7 @@ impl Table {
         Self(table)
     }
 
-    pub(crate) fn of<R>(rows: impl IntoIterator<Item = R>, columns: &[TableColumn<'_, R>]) -> Self {
+    pub(crate) fn from_rows<R>(rows: impl IntoIterator<Item = R>, columns: &[TableColumn<'_, R>]) -> Self {
         let mut table = Self::new(&columns.iter().map(|(name, side, _)| (*name, *side)).collect::<Vec<_>>());
         rows.into_iter().for_each(|row| table.row(columns.iter().map(|(.., cell)| cell(&row)).collect()));
         table
@@ -426,7 +430,7 @@ mod tests {
             ] {
                 assert_eq!(plain(&Cell::Text(text.to_owned())), cell, "{text:?}");
             }
-            let sheet = NumberTable::of(
+            let sheet = NumberTable::from_rows(
                 "",
                 [-5.0, 3.0],
                 &[("time", |at| Cell::Time(*at)), ("name", |_| Cell::Text("-x, y".into()))],
@@ -439,7 +443,7 @@ mod tests {
             fn name(at: u64) -> String {
                 format!("Xla{}{at}", "x".repeat(200))
             }
-            let sheet = NumberTable::of(
+            let sheet = NumberTable::from_rows(
                 "ranges",
                 [1, 2],
                 &[("range", |at| Cell::Text(name(*at))), ("count", |_| Cell::Count(7))],

@@ -39,7 +39,7 @@ pub(crate) struct Nccl {
 impl Nccl {
     /// The plugin table that this NCCL calls; `None` if it has no profiler plugins.
     pub(crate) fn called(&self) -> Option<Table> {
-        Table::of_number(self.table.min(Table::NEWEST.number()))
+        Table::from_number(self.table.min(Table::NEWEST.number()))
     }
 }
 
@@ -198,7 +198,7 @@ impl fmt::Display for Setting {
 pub(crate) struct Variables(Vec<Setting>);
 
 impl Variables {
-    pub(crate) fn of_process() -> Self {
+    pub(crate) fn from_environment() -> Self {
         let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         let environment: Vec<(String, String)> =
             env::vars_os().map(|(name, value)| (lossy(name), lossy(value))).collect();
@@ -241,7 +241,7 @@ pub(crate) struct Loader {
 }
 
 impl Loader {
-    pub(crate) fn of_process() -> Self {
+    pub(crate) fn from_environment() -> Self {
         // The loader ignores an empty value, but takes an empty part of a value for the working directory.
         let searched = env::var_os("LD_LIBRARY_PATH").filter(|value| !value.is_empty());
         let searched = searched.iter().flat_map(env::split_paths).collect();

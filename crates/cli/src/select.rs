@@ -38,7 +38,7 @@ impl Select {
                 "--function: journals have callbacks, which belong to no single function; --comm, --rank, --from and --to go"
             );
         }
-        Ok(process::Filter::of(&self.comm, &self.rank, (self.from, self.to)))
+        Ok(process::Filter::new(&self.comm, &self.rank, (self.from, self.to)))
     }
 
     /// Whether only a time and ranks are selected, which is what a page of one run can be cut to.
@@ -58,7 +58,7 @@ impl Select {
         }
         let begin_ns = begin_ns.unwrap_or(0);
         let present =
-            AvailableValues::of(trace, begin_ns, |comm| communicators.is_empty() || communicators.contains(&comm));
+            AvailableValues::new(trace, begin_ns, |comm| communicators.is_empty() || communicators.contains(&comm));
         present.has_communicators(&self.comm, |wanted| !meant(wanted).is_empty())?;
         present.has_ranks(self.rank.iter().copied().map(i64::from))?;
         let [from_ns, to_ns] = [self.from, self.to].map(|time| time.map(|time| time.absolute_ns(begin_ns)));
@@ -93,7 +93,7 @@ impl Select {
             time("--from", self.from),
             time("--to", self.to),
         ];
-        AvailableValues::of(trace, 0, |_| true).refuse_nothing(filters, found)
+        AvailableValues::new(trace, 0, |_| true).refuse_nothing(filters, found)
     }
 }
 

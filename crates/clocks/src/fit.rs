@@ -281,7 +281,7 @@ impl Gap {
 impl Bounds {
     /// Joined lines within all bounds, with slopes of at most `drift` up or down; `None` if the bounds contradict.
     pub fn piecewise(&self, drift: f64) -> Option<PiecewiseFit> {
-        let tube = Tube::of(self, drift)?;
+        let tube = Tube::new(self, drift)?;
         let (places, ranges) = tube.places()?;
         let knots: Vec<Point> = places
             .iter()
@@ -322,7 +322,7 @@ enum Joint {
 
 impl Tube {
     /// `None` if bounds contradict each other.
-    fn of(bounds: &Bounds, drift: f64) -> Option<Self> {
+    fn new(bounds: &Bounds, drift: f64) -> Option<Self> {
         let gap = |point: &Point, (low, high): Range| Gap { x: point.x, low, high };
         let lower = bounds.lower.iter();
         let lower = lower.map(|point| gap(point, (point.y, f64::INFINITY)));

@@ -184,7 +184,7 @@ const MOST_DOUBT_NS: u64 = 1_000_000;
 
 impl SampleClock {
     /// Makes the clock from samples in any order.
-    pub fn of(mut samples: Vec<Sample>) -> Self {
+    pub fn from_samples(mut samples: Vec<Sample>) -> Self {
         nccl_events::sort::sort_by_key(&mut samples, |sample| (sample.host_ns, sample.gpu_ns));
         let all = samples.len() as u64;
         samples.dedup_by_key(|sample| sample.host_ns);
@@ -193,7 +193,7 @@ impl SampleClock {
         clock.quality.samples = samples.len() as u64;
         clock.quality.unusable = all - samples.len() as u64;
         clock.quality.uncertainty_ns = uncertainties.max().unwrap_or(0);
-        if let Some(pace) = Pace::of(&samples) {
+        if let Some(pace) = Pace::from_samples(&samples) {
             clock.judge(&samples, pace);
             clock.add_stretches(&samples, pace);
         }
@@ -268,7 +268,7 @@ struct Pace(Slope);
 
 impl Pace {
     /// The median over all pairs of samples, or only over those near the host's rate, if any. `None` below two samples.
-    fn of(samples: &[Sample]) -> Option<Self> {
+    fn from_samples(samples: &[Sample]) -> Option<Self> {
         let mut paces: Vec<Self> = samples
             .windows(2)
             .filter_map(|pair| match pair {
@@ -333,14 +333,14 @@ pub struct SampleClocks {
 
 impl SampleClocks {
     /// Makes the clocks from samples with their host times; the samples' uncertainties must be in nanoseconds, too.
-    pub fn of(all: impl Iterator<Item = (u64, ClockSample)>) -> Self {
+    pub fn from_samples(all: impl Iterator<Item = (u64, ClockSample)>) -> Self {
         let mut samples: BTreeMap<(GpuClockSample, u32), Vec<Sample>> = BTreeMap::new();
         for (host_ns, sample) in all {
             let of_clock = samples.entry((sample.clock, sample.ordinal)).or_default();
             of_clock.push(Sample { host_ns, gpu_ns: sample.gpu_ns, uncertainty_ns: sample.uncertainty_ticks });
         }
         let clocks = samples.into_iter();
-        let clocks = clocks.map(|(clock, samples)| (clock, SampleClock::of(samples)));
+        let clocks = clocks.map(|(clock, samples)| (clock, SampleClock::from_samples(samples)));
         Self { all: clocks.collect() }
     }
 

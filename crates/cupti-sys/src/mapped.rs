@@ -15,7 +15,7 @@ impl Mapped {
     }
 
     /// Pretends that a process has mapped these files.
-    pub fn of(files: Vec<PathBuf>) -> Self {
+    pub fn from_files(files: Vec<PathBuf>) -> Self {
         Self { files }
     }
 

@@ -36,7 +36,7 @@ macro_rules! readable {
         $(impl Field<$type> {
             /// The field's value in this record; `None` if the record ends before the field.
             #[inline]
-            pub fn of(self, record: &[u8]) -> Option<$type> {
+            pub fn read(self, record: &[u8]) -> Option<$type> {
                 Some(<$type>::from_ne_bytes(*record.get(self.offset..)?.first_chunk()?))
             }
         })*
@@ -154,9 +154,9 @@ mod tests {
     fn a_field_behind_the_end_is_not_there() {
         let mut record = vec![0; 248];
         record[240..].copy_from_slice(&7_u64.to_ne_bytes());
-        assert_eq!(kernel::SOURCE_GRAPH_NODE.of(&record), Some(7));
-        assert_eq!(kernel::SOURCE_GRAPH_NODE.of(&record[..247]), None);
-        assert_eq!(kernel::SOURCE_GRAPH_NODE.of(&record[..200]), None);
-        assert_eq!(KIND.of(&[]), None);
+        assert_eq!(kernel::SOURCE_GRAPH_NODE.read(&record), Some(7));
+        assert_eq!(kernel::SOURCE_GRAPH_NODE.read(&record[..247]), None);
+        assert_eq!(kernel::SOURCE_GRAPH_NODE.read(&record[..200]), None);
+        assert_eq!(KIND.read(&[]), None);
     }
 }

@@ -63,9 +63,9 @@ pub(crate) const FOREIGN_OTHERS: &str = "other records on locations that are not
 
 impl<'a> Selection<'a> {
     /// Determines the selection. A filter on functions makes this read the operations and the network transfers.
-    pub fn of(source: Source<'a>) -> Result<Self> {
+    pub fn new(source: Source<'a>) -> Result<Self> {
         let locations = source.locations();
-        let mut found = Self { source, clock: Clock::of(source.trace), locations, ids: None };
+        let mut found = Self { source, clock: Clock::from_trace(source.trace), locations, ids: None };
         if !source.filter.functions.is_empty() {
             found.ids = Some(found.ids_of_functions()?);
         }
@@ -156,7 +156,7 @@ impl<'a> Selection<'a> {
 
     /// The same, each with the wanted ones around it, innermost last.
     pub fn nested_slices(&self, location: LocationRef, mut each: impl FnMut(&Slice, &[Slice])) -> Result<()> {
-        let mut slices = Slices::of(self.source.trace, location);
+        let mut slices = Slices::new(self.source.trace, location);
         self.events(location, |time_ns, event| {
             if let Some(slice) = slices.step(time_ns, event) {
                 each(&slice, slices.open());
@@ -183,7 +183,7 @@ impl<'a> Selection<'a> {
     /// Whether a region is a call of a collective, a send or a receive.
     fn is_call(&self, region: RegionRef) -> bool {
         let is_one =
-            |region: RegionInfo<'_>| region.class == RegionClass::Api && Function::of_region(region.name).is_some();
+            |region: RegionInfo<'_>| region.class == RegionClass::Api && Function::from_region(region.name).is_some();
         self.source.trace.region(region).is_some_and(is_one)
     }
 
@@ -398,7 +398,7 @@ impl<'a> Source<'a> {
     }
 
     pub fn length_ns(&self) -> u64 {
-        Clock::of(self.trace).length_ns(self.trace)
+        Clock::from_trace(self.trace).length_ns(self.trace)
     }
 
     /// The archive's start in ns since 1970 or, if the archive does not state when that was, in its own ns.

@@ -19,7 +19,7 @@ pub(crate) enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    pub(crate) fn of(trace: &'a Trace, value: AttributeValue) -> Self {
+    pub(crate) fn new(trace: &'a Trace, value: AttributeValue) -> Self {
         match value {
             AttributeValue::U8(number) => Self::Unsigned(number.into()),
             AttributeValue::U16(number) => Self::Unsigned(number.into()),
@@ -41,7 +41,7 @@ impl<'a> Value<'a> {
 }
 
 pub(crate) fn number(trace: &Trace, properties: &[Property], name: &str) -> Option<u64> {
-    match Value::of(trace, property(&trace.definitions, properties, name)?) {
+    match Value::new(trace, property(&trace.definitions, properties, name)?) {
         Value::Unsigned(number) => Some(number),
         _ => None,
     }

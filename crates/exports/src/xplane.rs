@@ -37,9 +37,9 @@ use parking_lot::Mutex;
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let begin_ns = source.begin_ns();
     let mut file = File::create_new(out).map_err(Error::io("make", out))?;
-    let profile = HostProfile::of(begin_ns, begin_ns.saturating_add(source.length_ns()));
+    let profile = HostProfile::new(begin_ns, begin_ns.saturating_add(source.length_ns()));
     file.write_all(&profile.space()).map_err(Error::io("write", out))?;
-    let selection = Selection::of(*source)?;
+    let selection = Selection::new(*source)?;
     let window = Window { clock: Clock::later(begin_ns.into()), origin_ns: begin_ns, from_ns: 0, to_ns: u64::MAX };
     let mut outcome = append(source, &selection, selection.locations(), |_| Ok(window), &file, out)?;
     selection.other_records()?.left_out(true, &mut outcome);
@@ -50,7 +50,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
 /// profile `out` is the copy, for several a folder of copies.
 pub fn into(source: &Source<'_>, profiles: &[PathBuf], out: &Path) -> Result<Outcome> {
     let names = source::names(profiles)?;
-    let selection = Selection::of(*source)?;
+    let selection = Selection::new(*source)?;
     let trace = source.trace;
     let mut hosts = source::hosts(trace, selection.locations().iter().copied());
     if hosts.is_empty() {
@@ -116,7 +116,7 @@ pub fn planes(anchor: &Path, from_ns: u64, to_ns: u64) -> Result<Vec<u8>> {
     let source = Source { trace: &trace, filter: &Filter::default(), progress: &() };
     let out = anchor.with_extension("xplane.pb");
     let file = File::create_new(&out).map_err(Error::io("make", &out))?;
-    let selection = Selection::of(source)?;
+    let selection = Selection::new(source)?;
     let window = Window { clock: Clock::later(source.begin_ns().into()), origin_ns: 0, from_ns, to_ns };
     append(&source, &selection, selection.locations(), |_| Ok(window), &file, &out)?;
     fs::read(&out).map_err(Error::io("read", &out))
@@ -311,7 +311,7 @@ pub(crate) fn text_id(text: StringRef) -> u64 {
 
 fn line_stat(trace: &Trace, attribute: AttributeRef, value: AttributeValue) -> XStat {
     let mut stat = XStat { metadata_id: attribute_id(attribute), ..XStat::default() };
-    match (value, Value::of(trace, value)) {
+    match (value, Value::new(trace, value)) {
         (AttributeValue::String(text), _) => stat.ref_value = Some(text_id(text)),
         (_, Value::Unsigned(number)) => stat.uint64_value = Some(number),
         (_, Value::Signed(number)) => stat.int64_value = Some(number),
@@ -334,7 +334,7 @@ pub(crate) struct Plane {
 
 impl Plane {
     pub(crate) fn all(trace: &Trace, lines: Vec<Line>) -> Vec<Self> {
-        let ranks = Ranks::of(trace);
+        let ranks = Ranks::from_trace(trace);
         let mut groups: BTreeMap<LocationGroupRef, Vec<Line>> = BTreeMap::new();
         for line in lines.into_iter().filter(|line| line.events > 0) {
             groups.entry(ranks.group(trace, line.location)).or_default().push(line);
@@ -402,7 +402,7 @@ struct Ranks {
 }
 
 impl Ranks {
-    fn of(trace: &Trace) -> Self {
+    fn from_trace(trace: &Trace) -> Self {
         let mut found = Self { members: BTreeMap::new(), of_process: BTreeMap::new() };
         for location in trace.definitions.locations.keys() {
             let is_rank = trace.location_kind(*location) == Some(LocationKind::Communicator);
@@ -466,7 +466,7 @@ pub(crate) struct HostProfile {
 }
 
 impl HostProfile {
-    pub(crate) const fn of(begin_ns: u64, end_ns: u64) -> Self {
+    pub(crate) const fn new(begin_ns: u64, end_ns: u64) -> Self {
         Self { begin_ns, end_ns, names: Vec::new() }
     }
 

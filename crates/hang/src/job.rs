@@ -413,7 +413,7 @@ pub(crate) struct Tail {
 
 impl Tail {
     /// Keeps the last of these calls, which are counted from the first.
-    pub(crate) fn of(mut calls: Vec<Call>) -> Self {
+    pub(crate) fn from_calls(mut calls: Vec<Call>) -> Self {
         let before = calls.len().saturating_sub(KEPT);
         Self { before: before as u64, list: calls.split_off(before), positions: Positions::Counted }
     }
@@ -473,7 +473,7 @@ impl NcclCall {
     }
 
     pub(crate) fn step(&self) -> Option<Step> {
-        Step::of(&self.name)
+        Step::from_call(&self.name)
     }
 }
 
@@ -511,7 +511,7 @@ pub(crate) enum Step {
 
 impl Step {
     /// The step that a call of NCCL takes. `ncclCommAbort` and `ncclCommRevoke` wait for nobody.
-    pub(crate) fn of(call: &str) -> Option<Self> {
+    pub(crate) fn from_call(call: &str) -> Option<Self> {
         match call {
             "ncclCommInitRank" | "ncclCommInitRankConfig" | "ncclCommInitRankScalable" | "ncclCommInitAll" => {
                 Some(Self::Init)

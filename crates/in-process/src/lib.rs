@@ -76,8 +76,8 @@ fn is_shared_library() -> bool {
     // SAFETY: reads one word of the auxiliary vector, or returns 0 if the entry is absent.
     let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
     #[expect(clippy::cast_possible_truncation, reason = "an address: pointers have 64 bits")]
-    let program = Object::of(headers as usize);
-    let ours = Object::of((&raw const LAST).addr());
+    let program = Object::from_address(headers as usize);
+    let ours = Object::from_address((&raw const LAST).addr());
     program.zip(ours).is_some_and(|(program, ours)| program.base != ours.base)
 }
 
@@ -170,7 +170,7 @@ pub struct Object {
 
 impl Object {
     /// The object that contains `address`; `None` if no object does, or if the object has no path.
-    pub fn of(address: usize) -> Option<Self> {
+    pub fn from_address(address: usize) -> Option<Self> {
         if address == 0 {
             return None;
         }
@@ -183,7 +183,7 @@ impl Object {
     }
 
     /// The object of a symbol of the library with this name or path, if loaded: that library, or one that it needs.
-    pub fn of_symbol(library: &CStr, symbol: &CStr) -> Option<Self> {
+    pub fn from_symbol(library: &CStr, symbol: &CStr) -> Option<Self> {
         // SAFETY: a C string; with RTLD_NOLOAD nothing is loaded, so no constructor runs.
         let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
         if handle.is_null() {
@@ -191,7 +191,7 @@ impl Object {
         }
         // SAFETY: a handle from dlopen; the name is a C string.
         let symbol = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
-        let object = Self::of(symbol.addr());
+        let object = Self::from_address(symbol.addr());
         // SAFETY: releases the reference that dlopen took above.
         let _ = unsafe { libc::dlclose(handle) };
         object

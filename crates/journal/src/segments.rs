@@ -332,7 +332,7 @@ pub(crate) fn head_words(bytes: &[u8; HEADER_BYTES]) -> HeadWords {
 }
 
 impl Head {
-    pub(crate) fn of(words: &HeadWords) -> Self {
+    pub(crate) fn parse(words: &HeadWords) -> Self {
         let word = |index: usize| words.get(index).copied().unwrap_or(0);
         let version = word(header::VERSION);
         match word(header::MAGIC) {

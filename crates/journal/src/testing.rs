@@ -121,7 +121,7 @@ impl Process {
         let context = ContextId::new(tag, 1);
         let rank = i32::try_from(who.rank).expect("few ranks");
         let comm = CommInit {
-            table: Table::of_number(info.table).expect("a table"),
+            table: Table::from_number(info.table).expect("a table"),
             comm_id: 0xabcd_ef01_2345_6789,
             name: Name::NONE,
             nodes: 1,

@@ -31,7 +31,7 @@ impl Families {
         Self { names, windows: Windows::default() }
     }
 
-    pub fn of_snapshot(&mut self, snapshot: &Snapshot) -> Vec<Family> {
+    pub fn collect(&mut self, snapshot: &Snapshot) -> Vec<Family> {
         match self.names {
             Names::Ours => native_families(snapshot),
             Names::Inspector => inspector_families(snapshot),

@@ -319,7 +319,7 @@ impl Skews {
         }
         let ranks: Vec<Arrival> = arrived.iter().map(|rank| rank.arrival).collect();
         let own = |at: usize| arrived.get(at)?.error_ns;
-        let (arrivals, last) = Arrivals::of(flow, &ranks, |a, b| Some(own(a)? + own(b)?));
+        let (arrivals, last) = Arrivals::from_ranks(flow, &ranks, |a, b| Some(own(a)? + own(b)?));
         if arrivals.error_ns.is_err() {
             return;
         }
@@ -376,7 +376,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    fn of(ended: &EndedOperation) -> Self {
+    fn from_ended(ended: &EndedOperation) -> Self {
         Self {
             member: ended.member,
             function: ended.function,
@@ -417,7 +417,7 @@ impl Operations {
         ranks: u32,
         (bounds, budget, other): (&'static [f64], &mut Budget, Symbol),
     ) {
-        let key = Key::of(ended);
+        let key = Key::from_ended(ended);
         let new = || Sum {
             count: 0,
             bytes: 0,

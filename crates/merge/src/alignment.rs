@@ -35,7 +35,7 @@ pub(crate) struct OwnTicks {
 
 impl OwnTicks {
     /// For the events of a location of the pair; `None` if the location has no clock.
-    pub(crate) fn of(inputs: &Inputs, pair: &Pair, location: LocationRef) -> Result<Option<Self>> {
+    pub(crate) fn read(inputs: &Inputs, pair: &Pair, location: LocationRef) -> Result<Option<Self>> {
         let Some(local) = inputs.locals_of(pair).find(|local| local.locations.contains(&location)) else {
             return Ok(None);
         };
@@ -215,7 +215,7 @@ pub(crate) struct Thread {
 }
 
 impl Calls {
-    pub(crate) fn of(inputs: &Inputs) -> Result<Self> {
+    pub(crate) fn read(inputs: &Inputs) -> Result<Self> {
         let mut calls = Self { threads: inputs.nccls.iter().map(|_| Vec::new()).collect(), own: BTreeMap::new() };
         let for_all = for_all(inputs);
         let mut taken = BTreeSet::new();
@@ -280,7 +280,7 @@ fn thread(
     theirs: LocationRef,
 ) -> Result<Result<Thread, &'static str>> {
     let scorep = inputs.scorep(pair);
-    let Some(ticks) = OwnTicks::of(inputs, pair, ours)? else {
+    let Some(ticks) = OwnTicks::read(inputs, pair, ours)? else {
         return Ok(Err("they have no clock"));
     };
     let mut steps = Vec::new();

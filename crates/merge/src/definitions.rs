@@ -363,7 +363,7 @@ fn roots(definitions: &Definitions) -> impl Iterator<Item = SystemTreeNodeRef> {
 
 impl Ids {
     /// The first trace keeps its numbers.
-    pub(crate) fn of(first: &ScoreP) -> Self {
+    pub(crate) fn new(first: &ScoreP) -> Self {
         Self {
             locations: first.definitions.locations.keys().copied().gather(),
             processes: vec![

@@ -64,7 +64,7 @@ pub struct Plan {
 impl Plan {
     /// Opens the archives with these anchor files, pairs their processes, and relates their clocks. `align_start`
     /// places NCCL's first event this many seconds after the start of Score-P's trace, and ignores the clocks.
-    pub fn of(anchors: &[PathBuf], map: &[Mapping], align_start: Option<f64>, readers: Readers) -> Result<Self> {
+    pub fn open(anchors: &[PathBuf], map: &[Mapping], align_start: Option<f64>, readers: Readers) -> Result<Self> {
         let (scoreps, nccls) = open(anchors)?;
         let is_several = scoreps.len() > 1;
         if is_several {
@@ -85,14 +85,14 @@ impl Plan {
             None => alignment::by_anchors(&mut inputs)?,
         }
         let calls = match readers {
-            Readers::All => Some(Calls::of(&inputs)?),
+            Readers::All => Some(Calls::read(&inputs)?),
             Readers::Scalasca => None,
         };
         Ok(Self { inputs, calls })
     }
 
     pub fn report(&self) -> Report<'_> {
-        Report::of(&self.inputs, self.calls.as_ref())
+        Report::new(&self.inputs, self.calls.as_ref())
     }
 
     /// Writes the merged archive into an empty directory and reads it back. After an error the directory is unusable.
@@ -187,7 +187,7 @@ pub struct OwnLocations<'a> {
 }
 
 impl<'a> Report<'a> {
-    pub(crate) fn of(inputs: &'a Inputs, calls: Option<&'a Calls>) -> Self {
+    pub(crate) fn new(inputs: &'a Inputs, calls: Option<&'a Calls>) -> Self {
         let paired: BTreeSet<_> = inputs.pairs.iter().map(|pair| pair.scorep).gather();
         let processes: usize = inputs.scoreps.iter().map(|scorep| scorep.processes.len()).sum();
         let scoreps = inputs.scoreps.iter().map(|scorep| ScorePArchive {

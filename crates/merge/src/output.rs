@@ -57,7 +57,7 @@ fn append<'a>(
     others: &'a [Vec<Local>],
     merged: &mut MergedDefinitions,
 ) -> Result<Vec<Appended<'a>>> {
-    let mut ids = Ids::of(inputs.first());
+    let mut ids = Ids::new(inputs.first());
     if !others.is_empty() {
         merged.prefix_first(&definitions::prefix(inputs.first()))?;
     }
@@ -526,9 +526,9 @@ pub(crate) fn begin(inputs: &Inputs, nccls: &[Nccl], directory: &Path, chunks: C
     let mut statements = statements.reduce(|all, other| all.merged(&other)).unwrap_or_default();
     let pairs = inputs.pairs.iter();
     let pairs = pairs.map(|pair| format!("{} is {} by {}", inputs.ours(pair).name, inputs.theirs(pair).id, pair.by));
-    statements.merged = Lines::of(creators);
-    statements.merged_map = Lines::of(pairs);
-    statements.merged_clock = Lines::of([inputs.clock()]);
+    statements.merged = Lines::from_entries(creators);
+    statements.merged_map = Lines::from_entries(pairs);
+    statements.merged_clock = Lines::from_entries([inputs.clock()]);
     let is_complete = statements.missing_data().next().is_none();
     let mut properties: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in inputs.scoreps.iter().flat_map(|scorep| scorep.archive.properties()) {

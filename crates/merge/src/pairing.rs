@@ -107,7 +107,7 @@ struct Index<'a> {
 
 impl<'a> Index<'a> {
     /// From host, process id and rank of each process.
-    fn of(processes: impl IntoIterator<Item = (&'a str, Option<u64>, Option<u32>)>) -> Self {
+    fn new(processes: impl IntoIterator<Item = (&'a str, Option<u64>, Option<u32>)>) -> Self {
         let mut index = Self::default();
         for (place, (host, process_id, rank)) in processes.into_iter().enumerate() {
             if let Some(id) = process_id {
@@ -196,7 +196,7 @@ fn matched(
 ) -> Result<Vec<FoundProcess>> {
     let mut found = vec![None; ours.len()];
     let index =
-        Index::of(theirs.iter().map(|(_, process)| (&*process.id.host, process.id.process_id, Some(process.id.rank))));
+        Index::new(theirs.iter().map(|(_, process)| (&*process.id.host, process.id.process_id, Some(process.id.rank))));
     let only = |places: &[usize]| match places {
         [one] => Some(theirs[*one].0),
         _ => None,
@@ -240,7 +240,7 @@ fn apply_map(
     if map.is_empty() {
         return Ok(());
     }
-    let of_nccl = Index::of(ours.iter().map(|(_, process)| (&*process.host, process.process_id, process.rank)));
+    let of_nccl = Index::new(ours.iter().map(|(_, process)| (&*process.host, process.process_id, process.rank)));
     for Mapping { nccl, scorep } in map {
         let one = match *index.named(scorep) {
             [] => bail!("--map: there is no {scorep} in Score-P's trace"),

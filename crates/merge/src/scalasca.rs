@@ -131,7 +131,7 @@ fn communicator<'a>(
         if let Entry::Vacant(entry) = hosts.entry(process.id.rank) {
             entry.insert(Host::read(inputs.scorep(pair), process)?);
         }
-        let Some(ticks) = OwnTicks::of(inputs, pair, *location)? else {
+        let Some(ticks) = OwnTicks::read(inputs, pair, *location)? else {
             return Ok(Err("a rank has no clock"));
         };
         for operation in &mut rank.collectives {

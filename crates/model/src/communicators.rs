@@ -306,7 +306,7 @@ fn stated(context: &Context) -> Option<(u64, u32, u32)> {
 /// Whether `init` reported a rank, or a number of ranks, that no communicator can have.
 fn is_impossible(context: &Context) -> bool {
     let comm = &context.comm;
-    let is_described = Table::of_number(comm.table).is_some_and(|table| table.properties().describes_communicators);
+    let is_described = Table::from_number(comm.table).is_some_and(|table| table.properties().describes_communicators);
     is_described && CommInit::possible(comm.rank, comm.ranks).is_none()
 }
 
@@ -346,7 +346,7 @@ fn evidence(tables: &Tables) -> Vec<Evidence> {
 }
 
 impl Comms {
-    pub fn of(tables: &Tables, devices: &Devices) -> Self {
+    pub fn new(tables: &Tables, devices: &Devices) -> Self {
         let mut comms = Self::default();
         let mut known: BTreeMap<(CommIdentity, u64, u32, u32), u32> = BTreeMap::new();
         let mut repetitions: BTreeMap<(CommIdentity, u64, u32, u32), u32> = BTreeMap::new();
@@ -418,7 +418,7 @@ pub struct Devices {
 
 impl Devices {
     /// Devices as recorded in the journal, else as the work of ranks shows them.
-    pub fn of(tables: &Tables) -> Self {
+    pub fn new(tables: &Tables) -> Self {
         let mut devices = Self { of_context: vec![None; tables.contexts.len()], ..Self::default() };
         for at in &tables.gpu {
             match at.record {

@@ -40,7 +40,7 @@ pub struct CommDefinition {
 }
 
 impl CommDefinition {
-    pub fn of(comm: &Comm, symbols: &Symbols) -> Self {
+    pub fn new(comm: &Comm, symbols: &Symbols) -> Self {
         let Comm { identity, comm_id: id, ranks, repetition, ranks_seen, name, nodes } = *comm;
         Self { identity, id, ranks, repetition, ranks_seen, name: symbols.text(name).to_owned(), nodes }
     }
@@ -58,7 +58,7 @@ impl<M> Claim<M> {
     pub fn all(comms: &Comms, symbols: &Symbols, mut of: impl FnMut(usize, &Member) -> M) -> Vec<Self> {
         let claims = comms.comms.iter();
         let mut claims: Vec<Self> =
-            claims.map(|comm| Self { comm: CommDefinition::of(comm, symbols), members: Vec::new() }).collect();
+            claims.map(|comm| Self { comm: CommDefinition::new(comm, symbols), members: Vec::new() }).collect();
         for (context, member) in comms.members.iter().enumerate() {
             if let Some(claim) = claims.get_mut(index(member.comm)) {
                 claim.members.push((member.rank, of(context, member)));

@@ -54,23 +54,23 @@ pub struct Links {
 
 impl Links {
     /// Links the events. Times must already be nanoseconds; `remote` is what other processes did for this one (PXN).
-    pub fn of(tables: &Tables, symbols: &Symbols, remote: &[RemoteTransfers]) -> Self {
+    pub fn new(tables: &Tables, symbols: &Symbols, remote: &[RemoteTransfers]) -> Self {
         let inferred_ends = intervals::infer_ends(tables);
-        let stamps = Stamps::of(tables);
-        let mut operations = LinkedOperations::of(tables);
+        let stamps = Stamps::new(tables);
+        let mut operations = LinkedOperations::new(tables);
         let replays = launches::number_replays(tables, &mut operations);
-        let transfers = Transfers::of(tables);
+        let transfers = Transfers::new(tables);
         transfers.add_to_operations(tables, &mut operations);
         operations::link_kernel_channels(tables, &stamps, &mut operations);
         let remote_operations = transfers::add_remote_transfers(tables, remote, &mut operations);
         operations.find_unfinished(tables);
         launches::link_launches(tables, &mut operations);
-        let gpu = GpuWork::of(tables, symbols, &operations, &replays);
-        let derived = DerivedCollectives::of(tables, symbols, &operations);
+        let gpu = GpuWork::new(tables, symbols, &operations, &replays);
+        let derived = DerivedCollectives::new(tables, symbols, &operations);
         let called = operations.all.iter().map(|one| begin_of_operation(tables, one.operation, one.replay.is_some()));
         let of_calls =
             derived.calls.iter().filter_map(|call| Some((*call.calls.first()?, call.pattern.collective().name())));
-        let ranges = RangeLinks::of(tables, symbols, called, of_calls);
+        let ranges = RangeLinks::new(tables, symbols, called, of_calls);
         Self { operations, stamps, replays, derived, gpu, transfers, inferred_ends, ranges, remote_operations }
     }
 
@@ -139,15 +139,15 @@ pub struct Process<'a> {
 impl<'a> Process<'a> {
     /// Computes links, communicators, clocks and intervals. Times must already be nanoseconds; `remote` is what other
     /// processes did for this one.
-    pub fn of(tables: &'a Tables, symbols: &'a Symbols, remote: &[RemoteTransfers], level: Level) -> Self {
-        let links = Links::of(tables, symbols, remote);
-        let comms = Comms::of(tables, &links.gpu.devices);
+    pub fn new(tables: &'a Tables, symbols: &'a Symbols, remote: &[RemoteTransfers], level: Level) -> Self {
+        let links = Links::new(tables, symbols, remote);
+        let comms = Comms::new(tables, &links.gpu.devices);
         let gpu_clocks = gpu_clocks(tables, &links, &comms);
         let intervals = intervals(tables, &links.operations, &links.gpu, &gpu_clocks);
         Self {
             tables,
             symbols,
-            meanings: Meanings::of(symbols),
+            meanings: Meanings::new(symbols),
             links,
             comms,
             gpu_clocks,
@@ -340,7 +340,7 @@ struct Meaning {
 pub struct Meanings(Vec<Meaning>);
 
 impl Meanings {
-    pub fn of(symbols: &Symbols) -> Self {
+    pub fn new(symbols: &Symbols) -> Self {
         let none = Meaning::default();
         let named = symbols.all().map(|symbol| {
             let text = symbols.text(symbol);

@@ -31,7 +31,7 @@ pub struct RangeLinks {
 impl RangeLinks {
     /// `operations` are where operations were called; `derived` has the first send or receive of calls that NCCL turns
     /// into these, and NCCL's name of the function.
-    pub fn of(
+    pub fn new(
         tables: &Tables,
         symbols: &Symbols,
         operations: impl Iterator<Item = Begin>,
@@ -49,7 +49,7 @@ impl RangeLinks {
         let threads: Vec<u32> =
             (0..index_u32(tables.threads.len())).map(|thread| tables.first_index_of_thread(thread)).collect();
         links.reported = ReportedCalls::find(&mut links.roles, tables, symbols, derived, &threads);
-        links.paths = Paths::of(tables, symbols, operations, &links.roles, threads);
+        links.paths = Paths::new(tables, symbols, operations, &links.roles, threads);
         let started = all.iter().filter(|range| matches!(range.kind, RangeKind::Started { .. }));
         let domains: BTreeSet<(&str, Symbol)> =
             started.map(|range| (symbols.text(range.range.domain), range.range.domain)).collect();
@@ -435,7 +435,7 @@ impl Tree {
 }
 
 impl Paths {
-    pub fn of(
+    pub fn new(
         tables: &Tables,
         symbols: &Symbols,
         operations: impl Iterator<Item = Begin>,
@@ -523,7 +523,7 @@ impl Paths {
 fn has_one_rank(tables: &Tables) -> bool {
     let comms = || tables.contexts.iter().map(|context| &context.comm);
     let are_described = comms()
-        .all(|comm| Table::of_number(comm.table).is_some_and(|table| table.properties().describes_communicators));
+        .all(|comm| Table::from_number(comm.table).is_some_and(|table| table.properties().describes_communicators));
     let mut ids: Vec<u64> = comms().map(|comm| comm.comm_id).collect();
     nccl_events::sort::sort(&mut ids);
     are_described && ids.is_sorted_by(|one, next| one < next)

@@ -67,7 +67,7 @@ impl Function {
     }
 
     /// The function that a region of an archive shows: `AllGather` for the region `ncclAllGather (CE)`.
-    pub fn of_region(region: &str) -> Option<Self> {
+    pub fn from_region(region: &str) -> Option<Self> {
         Self::named(region.split(' ').next()?.strip_prefix("nccl")?)
     }
 
@@ -244,7 +244,7 @@ impl Pattern {
     }
 
     /// The pattern of a group's calls in a communicator of size `ranks`; `true` means send.
-    pub fn of(sends: &[bool], ranks: usize) -> Option<Self> {
+    pub fn from_sends(sends: &[bool], ranks: usize) -> Option<Self> {
         if ranks < 2 {
             return None;
         }
@@ -310,7 +310,7 @@ mod pattern_tests {
             ("SSS", 2, None),
         ] {
             let sends: Vec<bool> = calls.chars().map(|call| call == 'S').collect();
-            assert_eq!(Pattern::of(&sends, ranks), pattern, "{calls} on {ranks}");
+            assert_eq!(Pattern::from_sends(&sends, ranks), pattern, "{calls} on {ranks}");
         }
     }
 }

@@ -227,7 +227,7 @@ pub enum Preset {
 
 impl Preset {
     /// The preset of a kind. Unknown kinds are always shown.
-    pub const fn of(kind: Kind) -> Self {
+    pub const fn for_kind(kind: Kind) -> Self {
         match kind {
             Kind::Group | Kind::Coll | Kind::P2p | Kind::GroupApi | Kind::CollApi | Kind::P2pApi => Self::Light,
             Kind::KernelLaunch | Kind::CeColl | Kind::CeSync | Kind::CeBatch | Kind::Unknown => Self::Light,
@@ -239,7 +239,7 @@ impl Preset {
     const fn mask(self) -> u32 {
         let (mut mask, mut rest) = (0, Kind::ALL.as_slice());
         while let [kind, others @ ..] = rest {
-            if Self::of(*kind) as u8 <= self as u8 {
+            if Self::for_kind(*kind) as u8 <= self as u8 {
                 mask |= kind.mask();
             }
             rest = others;

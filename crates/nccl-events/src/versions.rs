@@ -68,7 +68,7 @@ impl Table {
     };
 
     /// The table with this number. `None` for 0, which means no table, and for tables newer than [`Self::NEWEST`].
-    pub fn of_number(number: u8) -> Option<Self> {
+    pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|table| table.number() == number)
     }
 
@@ -78,7 +78,7 @@ impl Table {
     }
 
     /// The table that a release calls; `None` for releases without one.
-    pub fn of_release(release: Release) -> Option<Self> {
+    pub fn for_release(release: Release) -> Option<Self> {
         Self::ALL.into_iter().rev().find(|table| table.first_of_series() <= release)
     }
 

@@ -75,12 +75,12 @@ fn what_breaks_its_grammar_is_kept_apart() {
     ]);
     let bad: Vec<&str> = statements.bad.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(bad, ["NCCL::RANKS_MISSING", "NCCL::COUNT::COLL::LOST", "NCCL::CHAIN::ERRORS"]);
-    assert_eq!((statements.job, statements.unknown), (Lines::of(["17"]), Vec::new()));
+    assert_eq!((statements.job, statements.unknown), (Lines::from_entries(["17"]), Vec::new()));
 }
 
 #[test]
 fn a_line_break_stays_in_its_entry() {
-    let lines = Lines::of(["one\ntwo", "three"]);
+    let lines = Lines::from_entries(["one\ntwo", "three"]);
     assert_eq!(Lines::parse(&lines.text()), Some(lines));
 }
 

@@ -149,7 +149,7 @@ macro_rules! declare {
                     Self::Group { this, name, group_type, paradigm, members, .. } => {
                         this.renumber(number);
                         name.renumber(number);
-                        if let Some(kind) = ReferenceKind::of_members(*group_type, *paradigm) {
+                        if let Some(kind) = ReferenceKind::for_members(*group_type, *paradigm) {
                             members.iter_mut().for_each(|member| *member = number(kind, *member));
                         }
                     }
@@ -183,7 +183,7 @@ impl Definition {
     /// Renumbers the scope of a metric, whose kind determines what it refers to.
     fn renumber_scope(&mut self, number: &mut Renumber<'_>) {
         if let Self::MetricInstance { scope_kind, scope, .. } = self
-            && let Some(kind) = ReferenceKind::of_scope(*scope_kind)
+            && let Some(kind) = ReferenceKind::for_scope(*scope_kind)
         {
             *scope = number(kind, *scope);
         }
@@ -191,7 +191,7 @@ impl Definition {
 }
 
 impl ReferenceKind {
-    fn of_members(group_type: u8, paradigm: u8) -> Option<Self> {
+    fn for_members(group_type: u8, paradigm: u8) -> Option<Self> {
         Some(match GroupType::from_raw(group_type) {
             GroupType::Locations | GroupType::CommLocations => Self::Location,
             GroupType::Regions => Self::Region,
@@ -201,7 +201,7 @@ impl ReferenceKind {
         })
     }
 
-    fn of_scope(kind: u8) -> Option<Self> {
+    fn for_scope(kind: u8) -> Option<Self> {
         Some(match u32::from(kind) {
             otf2_sys::OTF2_SCOPE_LOCATION => Self::Location,
             otf2_sys::OTF2_SCOPE_LOCATION_GROUP => Self::LocationGroup,

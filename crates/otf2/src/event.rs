@@ -145,7 +145,7 @@ impl fmt::Display for Checksums {
 impl Checksums {
     /// Reads the definition files of an archive with these locations, in ascending order. Does not limit the size of
     /// the global definitions, because they were read or written before.
-    pub(crate) fn of(anchor: &Path, locations: impl Iterator<Item = u64>) -> Result<Self> {
+    pub(crate) fn read(anchor: &Path, locations: impl Iterator<Item = u64>) -> Result<Self> {
         let global = anchor.with_extension("def");
         let global = checksum(&global, u64::MAX).map_err(|source| read(&global, source))?;
         // The locations of a process share one file through hard links.

@@ -75,7 +75,7 @@ pub fn write(trace: &Trace, mut analysis: Analysis, options: Options<'_>, progre
     let fixed = FIXED_BYTES + packed_bytes(&analysis.report)?;
     let room = options.most_bytes.saturating_sub(fixed);
     let most = if options.keeps_all { usize::MAX } else { (room / EVENT_BYTES).max(LEAST_EVENTS) };
-    let mut made = UncutTimeline::of(trace, &analysis, options.filter, most as u64, progress)?;
+    let mut made = UncutTimeline::read(trace, &analysis, options.filter, most as u64, progress)?;
     let Analysis { report, tables, instances, pairing, .. } = analysis;
     drop((tables, instances, pairing));
     made.cut();
@@ -92,7 +92,7 @@ pub fn write(trace: &Trace, mut analysis: Analysis, options: Options<'_>, progre
     let files = made.chunks.all.iter().filter(|chunk| chunk.at == At::File).count();
     let name = folder.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let timeline = made.finish(name)?;
-    let part = Part::of(options.filter);
+    let part = Part::from_filter(options.filter);
     let (title, tool) = (options.title, options.tool);
     let model = Model { title, tool, part, report: &report, timeline: &timeline, left_out };
     let page = page(&model, &data)?;
@@ -211,7 +211,7 @@ pub(crate) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    pub(crate) fn of(filter: &'a Filter) -> Self {
+    pub(crate) fn from_filter(filter: &'a Filter) -> Self {
         Self { from_ns: filter.from_ns, to_ns: filter.to_ns, ranks: &filter.ranks }
     }
 }

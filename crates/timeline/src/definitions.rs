@@ -172,7 +172,7 @@ impl UsedSymbols {
 }
 
 impl Definitions {
-    pub fn of(tables: &Tables, links: &Links, regions: &Regions, symbols: &Symbols) -> Self {
+    pub fn new(tables: &Tables, links: &Links, regions: &Regions, symbols: &Symbols) -> Self {
         let mut used = symbols_in(tables);
         if tables.events.heads().next().is_some() {
             used.insert(Symbol::NONE);

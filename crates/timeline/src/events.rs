@@ -38,7 +38,7 @@ impl<'a> Emitter<'a> {
         is_late: &dyn Fn() -> bool,
     ) -> otf2::Result<Option<WrittenEvents>> {
         location.sort();
-        let switches = switches::of_location(location.key, location.sibling, self.model.tables);
+        let switches = switches::for_location(location.key, location.sibling, self.model.tables);
         let instances = location.instances.iter();
         if location.has_only_instances() && switches.is_empty() {
             return self.write_events(writer, NestedEvents::new(instances, cut), is_late);

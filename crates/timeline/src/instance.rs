@@ -47,7 +47,7 @@ impl RegionInstance {
     }
 
     #[inline]
-    pub fn of<F: InTable>(row: Row<F>, order: u32, kind: InstanceKind, region: RegionNumber) -> Self {
+    pub fn for_event<F: InTable>(row: Row<F>, order: u32, kind: InstanceKind, region: RegionNumber) -> Self {
         Self::new(Source::Event(F::any(row)), order, kind, region)
     }
 

@@ -287,10 +287,10 @@ mod tests {
         use nccl_events::archive::RegionClass;
 
         fn instance(operation: u32) -> RegionInstance {
-            of(operation, InstanceKind::Operation)
+            instance_of_kind(operation, InstanceKind::Operation)
         }
 
-        fn of(operation: u32, kind: InstanceKind) -> RegionInstance {
+        fn instance_of_kind(operation: u32, kind: InstanceKind) -> RegionInstance {
             let region = Regions::default().number(RegionKey::fixed(RegionClass::Api, ""));
             RegionInstance::new(Source::Operation(operation), operation, kind, region)
         }
@@ -335,7 +335,7 @@ mod tests {
 
         #[test]
         fn a_collective_of_messages_begins_before_and_ends_after_them() {
-            let around = of(0, InstanceKind::Derived);
+            let around = instance_of_kind(0, InstanceKind::Derived);
             let mut instances = [timed(0, 9, 0), TimedInstance { start: 0, end: 9, instance: around }];
             let mut messages = Messages::default();
             messages.add(around, Exchange::Collective, (0, 9), true);

@@ -330,14 +330,14 @@ pub(crate) enum Decoded {
 
 /// Decodes a record; `None` if the record is too short for its fields.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Decoded> {
-    Some(match cupti_sys::record::KIND.of(bytes)? {
+    Some(match cupti_sys::record::KIND.read(bytes)? {
         KIND_EXTERNAL_CORRELATION => {
-            if external::EXTERNAL_KIND.of(bytes)? != EXTERNAL_CUSTOM2 {
+            if external::EXTERNAL_KIND.read(bytes)? != EXTERNAL_CUSTOM2 {
                 return Some(Decoded::Other);
             }
-            Decoded::External { correlation: external::CORRELATION.of(bytes)?, id: external::EXTERNAL.of(bytes)? }
+            Decoded::External { correlation: external::CORRELATION.read(bytes)?, id: external::EXTERNAL.read(bytes)? }
         }
-        KIND_DRIVER => Decoded::DriverCall { correlation: api::CORRELATION.of(bytes)?, cbid: api::CBID.of(bytes)? },
+        KIND_DRIVER => Decoded::DriverCall { correlation: api::CORRELATION.read(bytes)?, cbid: api::CBID.read(bytes)? },
         KIND_CONCURRENT_KERNEL => Decoded::Kernel(kernel_of(bytes)?),
         KIND_MEMCPY => Decoded::Copy(copy_of(bytes)?),
         KIND_MEMCPY2 => Decoded::Copy(peer_copy_of(bytes)?),
@@ -347,22 +347,22 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Decoded> {
 
 fn kernel_of(bytes: &[u8]) -> Option<Kernel<NameAddress>> {
     Some(Kernel {
-        correlation: kernel::CORRELATION.of(bytes)?,
-        device: kernel::DEVICE.of(bytes)?,
-        context: kernel::CONTEXT.of(bytes)?,
-        stream: kernel::STREAM.of(bytes)?,
-        start_ns: kernel::START.of(bytes)?,
-        end_ns: kernel::END.of(bytes)?,
-        grid: [kernel::GRID_X.of(bytes)?, kernel::GRID_Y.of(bytes)?, kernel::GRID_Z.of(bytes)?],
-        block: [kernel::BLOCK_X.of(bytes)?, kernel::BLOCK_Y.of(bytes)?, kernel::BLOCK_Z.of(bytes)?],
-        static_shared_bytes: kernel::STATIC_SHARED_BYTES.of(bytes)?,
-        dynamic_shared_bytes: kernel::DYNAMIC_SHARED_BYTES.of(bytes)?,
-        registers_per_thread: kernel::REGISTERS_PER_THREAD.of(bytes)?,
-        graph: kernel::GRAPH.of(bytes)?,
-        graph_node: kernel::GRAPH_NODE.of(bytes)?,
+        correlation: kernel::CORRELATION.read(bytes)?,
+        device: kernel::DEVICE.read(bytes)?,
+        context: kernel::CONTEXT.read(bytes)?,
+        stream: kernel::STREAM.read(bytes)?,
+        start_ns: kernel::START.read(bytes)?,
+        end_ns: kernel::END.read(bytes)?,
+        grid: [kernel::GRID_X.read(bytes)?, kernel::GRID_Y.read(bytes)?, kernel::GRID_Z.read(bytes)?],
+        block: [kernel::BLOCK_X.read(bytes)?, kernel::BLOCK_Y.read(bytes)?, kernel::BLOCK_Z.read(bytes)?],
+        static_shared_bytes: kernel::STATIC_SHARED_BYTES.read(bytes)?,
+        dynamic_shared_bytes: kernel::DYNAMIC_SHARED_BYTES.read(bytes)?,
+        registers_per_thread: kernel::REGISTERS_PER_THREAD.read(bytes)?,
+        graph: kernel::GRAPH.read(bytes)?,
+        graph_node: kernel::GRAPH_NODE.read(bytes)?,
         // Records have this field from 13.4 on. `bytes` ends with the record.
-        source_graph_node: kernel::SOURCE_GRAPH_NODE.of(bytes).unwrap_or(0),
-        name: NameAddress(kernel::NAME.of(bytes)?),
+        source_graph_node: kernel::SOURCE_GRAPH_NODE.read(bytes).unwrap_or(0),
+        name: NameAddress(kernel::NAME.read(bytes)?),
     })
 }
 
@@ -370,18 +370,18 @@ fn kernel_of(bytes: &[u8]) -> Option<Kernel<NameAddress>> {
 macro_rules! copy {
     ($record:ident, $bytes:ident, $count:expr, $source_device:expr, $destination_device:expr) => {
         Copy {
-            correlation: $record::CORRELATION.of($bytes)?,
-            device: $record::DEVICE.of($bytes)?,
-            context: $record::CONTEXT.of($bytes)?,
-            stream: $record::STREAM.of($bytes)?,
-            start_ns: $record::START.of($bytes)?,
-            end_ns: $record::END.of($bytes)?,
-            bytes: $record::BYTES.of($bytes)?,
-            kind: $record::COPY_KIND.of($bytes)?,
-            source_kind: $record::SOURCE_KIND.of($bytes)?,
-            destination_kind: $record::DESTINATION_KIND.of($bytes)?,
+            correlation: $record::CORRELATION.read($bytes)?,
+            device: $record::DEVICE.read($bytes)?,
+            context: $record::CONTEXT.read($bytes)?,
+            stream: $record::STREAM.read($bytes)?,
+            start_ns: $record::START.read($bytes)?,
+            end_ns: $record::END.read($bytes)?,
+            bytes: $record::BYTES.read($bytes)?,
+            kind: $record::COPY_KIND.read($bytes)?,
+            source_kind: $record::SOURCE_KIND.read($bytes)?,
+            destination_kind: $record::DESTINATION_KIND.read($bytes)?,
             count: $count,
-            graph_node: $record::GRAPH_NODE.of($bytes)?,
+            graph_node: $record::GRAPH_NODE.read($bytes)?,
             source_device: $source_device,
             destination_device: $destination_device,
         }
@@ -389,14 +389,15 @@ macro_rules! copy {
 }
 
 fn copy_of(bytes: &[u8]) -> Option<Copy> {
-    let device = copy::DEVICE.of(bytes)?;
+    let device = copy::DEVICE.read(bytes)?;
     // Up to 12.7 a record has no count and describes one copy.
-    let count = u32::try_from(copy::COUNT.of(bytes).unwrap_or(1).max(1)).unwrap_or(u32::MAX);
+    let count = u32::try_from(copy::COUNT.read(bytes).unwrap_or(1).max(1)).unwrap_or(u32::MAX);
     Some(copy!(copy, bytes, count, device, device))
 }
 
 fn peer_copy_of(bytes: &[u8]) -> Option<Copy> {
-    let [source, destination] = [peer_copy::SOURCE_DEVICE, peer_copy::DESTINATION_DEVICE].map(|field| field.of(bytes));
+    let [source, destination] =
+        [peer_copy::SOURCE_DEVICE, peer_copy::DESTINATION_DEVICE].map(|field| field.read(bytes));
     Some(copy!(peer_copy, bytes, 1, source?, destination?))
 }
 

@@ -171,7 +171,7 @@ impl Session {
     }
 
     #[cfg(test)]
-    pub(crate) fn of(calls: Calls) -> Self {
+    pub(crate) fn with_calls(calls: Calls) -> Self {
         Self {
             calls,
             version: 24,

@@ -38,10 +38,10 @@ impl Segment {
     pub(crate) fn all(pieces: &[Piece<'_>]) -> Vec<Self> {
         let mut orders = BTreeMap::new();
         let pieces = pieces.iter().filter(|piece| piece.kind == SEGMENT);
-        pieces.take(MOST).filter_map(|piece| Self::of(piece.bytes, &mut orders)).collect()
+        pieces.take(MOST).filter_map(|piece| Self::parse(piece.bytes, &mut orders)).collect()
     }
 
-    fn of(bytes: &[u8], orders: &mut BTreeMap<u16, u64>) -> Option<Self> {
+    fn parse(bytes: &[u8], orders: &mut BTreeMap<u16, u64>) -> Option<Self> {
         let (&[where_to, changes], mut rest) = bytes.split_first_chunk()?;
         let slot = u16::from(where_to & 3);
         let mut head = [0; HEADER_WORDS];
@@ -97,7 +97,7 @@ impl Segment {
             words[*word] = *value;
         }
         let where_to = slot | file << 2;
-        let same = Self::of(&[where_to, 0], &mut BTreeMap::new()).expect("a segment");
+        let same = Self::parse(&[where_to, 0], &mut BTreeMap::new()).expect("a segment");
         let differ = (0..HEADER_WORDS).filter(|word| *word != header::COMMITTED && words[*word] != same.words[*word]);
         let changes: Vec<[u8; 9]> = differ
             .map(|word| {

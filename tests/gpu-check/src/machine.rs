@@ -65,7 +65,7 @@ impl Machine {
         Self {
             gpus: devices(),
             nccl: find(&options.nccl, &NCCL),
-            cupti: find(&options.cupti, &of_release(cudart.as_deref())),
+            cupti: find(&options.cupti, &cupti_names(cudart.as_deref())),
             cudart,
             driver: None,
             torch: python.filter(|python| ask(python, torch).is_some()),
@@ -104,7 +104,7 @@ impl Machine {
 }
 
 /// CUPTI's names, that of the CUDA release of the runtime first: NCCL's process is to have one release.
-fn of_release(runtime: Option<&Path>) -> Vec<&'static str> {
+fn cupti_names(runtime: Option<&Path>) -> Vec<&'static str> {
     let name = runtime.and_then(|path| path.file_name()?.to_str());
     let major = name.and_then(|name| name.split('.').nth(2)).unwrap_or("");
     let mut names = CUPTI.to_vec();
@@ -123,9 +123,9 @@ mod tests {
 
     #[test]
     fn cupti_is_of_the_release_of_the_runtime() {
-        let names = of_release(Some(Path::new("/x/libcudart.so.12")));
+        let names = cupti_names(Some(Path::new("/x/libcudart.so.12")));
         assert_eq!(names, ["libcupti.so.12", "libcupti.so.13", "libcupti.so.11.8"]);
-        assert_eq!(of_release(Some(Path::new("/x/libcudart.so.11.0")))[0], "libcupti.so.11.8");
-        assert_eq!(of_release(None), CUPTI);
+        assert_eq!(cupti_names(Some(Path::new("/x/libcudart.so.11.0")))[0], "libcupti.so.11.8");
+        assert_eq!(cupti_names(None), CUPTI);
     }
 }

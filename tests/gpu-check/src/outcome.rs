@@ -30,7 +30,7 @@ impl Outcome {
         Self { verdict: Verdict::NotHere, ..Self::failed(why) }
     }
 
-    pub(crate) fn of(wrong: &Wrong, facts: Value) -> Self {
+    pub(crate) fn from_wrong(wrong: &Wrong, facts: Value) -> Self {
         let verdict = if wrong.0.is_empty() { Verdict::Ok } else { Verdict::Failed };
         Self { verdict, why: wrong.0.join("; "), facts }
     }

@@ -23,6 +23,6 @@ pub const KINDS: [&str; 16] = [
 /// How many of them each table knows, from version 1.
 const KNOWN: [usize; 7] = [6, 6, 8, 8, 12, 15, 16];
 
-pub fn of_table(version: u32) -> &'static [&'static str] {
+pub fn kinds_of_table(version: u32) -> &'static [&'static str] {
     &KINDS[..KNOWN[version as usize - 1]]
 }

@@ -131,7 +131,7 @@ fn models(trace: &Trace, tables: &Tables, map: &StatedTopology) -> Models {
         }
         let mut lanes: BTreeMap<GraphKind, GraphBandwidth> = BTreeMap::new();
         for graph in of_hosts.flat_map(|(_, graphs)| graphs) {
-            let own = GraphBandwidth::of(graph);
+            let own = GraphBandwidth::from_graph(graph);
             lanes.entry(graph.kind).and_modify(|least| *least = least.least(own)).or_insert(own);
         }
         models.insert(communicator, (shape, lanes));
@@ -140,7 +140,7 @@ fn models(trace: &Trace, tables: &Tables, map: &StatedTopology) -> Models {
 }
 
 impl GraphBandwidth {
-    fn of(graph: &Graph) -> Self {
+    fn from_graph(graph: &Graph) -> Self {
         let channels = index_u32(graph.channels.len()).into();
         Self { channels, pattern: graph.pattern, intra: graph.speed_intra, inter: graph.speed_inter }
     }
@@ -278,7 +278,7 @@ const MBIT: f64 = 1e6 / 8.0;
 
 impl StatedTopology {
     /// `None` for an archive without topology.
-    pub(crate) fn of(trace: &Trace, tables: &Tables) -> Option<Self> {
+    pub(crate) fn from_trace(trace: &Trace, tables: &Tables) -> Option<Self> {
         let statements = &trace.statements;
         let unused = statements.unused_dumps();
         if statements.topology_hosts.get() == 0 && unused.is_empty() {

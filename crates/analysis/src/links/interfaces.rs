@@ -25,8 +25,8 @@ use nccl_events::ids::index;
 /// Fails if the archive's events cannot be read.
 pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2::Result<Analysis> {
     let (mut analysis, traffic) = analyse_and(trace, filter, progress, |tables| {
-        let map = StatedTopology::of(trace, tables).map(Arc::new);
-        move || map.clone().map(|map| Traffic::of(trace, filter, map))
+        let map = StatedTopology::from_trace(trace, tables).map(Arc::new);
+        move || map.clone().map(|map| Traffic::new(trace, filter, map))
     })?;
     let Some(traffic) = traffic else {
         return Ok(analysis);
@@ -59,7 +59,7 @@ pub(crate) struct Traffic<'a> {
 }
 
 impl<'a> Traffic<'a> {
-    pub(crate) fn of(trace: &'a Trace, filter: &'a Filter, map: Arc<StatedTopology>) -> Self {
+    pub(crate) fn new(trace: &'a Trace, filter: &'a Filter, map: Arc<StatedTopology>) -> Self {
         let count = map.nics.len();
         Self {
             trace,
@@ -114,7 +114,7 @@ impl Network for Traffic<'_> {
             return;
         }
         match (nic_of(self.trace, tables, &self.map, transfer), transfer.is_send) {
-            (Some(nic), true) if step.third_ns > 0 => self.sent[index(nic)].push(SentStep::of(step)),
+            (Some(nic), true) if step.third_ns > 0 => self.sent[index(nic)].push(SentStep::from_step(step)),
             (_, true) => self.elsewhere += step.bytes,
             (Some(nic), false) => self.received[index(nic)] += step.bytes,
             (None, false) => {}

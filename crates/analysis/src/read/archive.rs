@@ -45,7 +45,7 @@ impl Role {
         }
     }
 
-    fn of(region: &RegionInfo<'_>) -> Option<Self> {
+    fn from_region(region: &RegionInfo<'_>) -> Option<Self> {
         let kind = region.kind?;
         Some(match region.class {
             RegionClass::Api | RegionClass::Enqueue | RegionClass::Launch => Self::Call(kind),
@@ -56,7 +56,7 @@ impl Role {
 }
 
 impl<'a> RegionInfo<'a> {
-    fn of(canonical_name: &'a str) -> Option<Self> {
+    fn parse(canonical_name: &'a str) -> Option<Self> {
         let (class, kind) = parse_canonical_name(canonical_name)?;
         Some(Self { class, kind, name: canonical_name.splitn(if kind.is_some() { 4 } else { 3 }, "::").last()? })
     }
@@ -99,19 +99,19 @@ impl Trace {
     /// Reads the definitions without verifying them, to report what is wrong with them.
     pub fn read_unchecked(anchor: PathBuf, archive: Archive) -> otf2::Result<Self> {
         let definitions = archive.definitions()?;
-        let communicators = Communicators::of(&definitions);
+        let communicators = Communicators::from_definitions(&definitions);
         let regions = definitions.regions.iter().filter_map(|(reference, region)| {
-            let info = RegionInfo::of(definitions.string(region.canonical_name)?)?;
-            let role = Role::of(&info)?;
+            let info = RegionInfo::parse(definitions.string(region.canonical_name)?)?;
+            let role = Role::from_region(&info)?;
             let is_net_send = info.kind == Some(Kind::ProxyOp) && info.name == "netSend";
-            let function = Function::of_region(info.name);
+            let function = Function::from_region(info.name);
             Some((*reference, KnownRegion { role, function, phase: info.phase(), is_net_send }))
         });
         Ok(Self {
             anchor,
             regions: regions.gather(),
-            attributes: Attributes::of(&definitions),
-            locations: Locations::of(&definitions, &communicators),
+            attributes: Attributes::from_definitions(&definitions),
+            locations: Locations::new(&definitions, &communicators),
             communicators,
             statements: Statements::read(archive.properties()),
             archive,
@@ -241,7 +241,7 @@ impl Trace {
 
     /// Class, kind and name of a region; `None` for kernels and regions of other writers.
     pub fn region(&self, region: RegionRef) -> Option<RegionInfo<'_>> {
-        RegionInfo::of(self.canonical_name(region)?)
+        RegionInfo::parse(self.canonical_name(region)?)
     }
 
     /// The region's name in the program; for kernels, the mangled name.
@@ -415,7 +415,7 @@ pub(crate) struct Attributes {
 }
 
 impl Attributes {
-    pub(crate) fn of(definitions: &Definitions) -> Self {
+    pub(crate) fn from_definitions(definitions: &Definitions) -> Self {
         let mut known = Vec::new();
         for (reference, attribute) in &definitions.attributes {
             // OTF2 requires ids without gaps; an attribute that breaks the rule is not recognised.
@@ -468,7 +468,7 @@ pub(crate) struct Locations {
 }
 
 impl Locations {
-    pub(crate) fn of(definitions: &Definitions, communicators: &Communicators) -> Self {
+    pub(crate) fn new(definitions: &Definitions, communicators: &Communicators) -> Self {
         let mut found = Self::default();
         found.ranks.extend(communicators.ranks.iter().map(|((location, comm), rank)| (*location, (*comm, *rank))));
         for (location, definition) in &definitions.locations {
@@ -528,7 +528,7 @@ impl Default for Clock {
 const NS: u64 = 1_000_000_000;
 
 impl Clock {
-    pub fn of(trace: &Trace) -> Self {
+    pub fn from_trace(trace: &Trace) -> Self {
         let clock = trace.definitions.clock.as_ref();
         clock.map_or_else(Self::default, |clock| Self {
             begin: clock.global_offset,
@@ -563,7 +563,7 @@ pub(crate) struct Communicators {
 
 impl Communicators {
     /// A communicator's members are indices into its paradigm's list of communicating locations.
-    pub(crate) fn of(definitions: &Definitions) -> Self {
+    pub(crate) fn from_definitions(definitions: &Definitions) -> Self {
         let mut lists: BTreeMap<Paradigm, &[u64]> = BTreeMap::new();
         for group in definitions.groups.values() {
             if group.group_type == GroupType::CommLocations {

@@ -20,7 +20,7 @@ struct Ids<'a> {
 }
 
 impl<'a> Ids<'a> {
-    fn of(events: &'a DeltaColumn) -> Self {
+    fn new(events: &'a DeltaColumn) -> Self {
         let mut rows: Vec<u32> = (0..small(events.len())).collect();
         // The event ids of a location mostly ascend, which makes this sort fast.
         rows.par_sort_by_key(|row| events.get(large(*row)));
@@ -108,7 +108,7 @@ impl Tables {
         new: impl Fn() -> N + Sync,
         progress: &dyn Progress,
     ) -> otf2::Result<N> {
-        let reading = Reading::of(trace, self, progress);
+        let reading = Reading::new(trace, self, progress);
         let connections = trace.locations_of(&[LocationKind::Connection]);
         let slots = trace.locations_of(&[LocationKind::Slot]);
         progress.begin("network", (connections.len() + slots.len()) as u64);
@@ -119,7 +119,7 @@ impl Tables {
             }
         }
         let processes: Vec<[Vec<LocationRef>; 2]> = processes.into_values().collect();
-        let ids = Ids::of(&self.operations.event);
+        let ids = Ids::new(&self.operations.event);
         let mut network = new();
         for processes in processes.chunks(rayon::current_num_threads().max(1)) {
             let read = try_in_parallel(processes, |locations| reading.network(self, locations, &ids, new()));
@@ -145,7 +145,7 @@ impl Reading<'_> {
         }
         network.transfers(transfers.len());
         // A step belongs to a transfer of its own process: a proxy thread only handles its own transfers.
-        let ids = Ids::of(&transfers.event);
+        let ids = Ids::new(&transfers.event);
         for slot in slots {
             self.steps(*slot, &ids, |step| {
                 let transfer = (step.transfer != NONE).then(|| transfers.row(large(step.transfer)));

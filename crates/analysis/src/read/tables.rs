@@ -44,8 +44,9 @@ pub(crate) struct Enqueued {
 
 impl Tables {
     pub fn read(trace: &Trace, progress: &dyn Progress) -> otf2::Result<Self> {
-        let mut tables = Self { members: Members::of(trace), clock: Clock::of(trace), ..Self::default() };
-        let reading = Reading::of(trace, &tables, progress);
+        let mut tables =
+            Self { members: Members::from_trace(trace), clock: Clock::from_trace(trace), ..Self::default() };
+        let reading = Reading::new(trace, &tables, progress);
         let ranks = trace.locations_of(&[LocationKind::Communicator]);
         let streams = trace.locations_of(&[LocationKind::Stream]);
         progress.begin("operations", (ranks.len() + streams.len()) as u64);
@@ -82,7 +83,7 @@ impl Tables {
         wants: impl Fn(RegionRef) -> bool + Sync,
         progress: &dyn Progress,
     ) -> otf2::Result<()> {
-        let reading = Reading::of(trace, self, progress);
+        let reading = Reading::new(trace, self, progress);
         let threads = trace.locations_of(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
         progress.begin("calls", threads.len() as u64);
         let (mut calls, mut launches, mut ranges) = (Calls::default(), Launches::default(), Ranges::default());
@@ -126,7 +127,7 @@ pub(super) struct Reading<'a> {
 const AT_ONCE: usize = 2;
 
 impl<'a> Reading<'a> {
-    pub(super) fn of(trace: &'a Trace, tables: &'a Tables, progress: &'a dyn Progress) -> Self {
+    pub(super) fn new(trace: &'a Trace, tables: &'a Tables, progress: &'a dyn Progress) -> Self {
         let has_ranges = trace.statements.counts.others.ranges_user > 0;
         Self { trace, paths: &tables.paths, has_ranges, clock: tables.clock, members: &tables.members, progress }
     }
@@ -195,7 +196,7 @@ impl<'a> Reading<'a> {
     fn thread(&self, location: LocationRef, wants: &impl Fn(RegionRef) -> bool) -> otf2::Result<ThreadRows> {
         let mut rows = ThreadRows::default();
         let mut paths = self.paths.reader();
-        let mut instances: Instances<'_> = Instances::of(self.trace);
+        let mut instances: Instances<'_> = Instances::new(self.trace);
         self.trace.archive.for_each_event(&[location], |_, event| {
             let Read::Left(instance) = instances.step(event) else {
                 return ControlFlow::Continue(());
@@ -340,7 +341,7 @@ impl Members {
         processes.len() < self.job_ranks.len()
     }
 
-    pub fn of(trace: &Trace) -> Self {
+    pub fn from_trace(trace: &Trace) -> Self {
         let statements = &trace.statements;
         let error = |errors: [u64; 2]| -> Option<u64> { errors.map(bounded).into_iter().sum() };
         // In an archive merged from several, one calibration may be unknown.

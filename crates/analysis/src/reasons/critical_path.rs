@@ -94,7 +94,7 @@ fn read_thread(
 ) -> otf2::Result<HostEvents> {
     let (mut found, mut launch) = (HostEvents::default(), None);
     let is_by_callback = trace.location_kind(thread) == Some(LocationKind::CallbackThread);
-    let clock = Clock::of(trace);
+    let clock = Clock::from_trace(trace);
     // One element per open region: the start of an NCCL call, `None` for any other region.
     let mut open: Vec<Option<u64>> = Vec::new();
     trace.archive.for_each_event(&[thread], |_, event| {
@@ -183,7 +183,7 @@ struct EndedOperations<'a> {
 }
 
 impl<'a> EndedOperations<'a> {
-    fn of(tables: &'a Tables, filter: &Filter) -> Self {
+    fn new(tables: &'a Tables, filter: &Filter) -> Self {
         let mut ranks = vec![Vec::new(); tables.members.job_ranks.len()];
         for (row, operation) in (0..).zip(tables.operations.rows()) {
             if !operation.is_unfinished
@@ -222,8 +222,8 @@ impl<'a> EndedOperations<'a> {
 }
 
 impl Walk {
-    pub(super) fn of(analysis: &Analysis, filter: &Filter) -> Option<Self> {
-        let ended = EndedOperations::of(&analysis.tables, filter);
+    pub(super) fn new(analysis: &Analysis, filter: &Filter) -> Option<Self> {
+        let ended = EndedOperations::new(&analysis.tables, filter);
         let (mut rank, to_ns) = ended.last()?;
         let mut found = Self { from_ns: to_ns, to_ns, ..Self::default() };
         let mut next = None;
@@ -268,7 +268,7 @@ impl Walk {
 }
 
 /// Finds the last arrival that the operations of a kernel waited for. The returned part is only empty if the kernel is,
-/// so that [`Walk::of`] terminates.
+/// so that [`Walk::new`] terminates.
 fn stay(analysis: &Analysis, rows: &[u32], start_ns: u64, stop_ns: u64) -> TimeInOperation {
     let row = rows[0];
     let instance = analysis.instances.instance_of_operation(row).map(|number| &analysis.instances.all[index(number)]);
@@ -436,11 +436,11 @@ pub(crate) struct PlannedPath {
 impl PlannedPath {
     /// `None` if no operation ended, or if the filter selects communicators or functions: then operations that others
     /// waited for may be missing.
-    pub(crate) fn of(analysis: &Analysis, filter: &Filter) -> Option<Self> {
+    pub(crate) fn new(analysis: &Analysis, filter: &Filter) -> Option<Self> {
         if !filter.communicators.is_empty() || !filter.functions.is_empty() {
             return None;
         }
-        let walk = Walk::of(analysis, filter)?;
+        let walk = Walk::new(analysis, filter)?;
         let ranks = ranks_outside_longest(analysis, &walk);
         let wanted = |gap: &&TimeOutside| ranks.contains(&analysis.tables.job_rank(gap.next));
         let rows = walk.gaps.iter().filter(wanted).map(|gap| gap.next).collect();

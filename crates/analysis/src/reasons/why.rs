@@ -28,11 +28,11 @@ pub fn add_reasons(trace: &Trace, analysis: &mut Analysis) -> otf2::Result<()> {
 /// Like [`add_reasons`], and adds the critical path, unless the filter selects communicators or functions. Reads calls
 /// and launches once for both.
 pub fn add_reasons_and_path(trace: &Trace, analysis: &mut Analysis, filter: &Filter) -> otf2::Result<()> {
-    add(trace, analysis, PlannedPath::of(analysis, filter))
+    add(trace, analysis, PlannedPath::new(analysis, filter))
 }
 
 fn add(trace: &Trace, analysis: &mut Analysis, planned: Option<PlannedPath>) -> otf2::Result<()> {
-    let reasons = LateOperations::of(analysis);
+    let reasons = LateOperations::find(analysis);
     let mut rows = BTreeSet::new();
     rows.extend(reasons.iter().flat_map(|reasons| &reasons.rows));
     rows.extend(planned.iter().flat_map(|path| &path.rows));
@@ -110,7 +110,7 @@ pub(crate) struct LateOperations {
 
 impl LateOperations {
     /// `None` if no rank is late.
-    pub(crate) fn of(analysis: &Analysis) -> Option<Self> {
+    pub(crate) fn find(analysis: &Analysis) -> Option<Self> {
         let mut late: BTreeMap<LateRank, Vec<LateOperation>> = stalls(analysis);
         late.extend(analysis.awaited.iter().map(|(&rank, awaited)| {
             let rank = LateRank { rank, only_at_times: false };
@@ -127,12 +127,12 @@ impl LateOperations {
 
     /// Adds to each late rank, and to the causes that name it, what delayed it.
     pub(crate) fn add(&self, trace: &Trace, analysis: &mut Analysis, hosts: &HostTimesByOperation) {
-        let usual = ShortestDelays::of(analysis, hosts, &self.others);
+        let usual = ShortestDelays::new(analysis, hosts, &self.others);
         let other = self.others.first().map(|row| analysis.tables.job_rank(*row));
         let of_other = other.map(|rank| own_operations(analysis, rank)).unwrap_or_default();
         for (&LateRank { rank, only_at_times }, late) in &self.late {
             let own = own_operations(analysis, rank);
-            let parts = |late: &LateOperation| DelayParts::of(analysis, &own, hosts, usual, late);
+            let parts = |late: &LateOperation| DelayParts::new(analysis, &own, hosts, usual, late);
             let mut why = weigh_delays(trace, analysis, rank, late, parts);
             let windows = late.iter().filter_map(|late| {
                 let mut rows = analysis.counterparts(late.row).into_iter();
@@ -160,7 +160,7 @@ fn often(analysis: &Analysis, awaited: &[(u32, u64)]) -> Vec<LateOperation> {
     let mut awaited = awaited.to_vec();
     awaited.sort_by_key(|(_, ns)| Reverse(*ns));
     awaited.truncate((MOST / analysis.awaited.len().max(1)).max(LEAST));
-    awaited.into_iter().filter_map(|(row, ns)| LateOperation::of(analysis, row, ns)).collect()
+    awaited.into_iter().filter_map(|(row, ns)| LateOperation::new(analysis, row, ns)).collect()
 }
 
 /// The late operations of anomalies, for ranks that a cause names as stalling the job.
@@ -180,7 +180,7 @@ fn stalls(analysis: &Analysis) -> BTreeMap<LateRank, Vec<LateOperation>> {
         if let Some((rank, lost_ns)) = anomalies.get(&(instance.arrivals.first_ns, instance.sequence)) {
             let mut rows = analysis.instances.operations(instance).iter().copied();
             let own = rows.find(|row| analysis.tables.job_rank(*row) == *rank);
-            let late = own.and_then(|row| LateOperation::of(analysis, row, *lost_ns));
+            let late = own.and_then(|row| LateOperation::new(analysis, row, *lost_ns));
             found.entry(LateRank { rank: *rank, only_at_times: true }).or_default().extend(late);
         }
     }
@@ -188,7 +188,7 @@ fn stalls(analysis: &Analysis) -> BTreeMap<LateRank, Vec<LateOperation>> {
 }
 
 impl LateOperation {
-    fn of(analysis: &Analysis, row: u32, waited_ns: u64) -> Option<Self> {
+    fn new(analysis: &Analysis, row: u32, waited_ns: u64) -> Option<Self> {
         let starts = &analysis.tables.operations.start_ns;
         let mut waited = analysis.counterparts(row);
         waited.retain(|other| {
@@ -213,7 +213,7 @@ fn operations_of_punctual_rank(analysis: &Analysis, late: &BTreeMap<LateRank, Ve
 }
 
 impl ShortestDelays {
-    fn of(analysis: &Analysis, hosts: &HostTimesByOperation, others: &[u32]) -> Self {
+    fn new(analysis: &Analysis, hosts: &HostTimesByOperation, others: &[u32]) -> Self {
         let others = || others.iter().filter_map(|row| Some((*row, hosts.get(row)?)));
         let call_to_launch =
             others().filter_map(|(_, times)| Some(times.launched_ns?.saturating_sub(times.called_ns?)));
@@ -248,7 +248,7 @@ fn before_call(analysis: &Analysis, own: &[(u64, u64)], hosts: &HostTimesByOpera
 }
 
 impl DelayParts {
-    fn of(
+    fn new(
         analysis: &Analysis,
         own: &[(u64, u64)],
         hosts: &HostTimesByOperation,

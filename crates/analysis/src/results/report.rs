@@ -41,7 +41,7 @@ pub struct Completeness {
 
 impl Completeness {
     /// OTF2 property names are in upper case; the keys here are in lower case.
-    pub fn of(statements: &Statements) -> Self {
+    pub fn from_statements(statements: &Statements) -> Self {
         let counts = &statements.counts;
         let lower = |(name, number): (&str, u64)| (name.to_ascii_lowercase(), number);
         let kinds = counts.kinds.iter().map(|(kind, counts)| {
@@ -61,9 +61,9 @@ impl Completeness {
             parts_left_out: statements.parts_left_out.shown(),
             topology_unused: statements.unused_dumps(),
             ranks_missing: statements.ranks_missing.get(),
-            ranks_impossible: Statement::of(&statements.ranks_impossible),
+            ranks_impossible: Statement::from_listed(&statements.ranks_impossible),
             collectives_unmatched: statements.collectives_unmatched.get(),
-            matching: Matching::of(statements),
+            matching: Matching::from_statements(statements),
         }
     }
 }
@@ -78,7 +78,7 @@ pub struct Statement {
 }
 
 impl Statement {
-    fn of(listed: &Listed) -> Self {
+    fn from_listed(listed: &Listed) -> Self {
         Self { number: listed.number.get(), lines: listed.lines.shown() }
     }
 }
@@ -94,12 +94,12 @@ pub struct Matching {
 }
 
 impl Matching {
-    pub fn of(statements: &Statements) -> Self {
+    pub fn from_statements(statements: &Statements) -> Self {
         let mismatches = statements.mismatches().into_iter().filter(|(_, listed)| listed.number.get() > 0);
         Self {
-            mismatches: mismatches.map(|(kind, listed)| (kind, Statement::of(listed))).collect(),
-            ranks_behind: Statement::of(&statements.ranks_behind),
-            unknown: Statement::of(&statements.matching_unknown),
+            mismatches: mismatches.map(|(kind, listed)| (kind, Statement::from_listed(listed))).collect(),
+            ranks_behind: Statement::from_listed(&statements.ranks_behind),
+            unknown: Statement::from_listed(&statements.matching_unknown),
         }
     }
 

@@ -59,7 +59,7 @@ impl Instances {
 
     /// Matches operations by communicator, function and NCCL's sequence number. Operations made of sends and receives
     /// have no number: they are matched by position among their kind, if all ranks have equally many.
-    pub fn of(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
+    pub fn new(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
         let (operations, members) = (&tables.operations, &tables.members);
         let flow = |function| trace.function(function)?.collective().map(Collective::flow);
         let mut rows: Vec<u32> = (0..small(operations.len()))
@@ -182,7 +182,7 @@ fn arrival(tables: &Tables, row: u32) -> Arrival {
 /// The arrivals; no rank is last if the operations cannot be compared.
 fn arrivals(tables: &Tables, communicator: u32, flow: Flow, rows: &[u32]) -> (Arrivals, LastRank) {
     let ranks: Vec<Arrival> = rows.iter().map(|row| arrival(tables, *row)).collect();
-    let (mut found, mut last) = Arrivals::of(flow, &ranks, |a, b| tables.error_ns(rows[a], rows[b]));
+    let (mut found, mut last) = Arrivals::from_ranks(flow, &ranks, |a, b| tables.error_ns(rows[a], rows[b]));
     if found.error_ns != Err(Incomparable::RankMissing) {
         found.error_ns = measured(tables, communicator, rows).and(found.error_ns);
     }
@@ -307,7 +307,11 @@ fn waits(flow: Flow, is_root: bool) -> bool {
 
 impl Arrivals {
     /// Finds the arrival order. `error_ns` gives the error between the times of two ranks, by index; `None` if unknown.
-    pub fn of(flow: Flow, ranks: &[Arrival], error_ns: impl Fn(usize, usize) -> Option<u64>) -> (Self, LastRank) {
+    pub fn from_ranks(
+        flow: Flow,
+        ranks: &[Arrival],
+        error_ns: impl Fn(usize, usize) -> Option<u64>,
+    ) -> (Self, LastRank) {
         let mut starts: Vec<u64> = ranks.iter().map(|rank| rank.start_ns).collect();
         starts.sort_unstable();
         let mut found = Self {
@@ -387,7 +391,7 @@ fn key(tables: &Tables, operation: &Operation) -> ClassKey {
 }
 
 impl Classes {
-    pub(super) fn of(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
+    pub(super) fn new(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
         let mut of_class: BTreeMap<ClassKey, Vec<u32>> = BTreeMap::new();
         for (row, operation) in (0..).zip(tables.operations.rows()) {
             if filter.wants(trace, &tables.members, &operation) && filter.wants_rank(&tables.members, operation.member)

@@ -35,7 +35,7 @@ pub struct RunSamples {
 
 impl RunSamples {
     /// Built from what [`crate::analyse`] returned for the same filter.
-    pub fn of(trace: &Trace, tables: &Tables, instances: &Instances, report: &Report, filter: &Filter) -> Self {
+    pub fn new(trace: &Trace, tables: &Tables, instances: &Instances, report: &Report, filter: &Filter) -> Self {
         Self {
             compared: Compared {
                 run: report.run.clone(),
@@ -65,7 +65,7 @@ pub fn compare(a: &RunSamples, b: &RunSamples) -> Comparison {
         match key.and_then(|key| a.samples.get_key_value(&key)) {
             Some((key, of_a)) => {
                 left.remove(key);
-                pairs.push(SamplePair::of(of_a, sample));
+                pairs.push(SamplePair::new(of_a, sample));
             }
             None => only_b.push(sample.kind.clone()),
         }
@@ -120,14 +120,14 @@ fn matching<'a>(a: &'a RunSamples, b: &'a RunSamples) -> BTreeMap<&'a Placement,
 }
 
 impl<'a> SamplePair<'a> {
-    fn of(a: &'a Sample, b: &'a Sample) -> Self {
+    fn new(a: &'a Sample, b: &'a Sample) -> Self {
         let durations = |q| {
             let error_ns = a.duration_error_ns.zip(b.duration_error_ns).map(|(a, b)| a + b);
-            QuantileDifference::of(&a.durations, &b.durations, q, error_ns)
+            QuantileDifference::new(&a.durations, &b.durations, q, error_ns)
         };
         let error_ns = Some(a.arrival_error_ns + b.arrival_error_ns);
-        let waiting = QuantileDifference::of(&a.waiting, &b.waiting, 0.5, error_ns);
-        let transfer = QuantileDifference::of(&a.transfer, &b.transfer, 0.5, error_ns);
+        let waiting = QuantileDifference::new(&a.waiting, &b.waiting, 0.5, error_ns);
+        let transfer = QuantileDifference::new(&a.transfer, &b.transfer, 0.5, error_ns);
         Self { a, b, estimates: [durations(0.5), durations(0.99), waiting, transfer] }
     }
 

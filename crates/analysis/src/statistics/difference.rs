@@ -53,7 +53,7 @@ struct Value {
 }
 
 impl Placement {
-    pub fn of(communicator: &Communicator, ranks: &[Rank]) -> Self {
+    pub fn new(communicator: &Communicator, ranks: &[Rank]) -> Self {
         let members = communicator.members.iter().map(|member| ranks.get(large((*member)?)));
         let first = members.clone().flatten().find_map(|rank| rank.number);
         let mut hosts: Vec<&str> = Vec::new();
@@ -104,7 +104,7 @@ pub(super) fn samples(
     filter: &Filter,
 ) -> BTreeMap<(Placement, Class), Sample> {
     let shapes: Vec<Placement> =
-        report.communicators.iter().map(|communicator| Placement::of(communicator, &report.ranks)).collect();
+        report.communicators.iter().map(|communicator| Placement::new(communicator, &report.ranks)).collect();
     let mut samples = BTreeMap::<(Placement, Class), (Sample, Vec<Value>)>::new();
     let mut rows: BTreeMap<_, Vec<u32>> = BTreeMap::new();
     for (row, operation) in (0..).zip(tables.operations.rows()) {
@@ -403,7 +403,7 @@ struct Quantile {
 
 impl Quantile {
     /// `values` are in time order.
-    fn of(values: &[f64], q: f64) -> Self {
+    fn new(values: &[f64], q: f64) -> Self {
         let mut sorted = values.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
         let value = quantile(&sorted, q);
@@ -430,8 +430,8 @@ impl Quantile {
 
 impl QuantileDifference {
     /// Both samples are in time order.
-    pub(super) fn of(a: &[f64], b: &[f64], q: f64, error_ns: Option<u64>) -> Option<Self> {
-        (!a.is_empty() && !b.is_empty()).then(|| Self { a: Quantile::of(a, q), b: Quantile::of(b, q), error_ns })
+    pub(super) fn new(a: &[f64], b: &[f64], q: f64, error_ns: Option<u64>) -> Option<Self> {
+        (!a.is_empty() && !b.is_empty()).then(|| Self { a: Quantile::new(a, q), b: Quantile::new(b, q), error_ns })
     }
 
     pub(super) fn is_exact(&self) -> bool {
@@ -509,7 +509,7 @@ pub(super) fn pairs<'a>(a: &'a Durations, b: &Durations) -> Vec<RangePair<'a>> {
     // A duration is the difference of two times of one clock, which has no error here.
     let pairs = both.into_iter().filter_map(|(_, path, of_a, of_b)| {
         let counts = [of_a.len() as u64, of_b.len() as u64];
-        Some(RangePair { path, counts, estimate: QuantileDifference::of(of_a, of_b, 0.5, Some(0))? })
+        Some(RangePair { path, counts, estimate: QuantileDifference::new(of_a, of_b, 0.5, Some(0))? })
     });
     pairs.collect()
 }
@@ -540,7 +540,7 @@ mod tests {
         let a: Vec<f64> = (0..200_u32).map(|at| if at * 7 % 20 < 9 { 10_000.0 } else { 10.0 }).collect();
         let uneven: Vec<f64> =
             a.iter().enumerate().map(|(at, value)| if at % 40 < 6 { 10_000.0 } else { *value }).collect();
-        let found = QuantileDifference::of(&uneven, &[10.0; 200], 0.5, Some(0)).expect("values").difference(0.05);
+        let found = QuantileDifference::new(&uneven, &[10.0; 200], 0.5, Some(0)).expect("values").difference(0.05);
         let [low_ns, _] = found.interval_ns.expect("an interval");
         assert!(low_ns < 0.0 && low_ns >= -found.a_ns, "{found:?}");
     }

@@ -28,7 +28,7 @@ pub(super) struct Lateness {
 }
 
 impl Lateness {
-    pub(super) fn of(
+    pub(super) fn new(
         trace: &Trace,
         tables: &Tables,
         instances: &Instances,
@@ -42,7 +42,7 @@ impl Lateness {
         let made = in_parallel(ranks, |(number, (rank, rows))| {
             let arrivals = arrivals(tables, instances, rows);
             let heat = heat(&arrivals, bin_ns);
-            let counted = TimesLast::of(tables, instances, &arrivals, number);
+            let counted = TimesLast::new(tables, instances, &arrivals, number);
             (rank_lateness(trace, tables, waiting, (number, rank), &arrivals, (counted, &late[number])), heat)
         });
         let (ranks, heat) = made.into_iter().unzip();
@@ -64,7 +64,7 @@ struct TimesLast {
 }
 
 impl TimesLast {
-    fn of(tables: &Tables, instances: &Instances, arrivals: &[Arrival], rank: usize) -> Self {
+    fn new(tables: &Tables, instances: &Instances, arrivals: &[Arrival], rank: usize) -> Self {
         let mut found = Self::default();
         for arrival in arrivals.iter().filter(|arrival| arrival.is_awaited) {
             let instance = &instances.all[large(arrival.instance)];
@@ -216,7 +216,7 @@ pub(crate) struct TimeOutsideNccl {
 }
 
 impl TimeOutsideNccl {
-    pub(crate) fn of(tables: &Tables, filter: &Filter, instances: &Instances, messages: &Messages) -> Self {
+    pub(crate) fn new(tables: &Tables, filter: &Filter, instances: &Instances, messages: &Messages) -> Self {
         let count = tables.members.job_ranks.len();
         let spans: Vec<Option<(u64, u64)>> = (0..count).map(|rank| span(filter, messages, rank)).collect();
         let outside_ns = |rank: usize, from_ns: u64, to_ns: u64| {

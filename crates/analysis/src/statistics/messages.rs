@@ -111,7 +111,7 @@ pub(crate) struct Blame {
 
 impl Blame {
     /// `waits` holds each job rank's waits. Several `late` ranks share a wait.
-    pub(crate) fn of(
+    pub(crate) fn new(
         tables: &Tables,
         instances: &Instances,
         messages: &Messages,
@@ -351,9 +351,9 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    pub(crate) fn of(waits: &[Wait]) -> Self {
+    pub(crate) fn from_waits(waits: &[Wait]) -> Self {
         let times: Vec<(u64, u64)> = waits.iter().map(|wait| (wait.start_ns, wait.stop_ns)).collect();
-        Self { times: DisjointIntervals::of(&times), rows: waits.iter().map(|wait| wait.row).collect() }
+        Self { times: DisjointIntervals::new(&times), rows: waits.iter().map(|wait| wait.row).collect() }
     }
 
     pub(super) fn at(&self, instances: &Instances, pairing: &Pairing, at: usize) -> Wait {
@@ -377,7 +377,7 @@ pub(crate) struct RankWaits {
 }
 
 impl RankWaits {
-    pub(super) fn of(tables: &Tables, pairing: &Pairing, mut rows: Vec<u32>) -> Self {
+    pub(super) fn new(tables: &Tables, pairing: &Pairing, mut rows: Vec<u32>) -> Self {
         let operations = &tables.operations;
         let kernel = |row: &u32| {
             let at = large(*row);
@@ -391,7 +391,7 @@ impl RankWaits {
             let mut unclear_ns = 0;
             for row in rows {
                 let (start_ns, end_ns, _) = kernel(row);
-                match WaitEnd::of(tables, pairing, *row, rows.len() == 1) {
+                match WaitEnd::new(tables, pairing, *row, rows.len() == 1) {
                     WaitEnd::Never => {}
                     WaitEnd::Unclear(until_ns) => unclear_ns = until_ns.min(end_ns).max(unclear_ns),
                     WaitEnd::Other(until_ns) => {
@@ -456,11 +456,11 @@ type MessagesByPair = BTreeMap<(u32, u32, u32), [Vec<u32>; 2]>;
 
 impl Pairing {
     /// NCCL matches messages in order. If records are missing, both ranks must have equally many.
-    pub(super) fn of(trace: &Trace, tables: &Tables) -> Self {
+    pub(super) fn new(trace: &Trace, tables: &Tables) -> Self {
         let operations = &tables.operations;
         let mut found = Self::default();
         let mut ends = MessagesByPair::new();
-        let collectives = Collectives::of(trace, tables);
+        let collectives = Collectives::new(trace, tables);
         for row in 0..small(operations.len()) {
             let operation = operations.row(large(row));
             let is_send = trace.function(operation.function).and_then(Function::is_send);
@@ -523,7 +523,7 @@ fn is_whole(trace: &Trace) -> bool {
 struct Collectives(BTreeMap<u32, Vec<(u64, u64)>>);
 
 impl Collectives {
-    fn of(trace: &Trace, tables: &Tables) -> Self {
+    fn new(trace: &Trace, tables: &Tables) -> Self {
         let mut found: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
         for operation in
             tables.operations.rows().filter(|operation| operation.sequence == NO_SEQUENCE && operation.partner == NONE)
@@ -559,9 +559,9 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    pub(crate) fn of(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
+    pub(crate) fn new(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
         let count = tables.members.job_ranks.len();
-        let mut found = Self { pairing: Pairing::of(trace, tables), rows: vec![Vec::new(); count], ..Self::default() };
+        let mut found = Self { pairing: Pairing::new(trace, tables), rows: vec![Vec::new(); count], ..Self::default() };
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); count];
         for (row, operation) in (0..).zip(tables.operations.rows()) {
             let rank = tables.job_rank(row);
@@ -587,13 +587,13 @@ impl Messages {
         found.others.values_mut().for_each(|rows| rows.sort_by_key(|row| stop_ns[large(*row)]));
         let interval = |row: u32| (start_ns[large(row)], stop_ns[large(row)].max(start_ns[large(row)]));
         found.inside =
-            in_parallel(rows, |rows| DisjointIntervals::of(&union(rows.into_iter().map(interval).collect())));
+            in_parallel(rows, |rows| DisjointIntervals::new(&union(rows.into_iter().map(interval).collect())));
         found
     }
 
     /// The waits in messages of some ranks of the job. To save memory, callers ask for a few ranks at a time.
     pub(crate) fn waits(&self, tables: &Tables, ranks: Range<usize>) -> Vec<RankWaits> {
-        in_parallel(&self.rows[ranks], |rows| RankWaits::of(tables, &self.pairing, rows.clone()))
+        in_parallel(&self.rows[ranks], |rows| RankWaits::new(tables, &self.pairing, rows.clone()))
     }
 
     pub(crate) fn into_pairing(self) -> Pairing {
@@ -650,7 +650,7 @@ pub(crate) enum WaitEnd {
 
 impl WaitEnd {
     /// For a send or receive. `is_alone`: no other operation shares its kernel.
-    pub(crate) fn of(tables: &Tables, pairing: &Pairing, row: u32, is_alone: bool) -> Self {
+    pub(crate) fn new(tables: &Tables, pairing: &Pairing, row: u32, is_alone: bool) -> Self {
         let operations = &tables.operations;
         let operation = operations.row(large(row));
         if tables.members.row(operation.member).rank == operation.partner {

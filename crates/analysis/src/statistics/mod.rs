@@ -75,23 +75,23 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
     let mut tables = Tables::read(trace, progress)?;
     program::add(&mut tables, trace, progress)?;
     let steps = Steps::find(trace, &tables, filter);
-    let instances = Instances::of(trace, &tables, filter);
-    let mut classes = Classes::of(trace, &tables, filter);
-    let messages = Messages::of(trace, &tables, filter);
-    let outside = TimeOutsideNccl::of(&tables, filter, &instances, &messages);
-    let waiting = Waiting::of(trace, &tables, filter, &instances, &messages, &classes, (&outside.late(), &steps));
+    let instances = Instances::new(trace, &tables, filter);
+    let mut classes = Classes::new(trace, &tables, filter);
+    let messages = Messages::new(trace, &tables, filter);
+    let outside = TimeOutsideNccl::new(&tables, filter, &instances, &messages);
+    let waiting = Waiting::new(trace, &tables, filter, &instances, &messages, &classes, (&outside.late(), &steps));
     let late = late(&outside, &waiting.blame);
     let pairing = messages.into_pairing();
     classes.add_instances((trace, &tables, filter), &instances, &waiting.classes);
     let length_ns = tables.clock.length_ns(trace).max(1);
-    let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &waiting, &late, length_ns);
+    let Lateness { ranks, heat } = Lateness::new(trace, &tables, &instances, &waiting, &late, length_ns);
     let outliers = anomalies::outliers(&tables, &instances, &classes, &waiting);
     let mut numbers: Vec<u32> = outliers.iter().map(|outlier| outlier.instance).collect();
     nccl_events::sort::sort(&mut numbers);
     let known = KnownTraffic { filter, instances: &instances, classes: &classes, outliers: &numbers };
     let also = also(&tables);
-    let (mut traffic, also) = tables.network(trace, || (Traffic::of(known), also()), progress)?;
-    let links = Links::of(&tables, &mut traffic);
+    let (mut traffic, also) = tables.network(trace, || (Traffic::new(known), also()), progress)?;
+    let links = Links::new(&tables, &mut traffic);
     let has_transfers = traffic.transfers > 0;
     let inputs = Inputs {
         trace,
@@ -131,7 +131,7 @@ pub fn analyse_and<N: Network, F: Fn() -> N + Sync>(
         overlap: collectives::overlaps(trace, &tables, filter),
         critical_path: None,
         clocks,
-        completeness: Completeness::of(&trace.statements),
+        completeness: Completeness::from_statements(&trace.statements),
         blind_spots: trace.statements.blind_spots.shown(),
     };
     Ok((Analysis { tables, instances, pairing, awaited, report }, also))
@@ -247,7 +247,7 @@ impl Analysis {
             let is_single = tables.members.size(tables.members.row(operation.member).communicator) == 1;
             return if is_single { WaitsFor::None } else { unknown };
         }
-        match WaitEnd::of(tables, &self.pairing, row, is_alone) {
+        match WaitEnd::new(tables, &self.pairing, row, is_alone) {
             WaitEnd::Other(until_ns) => {
                 self.pairing.other(row).map_or(unknown, |row| WaitsFor::Other { row, until_ns })
             }

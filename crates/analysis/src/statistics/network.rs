@@ -24,7 +24,7 @@ pub struct SentStep {
 }
 
 impl SentStep {
-    pub fn of(step: &Step) -> Self {
+    pub fn from_step(step: &Step) -> Self {
         Self { at_ns: step.sent_ns(), ns: step.third_ns.into(), bytes: step.bytes.into() }
     }
 
@@ -96,7 +96,7 @@ pub(super) struct Traffic<'a> {
 }
 
 impl<'a> Traffic<'a> {
-    pub(super) const fn of(known: KnownTraffic<'a>) -> Self {
+    pub(super) const fn new(known: KnownTraffic<'a>) -> Self {
         Self {
             known,
             transfers: 0,
@@ -121,7 +121,7 @@ impl<'a> Traffic<'a> {
         add_step(self.waits.entry(pair).or_default(), transfer.is_send, step);
         add_step(self.channel_waits.entry((pair.0, transfer.channel)).or_default(), transfer.is_send, step);
         if transfer.is_send && step.bytes > 0 && step.third_ns > 0 {
-            self.sent.entry((pair, transfer.channel)).or_default().push(SentStep::of(step));
+            self.sent.entry((pair, transfer.channel)).or_default().push(SentStep::from_step(step));
         }
     }
 
@@ -139,7 +139,7 @@ impl<'a> Traffic<'a> {
         let of_instance = self.instances.entry(instance).or_default();
         add_step(&mut of_instance.waits, transfer.is_send, step);
         if let Some(pair) = pair_of(tables, transfer).filter(|_| transfer.is_send && step.bytes > 0) {
-            of_instance.sent.entry((pair, transfer.channel)).or_default().push(SentStep::of(step));
+            of_instance.sent.entry((pair, transfer.channel)).or_default().push(SentStep::from_step(step));
         }
     }
 }
@@ -244,7 +244,7 @@ pub fn usual_times<K: Ord + Copy + Send + Sync>(sent: &[(K, &[SentStep])]) -> BT
 }
 
 impl ExpectedStepTimes {
-    fn of(sent: &BTreeMap<(RankPair, u32), Vec<SentStep>>) -> Self {
+    fn new(sent: &BTreeMap<(RankPair, u32), Vec<SentStep>>) -> Self {
         let sent: Vec<(u32, &[SentStep])> = sent.iter().map(|((pair, _), sent)| (pair.0, sent.as_slice())).collect();
         Self(usual_times(&sent))
     }
@@ -255,10 +255,10 @@ impl ExpectedStepTimes {
 }
 
 impl Links {
-    pub(super) fn of(tables: &Tables, traffic: &mut Traffic<'_>) -> Self {
+    pub(super) fn new(tables: &Tables, traffic: &mut Traffic<'_>) -> Self {
         in_parallel(traffic.sent.values_mut(), |sent| sent.sort_by_key(|step| (step.at_ns, step.end_ns())));
         let Traffic { sent, waits, channel_waits, .. } = &*traffic;
-        let expected = ExpectedStepTimes::of(sent);
+        let expected = ExpectedStepTimes::new(sent);
         let mut of_pair: BTreeMap<RankPair, Vec<&[SentStep]>> = BTreeMap::new();
         let mut of_channel: BTreeMap<(u32, u32), Vec<&[SentStep]>> = BTreeMap::new();
         for ((pair, channel), steps) in sent {

@@ -35,7 +35,7 @@ pub(crate) struct DisjointIntervals {
 const BLOCK: usize = 16;
 
 impl DisjointIntervals {
-    pub(crate) fn of(intervals: &[(u64, u64)]) -> Self {
+    pub(crate) fn new(intervals: &[(u64, u64)]) -> Self {
         let mut found = Self { starts_ns: intervals.iter().map(|(start, _)| *start).collect(), ..Self::default() };
         found.lengths_ns.reserve(intervals.len());
         let mut sum_ns = 0;
@@ -305,12 +305,13 @@ mod tests {
 
         #[test]
         fn what_is_covered_within_a_time() {
-            let covered = DisjointIntervals::of(&[(2, 4), (4, 5), (10, 20)]);
+            let covered = DisjointIntervals::new(&[(2, 4), (4, 5), (10, 20)]);
             let found = [(0, 30), (3, 12), (5, 10), (12, 15), (25, 30)].map(|(from, to)| covered.covered_ns(from, to));
             assert_eq!(found, [13, 4, 0, 3, 0]);
             assert_eq!([0, 4, 5, 6, 20, 21].map(|ns| covered.ended(ns)), [0, 0, 1, 2, 2, 3]);
-            let many =
-                DisjointIntervals::of(&(0..100).map(|at| (10 * at, 10 * at + 1 + at % 2)).collect::<Vec<(u64, u64)>>());
+            let many = DisjointIntervals::new(
+                &(0..100).map(|at| (10 * at, 10 * at + 1 + at % 2)).collect::<Vec<(u64, u64)>>(),
+            );
             assert_eq!([many.covered_ns(5, 505), many.covered_ns(170, 171), many.covered_ns(0, 2_000)], [75, 1, 150]);
         }
 

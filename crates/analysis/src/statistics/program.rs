@@ -33,7 +33,7 @@ enum Threads {
 }
 
 impl Threads {
-    fn of(trace: &Trace, tables: &Tables, rank: u32) -> Option<Self> {
+    fn new(trace: &Trace, tables: &Tables, rank: u32) -> Option<Self> {
         let ranks = &tables.members.job_ranks;
         let process = ranks.get(large(rank))?.process;
         let own = (0..).zip(tables.operations.event.iter()).filter(|(row, _)| tables.job_rank(*row) == rank);
@@ -131,7 +131,7 @@ impl Steps {
             threads.values_mut().flatten().for_each(|range| range.number = NO_SEQUENCE);
         }
         let own = |rank| {
-            let own = Threads::of(trace, tables, rank)?;
+            let own = Threads::new(trace, tables, rank)?;
             threads.keys().copied().find(|thread| own.has(trace, *thread))
         };
         let of_rank = (0..small(tables.members.job_ranks.len())).map(own).collect();
@@ -225,10 +225,10 @@ impl Tables {
         if self.ranges.is_empty() {
             return None;
         }
-        let threads = Threads::of(trace, self, rank)?;
+        let threads = Threads::new(trace, self, rank)?;
         let times = union(times);
         let whole_ns = length(&times);
-        let times = DisjointIntervals::of(&times);
+        let times = DisjointIntervals::new(&times);
         let mut own_ns: BTreeMap<u32, u64> = BTreeMap::new();
         // The ranges of a thread are sorted by end, so nested ranges precede the range around them.
         let mut inside: Vec<(u64, u64)> = Vec::new();

@@ -378,7 +378,7 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
     nccl_events::sort::sort(&mut numbers);
     numbers.dedup();
     let blocked = numbers.iter().filter_map(|number| instances.all.get(large(*number)));
-    let blocked = blocked.map(|instance| BlockedCollective::of(tables, instances, instance));
+    let blocked = blocked.map(|instance| BlockedCollective::new(tables, instances, instance));
     let blocked: Vec<BlockedCollective<'_>> = blocked.filter(|collective| collective.longest_ns >= LEAST_NS).collect();
     // Only the first blocked collective of a communicator counts: later ones wait for it.
     let mut begun_ns: BTreeMap<u32, u64> = BTreeMap::new();
@@ -458,7 +458,7 @@ fn open(tables: &Tables) -> impl Iterator<Item = (u32, Operation)> {
 }
 
 impl<'a> BlockedCollective<'a> {
-    fn of(tables: &Tables, instances: &Instances, instance: &'a Instance) -> Self {
+    fn new(tables: &Tables, instances: &Instances, instance: &'a Instance) -> Self {
         let operations: Vec<Operation> = instances.rows(tables, instance).collect();
         let open = || operations.iter().filter(|operation| operation.is_unfinished);
         let waits = || open().map(Operation::duration_ns);

@@ -50,7 +50,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub(super) fn of(
+    pub(super) fn new(
         trace: &Trace,
         tables: &Tables,
         filter: &Filter,
@@ -89,12 +89,12 @@ impl Waiting {
                 in_messages = messages.waits(tables, rank..ranks.min(rank + at_once)).into_iter();
             }
             let of_messages = in_messages.next().unwrap_or_default();
-            waits.push(Waits::of(&rows.parts(tables, instances, classes, messages, of_messages, |part| {
+            waits.push(Waits::from_waits(&rows.parts(tables, instances, classes, messages, of_messages, |part| {
                 found.add(tables, instances, rank, &part);
                 found.add_to_program(tables, steps, rank, &part);
             })));
         }
-        found.blame = Blame::of(tables, instances, messages, &waits, late);
+        found.blame = Blame::new(tables, instances, messages, &waits, late);
         found
     }
 
@@ -189,10 +189,10 @@ impl MeasuredRows {
             each(TimePart { instance: Some(number), class: class(row), budget, row, alone_ns });
         }
         let in_messages: Vec<Wait> = of_messages.waits.iter().flat_map(|wait| apart(wait, &taken.all)).collect();
-        let mut waiting = OccupiedTime::of(in_messages.iter().map(|wait| (wait.start_ns, wait.stop_ns)).collect());
+        let mut waiting = OccupiedTime::new(in_messages.iter().map(|wait| (wait.start_ns, wait.stop_ns)).collect());
         waits.extend(in_messages);
         waits.sort_unstable_by_key(|wait| wait.start_ns);
-        let mut unclear = OccupiedTime::of(subtract(&of_messages.unclear, &taken.all));
+        let mut unclear = OccupiedTime::new(subtract(&of_messages.unclear, &taken.all));
         covered_ns = 0;
         for row in self.others {
             let (start_ns, stop_ns) = (operations.start_ns[large(row)].max(covered_ns), operations.stop_ns[large(row)]);
@@ -233,7 +233,7 @@ struct OccupiedTime {
 }
 
 impl OccupiedTime {
-    const fn of(all: Vec<(u64, u64)>) -> Self {
+    const fn new(all: Vec<(u64, u64)>) -> Self {
         Self { all, at: 0 }
     }
 

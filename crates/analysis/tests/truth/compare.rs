@@ -10,7 +10,7 @@ fn observe(job: &Job, ranks: &[Vec<Operation>]) -> RunSamples {
     with_archive(job, ranks, |trace| {
         let filter = Filter::default();
         let analysis = analyse(trace, &filter, &()).expect("events");
-        RunSamples::of(trace, &analysis.tables, &analysis.instances, &analysis.report, &filter)
+        RunSamples::new(trace, &analysis.tables, &analysis.instances, &analysis.report, &filter)
     })
 }
 

@@ -172,7 +172,7 @@ pub(crate) fn uncertainty_ns(process: &Process) -> Option<u64> {
 pub(crate) struct Hosts<'a>(BTreeMap<usize, &'a str>);
 
 impl<'a> Hosts<'a> {
-    pub(crate) fn of(processes: &'a [Process]) -> Self {
+    pub(crate) fn new(processes: &'a [Process]) -> Self {
         Self(processes.iter().map(|process| (index(process.boot), process.host().0)).gather())
     }
 
@@ -222,12 +222,12 @@ pub(crate) fn add_clock_statements(statements: &mut Statements, processes: &[Pro
 
 /// A line for each host: `node7: bounded by 210 constraints to node3, corrected by -1200 ns, drift 12 ppb, …`.
 fn list(processes: &[Process], alignment: &Alignment) -> Lines {
-    let hosts = Hosts::of(processes);
+    let hosts = Hosts::new(processes);
     let lines = hosts.0.iter().filter_map(|(&boot, name)| {
         let clock = alignment.clocks.get(boot)?;
         Some(format!("{name}: {}", line(clock, hosts.name(clock.reference))))
     });
-    Lines::of(lines)
+    Lines::from_entries(lines)
 }
 
 fn line(clock: &Correction, reference: &str) -> String {

@@ -57,7 +57,7 @@ type RankLocation = (u64, u64);
 
 impl Communicators {
     /// Merges the communicators of all processes, in the order of first mention.
-    pub(crate) fn of(processes: &[Process]) -> Self {
+    pub(crate) fn merge(processes: &[Process]) -> Self {
         let mut known = job::Communicators::new(DuplicateClaim::OwnIdentity);
         let maps = processes.iter().map(|process| {
             let id = |at| process.ids.get(at).copied().unwrap_or(0);
@@ -143,7 +143,7 @@ pub(crate) struct Origins<'a> {
 }
 
 impl<'a> Origins<'a> {
-    pub(crate) fn of(processes: &'a [Process], communicators: &'a Communicators) -> Self {
+    pub(crate) fn new(processes: &'a [Process], communicators: &'a Communicators) -> Self {
         let mut by_context = BTreeMap::new();
         for (at, (process, map)) in processes.iter().zip(&communicators.maps).enumerate() {
             let (host, boot) = process.host();
@@ -225,6 +225,6 @@ impl<'a> Origins<'a> {
         statements.pxn_unresolved = Sum::some(unresolved);
         statements.pxn_counted =
             Sum::some(self.processes.iter().map(|process| process.manifest.remote_operations).sum());
-        statements.pxn_list = Lines::of(lines);
+        statements.pxn_list = Lines::from_entries(lines);
     }
 }

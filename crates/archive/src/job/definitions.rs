@@ -35,7 +35,7 @@ use topology::Place;
 
 impl Definitions {
     /// The definitions of an archive. `strings` already has the strings of the parts.
-    pub(crate) fn of(sources: &Sources<'_>, strings: Strings) -> Self {
+    pub(crate) fn new(sources: &Sources<'_>, strings: Strings) -> Self {
         let mut definitions = Self { strings, ..Self::default() };
         let tree = definitions.add_tree(sources);
         definitions.add_processes(sources.processes, &tree);
@@ -109,7 +109,7 @@ impl Definitions {
     }
 
     fn add_processes(&mut self, processes: &[Process], tree: &Tree<'_>) {
-        let names = Hosts::of(processes);
+        let names = Hosts::new(processes);
         for process in processes {
             let mut properties = clocks::process_properties(process, &names);
             properties.extend(clocks::identity(&process.manifest));

@@ -67,7 +67,7 @@ pub(super) struct Sequence {
 
 impl Sequence {
     pub(super) fn digest(&self) -> Digest {
-        Digest::of(&self.hashes(), &self.order)
+        Digest::new(&self.hashes(), &self.order)
     }
 
     fn hashes(&self) -> Vec<u64> {
@@ -145,7 +145,7 @@ pub(super) struct Difference {
 
 impl Groups {
     /// Groups the ranks; `load` reads the calls of a rank.
-    pub(super) fn of<T: Copy>(members: &[Member<T>], load: impl Fn(&Member<T>) -> Option<Sequence>) -> Self {
+    pub(super) fn new<T: Copy>(members: &[Member<T>], load: impl Fn(&Member<T>) -> Option<Sequence>) -> Self {
         let mut groups = Self { all: Vec::new(), unclear: BTreeSet::new() };
         let mut rest = members.to_vec();
         nccl_events::sort::sort_by_key(&mut rest, |member| (std::cmp::Reverse(member.digest.count), member.rank));
@@ -255,7 +255,7 @@ pub(super) enum Basis {
 
 impl Basis {
     /// `Called` if all ranks recorded their calls.
-    fn of(ranks: &BTreeMap<u32, Source<'_>>) -> Self {
+    fn from_ranks(ranks: &BTreeMap<u32, Source<'_>>) -> Self {
         let called = || ranks.values().map(|source| source.digest.called);
         let has_some = called().flatten().any(|called| called.count > 0);
         if called().all(|called| called.is_some()) && has_some { Self::Called } else { Self::Enqueued }
@@ -290,13 +290,13 @@ pub(super) struct Ranks<'a> {
 }
 
 impl<'a> Ranks<'a> {
-    pub(super) fn of(ranks: &BTreeMap<u32, Source<'a>>) -> Self {
+    pub(super) fn new(ranks: &BTreeMap<u32, Source<'a>>) -> Self {
         const LOST: &str = "records were lost";
         const REMOVED: &str = "only the end was to be kept";
         const SWITCHED: &str = "recording was switched";
         const OTHER_RANGES: &str = "other collectives were to be recorded";
         const REPLAYED: &str = "CUDA graphs were replayed";
-        let basis = Basis::of(ranks);
+        let basis = Basis::from_ranks(ranks);
         let judged = ranks.iter().filter(|(_, source)| !source.is_cut_unknown());
         let judged = judged.map(|(&rank, source)| (rank, source.digest.step_ranges.as_ref()));
         let (of_other_ranges, ranges) = sort_out(judged);
@@ -336,7 +336,7 @@ pub(crate) struct Matching {
 }
 
 impl Matching {
-    pub(crate) fn of(processes: &[Process], communicators: &Communicators) -> Self {
+    pub(crate) fn new(processes: &[Process], communicators: &Communicators) -> Self {
         let mut of_comm: BTreeMap<u32, BTreeMap<u32, Source<'_>>> = BTreeMap::new();
         for (process, map) in processes.iter().zip(&communicators.maps) {
             for digest in &process.manifest.collectives {
@@ -357,9 +357,9 @@ impl Matching {
     }
 
     fn compare(&mut self, comm: &str, ranks: &BTreeMap<u32, Source<'_>>) {
-        let mut ranks = Ranks::of(ranks);
+        let mut ranks = Ranks::new(ranks);
         let basis = ranks.basis;
-        let groups = Groups::of(&ranks.known, |member| member.source.load(basis));
+        let groups = Groups::new(&ranks.known, |member| member.source.load(basis));
         if !groups.unclear.is_empty() {
             ranks.unknown.push(("differs, it is not known where", groups.unclear.clone()));
         }
@@ -493,7 +493,7 @@ mod tests {
         }
 
         fn shown(ranks: &[&str]) -> Vec<String> {
-            let groups = Groups::of(&members(ranks), |member| Some(sequence(member.source)));
+            let groups = Groups::new(&members(ranks), |member| Some(sequence(member.source)));
             assert!(groups.unclear.is_empty());
             let found = groups.differences().into_iter().map(|found| {
                 let calls = found.calls.iter().map(|(call, ranks)| {
@@ -534,28 +534,28 @@ mod tests {
                 read.set(read.get() + 1);
                 Some(sequence(member.source))
             };
-            let _same = Groups::of(&members(&["ABAB"; 1000]), load);
+            let _same = Groups::new(&members(&["ABAB"; 1000]), load);
             assert_eq!(read.take(), 0);
             let mut ranks = vec!["ABAB"; 500];
             ranks.extend(["ABA"; 499]);
-            let _killed = Groups::of(&members(&ranks), load);
+            let _killed = Groups::new(&members(&ranks), load);
             assert_eq!(read.take(), 1);
             ranks.push("ABC");
-            assert_eq!(Groups::of(&members(&ranks), load).all.len(), 2);
+            assert_eq!(Groups::new(&members(&ranks), load).all.len(), 2);
             assert_eq!(read.take(), 2);
         }
 
         #[test]
         fn what_cannot_be_read_is_unclear() {
-            let groups = Groups::of(&members(&["AB", "AB", "AC", "A"]), |member| {
+            let groups = Groups::new(&members(&["AB", "AB", "AC", "A"]), |member| {
                 (member.source != "AC").then(|| sequence(member.source))
             });
             assert_eq!(groups.unclear, BTreeSet::from([2]));
             // A sequence that does not match its digest counts as unreadable.
-            assert_eq!(Groups::of(&members(&["AB", "AC"]), |_| Some(sequence("AB"))).unclear, BTreeSet::from([1]));
+            assert_eq!(Groups::new(&members(&["AB", "AC"]), |_| Some(sequence("AB"))).unclear, BTreeSet::from([1]));
             let many: Vec<String> = (b'A'..b'U').map(|n| char::from(n).to_string()).collect();
             let many: Vec<&str> = many.iter().map(String::as_str).collect();
-            let groups = Groups::of(&members(&many), |member| Some(sequence(member.source)));
+            let groups = Groups::new(&members(&many), |member| Some(sequence(member.source)));
             assert_eq!((groups.all.len(), groups.unclear.len()), (MOST_GROUPS, 4));
         }
     }

@@ -81,12 +81,12 @@ pub(crate) fn write(
 ) -> Result<ArchiveSize, Error> {
     let processes = parts.processes;
     let manifests: Vec<&Manifest> = processes.iter().map(|process| &process.manifest).collect();
-    let communicators = Communicators::of(processes);
-    let origins = Origins::of(processes, &communicators);
-    let topology = Topology::of(parts.dumps, processes, &communicators);
+    let communicators = Communicators::merge(processes);
+    let origins = Origins::new(processes, &communicators);
+    let topology = Topology::new(parts.dumps, processes, &communicators);
     let mut strings = Strings::default();
     let string_maps = number_strings(processes, &origins, &mut strings);
-    let matching = Matching::of(processes, &communicators);
+    let matching = Matching::new(processes, &communicators);
     let attributes = attributes(&manifests);
     let regions = regions(&manifests);
     let sources = Sources {
@@ -97,7 +97,7 @@ pub(crate) fn write(
         attributes: &attributes.all,
         regions: &regions.all,
     };
-    let merged = Definitions::of(&sources, strings);
+    let merged = Definitions::new(&sources, strings);
     let maps: MappingTables<'_> = [
         (MappingType::String, &string_maps),
         (MappingType::Attribute, &attributes.maps),
@@ -373,7 +373,7 @@ pub(crate) fn is_in_place(
     let is_there = |line: &String| line.split_once(": ").is_none_or(|(name, _)| out.join(PARTS).join(name).exists());
     let lists_present = left_out.iter().all(is_there);
     let stated = statements.problems.number.get();
-    let existing = PresentParts::of(statements).unwrap_or_default();
+    let existing = PresentParts::from_statements(statements).unwrap_or_default();
     let is_outdated = !existing.has_more_than(parts) && stated > problems as u64;
     has_level
         && !is_outdated
@@ -390,7 +390,7 @@ pub(crate) fn check_parts_remain(out: &Path, level: Level) -> Result<(), Error> 
     };
     let statements = Statements::read(archive.properties());
     let is_alike = properties::level(level) == statements.level;
-    let existing = PresentParts::of(statements);
+    let existing = PresentParts::from_statements(statements);
     match existing.as_ref().and_then(|existing| existing.gone(&BTreeSet::new(), &out.join(PARTS))) {
         Some(part) if !is_alike => Err(Error::PartsGone { path: out.join(ANCHOR), part: part.clone() }),
         _ => Ok(()),
@@ -445,7 +445,7 @@ pub(crate) fn unify_alike(
     parts.retain(|(_, manifest)| {
         let is_alike = manifest.level == level;
         if !is_alike {
-            left_out.push(of_other_level(&manifest.part, manifest.level));
+            left_out.push(other_level_reason(&manifest.part, manifest.level));
         }
         is_alike
     });
@@ -519,7 +519,7 @@ pub(crate) fn most_common(all: impl Iterator<Item = Level>) -> Option<Level> {
 }
 
 /// Why a part with another level than most is not in the archive.
-pub(crate) fn of_other_level(part: &str, level: Level) -> String {
+pub(crate) fn other_level_reason(part: &str, level: Level) -> String {
     format!(
         "{part} is written with level {}, unlike most parts: `nccl-otf2 finalize` writes it like them while its journal \
          is there",
@@ -561,7 +561,7 @@ fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>, progress: &dy
     let _lock = LockFile::take(out.join(LOCK), staging, Instant::now() + PATIENCE, progress)?;
     // Another process saw more parts and was faster: its archive stays.
     let existing = otf2::Archive::open(&out.join(ANCHOR)).ok();
-    let existing = existing.and_then(|archive| PresentParts::of(Statements::read(archive.properties())));
+    let existing = existing.and_then(|archive| PresentParts::from_statements(Statements::read(archive.properties())));
     if existing.as_ref().is_some_and(|existing| existing.has_more_than(parts)) {
         return Ok(());
     }

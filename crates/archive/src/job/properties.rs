@@ -27,9 +27,9 @@ pub(crate) fn statements(parts: &ArchiveInputs<'_>, communicators: &Communicator
     let missing = communicators.all.iter().map(|communicator| communicator.missing + communicator.unlocated);
     let records = processes.iter().map(|process| process.manifest.records);
     let mut statements = Statements {
-        parts: Listed { number: Sum::some(distinct_names.len() as u64), lines: Lines::of(names) },
+        parts: Listed { number: Sum::some(distinct_names.len() as u64), lines: Lines::from_entries(names) },
         parts_fingerprint: NotMerged(fingerprint(&distinct_names)),
-        parts_left_out: Lines::of(parts.left_out),
+        parts_left_out: Lines::from_entries(parts.left_out),
         counts: total(processes),
         records: Sum::some(records.sum()),
         // Unknown for a part written while its process ran.
@@ -55,7 +55,7 @@ pub(crate) fn statements(parts: &ArchiveInputs<'_>, communicators: &Communicator
 }
 
 pub(crate) fn level(level: Level) -> Lines {
-    Lines::of([level.name()])
+    Lines::from_entries([level.name()])
 }
 
 pub(crate) fn total(processes: &[Process]) -> Counts {
@@ -69,7 +69,7 @@ pub(crate) fn total(processes: &[Process]) -> Counts {
 /// Lists each distinct value once.
 fn distinct(processes: &[Process], value: impl Fn(&Process) -> String) -> Lines {
     let values: BTreeSet<String> = processes.iter().map(value).gather();
-    Lines::of(values.iter().filter(|value| !value.is_empty()))
+    Lines::from_entries(values.iter().filter(|value| !value.is_empty()))
 }
 
 fn sources(statements: &mut Statements, processes: &[Process]) {
@@ -93,8 +93,8 @@ fn sources(statements: &mut Statements, processes: &[Process]) {
         name.map_or_else(String::new, |name| format!("{}: {name}", info.host))
     });
     statements.plugin_version = list(|info| info.plugin_version.clone());
-    statements.blind_spots = Lines::of(unreported_events::lines(processes));
-    statements.writer_version = Lines::of([env!("CARGO_PKG_VERSION")]);
+    statements.blind_spots = Lines::from_entries(unreported_events::lines(processes));
+    statements.writer_version = Lines::from_entries([env!("CARGO_PKG_VERSION")]);
 }
 
 fn clocks(statements: &mut Statements, processes: &[Process]) {
@@ -124,7 +124,7 @@ fn clocks(statements: &mut Statements, processes: &[Process]) {
         *ranks = Sum::some(such().count() as u64);
         *residual_ns = Most::some(such().map(|gpu| gpu.clock.residual_ns).max().unwrap_or(0));
     }
-    statements.gpu_clock_list = Lines::of(processes.iter().flat_map(gpu_clocks));
+    statements.gpu_clock_list = Lines::from_entries(processes.iter().flat_map(gpu_clocks));
 }
 
 /// The clock of each communicator rank's GPU, as in `… comm 0x5 rank 3: BOUNDED, residual 2400 ns, drift -12 ppb,
@@ -190,7 +190,7 @@ fn flight(statements: &mut Statements, processes: &[Process]) {
             process.manifest.counts.removed
         )
     });
-    statements.flight_list = Lines::of(lines);
+    statements.flight_list = Lines::from_entries(lines);
 }
 
 /// What Score-P was shown while the job ran: properties `NCCL::SCOREP::…`. Nothing without Score-P.
@@ -198,7 +198,7 @@ fn scorep(statements: &mut Statements, processes: &[Process]) {
     let reports = || processes.iter().filter_map(|process| process.manifest.scorep.as_ref());
     let targets: BTreeSet<&str> = reports().map(|report| report.target.as_str()).gather();
     statements.scorep_processes = Sum::some(reports().count() as u64);
-    statements.scorep_target = Lines::of(targets);
+    statements.scorep_target = Lines::from_entries(targets);
     for (name, count) in reports().flat_map(|report| &report.counts) {
         *statements.scorep_counts.entry(name.clone()).or_default() += count;
     }
@@ -209,7 +209,7 @@ fn chain(statements: &mut Statements, processes: &[Process]) {
     let reports = || processes.iter().filter_map(|process| process.manifest.chain.as_ref());
     let lines = |list: fn(&ChainReport) -> &[String]| {
         let all: BTreeSet<&str> = reports().flat_map(list).map(String::as_str).gather();
-        Lines::of(all)
+        Lines::from_entries(all)
     };
     statements.chain_plugins = lines(|report| &report.plugins);
     statements.chain_left_out = lines(|report| &report.left_out);
@@ -243,14 +243,14 @@ fn switches(processes: &[Process]) -> Lines {
         }
     }
     nccl_events::sort::sort(&mut lines);
-    Lines::of(lines.into_iter().map(|(_, line)| line))
+    Lines::from_entries(lines.into_iter().map(|(_, line)| line))
 }
 
 /// Adds the properties of all processes' GPUs, `NCCL::GPU::…`. Numbers that are 0 are left out.
 pub(super) fn add_gpu_statements(statements: &mut Statements, processes: &[Process]) {
     let of = || processes.iter().map(|process| &process.manifest.gpu_work);
     let backends: BTreeSet<&str> = of().map(|gpu| gpu.backend.as_str()).gather();
-    statements.gpu_backend = Lines::of(backends.into_iter().filter(|way| !way.is_empty()));
+    statements.gpu_backend = Lines::from_entries(backends.into_iter().filter(|way| !way.is_empty()));
     statements.gpu_notices = notices(processes);
     let devices: BTreeSet<(&str, &str, &str)> = processes
         .iter()
@@ -274,7 +274,7 @@ pub(super) fn add_gpu_statements(statements: &mut Statements, processes: &[Proce
         let part = &process.manifest.part;
         process.manifest.gpu_work.clocks.iter().map(move |clock| format!("{part}: {}", line(clock)))
     });
-    statements.gpu_clocks_list = Lines::of(lines);
+    statements.gpu_clocks_list = Lines::from_entries(lines);
 }
 
 /// Decisions and failures: each line once, with the number of processes it holds for unless it holds for all.
@@ -295,7 +295,7 @@ fn notices(processes: &[Process]) -> Lines {
         Some(&some) if some < all => format!("{notice} ({some} of {all} processes)"),
         _ => notice.to_owned(),
     });
-    Lines::of(lines)
+    Lines::from_entries(lines)
 }
 
 fn line(clock: &SampleClockDefinition) -> String {
@@ -327,7 +327,7 @@ pub(crate) struct PresentParts {
 
 impl PresentParts {
     /// The parts of an archive; `None` if the archive does not list them.
-    pub(crate) fn of(statements: Statements) -> Option<Self> {
+    pub(crate) fn from_statements(statements: Statements) -> Option<Self> {
         let Listed { number, lines } = statements.parts;
         (!lines.is_empty()).then(|| Self {
             number: number.0.unwrap_or(lines.len()),

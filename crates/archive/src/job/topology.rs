@@ -51,7 +51,7 @@ struct RankTopology<'a> {
 type HostsOfRanks<'a> = Vec<Option<Host<'a>>>;
 
 impl<'a> Topology<'a> {
-    pub(crate) fn of(dumps: &'a Dumps, processes: &'a [Process], communicators: &Communicators) -> Self {
+    pub(crate) fn new(dumps: &'a Dumps, processes: &'a [Process], communicators: &Communicators) -> Self {
         let mut topology = Self { unused: dumps.unused.clone(), ..Self::default() };
         if dumps.all.is_empty() {
             return topology;
@@ -210,7 +210,7 @@ impl<'a> Topology<'a> {
         let unused = |dump: Dump| {
             let of_kind = self.unused.iter().filter(|(kind, _)| *kind == dump).map(|(_, line)| line);
             let all: Vec<&String> = of_kind.collect();
-            Listed { number: Sum::some(all.len() as u64), lines: Lines::of(&all) }
+            Listed { number: Sum::some(all.len() as u64), lines: Lines::from_entries(&all) }
         };
         statements.topology_unused = unused(Dump::System);
         statements.graphs_unused = unused(Dump::Graphs);

@@ -178,7 +178,7 @@ fn version_number(text: &str) -> Option<u32> {
 /// Whether an entry applies to a recording. If the release is unknown, all releases that call the same table count;
 /// if the table is unknown, too, all releases.
 fn applies(entry: &UnreportedEvents, manifest: &Manifest) -> bool {
-    let by_table = || Table::of_number(manifest.process.table).map(|table| (table.properties().first, table.last()));
+    let by_table = || Table::from_number(manifest.process.table).map(|table| (table.properties().first, table.last()));
     let known = version_number(&manifest.process.nccl_version).map(|version| (version, version));
     let (first, last) = known.or_else(by_table).unwrap_or((0, NO_LAST_RELEASE));
     entry.is_in(first, last) && entry.when.holds(manifest)
@@ -187,7 +187,7 @@ fn applies(entry: &UnreportedEvents, manifest: &Manifest) -> bool {
 /// What a release (22809 is 2.28.9) will not report to a recording of these events, one item per line.
 /// `allgatherv_off`: `NCCL_ALLGATHERV_ENABLE` is 0.
 pub fn unreported_by_release(release: Release, event_mask: u32, allgatherv_off: bool) -> Vec<String> {
-    let event_mask = event_mask & Table::of_release(release).map_or(0, event::kinds);
+    let event_mask = event_mask & Table::for_release(release).map_or(0, event::kinds);
     let entries =
         UNREPORTED_EVENTS.iter().filter(|entry| entry.is_in(release, release) && entry.when.holds_with(event_mask));
     let entries = entries.filter(|entry| !allgatherv_off || entry.when != When::Unless(Reporter::Unfused));

@@ -126,7 +126,7 @@ impl Default for Digest {
 }
 
 impl Digest {
-    pub(crate) fn of(hashes: &[u64], order: &[u32]) -> Self {
+    pub(crate) fn new(hashes: &[u64], order: &[u32]) -> Self {
         let hash = |call: &u32| hashes.get(index(*call)).copied().unwrap_or(0);
         order.iter().fold(Self::default(), |digest, call| digest.and(hash(call)))
     }
@@ -151,7 +151,7 @@ const fn is_false(flag: &bool) -> bool {
 }
 
 impl StepRanges {
-    pub(crate) fn of(spans: &[Span], is_named: bool) -> Self {
+    pub(crate) fn new(spans: &[Span], is_named: bool) -> Self {
         Self { spans: spans.iter().map(|span| (span.first, span.last)).collect(), is_named }
     }
 
@@ -244,15 +244,15 @@ pub(crate) fn calls_of_ranks(
     }
     let lists = lists(comms, ranks, known);
     let hashes: Vec<u64> = lists.calls.iter().map(Call::hash).collect();
-    let digest = |list: &Option<Vec<u32>>| list.as_ref().map(|list| Digest::of(&hashes, list));
+    let digest = |list: &Option<Vec<u32>>| list.as_ref().map(|list| Digest::new(&hashes, list));
     let digests = (0..).zip(&lists.ranks).map(|(context, rank)| RankDigest {
         comm: rank.comm,
         rank: rank.rank,
         called: digest(&rank.called),
         enqueued: digest(&rank.enqueued),
         step_ranges: match tables.coverage(context) {
-            Coverage::StepRanges(ranges) => Some(StepRanges::of(&ranges, false)),
-            Coverage::NamedSteps(ranges) => Some(StepRanges::of(&ranges, true)),
+            Coverage::StepRanges(ranges) => Some(StepRanges::new(&ranges, false)),
+            Coverage::NamedSteps(ranges) => Some(StepRanges::new(&ranges, true)),
             _ => None,
         },
     });

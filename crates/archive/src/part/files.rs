@@ -362,7 +362,7 @@ impl PartProgress {
     }
 
     /// The progress of a part.
-    pub(crate) fn of(part: &Path) -> Self {
+    pub(crate) fn read(part: &Path) -> Self {
         if !is_done(part) {
             return Self::NotWritten;
         }
@@ -384,7 +384,7 @@ pub(crate) fn event_file(part: &Path, location: usize) -> PathBuf {
 
 /// Whether a part is written, and its journal has nothing to add.
 pub(crate) fn is_final(part: &Path) -> bool {
-    match PartProgress::of(part) {
+    match PartProgress::read(part) {
         PartProgress::NotWritten => false,
         PartProgress::Provisional => !has_journal(part),
         PartProgress::JournalNeeded | PartProgress::Written => true,
@@ -432,7 +432,7 @@ fn removable(part: &Path) -> Result<(Owner, PathBuf), String> {
     if process.is_recording() {
         return Err(format!("process {} still records into it", process.pid));
     }
-    let owner = Owner::of(part).ok_or("the part does not say whose it is")?;
+    let owner = Owner::read(part).ok_or("the part does not say whose it is")?;
     if process.pid == 0 && owner.may_run() {
         return Err("a process with its id runs, and the part does not say when that began".to_owned());
     }

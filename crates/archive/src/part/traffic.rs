@@ -70,7 +70,7 @@ struct AgreedNumbers {
 }
 
 impl AgreedNumbers {
-    fn of(tables: &Tables) -> Self {
+    fn new(tables: &Tables) -> Self {
         let has_lost = |kind| tables.counts.kinds.get(kind).lost > 0;
         let was_switched = !tables.switches.is_empty();
         let replays = |at| {
@@ -90,7 +90,7 @@ impl AgreedNumbers {
 
 impl Traffic {
     /// Gathers a process's traffic on communicators that span several hosts.
-    pub(crate) fn of(model: &Process<'_>) -> Self {
+    pub(crate) fn from_process(model: &Process<'_>) -> Self {
         let mut traffic = Self::default();
         let mut chosen = traffic.choose(model);
         if chosen.is_empty() {
@@ -121,7 +121,7 @@ impl Traffic {
 
     /// A sample of the operations of each rank, the same on all ranks.
     fn choose<'a>(&mut self, model: &'a Process<'_>) -> Vec<SampledOperation<'a>> {
-        let numbered = AgreedNumbers::of(model.tables);
+        let numbered = AgreedNumbers::new(model.tables);
         let mut lists: BTreeMap<TrafficLine, Vec<SampledOperation<'a>>> = BTreeMap::new();
         let mut repetitions: BTreeMap<(u32, u32, u64), u64> = BTreeMap::new();
         for (linked, operation) in compared(model) {

@@ -87,7 +87,7 @@ impl Builder<'_> {
             strings: self.definitions.strings.clone().into(),
             attributes: AttributeId::ALL.iter().copied().map(attribute).collect(),
             regions: self.definitions.regions.iter().map(region).collect(),
-            comms: comms.comms.iter().map(|comm| CommDefinition::of(comm, &outcome.symbols)).collect(),
+            comms: comms.comms.iter().map(|comm| CommDefinition::new(comm, &outcome.symbols)).collect(),
             impossible_ranks: impossible_ranks(tables).collect(),
             parents: parents(self.model),
             gpus: comms.gpus.clone(),
@@ -95,7 +95,7 @@ impl Builder<'_> {
             gpu_work: timeline::definitions::gpu_work(&links.gpu, &outcome.symbols),
             gpu_clocks: gpu_clocks(self.model),
             collectives,
-            traffic: Traffic::of(self.model),
+            traffic: Traffic::from_process(self.model),
             exported_ranks: transfers::exported_ranks(tables, comms),
             remote_work: transfers::work_for_others(tables, &links.transfers),
             remote_workers: self.recording.remote_workers.clone(),
@@ -322,10 +322,10 @@ pub(crate) fn write_locked(part: &Path, options: &WriteOptions, progress: &dyn P
     }
     let (tables, symbols) = (&recording.tables, &recording.outcome.symbols);
     let level = options.level.unwrap_or(recording.process.level);
-    let model = Process::of(tables, symbols, &recording.remote, level);
+    let model = Process::new(tables, symbols, &recording.remote, level);
     let (timeline, mut counts) = timeline::build(&model);
     counts.add(&tables.counts);
-    let definitions = Definitions::of(tables, &model.links, &timeline.regions, symbols);
+    let definitions = Definitions::new(tables, &model.links, &timeline.regions, symbols);
     deadline.check()?;
 
     let staging = Staging::create(part, STAGING)?;

@@ -20,10 +20,10 @@ fn the_page_lists_the_blind_spots_of_the_table() {
 fn tables() -> String {
     let mut text = String::from("| release | table | events | what is not seen |\n|---|---|---|---|\n");
     for release in RELEASES {
-        let table = u32::from(Table::of_release(release).expect("a table").number());
+        let table = u32::from(Table::for_release(release).expect("a table").number());
         let spots = UNREPORTED_EVENTS.iter().zip(1..).filter(|(spot, _)| spot.is_in(release, release));
         let numbers = spots.map(|(_, number)| number.to_string()).collect::<Vec<String>>().join(", ");
-        let (name, kinds) = (nccl_version_text(release), kinds::of_table(table).join(", "));
+        let (name, kinds) = (nccl_version_text(release), kinds::kinds_of_table(table).join(", "));
         writeln!(text, "| {name} | v{table} | {kinds} | {numbers} |").expect("a string");
     }
     text.push_str("\n| | not seen | releases | recorded | why |\n|---|---|---|---|---|\n");

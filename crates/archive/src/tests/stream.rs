@@ -51,7 +51,7 @@ pub(crate) struct Built {
 
 impl Stream {
     /// Rank 0 of a communicator of two.
-    pub(crate) fn of_rank() -> Self {
+    pub(crate) fn with_rank() -> Self {
         let mut stream = Self::default();
         stream.init(CONTEXT, 5, 2, 0);
         stream
@@ -155,7 +155,7 @@ impl Stream {
 
     /// A communicator of two on GPU 3, and two samples of CUPTI's clock, which is ahead of the host's.
     pub(crate) fn with_gpu() -> Self {
-        let mut stream = Self::of_rank();
+        let mut stream = Self::with_rank();
         stream.gpu(0, CONTEXT, GpuRecord::DeviceOfCommunicator { ordinal: 3 });
         for time in [0, 10_000] {
             stream.sample(GpuClock::Cupti, ALL_DEVICES, time, time + CUPTI_AHEAD);
@@ -198,7 +198,7 @@ impl Stream {
 
     /// The traffic in the process's manifest.
     pub(crate) fn traffic(&mut self, losses: &Losses) -> Traffic {
-        Traffic::of(&Process::of(&self.tables(losses), &self.symbols, &[], Level::default()))
+        Traffic::from_process(&Process::new(&self.tables(losses), &self.symbols, &[], Level::default()))
     }
 
     pub(crate) fn build(&mut self) -> Built {
@@ -206,7 +206,7 @@ impl Stream {
         // The model borrows the tables for as long as the test runs.
         let tables: &'static Tables = Box::leak(Box::new(tables));
         let symbols: &'static Symbols = Box::leak(Box::new(std::mem::take(&mut self.symbols)));
-        let model = Process::of(tables, symbols, &[], self.level);
+        let model = Process::new(tables, symbols, &[], self.level);
         let (timeline, mut counts) = build(&model);
         counts.add(&tables.counts);
         let threads = timeline.threads.iter().map(|&thread| tables.threads[index(thread)].name.clone()).collect();

@@ -72,7 +72,7 @@ fn without_a_launch_the_data_leaves_after_the_coll() {
 }
 
 #[test]
-fn of_several_launches_the_first_is_not_too_late() {
+fn the_first_of_several_launches_is_not_too_late() {
     let mut stream = on_hosts(2);
     stream.collective(10, 100, false);
     // Another plan of the group, launched before the first was reported.

@@ -411,7 +411,7 @@ fn cupti(here: &Environment, found: &[FoundLibrary]) -> Option<PathBuf> {
         cuda_home: here.variable("CUDA_HOME").map(PathBuf::from),
     };
     let libraries = found.iter().map(|one| one.library.path.clone());
-    let places = cupti_sys::load::places(&search, &Mapped::of(libraries.collect()));
+    let places = cupti_sys::load::places(&search, &Mapped::from_files(libraries.collect()));
     places.iter().filter_map(|place| place.to_str()).find_map(|place| here.loader.find(place))
 }
 

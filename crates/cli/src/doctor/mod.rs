@@ -551,13 +551,13 @@ pub(crate) struct Environment {
 
 impl Environment {
     pub(crate) fn look() -> Self {
-        let variables = Variables::of_process();
+        let variables = Variables::from_environment();
         Self {
             config: Config::from_variables(variables.pairs().into_iter()),
             variables,
-            job: JobEnvironment::of_process(),
+            job: JobEnvironment::read(),
             host: uname().nodename().to_string_lossy().into_owned(),
-            loader: Loader::of_process(),
+            loader: Loader::from_environment(),
             plugin: plugin::find(None),
         }
     }

@@ -89,7 +89,7 @@ pub(crate) struct Request {
 pub(crate) fn info(request: &Request) -> Result<Exit> {
     let trace = archives::open(&request.path)?;
     let mut operations = Operations::new(&trace);
-    let mut communicators = Communicators::of(&trace);
+    let mut communicators = Communicators::from_trace(&trace);
     // Count the events that are read: in a damaged archive, the definitions may state other numbers.
     let mut events: BTreeMap<LocationRef, u64> = BTreeMap::new();
     let bar = Bar::new();
@@ -123,11 +123,11 @@ pub(crate) fn info(request: &Request) -> Result<Exit> {
         ));
     }
     let (communicators, messages) = communicators.finish();
-    let completeness = Completeness::of(&trace.statements);
+    let completeness = Completeness::from_statements(&trace.statements);
     let tables =
         Tables { events, hosts, processes, communicators, operations: operations.finish(), messages, completeness };
     if request.json {
-        output::json(&Report::of(&trace, &tables))?;
+        output::json(&Report::new(&trace, &tables))?;
     } else {
         output::text(&text(&trace, &tables))?;
     }
@@ -144,7 +144,7 @@ fn cut(into: &mut Text, rows: usize) {
 }
 
 fn table<'a, R>(text: &mut Text, rows: &'a [R], columns: &[TableColumn<'_, &'a R>]) {
-    let table = Table::of(rows.iter().take(MOST_ROWS), columns);
+    let table = Table::from_rows(rows.iter().take(MOST_ROWS), columns);
     if !table.is_empty() {
         table.print(text);
     }
@@ -192,7 +192,7 @@ fn head(trace: &Trace, events: u64, text: &mut Text) {
     text.line(format_args!(
         "  {:<10}{} in {}, {}",
         "length",
-        time(Clock::of(trace).length_ns(trace)),
+        time(Clock::from_trace(trace).length_ns(trace)),
         plural(trace.definitions.locations.len() as u64, "location", "locations"),
         plural(events, "event", "events"),
     ));
@@ -335,7 +335,7 @@ fn operations(rows: &[report::OperationRow], text: &mut Text) {
         ("algbw", Right, |row| row.algbw.map_or_else(|| "-".to_owned(), |all| bandwidth(all.median))),
         ("timing", Left, |row| timing(row)),
     ];
-    Table::of(rows, &columns).print(text);
+    Table::from_rows(rows, &columns).print(text);
     if rows.iter().any(|row| row.timing.contains_key("enqueue")) {
         text.line("  enqueue: only the queueing was seen; these times do not say how long the operations ran");
     }

@@ -131,7 +131,7 @@ struct Pxn {
 }
 
 impl<'a> Report<'a> {
-    pub(crate) fn of(trace: &'a Trace, tables: &'a Tables) -> Self {
+    pub(crate) fn new(trace: &'a Trace, tables: &'a Tables) -> Self {
         let (archive, statements) = (&trace.archive, &trace.statements);
         let clock = archive.properties().iter().filter_map(|(name, value)| {
             let name = name.strip_prefix("NCCL::")?;
@@ -151,7 +151,7 @@ impl<'a> Report<'a> {
             job: statements.job.shown(),
             other_jobs: archives::other_jobs_beside(&trace.anchor),
             start_ns: trace.start_ns(),
-            duration_ns: Clock::of(trace).length_ns(trace),
+            duration_ns: Clock::from_trace(trace).length_ns(trace),
             locations: trace.definitions.locations.len(),
             blind_spots: statements.blind_spots.shown(),
             gpus: gpus(statements),
@@ -215,7 +215,7 @@ struct Class {
 
 impl<'a> Operations<'a> {
     pub(crate) fn new(trace: &'a Trace) -> Self {
-        Self { trace, instances: Instances::of(trace), classes: BTreeMap::new() }
+        Self { trace, instances: Instances::new(trace), classes: BTreeMap::new() }
     }
 
     pub(crate) fn next_location(&mut self) {
@@ -348,7 +348,7 @@ pub(crate) struct Messages {
 }
 
 impl Communicators {
-    pub(crate) fn of(trace: &Trace) -> Self {
+    pub(crate) fn from_trace(trace: &Trace) -> Self {
         let mut found = Self { rows: BTreeMap::new(), messages: BTreeMap::new() };
         for reference in trace.definitions.comms.keys().chain(trace.definitions.inter_comms.keys()) {
             let groups = trace.groups(*reference).into_iter().flatten().flatten();
@@ -444,7 +444,7 @@ mod tests {
     fn the_line_says_what_is_missing() {
         assert_eq!(line(&Statements::default()), None);
         let mut statements = Statements {
-            gpu_backend: Lines::of(["cupti"]),
+            gpu_backend: Lines::from_entries(["cupti"]),
             gpu_devices: Sum(Some(2)),
             gpu_counts: GpuCounts {
                 launches: 10,

@@ -124,7 +124,7 @@ impl Outputs {
 
     /// Passes a snapshot to all outputs. An output that fails does not keep it from the others.
     fn publish(&mut self, snapshot: &Snapshot) -> Result<()> {
-        let mut families = self.families.of_snapshot(snapshot);
+        let mut families = self.families.collect(snapshot);
         families.extend(self.errors.families());
         let page = Arc::new(Page::new(families));
         *self.latest.lock() = Some(Arc::clone(&page));
@@ -145,7 +145,7 @@ impl Outputs {
             sender.send(snapshot.at_ns, &snapshot.job.host, &page.families);
         }
         if self.json {
-            let line = serde_json::to_string(&Line::of(snapshot)).context("cannot write JSON")?;
+            let line = serde_json::to_string(&Line::new(snapshot)).context("cannot write JSON")?;
             match writeln!(io::stdout().lock(), "{line}") {
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.json = false,
                 written => written.context("cannot write to stdout")?,

@@ -460,7 +460,7 @@ impl Time {
 }
 
 impl Filter {
-    pub(crate) fn of(comm: &[String], rank: &[u32], (from, to): (Option<Time>, Option<Time>)) -> Self {
+    pub(crate) fn new(comm: &[String], rank: &[u32], (from, to): (Option<Time>, Option<Time>)) -> Self {
         let rank = rank.iter().map(|rank| i32::try_from(*rank).unwrap_or(i32::MAX)).collect();
         Self { comm: comm.to_vec(), rank, from, to, ..Self::default() }
     }

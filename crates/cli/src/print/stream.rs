@@ -30,7 +30,7 @@ pub(crate) fn lines(
     mut each: impl FnMut(&[u8]) -> Result<bool>,
 ) -> Result<Count> {
     let mut count = Count::default();
-    let mut streams: Vec<Stream<'_>> = processes.iter().map(|process| Stream::of(process, filter)).collect();
+    let mut streams: Vec<Stream<'_>> = processes.iter().map(|process| Stream::new(process, filter)).collect();
     let mut due: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     for (index, stream) in streams.iter_mut().enumerate() {
         due.extend(stream.advance().map(|after_ns| Reverse((after_ns, index))));
@@ -60,14 +60,20 @@ struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    fn of(process: &'a Process, filter: &'a Filter) -> Self {
+    fn new(process: &'a Process, filter: &'a Filter) -> Self {
         let comms = process.comms.iter().filter(|comm| comm.is_wanted).map(Line::Init);
         let rest = comms.chain(process.finalizes.iter().map(Line::Finalize)).chain(process.gpu.iter().map(Line::Gpu));
         let rest = rest.chain(process.ranges.iter().map(Line::Range));
         let mut rest: Vec<Line<'_>> = rest.collect();
         rest.sort_by_key(Line::written_ns);
         let mut events = Events::new(process, filter);
-        Self { process, event: events.next().map(Line::of), events, rest: rest.into_iter(), lines: Vec::new() }
+        Self {
+            process,
+            event: events.next().map(Line::from_callback),
+            events,
+            rest: rest.into_iter(),
+            lines: Vec::new(),
+        }
     }
 
     /// Advances to the next lines. Returns when they are written, in ns from the start.
@@ -94,7 +100,7 @@ impl<'a> Stream<'a> {
     }
 
     fn take_event(&mut self) -> Option<Line<'a>> {
-        std::mem::replace(&mut self.event, self.events.next().map(Line::of))
+        std::mem::replace(&mut self.event, self.events.next().map(Line::from_callback))
     }
 }
 
@@ -109,7 +115,7 @@ enum Line<'a> {
 }
 
 impl Line<'_> {
-    fn of(callback: Callback) -> Self {
+    fn from_callback(callback: Callback) -> Self {
         match callback {
             Callback::State(state) => Self::State(state),
             Callback::Event(event) => Self::Event(event),

@@ -237,7 +237,7 @@ pub(crate) fn place(all: &mut [GpuEntry], ticks: &[u64], clock: &HostClock) {
         let uncertainty_ticks = clock.nanoseconds(until).saturating_sub(entry.when.ns);
         Some((entry.when.ns, ClockSample { uncertainty_ticks, ..sample }))
     });
-    let clocks = SampleClocks::of(samples);
+    let clocks = SampleClocks::from_samples(samples);
     for entry in all {
         let (clock, device, start_ns, end_ns) = match entry.record {
             GpuRecord::Kernel(kernel) => (GpuClock::Cupti, kernel.device, kernel.start_ns, kernel.end_ns),

@@ -20,7 +20,7 @@ mod settings;
 pub(crate) use crate::run::settings::Request;
 
 pub(crate) fn run(request: &Request) -> Result<Exit> {
-    let mut job = JobEnvironment::of_process();
+    let mut job = JobEnvironment::read();
     let plugin = plugin::find(request.plugin.as_deref())?;
     let (program, arguments) = request.command.split_first().ok_or_else(|| anyhow!("no command to run"))?;
     let mut variables = request.settings.variables()?;

@@ -61,7 +61,7 @@ enum Difference {
 impl ExpectedVariables {
     pub(super) fn new(command: &Command, out: &Path) -> Self {
         let given = |name: &str| command.get_envs().find(|(known, _)| *known == name).and_then(|(_, value)| value);
-        let is_chained = given(CHAIN).is_some() || Variables::of_process().get(CHAIN).is_some();
+        let is_chained = given(CHAIN).is_some() || Variables::from_environment().get(CHAIN).is_some();
         Self { plugin: given(PLUGIN).unwrap_or_default().to_owned(), is_chained, out: out.to_owned() }
     }
 

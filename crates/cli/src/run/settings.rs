@@ -217,8 +217,11 @@ struct PluginPlacement {
 /// The variables that make the command's processes load the plugin. Fails if the file is not this project's plugin, or
 /// is damaged.
 pub(super) fn plugin_variables(plugin: &Path, request: &Request, is_first: bool) -> Result<Variables> {
-    let places =
-        PluginPlacement { set: crate::plugin_slot::Variables::of_process(), loader: Loader::of_process(), is_first };
+    let places = PluginPlacement {
+        set: crate::plugin_slot::Variables::from_environment(),
+        loader: Loader::from_environment(),
+        is_first,
+    };
     places.examine(plugin)?;
     let value = if request.by_name {
         let file = plugin.file_name();
@@ -376,7 +379,7 @@ const LINKED_HOSTS: &str = "/dev/nvidia-caps-imex-channels";
 /// NCCL's variables for topology dumps into the job's directory. Empty if dumps are unwanted or impossible, or if the
 /// user has set one of the variables.
 pub(super) fn topology_variables(out: &Path, request: &Request, job: &JobEnvironment) -> Result<Variables> {
-    let set = crate::plugin_slot::Variables::of_process();
+    let set = crate::plugin_slot::Variables::from_environment();
     let choice = request.settings.topology(set.pairs());
     if choice == TopologyChoice::Off {
         return Ok(Variables::new());

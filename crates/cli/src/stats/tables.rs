@@ -88,7 +88,7 @@ pub(super) fn is_column(report: &Report, name: &str) -> bool {
 }
 
 fn causes(report: &Report) -> NumberTable {
-    NumberTable::of(
+    NumberTable::from_rows(
         "causes of lost time: times overlap and do not add up",
         report.causes.iter().map(|cause| (report, cause)),
         &[
@@ -122,7 +122,7 @@ fn operations(report: &Report) -> NumberTable {
     let lacks_bound = report.topology.is_some() && !report.operations.iter().any(has_bound);
     let is_any_unfinished = report.operations.iter().any(|class| class.unfinished > 0);
     let unfinished = if is_any_unfinished { "unfinished" } else { "+unfinished" };
-    let mut sheet = NumberTable::of(
+    let mut sheet = NumberTable::from_rows(
         "operations, counted on every rank",
         report.operations.iter().map(|class| (report, class)),
         &[
@@ -194,7 +194,7 @@ fn ranks(report: &Report, wanted: &[u32]) -> NumberTable {
         share(get(&rank.budget), rank.budget.operations_ns)
     }
     let ranks = (0..).zip(&report.ranks).filter(|(number, _)| is_wanted(report, Some(*number), wanted));
-    NumberTable::of(
+    NumberTable::from_rows(
         "ranks: their time in operations, and how late they come",
         ranks.map(|(_, rank)| rank),
         &[
@@ -238,7 +238,7 @@ fn links(title: &'static str, report: &Report, links: &[Link], wanted: &[u32]) -
         optional(fit.and_then(|fit| fit.r_squared), Cell::Number)
     }
     let is_wanted = |key: &LinkKey| [key.from, key.to].into_iter().any(|end| is_wanted(report, end, wanted));
-    NumberTable::of(
+    NumberTable::from_rows(
         title,
         links.iter().filter(|link| is_wanted(&link.key)).map(|link| (report, link)),
         &[
@@ -280,7 +280,7 @@ fn messages(report: &Report, wanted: &[u32]) -> NumberTable {
     nccl_events::sort::sort_by_key(&mut messages, |pair| {
         std::cmp::Reverse(pair.late_sender_ns + pair.late_receiver_ns)
     });
-    NumberTable::of(
+    NumberTable::from_rows(
         "messages between ranks: how long one end waited because the other came late",
         messages.into_iter().map(|pair| (report, pair)),
         &[
@@ -297,7 +297,7 @@ fn messages(report: &Report, wanted: &[u32]) -> NumberTable {
 
 fn overlap(report: &Report, wanted: &[u32]) -> NumberTable {
     let ranks = report.overlap.iter().flatten().filter(|overlap| is_wanted(report, Some(overlap.rank), wanted));
-    NumberTable::of(
+    NumberTable::from_rows(
         "kernels: communication beside computation",
         ranks.map(|overlap| (report, overlap)),
         &[
@@ -312,7 +312,7 @@ fn overlap(report: &Report, wanted: &[u32]) -> NumberTable {
 }
 
 fn anomalies(report: &Report) -> NumberTable {
-    NumberTable::of(
+    NumberTable::from_rows(
         "collectives that took far longer than others of their kind",
         &report.anomalies,
         &[
@@ -364,7 +364,7 @@ pub(super) fn up_to(phases: Vec<Phase>, levels: u32) -> Vec<Phase> {
 }
 
 pub(super) fn phases(report: &Report) -> NumberTable {
-    NumberTable::of(
+    NumberTable::from_rows(
         "phases: operations by the ranges of the program that they were called in",
         &report.phases,
         &[
@@ -388,7 +388,7 @@ fn rate(bytes: u64, ns: u64) -> Cell {
 
 pub(super) fn steps(report: &Report) -> NumberTable {
     let steps = report.steps.iter().flat_map(|steps| &steps.steps);
-    let mut sheet = NumberTable::of(
+    let mut sheet = NumberTable::from_rows(
         "steps of the program: time on the slowest rank, and what operations called in the step cost",
         steps.map(|step| (report, step)),
         &[
@@ -414,7 +414,7 @@ pub(super) fn steps(report: &Report) -> NumberTable {
 }
 
 pub(super) fn communicators(report: &Report) -> NumberTable {
-    NumberTable::of(
+    NumberTable::from_rows(
         "calls that make and end communicators",
         &report.communicator_calls,
         &[
@@ -446,7 +446,7 @@ const MOST_NAMES: usize = 4;
 
 /// The sheet of network interfaces.
 pub(super) fn nics(report: &Report) -> NumberTable {
-    let mut sheet = NumberTable::of(
+    let mut sheet = NumberTable::from_rows(
         "network interfaces: what they sent and received",
         report.nics.iter().map(|nic| (report, nic)),
         &[
@@ -581,7 +581,7 @@ pub(super) fn reason_text(why: &Why) -> String {
 pub(super) fn path(report: &Report, wanted: &[u32]) -> NumberTable {
     let parts = report.critical_path.iter().flat_map(|path| &path.parts);
     let parts = parts.filter(|part| part.rank.is_none() || is_wanted(report, part.rank, wanted));
-    let mut sheet = NumberTable::of(
+    let mut sheet = NumberTable::from_rows(
         "critical path: what the length of the run consists of",
         parts.map(|part| (report, part)),
         &[

@@ -78,7 +78,7 @@ pub(crate) fn top(request: &Request) -> Result<Exit> {
     if request.json || request.once || !is_there() {
         let now = once(directory);
         if request.json {
-            output::json(&Line::of(&now))?
+            output::json(&Line::new(&now))?
         } else {
             output::text(&text(&title(request, &now), &now))?
         }
@@ -111,7 +111,7 @@ fn show(request: &Request, live: &mut Live) -> Result<()> {
     while !is_over.load(Ordering::SeqCst) {
         let is_behind = live.poll().is_behind;
         if Instant::now() >= next {
-            (before, now) = (EarlierTotals::of(&now), live.snapshot());
+            (before, now) = (EarlierTotals::from_snapshot(&now), live.snapshot());
             if is_catching_up {
                 // Show sums over the whole recording: the records that were read to catch up belong to no interval.
                 (before, now.interval_ns) = (EarlierTotals::default(), 0);

@@ -18,7 +18,7 @@ pub(crate) struct EarlierTotals {
 }
 
 impl EarlierTotals {
-    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+    pub(crate) fn from_snapshot(snapshot: &Snapshot) -> Self {
         let ranks =
             snapshot.ranks.iter().map(|rank| ((rank.communicator, rank.rank), [rank.last, rank.caused_waiting_ns]));
         let proxies = snapshot.proxies.iter();
@@ -96,7 +96,7 @@ impl<'a> View<'a> {
             let view = Self { only: Some(index), ..self };
             TableRow { view, subject: communicator, operations: view.operations().collect() }
         });
-        NumberTable::of(
+        NumberTable::from_rows(
             "communicators",
             rows,
             &[
@@ -127,7 +127,7 @@ impl<'a> View<'a> {
     }
 
     pub(crate) fn ranks_table(self) -> NumberTable {
-        let proxies = EarlierTotals::of(self.now).proxies;
+        let proxies = EarlierTotals::from_snapshot(self.now).proxies;
         let mut operations: BTreeMap<Member, Vec<&Operation>> = BTreeMap::new();
         for operation in self.operations() {
             operations.entry((operation.communicator, operation.rank)).or_default().push(operation);
@@ -142,7 +142,7 @@ impl<'a> View<'a> {
             let line = RankLine { rank, process: self.now.processes.get(rank.process), waits: difference(now, before) };
             TableRow { view: self, subject: line, operations: operations.remove(&member).unwrap_or_default() }
         });
-        NumberTable::of(
+        NumberTable::from_rows(
             "ranks",
             rows,
             &[
@@ -181,7 +181,7 @@ impl<'a> View<'a> {
             classes.entry((operation.communicator, key(operation))).or_default().push(operation);
         }
         let rows = classes.into_iter().map(|(it, operations)| TableRow { view: self, subject: it, operations });
-        let mut sheet = NumberTable::of(
+        let mut sheet = NumberTable::from_rows(
             "operations, counted on every rank; sizes from this power of two on",
             rows,
             &[
@@ -206,7 +206,7 @@ impl<'a> View<'a> {
     }
 
     pub(crate) fn processes_table(self) -> NumberTable {
-        NumberTable::of(
+        NumberTable::from_rows(
             "processes",
             &self.now.processes,
             &[

@@ -44,7 +44,7 @@ fn write(scratch: &Scratch, name: &str, fixture: &Fixture) -> PathBuf {
 /// Runs `diff` on two archives, expecting this exit code; returns stdout and stderr.
 #[track_caller]
 fn diff(scratch: &Scratch, a: &Path, b: &Path, arguments: &[&str], code: i32) -> (String, String) {
-    let ended = Ended::of(scratch.tool().arg("diff").args([a, b]).args(arguments)).with_code(code);
+    let ended = Ended::run(scratch.tool().arg("diff").args([a, b]).args(arguments)).with_code(code);
     (ended.stdout, ended.stderr)
 }
 

@@ -131,7 +131,7 @@ fn exports_say_what_they_leave_out() {
     let scratch = Scratch::new();
     write(&scratch.join("trace"), "traces", 1);
     let export =
-        |format: &str| Ended::of(scratch.tool().args(["export", "--format", format, "trace", "-o", "out.xplane.pb"]));
+        |format: &str| Ended::run(scratch.tool().args(["export", "--format", format, "trace", "-o", "out.xplane.pb"]));
     let regions = "3 regions on locations that are not NCCL's";
     let metrics = "2 records of metrics: the format has no place for them";
     let others = "10 other records on locations that are not NCCL's (messages, collectives, threads, files)";
@@ -156,7 +156,7 @@ fn a_merged_archive_is_known_where_the_other_writer_has_no_name() {
     for (name, creator) in [("unnamed", ""), ("blank", " ")] {
         let scorep = ScoreP { creator, ..ScoreP::new(Timer::Counter) }.write(&scratch.join(&format!("scorep-{name}")));
         let nccl = Nccl::new().write(&scratch.join(&format!("nccl-{name}")));
-        Ended::of(scratch.tool().args(["merge", "-o", name]).args([scorep, nccl])).with_code(0);
+        Ended::run(scratch.tool().args(["merge", "-o", name]).args([scorep, nccl])).with_code(0);
         scratch.ends(["check", "--strict", name]).with_code(0).says("no faults");
         scratch.ends(["merge", "-o", "again", name, &format!("nccl-{name}")]).with_code(2).says("is merged already");
     }

@@ -56,7 +56,7 @@ fn exit_codes_are_for_scripts() {
 }
 
 #[test]
-fn of_a_written_part_no_more_is_claimed_than_is_known() {
+fn no_more_is_claimed_of_a_written_part_than_is_known() {
     let scratch = Scratch::new();
     let out = scratch.join("trace");
     // The test's own process stands for rank 0, which runs.
@@ -121,7 +121,7 @@ fn a_watch_ends_when_nobody_runs() {
 
 /// One field is wrong; the others identify the process.
 #[test]
-fn of_a_damaged_description_the_good_fields_count() {
+fn the_good_fields_of_a_damaged_description_count() {
     let scratch = Scratch::new();
     let out = scratch.join("trace");
     record(&out, 0, std::process::id(), 3);

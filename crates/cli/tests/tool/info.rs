@@ -46,7 +46,7 @@ fn people_see_operations_communicators_and_completeness() {
 fn what_of_the_job_was_recorded() {
     let scratch = Scratch::new();
     let head = |fixture: &Fixture, name: &str| {
-        let ended = Ended::of(scratch.tool().arg("info").arg(fixture.write(&scratch.join(name))));
+        let ended = Ended::run(scratch.tool().arg("info").arg(fixture.write(&scratch.join(name))));
         ended.stdout.split("\n\n").next().unwrap_or_default().to_owned()
     };
     let plain = head(&Fixture::sound(), "plain");

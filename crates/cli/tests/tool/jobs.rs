@@ -59,7 +59,7 @@ fn a_job_is_named_by_its_directory_or_what_is_in_it() {
             assert_eq!(code(path), expected, "{verb} {path}");
         }
     }
-    let inside = Ended::of(scratch.tool().current_dir(&out).args(["hang", "parts"]));
+    let inside = Ended::run(scratch.tool().current_dir(&out).args(["hang", "parts"]));
     assert!(inside.stdout.starts_with("CANNOT TELL: "), "{inside:?}");
 }
 
@@ -87,7 +87,7 @@ fn one_rank_says_what_there_is_and_begins_with_the_answers() {
     scratch.ends(["finalize", "trace"]).with_code(0);
     let said = ["0", "1"].map(|rank| {
         let mut run = scratch.run(&["-o", "trace", "--append"], "true");
-        Ended::of(run.env("PMI_RANK", rank).env("PMI_SIZE", "2")).stderr
+        Ended::run(run.env("PMI_RANK", rank).env("PMI_SIZE", "2")).stderr
     });
     let all = said.concat();
     assert_eq!(all.matches("traces.otf2: 2 processes").count(), 1, "{all}");
@@ -123,7 +123,7 @@ fn run_says_what_a_command_that_died_left() {
     }
     // If each rank has its own tool, the other ranks may still run.
     let mut run = scratch.run(&["-o", "ranks", "--append"], &format!("{copy}/host-1 $NCCL_OTF2_DIR/parts; kill -9 $$"));
-    let ended = Ended::of(run.env("PMI_RANK", "0").env("PMI_SIZE", "2")).with_code(128 + 9);
+    let ended = Ended::run(run.env("PMI_RANK", "0").env("PMI_SIZE", "2")).with_code(128 + 9);
     ended.says("the last process of the job makes the archive in ");
     ended.says("if one was killed, `nccl-otf2 finalize ");
 }

@@ -177,7 +177,7 @@ fn write_jobs(scratch: &Scratch) {
 }
 
 #[test]
-fn of_archives() {
+fn outputs_of_archives() {
     let scratch = Scratch::new();
     write_jobs(&scratch);
     Nccl::new().write(&scratch.join("nccl"));
@@ -245,7 +245,7 @@ fn of_archives() {
 }
 
 #[test]
-fn of_recordings() {
+fn outputs_of_recordings() {
     let scratch = Scratch::new();
     for (out, rank) in [("trace", 0), ("trace", 1), ("finalized", 0)] {
         let part = scratch.join(out).join("parts").join(format!("host-{rank}"));

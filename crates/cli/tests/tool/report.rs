@@ -49,7 +49,7 @@ fn model(page: &str) -> Value {
 /// The model of an archive's page.
 fn page_of(scratch: &Scratch, trace: &Path) -> Value {
     let page = scratch.join("model.html");
-    Ended::of(scratch.tool().arg("report").arg(trace).arg("-o").arg(&page)).with_code(0);
+    Ended::run(scratch.tool().arg("report").arg(trace).arg("-o").arg(&page)).with_code(0);
     model(&fs::read_to_string(page).expect("a page"))
 }
 
@@ -168,14 +168,14 @@ fn two_runs_have_a_page_of_what_diff_says() {
     let scratch = Scratch::new();
     let [a, b] = [("a", 2_000), ("b", 2_200)].map(|(name, ns)| diff::job(&scratch, name, 60, ns));
     let report = |arguments: &[&str]| {
-        Ended::of(scratch.tool().arg("report").arg(&a).arg("--diff").arg(&b).args(arguments)).with_code(0)
+        Ended::run(scratch.tool().arg("report").arg(&a).arg("--diff").arg(&b).args(arguments)).with_code(0)
     };
     let ended = report(&["--function", "Broadcast"]);
     let wanted = "B is slower in 1 of 1 group of operations: ncclBroadcast of 1 MiB";
     assert!(ended.stdout.starts_with(wanted), "{ended:?}");
     let page = fs::read_to_string(a.join("diff.html")).expect("the page beside the first archive");
     assert!(!page.contains("src=") && !page.contains("<link"), "the page loads something");
-    let printed = Ended::of(scratch.tool().args(["diff", "--json", "--function", "Broadcast"]).args([&a, &b]));
+    let printed = Ended::run(scratch.tool().args(["diff", "--json", "--function", "Broadcast"]).args([&a, &b]));
     let model = model(&page);
     assert_eq!(model["comparison"], printed.json());
     assert_eq!(model["title"], format!("{} and {}", a.display(), b.display()));

@@ -137,7 +137,7 @@ fn every_rule_has_an_archive_that_breaks_it() {
         (case.spoil)(&mut fixture);
         let trace = fixture.write(scratch.path());
         (case.damage)(&trace);
-        let ended = Ended::of(scratch.tool().args(["check", "--json"]).arg(&trace));
+        let ended = Ended::run(scratch.tool().args(["check", "--json"]).arg(&trace));
         let report = ended.json();
         let found: BTreeSet<&str> = report["rules"].as_object().expect("rules").keys().map(String::as_str).collect();
         let expected: BTreeSet<&str> = case.also.iter().copied().chain([case.rule]).collect();

@@ -16,7 +16,7 @@ fn the_command_has_our_streams_to_itself_and_its_exit_code_is_ours() {
     for (script, code) in [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 128 + 9)] {
         scratch.ran(&[], script).with_code(code);
     }
-    let ended = Ended::of(scratch.run(&[], "cat; echo out; echo err >&2").write_stdin("in\n"));
+    let ended = Ended::run(scratch.run(&[], "cat; echo out; echo err >&2").write_stdin("in\n"));
     assert_eq!(ended.stdout, "in\nout\n");
     assert!(ended.stderr.starts_with("err\n"), "{ended:?}");
     let words = ["run", "--plugin", "plugin.so", "-o", "trace", "printf", "%s,", "-o", "--force", "--", "x"];
@@ -50,9 +50,9 @@ fn the_variables_are_set_and_paths_are_absolute() {
     assert_eq!(ended.stdout, expected.concat());
     assert!(!scratch.join("dumped").exists(), "no dump, nothing recorded");
     let mut by_name = scratch.run(&["--by-name"], "echo $NCCL_PROFILER_PLUGIN $LD_LIBRARY_PATH");
-    let ended = Ended::of(by_name.env("LD_LIBRARY_PATH", "/a:/b"));
+    let ended = Ended::run(by_name.env("LD_LIBRARY_PATH", "/a:/b"));
     assert_eq!(ended.stdout, format!("plugin.so {here}:/a:/b\n"));
-    let ended = Ended::of(scratch.run(&[], "true").env("NCCL_PROFILER_PLUGIN", "example"));
+    let ended = Ended::run(scratch.run(&[], "true").env("NCCL_PROFILER_PLUGIN", "example"));
     ended.says("NCCL_PROFILER_PLUGIN=example is replaced");
 }
 
@@ -65,7 +65,7 @@ fn nvtx_is_given_to_the_plugin_unless_another_tool_has_it() {
     symlink(std::env::current_exe().expect("this test"), &other).expect("linked");
     let given = |options: &[&str], variables: &[(&str, &str)]| {
         let mut run = scratch.run(options, "echo $NVTX_INJECTION64_PATH,$NCCL_OTF2_NVTX");
-        Ended::of(run.envs(variables.iter().copied()))
+        Ended::run(run.envs(variables.iter().copied()))
     };
     let injection = "NVTX_INJECTION64_PATH";
     for (options, variables, expected) in [
@@ -131,7 +131,7 @@ fn an_archive_that_is_there_stays_unless_it_is_to_be_replaced() {
     assert!(!scratch.join("ran").exists(), "the command did not run");
     // Ranks of a job would remove each other's parts.
     let mut ranked = scratch.run(&["-o", "trace", "--force"], "touch ran");
-    Ended::of(ranked.env("PMI_RANK", "1").env("PMI_SIZE", "2")).with_code(2).says("--force cannot be used");
+    Ended::run(ranked.env("PMI_RANK", "1").env("PMI_SIZE", "2")).with_code(2).says("--force cannot be used");
     assert_eq!(fs::read_to_string(scratch.join("trace/traces.otf2")).expect("still there"), "precious");
     scratch.ran(&["-o", "trace", "--append"], "touch ran").with_code(2).says("nothing can be added to it");
     fs::create_dir(scratch.join("trace/parts")).expect("made");
@@ -150,7 +150,7 @@ fn the_directory_is_a_template_like_the_variable() {
     let directory = |job: Option<&str>, template: &str| {
         let mut run = scratch.run(&["-o", template], "echo $NCCL_OTF2_DIR");
         run.envs(job.map(|job| ("SLURM_JOB_ID", job)));
-        Ended::of(&mut run).stdout.trim().rsplit('/').next().unwrap_or_default().to_owned()
+        Ended::run(&mut run).stdout.trim().rsplit('/').next().unwrap_or_default().to_owned()
     };
     assert_eq!(directory(Some("77"), "trace-%j"), "trace-77");
     // The plugin expands `%` again.
@@ -178,7 +178,7 @@ fn wrong_usage_runs_nothing() {
         assert!(!scratch.join("ran").exists(), "{options:?}");
     }
     let mut ranked = scratch.run(&[], "touch ran");
-    Ended::of(ranked.env("PMI_RANK", "1").env("PMI_SIZE", "2")).with_code(2).says("--out");
+    Ended::run(ranked.env("PMI_RANK", "1").env("PMI_SIZE", "2")).with_code(2).says("--out");
     scratch.ends(["run", "--plugin", "plugin.so"]).with_code(2);
     let absent = scratch.ends(["run", "--plugin", "/nowhere/plugin.so", "--", "touch", "ran"]).with_code(2);
     absent.says("--plugin /nowhere/plugin.so: no such file");

@@ -13,7 +13,7 @@ use super::support::{Ended, Scratch};
 /// What `stats` prints of an archive.
 #[track_caller]
 fn stats(scratch: &Scratch, trace: &Path, arguments: &[&str]) -> String {
-    Ended::of(scratch.tool().arg("stats").arg(trace).args(arguments)).with_code(0).stdout
+    Ended::run(scratch.tool().arg("stats").arg(trace).args(arguments)).with_code(0).stdout
 }
 
 #[test]

@@ -58,12 +58,12 @@ impl Scratch {
 
     /// Runs the tool to its end.
     pub(crate) fn ends<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Ended {
-        Ended::of(self.tool().args(arguments))
+        Ended::run(self.tool().args(arguments))
     }
 
     /// Runs `nccl-otf2 run` to its end.
     pub(crate) fn ran(&self, options: &[&str], script: &str) -> Ended {
-        Ended::of(&mut self.run(options, script))
+        Ended::run(&mut self.run(options, script))
     }
 
     /// `nccl-otf2 run` with these options and a shell script.
@@ -84,7 +84,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    pub(crate) fn of(command: &mut Command) -> Self {
+    pub(crate) fn run(command: &mut Command) -> Self {
         let output = command.output().expect("ran");
         Self { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }

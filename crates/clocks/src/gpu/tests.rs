@@ -5,7 +5,7 @@ const EPOCH: u64 = 1_770_000_000 * SECOND;
 
 fn clock(samples: &[(u64, u64)]) -> SampleClock {
     let samples = samples.iter().map(|&(host_ns, gpu_ns)| Sample { host_ns, gpu_ns, uncertainty_ns: 100 });
-    SampleClock::of(samples.collect())
+    SampleClock::from_samples(samples.collect())
 }
 
 fn host_ns(clock: &SampleClock, gpu_ns: u64) -> Option<u64> {

@@ -362,7 +362,7 @@ pub struct Constraint {
 mod tests {
     use super::*;
 
-    fn of(hosts: usize, differences: &[(usize, usize, f64)]) -> Extent {
+    fn extent_of_hosts(hosts: usize, differences: &[(usize, usize, f64)]) -> Extent {
         let difference = |&(from, to, most)| Difference { from, to, most };
         extent(hosts, 0, &differences.iter().map(difference).collect::<Vec<_>>())
     }
@@ -370,10 +370,10 @@ mod tests {
     #[test]
     fn a_ring_bounds_both_ways_and_a_contradiction_gets_the_least_slack() {
         // Each clock is 100 ahead of the previous one, known to 5; the last constraint closes the ring.
-        let ring = of(3, &[(0, 1, 105.0), (1, 2, 105.0), (2, 0, -195.0)]);
+        let ring = extent_of_hosts(3, &[(0, 1, 105.0), (1, 2, 105.0), (2, 0, -195.0)]);
         assert_eq!((ring.earliest, ring.latest), (vec![0.0, 90.0, 195.0], vec![0.0, 105.0, 210.0]));
         assert!(ring.slack < 1e-9);
-        let slack = of(2, &[(0, 1, 100.0), (1, 0, -400.0)]).slack;
+        let slack = extent_of_hosts(2, &[(0, 1, 100.0), (1, 0, -400.0)]).slack;
         assert!((150.0..154.0).contains(&slack), "{slack}");
     }
 }

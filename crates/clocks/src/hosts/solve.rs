@@ -30,7 +30,7 @@ pub(super) fn solve(hosts: &[usize], spans: &[(u64, u64)], constraints: &[Constr
     let reference = constraints::middle(&ahead);
     let zero = ahead.get(reference).copied().unwrap_or(0);
     ahead.iter_mut().for_each(|ahead| *ahead = ahead.saturating_sub(zero));
-    let problem = Problem::of(hosts, ahead, reference, constraints);
+    let problem = Problem::new(hosts, ahead, reference, constraints);
     let best = problem.best();
     let corrected = hosts.iter().enumerate().map(|(at, &host)| {
         let span = spans.get(host).copied().unwrap_or_default();
@@ -68,7 +68,7 @@ struct Problem {
 }
 
 impl Problem {
-    fn of(hosts: &[usize], ahead: Vec<i64>, reference: usize, constraints: &[Constraint]) -> Self {
+    fn new(hosts: &[usize], ahead: Vec<i64>, reference: usize, constraints: &[Constraint]) -> Self {
         let places: BTreeMap<usize, usize> = hosts.iter().copied().zip(0..).gather();
         let on_reference = |host: usize, ns: u64| i128::from(ns) - i128::from(ahead.get(host).copied().unwrap_or(0));
         let inside = || {

@@ -48,7 +48,7 @@ impl Foreign {
         let rank = self.rank_in(job)?;
         let clock = self.clock(job, rank)?;
         let [from_ns, to_ns] = self.span_ns.map(|at_ns| u64::try_from(clock.at(at_ns)).unwrap_or(0));
-        let mut matching = Matching::of(job, rank);
+        let mut matching = Matching::new(job, rank);
         let matched = matching.matched(self, &clock);
         let wanted = job.source.filter;
         let filter = Filter {
@@ -56,7 +56,7 @@ impl Foreign {
             to_ns: Some(wanted.to_ns.map_or(to_ns, |wanted_ns| wanted_ns.min(to_ns))),
             ..wanted.clone()
         };
-        let selection = Selection::of(Source { filter: &filter, ..job.source })?;
+        let selection = Selection::new(Source { filter: &filter, ..job.source })?;
         let arguments = arguments(job, rank, &selection, &matched.pairs)?;
         let enriched = arguments.len() as u64;
         let mut writing = Writing {
@@ -292,7 +292,7 @@ struct WantedKernel<'k> {
 }
 
 impl<'a> Matching<'a> {
-    pub(super) fn of(job: &'a Job<'a>, rank: u32) -> Self {
+    pub(super) fn new(job: &'a Job<'a>, rank: u32) -> Self {
         let kernels = &job.kernels;
         let job_rank = &job.tables.members.job_ranks[index(rank)];
         let slack_ns = SLACK_NS + i128::from(job_rank.clock_uncertainty_ns().unwrap_or(0));
@@ -398,7 +398,8 @@ impl<'a> Matching<'a> {
         let member = self.job.tables.members.row(kernel.member);
         let size = self.job.tables.members.size(member.communicator) as u64;
         let (bytes, is_root) = (operation.bytes, operation.partner == member.rank);
-        let own = Function::of_region(&name).map_or((bytes, bytes), |function| function.elements(bytes, size, is_root));
+        let own =
+            Function::from_region(&name).map_or((bytes, bytes), |function| function.elements(bytes, size, is_root));
         let is_size = wanted.bytes.is_none_or(|bytes| kernel.operations > 1 || bytes == [own.0, own.1]);
         Some(is_other || !is_size)
     }

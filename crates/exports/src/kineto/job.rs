@@ -47,11 +47,11 @@ pub(super) struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    pub(super) fn of(source: &Source<'a>) -> Result<Self> {
+    pub(super) fn new(source: &Source<'a>) -> Result<Self> {
         let trace = source.trace;
         let tables = Tables::read(trace, source.progress)?;
-        let kernels = Kernels::of(source, &tables)?;
-        let instances = MatchedCollectives::of(trace, &tables, source.filter);
+        let kernels = Kernels::new(source, &tables)?;
+        let instances = MatchedCollectives::new(trace, &tables, source.filter);
         let ranks = values::numbers(&tables.members);
         let by_id = |id: fn(&Operation) -> u64| {
             let ids = tables.operations.rows().map(|operation| id(&operation));
@@ -65,7 +65,7 @@ impl<'a> Job<'a> {
             .map(|(row, operation)| ((member(operation.member), operation.start_ns, operation.function), row))
             .collect();
         let (operations, calls) = (by_id(|operation| operation.event), by_id(|operation| operation.parent));
-        let attributes = AttributeNames::of(trace);
+        let attributes = AttributeNames::from_trace(trace);
         let (groups, elements) = (Vec::new(), Vec::new());
         let (owners, locations) = (BTreeMap::new(), vec![Vec::new(); ranks.len()]);
         let mut job = Self {
@@ -220,7 +220,7 @@ impl<'a> Job<'a> {
         let member = members.row(operation.member);
         let (number, size) = (member.communicator, members.size(member.communicator));
         let name = trace.region_name(operation.function);
-        let function = Function::of_region(&name);
+        let function = Function::from_region(&name);
         let is_root = operation.partner == member.rank;
         let known = self.elements.binary_search_by_key(&row, |(row, ..)| *row);
         let (_, count, datatype) = known.ok().map_or((0, 0, ""), |at| self.elements[at]);
@@ -313,7 +313,7 @@ struct Enqueueing {
 }
 
 impl Kernels {
-    pub(super) fn of(source: &Source<'_>, tables: &Tables) -> Result<Self> {
+    pub(super) fn new(source: &Source<'_>, tables: &Tables) -> Result<Self> {
         let enqueued = enqueued(source)?;
         let operations = &tables.operations;
         let mut rows: Vec<(u32, _)> =

@@ -37,7 +37,7 @@ impl Args {
             let Some(name) = names.0.get(index(attribute.get())) else {
                 continue;
             };
-            match Value::of(trace, *value) {
+            match Value::new(trace, *value) {
                 Value::Unsigned(number) => self.add(name, number),
                 Value::Signed(number) => self.add(name, number),
                 Value::Real(number) if number.is_finite() => self.add(name, number),
@@ -62,7 +62,7 @@ impl Args {
 pub(super) struct AttributeNames(Vec<String>);
 
 impl AttributeNames {
-    pub(super) fn of(trace: &Trace) -> Self {
+    pub(super) fn from_trace(trace: &Trace) -> Self {
         let attributes = trace.definitions.attributes.values();
         Self(attributes.map(|attribute| quoted(trace.definitions.string(attribute.name).unwrap_or_default())).collect())
     }
@@ -158,7 +158,7 @@ impl Display for Microseconds {
 }
 
 pub(super) fn collective(region: &str) -> &str {
-    let Some(function) = Function::of_region(region) else {
+    let Some(function) = Function::from_region(region) else {
         return region.strip_prefix("nccl").unwrap_or(region);
     };
     match function {

@@ -31,8 +31,8 @@ mod json;
 mod locations;
 
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
-    let selection = Selection::of(*source)?;
-    let job = Job::of(source)?;
+    let selection = Selection::new(*source)?;
+    let job = Job::new(source)?;
     fs::create_dir(out).map_err(Error::io("make", out))?;
     let highest = job.ranks.iter().max().map_or(1, |rank| rank.to_string().len());
     let mut outcome = Outcome::default();
@@ -71,7 +71,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
 /// Puts the archive's events into copies, in the folder `out`, of torch.profiler traces of the same job.
 pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outcome> {
     let names = crate::source::names(traces)?;
-    let job = Job::of(source)?;
+    let job = Job::new(source)?;
     fs::create_dir(out).map_err(Error::io("make", out))?;
     source.progress.begin("traces", traces.len() as u64);
     let written = try_in_parallel(traces, |path| {

@@ -210,7 +210,7 @@ pub(super) struct TableFile<'a, R> {
 }
 
 impl TableFiles {
-    pub(super) fn of(out: &Path, begin_ns: u64) -> Self {
+    pub(super) fn new(out: &Path, begin_ns: u64) -> Self {
         let metadata = |key: &str, value: String| KeyValue::new(format!("nccl_otf2.{key}"), value);
         let mut properties = WriterProperties::builder()
             .set_created_by(format!("nccl-profiler-otf2 version {}", env!("CARGO_PKG_VERSION")))

@@ -35,7 +35,7 @@ enum Part {
 }
 
 impl Part {
-    const fn of(kind: LocationKind) -> Option<Self> {
+    const fn from_kind(kind: LocationKind) -> Option<Self> {
         match kind {
             LocationKind::ApiThread | LocationKind::CallbackThread | LocationKind::Ranges => Some(Self::Threads),
             LocationKind::Communicator => Some(Self::Operations),
@@ -50,9 +50,9 @@ impl Part {
 
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let trace = source.trace;
-    let selection = Selection::of(*source)?;
+    let selection = Selection::new(*source)?;
     fs::create_dir(out).map_err(Error::io("make", out))?;
-    let files = TableFiles::of(out, source.begin_ns());
+    let files = TableFiles::new(out, source.begin_ns());
     let (collectives, mut written) = Collectives::write(source, &files)?;
     let parts = parts(trace, selection.locations());
     let described = written.iter().map(|table| table.rows).sum();
@@ -85,7 +85,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
 fn parts(trace: &Trace, locations: &[LocationRef]) -> Vec<((LocationGroupRef, Part), Vec<LocationRef>)> {
     let mut parts: BTreeMap<(LocationGroupRef, Part), Vec<LocationRef>> = BTreeMap::new();
     for location in locations {
-        if let Some(part) = trace.location_kind(*location).and_then(Part::of) {
+        if let Some(part) = trace.location_kind(*location).and_then(Part::from_kind) {
             let process = trace.process(trace.group(*location));
             parts.entry((process, part)).or_default().push(*location);
         }
@@ -96,7 +96,7 @@ fn parts(trace: &Trace, locations: &[LocationRef]) -> Vec<((LocationGroupRef, Pa
 fn without_table(trace: &Trace, locations: &[LocationRef]) -> u64 {
     let without = locations
         .iter()
-        .filter(|location| trace.location_kind(**location).is_some_and(|kind| Part::of(kind).is_none()));
+        .filter(|location| trace.location_kind(**location).is_some_and(|kind| Part::from_kind(kind).is_none()));
     without.map(|location| trace.events_of(*location)).sum::<u64>() / 2
 }
 

@@ -251,7 +251,7 @@ impl Collectives {
     pub(super) fn write(source: &Source<'_>, files: &TableFiles) -> Result<(Self, Vec<WrittenTable>)> {
         let trace = source.trace;
         let tables = Tables::read(trace, source.progress)?;
-        let matched = MatchedCollectives::of(trace, &tables, source.filter);
+        let matched = MatchedCollectives::new(trace, &tables, source.filter);
         let mut instances = files.create("instances", Path::new(""));
         let mut of_operations = Vec::new();
         for (number, instance) in (0..).zip(&matched.all) {

@@ -32,10 +32,10 @@ mod tracks;
 
 /// `with_counters`: whether to draw how much is under way.
 pub fn write(source: &Source<'_>, out: &Path, with_counters: bool) -> Result<Outcome> {
-    let selection = Selection::of(*source)?;
-    let flows = Flows::of(source)?;
-    let tracks = Tracks::of(source, &selection);
-    let names = AttributeNames::of(source.trace);
+    let selection = Selection::new(*source)?;
+    let flows = Flows::read(source)?;
+    let tracks = Tracks::new(source, &selection);
+    let names = AttributeNames::new(source.trace);
     let counters = match with_counters {
         true => counters(source, &selection, tracks.locations())?,
         false => Counters::new(),
@@ -46,7 +46,7 @@ pub fn write(source: &Source<'_>, out: &Path, with_counters: bool) -> Result<Out
     let has_unfinished = statements.unfinished() + statements.counts.others.ranges_unfinished > 0;
     let written = source.each_location(selection.locations(), |location| {
         let unfinished = if has_unfinished { unfinished(source, &selection, location)? } else { Vec::new() };
-        let mut sequence = Sequence::of(source.trace, (&tracks, &flows, &names), location, unfinished);
+        let mut sequence = Sequence::new(source.trace, (&tracks, &flows, &names), location, unfinished);
         let mut failed = Ok(());
         selection.events(location, |time_ns, event| {
             sequence.event(time_ns, event);
@@ -124,7 +124,7 @@ const UNFINISHED: &str = "unfinished";
 const UNFINISHED_CATEGORY: u64 = 1 << 16;
 
 impl<'a> Sequence<'a> {
-    pub(crate) fn of(
+    pub(crate) fn new(
         trace: &'a Trace,
         (tracks, flows, names): (&'a Tracks<'a>, &'a Flows, &'a AttributeNames<'a>),
         location: LocationRef,
@@ -137,7 +137,7 @@ impl<'a> Sequence<'a> {
             flows,
             location,
             is_stream: trace.location_kind(location) == Some(LocationKind::Stream),
-            arguments: Arguments::of(trace, names),
+            arguments: Arguments::new(trace, names),
             regions: BTreeMap::new(),
             packet: TracePacket {
                 trusted_packet_sequence_id: sequence,

@@ -42,7 +42,7 @@ pub(crate) struct Uuids {
 }
 
 impl Uuids {
-    pub(crate) fn of(trace: &Trace) -> Self {
+    pub(crate) fn from_trace(trace: &Trace) -> Self {
         let clock = trace.definitions.clock.as_ref();
         let begin = clock.map_or(0, |clock| clock.global_offset ^ clock.trace_length.rotate_left(32));
         Self { seed: mix(begin ^ trace.events().rotate_left(48)) }
@@ -75,14 +75,14 @@ pub(crate) struct Tracks<'a> {
 }
 
 impl<'a> Tracks<'a> {
-    pub(crate) fn of(source: &Source<'a>, selection: &Selection<'a>) -> Self {
+    pub(crate) fn new(source: &Source<'a>, selection: &Selection<'a>) -> Self {
         let trace = source.trace;
         let mut locations: BTreeSet<LocationRef> = selection.locations().iter().copied().gather();
         // Channels are below the track of their rank, which may have no events.
         locations.extend(selection.locations().iter().filter_map(|location| trace.member_of(*location)));
         Self {
             trace,
-            uuids: Uuids::of(trace),
+            uuids: Uuids::from_trace(trace),
             begin_ns: source.begin_ns(),
             locations: locations.into_iter().collect(),
             processes: process_numbers(trace),
@@ -312,11 +312,11 @@ nccl_events::fields! {
 }
 
 impl Flows {
-    pub(crate) fn of(source: &Source<'_>) -> Result<Self> {
+    pub(crate) fn read(source: &Source<'_>) -> Result<Self> {
         let trace = source.trace;
-        let uuids = Uuids::of(trace);
+        let uuids = Uuids::from_trace(trace);
         let tables = Tables::read(trace, source.progress)?;
-        let collectives = MatchedCollectives::of(trace, &tables, source.filter);
+        let collectives = MatchedCollectives::new(trace, &tables, source.filter);
         let event = |row: u32| tables.operations.event.get(index(row));
         let mut found = Vec::new();
         for (number, instance) in (0..).zip(&collectives.all) {
@@ -403,7 +403,7 @@ pub(crate) struct AttributeNames<'a> {
 }
 
 impl<'a> AttributeNames<'a> {
-    pub(crate) fn of(trace: &'a Trace) -> Self {
+    pub(crate) fn new(trace: &'a Trace) -> Self {
         let mut found = Self { above: Vec::new(), all: Vec::new() };
         for attribute in trace.definitions.attributes.values() {
             let name = trace.definitions.string(attribute.name).unwrap_or("unnamed");
@@ -435,7 +435,7 @@ pub(crate) struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    pub(crate) const fn of(trace: &'a Trace, names: &'a AttributeNames<'a>) -> Self {
+    pub(crate) const fn new(trace: &'a Trace, names: &'a AttributeNames<'a>) -> Self {
         Self { trace, names, named: BTreeSet::new(), texts: BTreeSet::new() }
     }
 
@@ -471,7 +471,7 @@ impl<'a> Arguments<'a> {
 
     fn argument(&mut self, name_iid: u64, value: AttributeValue, interned: &mut InternedData) -> DebugAnnotation {
         let mut argument = DebugAnnotation { name_iid: Some(name_iid), ..DebugAnnotation::default() };
-        match Value::of(self.trace, value) {
+        match Value::new(self.trace, value) {
             Value::Unsigned(number) => argument.uint_value = Some(number),
             Value::Signed(number) => argument.int_value = Some(number),
             Value::Real(number) => argument.double_value = Some(number),

@@ -448,7 +448,7 @@ pub fn read(trace: &Trace, comm: CommRef, location: LocationRef) -> otf2::Result
     // Operations that overlap others are on siblings.
     let siblings = trace.siblings(location).iter().copied().filter(|sibling| trace.has_events(*sibling));
     for of in [location].into_iter().chain(siblings) {
-        let mut instances: Instances<'_> = Instances::of(trace);
+        let mut instances: Instances<'_> = Instances::new(trace);
         trace.archive.for_each_event(&[of], |_, event| {
             if let Step::Left(instance) = instances.step(event)
                 && instance.fields.is_unfinished == Some(true)

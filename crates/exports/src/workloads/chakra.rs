@@ -49,7 +49,7 @@ struct LeftOutOperations {
 }
 
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
-    let job = Job::of(source)?;
+    let job = Job::new(source)?;
     fs::create_dir(out).map_err(Error::io("make", out))?;
     let wanted = locations(source.trace, &job.members, &job.selection);
     let wanted: Vec<(usize, Vec<LocationRef>)> =
@@ -69,7 +69,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
 impl Job<'_> {
     fn write(&self, rank: usize, locations: &[LocationRef], out: &Path) -> Result<WrittenGraph> {
         let trace = self.source.trace;
-        let nodes = Nodes::of(self, rank);
+        let nodes = Nodes::new(self, rank);
         let mut operations =
             read(trace, &self.members, (&self.selection, &self.calls), locations, |slice| nodes.attributes(slice))?;
         let calls = operations.iter().map(|operation| operation.call).collect();
@@ -375,7 +375,7 @@ pub(super) fn operation_kind<D>(it: &Operation<D>, members: &Members) -> Option<
 }
 
 impl<'a> Nodes<'a> {
-    pub(super) fn of(job: &'a Job<'a>, rank: usize) -> Self {
+    pub(super) fn new(job: &'a Job<'a>, rank: usize) -> Self {
         Self { job, rank: job.numbers[rank] }
     }
 
@@ -544,10 +544,10 @@ pub(super) struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    pub(super) fn of(source: &Source<'a>) -> Result<Self> {
-        let selection = Selection::of(*source)?;
-        let members = Members::of(source.trace);
-        let calls = Calls::of(source, &selection)?;
+    pub(super) fn new(source: &Source<'a>) -> Result<Self> {
+        let selection = Selection::new(*source)?;
+        let members = Members::from_trace(source.trace);
+        let calls = Calls::read(source, &selection)?;
         let numbers = values::numbers(&members);
         let communicators = (0..).zip(&members.communicators);
         let groups =

@@ -31,7 +31,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    pub(crate) fn of(source: &Source<'_>, selection: &Selection<'_>) -> Result<Self> {
+    pub(crate) fn read(source: &Source<'_>, selection: &Selection<'_>) -> Result<Self> {
         let trace = source.trace;
         let of_threads =
             source.each_location(&selection.locations_of_kinds(&[LocationKind::ApiThread]), |location| {

@@ -48,9 +48,9 @@ struct Mix {
 
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let trace = source.trace;
-    let selection = Selection::of(*source)?;
-    let members = Members::of(trace);
-    let calls = Calls::of(source, &selection)?;
+    let selection = Selection::new(*source)?;
+    let members = Members::from_trace(trace);
+    let calls = Calls::read(source, &selection)?;
     let shapes = shapes(source, &members);
     let wanted = locations(trace, &members, &selection);
     source.progress.begin("ranks", wanted.len() as u64);
@@ -58,7 +58,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
         let datatype = |slice: &analysis::Slice| trace.fields_of(&slice.attributes).datatype.unwrap_or("").to_owned();
         let operations = read(trace, &members, (&selection, &calls), locations, datatype)?;
         source.progress.step();
-        Ok(Mix::of(&operations, &members, &shapes))
+        Ok(Mix::new(&operations, &members, &shapes))
     });
     source.progress.end();
     let mut mix = Mix::default();
@@ -134,7 +134,7 @@ fn datatype(nccl: &str) -> &str {
 }
 
 impl Mix {
-    fn of(operations: &[Operation<String>], members: &Members, shapes: &[Shape]) -> Self {
+    fn new(operations: &[Operation<String>], members: &Members, shapes: &[Shape]) -> Self {
         let mut mix = Self::default();
         // Count the time of a kernel once, even if several operations share it.
         let mut until: Option<(u32, u64)> = None;

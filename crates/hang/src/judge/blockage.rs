@@ -297,7 +297,7 @@ struct CommLifetime {
 }
 
 impl<'a> DiedBeforePeers<'a> {
-    pub(crate) fn of(job: &'a Job) -> Self {
+    pub(crate) fn new(job: &'a Job) -> Self {
         let of_comm = |comm: &Comm| {
             let processes = comm.ranks.values().filter_map(|rank| job.process_of(rank));
             CommLifetime {

@@ -35,7 +35,7 @@ fn numbers(ranks: &[(u32, &Rank)]) -> Vec<u32> {
 }
 
 impl<'a> Collectives<'a> {
-    pub(crate) fn of(
+    pub(crate) fn new(
         job: &'a Job,
         died: &'a DiedBeforePeers<'a>,
         (index, comm): (usize, &'a Comm),

@@ -30,13 +30,13 @@ pub(crate) struct Judgement {
 
 /// Judges a job. Waits shorter than `after_ns` do not count as hanging.
 pub(crate) fn judge(job: &Job, after_ns: u64) -> Judgement {
-    let died = DiedBeforePeers::of(job);
+    let died = DiedBeforePeers::new(job);
     let progress: Vec<Vec<(Sequence, ProgressOfRanks)>> = job
         .comms
         .iter()
         .enumerate()
         .map(|(index, comm)| {
-            let progress = |sequence| (sequence, Collectives::of(job, &died, (index, comm), sequence).progress());
+            let progress = |sequence| (sequence, Collectives::new(job, &died, (index, comm), sequence).progress());
             Sequence::in_comm(comm).map(progress).collect()
         })
         .collect();
@@ -64,7 +64,7 @@ fn blockages_of_comm(
 ) -> Vec<Blockage> {
     let mut found: Vec<Blockage> = progress
         .iter()
-        .filter_map(|(sequence, progress)| Collectives::of(job, died, (index, comm), *sequence).blockage(progress))
+        .filter_map(|(sequence, progress)| Collectives::new(job, died, (index, comm), *sequence).blockage(progress))
         .collect();
     for (number, rank) in &comm.ranks {
         let mut waits = blockage::blocked_messages(job, died, (index, *number), rank);

@@ -22,9 +22,9 @@ pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> 
     if !is_nccl(&trace.archive) {
         return Err(Error::NotNccl(trace.anchor.clone()));
     }
-    let members = Members::of(trace);
+    let members = Members::from_trace(trace);
     let doubts = Limitations::of(trace);
-    let reading = Reading { trace, clock: Clock::of(trace), start_ns: trace.start_ns().unwrap_or(0) };
+    let reading = Reading { trace, clock: Clock::from_trace(trace), start_ns: trace.start_ns().unwrap_or(0) };
     progress.begin("operations", members.all.len() as u64);
     let ranks = try_in_parallel(&members.all, |member| {
         let rank = reading.rank(member.location);
@@ -179,7 +179,7 @@ impl<'a> Reading<'a> {
                 }
             }
         }
-        (rank.calls, rank.replays) = (Tail::of(calls), Tail::of(replays));
+        (rank.calls, rank.replays) = (Tail::from_calls(calls), Tail::from_calls(replays));
         Ok(FoundRank { rank, last_ns, slots })
     }
 

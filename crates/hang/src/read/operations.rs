@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
             part::leave_out_before_holes(&mut calls, &all_replays);
             part::leave_out_before_holes(&mut replays, &all_calls);
         }
-        (rank.calls, rank.replays) = (Tail::of(calls), Tail::of(replays));
+        (rank.calls, rank.replays) = (Tail::from_calls(calls), Tail::from_calls(replays));
     }
 
     fn call(
@@ -329,7 +329,7 @@ impl<'a> OperationProgress<'a> {
 
     /// The kernels of a communicator run in order: those launched before a running one have ended.
     pub(super) fn ran_until(&self, operations: impl DoubleEndedIterator<Item = EventRow>) -> LastRunning {
-        let last = operations.rev().filter(|row| self.children(*row).began()).find_map(OperationRow::of);
+        let last = operations.rev().filter(|row| self.children(*row).began()).find_map(OperationRow::from_event);
         last.map(|row| self.tables.operation(row)).map_or_else(LastRunning::default, |operation| LastRunning {
             start: operation.start,
             launch_plan: operation.plan,
@@ -339,7 +339,7 @@ impl<'a> OperationProgress<'a> {
     /// The progress of a call and its operation below the API.
     pub(super) fn progress(&self, call: Option<EventRow>, below: Option<EventRow>, ran_until: LastRunning) -> Progress {
         let call = call.and_then(|row| self.tables.head(row));
-        let Some((row, operation)) = below.and_then(|row| Some((row, OperationRow::of(row)?))) else {
+        let Some((row, operation)) = below.and_then(|row| Some((row, OperationRow::from_event(row)?))) else {
             let stage = call.map_or(Stage::Calling, |call| self.stage_of_call(call));
             return Progress { stage, ..Progress::default() };
         };
@@ -408,8 +408,8 @@ impl Proxies {
     /// `table` is the version of the interface that NCCL called.
     pub(crate) fn of(tables: &Tables, table: u8) -> Self {
         let mut proxies = Self {
-            begins_with_state: Table::of_number(table).is_some_and(|table| table.properties().begins_with_state),
-            reporting: Reporting::of(tables),
+            begins_with_state: Table::from_number(table).is_some_and(|table| table.properties().begins_with_state),
+            reporting: Reporting::new(tables),
             steps: BTreeMap::new(),
         };
         tables.events.proxy_steps.iter().filter(|step| step.stop().is_none()).for_each(|step| proxies.step(step));

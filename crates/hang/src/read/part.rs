@@ -314,7 +314,7 @@ fn ranks(
     symbols: &Symbols,
     realtime: impl Fn(u64) -> u64,
 ) -> Vec<Claim<Rank>> {
-    let comms = Comms::of(tables, &Devices::of(tables));
+    let comms = Comms::new(tables, &Devices::new(tables));
     let mut recorded = Reader::new(tables, symbols, info.table).ranks();
     let threads = Threads::of(tables, symbols, &comms, process.state == RecordingState::Ended);
     if process.has_clock {

@@ -213,7 +213,7 @@ impl<'a> Thread<'a> {
                 is_last.then(|| group.last_step.take()).flatten().map(|(step, _)| (step, end))
             }
             ("ncclGroupEnd", None) => None,
-            _ => match (Step::of(name), end) {
+            _ => match (Step::from_call(name), end) {
                 (Some(step), Some(end)) if group.depth == 0 => Some((step, end)),
                 (Some(step), Some(_)) => {
                     group.last_step = Some((step, at));

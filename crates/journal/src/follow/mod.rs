@@ -70,7 +70,7 @@ impl Follower {
         if !is_there {
             return Err(Error::Io { path: journal.to_owned(), source: ErrorKind::NotFound.into() });
         }
-        let owner = Owner::of_journal(journal);
+        let owner = Owner::read_for_journal(journal);
         // What a link leads to is read only if it is proved to be of the part.
         if owner.is_none() && journal.ends_with(JOURNAL) && journal.is_symlink() {
             return Err(Error::Unowned { path: journal.to_owned(), target: target(journal) });
@@ -216,7 +216,7 @@ impl Follower {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => {
                     let reason = format!("cannot be opened: {error}");
-                    problems.push((key.clone(), FileProblem::of_file(&key, 0, reason)));
+                    problems.push((key.clone(), FileProblem::new(&key, 0, reason)));
                     continue;
                 }
             };
@@ -246,7 +246,7 @@ impl Follower {
             } else {
                 format!("the file has more than {SEGMENTS_PER_FILE} segments")
             };
-            problems.push((key.clone(), FileProblem::of_file(key, offset, reason)));
+            problems.push((key.clone(), FileProblem::new(key, offset, reason)));
         }
     }
 
@@ -262,7 +262,7 @@ impl Follower {
             Err(error) => return at_place(format!("cannot be read: {error}"), None),
         }
         let words = head_words(&bytes);
-        let head = match Head::of(&words) {
+        let head = match Head::parse(&words) {
             Head::Unused => return None,
             Head::Damaged => return at_place("no valid segment header here".to_owned(), None),
             Head::OtherFormat(found) => {
@@ -366,7 +366,7 @@ fn target(journal: &Path) -> String {
 }
 
 impl FileProblem {
-    fn of_file(key: &FileKey, offset: u64, reason: String) -> Self {
+    fn new(key: &FileKey, offset: u64, reason: String) -> Self {
         let problem = Problem { path: key.1.to_path_buf(), offset, reason, lost_bytes: 0 };
         Self { index: None, problem, format: None, other: None }
     }

@@ -241,7 +241,7 @@ impl Slot {
                 continue;
             };
             let words = head_words(&bytes);
-            match Head::of(&words) {
+            match Head::parse(&words) {
                 Head::Used(head) if (head.slot, head.order) == (self.number, *order) => {
                     let more = head.committed.saturating_sub(segment.place.committed);
                     segment.place.committed += more;

@@ -167,7 +167,7 @@ impl JobEnvironment {
     }
 
     /// Reads the process's environment.
-    pub fn of_process() -> Self {
+    pub fn read() -> Self {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 }
@@ -215,12 +215,12 @@ impl Level {
 
     /// Whether events of a kind are shown.
     pub const fn shows(self, kind: Kind) -> bool {
-        self as u8 >= Self::of(kind) as u8
+        self as u8 >= Self::for_kind(kind) as u8
     }
 
     /// The lowest level that shows a kind.
-    const fn of(kind: Kind) -> Self {
-        match nccl_events::Preset::of(kind) {
+    const fn for_kind(kind: Kind) -> Self {
+        match nccl_events::Preset::for_kind(kind) {
             nccl_events::Preset::Light => Self::Light,
             nccl_events::Preset::Standard => Self::Standard,
             nccl_events::Preset::Full => Self::Full,

@@ -73,7 +73,7 @@ pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Resul
     for number in 1..=MOST_DIRECTORIES {
         let path = candidate(out, number, job);
         host::directories(&path)?;
-        let claim = claim(&path, || Claim { first_comm, ..Claim::of(job, number) })?;
+        let claim = claim(&path, || Claim { first_comm, ..Claim::new(job, number) })?;
         let shares_comm = first_comm != 0 && claim.first_comm == first_comm;
         let is_joined = match claim.relation(job) {
             Relation::Same => true,
@@ -136,7 +136,7 @@ fn file_name(id: &str) -> String {
 }
 
 impl Claim {
-    fn of(job: &JobEnvironment, number: u32) -> Self {
+    fn new(job: &JobEnvironment, number: u32) -> Self {
         let name = job.job.clone().unwrap_or_else(|| format!("run-{number}"));
         Self { format: FORMAT, name, ids: job.ids.clone(), first_comm: 0 }
     }
@@ -207,7 +207,7 @@ fn settled_owner(directory: &Path) -> io::Result<Option<Claim>> {
 fn claim_of_first_part(out: &Path) -> Option<Claim> {
     let parts = fs::read_dir(out.join(PARTS)).ok()?.flatten().map(|entry| read_process(&entry.path()).0);
     let first = parts.min_by_key(|process| process.session_start_realtime_ns)?;
-    let mut claim = Claim { first_comm: first.first_comm, ..Claim::of(&first.environment, 1) };
+    let mut claim = Claim { first_comm: first.first_comm, ..Claim::new(&first.environment, 1) };
     if !first.job.is_empty() {
         claim.name = first.job;
     }

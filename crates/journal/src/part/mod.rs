@@ -308,7 +308,7 @@ impl Dump {
     }
 
     /// Reads [`Self::file_name`]: what it is, of which process, with which number.
-    pub fn of_file_name(name: &str) -> Option<(Self, u64, u32)> {
+    pub fn parse_file_name(name: &str) -> Option<(Self, u64, u32)> {
         let dump = Self::ALL.into_iter().find(|dump| name.starts_with(dump.stem()))?;
         let (key, number) = name.strip_prefix(dump.stem())?.strip_prefix('-')?.strip_suffix(".xml")?.split_once('-')?;
         let key = u64::from_str_radix(key, 16).ok()?;
@@ -320,7 +320,7 @@ impl Dump {
     pub fn renamed(self, path: &str, key: u64, number: u32) -> Option<String> {
         let at = path.len().checked_sub(self.stem().len() + TAIL)?;
         let (directory, name) = path.split_at_checked(at)?;
-        Self::of_file_name(name).filter(|(dump, ..)| *dump == self)?;
+        Self::parse_file_name(name).filter(|(dump, ..)| *dump == self)?;
         Some(format!("{directory}{}", self.file_name(key, number)))
     }
 }
@@ -479,7 +479,7 @@ mod tests {
             let renamed = dump.renamed(&path, key("host-1-2"), 7).expect("named by us");
             assert_eq!(renamed.len(), path.len());
             let name = renamed.rsplit('/').next().expect("a name");
-            assert_eq!(Dump::of_file_name(name), Some((dump, key("host-1-2"), 7)));
+            assert_eq!(Dump::parse_file_name(name), Some((dump, key("host-1-2"), 7)));
             assert_eq!(dump.renamed(&renamed, 0, 0), Some(path), "a child process has its parent's");
         }
         for foreign in ["", "topo.xml", "/x/graphs-1-2.xml", "/x/ä-0000000000000000-00.xml"] {

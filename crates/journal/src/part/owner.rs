@@ -20,7 +20,7 @@ pub struct Owner {
 
 impl Owner {
     /// Whom a part belongs to: by `process.json`, else by the part's name. `None` if neither says it.
-    pub fn of(part: &Path) -> Option<Self> {
+    pub fn read(part: &Path) -> Option<Self> {
         let process = read_process(part).0;
         let name = part_name(part);
         let mut numbers = name.rsplit('-');
@@ -36,8 +36,8 @@ impl Owner {
     }
 
     /// Whom the journal in this directory must belong to; `None` if the directory is not of a part.
-    pub(crate) fn of_journal(journal: &Path) -> Option<Self> {
-        journal.parent().filter(|_| journal.ends_with(JOURNAL)).and_then(Self::of)
+    pub(crate) fn read_for_journal(journal: &Path) -> Option<Self> {
+        journal.parent().filter(|_| journal.ends_with(JOURNAL)).and_then(Self::read)
     }
 
     /// Whether a process of this host has the id.
@@ -59,7 +59,7 @@ impl Owner {
         while offset + HEADER_BYTES as u64 <= length {
             let mut bytes = [0; HEADER_BYTES];
             file.read_exact_at(&mut bytes, offset)?;
-            match Head::of(&head_words(&bytes)) {
+            match Head::parse(&head_words(&bytes)) {
                 Head::Unused => {}
                 Head::Used(head) if self.is(head.process) => content = Content::Ours,
                 _ => return Ok(Content::Other),

@@ -16,7 +16,7 @@ struct Flight {
 }
 
 impl Flight {
-    fn of(bytes: u64) -> Self {
+    fn new(bytes: u64) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let options = WriterOptions {
             directory: directory.path().to_owned(),
@@ -67,7 +67,7 @@ impl Flight {
 #[test]
 fn a_spare_file_that_comes_too_late_is_removed_and_never_used() {
     for bytes in [3 * SEGMENT, 8 * SEGMENT] {
-        let mut flight = Flight::of(bytes);
+        let mut flight = Flight::new(bytes);
         for _ in 0..10 {
             let late = flight.writer.space.create_file(&flight.slot).expect("a file");
             flight.writer.space.prepare(&late, 0).expect("room");

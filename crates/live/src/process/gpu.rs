@@ -235,7 +235,7 @@ impl Clock {
                 let until_ns = host.ns(ticks.saturating_add(sample.uncertainty_ticks));
                 Sample { host_ns, gpu_ns: sample.gpu_ns, uncertainty_ns: until_ns.saturating_sub(host_ns) }
             });
-            self.fitted = (until, SampleClock::of(samples.collect()));
+            self.fitted = (until, SampleClock::from_samples(samples.collect()));
         }
         let (start, end) = (self.fitted.1.place(span.start_ns)?, self.fitted.1.place(span.end_ns)?);
         (start.host_ns <= end.host_ns).then_some((start, end))

@@ -290,7 +290,7 @@ impl Contexts {
         }
         let mut tables = builder.finish(&Losses::default(), &Removed::default(), self.tag);
         tables.process_id = self.pid;
-        let comms = Comms::of(&tables, &Devices::default());
+        let comms = Comms::new(&tables, &Devices::default());
         for known in &mut communicators.all {
             known.members.retain(|_, claimant| *claimant != owner.0);
         }

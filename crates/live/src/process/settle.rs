@@ -373,7 +373,7 @@ impl OpenEvents {
                     }
                 }
             };
-            let interval = Interval::of(&known, 0);
+            let interval = Interval::new(&known, 0);
             intervals.push(interval);
             let gpu_ns = if interval.timing == Timing::KernelChannel { clock.quality.error_ns() } else { Some(0) };
             errors_ns.push(gpu_ns.zip(clock_ns).map(|(gpu_ns, clock_ns)| gpu_ns + clock_ns));

@@ -112,7 +112,7 @@ fn follow_running(gpu: &str) {
     let (first, second) = (counters(first), counters(second));
     let differ: Vec<&String> = first.symmetric_difference(&second).collect();
     assert!(differ.is_empty(), "{gpu}: {differ:#?}");
-    let totals: Vec<Totals> = snapshots.iter().map(Totals::of).collect();
+    let totals: Vec<Totals> = snapshots.iter().map(Totals::from_snapshot).collect();
     let finalized = scratch.finalize();
     assert!(finalized.status.success(), "{finalized}");
     let by_stats = Totals::by_stats(&stats(&scratch));

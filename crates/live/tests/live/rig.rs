@@ -54,7 +54,7 @@ pub(crate) fn followed(out: &Path) -> Snapshot {
 
 /// All values that only grow, except late events: their number depends on the reader.
 pub(crate) fn counters(snapshot: &Snapshot) -> BTreeSet<String> {
-    let families = Families::new(Names::Ours).of_snapshot(snapshot);
+    let families = Families::new(Names::Ours).collect(snapshot);
     let of_family = |it: &live::Family| -> Vec<String> {
         it.samples.iter().map(|sample| format!("{} {:?} {:?}", it.name, sample.labels, sample.value)).collect()
     };
@@ -182,10 +182,10 @@ impl Totals {
         for series in &snapshot.operations {
             assert_eq!((series.window.count, series.window.bytes), (series.count, series.bytes));
         }
-        Self::of(snapshot)
+        Self::from_snapshot(snapshot)
     }
 
-    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+    pub(crate) fn from_snapshot(snapshot: &Snapshot) -> Self {
         let mut totals = Self::default();
         let name = |at: usize| snapshot.communicators[at].name.clone();
         for series in &snapshot.operations {

@@ -70,17 +70,17 @@ fn all_reduce(sequence: u64, plan: EventId, count: u64) -> Body<Name<'static>> {
     Body::Coll(event::Coll { count, ..fields })
 }
 
-fn of_main(process: &mut Process) -> Caller<'_> {
+fn main_caller(process: &mut Process) -> Caller<'_> {
     Caller { context: process.context, slot: &mut process.main }
 }
 
-fn of_proxy(process: &mut Process) -> Caller<'_> {
+fn proxy_caller(process: &mut Process) -> Caller<'_> {
     Caller { context: process.context, slot: &mut process.proxy }
 }
 
 /// A rank sends to all ranks and receives from all, as `ncclAlltoAll` does.
 fn all_to_all(process: &mut Process, ranks: i32) {
-    let mut main = of_main(process);
+    let mut main = main_caller(process);
     let (group, mut calls) = (main.group(), Vec::new());
     for peer in 0..ranks {
         for func in [c"Send", c"Recv"].map(Name::from_cstr) {
@@ -143,7 +143,7 @@ fn a_rank_that_two_processes_have_is_in_two_communicators() {
 fn what_the_gpu_saw_end_is_counted() {
     let directory = tempdir().expect("a directory");
     let mut process = begin(directory.path(), 2, NO_PROCESS);
-    let mut main = of_main(&mut process);
+    let mut main = main_caller(&mut process);
     let group = main.group();
     let call = main.all_reduce(group);
     let (launch, plan) = (main.launch(group), main.plan());
@@ -175,7 +175,7 @@ fn stamps_are_those_of_the_last_kernel_that_reports_them() {
     let directory = tempdir().expect("a directory");
     let mut process = begin(directory.path(), 2, NO_PROCESS);
     let mut stamped = |sequence, count| {
-        let operation = of_main(&mut process).launched(sequence, count);
+        let operation = main_caller(&mut process).launched(sequence, count);
         let gpu_start_ns = monotonic_ns();
         std::thread::sleep(Duration::from_millis(5));
         (operation, gpu_start_ns, monotonic_ns())
@@ -183,7 +183,7 @@ fn stamps_are_those_of_the_last_kernel_that_reports_them() {
     let [first, second] = [(0, 1000), (1, 16_000)].map(|(sequence, count)| stamped(sequence, count));
     let (_, gpu_ns, stop_gpu_ns) = second;
     for (operation, ..) in [first, second] {
-        let mut proxy = of_proxy(&mut process);
+        let mut proxy = proxy_caller(&mut process);
         let kernel = proxy.start(operation, Body::KernelCh(event::KernelCh { channel: 0, gpu_ns }));
         proxy.slot.state(&testing::state(
             kernel,
@@ -209,21 +209,21 @@ fn an_operation_has_its_launch_whenever_it_is_read() {
     std::thread::sleep(Duration::from_millis(20));
     process.maintenance.clock_pair(&ClockPair::read());
     let mut early = Live::new(directory.path(), options());
-    let mut main = of_main(&mut process);
+    let mut main = main_caller(&mut process);
     let group = main.group();
     let call = main.all_reduce(group);
     while early.poll().records > 0 || early.snapshot().processes.iter().all(|it| it.records == 0) {}
     // The older records, on the other thread, are read first.
-    let mut proxy = of_proxy(&mut process);
+    let mut proxy = proxy_caller(&mut process);
     let other = proxy.plan();
     proxy.stop(&[other]);
-    let mut main = of_main(&mut process);
+    let mut main = main_caller(&mut process);
     let launch = main.launch(group);
     let before_ns = monotonic_ns();
     main.stop(&[launch]);
     let after_ns = monotonic_ns();
     std::thread::sleep(Duration::from_millis(40));
-    let mut proxy = of_proxy(&mut process);
+    let mut proxy = proxy_caller(&mut process);
     let plan = proxy.plan();
     let operation = proxy.start(call, all_reduce(0, plan, 1000));
     proxy.stop(&[operation, plan]);
@@ -234,7 +234,7 @@ fn an_operation_has_its_launch_whenever_it_is_read() {
     let least_ns = monotonic_ns() - after_ns;
     proxy.stop(&[transfer]);
     let most_ns = monotonic_ns() - before_ns;
-    of_main(&mut process).stop(&[group]);
+    main_caller(&mut process).stop(&[group]);
     early.poll();
     let [early, late] = [early, Live::new(directory.path(), options())].map(|mut live| {
         let began = Instant::now();
@@ -262,10 +262,10 @@ fn an_operation_has_its_launch_whenever_it_is_read() {
 fn a_step_ends_with_its_own_stop() {
     let directory = tempdir().expect("a directory");
     let mut process = begin(directory.path(), 2, NO_PROCESS);
-    let operation = of_main(&mut process).launched(0, 1000);
+    let operation = main_caller(&mut process).launched(0, 1000);
     let pid = i32::try_from(NO_PROCESS).expect("it fits");
     let transfer = event::ProxyOp { pid, channel: 0, peer: 1, steps: 9, chunk_bytes: 512, is_send: true };
-    let mut proxy = of_proxy(&mut process);
+    let mut proxy = proxy_caller(&mut process);
     let transfer = proxy.start(operation, Body::ProxyOp(transfer));
     let mut step = |step| {
         let step = proxy.start(transfer, Body::ProxyStep(event::ProxyStep { step }));

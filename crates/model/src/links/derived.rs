@@ -47,11 +47,11 @@ fn is_send(func: &str) -> Option<bool> {
 
 impl<C: Copy + PartialEq> Calls<C> {
     pub fn new(context: C, call: &P2pApiEvent<Symbol>) -> Self {
-        Self { common: CommonArguments::of(context, call), differ: false, funcs: vec![call.func] }
+        Self { common: CommonArguments::new(context, call), differ: false, funcs: vec![call.func] }
     }
 
     pub fn add(&mut self, context: C, call: &P2pApiEvent<Symbol>) {
-        self.differ |= CommonArguments::of(context, call) != self.common;
+        self.differ |= CommonArguments::new(context, call) != self.common;
         self.funcs.push(call.func);
     }
 
@@ -63,12 +63,12 @@ impl<C: Copy + PartialEq> Calls<C> {
     /// The collective that these calls form on this many ranks; `None` if they form none.
     pub fn pattern(&self, ranks: usize, symbols: &Symbols) -> Option<Pattern> {
         let sends: Option<Vec<bool>> = self.funcs.iter().map(|func| is_send(symbols.text(*func))).collect();
-        Pattern::of(&sends.filter(|_| !self.differ)?, ranks)
+        Pattern::from_sends(&sends.filter(|_| !self.differ)?, ranks)
     }
 }
 
 impl<C> CommonArguments<C> {
-    fn of(context: C, call: &P2pApiEvent<Symbol>) -> Self {
+    fn new(context: C, call: &P2pApiEvent<Symbol>) -> Self {
         let P2pApiEvent { count, datatype, stream, graph_captured: is_captured, .. } = *call;
         Self { context, count, datatype, stream, is_captured }
     }
@@ -204,7 +204,7 @@ fn groups(tables: &Tables) -> BTreeMap<Row<GroupApi>, Vec<Row<P2pApi>>> {
 }
 
 impl DerivedCollectives {
-    pub fn of(tables: &Tables, symbols: &Symbols, operations: &LinkedOperations) -> Self {
+    pub fn new(tables: &Tables, symbols: &Symbols, operations: &LinkedOperations) -> Self {
         let mut derived = Self::default();
         let mut by_call: BTreeMap<Row<P2pApi>, u32> = BTreeMap::new();
         let mut recognised = Vec::new();

@@ -142,7 +142,7 @@ pub struct Stamps {
 type KernelInRing = (ContextName, u8, StampedKernel<Row<KernelCh>>);
 
 impl Stamps {
-    pub fn of(tables: &Tables) -> Self {
+    pub fn new(tables: &Tables) -> Self {
         let mut stamps = Self::default();
         let mut works = Vec::new();
         for (row, event) in tables.rows::<KernelCh>() {

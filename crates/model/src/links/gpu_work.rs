@@ -30,14 +30,14 @@ use nccl_events::sort::Gather;
 
 impl GpuWork {
     /// Joins GPU records to launches. The operations must already have their launches, and times must be nanoseconds.
-    pub fn of(tables: &Tables, symbols: &Symbols, operations: &LinkedOperations, replays: &Replays) -> Self {
+    pub fn new(tables: &Tables, symbols: &Symbols, operations: &LinkedOperations, replays: &Replays) -> Self {
         if tables.gpu.is_empty() {
             return Self::default();
         }
         let mut work = Self {
             of_operation: vec![GpuIntervals::default(); operations.all.len()],
-            devices: Devices::of(tables),
-            clocks: SampleClocks::of(tables.gpu.iter().filter_map(|at| match at.record {
+            devices: Devices::new(tables),
+            clocks: SampleClocks::from_samples(tables.gpu.iter().filter_map(|at| match at.record {
                 GpuRecord::Clock(sample) => Some((at.time, sample)),
                 _ => None,
             })),
@@ -55,7 +55,7 @@ impl GpuWork {
             }
         }
         add_work(&mut work, tables, symbols);
-        let launched = LaunchedOperations::of(operations);
+        let launched = LaunchedOperations::new(operations);
         link(&mut work, tables, operations, &launched);
         add_events(&mut work, tables, &launched);
         link_graph_kernels(&mut work, tables, operations, replays);
@@ -127,7 +127,7 @@ pub struct LaunchedOperations {
 }
 
 impl LaunchedOperations {
-    pub fn of(operations: &LinkedOperations) -> Self {
+    pub fn new(operations: &LinkedOperations) -> Self {
         let mut launched = Self::default();
         for (at, linked) in operations.all.iter().enumerate() {
             let launch = match linked.operation {
@@ -326,7 +326,7 @@ fn captured(work: &GpuWork, tables: &Tables, replays: &Replays) -> BTreeMap<u32,
 /// Ties kernels of graphs to the captured launches, where only one assignment is possible.
 pub fn link_graph_kernels(work: &mut GpuWork, tables: &Tables, operations: &LinkedOperations, replays: &Replays) {
     // With events missing, order proves nothing.
-    if Coverage::of(&tables.switches, &tables.removed, 0) != Coverage::Whole || work.is_missing_some() {
+    if Coverage::new(&tables.switches, &tables.removed, 0) != Coverage::Whole || work.is_missing_some() {
         return;
     }
     let nodes = nodes(work);

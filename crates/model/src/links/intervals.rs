@@ -62,7 +62,7 @@ impl PreviousKernel {
 
 impl Interval {
     /// The interval of one operation alone; an unfinished one extends to the last time seen.
-    pub fn of(known: &OperationTimes, last_seen: u64) -> Self {
+    pub fn new(known: &OperationTimes, last_seen: u64) -> Self {
         let launched = known.launched;
         let (start, end, timing) = match *known {
             OperationTimes { kernel: Some((start, end)), .. } => (start, end, Timing::KernelChannel),
@@ -165,7 +165,7 @@ fn measured(
         unfinished: linked.unfinished,
         is_by_copy_engines: linked.operation.is_by_copy_engines(),
     };
-    Interval::of(&known, tables.span.1)
+    Interval::new(&known, tables.span.1)
 }
 
 /// A kernel's task: context, time of enqueueing, launch plan (one kernel; 0 if unknown), index of the operation.

@@ -83,7 +83,7 @@ impl Launches {
     }
 
     /// The launches of a group and communicator, by start.
-    fn of_group(&self, group: GroupOfRank) -> &[Started<Row<KernelLaunch>>] {
+    fn in_group(&self, group: GroupOfRank) -> &[Started<Row<KernelLaunch>>] {
         let is_at = |at: &usize| self.begins.get(*at).is_some_and(|begin| begin.0 == group);
         let last = self.last.get();
         let near = [last, last + 1].into_iter().find(is_at);
@@ -123,7 +123,7 @@ fn plans(tables: &Tables, operations: &LinkedOperations, launches: &Launches) ->
             continue;
         };
         let context = operation.context;
-        if !launches.of_group(GroupOfRank { group: call.parent, context }).is_empty() {
+        if !launches.in_group(GroupOfRank { group: call.parent, context }).is_empty() {
             plans.entry(GroupOfRank { group: operation.plan, context }).or_insert(Plan {
                 start: operation.start,
                 group: call.parent,
@@ -147,7 +147,7 @@ fn by_order(plans: &FxHashMap<GroupOfRank, Plan>, launches: &Launches) -> FxHash
         let Some(&(GroupReplay { group, .. }, ..)) = plans.first() else {
             continue;
         };
-        let launches = launches.of_group(group);
+        let launches = launches.in_group(group);
         if in_order(launches, plans.iter().map(|plan| plan.1), false) {
             linked.extend(plans.iter().zip(launches).map(|(plan, launch)| (plan.2, launch.of)));
         }
@@ -169,7 +169,7 @@ pub fn link_launches(tables: &Tables, operations: &mut LinkedOperations) {
         let plan = GroupOfRank { group: operation.plan, context };
         let group = GroupOfRank { group: plans.get(&plan).map_or(call.parent, |plan| plan.group), context };
         let launch = by_order.get(&plan).copied();
-        let launch = launch.or_else(|| last_before(launches.of_group(group), operation.start).map(|launch| launch.of));
+        let launch = launch.or_else(|| last_before(launches.in_group(group), operation.start).map(|launch| launch.of));
         if launch.is_some() {
             linked.launch = launch;
             // A second operation of the same call is a replay.

@@ -70,7 +70,7 @@ pub struct LinkedOperations {
 
 impl LinkedOperations {
     /// The operations of a process, not yet linked to anything.
-    pub fn of(tables: &Tables) -> Self {
+    pub fn new(tables: &Tables) -> Self {
         let mut order: Vec<(u32, OperationRow)> = Vec::new();
         order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::Coll(row))));
         order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::P2p(row))));
@@ -111,7 +111,7 @@ impl LinkedOperations {
     /// The index of the operation of the event with this id.
     #[inline]
     pub fn find(&self, tables: &Tables, id: u64) -> Option<u32> {
-        self.at(OperationRow::of(tables.find(id)?)?)
+        self.at(OperationRow::from_event(tables.find(id)?)?)
     }
 
     /// The operation of the event with this id, for linking.

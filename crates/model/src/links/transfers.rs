@@ -31,7 +31,7 @@ pub struct Reporting {
 
 impl Reporting {
     /// An operation with a state, a step or a stop shows that its connection is not silent.
-    pub fn of(tables: &Tables) -> Self {
+    pub fn new(tables: &Tables) -> Self {
         let mut has_steps = vec![false; tables.events.proxy_ops.len()];
         for step in &tables.events.proxy_steps {
             let op = tables.find_as::<ProxyOp>(step.parent);
@@ -206,7 +206,7 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    pub fn of(tables: &Tables) -> Self {
+    pub fn new(tables: &Tables) -> Self {
         let mut bytes = vec![0; tables.events.proxy_ops.len()];
         for step in &tables.events.proxy_steps {
             let op = tables.find_as::<ProxyOp>(step.parent);
@@ -219,7 +219,7 @@ impl Transfers {
             tables.rows::<ProxyOp>().filter(|(_, op)| tables.is_foreign(op) || tables.is_of_another_process(op.parent));
         Self {
             bytes,
-            reporting: has_open.then(|| Reporting::of(tables)),
+            reporting: has_open.then(|| Reporting::new(tables)),
             for_others: for_others.map(|(row, _)| row).collect(),
         }
     }

@@ -354,7 +354,7 @@ impl Tables {
     pub fn name_contexts(&mut self, clock: Option<&HostClock>) {
         let ids = self.context_names.ids().iter();
         let listed: Vec<Option<ContextName>> =
-            ids.map(|&id| self.find_context(id).map(ContextName::of_index)).collect();
+            ids.map(|&id| self.find_context(id).map(ContextName::from_index)).collect();
         let name = |name: ContextName| {
             name.number().and_then(|number| listed.get(index(number)).copied()).flatten().unwrap_or(name)
         };

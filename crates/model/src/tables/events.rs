@@ -20,7 +20,7 @@ pub trait InTable: Fields {
     /// Converts the row to a row of any kind.
     fn any(row: Row<Self>) -> EventRow;
     /// The row, if it is of this kind.
-    fn of(row: EventRow) -> Option<Row<Self>>;
+    fn downcast(row: EventRow) -> Option<Row<Self>>;
 }
 
 macro_rules! tables {
@@ -60,7 +60,7 @@ macro_rules! tables {
             }
 
             #[inline]
-            fn of(row: EventRow) -> Option<Row<Self>> {
+            fn downcast(row: EventRow) -> Option<Row<Self>> {
                 match row {
                     EventRow::$name(row) => Some(row),
                     _ => None,
@@ -71,7 +71,7 @@ macro_rules! tables {
         impl EventRow {
             #[inline]
             pub fn as_row<F: InTable>(self) -> Option<Row<F>> {
-                F::of(self)
+                F::downcast(self)
             }
 
             pub const fn kind(self) -> Kind {
@@ -465,7 +465,7 @@ impl ContextName {
     }
 
     /// The name of a listed context.
-    pub const fn of_index(at: u32) -> Self {
+    pub const fn from_index(at: u32) -> Self {
         Self(at & !NOT_LISTED)
     }
 

@@ -171,7 +171,7 @@ impl Tables {
     /// Which calls and operations of a rank were recorded, losses aside. Unless all were, their order means nothing.
     pub fn coverage(&self, context: u32) -> Coverage {
         let context = self.contexts.get(index(context)).map_or(0, |context| context.id);
-        Coverage::of(&self.switches, &self.removed, context)
+        Coverage::new(&self.switches, &self.removed, context)
     }
 
     /// Whether an event belongs to a communicator of another process (PXN): its context is not this process's.
@@ -281,7 +281,7 @@ pub enum OperationRow {
 
 impl OperationRow {
     #[inline]
-    pub const fn of(event: EventRow) -> Option<Self> {
+    pub const fn from_event(event: EventRow) -> Option<Self> {
         match event {
             EventRow::Coll(row) => Some(Self::Coll(row)),
             EventRow::P2p(row) => Some(Self::P2p(row)),

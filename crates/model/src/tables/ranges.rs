@@ -221,7 +221,7 @@ pub enum Coverage {
 
 impl Coverage {
     /// The coverage of the rank with this context.
-    pub fn of(switches: &[SwitchAt], removed: &Removed, context: u64) -> Self {
+    pub fn new(switches: &[SwitchAt], removed: &Removed, context: u64) -> Self {
         let switches = switches.iter();
         if removed.segments > 0 || switches.clone().any(SwitchAt::breaks_order) {
             return Self::Unknown;
@@ -276,7 +276,7 @@ mod tests {
         };
         let switches = spans.map(at);
         let covered = [Span { first: 1, last: 2 }, Span { first: 5, last: u32::MAX }];
-        let of = |context| Coverage::of(&switches, &Removed::default(), context);
+        let of = |context| Coverage::new(&switches, &Removed::default(), context);
         assert_eq!(of(7), Coverage::NamedSteps(covered.to_vec()));
         assert_eq!(of(8), Coverage::Unknown);
     }

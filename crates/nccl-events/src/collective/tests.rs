@@ -34,9 +34,9 @@ fn each_function_has_its_facts() {
 
 #[test]
 fn regions_are_named_after_functions() {
-    assert_eq!(Function::of_region("ncclSend"), Some(Function::Send));
-    assert_eq!(Function::of_region("ncclAllGather (CE) enqueue"), Function::named("AllGather"));
-    assert_eq!(Function::of_region("AllGather"), None);
+    assert_eq!(Function::from_region("ncclSend"), Some(Function::Send));
+    assert_eq!(Function::from_region("ncclAllGather (CE) enqueue"), Function::named("AllGather"));
+    assert_eq!(Function::from_region("AllGather"), None);
 }
 
 /// The table in docs/MAPPING.md §5, "Communication records", follows Score-P's convention.

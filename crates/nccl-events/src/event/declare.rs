@@ -186,7 +186,7 @@ macro_rules! events {
 
             /// The kind with this bit number in NCCL's activation mask; [`Kind::Unknown`] for all other bits.
             #[inline]
-            pub const fn of_bit(bit: u32) -> Self {
+            pub const fn from_bit(bit: u32) -> Self {
                 match bit {
                     $($number => Self::$name,)*
                     _ => Self::Unknown,

@@ -375,7 +375,7 @@ const MORE: &str = "and more: ";
 
 impl Lines {
     /// A list of these entries. A line break in an entry is written as `\n`.
-    pub fn of<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> Self {
+    pub fn from_entries<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> Self {
         let line = |entry: T| entry.as_ref().replace('\n', "\\n").replace('\0', "");
         Self { all: entries.into_iter().map(line).collect(), more: 0 }
     }
@@ -463,7 +463,7 @@ impl Listed {
     /// This number, and at most [`Self::MOST`] of the entries.
     pub fn some<T: AsRef<str>>(number: u64, entries: impl IntoIterator<Item = T>) -> Self {
         let entries = entries.into_iter().take(usize::try_from(Self::MOST).unwrap_or(usize::MAX));
-        Self { number: Sum::some(number), lines: Lines::of(entries) }
+        Self { number: Sum::some(number), lines: Lines::from_entries(entries) }
     }
 
     /// Whether the list has at least as many entries as the number requires.

@@ -295,7 +295,7 @@ impl Archive {
         check_presence(&self.anchor, with_events)?;
         match self.property(PROPERTY) {
             Some(written) => {
-                let found = Checksums::of(&self.anchor, locations.clone().map(|(location, _)| location.get()))?;
+                let found = Checksums::read(&self.anchor, locations.clone().map(|(location, _)| location.get()))?;
                 found.compare(&self.anchor, written).map_err(|differs| {
                     // The checksum covers all local definitions: name a file that is broken by itself, if there is one.
                     let mut broken = locations.filter_map(|(location, _)| self.has_local_definitions(*location).err());

@@ -127,7 +127,7 @@ impl ArchiveWriter {
     }
 
     fn set_checksums(&mut self, locations: &[u64]) -> Result<()> {
-        let checksums = Checksums::of(&self.anchor_file(), locations.iter().copied())?;
+        let checksums = Checksums::read(&self.anchor_file(), locations.iter().copied())?;
         self.set_property(PROPERTY, &checksums.to_string())
     }
 }

@@ -71,7 +71,7 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     /// Cuts the events into chunks. A chunk begins either within one of the times in `complete` or outside of all.
-    pub(crate) fn of(mut events: Vec<Event>, complete: &[(u64, u64)]) -> Self {
+    pub(crate) fn new(mut events: Vec<Event>, complete: &[(u64, u64)]) -> Self {
         events.par_sort_unstable_by_key(|event| (event.begin_ns, event.location, event.depth));
         let time = |event: &Event| {
             let behind = complete.partition_point(|(_, end_ns)| *end_ns < event.begin_ns);
@@ -198,7 +198,7 @@ pub(crate) struct PageBudget {
 }
 
 impl PageBudget {
-    pub(crate) fn of(plan: &Plan) -> Self {
+    pub(crate) fn new(plan: &Plan) -> Self {
         let in_windows = (0..plan.windows.len()).map(|_| AtomicU64::new(0)).collect();
         Self { in_windows, most: plan.most_in_windows }
     }

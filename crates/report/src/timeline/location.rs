@@ -107,7 +107,7 @@ struct LocationReader {
 }
 
 impl<'a> TimelineReader<'a> {
-    pub(crate) fn of(trace: &'a Trace, analysis: &'a Analysis, plan: &'a Plan, locations: &'a [Location]) -> Self {
+    pub(crate) fn new(trace: &'a Trace, analysis: &'a Analysis, plan: &'a Plan, locations: &'a [Location]) -> Self {
         let definitions = &trace.definitions;
         let is_shared = |reference| trace.attribute(reference).is_none_or(|known| !OWN.contains(&known));
         let attributes = definitions.attributes.iter().filter(|(reference, _)| is_shared(**reference));
@@ -116,10 +116,10 @@ impl<'a> TimelineReader<'a> {
             analysis,
             plan,
             locations,
-            clock: Clock::of(trace),
-            room: PageBudget::of(plan),
+            clock: Clock::from_trace(trace),
+            room: PageBudget::new(plan),
             all: (0..PARTS).map(|_| AtomicU64::new(0)).collect(),
-            votes: RanksByCall::of(&analysis.tables),
+            votes: RanksByCall::new(&analysis.tables),
             regions: definitions.regions.keys().copied().zip(0..).gather(),
             ranges: (0..)
                 .zip(definitions.regions.keys())

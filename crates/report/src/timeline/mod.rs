@@ -71,7 +71,7 @@ pub(crate) struct UncutTimeline {
 
 impl UncutTimeline {
     /// Reads the events that `filter` wants, and keeps about `most` of them.
-    pub(crate) fn of(
+    pub(crate) fn read(
         trace: &Trace,
         analysis: &Analysis,
         filter: &Filter,
@@ -80,21 +80,21 @@ impl UncutTimeline {
     ) -> Result<Self> {
         let Analysis { tables, report, .. } = analysis;
         let names: Vec<String> = report.ranks.iter().map(|rank| rank.name.clone()).collect();
-        let mut places = Places::of(trace, tables, &names);
+        let mut places = Places::new(trace, tables, &names);
         let wants = |row: usize| filter.wants_job_rank(&tables.members, row);
         places.locations.retain(|location| location.is_shared || wants(location.row));
         let last_ns = tables.operations.stop_ns.iter().copied().max().unwrap_or(0).max(report.run.duration_ns);
         let begin_ns = filter.from_ns.unwrap_or(0);
         let span = (begin_ns, filter.to_ns.unwrap_or(last_ns).min(last_ns.max(1)).max(begin_ns));
         let of_locations: Vec<u64> = places.locations.iter().map(|location| location.events).collect();
-        let plan = Plan::of(analysis, span, filter.to_ns, most, &of_locations);
+        let plan = Plan::new(analysis, span, filter.to_ns, most, &of_locations);
         let mut events = Events::read(trace, analysis, &plan, &places.locations, progress)?;
         let is_kept = places.move_threads(&events.ranks, wants);
         events.remove_locations(is_kept, &mut places.locations);
         let rows = places.keep_rows(wants);
         let last_ns = events.kept.iter().map(|event| event.end_ns).max().unwrap_or(0);
         let duration_ns = filter.to_ns.map_or(span.1.max(last_ns), |_| span.1);
-        let overview = Overview::of(analysis, filter, &rows, |region| events.number_of(region), (span.0, duration_ns));
+        let overview = Overview::new(analysis, filter, &rows, |region| events.number_of(region), (span.0, duration_ns));
         let complete = if plan.is_whole() { vec![(begin_ns, duration_ns)] } else { events.complete };
         let sum = events.all.iter().sum();
         let timeline = Timeline {
@@ -118,7 +118,7 @@ impl UncutTimeline {
 
     /// Cuts the events into chunks. This step does not need the analysis, which the caller drops first to free memory.
     pub(crate) fn cut(&mut self) {
-        self.chunks = Chunks::of(mem::take(&mut self.kept), &self.timeline.complete);
+        self.chunks = Chunks::new(mem::take(&mut self.kept), &self.timeline.complete);
     }
 
     /// Returns the timeline after its chunks have been put into the page or into files.
@@ -206,7 +206,7 @@ pub(crate) struct Overview {
 
 impl Overview {
     /// `rows`: the row of each rank of the job. `name`: the number of a region's name.
-    pub(crate) fn of(
+    pub(crate) fn new(
         analysis: &Analysis,
         filter: &Filter,
         rows: &[Option<usize>],
@@ -214,7 +214,7 @@ impl Overview {
         span: (u64, u64),
     ) -> Self {
         let Analysis { tables, instances, .. } = analysis;
-        let mut shares = Shares::of(rows.iter().flatten().count(), span);
+        let mut shares = Shares::new(rows.iter().flatten().count(), span);
         let mut functions: Vec<u32> = Vec::new();
         let mut last: Option<(RegionRef, usize)> = None;
         for (number, operation) in
@@ -261,7 +261,7 @@ struct Shares {
 }
 
 impl Shares {
-    fn of(rows: usize, (begin_ns, end_ns): (u64, u64)) -> Self {
+    fn new(rows: usize, (begin_ns, end_ns): (u64, u64)) -> Self {
         let duration_ns = end_ns.saturating_sub(begin_ns).max(1);
         let most = MOST_CELLS / (rows.max(1) as u64);
         let bins = usize::try_from(most.clamp(256, MOST_BINS).min(duration_ns)).unwrap_or(256);
@@ -318,7 +318,7 @@ impl Events {
         locations: &[Location],
         progress: &dyn Progress,
     ) -> Result<Self> {
-        let reading = TimelineReader::of(trace, analysis, plan, locations);
+        let reading = TimelineReader::new(trace, analysis, plan, locations);
         progress.begin("timeline", locations.len() as u64);
         let read = try_in_parallel(0..locations.len(), |at| {
             let made = reading.location(at);

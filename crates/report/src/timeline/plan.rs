@@ -59,7 +59,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// Plans to keep about `most` events. `events` has the maximum number of events of each location. Events that begin
     /// after `until_ns` are left out.
-    pub(crate) fn of(analysis: &Analysis, span: (u64, u64), until_ns: Option<u64>, most: u64, events: &[u64]) -> Self {
+    pub(crate) fn new(analysis: &Analysis, span: (u64, u64), until_ns: Option<u64>, most: u64, events: &[u64]) -> Self {
         let until_ns = until_ns.unwrap_or(u64::MAX);
         let operations = &analysis.tables.operations;
         // Estimate the events in the selected time from its share of the operations. Without operations in it, the
@@ -376,7 +376,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    pub(crate) fn of(trace: &Trace, tables: &Tables, names: &[String]) -> Self {
+    pub(crate) fn new(trace: &Trace, tables: &Tables, names: &[String]) -> Self {
         let mut found = Self::default();
         for (rank, name) in tables.members.job_ranks.iter().zip(names) {
             found.add_row(trace, rank.process, name.clone(), true);
@@ -478,7 +478,7 @@ nccl_events::fields! {
 pub(crate) struct RanksByCall(Vec<(u64, u32)>);
 
 impl RanksByCall {
-    pub(crate) fn of(tables: &Tables) -> Self {
+    pub(crate) fn new(tables: &Tables) -> Self {
         if !tables.members.has_process_of_several_ranks() {
             return Self::default();
         }

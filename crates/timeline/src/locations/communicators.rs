@@ -207,7 +207,7 @@ fn add_messages(model: &Process<'_>, builder: &mut TimelineBuilder, of_rank: &mu
 
 /// Whether all ranks count their collectives alike. Up to 2.27 they also count launches of CUDA graphs, which differ.
 fn counts_alike(model: &Process<'_>, context: u32, of_rank: &[ShownOperation]) -> bool {
-    let table = model.tables.contexts.get(index(context)).and_then(|context| Table::of_number(context.comm.table));
+    let table = model.tables.contexts.get(index(context)).and_then(|context| Table::from_number(context.comm.table));
     let has_api_events = table.is_some_and(|table| event::has(table, Kind::CollApi));
     let mut operations = of_rank.iter().filter_map(|shown| model.links.operation(shown.index()));
     has_api_events || !operations.any(|linked| linked.shows_graphs(model.tables))

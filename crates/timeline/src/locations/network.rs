@@ -208,10 +208,10 @@ fn add_transfer(
     let start = start.max(siblings.free_from().min(waits_until));
     let sibling = siblings.take(start, end);
     location.builder().shown(Kind::ProxyOp);
-    let instance = RegionInstance::of(row, order, InstanceKind::Net, whole);
+    let instance = RegionInstance::for_event(row, order, InstanceKind::Net, whole);
     location.add(sibling, TimedInstance { start, end, instance });
     if is_reported && waits_until > start {
-        let (end, instance) = (waits_until, RegionInstance::of(row, order, InstanceKind::Queued, queued));
+        let (end, instance) = (waits_until, RegionInstance::for_event(row, order, InstanceKind::Queued, queued));
         location.add(sibling, TimedInstance { start, end, instance });
     }
 }
@@ -288,7 +288,7 @@ pub(super) fn build_phases(
         let name = RegionName::Text(phase.fields.name);
         let key = RegionKey::new(RegionClass::Channel, name).showing(Kind::KernelPhase);
         let region = location.builder().region(key);
-        let instance = RegionInstance::of(row, phase.order, InstanceKind::Phase, region);
+        let instance = RegionInstance::for_event(row, phase.order, InstanceKind::Phase, region);
         location.add(around.sibling, TimedInstance { start, end, instance });
     }
 }
@@ -316,7 +316,7 @@ pub(super) fn build_channels(model: &Process<'_>, builder: &mut TimelineBuilder)
         for (start, end, row) in of_location {
             location.builder().shown(Kind::KernelCh);
             let event = &model.tables[row];
-            let instance = RegionInstance::of(row, event.order, InstanceKind::Channel, region);
+            let instance = RegionInstance::for_event(row, event.order, InstanceKind::Channel, region);
             let sibling = siblings.take(start, end);
             location.add(sibling, TimedInstance { start, end, instance });
             let clock = on_gpu(model, row, event);
@@ -439,7 +439,7 @@ pub(super) fn build_plugins(model: &Process<'_>, builder: &mut TimelineBuilder) 
             let sends = matches!(key, LocationKey::Plugin(_, _, true, ..));
             let kind = if sends { InstanceKind::PluginSend } else { InstanceKind::PluginReceive };
             let region = builder.region(region(&event.fields, sends));
-            let instance = RegionInstance::of(row, event.order, kind, region);
+            let instance = RegionInstance::for_event(row, event.order, kind, region);
             let end = model.end(event).max(start);
             let sibling = siblings.take(start, end);
             builder.shown(Kind::NetPlugin);

@@ -7,7 +7,7 @@ use crate::messages::{EventBody, TimelineEvent};
 use model::tables::Tables;
 
 /// The switches that a location shows, in order.
-pub fn of_location(key: LocationKey, sibling: u32, tables: &Tables) -> Vec<TimelineEvent> {
+pub fn for_location(key: LocationKey, sibling: u32, tables: &Tables) -> Vec<TimelineEvent> {
     let shows = sibling == 0 && matches!(key, LocationKey::Thread(_) | LocationKey::Communicator(_));
     if !shows || tables.switches.is_empty() {
         return Vec::new();

@@ -52,7 +52,7 @@ fn events<F: InTable>(model: &Process<'_>, builder: &mut TimelineBuilder, region
     for (row, event) in model.tables.rows::<F>() {
         builder.shown(F::KIND);
         let region = builder.region(region(event).showing(F::KIND));
-        let instance = RegionInstance::of(row, event.order, InstanceKind::Call, region);
+        let instance = RegionInstance::for_event(row, event.order, InstanceKind::Call, region);
         let (start, end) = (event.start, model.end(event));
         builder.on_thread(event.thread, TimedInstance { start, end, instance });
     }
@@ -101,12 +101,12 @@ fn parts_of_groups(model: &Process<'_>, builder: &mut TimelineBuilder) {
         let (start, end) = (group.start, model.end(group));
         if let Some(until) = group.state_time(state::GROUP_START_API_STOP) {
             let end = until.clamp(start, end);
-            let instance = RegionInstance::of(row, group.order, InstanceKind::GroupStart, start_region);
+            let instance = RegionInstance::for_event(row, group.order, InstanceKind::GroupStart, start_region);
             builder.on_thread(group.thread, TimedInstance { start, end, instance });
         }
         if let Some(from) = group.state_time(state::GROUP_END_API_START) {
             let start = from.clamp(start, end);
-            let instance = RegionInstance::of(row, group.order, InstanceKind::GroupEnd, end_region);
+            let instance = RegionInstance::for_event(row, group.order, InstanceKind::GroupEnd, end_region);
             builder.on_thread(group.thread, TimedInstance { start, end, instance });
         }
     }

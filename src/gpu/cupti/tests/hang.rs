@@ -53,7 +53,7 @@ fn a_flush_that_hangs_delays_nothing() {
         ..Functions::default()
     };
     let calls = Calls::subscribe_global(functions).unwrap();
-    let cupti = Cupti::new(Session::of(calls), Settings::default(), Driver::new(driver::Functions::default()));
+    let cupti = Cupti::new(Session::with_calls(calls), Settings::default(), Driver::new(driver::Functions::default()));
     let mut output = Recorded::default();
     cupti.begins(launch_of(next_id(Kind::KernelLaunch)));
     let began = Instant::now();

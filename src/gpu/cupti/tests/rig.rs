@@ -209,7 +209,7 @@ impl Rig {
     pub(crate) fn open_with(settings: Settings) -> Result<Self, NotUsed> {
         journal::clock::select();
         crate::host::process::watch_forks(|| {});
-        let driver = Driver::of_process().unwrap();
+        let driver = Driver::find_loaded().unwrap();
         let opened = open(settings, driver)?;
         Ok(Self {
             backend: opened.backend,

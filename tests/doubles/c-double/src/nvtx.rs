@@ -95,17 +95,17 @@ pub struct Nvtx {
 
 impl Nvtx {
     /// Loads the injection that the environment names, and never unloads it. None where NVTX would do nothing.
-    pub fn of_environment() -> Option<Self> {
+    pub fn from_environment() -> Option<Self> {
         let path = std::env::var_os("NVTX_INJECTION64_PATH")?;
         // SAFETY: whoever set the variable wants the library loaded, as NVTX does.
         let library = unsafe { Library::open(Some(path), RTLD_LAZY | RTLD_LOCAL) }.ok()?;
-        let functions = Self::of(&library).ok();
+        let functions = Self::from_library(&library).ok();
         let _stays = library.into_raw();
         functions
     }
 
     /// Has a library that stays loaded take the functions over.
-    pub fn of(library: &Library) -> Result<Self, String> {
+    pub fn from_library(library: &Library) -> Result<Self, String> {
         type Begin = unsafe extern "C" fn(unsafe extern "C" fn(u32) -> *const c_void) -> c_int;
         // SAFETY: NVTX calls the symbol of this name as a function of this type.
         let begin: Symbol<Begin> = unsafe { library.get(b"InitializeInjectionNvtx2\0") }

@@ -14,7 +14,7 @@ pub struct Variables {
 
 impl Variables {
     /// The variables of this process, without that of [`crate::report`].
-    pub fn of(prefix: &'static str) -> Variables {
+    pub fn with_prefix(prefix: &'static str) -> Variables {
         let name_after = |name: &str| name.strip_prefix(prefix).filter(|name| *name != "REPORT").map(str::to_owned);
         let given = std::env::vars_os().filter_map(|(name, value)| Some((name_after(name.to_str()?)?, value)));
         let given = given.map(|(name, value)| (name, value.to_string_lossy().into_owned()));

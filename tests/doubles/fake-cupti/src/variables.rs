@@ -38,7 +38,7 @@ pub(crate) fn fatal(text: &str) -> ! {
 pub(crate) fn get() -> &'static Variables {
     static VARIABLES: OnceLock<Variables> = OnceLock::new();
     VARIABLES.get_or_init(|| {
-        let mut given = c_double::Variables::of("FAKECUPTI_");
+        let mut given = c_double::Variables::with_prefix("FAKECUPTI_");
         let holders = [("v1", Holder::V1), ("v2", Holder::V2), ("v2-shared", Holder::V2Shared)];
         let known_level = |text: &str| text.parse().ok().filter(|level| level::is_known(*level));
         let variables = Variables {

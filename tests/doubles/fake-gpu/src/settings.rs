@@ -34,7 +34,7 @@ pub(crate) struct Settings {
 pub(crate) fn get() -> &'static Settings {
     static SETTINGS: OnceLock<Settings> = OnceLock::new();
     SETTINGS.get_or_init(|| {
-        let mut given = Variables::of("FAKEGPU_");
+        let mut given = Variables::with_prefix("FAKEGPU_");
         let drivers = [("there", Driver::There), ("absent", Driver::Absent), ("stub", Driver::Stub)];
         let events = [
             ("work", Events::Work),

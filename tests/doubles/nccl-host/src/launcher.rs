@@ -32,7 +32,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let output = Output::new()?;
     for process in 0..options.procs {
         let mut command = command(options, process, dir.path())?;
-        output.of(&mut command)?;
+        output.attach_to(&mut command)?;
         let child = command.spawn().context("cannot start a worker process")?;
         job.workers.push(Worker { process, child, status: None });
     }

@@ -29,7 +29,7 @@ impl Output {
         Ok(Output { out: Stream::to(std::io::stdout)?, err: Stream::to(std::io::stderr)? })
     }
 
-    pub(crate) fn of(&self, command: &mut Command) -> anyhow::Result<()> {
+    pub(crate) fn attach_to(&self, command: &mut Command) -> anyhow::Result<()> {
         command.stdout(self.out.writer.try_clone()?);
         command.stderr(self.err.writer.try_clone()?);
         Ok(())

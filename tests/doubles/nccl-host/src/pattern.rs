@@ -12,7 +12,7 @@ fn small(value: usize) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
 }
 
-pub(crate) fn of_rank(rank: usize, i: usize) -> i32 {
+pub(crate) fn value_of_rank(rank: usize, i: usize) -> i32 {
     small(i % PERIOD + rank + 1)
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Ranges {
 impl Ranges {
     /// NVTX's functions, unless nobody wants ranges.
     pub(crate) fn new(wanted: bool) -> Ranges {
-        Ranges { nvtx: wanted.then(Nvtx::of_environment).flatten() }
+        Ranges { nvtx: wanted.then(Nvtx::from_environment).flatten() }
     }
 
     /// Does something in a range. With a number, that stands in place of the name's `#`.

@@ -259,7 +259,7 @@ impl Process {
     }
 
     fn round(&self, rank: &Rank<'_>, skips: bool) -> anyhow::Result<()> {
-        let mut operations = ops::of_round(&self.options.ops, self.shared.version, rank.round());
+        let mut operations = ops::operations_of_round(&self.options.ops, self.shared.version, rank.round());
         let skipped = if skips { operations.pop() } else { None };
         ops::run_all(&operations, rank)?;
         if let Some(operation) = skipped {

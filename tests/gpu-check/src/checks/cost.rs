@@ -55,7 +55,7 @@ fn compare(context: &Context<'_>, variable: &str, variants: &[Variant]) -> Answe
         facts[format!("{name}_call_ns")] = json!(least("call_ns"));
         facts[*name] = json!({ "call_ns": least("call_ns"), "each_ns": least("each_ns"), "turns": turns });
     }
-    Ok(Outcome::of(&Wrong::default(), facts))
+    Ok(Outcome::from_wrong(&Wrong::default(), facts))
 }
 
 /// The pace of the rank whose calls took longest, by the log of `nccl-host`.

@@ -52,7 +52,7 @@ fn each(context: &Context<'_>, name: &str, ways: &[&str]) -> Answer {
         facts[*way] = json!(outcome);
     }
     let not_here = Outcome::not_here("in none of the ways");
-    Ok(if asked { Outcome::of(&wrong, facts) } else { Outcome { facts, ..not_here } })
+    Ok(if asked { Outcome::from_wrong(&wrong, facts) } else { Outcome { facts, ..not_here } })
 }
 
 pub(crate) fn function_ids(context: &Context<'_>) -> Answer {
@@ -76,5 +76,5 @@ pub(crate) fn refused_buffer(context: &Context<'_>) -> Answer {
     let is_as_supposed = survived || version < MAY_BE_REFUSED;
     wrong.unless(is_as_supposed, format!("this release was to take a refused buffer: {}", ran.how_it_ended()));
     let facts: Value = json!({ "survived": survived, "signal": ran.signal() });
-    Ok(Outcome::of(&wrong, with(facts, answer(&ran).facts)))
+    Ok(Outcome::from_wrong(&wrong, with(facts, answer(&ran).facts)))
 }

@@ -47,7 +47,7 @@ pub(crate) fn torch_profiler(context: &Context<'_>) -> Answer {
             facts[name] = json!({ "seen": seen, "notices": notices, "ended": ran.how_it_ended() });
         }
     }
-    Ok(Outcome::of(&wrong, facts))
+    Ok(Outcome::from_wrong(&wrong, facts))
 }
 
 pub(crate) fn nsys(context: &Context<'_>) -> Answer {
@@ -63,5 +63,5 @@ pub(crate) fn nsys(context: &Context<'_>) -> Answer {
     let set: Vec<&str> = ran.stdout.lines().filter(is_its).collect();
     let mut wrong = Wrong::default();
     wrong.unless(!set.is_empty(), "nsys set no variable that is known");
-    Ok(Outcome::of(&wrong, json!({ "variables": set, "ended": ran.how_it_ended() })))
+    Ok(Outcome::from_wrong(&wrong, json!({ "variables": set, "ended": ran.how_it_ended() })))
 }

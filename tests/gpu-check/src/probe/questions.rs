@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::buffers::{REFUSE, REFUSED};
 use super::driver::Driver;
 use super::gpu::Gpu;
-use super::tool::{Cupti, Family, Record, Tool, of_kind};
+use super::tool::{Cupti, Family, Record, Tool, records_of_kind};
 use crate::options::Options;
 use crate::outcome::{Answer, Outcome, Wrong, with};
 
@@ -46,7 +46,7 @@ fn recording(options: &Options) -> Result<(Gpu, Cupti, Tool), Outcome> {
 }
 
 fn outcome(wrong: &Wrong, facts: Value, cupti: &Cupti) -> Answer {
-    Ok(Outcome::of(wrong, with(facts, cupti.facts())))
+    Ok(Outcome::from_wrong(wrong, with(facts, cupti.facts())))
 }
 
 pub(super) fn device(options: &Options) -> Answer {
@@ -56,7 +56,7 @@ pub(super) fn device(options: &Options) -> Answer {
     let facts = json!({
         "cuda_of_driver": version, "devices": devices, "name": name, "free_bytes": free_bytes,
     });
-    Ok(Outcome::of(&Wrong::default(), facts))
+    Ok(Outcome::from_wrong(&Wrong::default(), facts))
 }
 
 /// External ids with single functions, in one of the families: a process is of one.
@@ -82,17 +82,17 @@ pub(super) fn ids(options: &Options, family: &str) -> Answer {
     gpu.synchronize()?;
     let all = LAUNCHES as usize * 2;
     let records = tool.records(all, PATIENCE)?;
-    let kernels = of_kind(&records, KIND_CONCURRENT_KERNEL);
-    let correlations: BTreeSet<Option<u32>> = kernels.iter().map(|record| kernel::CORRELATION.of(record)).collect();
-    let externals = of_kind(&records, KIND_EXTERNAL_CORRELATION);
-    let is_joined = |record: &&Record| correlations.contains(&external::CORRELATION.of(record));
+    let kernels = records_of_kind(&records, KIND_CONCURRENT_KERNEL);
+    let correlations: BTreeSet<Option<u32>> = kernels.iter().map(|record| kernel::CORRELATION.read(record)).collect();
+    let externals = records_of_kind(&records, KIND_EXTERNAL_CORRELATION);
+    let is_joined = |record: &&Record| correlations.contains(&external::CORRELATION.read(record));
     let joined = externals.iter().filter(is_joined).count();
     let facts = json!({
         "single_functions": single,
         "external_records": externals.len(),
         "joined": joined,
         "kernel_records": kernels.len(),
-        "driver_records": of_kind(&records, KIND_DRIVER).len(),
+        "driver_records": records_of_kind(&records, KIND_DRIVER).len(),
     });
     let mut wrong = Wrong::default();
     wrong.unless(
@@ -119,7 +119,7 @@ pub(super) fn fork(options: &Options) -> Answer {
     let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
     gpu.launch(10)?;
     gpu.synchronize()?;
-    let kernels = of_kind(&tool.records(20, PATIENCE)?, KIND_CONCURRENT_KERNEL).len();
+    let kernels = records_of_kind(&tool.records(20, PATIENCE)?, KIND_CONCURRENT_KERNEL).len();
     let ended_well = waited == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7;
     let mut wrong = Wrong::default();
     wrong.unless(ended_well, "the child did not end as it was to");
@@ -147,7 +147,7 @@ pub(super) fn refuse(options: &Options) -> Answer {
     let facts = json!({
         "buffers_refused": refused,
         "records_while_refused": missed.len(),
-        "kernel_records_later": of_kind(&later, KIND_CONCURRENT_KERNEL).len(),
+        "kernel_records_later": records_of_kind(&later, KIND_CONCURRENT_KERNEL).len(),
         "dropped": tool.dropped(),
     });
     outcome(&Wrong::default(), facts, &cupti)
@@ -191,7 +191,7 @@ pub(super) fn two_tools(options: &Options, order: &str) -> Answer {
         gpu.launch(10)?;
         gpu.synchronize()?;
         let records = tool.records(10, Duration::from_secs(2))?;
-        let kernels = of_kind(&records, KIND_CONCURRENT_KERNEL).len();
+        let kernels = records_of_kind(&records, KIND_CONCURRENT_KERNEL).len();
         facts["kernel_records_of_first"] = json!(kernels);
     }
     outcome(&Wrong::default(), facts, &cupti)

@@ -167,7 +167,7 @@ impl Tool {
         let mut records = Vec::new();
         loop {
             self.read(&mut records)?;
-            if of_kind(&records, KIND_CONCURRENT_KERNEL).len() >= kernels || Instant::now() >= until {
+            if records_of_kind(&records, KIND_CONCURRENT_KERNEL).len() >= kernels || Instant::now() >= until {
                 return Ok(records);
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -198,6 +198,6 @@ impl Tool {
 
 pub(super) type Record = &'static [u8];
 
-pub(super) fn of_kind(records: &[Record], kind: u32) -> Vec<Record> {
-    records.iter().copied().filter(|record| KIND.of(record) == Some(kind)).collect()
+pub(super) fn records_of_kind(records: &[Record], kind: u32) -> Vec<Record> {
+    records.iter().copied().filter(|record| KIND.read(record) == Some(kind)).collect()
 }

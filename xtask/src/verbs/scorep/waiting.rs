@@ -43,7 +43,7 @@ pub(super) fn judge(bench: &Bench, run: &Run) -> Result<Vec<Waiting>> {
     dump.args(["-m", "mpi_wait_nxn", "-c", "all", "-x", "excl", "-z", "excl"]).arg(analysis.join("scout.cubex"));
     let found = process::output(&mut dump, "cube_dump")?;
     let events = bench.tools.events(&analysis)?;
-    let (program, archive) = (of_program(&run.output)?, of_archive(&events, ticks_per_second)?);
+    let (program, archive) = (parse_program_output(&run.output)?, times_in_archive(&events, ticks_per_second)?);
     FUNCTIONS.into_iter().map(|function| one(function, &program, &archive, &found)).collect()
 }
 
@@ -83,7 +83,7 @@ fn median(values: &[f64]) -> f64 {
 }
 
 /// Parses lines such as `called ncclAllReduce ROUND RANK NANOSECONDS`, which are in the order of rounds for each rank.
-fn of_program(output: &str) -> Result<Times> {
+fn parse_program_output(output: &str) -> Result<Times> {
     let mut times = Times::new();
     for line in output.lines() {
         let Some(("called", words)) = line.split_once(' ') else {
@@ -98,7 +98,7 @@ fn of_program(output: &str) -> Result<Times> {
     Ok(times)
 }
 
-fn of_archive(events: &[Value], ticks_per_second: f64) -> Result<Times> {
+fn times_in_archive(events: &[Value], ticks_per_second: f64) -> Result<Times> {
     let mut times = Times::new();
     for event in events.iter().filter(|event| event["event"] == "Enter") {
         // The location ids of first threads are their ranks.
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(seconds("MPI_Allreduce(id=31)   0.25   0.5", "MPI_Allreduce"), Some(0.75));
         assert_eq!(seconds("MPI_Allreduce(id=31)   0.25   0.5", "ncclAllReduce"), None);
         let output = "called MPI_Allreduce 0 0 1000000\ncalled MPI_Allreduce 0 1 3000000\nother\n";
-        let times = of_program(output).expect("times");
+        let times = parse_program_output(output).expect("times");
         assert_eq!(waiting_ms(&times["MPI_Allreduce"]), [2.0]);
     }
 }

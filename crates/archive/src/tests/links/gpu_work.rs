@@ -77,7 +77,7 @@ fn a_kernel_whose_launch_is_not_there_belongs_to_nothing() {
 
 #[test]
 fn times_that_cannot_be_placed_are_counted_and_not_shown() {
-    let mut stream = Stream::of_rank();
+    let mut stream = Stream::with_rank();
     stream.sample(GpuClock::Cupti, ALL_DEVICES, 50, 50 + CUPTI_AHEAD);
     stream.collective(10, 100, false);
     stream.add_kernel(12, (150, 400));

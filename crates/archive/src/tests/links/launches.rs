@@ -30,7 +30,7 @@ fn launches(stream: &mut Stream) -> Vec<Option<u64>> {
 
 /// A group of two calls, each with its own plan, with launches at 110 and 120.
 fn two_plans() -> Stream {
-    let mut stream = Stream::of_rank();
+    let mut stream = Stream::with_rank();
     group(&mut stream, 10, (100, 190));
     call_of(&mut stream, CONTEXT, 11, 10, 101);
     call_of(&mut stream, CONTEXT, 12, 10, 103);
@@ -67,7 +67,7 @@ fn plans_have_the_launches_of_their_communicator_in_order_and_what_was_lost_is_t
 #[test]
 fn a_plan_has_one_launch_also_for_tasks_of_another_group() {
     for later in [None, Some(140)] {
-        let mut stream = Stream::of_rank();
+        let mut stream = Stream::with_rank();
         // The inner group's task made the plan; the launch names the inner group.
         group(&mut stream, 10, (100, 190));
         call_of(&mut stream, CONTEXT, 11, 10, 101);

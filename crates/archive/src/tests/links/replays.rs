@@ -8,7 +8,7 @@ use timeline::instance::InstanceKind;
 
 #[test]
 fn replays_are_numbered_and_what_was_captured_did_not_run() {
-    let mut stream = Stream::of_rank();
+    let mut stream = Stream::with_rank();
     // Coll 13 is reported at capture, inside its group; 50 and 60 are reported later.
     stream.collective(10, 100, true);
     for (id, at) in [(60, 6000), (50, 5000)] {
@@ -29,7 +29,7 @@ fn replays_are_numbered_and_what_was_captured_did_not_run() {
 
 #[test]
 fn a_thread_that_launches_for_a_nonblocking_communicator_reports_at_capture() {
-    let mut stream = Stream::of_rank();
+    let mut stream = Stream::with_rank();
     let call = stream.call_on(1, true);
     // The launching thread writes in slots 1 and 3, CUDA's callback thread in slot 2.
     for (slot, thread_id) in [(0, 100), (1, 101), (2, 102), (3, 101)] {

@@ -13,7 +13,7 @@ const AHEAD_NS: u64 = 1_000_000;
 
 /// Kernels launched 10 µs apart, each 6 µs on the GPU, with the stamps that `reported` gives for them.
 fn kernels(number: u64, reported: impl Fn(u64) -> (u64, u64)) -> Built {
-    let mut stream = Stream::of_rank();
+    let mut stream = Stream::with_rank();
     for kernel_number in 0..number {
         let (base, at) = (1000 * (kernel_number + 1), begin(kernel_number));
         // The Coll (base + 3) belongs to launch plan base + 100.
@@ -88,7 +88,7 @@ fn stamps_that_cannot_be_the_kernels_own_are_not_used() {
 #[test]
 fn the_members_of_one_launch_share_their_stamps() {
     // Two operations fused into one kernel may share one work of the channel.
-    let mut stream = Stream::of_rank();
+    let mut stream = Stream::with_rank();
     for id in [20, 21] {
         stream.add_coll(id, 0, (100, 101), 500);
         stream.channel(id + 10, id, (200, 300), (5_000, 6_000));

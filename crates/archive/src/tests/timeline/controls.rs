@@ -10,7 +10,7 @@ use timeline::instance::InstanceKind;
 type Control<'a> = (u16, u64, u64, Option<u64>, &'a [(u32, u64)]);
 
 fn build(controls: &[Control<'_>]) -> Built {
-    let mut stream = Stream::of_rank();
+    let mut stream = Stream::with_rank();
     for &(slot, id, from, to, states) in controls {
         let start = Start { parent: 0, context: CONTEXT, rank: 0, body: Body::ProxyCtrl(event::ProxyCtrl {}) };
         stream.put(slot, from, id, RecordBody::Start(start));

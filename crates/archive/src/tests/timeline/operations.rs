@@ -12,7 +12,7 @@ use timeline::messages::Role;
 
 #[test]
 fn an_operation_is_never_its_enqueueing_when_more_is_known() {
-    let mut stream = Stream::of_rank();
+    let mut stream = Stream::with_rank();
     stream.collective(10, 100, false);
     let enqueue = stream.build().operations();
     assert_eq!(enqueue, [(106, 107, Timing::Enqueue, false)]);
@@ -35,7 +35,7 @@ fn an_operation_is_never_its_enqueueing_when_more_is_known() {
 
 #[test]
 fn what_is_only_enqueued_runs_with_its_kernel_and_after_earlier_ones() {
-    let mut stream = Stream::of_rank();
+    let mut stream = Stream::with_rank();
     // One plan: an operation with a transfer, and an operation without anything linked to it.
     for (id, at) in [(10, 100), (11, 102)] {
         stream.add_coll(id, 0, (at, at + 4), 90);
@@ -54,7 +54,7 @@ fn what_is_only_enqueued_runs_with_its_kernel_and_after_earlier_ones() {
 
 #[test]
 fn enqueueings_that_are_reported_together_follow_each_other() {
-    let mut stream = Stream::of_rank();
+    let mut stream = Stream::with_rank();
     // Started one after the other, then stopped in the same order; then strictly one after the other.
     for (id, plan, start, stop) in
         [(10, 90, 100, 150), (11, 90, 102, 151), (12, 90, 104, 152), (13, 91, 200, 210), (14, 91, 220, 230)]
@@ -75,7 +75,7 @@ fn enqueueings_that_are_reported_together_follow_each_other() {
 
 #[test]
 fn a_transfer_waits_on_its_location_when_the_one_before_has_ended() {
-    let mut stream = Stream::of_rank();
+    let mut stream = Stream::with_rank();
     for (id, start, progress, end) in [(20, 100, 105, 150), (21, 101, 160, 190)] {
         stream.event(id, 0, (start, Some(end)), proxy_op(true));
         stream.state(id, progress, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
@@ -97,7 +97,7 @@ fn a_transfer_waits_on_its_location_when_the_one_before_has_ended() {
 #[test]
 fn what_hangs_is_unfinished_and_only_transfers_wait_behind_it() {
     for (has_transfer, second) in [(true, (900, 900, true)), (false, (206, 207, false))] {
-        let mut stream = Stream::of_rank();
+        let mut stream = Stream::with_rank();
         stream.collective(10, 100, false);
         stream.event(1000, 13, (108, None), proxy_op(true));
         stream.state(1000, 109, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
@@ -113,7 +113,7 @@ fn what_hangs_is_unfinished_and_only_transfers_wait_behind_it() {
 
 #[test]
 fn connections_that_nccl_never_reports_on_do_not_look_like_hangs() {
-    let mut stream = Stream::of_rank();
+    let mut stream = Stream::with_rank();
     stream.collective(10, 100, false);
     stream.event(1000, 13, (108, None), proxy_op(false));
     stream.put(1, 900, 0, RecordBody::ThreadEnd);
@@ -139,7 +139,7 @@ fn old_versions_are_identified_by_what_operations_carry() {
 fn records_of_a_fused_kernel_are_in_the_order_of_enqueueing() {
     // On another rank the first may end last: the order must be the same there.
     for ends in [(150, 170), (170, 150)] {
-        let mut stream = Stream::of_rank();
+        let mut stream = Stream::with_rank();
         for (id, at, end) in [(10, 100, ends.0), (11, 100, ends.1)] {
             stream.add_coll(id, 0, (at, at + 4), 90);
             stream.event(id + 10, id, (108, Some(end)), proxy_op(true));
@@ -171,7 +171,7 @@ fn a_location_is_named_by_the_thread_that_did_something() {
 
 #[test]
 fn a_copy_engine_collective_without_a_stop_is_not_said_to_be_a_transfer() {
-    let mut stream = Stream::of_rank();
+    let mut stream = Stream::with_rank();
     let batch = Body::CeBatch(event::CeBatch { operations: 2, bytes: 64, intra_sync: false });
     stream.event(20, 0, (100, None), Body::CeColl(event::CeColl::default()));
     stream.event(22, 20, (110, Some(120)), batch);

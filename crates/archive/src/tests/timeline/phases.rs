@@ -10,7 +10,7 @@ const CHANNEL: u64 = 20;
 
 /// A kernel channel from 1100 to `stop_gpu_ns` on the GPU with these phases. The GPU's clock is 1000 ahead.
 fn build(stop_gpu_ns: u64, phases: &[(u64, u64)]) -> Built {
-    let mut stream = Stream::of_rank();
+    let mut stream = Stream::with_rank();
     stream.channel(CHANNEL, 0, (100, 200), (1100, stop_gpu_ns));
     for (number, &(gpu_ns, stop)) in (0_u8..).zip(phases) {
         let id = 30 + u64::from(number);

@@ -12,7 +12,7 @@ const OP: u64 = 20;
 
 /// A rank with a proxy operation that stops at `stop`.
 fn transfer(is_send: bool, stop: Option<u64>) -> Stream {
-    let mut stream = Stream::of_rank();
+    let mut stream = Stream::with_rank();
     stream.event(OP, 0, (100, stop), proxy_op(is_send));
     stream
 }
@@ -105,7 +105,7 @@ fn a_step_without_its_operation_is_counted() {
 
 #[test]
 fn steps_of_a_transfer_for_another_process_are_beside_it() {
-    let mut stream = Stream::of_rank();
+    let mut stream = Stream::with_rank();
     stream.event_of(FOREIGN, OP, FOREIGN | 1, (100, Some(190)), proxy_op(true));
     // The step's own context is not used: with PXN it is the other process's, without a pid.
     stream.event_of(FOREIGN, 30, OP, (110, Some(120)), step(9));
@@ -119,7 +119,7 @@ fn steps_of_a_transfer_for_another_process_are_beside_it() {
 
 /// A collective with a transfer of two steps that overlap: 1000 bytes from 120 to 130, 500 from 125 to 135.
 fn overlapping_steps() -> Stream {
-    let mut stream = Stream::of_rank();
+    let mut stream = Stream::with_rank();
     stream.collective(10, 100, false);
     stream.event(20, 13, (110, Some(150)), proxy_op(true));
     for (id, number, bytes, begin) in [(30, 0, 1000, 120), (31, 1, 500, 125)] {

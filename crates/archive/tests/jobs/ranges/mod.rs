@@ -30,7 +30,7 @@ fn one_rank(out: &Path) -> Process {
 }
 
 fn comm_of_rank(rank: i32, ranks: i32) -> CommInit<'static> {
-    let table = Table::of_number(6).expect("a table");
+    let table = Table::from_number(6).expect("a table");
     CommInit { table, comm_id: 0x77, name: Name::NONE, nodes: 1, ranks, rank, nccl_version: 23_007 }
 }
 
@@ -376,7 +376,7 @@ fn a_recursion_has_a_text_for_some_of_its_paths() {
 }
 
 #[test]
-fn of_an_earlier_time_only_what_was_still_open_is_written() {
+fn only_what_was_still_open_is_written_of_an_earlier_time() {
     let job = new_job();
     let mut process = one_rank(&job);
     push(&mut process.main, 0, range(c"", c"a", &[]));

@@ -115,7 +115,7 @@ fn everything() -> Snapshot {
 }
 
 fn ours() -> Vec<Family> {
-    let mut families = Families::new(Names::Ours).of_snapshot(&everything());
+    let mut families = Families::new(Names::Ours).collect(&everything());
     families.extend(OutputErrors::default().families());
     families
 }

@@ -80,8 +80,8 @@ fn the_dashboard_asks_for_metrics_that_there_are() {
 
 fn lines(names: Names) -> Vec<String> {
     let mut families = Families::new(names);
-    let _earlier = families.of_snapshot(&everything());
-    let text = Format::Prometheus.write(&families.of_snapshot(&everything()));
+    let _earlier = families.collect(&everything());
+    let text = Format::Prometheus.write(&families.collect(&everything()));
     text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
 }
 

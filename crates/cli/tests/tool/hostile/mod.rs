@@ -31,7 +31,7 @@ fn bounded(scratch: &Scratch, arguments: &[&str]) -> Ended {
             None => command.env_remove(name),
         };
     }
-    Ended::of(&mut command)
+    Ended::run(&mut command)
 }
 
 /// A job of two processes: an archive and its journals.

@@ -52,7 +52,7 @@ impl Job {
     }
 
     fn merge(&self, options: &[&str]) -> Ended {
-        Ended::of(self.scratch.tool().arg("merge").args(options).args([&self.scorep, &self.nccl]))
+        Ended::run(self.scratch.tool().arg("merge").args(options).args([&self.scorep, &self.nccl]))
     }
 
     fn merged(&self) -> PathBuf {
@@ -70,7 +70,7 @@ impl Job {
 }
 
 fn checked(scratch: &Scratch, directory: &Path) {
-    Ended::of(scratch.tool().arg("check").arg("--strict").arg(directory)).with_code(0);
+    Ended::run(scratch.tool().arg("check").arg("--strict").arg(directory)).with_code(0);
 }
 
 /// The events without a run of `number` from the first that `is_first` accepts, and that run.

@@ -24,7 +24,7 @@ fn address(lists: &[&[(&str, *const ())]], name: &str) -> Option<usize> {
     Some(found.1.expose_provenance())
 }
 
-pub(crate) fn of_runtime(name: &str) -> Option<usize> {
+pub(crate) fn runtime_address(name: &str) -> Option<usize> {
     let lists = [
         RUNTIME,
         ERRORS,

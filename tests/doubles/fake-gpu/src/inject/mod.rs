@@ -78,7 +78,7 @@ fn patch(base: usize, path: &str) -> Option<Library> {
         let at = base + symbol.address() as usize;
         let is_function = symbol.kind() == SymbolKind::Text;
         if is_function && is_runtime_name(name) {
-            let own = api::of_runtime(name);
+            let own = api::runtime_address(name);
             // SAFETY: the symbol table says that a function of the runtime starts there, and nobody is in it: this
             // runs before NCCL's first call (see the head of this module).
             unsafe { code::redirect(at, own.unwrap_or_else(|| code::missing(name))) };

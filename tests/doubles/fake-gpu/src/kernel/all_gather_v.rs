@@ -18,7 +18,7 @@ struct Item {
 }
 
 impl Item {
-    fn of(work: &Record) -> Item {
+    fn from_work(work: &Record) -> Item {
         Item {
             left: work.get(bcast::BYTES),
             done: work.get(bcast::BYTES_DONE),
@@ -37,7 +37,7 @@ pub(super) async fn run(env: &Env<'_>, batch: &Batch, func: Func) {
     let peers = Peers { recv: &[prev], send: &[next], connection: 0 };
     let none = (Addr::NULL, Addr::NULL);
     let mut prims = Prims::new(env, shape, BYTES, &peers, none, simple_step_bytes(env));
-    let mut items: Vec<Item> = batch.works.iter().map(Item::of).collect();
+    let mut items: Vec<Item> = batch.works.iter().map(Item::from_work).collect();
     while items.iter().any(|item| item.left > 0) {
         for item in items.iter_mut().filter(|item| item.left > 0) {
             let (n, at) = (item.left.min(item.chunk), item.done);

@@ -14,7 +14,7 @@ pub(super) struct Part {
 impl Part {
     /// The works say how much the first, the last and each channel between them do ("continuous byte
     /// distribution"), with chunk sizes in grains of the protocol, 21 bits each.
-    pub(super) fn of(env: &Env<'_>, work: &Record, func: Func) -> Part {
+    pub(super) fn new(env: &Env<'_>, work: &Record, func: Func) -> Part {
         let (first, last) = (i64::from(work.get::<u8>(0)), i64::from(work.get::<u8>(1)));
         let cbd = env.layout.coll_cbd;
         let (count_first, count_between, count_last): (i64, i64, i64) =

@@ -20,7 +20,7 @@ pub(super) async fn run(env: &Env<'_>, work: &Record, func: Func) {
     let layout = env.layout;
     let (prev, next) = neighbours(env);
     let ring = Ring {
-        part: Part::of(env, work, func),
+        part: Part::new(env, work, func),
         order: Order { ranks: env.channel.field(16).follow() },
         index: i64::from(env.channel.field(layout.ring_index).read::<i32>()),
         n: env.n_ranks() as i64,

@@ -13,7 +13,7 @@ pub(super) async fn run(env: &Env<'_>, work: &Record, func: Func) {
     let up: i32 = env.channel.field(layout.tree_up).read();
     let down: [i32; 3] = [0, 4, 8].map(|k| env.channel.field(layout.tree_down + k).read());
     let data = (work.addr(layout.coll_sendbuff), work.addr(layout.coll_recvbuff));
-    let pieces: Vec<(i64, i64)> = Part::of(env, work, func).chunks().collect();
+    let pieces: Vec<(i64, i64)> = Part::new(env, work, func).chunks().collect();
     let open = |recv: &[i32], send: &[i32]| {
         let peers = Peers { recv, send, connection: 0 };
         Prims::new(env, shape(func), math(env, work, func), &peers, data, simple_step_bytes(env))

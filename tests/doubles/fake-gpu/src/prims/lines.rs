@@ -12,7 +12,7 @@ struct Lines {
 }
 
 impl Lines {
-    fn of(proto: Proto, bytes: usize) -> Lines {
+    fn new(proto: Proto, bytes: usize) -> Lines {
         let count = match proto {
             Proto::Ll => bytes.div_ceil(8),
             // A warp writes 16 lines at a time.
@@ -82,7 +82,7 @@ impl Prims<'_> {
     pub(super) async fn step_lines(&mut self, step: Step) {
         let (env, layout, proto) = (self.env, self.env.layout, self.shape.proto);
         let bytes = step.n * self.math.ty.size();
-        let lines = Lines::of(proto, bytes);
+        let lines = Lines::new(proto, bytes);
         if step.send {
             self.wait_to_send(1).await;
             for to in &self.sends {

@@ -2,14 +2,14 @@
 
 use crate::calls::Call::{AllGather, AllReduce, Broadcast, Recv, Send};
 use crate::nccl::Reduction::{Max, Sum};
-use crate::pattern::{UNTOUCHED, of_rank, sum_over};
+use crate::pattern::{UNTOUCHED, sum_over, value_of_rank};
 use crate::rank::{GRAPH_LAUNCHES, Rank};
 
 pub(super) fn group(rank: &Rank<'_>) -> anyhow::Result<()> {
     let (me, n, count) = (rank.me(), rank.ranks(), rank.count());
     let ranks: Vec<usize> = (0..n).collect();
     let half = count / 2;
-    let x = rank.fill(count, |i| of_rank(me, i))?;
+    let x = rank.fill(count, |i| value_of_rank(me, i))?;
     let sum = rank.fill(count, |_| UNTOUCHED)?;
     let max = rank.fill(half, |_| UNTOUCHED)?;
     let gathered = rank.fill(count * n, |_| UNTOUCHED)?;
@@ -19,8 +19,8 @@ pub(super) fn group(rank: &Rank<'_>) -> anyhow::Result<()> {
         rank.call(AllGather, &x.all(), &gathered.all())
     })?;
     rank.expect("group: allreduce sum", &sum, |i| sum_over(&ranks, i))?;
-    rank.expect("group: allreduce max", &max, |i| of_rank(n - 1, i))?;
-    rank.expect("group: allgather", &gathered, |i| of_rank(i / count, i % count))
+    rank.expect("group: allreduce max", &max, |i| value_of_rank(n - 1, i))?;
+    rank.expect("group: allgather", &gathered, |i| value_of_rank(i / count, i % count))
 }
 
 /// An all-reduce in place and a ring of messages, captured once and launched several times.
@@ -49,7 +49,7 @@ pub(super) fn graph(rank: &Rank<'_>) -> anyhow::Result<()> {
 
 pub(super) fn broadcasts(rank: &Rank<'_>) -> anyhow::Result<()> {
     let (me, n, count) = (rank.me(), rank.ranks(), rank.count());
-    let x = rank.fill(count, |i| of_rank(me, i))?;
+    let x = rank.fill(count, |i| value_of_rank(me, i))?;
     let y = rank.fill(count * n, |_| UNTOUCHED)?;
     rank.group(|| {
         for root in 0..n {
@@ -57,5 +57,5 @@ pub(super) fn broadcasts(rank: &Rank<'_>) -> anyhow::Result<()> {
         }
         Ok(())
     })?;
-    rank.expect("grouped broadcasts", &y, |i| of_rank(i / count, i % count))
+    rank.expect("grouped broadcasts", &y, |i| value_of_rank(i / count, i % count))
 }

@@ -5,7 +5,7 @@ use crate::calls::Call::{AllGather, AllReduce, Recv, Send};
 use crate::cuda::Buffer;
 use crate::nccl::Communicator;
 use crate::nccl::Reduction::Sum;
-use crate::pattern::{UNTOUCHED, of_rank, sum_over};
+use crate::pattern::{UNTOUCHED, sum_over, value_of_rank};
 use crate::rank::{Rank, Tally};
 use anyhow::Context as _;
 
@@ -54,7 +54,7 @@ pub(super) fn make(rank: &Rank<'_>, what: &str, members: Members) -> anyhow::Res
 pub(super) fn split(rank: &Rank<'_>) -> anyhow::Result<()> {
     let members = Members::HalfReversed.with(rank.me(), rank.ranks());
     let comm = make(rank, "split", Members::HalfReversed)?;
-    let x = rank.fill(rank.count(), |i| of_rank(rank.me(), i))?;
+    let x = rank.fill(rank.count(), |i| value_of_rank(rank.me(), i))?;
     let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
     rank.call_on(&comm, AllReduce(Sum), &x.all(), &y.all())?;
     rank.expect("split: allreduce", &y, |i| sum_over(&members, i))?;
@@ -65,7 +65,7 @@ pub(super) fn split(rank: &Rank<'_>) -> anyhow::Result<()> {
 pub(super) fn uneven(rank: &Rank<'_>) -> anyhow::Result<()> {
     anyhow::ensure!(rank.ranks() >= 4, "uneven needs four ranks");
     let comm = make(rank, "uneven", Members::HalfReversed)?;
-    let x = rank.fill(rank.count(), |i| of_rank(rank.me(), i))?;
+    let x = rank.fill(rank.count(), |i| value_of_rank(rank.me(), i))?;
     let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
     if rank.me().is_multiple_of(2) {
         for _ in 0..UNEVEN {
@@ -92,7 +92,7 @@ impl<'r> Pending<'r> {
         let (me, n, count) = (rank.me(), rank.ranks(), rank.count());
         Ok(Pending {
             rank,
-            x: rank.fill(count, |i| of_rank(me, i))?,
+            x: rank.fill(count, |i| value_of_rank(me, i))?,
             sum: rank.fill(count, |_| UNTOUCHED)?,
             gathered: rank.fill(count * n, |_| UNTOUCHED)?,
             received: rank.fill(count, |_| UNTOUCHED)?,
@@ -118,8 +118,8 @@ impl<'r> Pending<'r> {
         let (all, name) = ((0..n).collect::<Vec<_>>(), &rank.world.name);
         let what = |what: &str| format!("{name}: {what}");
         rank.expect(&what("allreduce"), &self.sum, |i| sum_over(&all, i))?;
-        rank.expect(&what("allgather"), &self.gathered, |i| of_rank(i / count, i % count))?;
-        rank.expect(&what("ring"), &self.received, |i| of_rank((me + n - 1) % n, i))
+        rank.expect(&what("allgather"), &self.gathered, |i| value_of_rank(i / count, i % count))?;
+        rank.expect(&what("ring"), &self.received, |i| value_of_rank((me + n - 1) % n, i))
     }
 }
 

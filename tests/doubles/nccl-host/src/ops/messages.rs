@@ -1,20 +1,20 @@
 //! Sends and receives, and the collectives that NCCL makes of them.
 
 use crate::calls::Call::{AllToAll, Gather, Recv, Scatter, Send};
-use crate::pattern::{UNTOUCHED, message, of_rank};
+use crate::pattern::{UNTOUCHED, message, value_of_rank};
 use crate::rank::Rank;
 use anyhow::ensure;
 
 pub(super) fn ring(rank: &Rank<'_>) -> anyhow::Result<()> {
     let (me, n) = (rank.me(), rank.ranks());
     let (next, previous) = ((me + 1) % n, (me + n - 1) % n);
-    let x = rank.fill(rank.count(), |i| of_rank(me, i))?;
+    let x = rank.fill(rank.count(), |i| value_of_rank(me, i))?;
     let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
     rank.group(|| {
         rank.call(Send(next), &x.all(), &x.all())?;
         rank.call(Recv(previous), &y.all(), &y.all())
     })?;
-    rank.expect("send/recv ring", &y, |i| of_rank(previous, i))
+    rank.expect("send/recv ring", &y, |i| value_of_rank(previous, i))
 }
 
 fn each(rank: &Rank<'_>) -> usize {

@@ -82,7 +82,7 @@ const OPERATIONS: &[Operation] = &[
     operation("init", GROUPS, wrong::init, |_, _| false),
 ];
 
-pub(crate) fn of_round(names: &[String], version: Version, round: u64) -> Vec<Operation> {
+pub(crate) fn operations_of_round(names: &[String], version: Version, round: u64) -> Vec<Operation> {
     let all = names.iter().any(|name| name == "all");
     OPERATIONS
         .iter()

@@ -2,7 +2,7 @@
 
 use crate::calls::Call::AllReduce;
 use crate::nccl::Reduction::Sum;
-use crate::pattern::{of_rank, sum_over};
+use crate::pattern::{sum_over, value_of_rank};
 use crate::rank::Rank;
 use serde_json::json;
 use std::time::Instant;
@@ -13,7 +13,7 @@ const BATCH: u64 = 64;
 /// All-reduces of the same buffers. The first batch is a warm-up and is not in the log.
 pub(super) fn repeat(rank: &Rank<'_>) -> anyhow::Result<()> {
     let ranks: Vec<usize> = (0..rank.ranks()).collect();
-    let x = rank.fill(rank.count(), |i| of_rank(rank.me(), i))?;
+    let x = rank.fill(rank.count(), |i| value_of_rank(rank.me(), i))?;
     let sum = rank.fill(rank.count(), |_| -1)?;
     let iterations = rank.shared.iterations;
     rank.repeat(BATCH.min(iterations), AllReduce(Sum), &x.all(), &sum.all())?;

@@ -4,7 +4,7 @@ use super::{collectives, communicators};
 use crate::calls::Call::{AllReduce, Broadcast};
 use crate::nccl::Reduction::Sum;
 use crate::nccl::{CommOptions, Communicator, UniqueId};
-use crate::pattern::{UNTOUCHED, as_f32, of_rank};
+use crate::pattern::{UNTOUCHED, as_f32, value_of_rank};
 use crate::rank::Rank;
 use anyhow::Context as _;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(super) fn pause(rank: &Rank<'_>) -> anyhow::Result<()> {
 /// An all-reduce where the last rank has but a few elements, for which NCCL takes another protocol: it does not end.
 pub(super) fn mismatch(rank: &Rank<'_>) -> anyhow::Result<()> {
     let count = if rank.me() == last(rank) { FEW } else { rank.count() };
-    let x = rank.fill(count, |i| as_f32(of_rank(rank.me(), i)))?;
+    let x = rank.fill(count, |i| as_f32(value_of_rank(rank.me(), i)))?;
     rank.call(AllReduce(Sum), &x.all(), &x.all())?;
     rank.stream.synchronize()
 }

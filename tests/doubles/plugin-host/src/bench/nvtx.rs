@@ -16,7 +16,7 @@ pub(super) struct Ranges {
 impl Ranges {
     /// Has the plugin take the functions over. Without a name, one is registered.
     pub(super) fn begin(library: &Library, name: CString) -> anyhow::Result<Self> {
-        let nvtx = Nvtx::of(library).map_err(Error::msg)?;
+        let nvtx = Nvtx::from_library(library).map_err(Error::msg)?;
         let registered = name.is_empty().then(|| nvtx.registered(c"bench", c"forward"));
         Ok(Self { nvtx, name, registered })
     }
