@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use whole_plugin::built;
 use whole_plugin::machine::{RELEASE, has, nccl_library, skip, tested};
-use whole_plugin::process::{Ended, run};
+use whole_plugin::process::{FinishedProcess, run};
 use whole_plugin::scratch::Scratch;
 
-fn doctor(scratch: &Scratch, variables: &[(&str, &str)], arguments: &[&str]) -> Ended {
+fn doctor(scratch: &Scratch, variables: &[(&str, &str)], arguments: &[&str]) -> FinishedProcess {
     let mut command = scratch.command(built::nccl_otf2());
     run(command.arg("doctor").args(arguments).envs(variables.iter().copied()))
 }

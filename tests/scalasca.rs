@@ -39,7 +39,7 @@ impl Job {
     fn record(version: &str, operation: &str) -> Option<Self> {
         if !has("scout.mpi") || !has("cube_dump") {
             // There are no packages of them, so a machine without them is no failure.
-            machine::say("there is no scout.mpi (Scalasca) or no cube_dump (CubeLib) on PATH");
+            machine::print_skipped("there is no scout.mpi (Scalasca) or no cube_dump (CubeLib) on PATH");
             return None;
         }
         let library = nccl_library(version)?;
@@ -161,7 +161,7 @@ fn assert_fits(version: &str, archive: &[f64], program: &[f64]) {
     assert!(off.abs() <= 0.1 * truth, "NCCL {version}: {off} of {truth}, {archive:?} for {program:?}");
 }
 
-fn say(version: &str, operations: &str, [program, archive, found]: [f64; 3]) {
+fn print_comparison(version: &str, operations: &str, [program, archive, found]: [f64; 3]) {
     let error = 100.0 * error(found, archive);
     eprintln!(
         "NCCL {version}  {operations:12}  program {program:7.1} ms  archive {archive:7.1} ms  \
@@ -183,7 +183,7 @@ fn scout_finds_the_late_rank_of_all_reduces() {
         assert!(truth > 0.8 * LATE_MS * (ROUNDS * (RANKS - 1)) as f64, "{truth}");
         assert_fits(version, &archive, &program);
         let (archive, found) = (archive.iter().sum(), sum(job.found("mpi_wait_nxn")));
-        say(version, "all-reduces", [truth, archive, found]);
+        print_comparison(version, "all-reduces", [truth, archive, found]);
         assert!(error(found, archive) <= 0.02, "NCCL {version}: {found} ms of {archive} ms");
         // It blames the last rank for what others wait where it is the last.
         let is_last = |round: &&[f64; RANKS]| round.iter().all(|at| *at <= round[RANKS - 1]);
@@ -209,7 +209,7 @@ fn scout_finds_the_late_rank_of_rings() {
         assert_fits(version, &archive[1..], &program[1..]);
         let (program, archive): (f64, f64) = (program.iter().sum(), archive.iter().sum());
         let found = sum(job.found("mpi_latesender"));
-        say(version, "rings", [program, archive, found]);
+        print_comparison(version, "rings", [program, archive, found]);
         assert!(error(found, archive) <= 0.02, "NCCL {version}: {found} ms of {archive} ms");
         // One rank waits for the late one itself; the others wait for those who waited, which scout calls long-term.
         let (direct, longterm) = (job.found("delay_latesender"), job.found("delay_latesender_longterm"));

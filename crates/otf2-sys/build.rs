@@ -40,7 +40,7 @@ fn main() {
 }
 
 #[cfg(feature = "buildtime-bindgen")]
-fn bindings(found: &probe::Found) -> String {
+fn bindings(found: &probe::Installation) -> String {
     match bind::bindings("wrapper.h".as_ref(), &found.include_directories) {
         Ok(text) => text,
         Err(error) => fail(&format!("bindgen failed on otf2/otf2.h: {error}")),
@@ -48,7 +48,7 @@ fn bindings(found: &probe::Found) -> String {
 }
 
 #[cfg(not(feature = "buildtime-bindgen"))]
-fn bindings(_found: &probe::Found) -> String {
+fn bindings(_found: &probe::Installation) -> String {
     match fs::read_to_string("bindings/otf2_3_0.rs") {
         Ok(text) => text,
         Err(error) => fail(&format!("cannot read bindings/otf2_3_0.rs: {error}")),

@@ -373,7 +373,7 @@ impl Switch {
         let _said = in_process::catch(|| {
             (self.stop)();
             not_cancelled(|| {
-                in_process::say(&format!(
+                in_process::print_line(&format!(
                     "internal error in {callback}: {panic}; this process records no further events, the job continues"
                 ));
             });

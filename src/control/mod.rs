@@ -19,7 +19,7 @@ pub(crate) mod steps;
 
 pub(crate) use self::take_refused_starts as take_refused;
 pub(crate) use crate::control::steps::{Answer, LargestCommunicator};
-pub use nccl_events::{Cause, StepSwitch, Switch, Wanted};
+pub use nccl_events::{Cause, EventSelection, StepSwitch, Switch};
 
 /// The name of the control file.
 pub const FILE: &str = "control";
@@ -41,7 +41,7 @@ pub(crate) struct Control {
     path: PathBuf,
     asked: u32,
     known: u32,
-    wanted: Wanted,
+    wanted: EventSelection,
     steps: StepRanges,
     due: Instant,
     content: Vec<u8>,
@@ -60,7 +60,7 @@ impl Control {
             path: out.join(FILE),
             asked: events,
             known: event::kinds(table),
-            wanted: Wanted { is_on: true, events },
+            wanted: EventSelection { is_on: true, events },
             steps,
             due: Instant::now(),
             content: Vec::new(),
@@ -137,7 +137,7 @@ impl Control {
     }
 
     /// Applies the wanted settings; returns the switch if they have changed.
-    fn switch(&self, before: Wanted, cause: Cause) -> Option<Switch> {
+    fn switch(&self, before: EventSelection, cause: Cause) -> Option<Switch> {
         let after = self.wanted;
         self.apply();
         (before != after).then_some(Switch { cause, before, after })
@@ -177,7 +177,7 @@ pub(crate) const EVERY_KIND: u32 = u32::MAX;
 
 /// The kinds to record. A job's initial set lets through what NCCL starts without being asked. A set that was changed
 /// later does not, nor does a set that NCCL's mask unites with those of chained plugins.
-pub(crate) const fn wanted_kinds(wanted: Wanted, asked: u32, is_shared: bool) -> u32 {
+pub(crate) const fn wanted_kinds(wanted: EventSelection, asked: u32, is_shared: bool) -> u32 {
     if !wanted.is_on {
         0
     } else if wanted.events == asked && !is_shared {

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use nccl_events::ids::{ContextId, EventId};
 use nccl_events::{
-    Body, Cause, CommInit, Kind, Name, Span, Span as StepRange, Start, StepSwitch, Switch, Table, Wanted, event,
+    Body, Cause, CommInit, EventSelection, Kind, Name, Span, Span as StepRange, Start, StepSwitch, Switch, Table, event,
 };
 use rustc_hash::FxHasher;
 use settings::config::StepRanges;
@@ -269,7 +269,7 @@ impl Steps {
         let started = counter.started.load(Relaxed);
         let is_open = counter.is_open.load(Relaxed);
         let events = self.events.load(Relaxed);
-        let wanted = |is_on| Wanted { is_on, events };
+        let wanted = |is_on| EventSelection { is_on, events };
         let range = match (is_named(), is_open) {
             (false, _) => self.nearest(started, is_open),
             (true, true) => Some(StepRange { first: counter.opened.load(Relaxed), last: u32::MAX }),

@@ -388,7 +388,7 @@ pub(crate) fn passes_logger() -> bool {
 ///
 /// In NCCL's log the line is INFO, because a WARN would become the text of `ncclGetLastError`.
 pub(crate) fn warn(message: &str) {
-    in_process::say(message);
+    in_process::print_line(message);
     info(message);
 }
 

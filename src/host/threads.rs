@@ -229,11 +229,11 @@ pub(crate) trait ThreadShare: Sized + 'static {
     fn leave(self) {}
 }
 
-pub(crate) type Shares<S> = PerThread<OwnShare<S>>;
+pub(crate) type Shares<S> = PerThread<ShareCell<S>>;
 
 /// What every callback reads comes first.
 #[repr(C, align(64))]
-pub(crate) struct OwnShare<S: ThreadShare> {
+pub(crate) struct ShareCell<S: ThreadShare> {
     /// The share's epoch; [`NONE`] without a share, [`IN_USE`] during use. So a callback needs only one comparison.
     epoch: Cell<u64>,
     share: UnsafeCell<Option<S>>,
@@ -246,7 +246,7 @@ pub(crate) struct OwnShare<S: ThreadShare> {
 const NONE: u64 = u64::MAX;
 const IN_USE: u64 = u64::MAX - 1;
 
-impl<S: ThreadShare> Drop for OwnShare<S> {
+impl<S: ThreadShare> Drop for ShareCell<S> {
     fn drop(&mut self) {
         if S::CURRENT.epoch.load(Ordering::Acquire) == self.epoch_of_share.get()
             && let Some(mut share) = self.share.get_mut().take()
@@ -309,7 +309,7 @@ impl<T> Current<T> {
 #[inline]
 pub(crate) fn with<S: ThreadShare, R>(shares: &'static Shares<S>, action: impl FnOnce(&mut S) -> R) -> Option<R> {
     let epoch = S::CURRENT.epoch.load(Ordering::Relaxed);
-    let none = || has_room(epoch).then(OwnShare::new);
+    let none = || has_room(epoch).then(ShareCell::new);
     shares.with(none, |mine| mine.with_share_of(epoch, action)).flatten()
 }
 
@@ -318,13 +318,13 @@ pub(crate) fn with<S: ThreadShare, R>(shares: &'static Shares<S>, action: impl F
 pub(crate) fn with_thread_state<S: ThreadShare, R>(
     shares: &'static Shares<S>,
     make: bool,
-    action: impl FnOnce(&OwnShare<S>) -> Option<R>,
+    action: impl FnOnce(&ShareCell<S>) -> Option<R>,
 ) -> Option<R> {
-    let none = || (make && !has_failed()).then(OwnShare::new);
+    let none = || (make && !has_failed()).then(ShareCell::new);
     shares.with(none, action).flatten()
 }
 
-impl<S: ThreadShare> OwnShare<S> {
+impl<S: ThreadShare> ShareCell<S> {
     fn new() -> Self {
         Self {
             epoch: Cell::new(NONE),
@@ -375,7 +375,7 @@ fn has_room(epoch: u64) -> bool {
 /// this is a signal handler, and what it interrupted uses the share.
 #[cold]
 #[inline(never)]
-fn take_share<S: ThreadShare>(mine: &OwnShare<S>, running: u64, epoch: u64) -> bool {
+fn take_share<S: ThreadShare>(mine: &ShareCell<S>, running: u64, epoch: u64) -> bool {
     let is_in_use = running == IN_USE;
     if !has_room(epoch) || is_in_use && !was_left() {
         mine.epoch.set(running);

@@ -13,7 +13,7 @@ use crate::scorep::bridge;
 use crate::{control, gpu};
 use journal::clock::ticks;
 use journal::part::LateCallbacks;
-use journal::writer::{JournalWriter, Lost, SlotWriter};
+use journal::writer::{JournalWriter, LostRecord, SlotWriter};
 use nccl_events::ids::EventId;
 use nccl_events::{Body, Name, Start, State, Switch, event};
 
@@ -56,14 +56,14 @@ fn record_alone(mut event: Start<Name<'_>>) -> EventId {
 #[cold]
 pub(crate) fn record_turn(context: u64, switch: &Switch) {
     let begin_ticks = ticks();
-    with_slot_writer(Lost::Communicator, |slot_writer| {
+    with_slot_writer(LostRecord::Communicator, |slot_writer| {
         slot_writer.switch(begin_ticks, context, switch);
     });
 }
 
 #[inline]
 fn record_start(event: &Start<Name<'_>>) -> EventId {
-    let what = Lost::Start(event.body.kind());
+    let what = LostRecord::Start(event.body.kind());
     let id = on_slot(what, |slot, is_shown| {
         let id = match slot {
             Ok(slot_writer) => {
@@ -88,7 +88,7 @@ fn record_start(event: &Start<Name<'_>>) -> EventId {
 #[inline]
 pub fn stop(event: u64) {
     if event != 0 && event != EventId::NOT_SELECTED.get() {
-        on_slot(Lost::Stop(event), |slot, is_shown| {
+        on_slot(LostRecord::Stop(event), |slot, is_shown| {
             if let Ok(slot_writer) = slot {
                 slot_writer.stop(event);
             }
@@ -104,7 +104,7 @@ pub fn stop(event: u64) {
 #[inline]
 pub fn state(state: &State) {
     if state.event != 0 {
-        on_slot(Lost::State(state.event), |slot, is_shown| {
+        on_slot(LostRecord::State(state.event), |slot, is_shown| {
             if let Ok(slot_writer) = slot {
                 slot_writer.state(state);
             }
@@ -117,7 +117,7 @@ pub fn state(state: &State) {
 
 /// Runs `action` on the calling thread's slot if recording is on. Without a slot, counts `what` as lost.
 #[inline]
-pub(crate) fn with_slot_writer(what: Lost, action: impl FnOnce(&mut SlotWriter)) {
+pub(crate) fn with_slot_writer(what: LostRecord, action: impl FnOnce(&mut SlotWriter)) {
     on_slot(what, |slot, _is_shown| {
         if let Ok(slot_writer) = slot {
             action(slot_writer);
@@ -128,7 +128,7 @@ pub(crate) fn with_slot_writer(what: Lost, action: impl FnOnce(&mut SlotWriter))
 /// Runs `action` with the calling thread's slot, or without one, after counting the loss, with the journal writer; and
 /// with a flag whether Score-P is shown the event. `None` if nothing is being recorded: `what` is counted as late.
 #[inline]
-fn on_slot<T>(what: Lost, action: impl FnOnce(Result<&mut SlotWriter, &JournalWriter>, &bool) -> T) -> Option<T> {
+fn on_slot<T>(what: LostRecord, action: impl FnOnce(Result<&mut SlotWriter, &JournalWriter>, &bool) -> T) -> Option<T> {
     let done = threads::with(&SLOT, |slot| match &mut slot.slot_writer {
         Some(slot_writer) => action(Ok(slot_writer), &slot.is_shown),
         None => {
@@ -143,9 +143,9 @@ fn on_slot<T>(what: Lost, action: impl FnOnce(Result<&mut SlotWriter, &JournalWr
 }
 
 #[cold]
-fn late(what: Lost) {
+fn late(what: LostRecord) {
     // Score-P must see the end of a region whose beginning it saw.
-    if let Lost::Stop(event) = what
+    if let LostRecord::Stop(event) = what
         && bridge::is_on()
     {
         bridge::stopped(event);
@@ -197,7 +197,7 @@ pub(crate) fn disable() {
 
 /// Counts a communicator for which no recording could begin.
 pub(crate) fn communicator_is_late() {
-    ranges::LATE.add(Lost::Communicator);
+    ranges::LATE.add(LostRecord::Communicator);
 }
 
 /// Callbacks and communicators outside of any recording since the last call.
@@ -205,10 +205,10 @@ pub(crate) fn take_late() -> LateCallbacks {
     let mut late = LateCallbacks::default();
     for missed in [&ranges::LATE, &ranges::UNRECORDED] {
         missed.take(|what, count| match what {
-            Lost::Start(kind) => *late.starts.entry(kind.name().to_owned()).or_default() += count,
-            Lost::Stop(_) => late.stops += count,
-            Lost::State(_) => late.states += count,
-            Lost::Communicator => late.communicators += count,
+            LostRecord::Start(kind) => *late.starts.entry(kind.name().to_owned()).or_default() += count,
+            LostRecord::Stop(_) => late.stops += count,
+            LostRecord::State(_) => late.states += count,
+            LostRecord::Communicator => late.communicators += count,
         });
     }
     late

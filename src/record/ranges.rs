@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::control::steps::StepsOfThread;
 use crate::host::process::{ThreadCell, thread_name};
 use crate::host::threads;
-use crate::host::threads::{Current, OwnShare, Shares, ThreadShare};
+use crate::host::threads::{Current, ShareCell, Shares, ThreadShare};
 use crate::record::open_ranges;
 use crate::record::open_ranges::{OpenRanges, RangeName, count_range, named};
 use crate::scorep::bridge;
 use journal::clock::ticks;
-use journal::writer::{JournalWriter, Lost, SharedSlotWriter, SlotWriter};
+use journal::writer::{JournalWriter, LostRecord, SharedSlotWriter, SlotWriter};
 use nccl_events::Kind;
 use nccl_events::range::{Range, RangeCount, RangeField, RangeFields};
 
@@ -34,12 +34,12 @@ impl MissedCallbacks {
         Self([const { AtomicU64::new(0) }; MISSED_PLACES])
     }
 
-    pub(super) fn add(&self, what: Lost) {
+    pub(super) fn add(&self, what: LostRecord) {
         let place = match what {
-            Lost::Start(kind) => kind as usize,
-            Lost::Stop(_) => STOPS,
-            Lost::State(_) => STATES,
-            Lost::Communicator => COMMUNICATORS,
+            LostRecord::Start(kind) => kind as usize,
+            LostRecord::Stop(_) => STOPS,
+            LostRecord::State(_) => STATES,
+            LostRecord::Communicator => COMMUNICATORS,
         };
         if let Some(count) = self.0.get(place) {
             count.fetch_add(1, Ordering::Relaxed);
@@ -47,9 +47,10 @@ impl MissedCallbacks {
     }
 
     /// Gives the counts since the last call to `each`. The events of stops and states are not known.
-    pub(super) fn take(&self, mut each: impl FnMut(Lost, u64)) {
-        let starts = Kind::ALL.iter().map(|kind| (Lost::Start(*kind), *kind as usize));
-        let others = [(Lost::Stop(0), STOPS), (Lost::State(0), STATES), (Lost::Communicator, COMMUNICATORS)];
+    pub(super) fn take(&self, mut each: impl FnMut(LostRecord, u64)) {
+        let starts = Kind::ALL.iter().map(|kind| (LostRecord::Start(*kind), *kind as usize));
+        let others =
+            [(LostRecord::Stop(0), STOPS), (LostRecord::State(0), STATES), (LostRecord::Communicator, COMMUNICATORS)];
         for (what, place) in starts.chain(others) {
             let count = self.0.get(place).map_or(0, |count| count.swap(0, Ordering::Relaxed));
             if count > 0 {
@@ -252,7 +253,7 @@ impl ThreadShare for Slot {
     fn was_left(&mut self) {
         match &mut self.slot_writer {
             Some(slot_writer) => slot_writer.was_left(),
-            None => self.writer.count_loss(Lost::UNKNOWN),
+            None => self.writer.count_loss(LostRecord::UNKNOWN),
         }
     }
 
@@ -268,7 +269,7 @@ pub(super) static SLOT: Shares<Slot> = Shares::new();
 
 /// Has the thread's slot writer record what happens to a range, if anything is recorded.
 #[inline]
-pub(super) fn record_range(mine: &OwnShare<Slot>, record: impl FnOnce(&mut SlotWriter) -> bool) {
+pub(super) fn record_range(mine: &ShareCell<Slot>, record: impl FnOnce(&mut SlotWriter) -> bool) {
     let is_recorded = mine.with_share(|slot| match &mut slot.slot_writer {
         Some(slot_writer) => record(slot_writer),
         None => false,

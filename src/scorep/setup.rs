@@ -35,20 +35,20 @@ pub(super) struct Definitions {
     algorithms: [u32; ALGORITHMS.len()],
     timings: [u32; TIMINGS.len()],
     /// The operations' location; absent if only calls are shown.
-    pub(super) location: Option<OwnLocation>,
+    pub(super) location: Option<PluginLocation>,
     pub(super) timer: Option<Timer>,
 }
 
 /// The location that the plugin made. Score-P keeps it until the measurement ends.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OwnLocation(*mut Location);
+pub(super) struct PluginLocation(*mut Location);
 
 // SAFETY: the pointer is only passed to Score-P, by the thread that holds the drain.
-unsafe impl Send for OwnLocation {}
+unsafe impl Send for PluginLocation {}
 // SAFETY: as above.
-unsafe impl Sync for OwnLocation {}
+unsafe impl Sync for PluginLocation {}
 
-impl OwnLocation {
+impl PluginLocation {
     pub(super) const fn get(self) -> *mut Location {
         self.0
     }
@@ -90,7 +90,7 @@ impl Definitions {
         let (name, about, unit) = regions::BYTES_METRIC;
         let location = shows_operations.then(|| {
             let group = functions.new_accelerator_group(GROUP);
-            OwnLocation(functions.new_location(LOCATION, regions::PARADIGM, group))
+            PluginLocation(functions.new_location(LOCATION, regions::PARADIGM, group))
         });
         Self {
             calls: std::array::from_fn(|_| region(calls.next())),

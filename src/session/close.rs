@@ -17,7 +17,7 @@ use crate::scorep::{bridge, substrate};
 use crate::session::maintenance::{Maintenance, SessionDirectories};
 use crate::{chain, record};
 use archive::{ArchiveSummary, PartSummary, WriteOptions, is_last_process, part_directories, unify, write_part};
-use in_process::{Recorded, tell_tensorflow};
+use in_process::{Recorded, notify_tensorflow};
 use journal::part::environment::JobEnvironment;
 use journal::part::{ChainReport, JOURNAL, LateCallbacks, ScorepReport};
 use journal::writer::{JournalWriter, Stop};
@@ -99,7 +99,7 @@ fn end_recording(session: RecordingSession) -> EndedSession {
 fn write_ended(ended: EndedSession, moment: Moment) {
     // At exit no profile is taken any more.
     if let (Moment::LastFinalize, Some(recorded)) = (moment, &ended.recorded) {
-        tell_tensorflow(recorded);
+        notify_tensorflow(recorded);
     }
     if is_removed(&ended.part) {
         process::warn(&format!(

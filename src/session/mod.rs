@@ -28,7 +28,7 @@ use in_process::{Object, Recorded};
 use journal::clock::ticks;
 use journal::part::{JOURNAL, PROCESS, ProcessInfo, part_name};
 use journal::uninterrupted::not_cancelled;
-use journal::writer::{JournalWriter, Lost, SlotWriter, Stop, WriterOptions};
+use journal::writer::{JournalWriter, LostRecord, SlotWriter, Stop, WriterOptions};
 use journal::{clock, host, writing};
 use nccl_events::ids::{ContextId, ProcessTag};
 use nccl_events::{CommInit, Kind, Name, Table, event};
@@ -72,7 +72,7 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
     process::number_dumps(&part_name(&session.part), session.communicators.made());
     // Only the bits that this version of the interface has.
     let mask = (session.config.mask | control::raised()) & event::kinds(comm.table);
-    record::with_slot_writer(Lost::Communicator, |slot_writer| {
+    record::with_slot_writer(LostRecord::Communicator, |slot_writer| {
         slot_writer.comm_init(context.get(), begin_ticks, repetition, comm)
     });
     bridge::communicator(context.get(), comm);
@@ -121,7 +121,9 @@ pub fn finalize(context: u64) {
         if !session.communicators.remove(context) {
             return;
         }
-        record::with_slot_writer(Lost::Communicator, |slot_writer| slot_writer.comm_finalize(context, begin_ticks));
+        record::with_slot_writer(LostRecord::Communicator, |slot_writer| {
+            slot_writer.comm_finalize(context, begin_ticks)
+        });
         let gpus = session.gpus.clone();
         let ended = if session.communicators.is_empty() {
             sessions.take()

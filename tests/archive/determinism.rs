@@ -7,7 +7,7 @@ use std::process::Command;
 use whole_plugin::archive::{Archive, trace_files};
 use whole_plugin::built;
 use whole_plugin::machine::two_process_streams;
-use whole_plugin::process::{Ended, LIMIT, Running, run, start};
+use whole_plugin::process::{FinishedProcess, LIMIT, Running, run, start};
 use whole_plugin::scratch::Scratch;
 
 /// A job's directory as its processes left it before anything was written: journals and who recorded them.
@@ -126,7 +126,7 @@ fn left_over(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// How many parts a finalizer says it has written.
-fn written(ended: &Ended) -> usize {
+fn written(ended: &FinishedProcess) -> usize {
     ended.stdout.matches(": written, ").count()
 }
 

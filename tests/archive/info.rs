@@ -20,7 +20,7 @@ start later ProxyStep ctx=c parent=op rank=0 step=1
 stop op
 ";
 
-fn said(scratch: &Scratch) -> (Value, String) {
+fn info_output(scratch: &Scratch) -> (Value, String) {
     let json = run(scratch.tool(&["info", "--json"]).arg(scratch.out())).with_code(0).stdout;
     let text = run(scratch.tool(&["info"]).arg(scratch.out())).with_code(0).stdout;
     (serde_json::from_str(&json).expect("JSON"), text)
@@ -52,7 +52,7 @@ fn callbacks_after_the_end_are_counted_in_the_archive() {
     assert_eq!(archive.count("PROXYOP::LATE"), 0);
     assert_eq!(archive.count("STOPS_LATE"), 1);
     assert_eq!(archive.count("STATES_LATE"), 1);
-    let (report, text) = said(&scratch);
+    let (report, text) = info_output(&scratch);
     let account = &report["completeness"];
     assert_eq!(account["callbacks_late"], 4, "{account:#}");
     assert_eq!(account["callbacks_lost"], 0);
@@ -83,7 +83,7 @@ fn an_archive_says_what_its_release_does_not_report() {
         let scratch = recorded(in_time, nccl, &[("NCCL_OTF2_EVENTS", events)]);
         let properties = scratch.archive().properties();
         let property = &properties["NCCL::BLIND_SPOTS"];
-        let (report, text) = said(&scratch);
+        let (report, text) = info_output(&scratch);
         let spots: Vec<&str> = property.lines().collect();
         let reported: Vec<&str> =
             report["blind_spots"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
@@ -106,7 +106,7 @@ fn an_archive_claims_no_kinds_that_the_interface_does_not_have() {
         let _written = scratch.finalize();
         let recorded = scratch.archive().properties()["NCCL::EVENTS"].clone();
         assert_eq!(recorded.split(',').collect::<Vec<_>>(), kinds::kinds_of_table(table), "table {table}");
-        let (_, text) = said(&scratch);
+        let (_, text) = info_output(&scratch);
         assert!(text.lines().any(|line| line.split_whitespace().eq(["recorded", "full"])), "table {table}: {text}");
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use whole_plugin::machine::two_process_streams;
-use whole_plugin::process::{Ended, run};
+use whole_plugin::process::{FinishedProcess, run};
 use whole_plugin::{built, scratch::Scratch};
 
 /// Two communicators in one process; the sends go to a rank that nobody recorded.
@@ -41,7 +41,7 @@ fn recorded() -> Scratch {
     scratch
 }
 
-fn print(scratch: &Scratch, path: &Path, options: &[&str]) -> Ended {
+fn print(scratch: &Scratch, path: &Path, options: &[&str]) -> FinishedProcess {
     run(scratch.tool(&["print"]).arg(path).args(options))
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use whole_plugin::archive::Archive;
 use whole_plugin::machine::{RELEASE, four_gpu_stream, python, two_process_streams};
-use whole_plugin::process::{Ended, run};
+use whole_plugin::process::{FinishedProcess, run};
 use whole_plugin::{built, scratch::Scratch};
 
 /// Every kind, all arguments of states, and what is no NCCL kind, from two threads and two communicators.
@@ -85,7 +85,7 @@ fn altered(scratch: &Scratch, program: &Path, sed: &str) -> PathBuf {
 }
 
 /// The comparison with another program in the place of one reader.
-fn compare(archive: &Archive, python: &Path, option: &str, program: &Path) -> Ended {
+fn compare(archive: &Archive, python: &Path, option: &str, program: &Path) -> FinishedProcess {
     let mut command = Archive::readers(python);
     command.arg(option).arg(program).arg(archive.anchor());
     run(&mut command)

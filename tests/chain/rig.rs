@@ -5,7 +5,7 @@ use std::process::Command;
 
 use whole_plugin::built;
 use whole_plugin::machine::two_process_streams;
-use whole_plugin::process::{Ended, run};
+use whole_plugin::process::{FinishedProcess, run};
 use whole_plugin::scratch::Scratch;
 
 /// What is played to the plugins.
@@ -78,7 +78,7 @@ pub(crate) fn chained(scratch: &Scratch, what: Play<'_>, table: u8, chain: &str)
 }
 
 /// Runs it; the archive is there at the end.
-pub(crate) fn finish(scratch: &Scratch, command: &mut Command) -> Ended {
+pub(crate) fn finish(scratch: &Scratch, command: &mut Command) -> FinishedProcess {
     let ended = run(command).with_code(0);
     let _finalized = scratch.finalize().with_code(0);
     ended

@@ -8,7 +8,7 @@ use serde_json::Value;
 use whole_plugin::built;
 use whole_plugin::jobs::jobs;
 use whole_plugin::machine::{RELEASE, python_with, two_process_streams};
-use whole_plugin::process::{Ended, run};
+use whole_plugin::process::{FinishedProcess, run};
 use whole_plugin::scratch::Scratch;
 
 /// Asks Python; nothing where HTA is not installed.
@@ -26,7 +26,7 @@ fn job(scratch: &Scratch, shape: [&str; 2], operations: &str) -> Option<()> {
     Some(())
 }
 
-fn export(scratch: &Scratch, words: &[&str]) -> Ended {
+fn export(scratch: &Scratch, words: &[&str]) -> FinishedProcess {
     run(&mut scratch.tool(&[&["export", "--format", "kineto", "out"], words].concat()))
 }
 

@@ -10,7 +10,7 @@ use whole_plugin::jobs::ranges;
 use whole_plugin::machine::{four_gpu_stream, python, two_process_streams};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
-use whole_plugin::synthetic::{self, Job, Wrong, play};
+use whole_plugin::synthetic::{self, Disturbance, Job, play};
 
 fn tool(scratch: &Scratch, arguments: &[&str]) -> Value {
     let mut tool = scratch.plain(built::nccl_otf2());
@@ -173,7 +173,7 @@ fn list<'a>(report: &'a Value, name: &str) -> &'a [Value] {
 #[test]
 fn three_programs_answer_as_stats_does() {
     let Some(python) = python() else { return };
-    let wrong = Wrong::LateOnce { rank: 77, at: 20, ns: 20_000_000 };
+    let wrong = Disturbance::LateOnce { rank: 77, at: 20, ns: 20_000_000 };
     let job = Job { ranks: 96, channels: 1, instances: 64, wrong, error_ns: Some(Some(500)), ..Job::healthy(16) };
     let ranks = play(&job);
     let scratch = Scratch::new();

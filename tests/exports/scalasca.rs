@@ -10,7 +10,7 @@ use otf2::EventKind;
 use serde_json::{Value, json};
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
-use whole_plugin::machine::{RELEASE, python, say};
+use whole_plugin::machine::{RELEASE, print_skipped, python};
 use whole_plugin::process::{run, start};
 use whole_plugin::scratch::Scratch;
 
@@ -81,7 +81,9 @@ fn read_with_pipit(scratch: &Scratch, directory: &Path) -> Option<Value> {
     let python = python()?;
     let Some(pipit) = std::env::var_os("NCCL_OTF2_TEST_PIPIT").map(PathBuf::from) else {
         // It is in no package index, so a machine without it is no failure.
-        say("NCCL_OTF2_TEST_PIPIT names no folder with the source of Pipit (https://github.com/hpcgroup/pipit)");
+        print_skipped(
+            "NCCL_OTF2_TEST_PIPIT names no folder with the source of Pipit (https://github.com/hpcgroup/pipit)",
+        );
         return None;
     };
     let mut read = scratch.plain(python);

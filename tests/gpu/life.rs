@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use whole_plugin::machine::c_library;
-use whole_plugin::process::{Ended, run};
+use whole_plugin::process::{FinishedProcess, run};
 use whole_plugin::scratch::Scratch;
 
 /// Runs a script with a driver that watches what is done to it. None without a compiler.
-fn watched(scratch: &Scratch, script: &str, hangs: &str) -> Option<Ended> {
+fn watched(scratch: &Scratch, script: &str, hangs: &str) -> Option<FinishedProcess> {
     watched_for(scratch, script, hangs, 0)
 }
 
 /// As [`watched`]; the driver's function hangs in its first call, for so long.
-fn watched_for(scratch: &Scratch, script: &str, hangs: &str, ms: u32) -> Option<Ended> {
+fn watched_for(scratch: &Scratch, script: &str, hangs: &str, ms: u32) -> Option<FinishedProcess> {
     let driver: PathBuf = scratch.path().join("libcuda.so.1");
     c_library("tests/gpu/watchful_driver.c", &driver)?;
     let mut job = scratch.script(script);

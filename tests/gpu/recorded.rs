@@ -12,7 +12,7 @@ use otf2::LocationType;
 use serde_json::Value;
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
-use whole_plugin::machine::{four_gpu_stream, python, say};
+use whole_plugin::machine::{four_gpu_stream, print_skipped, python};
 use whole_plugin::process::run;
 use whole_plugin::regions::Region;
 use whole_plugin::scratch::Scratch;
@@ -116,7 +116,7 @@ fn at_its_pace(mut judge: impl FnMut() -> (i64, Result<(), String>)) {
         }
     }
     assert!(wrong.len() < 3, "{wrong:#?}");
-    say("this machine is too busy to replay at the recorded pace");
+    print_skipped("this machine is too busy to replay at the recorded pace");
 }
 
 impl Replayed {

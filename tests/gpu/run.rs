@@ -8,11 +8,11 @@ use journal::reader::Journal;
 use nccl_events::gpu::{Backend, ClockSample, Device, GpuCount, GpuRecord, LaunchTime};
 use nccl_events::ids::EventId;
 use nccl_events::{Body, Kind, event};
-use whole_plugin::process::Ended;
+use whole_plugin::process::FinishedProcess;
 use whole_plugin::scratch::Scratch;
 
 pub(crate) struct Run {
-    pub(crate) ended: Ended,
+    pub(crate) ended: FinishedProcess,
     pub(crate) scratch: Scratch,
     /// The number of calls of each driver function, and of forbidden calls.
     pub(crate) calls: BTreeMap<String, u64>,

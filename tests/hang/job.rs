@@ -1,7 +1,7 @@
 //! A job of real NCCL that hangs, and the reports of `nccl-otf2 hang` on it.
 
 use serde_json::Value;
-use whole_plugin::process::{Ended, Running, run, start, wait_for};
+use whole_plugin::process::{FinishedProcess, Running, run, start, wait_for};
 use whole_plugin::scratch::Scratch;
 
 /// How long the jobs live if the test does not kill them.
@@ -21,7 +21,7 @@ impl Hanging {
         Some(Self { job: start(job.envs(variables.iter().copied())), scratch })
     }
 
-    pub(crate) fn look(&self, arguments: &[&str]) -> Ended {
+    pub(crate) fn look(&self, arguments: &[&str]) -> FinishedProcess {
         run(self.scratch.tool(&["hang"]).arg(self.scratch.out()).args(arguments))
     }
 

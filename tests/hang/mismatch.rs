@@ -47,7 +47,7 @@ fn job(table: u32, ranks: &[String]) -> Scratch {
 
 /// What the archive and the tool report about its ranks.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Found {
+struct JobFindings {
     /// Properties, without `NCCL::`.
     properties: BTreeMap<String, String>,
     /// Broken rules of `check` about communication.
@@ -56,7 +56,7 @@ struct Found {
     closing: Option<String>,
 }
 
-fn found(scratch: &Scratch) -> Found {
+fn findings(scratch: &Scratch) -> JobFindings {
     let finalized = scratch.finalize();
     let archive = scratch.archive();
     let properties = archive.properties().into_iter().filter_map(|(name, value)| {
@@ -67,7 +67,7 @@ fn found(scratch: &Scratch) -> Found {
     let report = archive.check();
     assert_eq!(report["faults"], 0, "the archive itself is sound: {report}");
     let rules = report["rules"].as_object().expect("rules").keys();
-    Found {
+    JobFindings {
         properties: properties.collect(),
         rules: rules.filter(|rule| rule.starts_with('C') && *rule != "C11").cloned().collect(),
         closing: finalized.stdout.lines().find(|line| line.starts_with("MISMATCH")).map(str::to_owned),
@@ -79,10 +79,10 @@ fn end() -> String {
 }
 
 /// Three ranks; the last does something else in the second collective.
-fn odd_one(usual: &str, odd: &str) -> Found {
+fn odd_one(usual: &str, odd: &str) -> JobFindings {
     let script = |second: &str| sum(10) + second + &sum(10) + &end();
     let ranks = [script(usual), script(usual), script(odd)];
-    found(&job(7, &ranks))
+    findings(&job(7, &ranks))
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn who_calls_something_else_is_named() {
             (format!("MISMATCH::{name}::LIST"), line.clone()),
         ]);
         let closing = Some(format!("MISMATCH between ranks: {kind}: {line}"));
-        let expected = Found { properties, rules: vec![rule.to_owned()], closing };
+        let expected = JobFindings { properties, rules: vec![rule.to_owned()], closing };
         assert_eq!(odd_one(&usual, &odd), expected);
     }
 }
@@ -134,7 +134,7 @@ fn what_is_enqueued_shows_it_where_calls_are_not_recorded() {
             sum(10) + &sum(count) + &sum(10) + &end()
         };
         let scratch = job(table, &[script(0, 10), script(1, 77)]);
-        let found = found(&scratch);
+        let found = findings(&scratch);
         assert_eq!(found.rules, ["C15"], "table {table}: {found:#?}");
         let line = &found.properties["MISMATCH::COUNT::LIST"];
         let what = ": collective 2: rank 0 AllReduce of 10 ncclFloat32; rank 1 AllReduce of 77 ncclFloat32";
@@ -156,20 +156,20 @@ fn what_ranks_may_do_differently_is_no_mismatch() {
             + &receives
             + &end(),
     ];
-    assert_eq!(found(&job(7, &ranks)), Found::default());
+    assert_eq!(findings(&job(7, &ranks)), JobFindings::default());
 }
 
 #[test]
 fn ranks_that_were_killed_earlier_are_behind_and_no_mismatch() {
     let times = |count: u64| format!("repeat {count} {{\n{}\n}}\nkill 9\n", sum(10));
     let ranks = [times(40), times(40), times(17), times(39)];
-    let found = found(&job(7, &ranks));
+    let found = findings(&job(7, &ranks));
     let line = "world: rank 2 had called 17 of 40 collectives when the recording ended\nworld: rank 3 had called 39 of 40 collectives when the recording ended";
     let properties = BTreeMap::from([
         ("RANKS_BEHIND".to_owned(), "2".to_owned()),
         ("RANKS_BEHIND::LIST".to_owned(), line.to_owned()),
     ]);
-    let expected = Found { properties, rules: vec!["C19".to_owned()], closing: None };
+    let expected = JobFindings { properties, rules: vec!["C19".to_owned()], closing: None };
     assert_eq!(found, expected);
 }
 
@@ -194,7 +194,7 @@ fn where_records_are_lost_nothing_is_claimed() {
     assert_ne!(begun, lost);
     std::fs::write(path, begun).expect("written");
     std::fs::remove_file(scratch.out().join("traces.otf2")).expect("the archive was there");
-    let found = found(&scratch);
+    let found = findings(&scratch);
     assert_eq!(found.rules, ["C20"], "{found:#?}");
     assert_eq!(found.properties["MATCHING_UNKNOWN::LIST"], "world: rank 2: records were lost");
     assert_eq!(found.properties.len(), 2, "{found:#?}");
@@ -209,7 +209,7 @@ fn nccl_itself_gives_no_false_alarm() {
         let scratch = Scratch::new();
         let Some(mut job) = scratch.nccl(release, &arguments) else { return };
         let _ended = run(&mut job).with_code(0);
-        assert_eq!(found(&scratch), Found::default(), "NCCL {release}");
+        assert_eq!(findings(&scratch), JobFindings::default(), "NCCL {release}");
         let judged = run(scratch.tool(&["hang"]).arg(scratch.out())).with_code(0);
         assert!(judged.stdout.starts_with("No hang: "), "NCCL {release}: {judged}");
     }
@@ -234,7 +234,7 @@ fn nccl_itself_lets_ranks_call_different_collectives() {
     check(&job.until("3000", |report| suspect(report).0 == "mismatch"));
     let dead = job.kill();
     check(&dead.report("3000"));
-    let found = found(dead.scratch());
+    let found = findings(dead.scratch());
     let line = &found.properties["MISMATCH::COUNT::LIST"];
     let what = "world: collective 2: rank 3 AllReduce of 8 ncclFloat32; ranks 0-2 AllReduce of ";
     assert!(line.starts_with(what), "{line}");

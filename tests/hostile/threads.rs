@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use whole_plugin::built;
-use whole_plugin::process::{Ended, run};
+use whole_plugin::process::{FinishedProcess, run};
 use whole_plugin::scratch::Scratch;
 
 /// The program of `threads.c`.
@@ -17,13 +17,13 @@ fn program(scratch: &Scratch) -> PathBuf {
     program
 }
 
-fn with_plugin(scratch: &Scratch, plugin: &Path, scenario: &str) -> Ended {
+fn with_plugin(scratch: &Scratch, plugin: &Path, scenario: &str) -> FinishedProcess {
     let mut command = scratch.command(program(scratch));
     run(command.arg(plugin).arg(scenario).env("NCCL_OTF2_EVENTS", "full"))
 }
 
 /// What the scenario prints, with our plugin; it ends as with the empty one.
-fn as_without(scratch: &Scratch, scenario: &str) -> Ended {
+fn as_without(scratch: &Scratch, scenario: &str) -> FinishedProcess {
     let _ended = with_plugin(scratch, &built::empty_plugin(), scenario).with_code(0);
     let ended = with_plugin(scratch, &built::plugin(), scenario).with_code(0);
     assert!(!ended.stderr.contains("journal:"), "records are damaged: {ended}");
@@ -31,13 +31,13 @@ fn as_without(scratch: &Scratch, scenario: &str) -> Ended {
 }
 
 /// A number after a word in what the program prints.
-fn number(ended: &Ended, word: &str) -> u64 {
+fn number(ended: &FinishedProcess, word: &str) -> u64 {
     let mut values = ended.stdout.lines().filter_map(|line| line.strip_prefix(word)?.trim().parse().ok());
     values.next().unwrap_or_else(|| panic!("no {word}: {ended}"))
 }
 
 /// Every start is recorded or counted, but for what the thread itself has left. Returns how many were lost.
-fn all_are_accounted_for(scratch: &Scratch, ended: &Ended) -> u64 {
+fn all_are_accounted_for(scratch: &Scratch, ended: &FinishedProcess) -> u64 {
     let archive = scratch.sound_archive();
     let [starts, jumps] = ["starts", "jumps"].map(|word| number(ended, word));
     let (seen, lost) = (archive.count("COLL::SEEN"), archive.count("COLL::LOST"));

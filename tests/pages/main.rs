@@ -16,7 +16,7 @@ use whole_plugin::built;
 use whole_plugin::machine::two_process_streams;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
-use whole_plugin::synthetic::{self, Job, Wrong, play};
+use whole_plugin::synthetic::{self, Disturbance, Job, play};
 
 use scripts::{Script, scripts_of_help, scripts_of_page};
 
@@ -65,7 +65,7 @@ fn write_files(scratch: &Scratch, folder: &Path) {
     let _recorded = run(&mut recorded).with_code(0);
     let link = |to: &Path, name: &str| symlink(to, scratch.path().join(name)).expect("a link");
     let job = Job { instances: 150, has_ranges: true, ..Job::healthy(1) };
-    let late = Job { wrong: Wrong::LateRank { rank: 1, from: 60, ns: 400_000 }, ..job.clone() };
+    let late = Job { wrong: Disturbance::LateRank { rank: 1, from: 60, ns: 400_000 }, ..job.clone() };
     for (names, job) in [(["monday", "old", "baseline"], job), (["tuesday", "new", "candidate"], late)] {
         let written = folder.join(names[0]);
         let _anchor = synthetic::write(&written, &job, &play(&job));

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use whole_plugin::archive::Archive;
 use whole_plugin::machine::skip;
-use whole_plugin::process::{Ended, LIMIT, run, start, wait_for};
+use whole_plugin::process::{FinishedProcess, LIMIT, run, start, wait_for};
 use whole_plugin::scratch::Scratch;
 
 use crate::file_size::{can_limit, under, with_limit};
@@ -87,7 +87,7 @@ fn a_limit_too_small_for_anything() {
 
 /// Runs a script with a file system of its own mounted where it writes; what is in there at the end is copied to
 /// `saved`. None where the system does not let us.
-fn on_mount(scratch: &Scratch, options: &str, script: &str) -> Option<Ended> {
+fn on_mount(scratch: &Scratch, options: &str, script: &str) -> Option<FinishedProcess> {
     let allowed = Command::new("unshare").args(["-m", "true"]).output();
     if !allowed.is_ok_and(|output| output.status.success()) {
         skip("this process may not make a mount namespace (unshare -m)");

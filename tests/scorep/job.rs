@@ -7,7 +7,7 @@ use std::process::Command;
 use fake_scorep::{Log, Variant};
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
-use whole_plugin::process::{Ended, run};
+use whole_plugin::process::{FinishedProcess, run};
 use whole_plugin::scratch::Scratch;
 
 pub(crate) struct Job {
@@ -51,7 +51,7 @@ impl Job {
 
 pub(crate) struct Outcome {
     pub(crate) scratch: Scratch,
-    pub(crate) ended: Ended,
+    pub(crate) ended: FinishedProcess,
     pub(crate) logs: Vec<Log>,
 }
 

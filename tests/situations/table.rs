@@ -1,7 +1,7 @@
 //! Situation → verdict.
 
 use serde_json::Value;
-use whole_plugin::synthetic::{Job, Operation, Wrong, play};
+use whole_plugin::synthetic::{Disturbance, Job, Operation, play};
 
 use super::script::{Script, time_ns};
 
@@ -103,10 +103,10 @@ pub(crate) fn mixture_of_experts(late_ns: u64) -> Script {
 }
 
 /// A ring with something wrong; what it loses is what the same ring does not.
-fn ring(wrong: Wrong, kind: &'static str, who: Suspect) -> Case {
+fn ring(wrong: Disturbance, kind: &'static str, who: Suspect) -> Case {
     let job = Job { noise: 0.02, wrong, ..Job::healthy(70) };
     let ranks = play(&job);
-    let without = play(&Job { wrong: Wrong::Nothing, ..job.clone() });
+    let without = play(&Job { wrong: Disturbance::Nothing, ..job.clone() });
     let lost_ns = time_ns(&ranks) - time_ns(&without);
     Case { job, ranks, expected: Expected::Cause(kind, who), lost_ns: Some(lost_ns) }
 }
@@ -244,10 +244,12 @@ pub(crate) const ALL: [Situation; 28] = [
         }
         case(script, late(3), Some(60 * 3 * 2 * MS))
     }),
-    ("a slow pair", || ring(Wrong::SlowPair { from: 3, latency: 3.0, time: 2.0 }, "slow-pair", Suspect::Pair(3, 4))),
-    ("a slow network interface", || ring(Wrong::SlowNic { rank: 3, factor: 2.5 }, "slow-nic", Suspect::Rank(3))),
+    ("a slow pair", || {
+        ring(Disturbance::SlowPair { from: 3, latency: 3.0, time: 2.0 }, "slow-pair", Suspect::Pair(3, 4))
+    }),
+    ("a slow network interface", || ring(Disturbance::SlowNic { rank: 3, factor: 2.5 }, "slow-nic", Suspect::Rank(3))),
     ("a slow channel", || {
-        ring(Wrong::SlowChannel { channel: 2, from: 0, factor: 2.5 }, "slow-channel", Suspect::Channel(2))
+        ring(Disturbance::SlowChannel { channel: 2, from: 0, factor: 2.5 }, "slow-channel", Suspect::Channel(2))
     }),
     ("clocks of unknown error", || healthy_ring(Job { error_ns: Some(None), ..Job::healthy(71) }, Expected::Unclear)),
     ("nothing but enqueueing is known", || {

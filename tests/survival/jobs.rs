@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use whole_plugin::archive::Archive;
-use whole_plugin::process::{Ended, LIMIT, run, start, wait_for};
+use whole_plugin::process::{FinishedProcess, LIMIT, run, start, wait_for};
 use whole_plugin::scratch::Scratch;
 
 type Variables<'a> = &'a [(&'a str, &'a str)];
@@ -14,7 +14,7 @@ const JOB_77: Variables<'_> = &[("SLURM_JOB_ID", "77"), ("SLURM_STEP_ID", "0")];
 const JOB_78: Variables<'_> = &[("SLURM_JOB_ID", "78"), ("SLURM_STEP_ID", "0")];
 
 /// A process with one all-reduce, in a communicator of its own.
-fn record(scratch: &Scratch, comm: &str, variables: Variables<'_>) -> Ended {
+fn record(scratch: &Scratch, comm: &str, variables: Variables<'_>) -> FinishedProcess {
     let script = format!(
         "init c id={comm} ranks=1 rank=0
          start co Coll ctx=c rank=0 sequence=0 func=AllReduce count=8 datatype=ncclInt8
@@ -29,7 +29,7 @@ fn processes(directory: &Path) -> usize {
     archive.property("NCCL::PARTS").expect("parts").lines().count()
 }
 
-fn json(scratch: &Scratch, verb: &str) -> (Value, Ended) {
+fn json(scratch: &Scratch, verb: &str) -> (Value, FinishedProcess) {
     let ended = run(scratch.tool(&[verb, "--json"]).arg(scratch.out()));
     (serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}")), ended)
 }

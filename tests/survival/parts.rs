@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use whole_plugin::built;
-use whole_plugin::process::{Ended, run};
+use whole_plugin::process::{FinishedProcess, run};
 use whole_plugin::scratch::Scratch;
 
 use journal::testing::{Process, ProcessIdentity};
@@ -24,7 +24,7 @@ pub(crate) fn job(out: &Path) -> [PathBuf; 2] {
 }
 
 /// The report of `finalize --json`.
-pub(crate) fn report(ended: &Ended) -> Value {
+pub(crate) fn report(ended: &FinishedProcess) -> Value {
     serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
 }
 

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use whole_plugin::scratch::Scratch;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct RegionTotals {
     pub(crate) events: u64,
     pub(crate) time_ns: u64,
     pub(crate) bytes: u64,
 }
 
 /// By name; processes may have lines of one name.
-pub(crate) type Lines = BTreeMap<String, Seen>;
+pub(crate) type Lines = BTreeMap<String, RegionTotals>;
 
 /// The region instances of each location of the archive of a job.
 pub(crate) fn lines_of(scratch: &Scratch) -> Lines {

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use whole_plugin::jobs::{Which, jobs};
+use whole_plugin::jobs::{SharedJob, jobs};
 use whole_plugin::machine::tensorflow;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
-use super::archive::{Lines, Seen, lines_of};
+use super::archive::{Lines, RegionTotals, lines_of};
 use super::script;
 
 /// The devices that the viewer shows, and what their lines have together.
@@ -18,7 +18,7 @@ fn shown(python: &Path, file: &Path) -> (Vec<String>, Lines) {
     let mut lines = Lines::new();
     for (line, seen) in devices.values().flat_map(|lines| lines.as_object().expect("lines")) {
         let number = |name: &str| seen[name].as_u64().expect("a number");
-        let all: &mut Seen = lines.entry(line.clone()).or_default();
+        let all: &mut RegionTotals = lines.entry(line.clone()).or_default();
         all.events += number("events");
         all.time_ns += number("time_ns");
         all.bytes += number("bytes");
@@ -64,12 +64,14 @@ fn the_viewer_shows_what_the_archive_has() {
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
     for (which, scratch) in jobs() {
         match which {
-            Which::TwoProcesses | Which::Ranges => same(&python, &scratch, &all[..2]),
-            Which::FourGpus => same(&python, &scratch, &["rank 0", "rank 1", "rank 2", "rank 3", "ranks 0, 1, 2, 3"]),
-            Which::Demo => {
+            SharedJob::TwoProcesses | SharedJob::Ranges => same(&python, &scratch, &all[..2]),
+            SharedJob::FourGpus => {
+                same(&python, &scratch, &["rank 0", "rank 1", "rank 2", "rank 3", "ranks 0, 1, 2, 3"])
+            }
+            SharedJob::Demo => {
                 same(&python, &scratch, &["rank 0", "rank 1", "rank 2", "rank 3", "ranks 0, 1", "ranks 2, 3"]);
             }
-            Which::Synthetic => same(&python, &scratch, &all),
+            SharedJob::Synthetic => same(&python, &scratch, &all),
         }
     }
 }

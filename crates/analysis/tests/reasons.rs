@@ -5,12 +5,12 @@ use analysis::reasons::why::add_reasons_and_path;
 use analysis::results::{CauseKind, CriticalPath, Delay, PathKind, Report, Why};
 use analysis::{Filter, Trace, analyse};
 use otf2::Archive;
-use whole_plugin::synthetic::{self, CALL_NS, Delayed, Job, Operation, Wrong, play};
+use whole_plugin::synthetic::{self, CALL_NS, Delayed, Disturbance, Job, Operation, play};
 
 const LATE_NS: u64 = 150_000;
 const MS: u64 = 1_000_000;
 
-fn see(job: &Job, ranks: &[Vec<Operation>]) -> Report {
+fn analyze(job: &Job, ranks: &[Vec<Operation>]) -> Report {
     see_some(job, ranks, &Filter::default())
 }
 
@@ -32,14 +32,14 @@ fn why(report: &Report, rank: u32) -> &Why {
 
 #[test]
 fn the_stage_that_delays_a_rank_is_named() {
-    let wrong = Wrong::LateRank { rank: 5, from: 0, ns: LATE_NS };
+    let wrong = Disturbance::LateRank { rank: 5, from: 0, ns: LATE_NS };
     for (delayed, reason, said) in [
         (Delayed::Call, Delay::Call, "after the others', in `step # > load`."),
         (Delayed::Launch, Delay::Launch, " It calls in time, but launches "),
         (Delayed::Gpu, Delay::Gpu, " It launches in time, but its GPU begins "),
     ] {
         let job = Job { wrong, calls: Some(delayed), has_ranges: true, ..Job::healthy(2) };
-        let report = see(&job, &play(&job));
+        let report = analyze(&job, &play(&job));
         let why = why(&report, 5);
         let later_ns = why.later_ns.expect("a time");
         assert_eq!(why.reason, Some(reason), "{why:?}");
@@ -54,9 +54,9 @@ fn the_stage_that_delays_a_rank_is_named() {
 /// All ranks are in `backward` for longest before a call; the late rank is in `load` for longer than the others.
 #[test]
 fn the_range_next_to_the_call_is_not_blamed_if_all_ranks_are_in_it() {
-    let wrong = Wrong::LateRank { rank: 5, from: 0, ns: LATE_NS };
+    let wrong = Disturbance::LateRank { rank: 5, from: 0, ns: LATE_NS };
     let job = Job { wrong, calls: Some(Delayed::Call), has_ranges: true, backward_ns: 195_000, ..Job::healthy(2) };
-    let report = see(&job, &play(&job));
+    let report = analyze(&job, &play(&job));
     let phase = why(&report, 5).phase.as_ref().expect("a range");
     assert_eq!(phase.path, ["step #", "load"], "{}", report.verdict.sentence);
 }
@@ -64,9 +64,9 @@ fn the_range_next_to_the_call_is_not_blamed_if_all_ranks_are_in_it() {
 /// What the archive lacks is said, and the verdict is as without an explanation.
 #[test]
 fn without_calls_no_reason_is_named() {
-    let wrong = Wrong::LateRank { rank: 5, from: 0, ns: LATE_NS };
+    let wrong = Disturbance::LateRank { rank: 5, from: 0, ns: LATE_NS };
     let job = Job { wrong, ..Job::healthy(2) };
-    let report = see(&job, &play(&job));
+    let report = analyze(&job, &play(&job));
     let why = why(&report, 5);
     assert_eq!((why.reason, why.later_ns, why.call_ns), (None, None, 0));
     assert!(why.missing.as_ref().is_some_and(|it| it.starts_with("its calls are not in the archive")), "{why:?}");
@@ -77,16 +77,17 @@ fn without_calls_no_reason_is_named() {
 #[test]
 fn a_stall_has_its_reason() {
     let ns = 20 * MS;
-    let job = Job { wrong: Wrong::LateOnce { rank: 2, at: 77, ns }, calls: Some(Delayed::Call), ..Job::healthy(12) };
+    let job =
+        Job { wrong: Disturbance::LateOnce { rank: 2, at: 77, ns }, calls: Some(Delayed::Call), ..Job::healthy(12) };
     let mut ranks = play(&job);
-    let report = see(&job, &ranks);
+    let report = analyze(&job, &ranks);
     assert!(report.causes[0].is_stall && why(&report, 2).reason == Some(Delay::Call), "{:?}", report.causes[0]);
     let job = Job { communicators: vec![vec![2]], ..job };
     let late = ranks[2].iter().position(|it| it.sequence == 77).expect("an operation");
     let (before_ns, stop_ns) = (ranks[2][late - 1].stop_ns, ranks[2][late].start_ns - 3 * CALL_NS);
     let long = Operation { communicator: 1, start_ns: before_ns + 3 * CALL_NS, stop_ns, ..ranks[2][late].clone() };
     ranks[2].insert(late, Operation { sequence: 0, sends: Vec::new(), ..long });
-    let report = see(&job, &ranks);
+    let report = analyze(&job, &ranks);
     assert_eq!(why(&report, 2).reason, Some(Delay::Operation), "{:?}", report.causes[0]);
 }
 
@@ -128,7 +129,7 @@ fn the_path_goes_through_the_ranks_that_others_waited_for() {
         ([3 * MS, a, 3 * MS, 4 * MS], 8 * MS),
         ([9 * MS, 10 * MS, b, 9 * MS], 18 * MS),
     ]);
-    let path = see(&four_ranks(), &ranks).critical_path.expect("a path");
+    let path = analyze(&four_ranks(), &ranks).critical_path.expect("a path");
     assert_eq!((path.from_ns, path.to_ns, path.operations), (MS, 18 * MS, 3));
     let transfer = (PathKind::Transfer, None, 4 * MS);
     let [second, first] = [(2, 7 * MS), (1, 5 * MS)].map(|(rank, ns)| (PathKind::Computing, Some(rank), ns));
@@ -141,7 +142,7 @@ fn the_path_goes_through_the_ranks_that_others_waited_for() {
     assert_eq!(parts(&path), [second, (PathKind::Computing, Some(1), 3 * MS), (PathKind::Transfer, None, 2 * MS)]);
     assert!(path.sentence.starts_with("The critical path of all ranks takes 12.00 ms"), "{}", path.sentence);
     let job = Job { calls: Some(Delayed::Call), ..four_ranks() };
-    let path = see(&job, &ranks).critical_path.expect("a path");
+    let path = analyze(&job, &ranks).critical_path.expect("a path");
     assert_eq!((path.launching_ns, path.computing_ns), (2 * 2 * CALL_NS, 12 * MS - 2 * 2 * CALL_NS));
 }
 
@@ -156,7 +157,7 @@ fn the_path_goes_through_messages() {
         let stop_ns = if start_ns == 5 { 6 * MS } else { 15 * MS };
         ranks[rank].push(Operation { stop_ns, ..like });
     }
-    let path = see(&four_ranks(), &ranks).critical_path.expect("a path");
+    let path = analyze(&four_ranks(), &ranks).critical_path.expect("a path");
     let link = path.parts.iter().find(|part| part.function.as_deref().is_some_and(|it| it == "ncclRecv"));
     let link = link.and_then(|part| Some((part.link?.from, part.link?.to, part.ns)));
     assert_eq!(link, Some((Some(1), Some(2), 3 * MS)), "{path:#?}");
@@ -167,17 +168,17 @@ fn the_path_goes_through_messages() {
 fn what_the_clocks_do_not_show_is_unclear() {
     let ranks = operations(&[([MS; 4], 2 * MS), ([3 * MS, 7 * MS, 3 * MS, 4 * MS], 9 * MS)]);
     let job = |error_ns| Job { error_ns: Some(error_ns), ..four_ranks() };
-    let path = see(&job(Some(3 * MS)), &ranks).critical_path.expect("a path");
+    let path = analyze(&job(Some(3 * MS)), &ranks).critical_path.expect("a path");
     assert!(path.unclear_ns > 0 && path.unclear_ns + path.computing_ns == 5 * MS, "{path:#?}");
-    let path = see(&job(None), &ranks).critical_path.expect("a path");
+    let path = analyze(&job(None), &ranks).critical_path.expect("a path");
     assert_eq!(path.transfer_ns, 0, "{path:#?}");
 }
 
 /// Of a job with a slow connection, the transfer on the path is that of the connection.
 #[test]
 fn transfer_names_the_slow_link() {
-    let job = Job { wrong: Wrong::SlowPair { from: 3, latency: 3.0, time: 2.0 }, ..Job::healthy(3) };
-    let path = see(&job, &play(&job)).critical_path.expect("a path");
+    let job = Job { wrong: Disturbance::SlowPair { from: 3, latency: 3.0, time: 2.0 }, ..Job::healthy(3) };
+    let path = analyze(&job, &play(&job)).critical_path.expect("a path");
     let part = path.parts.iter().find(|part| part.kind == PathKind::Transfer).expect("transfer");
     let ends = part.link.map(|link| (link.from, link.to));
     assert_eq!(ends, Some((Some(3), Some(4))), "{part:?}");

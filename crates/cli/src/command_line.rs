@@ -122,7 +122,7 @@ impl AvailableValues {
 }
 
 /// For example "--rank 1,2"; `None` if `values` is empty.
-pub(crate) fn asked<T: ToString>(flag: &str, values: &[T]) -> Option<String> {
+pub(crate) fn requested<T: ToString>(flag: &str, values: &[T]) -> Option<String> {
     let values: Vec<String> = values.iter().map(T::to_string).collect();
     (!values.is_empty()).then(|| format!("{flag} {}", values.join(",")))
 }

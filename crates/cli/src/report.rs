@@ -11,7 +11,7 @@ use crate::{archives, command_line, finalize, output};
 use analysis::results::Outcome;
 use anyhow::{Result, ensure};
 use clap::Args;
-use report_page::{Options, Written};
+use report_page::{Options, WrittenReport};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -128,7 +128,8 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     let most_bytes = request.size.saturating_mul(1_000_000);
     let options =
         Options { output: &output, title: &title, tool: &tool, most_bytes, filter: &filter, keeps_all: request.full };
-    let Written { bytes, events, events_in_page, folder, files } = report_page::write(&trace, analysis, options, &bar)?;
+    let WrittenReport { bytes, events, events_in_page, folder, files } =
+        report_page::write(&trace, analysis, options, &bar)?;
     drop(bar);
     let (page, folder) = (output.display().to_string(), folder.map(|folder| folder.display().to_string()));
     let more = match &folder {

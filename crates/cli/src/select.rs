@@ -1,6 +1,6 @@
 //! Options that select a part of an archive.
 
-use crate::command_line::{AvailableValues, asked};
+use crate::command_line::{AvailableValues, requested};
 use crate::print::process;
 use crate::print::process::Time;
 use analysis::{Filter, Role, Trace};
@@ -87,9 +87,9 @@ impl Select {
     pub(crate) fn refuse_nothing(&self, trace: &Trace, found: u64) -> Result<()> {
         let time = |flag: &str, time: Option<Time>| time.map(|time| format!("{flag} {time}"));
         let filters = [
-            asked("--comm", &self.comm),
-            asked("--rank", &self.rank),
-            asked("--function", &self.function),
+            requested("--comm", &self.comm),
+            requested("--rank", &self.rank),
+            requested("--function", &self.function),
             time("--from", self.from),
             time("--to", self.to),
         ];

@@ -139,7 +139,7 @@ pub fn ask_plugin() -> Result<Option<Recorded>, String> {
 }
 
 /// Makes the TensorFlow library, if it is in this process, read what a session recorded.
-pub fn tell_tensorflow(recorded: &Recorded) {
+pub fn notify_tensorflow(recorded: &Recorded) {
     const LIBRARY: &CStr = c"libnccl-otf2-tensorflow.so";
     let Some(function) = loaded(LIBRARY).and_then(|library| symbol(library, c"nccl_otf2_session_ends_v1")) else {
         return;
@@ -221,7 +221,7 @@ const MOST_BYTES: usize = libc::PIPE_BUF;
 const STDERR: &str = "/proc/self/fd/2";
 
 /// Writes one line to stderr. Callbacks may call this. A line that cannot be written at once is lost.
-pub fn say(message: &str) {
+pub fn print_line(message: &str) {
     let mut line = line(message);
     line.truncate(line.floor_char_boundary(MOST_BYTES - 1));
     line.push('\n');

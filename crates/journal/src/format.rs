@@ -8,7 +8,7 @@
 use nccl_events::event::{Field as _, StartSink};
 use nccl_events::gpu::{Backend, ClockSample, Copy, Device, GpuRecord, Kernel, LaunchTime};
 use nccl_events::range::{Range, RangeFields, RangeRecord};
-use nccl_events::{Cause, Kind, Name, NetData, Span, Start, StateArgs, StepSwitch, Switch, Wanted};
+use nccl_events::{Cause, EventSelection, Kind, Name, NetData, Span, Start, StateArgs, StepSwitch, Switch};
 
 pub(crate) use nccl_events::event::Word;
 
@@ -291,8 +291,8 @@ pub(crate) fn usual_words(record_kind: u8, payload: &[Word]) -> Option<usize> {
     Some(usize::from(words))
 }
 
-const fn wanted(word: u64) -> Wanted {
-    Wanted { is_on: high(word) != 0, events: low(word) }
+const fn wanted(word: u64) -> EventSelection {
+    EventSelection { is_on: high(word) != 0, events: low(word) }
 }
 
 #[inline]

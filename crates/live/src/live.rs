@@ -34,7 +34,7 @@ pub struct Progress {
 }
 
 #[derive(Debug)]
-enum FoundPart {
+enum PartStatus {
     Followed,
     /// A snapshot of another part. It does not grow, so it is not followed.
     Snapshot,
@@ -54,7 +54,7 @@ pub struct Live {
     options: Options,
     boot_id: String,
     since: ClockPair,
-    found: BTreeMap<PathBuf, FoundPart>,
+    found: BTreeMap<PathBuf, PartStatus>,
     parts: Vec<FollowedPart>,
     sums: Sums,
     scanned: Option<Instant>,
@@ -119,7 +119,7 @@ impl Live {
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         nccl_events::sort::sort(&mut paths);
         for path in paths {
-            let is_open = matches!(self.found.get(&path), None | Some(FoundPart::Blank | FoundPart::Unreadable(_)));
+            let is_open = matches!(self.found.get(&path), None | Some(PartStatus::Blank | PartStatus::Unreadable(_)));
             if is_open && path.is_dir() && !path.is_symlink() {
                 let found = self.find(&path);
                 self.found.insert(path, found);
@@ -127,50 +127,50 @@ impl Live {
         }
     }
 
-    fn find(&mut self, path: &Path) -> FoundPart {
+    fn find(&mut self, path: &Path) -> PartStatus {
         let (info, problem) = read_process(path);
         if !problem.is_empty() {
             // Check only if the part was blank before, because `is_blank` may have to read the whole journal.
-            let was_blank = matches!(self.found.get(path), None | Some(FoundPart::Blank));
+            let was_blank = matches!(self.found.get(path), None | Some(PartStatus::Blank));
             return if was_blank && is_blank(path) {
-                FoundPart::Blank
+                PartStatus::Blank
             } else {
-                FoundPart::Unreadable(format!("{}: {problem}", path.display()))
+                PartStatus::Unreadable(format!("{}: {problem}", path.display()))
             };
         }
         if info.snapshot_realtime_ns != 0 {
-            return FoundPart::Snapshot;
+            return PartStatus::Snapshot;
         }
         if info.boot_id != self.boot_id {
-            return FoundPart::Elsewhere;
+            return PartStatus::Elsewhere;
         }
         let lives = info.life().is_there();
         match FollowedPart::open(path, self.parts.len(), info) {
             Ok(mut part) => {
                 part.update_state();
                 self.parts.push(part);
-                FoundPart::Followed
+                PartStatus::Followed
             }
             // The process may be about to create its journal.
-            Err(error) if lives && !path.join(DONE).exists() => FoundPart::Unreadable(error.to_string()),
-            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => FoundPart::Missed,
-            Err(error) => FoundPart::Unreadable(error.to_string()),
+            Err(error) if lives && !path.join(DONE).exists() => PartStatus::Unreadable(error.to_string()),
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => PartStatus::Missed,
+            Err(error) => PartStatus::Unreadable(error.to_string()),
         }
     }
 
     pub fn snapshot(&mut self) -> Snapshot {
         let at_ns = realtime_ns();
-        let count = |is: fn(&FoundPart) -> bool| self.found.values().filter(|found| is(found)).count() as u64;
+        let count = |is: fn(&PartStatus) -> bool| self.found.values().filter(|found| is(found)).count() as u64;
         let mut snapshot = Snapshot {
             at_ns,
             interval_ns: self.interval_began_ns.map_or(0, |began_ns| at_ns.saturating_sub(began_ns)),
             job: self.job(),
-            processes_missed: count(|found| matches!(found, FoundPart::Missed)),
-            processes_elsewhere: count(|found| matches!(found, FoundPart::Elsewhere)),
+            processes_missed: count(|found| matches!(found, PartStatus::Missed)),
+            processes_elsewhere: count(|found| matches!(found, PartStatus::Elsewhere)),
             ..Snapshot::default()
         };
         let unreadable = self.found.values().filter_map(|found| match found {
-            FoundPart::Unreadable(why) => Some(why.clone()),
+            PartStatus::Unreadable(why) => Some(why.clone()),
             _ => None,
         });
         snapshot.unreadable = unreadable.chain(self.parts.iter().filter_map(FollowedPart::why_unreadable)).collect();

@@ -256,7 +256,7 @@ impl Skews {
     pub(crate) fn add(
         &mut self,
         ended: &EndedOperation,
-        communicator: &KnownCommunicator,
+        communicator: &MergedCommunicator,
         (bounds, budget): (&'static [f64], &mut Budget),
     ) {
         let (Some((sequence, replay)), Some(collective)) = (ended.sequence, ended.collective) else {
@@ -602,10 +602,10 @@ pub(crate) struct Member {
 
 /// The communicators of all processes, merged. Members are process numbers.
 pub(crate) type Communicators = model::job::Communicators<usize>;
-pub(crate) type KnownCommunicator = model::job::Communicator<usize>;
+pub(crate) type MergedCommunicator = model::job::Communicator<usize>;
 
 /// The number of ranks as far as it is plausible, because a damaged journal can claim any number.
-pub(crate) fn ranks(communicator: &KnownCommunicator) -> u32 {
+pub(crate) fn ranks(communicator: &MergedCommunicator) -> u32 {
     let known = communicator.members.keys().next_back().map_or(0, |last| last + 1);
     let claimed = communicator.comm.ranks.max(communicator.comm.ranks_seen);
     [claimed, known].into_iter().filter(|ranks| *ranks <= MOST_RANKS).max().unwrap_or(0)

@@ -26,14 +26,14 @@ const MOST_PPM: u64 = 1000;
 
 /// Converts the common time of an NCCL archive to the ticks of Score-P's timer in a process, as in its event files.
 #[derive(Debug)]
-pub(crate) struct OwnTicks {
+pub(crate) struct TickConversion {
     common: Piecewise,
     ticks: Piecewise,
     /// From the process's ticks to the trace's; `None` if they are the same.
     correction: Option<Piecewise>,
 }
 
-impl OwnTicks {
+impl TickConversion {
     /// For the events of a location of the pair; `None` if the location has no clock.
     pub(crate) fn read(inputs: &Inputs, pair: &Pair, location: LocationRef) -> Result<Option<Self>> {
         let Some(local) = inputs.locals_of(pair).find(|local| local.locations.contains(&location)) else {
@@ -211,7 +211,7 @@ pub(crate) struct Thread {
     pub(crate) theirs: LocationRef,
     /// The order of both writers' events: whether the next one is NCCL's.
     pub(crate) order: Vec<bool>,
-    pub(crate) ticks: OwnTicks,
+    pub(crate) ticks: TickConversion,
 }
 
 impl Calls {
@@ -280,7 +280,7 @@ fn thread(
     theirs: LocationRef,
 ) -> Result<Result<Thread, &'static str>> {
     let scorep = inputs.scorep(pair);
-    let Some(ticks) = OwnTicks::read(inputs, pair, ours)? else {
+    let Some(ticks) = TickConversion::read(inputs, pair, ours)? else {
         return Ok(Err("they have no clock"));
     };
     let mut steps = Vec::new();

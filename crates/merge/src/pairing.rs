@@ -186,14 +186,14 @@ fn listed(names: &[String]) -> String {
     text
 }
 
-type FoundProcess = Option<(ProcessIndex, By)>;
+type ProcessMatch = Option<(ProcessIndex, By)>;
 
 fn matched(
     theirs: &[(ProcessIndex, &scorep::Process)],
     ours: &[(ProcessIndex, &Process)],
     map: &[Mapping],
     is_of_all: &dyn Fn(usize) -> bool,
-) -> Result<Vec<FoundProcess>> {
+) -> Result<Vec<ProcessMatch>> {
     let mut found = vec![None; ours.len()];
     let index =
         Index::new(theirs.iter().map(|(_, process)| (&*process.id.host, process.id.process_id, Some(process.id.rank))));
@@ -235,7 +235,7 @@ fn apply_map(
     ours: &[(ProcessIndex, &Process)],
     map: &[Mapping],
     index: &Index<'_>,
-    found: &mut [FoundProcess],
+    found: &mut [ProcessMatch],
 ) -> Result<()> {
     if map.is_empty() {
         return Ok(());
@@ -257,7 +257,7 @@ fn apply_map(
 }
 
 /// Several sessions of one process may map to one Score-P process; several processes may not.
-fn refuse_two_for_one(ours: &[(ProcessIndex, &Process)], found: &[FoundProcess]) -> Result<()> {
+fn refuse_two_for_one(ours: &[(ProcessIndex, &Process)], found: &[ProcessMatch]) -> Result<()> {
     let mut known: BTreeMap<ProcessIndex, &Process> = BTreeMap::new();
     for ((_, process), found) in ours.iter().zip(found) {
         let other = found.and_then(|(place, _)| known.insert(place, process));

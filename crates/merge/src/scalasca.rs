@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::alignment::OwnTicks;
+use crate::alignment::TickConversion;
 use crate::definitions::MergedDefinitions;
 use crate::inputs::Inputs;
 use crate::output::{LocalNumbers, WrittenArchive, records};
@@ -131,7 +131,7 @@ fn communicator<'a>(
         if let Entry::Vacant(entry) = hosts.entry(process.id.rank) {
             entry.insert(Host::read(inputs.scorep(pair), process)?);
         }
-        let Some(ticks) = OwnTicks::read(inputs, pair, *location)? else {
+        let Some(ticks) = TickConversion::read(inputs, pair, *location)? else {
             return Ok(Err("a rank has no clock"));
         };
         for operation in &mut rank.collectives {

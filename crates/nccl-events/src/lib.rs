@@ -93,14 +93,14 @@ impl fmt::Display for Span {
 
 /// The selection of what is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct EventSelection {
     /// Whether anything is recorded.
     pub is_on: bool,
     /// NCCL's mask of the selected kinds.
     pub events: u32,
 }
 
-impl Wanted {
+impl EventSelection {
     /// The mask in force: 0 if recording is off.
     pub const fn in_force(self) -> u32 {
         if self.is_on { self.events } else { 0 }
@@ -138,9 +138,9 @@ pub struct Switch {
     /// The cause of the change.
     pub cause: Cause,
     /// The selection before the switch.
-    pub before: Wanted,
+    pub before: EventSelection,
     /// The selection from now on.
-    pub after: Wanted,
+    pub after: EventSelection,
 }
 
 /// A change of an event's state, which NCCL reports between start and stop.

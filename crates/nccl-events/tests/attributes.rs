@@ -7,7 +7,7 @@ use nccl_events::schema::Value;
 use nccl_events::schema::attribute::{AttributeId, Fields as _};
 
 nccl_events::fields! {
-    struct Read {
+    struct SampleFields {
         event: Event,
         peer: Peer,
         depth: Depth,
@@ -20,9 +20,9 @@ nccl_events::fields! {
 }
 
 /// The fields read from these attributes; texts are indices into a list.
-fn read(attributes: &[(AttributeId, Value<usize>)]) -> Read<'static> {
+fn read(attributes: &[(AttributeId, Value<usize>)]) -> SampleFields<'static> {
     const TEXTS: [&str; 3] = ["RING", "kernelch-host", "of a later version"];
-    let mut found = Read::default();
+    let mut found = SampleFields::default();
     for (attribute, value) in attributes {
         found.take(*attribute, *value, |text| TEXTS.get(text).copied());
     }
@@ -40,13 +40,13 @@ fn values_of_other_widths_are_read() {
         (AttributeId::Algorithm, Value::String(0)),
         (AttributeId::Bytes, Value::U64(9)),
     ]);
-    let wanted = Read {
+    let wanted = SampleFields {
         peer: Some(3),
         unfinished: Some(true),
         depth: Some(2),
         timing: Some(Timing::KernelChannelHost),
         algorithm: Some("RING"),
-        ..Read::default()
+        ..SampleFields::default()
     };
     assert_eq!(found, wanted);
 }
@@ -64,7 +64,7 @@ fn what_does_not_fit_says_nothing() {
         (AttributeId::Suspicious, Value::String(0)),
         (AttributeId::Unfinished, Value::F64(1.0)),
     ]);
-    assert_eq!(found, Read::default());
+    assert_eq!(found, SampleFields::default());
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl Request {
 }
 
 /// A usable libotf2.
-pub(crate) struct Found {
+pub(crate) struct Installation {
     pub(crate) way: &'static str,
     pub(crate) version: Version,
     pub(crate) include_directories: Vec<PathBuf>,
@@ -43,7 +43,7 @@ pub(crate) struct Found {
     pub(crate) statically: bool,
 }
 
-impl Found {
+impl Installation {
     pub(crate) fn link_lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self
             .library_directories
@@ -94,10 +94,10 @@ impl fmt::Display for Reasons {
     }
 }
 
-type Way = fn(&Request) -> Result<Found, String>;
+type Way = fn(&Request) -> Result<Installation, String>;
 
 /// Tries all ways in order; the first usable result wins.
-pub(crate) fn find(request: &Request) -> Result<Found, Reasons> {
+pub(crate) fn find(request: &Request) -> Result<Installation, Reasons> {
     let ways: [(&'static str, Way); 3] =
         [("OTF2_DIR", by_directory), ("otf2-config", by_config), ("pkg-config", by_pkg_config)];
     let mut tried = Vec::new();
@@ -114,7 +114,7 @@ pub(crate) fn find(request: &Request) -> Result<Found, Reasons> {
     Err(Reasons { tried, statically: request.statically })
 }
 
-fn by_directory(request: &Request) -> Result<Found, String> {
+fn by_directory(request: &Request) -> Result<Installation, String> {
     let prefix = request.directory.as_ref().ok_or("not set")?;
     let include = prefix.join("include");
     let library_directories: Vec<PathBuf> =
@@ -122,7 +122,7 @@ fn by_directory(request: &Request) -> Result<Found, String> {
     if library_directories.is_empty() {
         return Err(format!("{} has neither lib nor lib64", prefix.display()));
     }
-    Ok(Found {
+    Ok(Installation {
         way: "OTF2_DIR",
         version: header_version(std::slice::from_ref(&include))?,
         include_directories: vec![include],
@@ -132,7 +132,7 @@ fn by_directory(request: &Request) -> Result<Found, String> {
     })
 }
 
-fn by_config(request: &Request) -> Result<Found, String> {
+fn by_config(request: &Request) -> Result<Installation, String> {
     let query = |argument: &str| run(&request.config, argument);
     let config_version = parse_version(&query("--version")?)
         .ok_or_else(|| format!("{} --version names no version", request.config.display()))?;
@@ -151,7 +151,7 @@ fn by_config(request: &Request) -> Result<Found, String> {
             request.config.display()
         ));
     }
-    Ok(Found {
+    Ok(Installation {
         way: "otf2-config",
         version,
         include_directories,
@@ -161,7 +161,7 @@ fn by_config(request: &Request) -> Result<Found, String> {
     })
 }
 
-fn by_pkg_config(request: &Request) -> Result<Found, String> {
+fn by_pkg_config(request: &Request) -> Result<Installation, String> {
     let library = pkg_config::Config::new()
         .cargo_metadata(false)
         .env_metadata(true)
@@ -179,7 +179,7 @@ fn by_pkg_config(request: &Request) -> Result<Found, String> {
         .iter()
         .find(|name| name.contains("otf2") || name.contains("trace-format2"))
         .ok_or("otf2.pc names no libotf2")?;
-    Ok(Found {
+    Ok(Installation {
         way: "pkg-config",
         version,
         library: name.clone(),
@@ -190,7 +190,7 @@ fn by_pkg_config(request: &Request) -> Result<Found, String> {
 }
 
 /// Detects old versions and missing libraries here rather than in the linker minutes later.
-fn checked(found: Found, request: &Request) -> Result<Found, String> {
+fn checked(found: Installation, request: &Request) -> Result<Installation, String> {
     let (major, minor, bugfix) = found.version;
     if major < OLDEST_MAJOR {
         return Err(format!("version {major}.{minor}.{bugfix} is too old, 3.0 is the oldest that works"));

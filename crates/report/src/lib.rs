@@ -57,7 +57,7 @@ pub struct Options<'a> {
 }
 
 #[derive(Debug)]
-pub struct Written {
+pub struct WrittenReport {
     pub bytes: usize,
     pub events: usize,
     pub events_in_page: usize,
@@ -67,7 +67,12 @@ pub struct Written {
 }
 
 /// Writes the page of one run. Memory is that of the analysis's operations and of the events in the page, not of all.
-pub fn write(trace: &Trace, mut analysis: Analysis, options: Options<'_>, progress: &dyn Progress) -> Result<Written> {
+pub fn write(
+    trace: &Trace,
+    mut analysis: Analysis,
+    options: Options<'_>,
+    progress: &dyn Progress,
+) -> Result<WrittenReport> {
     let tables = &mut analysis.tables;
     (tables.kernels, tables.launches) = (Kernels::default(), Launches::default());
     analysis.awaited.clear();
@@ -98,7 +103,7 @@ pub fn write(trace: &Trace, mut analysis: Analysis, options: Options<'_>, progre
     let page = page(&model, &data)?;
     replace(options.output, page.as_bytes())?;
     progress.end();
-    Ok(Written { bytes: page.len(), events, events_in_page, folder, files })
+    Ok(WrittenReport { bytes: page.len(), events, events_in_page, folder, files })
 }
 
 /// Writes the page of two runs; returns its size.

@@ -227,7 +227,7 @@ fn guarded<R>(body: impl FnOnce() -> R) -> Option<R> {
         Ok(result) => Some(result),
         Err(panic) => {
             let _said = in_process::catch(|| {
-                in_process::say(&format!(
+                in_process::print_line(&format!(
                     "internal error in TensorFlow's profile: {panic}; the profile lacks NCCL, recording continues"
                 ));
             });
@@ -324,7 +324,7 @@ impl Profile {
 }
 
 fn warn_missing(reason: &str) {
-    in_process::say(&format!("TensorFlow's profile lacks NCCL: {reason}"));
+    in_process::print_line(&format!("TensorFlow's profile lacks NCCL: {reason}"));
 }
 
 fn lock() -> Option<MutexGuard<'static, Profile>> {

@@ -30,7 +30,7 @@ impl Outcome {
         Self { verdict: Verdict::NotHere, ..Self::failed(why) }
     }
 
-    pub(crate) fn from_wrong(wrong: &Wrong, facts: Value) -> Self {
+    pub(crate) fn from_problems(wrong: &Problems, facts: Value) -> Self {
         let verdict = if wrong.0.is_empty() { Verdict::Ok } else { Verdict::Failed };
         Self { verdict, why: wrong.0.join("; "), facts }
     }
@@ -38,9 +38,9 @@ impl Outcome {
 
 /// What is not as it is to be.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wrong(Vec<String>);
+pub(crate) struct Problems(Vec<String>);
 
-impl Wrong {
+impl Problems {
     pub(crate) fn unless(&mut self, holds: bool, why: impl Into<String>) {
         self.0.extend((!holds).then(|| why.into()));
     }

@@ -10,13 +10,13 @@ use std::time::Duration;
 use crate::outcome::Outcome;
 
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct ProcessOutput {
     status: ExitStatus,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Ran {
+impl ProcessOutput {
     pub(crate) fn succeeded(&self) -> bool {
         self.status.success()
     }
@@ -49,7 +49,7 @@ pub(crate) fn program(program: impl AsRef<OsStr>, limit: Duration) -> Command {
 }
 
 /// Runs a program; what it and its children print goes to `OUT.stdout` and `OUT.stderr`.
-pub(crate) fn run(command: &mut Command, out: &Path) -> Result<Ran, Outcome> {
+pub(crate) fn run(command: &mut Command, out: &Path) -> Result<ProcessOutput, Outcome> {
     let (stdout, stderr) = (out.with_extension("stdout"), out.with_extension("stderr"));
     let files = File::create(&stdout).and_then(|file| Ok((file, File::create(&stderr)?)));
     let status = files.and_then(|(stdout, stderr)| {
@@ -58,7 +58,7 @@ pub(crate) fn run(command: &mut Command, out: &Path) -> Result<Ran, Outcome> {
     });
     let status = status.map_err(|error| Outcome::failed(format!("cannot run {command:?}: {error}")))?;
     let text = |path: &Path| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
-    Ok(Ran { status, stdout: text(&stdout), stderr: text(&stderr) })
+    Ok(ProcessOutput { status, stdout: text(&stdout), stderr: text(&stderr) })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use whole_plugin::built;
-use whole_plugin::process::{Ended, run};
+use whole_plugin::process::{FinishedProcess, run};
 use whole_plugin::scratch::Scratch;
 
 /// How many events the step `work` starts.
@@ -32,7 +32,7 @@ fn program(scratch: &Scratch, plugin: &Path, steps: &str) -> Command {
 }
 
 /// Runs the steps with the plugin; the program must end well, and the archive have all events or count them as lost.
-fn survives(steps: &str, variables: &[(&str, &str)]) -> (Ended, Scratch) {
+fn survives(steps: &str, variables: &[(&str, &str)]) -> (FinishedProcess, Scratch) {
     let scratch = Scratch::new();
     let ended = run(program(&scratch, &built::plugin(), steps).envs(variables.iter().copied())).with_code(0);
     let _finalized = scratch.finalize().with_code(0);

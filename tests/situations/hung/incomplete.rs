@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use whole_plugin::process::{Ended, run};
+use whole_plugin::process::{FinishedProcess, run};
 use whole_plugin::scratch::Scratch;
 
 use super::job::{part_of, recorded_together, report, tool, verdict};
@@ -21,7 +21,7 @@ fn recorded(variables: &[(&str, &str)], scripts: [&str; 3]) -> Scratch {
 }
 
 /// `hang` says that it cannot tell, with the exit code of the documentation.
-pub(super) fn cannot_tell(scratch: &Scratch, path: &Path) -> Ended {
+pub(super) fn cannot_tell(scratch: &Scratch, path: &Path) -> FinishedProcess {
     let ended = run(tool(scratch, "hang").arg(path)).with_code(2);
     assert!(ended.stdout.starts_with("CANNOT TELL: "), "{ended}");
     ended

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use whole_plugin::built;
-use whole_plugin::process::{Ended, LIMIT, Running, run, start, wait_for};
+use whole_plugin::process::{FinishedProcess, LIMIT, Running, run, start, wait_for};
 use whole_plugin::scratch::Scratch;
 
 use super::ways::{Way, script};
@@ -114,7 +114,7 @@ impl Job {
         let _copied = run(Command::new("cp").arg("-r").arg(self.scratch.out()).arg(copy)).with_code(0);
     }
 
-    pub(super) fn kill(self) -> (Scratch, Ended) {
+    pub(super) fn kill(self) -> (Scratch, FinishedProcess) {
         self.run.signal("TERM");
         (self.scratch, self.run.wait(LIMIT).with_code(143))
     }

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde::Deserialize;
 
 use crate::built;
-use crate::process::{Ended, run};
+use crate::process::{FinishedProcess, run};
 
 #[derive(Debug)]
 pub struct Archive {
@@ -136,7 +136,7 @@ impl Archive {
         command
     }
 
-    fn otf2_print(&self, options: &[&str]) -> Ended {
+    fn otf2_print(&self, options: &[&str]) -> FinishedProcess {
         run(Command::new("otf2-print").args(options).arg(&self.anchor)).with_code(0)
     }
 }

@@ -14,7 +14,7 @@ use crate::scratch::Scratch;
 use crate::synthetic::{self, Job, play};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum SharedJob {
     /// A recorded stream, replayed: two processes.
     TwoProcesses,
     /// A recorded stream, replayed: a process with four GPUs.
@@ -28,12 +28,12 @@ pub enum Which {
 }
 
 /// All jobs that this machine can make, one after the other, with their archives in [`Scratch::out`].
-pub fn jobs() -> impl Iterator<Item = (Which, Scratch)> {
-    let all = [Which::TwoProcesses, Which::FourGpus, Which::Demo, Which::Ranges, Which::Synthetic];
+pub fn jobs() -> impl Iterator<Item = (SharedJob, Scratch)> {
+    let all = [SharedJob::TwoProcesses, SharedJob::FourGpus, SharedJob::Demo, SharedJob::Ranges, SharedJob::Synthetic];
     all.into_iter().filter_map(|which| {
         let scratch = Scratch::new();
         match which {
-            Which::Demo | Which::Ranges => copy_of_stored(which, &scratch)?,
+            SharedJob::Demo | SharedJob::Ranges => copy_of_stored(which, &scratch)?,
             _ => make(which, &scratch)?,
         }
         Some((which, scratch))
@@ -41,7 +41,7 @@ pub fn jobs() -> impl Iterator<Item = (Which, Scratch)> {
 }
 
 /// Jobs of real NCCL take seconds: each is made once for a build of what records it, in `target/debug/jobs`.
-fn copy_of_stored(which: Which, scratch: &Scratch) -> Option<()> {
+fn copy_of_stored(which: SharedJob, scratch: &Scratch) -> Option<()> {
     let store = built::profile_folder().join("jobs");
     fs::create_dir_all(&store).expect("a directory");
     let lock = File::create(store.join(format!("{which:?}.lock"))).expect("a lock");
@@ -70,19 +70,19 @@ fn copy(from: &Path, to: &Path) {
     let _copied = run(Command::new("cp").arg("-r").args([from, to])).with_code(0);
 }
 
-fn make(which: Which, scratch: &Scratch) -> Option<()> {
+fn make(which: SharedJob, scratch: &Scratch) -> Option<()> {
     let recorded = |mut command: Command| {
         let _ended = run_within(LIMIT, &mut command).with_code(0);
     };
     match which {
-        Which::TwoProcesses => recorded(scratch.replay(&two_process_streams())),
-        Which::FourGpus => recorded(scratch.replay(&[four_gpu_stream()?])),
-        Which::Demo => {
+        SharedJob::TwoProcesses => recorded(scratch.replay(&two_process_streams())),
+        SharedJob::FourGpus => recorded(scratch.replay(&[four_gpu_stream()?])),
+        SharedJob::Demo => {
             let words = ["--procs", "2", "--threads", "2", "--ops", "all", "--exact"];
             recorded(scratch.run_nccl("2.32.3", &[], &words)?);
         }
-        Which::Ranges => ranges(scratch, &["steps", "threads"])?,
-        Which::Synthetic => {
+        SharedJob::Ranges => ranges(scratch, &["steps", "threads"])?,
+        SharedJob::Synthetic => {
             let job = Job { ranks: 96, channels: 1, instances: 8, error_ns: Some(Some(500)), ..Job::healthy(16) };
             let _anchor = synthetic::write(&scratch.out(), &job, &play(&job));
         }

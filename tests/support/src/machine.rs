@@ -9,12 +9,12 @@ use crate::process::run;
 
 /// Prints why a test does not run. In CI that is a failure.
 pub fn skip(reason: &str) {
-    say(reason);
+    print_skipped(reason);
     assert!(std::env::var_os("CI").is_none_or(|value| value != "true"), "in CI nothing may be missing: {reason}");
 }
 
 /// Bypasses the test harness, which hides the output of tests that pass.
-pub fn say(reason: &str) {
+pub fn print_skipped(reason: &str) {
     let line = format!("skipped: {reason}\n");
     std::io::stderr().write_all(line.as_bytes()).expect("write to stderr");
 }
@@ -35,7 +35,7 @@ pub fn tested<T, const N: usize>(cases: [T; N], release: impl Fn(&T) -> &str) ->
 /// The library of a release; `None` if this run leaves it out.
 pub fn nccl_library(version: &str) -> Option<PathBuf> {
     if !is_tested(version) {
-        say(&format!("NCCL {version} (cargo xtask full tests the releases before {RELEASE})"));
+        print_skipped(&format!("NCCL {version} (cargo xtask full tests the releases before {RELEASE})"));
         return None;
     }
     let libraries = std::env::var_os("NCCL_OTF2_TEST_NCCL_DIR").map_or_else(
@@ -108,7 +108,7 @@ pub fn four_gpu_stream() -> Option<PathBuf> {
     if path.exists() {
         return Some(path);
     }
-    say(&format!("there is no recorded stream {}", path.display()));
+    print_skipped(&format!("there is no recorded stream {}", path.display()));
     None
 }
 

@@ -16,7 +16,7 @@ pub struct Running {
 }
 
 #[derive(Debug)]
-pub struct Ended {
+pub struct FinishedProcess {
     pub status: ExitStatus,
     pub stdout: String,
     pub stderr: String,
@@ -68,11 +68,11 @@ pub fn through(mut outer: Command, inner: &Command) -> Command {
     outer
 }
 
-pub fn run_within(limit: Duration, command: &mut Command) -> Ended {
+pub fn run_within(limit: Duration, command: &mut Command) -> FinishedProcess {
     start(command).wait(limit)
 }
 
-pub fn run(command: &mut Command) -> Ended {
+pub fn run(command: &mut Command) -> FinishedProcess {
     run_within(LIMIT, command)
 }
 
@@ -93,7 +93,7 @@ impl Running {
     }
 
     /// Waits for the process to end; kills it and fails after `limit`.
-    pub fn wait(mut self, limit: Duration) -> Ended {
+    pub fn wait(mut self, limit: Duration) -> FinishedProcess {
         let began = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("wait") {
@@ -110,12 +110,12 @@ impl Running {
         self.ended(status)
     }
 
-    fn ended(self, status: ExitStatus) -> Ended {
-        Ended { status, stdout: all_of(self.stdout), stderr: all_of(self.stderr), called: self.called }
+    fn ended(self, status: ExitStatus) -> FinishedProcess {
+        FinishedProcess { status, stdout: all_of(self.stdout), stderr: all_of(self.stderr), called: self.called }
     }
 }
 
-impl Ended {
+impl FinishedProcess {
     /// Fails unless the process ended with this exit code.
     pub fn with_code(self, code: i32) -> Self {
         assert_eq!(self.status.code(), Some(code), "{self}");
@@ -153,7 +153,7 @@ impl Ended {
     }
 }
 
-impl std::fmt::Display for Ended {
+impl std::fmt::Display for FinishedProcess {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { status, stdout, stderr, called } = self;
         write!(out, "{called}\nended: {status}\n--- stdout\n{}--- stderr\n{}", shown(stdout), shown(stderr))

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::process::{Ended, run};
+use crate::process::{FinishedProcess, run};
 
 /// The variable that names a child's scenario: a test can have several.
 const INNER: &str = "TEST_SCENARIO";
@@ -23,7 +23,12 @@ pub fn fails(name: &str, variables: &[(&str, &str)], preloaded: Option<&Path>, w
     }
 }
 
-fn in_child(name: &str, variables: &[(&str, &str)], preloaded: Option<&Path>, body: impl FnOnce()) -> Option<Ended> {
+fn in_child(
+    name: &str,
+    variables: &[(&str, &str)],
+    preloaded: Option<&Path>,
+    body: impl FnOnce(),
+) -> Option<FinishedProcess> {
     let own = format!("{name} {variables:?}");
     if let Ok(inner) = std::env::var(INNER) {
         if inner == own {

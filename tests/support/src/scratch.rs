@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::archive::Archive;
 use crate::built;
 use crate::machine::nccl_library;
-use crate::process::{Ended, run, wait_for};
+use crate::process::{FinishedProcess, run, wait_for};
 
 /// Prefixes of launchers' and shells' variables that change what the plugin does.
 const HOSTILE: &str = "NCCL_ NVTX_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK OMPI_ JSM_ MV2_ \
@@ -114,7 +114,7 @@ impl Scratch {
     }
 
     /// `nccl-otf2 finalize` of [`Self::out`].
-    pub fn finalize(&self) -> Ended {
+    pub fn finalize(&self) -> FinishedProcess {
         run(self.plain(built::nccl_otf2()).arg("finalize").arg(self.out()))
     }
 

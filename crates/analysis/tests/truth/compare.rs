@@ -2,7 +2,7 @@
 
 use analysis::results::{Comparison, Difference, Finding, Outcome};
 use analysis::{Filter, RunSamples, analyse, compare};
-use whole_plugin::synthetic::{Job, Operation, SIZES, Wrong, play};
+use whole_plugin::synthetic::{Disturbance, Job, Operation, SIZES, play};
 
 use super::{collectives, is_near, with_archive};
 
@@ -62,7 +62,7 @@ fn a_range_of_the_program_that_takes_longer_is_found() {
 #[test]
 fn one_size_class_is_slower_by_a_known_share() {
     let a = Job { noise: 0.02, ..Job::healthy(20) };
-    let b = Job { wrong: Wrong::SlowSize { bytes: SIZES[1], factor: 1.1 }, seed: 21, ..a.clone() };
+    let b = Job { wrong: Disturbance::SlowSize { bytes: SIZES[1], factor: 1.1 }, seed: 21, ..a.clone() };
     let (of_a, of_b) = (play(&a), play(&b));
     let found = compare(&observe(&a, &of_a), &observe(&b, &of_b));
     assert_eq!((found.outcome, found.groups.len()), (Outcome::Slower, 3), "{}", found.sentence);
@@ -137,7 +137,7 @@ fn what_does_not_compare_is_said() {
 fn waiting_is_not_claimed_below_the_clocks_error() {
     let outcome = |error_ns: u64| {
         let a = Job { error_ns: Some(Some(error_ns)), ..Job::healthy(50) };
-        let late = Wrong::LateRank { rank: 5, from: 0, ns: 30_000 };
+        let late = Disturbance::LateRank { rank: 5, from: 0, ns: 30_000 };
         let found = compared(&a, &Job { wrong: late, seed: 51, ..a.clone() });
         assert_eq!((found.groups[0].a.hosts, found.outcome), (2, Outcome::Slower), "{}", found.sentence);
         found.groups.iter().map(|group| group.waiting.expect("a median").outcome).collect::<Vec<Outcome>>()

@@ -7,22 +7,22 @@ use std::collections::BTreeMap;
 use analysis::results::{CauseKind, Finding, Report};
 use analysis::{Filter, Trace, analyse};
 use otf2::Archive;
-use whole_plugin::synthetic::{self, BYTE_NS, Job, LATENCY_NS, Operation, Wrong, play};
+use whole_plugin::synthetic::{self, BYTE_NS, Disturbance, Job, LATENCY_NS, Operation, play};
 
 /// A synthetic job, and the report derived from its archive.
-struct Seen {
+struct AnalyzedJob {
     ranks: Vec<Vec<Operation>>,
     report: Report,
 }
 
-fn see(job: &Job) -> Seen {
-    see_filtered(job, &Filter::default())
+fn analyze(job: &Job) -> AnalyzedJob {
+    analyze_filtered(job, &Filter::default())
 }
 
-fn see_filtered(job: &Job, filter: &Filter) -> Seen {
+fn analyze_filtered(job: &Job, filter: &Filter) -> AnalyzedJob {
     let ranks = play(job);
     let report = with_archive(job, &ranks, |trace| analyse(trace, filter, &()).expect("events").report);
-    Seen { ranks, report }
+    AnalyzedJob { ranks, report }
 }
 
 /// Calls `use_it` with the archive of a job.
@@ -43,7 +43,7 @@ fn is_near(found: f64, truth: f64, tolerance: f64) -> bool {
 
 #[test]
 fn waiting_and_transfer_are_exact() {
-    let Seen { ranks, report } = see(&Job::healthy(1));
+    let AnalyzedJob { ranks, report } = analyze(&Job::healthy(1));
     let (mut waiting, mut transfer) = (vec![0; 8], vec![0; 8]);
     let mut skews = BTreeMap::<u64, Vec<u64>>::new();
     for of_all in collectives(&ranks) {
@@ -77,8 +77,8 @@ fn waiting_and_transfer_are_exact() {
 #[test]
 fn a_late_rank_is_named_with_its_beginning() {
     let late_ns = 150_000;
-    let job = Job { wrong: Wrong::LateRank { rank: 5, from: 150, ns: late_ns }, ..Job::healthy(2) };
-    let Seen { ranks, report } = see(&job);
+    let job = Job { wrong: Disturbance::LateRank { rank: 5, from: 150, ns: late_ns }, ..Job::healthy(2) };
+    let AnalyzedJob { ranks, report } = analyze(&job);
     assert!(report.verdict.sentence.starts_with("Rank 5 comes late from "), "{}", report.verdict.sentence);
     let cause = &report.causes[0];
     assert_eq!((cause.kind, cause.rank, report.causes.len()), (CauseKind::LateRank, Some(5), 1));
@@ -101,10 +101,11 @@ fn a_late_rank_is_named_with_its_beginning() {
 /// What the program did is known from its ranges: the rank is late because it loads for longer, once or always.
 #[test]
 fn a_late_rank_is_in_the_range_where_it_lost_the_time() {
-    for wrong in
-        [Wrong::LateRank { rank: 5, from: 0, ns: 150_000 }, Wrong::LateOnce { rank: 5, at: 100, ns: 90_000_000 }]
-    {
-        let report = see(&Job { wrong, has_ranges: true, ..Job::healthy(2) }).report;
+    for wrong in [
+        Disturbance::LateRank { rank: 5, from: 0, ns: 150_000 },
+        Disturbance::LateOnce { rank: 5, at: 100, ns: 90_000_000 },
+    ] {
+        let report = analyze(&Job { wrong, has_ranges: true, ..Job::healthy(2) }).report;
         let cause = &report.causes[0];
         assert_eq!((cause.kind, cause.rank), (CauseKind::LateRank, Some(5)), "{wrong:?}");
         let phase = cause.phase.as_ref().unwrap_or_else(|| panic!("no range: {wrong:?} {}", cause.sentence));
@@ -115,7 +116,7 @@ fn a_late_rank_is_in_the_range_where_it_lost_the_time() {
             "{}",
             report.verdict.sentence
         );
-        let report = see(&Job { wrong, ..Job::healthy(2) }).report;
+        let report = analyze(&Job { wrong, ..Job::healthy(2) }).report;
         assert!(report.causes[0].phase.is_none());
     }
 }
@@ -123,8 +124,8 @@ fn a_late_rank_is_in_the_range_where_it_lost_the_time() {
 /// With three pairs, none stands out as a pair, but one stands out on each channel.
 #[test]
 fn a_slow_pair_of_three_ranks_is_one_cause() {
-    let wrong = Wrong::SlowPair { from: 1, latency: 3.0, time: 3.0 };
-    let report = see(&Job { ranks: 3, wrong, ..Job::healthy(8) }).report;
+    let wrong = Disturbance::SlowPair { from: 1, latency: 3.0, time: 3.0 };
+    let report = analyze(&Job { ranks: 3, wrong, ..Job::healthy(8) }).report;
     let slow = report.causes.iter().filter(|cause| cause.link.is_some());
     let slow: Vec<_> = slow.map(|cause| (cause.kind, cause.link.and_then(|link| link.from))).collect();
     assert_eq!(slow, [(CauseKind::SlowPair, Some(1))], "{:#?}", report.causes);
@@ -132,8 +133,8 @@ fn a_slow_pair_of_three_ranks_is_one_cause() {
 
 #[test]
 fn a_slow_pair_has_its_latency_and_rate() {
-    let job = Job { wrong: Wrong::SlowPair { from: 3, latency: 3.0, time: 2.0 }, ..Job::healthy(3) };
-    let report = see(&job).report;
+    let job = Job { wrong: Disturbance::SlowPair { from: 3, latency: 3.0, time: 2.0 }, ..Job::healthy(3) };
+    let report = analyze(&job).report;
     let cause = &report.causes[0];
     let link = cause.link.expect("a link");
     assert_eq!((cause.kind, link.from, link.to), (CauseKind::SlowPair, Some(3), Some(4)), "{}", cause.sentence);
@@ -156,8 +157,8 @@ fn a_slow_pair_has_its_latency_and_rate() {
 
 #[test]
 fn a_channel_that_slows_down_is_named_with_its_beginning() {
-    let job = Job { wrong: Wrong::SlowChannel { channel: 2, from: 150, factor: 2.5 }, ..Job::healthy(5) };
-    let Seen { ranks, report } = see(&job);
+    let job = Job { wrong: Disturbance::SlowChannel { channel: 2, from: 150, factor: 2.5 }, ..Job::healthy(5) };
+    let AnalyzedJob { ranks, report } = analyze(&job);
     let cause = &report.causes[0];
     let link = cause.link.expect("a link");
     assert_eq!((cause.kind, link.channel), (CauseKind::SlowChannel, Some(2)), "{}", cause.sentence);
@@ -171,8 +172,8 @@ fn a_channel_that_slows_down_is_named_with_its_beginning() {
 
 #[test]
 fn nothing_is_claimed_below_the_clocks_error() {
-    let late = Wrong::LateRank { rank: 5, from: 0, ns: 30_000 };
-    let known = |error_ns| see(&Job { wrong: late, error_ns: Some(error_ns), ..Job::healthy(6) }).report;
+    let late = Disturbance::LateRank { rank: 5, from: 0, ns: 30_000 };
+    let known = |error_ns| analyze(&Job { wrong: late, error_ns: Some(error_ns), ..Job::healthy(6) }).report;
     let report = known(Some(1_000));
     assert_eq!((report.causes.len(), report.causes[0].rank), (1, Some(5)));
     assert_eq!(report.clocks.uncertainty_ns, Some(2_000));
@@ -189,13 +190,13 @@ fn nothing_is_claimed_below_the_clocks_error() {
 
 #[test]
 fn what_cannot_be_compared_is_said() {
-    let report = see(&Job { timing: "enqueue", ..Job::healthy(7) }).report;
+    let report = analyze(&Job { timing: "enqueue", ..Job::healthy(7) }).report;
     assert_eq!(report.verdict.finding, Finding::Unclear);
     assert!(report.verdict.sentence.contains("only the enqueueing of a rank is known"), "{}", report.verdict.sentence);
     // A rank that was aborted half-way: only collectives it took part in can be compared.
-    let report = see(&Job { last_rank_has: Some(200), ..Job::healthy(8) }).report;
+    let report = analyze(&Job { last_rank_has: Some(200), ..Job::healthy(8) }).report;
     assert_eq!((report.run.instances, report.run.comparable), (300, 200));
-    let report = see(&Job { instances: 0, ..Job::healthy(10) }).report;
+    let report = analyze(&Job { instances: 0, ..Job::healthy(10) }).report;
     assert_eq!(report.verdict.finding, Finding::Nothing);
     assert_eq!(report.operations.len(), 0);
 }
@@ -203,22 +204,22 @@ fn what_cannot_be_compared_is_said() {
 #[test]
 fn filters_leave_the_rest_out() {
     let job = Job::healthy(11);
-    let middle_ns = see(&job).ranks[0][150].start_ns;
+    let middle_ns = analyze(&job).ranks[0][150].start_ns;
     let from = Filter { from_ns: Some(middle_ns), ..Filter::default() };
-    let report = see_filtered(&job, &from).report;
+    let report = analyze_filtered(&job, &from).report;
     assert_eq!((report.run.instances, report.operations.iter().map(|it| it.count).sum::<u64>()), (150, 1200));
     let rank = Filter { ranks: vec![3], ..Filter::default() };
-    assert_eq!(see_filtered(&job, &rank).report.operations.iter().map(|it| it.count).sum::<u64>(), 300);
+    assert_eq!(analyze_filtered(&job, &rank).report.operations.iter().map(|it| it.count).sum::<u64>(), 300);
     for (name, count) in [("allreduce", 300), ("ncclAllReduce", 300), ("Broadcast", 0)] {
         let function = Filter { functions: vec![name.to_owned()], ..Filter::default() };
-        assert_eq!(see_filtered(&job, &function).report.run.instances, count, "{name}");
+        assert_eq!(analyze_filtered(&job, &function).report.run.instances, count, "{name}");
     }
 }
 
 #[test]
 fn a_stall_is_found_with_its_reason_and_place() {
-    let job = Job { wrong: Wrong::LateOnce { rank: 2, at: 77, ns: 20_000_000 }, ..Job::healthy(12) };
-    let Seen { ranks, report } = see(&job);
+    let job = Job { wrong: Disturbance::LateOnce { rank: 2, at: 77, ns: 20_000_000 }, ..Job::healthy(12) };
+    let AnalyzedJob { ranks, report } = analyze(&job);
     let anomaly = &report.anomalies[0];
     assert_eq!((anomaly.kind, anomaly.rank, anomaly.sequence), (CauseKind::LateRank, Some(2), Some(77)));
     let first_ns = ranks.iter().map(|operations| operations[77].start_ns).min().unwrap();
@@ -226,8 +227,8 @@ fn a_stall_is_found_with_its_reason_and_place() {
     assert!(anomaly.lost_ns > 7 * 19_000_000 && anomaly.event.is_some(), "{anomaly:?}");
     assert!(report.verdict.sentence.starts_with("Rank 2 came late to 1 collective"), "{}", report.verdict.sentence);
 
-    let wrong = Wrong::SlowOnce { from: 6, channel: 1, at: 30, ns: 5_000_000 };
-    let report = see(&Job { wrong, ..Job::healthy(13) }).report;
+    let wrong = Disturbance::SlowOnce { from: 6, channel: 1, at: 30, ns: 5_000_000 };
+    let report = analyze(&Job { wrong, ..Job::healthy(13) }).report;
     let anomaly = &report.anomalies[0];
     let link = anomaly.link.expect("a link");
     assert_eq!((anomaly.kind, anomaly.sequence), (CauseKind::SlowConnection, Some(30)), "{}", anomaly.sentence);
@@ -241,7 +242,7 @@ fn a_stall_is_found_with_its_reason_and_place() {
 
 #[test]
 fn overlap_and_exposed_communication_are_exact() {
-    let Seen { ranks, report } = see(&Job { has_kernels: true, ..Job::healthy(14) });
+    let AnalyzedJob { ranks, report } = analyze(&Job { has_kernels: true, ..Job::healthy(14) });
     for (found, operations) in report.overlap.expect("other kernels").iter().zip(&ranks) {
         let sum = |ns: fn(&Operation) -> u64| operations.iter().map(ns).sum::<u64>();
         assert_eq!(found.communication_ns, sum(|it| it.stop_ns - it.start_ns));
@@ -249,5 +250,5 @@ fn overlap_and_exposed_communication_are_exact() {
         assert_eq!(found.overlap_ns, sum(|it| it.computation().1 - it.start_ns));
         assert_eq!(found.exposed_ns, found.communication_ns - found.overlap_ns);
     }
-    assert!(see(&Job::healthy(14)).report.overlap.is_none(), "only where other kernels were recorded");
+    assert!(analyze(&Job::healthy(14)).report.overlap.is_none(), "only where other kernels were recorded");
 }

@@ -181,12 +181,12 @@ struct CallsOfRank {
 type RawCall = (Symbol, u64, Symbol, i32);
 
 #[derive(Debug, Default)]
-struct KnownCalls {
+struct CallNumbers {
     by_raw: FxHashMap<RawCall, u32>,
     by_call: BTreeMap<Call, u32>,
 }
 
-impl KnownCalls {
+impl CallNumbers {
     fn number(&mut self, raw: RawCall, symbols: &Symbols) -> u32 {
         if let Some(&number) = self.by_raw.get(&raw) {
             return number;
@@ -221,7 +221,7 @@ pub(crate) fn calls_of_ranks(
 ) -> (CallLists, Vec<RankDigest>) {
     let mut ranks: Vec<CallsOfRank> = Vec::new();
     ranks.resize_with(comms.members.len(), CallsOfRank::default);
-    let mut known = KnownCalls::default();
+    let mut known = CallNumbers::default();
     for call in &tables.events.coll_apis {
         let CollApi { func, count, datatype, root, .. } = call.fields;
         if let Some(rank) = call.context_at().and_then(|context| ranks.get_mut(index(context))) {
@@ -261,7 +261,7 @@ pub(crate) fn calls_of_ranks(
 }
 
 /// Numbers the calls by content, so that the order of recording does not matter.
-fn lists(comms: &Comms, ranks: Vec<CallsOfRank>, known: KnownCalls) -> CallLists {
+fn lists(comms: &Comms, ranks: Vec<CallsOfRank>, known: CallNumbers) -> CallLists {
     let mut numbers = vec![0; known.by_call.len()];
     for (number, &before) in (0..).zip(known.by_call.values()) {
         if let Some(slot) = numbers.get_mut(index(before)) {

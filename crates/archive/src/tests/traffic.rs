@@ -113,9 +113,9 @@ fn message(func: &str) -> Stream {
 }
 
 /// From, to, channel and step, whether it is the sender's end, time.
-type Seen = (u32, u32, (i32, i32), bool, u64);
+type TransferEnd = (u32, u32, (i32, i32), bool, u64);
 
-fn ends(traffic: &Traffic) -> Vec<Seen> {
+fn ends(traffic: &Traffic) -> Vec<TransferEnd> {
     traffic.ends.iter().map(|end: &End| (end.from, end.to, end.part, end.is_send, end.ns)).collect()
 }
 

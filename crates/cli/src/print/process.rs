@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::{fmt, fs};
 
-use crate::command_line::{AvailableValues, asked};
+use crate::command_line::{AvailableValues, requested};
 use crate::print::values;
 use crate::print::values::Moment;
 use crate::{archives, output};
@@ -513,9 +513,9 @@ impl Filter {
     pub(crate) fn refuse_nothing(&self, present: &AvailableValues, found: u64) -> Result<()> {
         let time = |flag: &str, time: Option<Time>| time.map(|time| format!("{flag} {time}"));
         let filters = [
-            asked("--comm", &self.comm),
-            asked("--rank", &self.rank),
-            asked("--kind", &self.kind),
+            requested("--comm", &self.comm),
+            requested("--rank", &self.rank),
+            requested("--kind", &self.kind),
             time("--from", self.from),
             time("--to", self.to),
         ];

@@ -241,7 +241,7 @@ pub(super) fn plugin_variables(plugin: &Path, request: &Request, is_first: bool)
     let chain = places.sound_chain();
     let displaced = places.displaced(&value.to_string_lossy(), request.no_chain);
     variables.extend(chain.or(displaced).map(|chain| (CHAIN, chain.into())));
-    places.say_overruled();
+    places.warn_overruled();
     places.ranges(plugin, request, &mut variables);
     Ok(variables)
 }
@@ -334,7 +334,7 @@ impl PluginPlacement {
         })
     }
 
-    fn say_overruled(&self) {
+    fn warn_overruled(&self) {
         if let Some((given, file)) = env_plugin(&self.set, &self.loader) {
             self.note(format_args!(
                 "{given}: NCCL 2.28.7 and later takes its variables from {}, which can overrule {PLUGIN} \

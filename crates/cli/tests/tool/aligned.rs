@@ -42,7 +42,7 @@ impl Fixture {
     }
 
     /// Changes what a process states about its clock.
-    pub(crate) fn say(&mut self, process: usize, name: &str, value: StatedValue) {
+    pub(crate) fn set_statement(&mut self, process: usize, name: &str, value: StatedValue) {
         self.statements[process].iter_mut().find(|(known, _)| *known == name).expect("it says that").1 = value;
     }
 }

@@ -5,11 +5,11 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::fixture::Fixture;
-use super::support::{Ended, Scratch};
+use super::support::{Scratch, ToolOutput};
 
 /// Checks an archive; returns the exit code, the broken rules and the report.
 fn check(scratch: &Scratch, options: &[&str], trace: &Path) -> (Option<i32>, Vec<String>, Value) {
-    let ended = Ended::run(scratch.tool().args(["check", "--json"]).args(options).arg(trace));
+    let ended = ToolOutput::run(scratch.tool().args(["check", "--json"]).args(options).arg(trace));
     let report = ended.json();
     let rules = report["rules"].as_object().expect("rules").keys().cloned().collect();
     (ended.code, rules, report)
@@ -20,9 +20,9 @@ fn a_sound_archive_is_one_line() {
     let scratch = Scratch::new();
     let trace = Fixture::sound().write(scratch.path());
     for path in [trace.clone(), trace.join("traces.otf2")] {
-        let ended = Ended::run(scratch.tool().arg("check").arg(path)).with_code(0);
+        let ended = ToolOutput::run(scratch.tool().arg("check").arg(path)).with_code(0);
         assert_eq!(ended.stdout.lines().count(), 1, "{ended:?}");
-        ended.says("no faults (1 process, 3 locations, 29 events)");
+        ended.assert_prints("no faults (1 process, 3 locations, 29 events)");
     }
 }
 

@@ -6,7 +6,7 @@ use otf2::CollectiveOp;
 use serde_json::Value;
 
 use super::fixture::{BROADCAST, Fixture, Step};
-use super::support::{Ended, Scratch};
+use super::support::{Scratch, ToolOutput};
 
 /// A job of broadcasts that take `ns` to `ns` + 9.
 pub(super) fn job(scratch: &Scratch, name: &str, broadcasts: u64, ns: u64) -> PathBuf {
@@ -44,7 +44,7 @@ fn write(scratch: &Scratch, name: &str, fixture: &Fixture) -> PathBuf {
 /// Runs `diff` on two archives, expecting this exit code; returns stdout and stderr.
 #[track_caller]
 fn diff(scratch: &Scratch, a: &Path, b: &Path, arguments: &[&str], code: i32) -> (String, String) {
-    let ended = Ended::run(scratch.tool().arg("diff").args([a, b]).args(arguments)).with_code(code);
+    let ended = ToolOutput::run(scratch.tool().arg("diff").args([a, b]).args(arguments)).with_code(code);
     (ended.stdout, ended.stderr)
 }
 

@@ -192,7 +192,7 @@ fn what_is_not_complete_is_left_out() {
 fn what_is_there_is_not_written_over() {
     let (scratch, _archive) = exported();
     let again = |directory: &str, out: &str, said: &str| {
-        scratch.ends(["export", "--format", "scalasca", directory, "-o", out]).with_code(2).says(said);
+        scratch.ends(["export", "--format", "scalasca", directory, "-o", out]).with_code(2).assert_prints(said);
     };
     again("trace", "out", "out exists already");
     again("out/0-world", "out2", "is not an archive of NCCL's");

@@ -81,7 +81,7 @@ fn what_is_in_the_archive_is_chosen_anew_while_journals_are_kept() {
     for (option, said) in
         [("--level=full", "NCCL_OTF2_KEEP_JOURNAL=1"), ("--level=fulll", "not one of light, standard, full")]
     {
-        scratch.ends(["finalize", option, "trace"]).with_code(2).says(said);
+        scratch.ends(["finalize", option, "trace"]).with_code(2).assert_prints(said);
     }
 }
 
@@ -113,12 +113,12 @@ fn shards_write_parts_and_say_how_to_go_on() {
         ("--shard=1/2", "1 part of this shard written"),
     ] {
         let ended = scratch.ends(["finalize", shard, "trace"]).with_code(0);
-        ended.says(said);
-        ended.says("nccl-otf2 finalize");
+        ended.assert_prints(said);
+        ended.assert_prints("nccl-otf2 finalize");
         assert!(!out.join("traces.otf2").exists());
     }
     for wrong in ["2/2", "0/0", "1", "a/b"] {
-        scratch.ends(["finalize", "--shard", wrong, "trace"]).with_code(2).says("is I/N with I from 0 to N-1");
+        scratch.ends(["finalize", "--shard", wrong, "trace"]).with_code(2).assert_prints("is I/N with I from 0 to N-1");
     }
     assert_eq!(finalize(&scratch, &[], 0, &["done"; 3])["archive"]["processes"], 3);
 }
@@ -172,7 +172,7 @@ fn what_makes_no_archive_is_an_error() {
     assert_eq!(finalize(&scratch, &[], 2, &["live"])["archive"], Value::Null);
     fs::create_dir(scratch.join("empty")).expect("made");
     for (path, word) in [("missing", "no such file"), ("empty", "parts/")] {
-        scratch.ends(["finalize", path]).with_code(2).says(word);
+        scratch.ends(["finalize", path]).with_code(2).assert_prints(word);
     }
 }
 
@@ -184,10 +184,10 @@ fn run_completes_what_killed_processes_left_or_leaves_it_to_finalize() {
     }
     let copy = "cp -r recorded/parts $NCCL_OTF2_DIR; exit 7";
     let ended = scratch.ran(&["-o", "trace"], copy).with_code(7);
-    ended.says("2 processes");
-    ended.says("vampir");
+    ended.assert_prints("2 processes");
+    ended.assert_prints("vampir");
     assert!(scratch.join("trace/traces.otf2").exists());
-    scratch.ran(&["-o", "later", "--no-finalize"], copy).with_code(7).says("nccl-otf2 finalize");
+    scratch.ran(&["-o", "later", "--no-finalize"], copy).with_code(7).assert_prints("nccl-otf2 finalize");
     assert!(!scratch.join("later/traces.otf2").exists() && scratch.join("later/parts/host-0/journal").exists());
 }
 

@@ -12,7 +12,7 @@ use otf2::{
 use super::made_up::{Definitions, Timer};
 use super::nccl::Nccl;
 use super::score_p::ScoreP;
-use super::support::{Ended, Scratch};
+use super::support::{Scratch, ToolOutput};
 
 const MAIN: RegionRef = RegionRef::new(0);
 const INTER: CommRef = CommRef::new(1);
@@ -100,13 +100,16 @@ fn define(archive: &mut ArchiveWriter, events: &[(LocationRef, u64)]) {
 fn intercommunicators_are_communicators() {
     let scratch = Scratch::new();
     write(&scratch.join("sound"), "traces", 1);
-    scratch.ends(["check", "--strict", "sound"]).with_code(0).says("no faults (3 processes, 3 locations, 18 events)");
-    scratch.ends(["info", "sound"]).with_code(0).says("client and servers");
+    scratch
+        .ends(["check", "--strict", "sound"])
+        .with_code(0)
+        .assert_prints("no faults (3 processes, 3 locations, 18 events)");
+    scratch.ends(["info", "sound"]).with_code(0).assert_prints("client and servers");
     // Its other group has two ranks only.
     write(&scratch.join("wrong"), "traces", 2);
     let wrong = scratch.ends(["check", "wrong"]).with_code(1);
-    wrong.says("fault C04: ");
-    wrong.says("rank 2 is not in the other group of CommRef(1), of 2 ranks");
+    wrong.assert_prints("fault C04: ");
+    wrong.assert_prints("rank 2 is not in the other group of CommRef(1), of 2 ranks");
 }
 
 #[test]
@@ -114,38 +117,42 @@ fn an_archive_may_have_any_name() {
     let scratch = Scratch::new();
     let directory = write(&scratch.join("other"), "epik", 1);
     for verb in ["check", "info", "print"] {
-        scratch.ends([verb, "other"]).with_code(0).says("3");
+        scratch.ends([verb, "other"]).with_code(0).assert_prints("3");
     }
-    scratch.ends(["stats", "other"]).with_code(0).says("no operations of NCCL");
+    scratch.ends(["stats", "other"]).with_code(0).assert_prints("no operations of NCCL");
     write(&scratch.join("second"), "b", 1);
     fs::copy(scratch.join("second/b.otf2"), directory.join("b.otf2")).expect("copied");
     let several = scratch.ends(["info", "other"]).with_code(2);
-    several.says("several archives are here, from other/b.otf2 to other/epik.otf2: name one of them");
+    several.assert_prints("several archives are here, from other/b.otf2 to other/epik.otf2: name one of them");
     scratch.ends(["info", "other/epik.otf2"]).with_code(0);
     fs::create_dir(scratch.join("empty")).expect("made");
-    scratch.ends(["info", "empty"]).with_code(2).says("no archive here: neither traces.otf2, nor another *.otf2");
+    scratch
+        .ends(["info", "empty"])
+        .with_code(2)
+        .assert_prints("no archive here: neither traces.otf2, nor another *.otf2");
 }
 
 #[test]
 fn exports_say_what_they_leave_out() {
     let scratch = Scratch::new();
     write(&scratch.join("trace"), "traces", 1);
-    let export =
-        |format: &str| Ended::run(scratch.tool().args(["export", "--format", format, "trace", "-o", "out.xplane.pb"]));
+    let export = |format: &str| {
+        ToolOutput::run(scratch.tool().args(["export", "--format", format, "trace", "-o", "out.xplane.pb"]))
+    };
     let regions = "3 regions on locations that are not NCCL's";
     let metrics = "2 records of metrics: the format has no place for them";
     let others = "10 other records on locations that are not NCCL's (messages, collectives, threads, files)";
     for format in ["kineto", "parquet"] {
         let ended = export(format).with_code(2);
-        ended.says("no event to export in this format");
-        [regions, metrics, others].iter().for_each(|what| ended.says(what));
-        assert!(!ended.said().contains("proxy threads"), "{ended:?}");
+        ended.assert_prints("no event to export in this format");
+        [regions, metrics, others].iter().for_each(|what| ended.assert_prints(what));
+        assert!(!ended.printed().contains("proxy threads"), "{ended:?}");
         assert!(!scratch.join("out.xplane.pb").exists(), "{format}");
     }
     for (format, metrics) in [("xplane", metrics), ("perfetto", "1 records of metric instances")] {
         let ended = export(format).with_code(0);
-        [metrics, others].iter().for_each(|what| ended.says(&format!("left out: {what}")));
-        assert!(!ended.said().contains(regions), "{ended:?}");
+        [metrics, others].iter().for_each(|what| ended.assert_prints(&format!("left out: {what}")));
+        assert!(!ended.printed().contains(regions), "{ended:?}");
         fs::remove_file(scratch.join("out.xplane.pb")).expect("an export");
     }
 }
@@ -156,9 +163,12 @@ fn a_merged_archive_is_known_where_the_other_writer_has_no_name() {
     for (name, creator) in [("unnamed", ""), ("blank", " ")] {
         let scorep = ScoreP { creator, ..ScoreP::new(Timer::Counter) }.write(&scratch.join(&format!("scorep-{name}")));
         let nccl = Nccl::new().write(&scratch.join(&format!("nccl-{name}")));
-        Ended::run(scratch.tool().args(["merge", "-o", name]).args([scorep, nccl])).with_code(0);
-        scratch.ends(["check", "--strict", name]).with_code(0).says("no faults");
-        scratch.ends(["merge", "-o", "again", name, &format!("nccl-{name}")]).with_code(2).says("is merged already");
+        ToolOutput::run(scratch.tool().args(["merge", "-o", name]).args([scorep, nccl])).with_code(0);
+        scratch.ends(["check", "--strict", name]).with_code(0).assert_prints("no faults");
+        scratch
+            .ends(["merge", "-o", "again", name, &format!("nccl-{name}")])
+            .with_code(2)
+            .assert_prints("is merged already");
     }
 }
 
@@ -169,8 +179,8 @@ fn what_definitions_promise_is_no_fact() {
     fixture.promised = Some(99);
     fixture.write(scratch.path());
     let said = scratch.ends(["info", "trace"]).with_code(0);
-    said.says("3 locations, 29 events");
-    said.says("events are promised, 29 are there");
+    said.assert_prints("3 locations, 29 events");
+    said.assert_prints("events are promised, 29 are there");
     let report = scratch.ends(["info", "trace", "--json"]).with_code(0).json();
     assert_eq!((&report["events"], &report["processes"][0]["events"]), (&29.into(), &29.into()), "{report:#}");
 }
@@ -184,8 +194,8 @@ fn files_without_events_may_be_of_no_location() {
     fs::write(trace.join("traces/9.evt"), "").expect("written");
     fs::copy(unused.join("traces/0.def"), trace.join("traces/9.def")).expect("copied");
     let remarks = scratch.ends(["check", "trace"]).with_code(0);
-    remarks.says("remark S22: ");
-    assert!(!remarks.said().contains("S11"), "{remarks:?}");
+    remarks.assert_prints("remark S22: ");
+    assert!(!remarks.printed().contains("S11"), "{remarks:?}");
     fs::copy(unused.join("traces/0.evt"), trace.join("traces/9.evt")).expect("copied");
-    scratch.ends(["check", "trace"]).with_code(1).says("with 8 events, belongs to no location");
+    scratch.ends(["check", "trace"]).with_code(1).assert_prints("with 8 events, belongs to no location");
 }

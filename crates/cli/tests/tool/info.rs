@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::json;
 
 use super::fixture::Fixture;
-use super::support::{Ended, Scratch, text};
+use super::support::{Scratch, ToolOutput, text};
 
 #[test]
 fn people_see_operations_communicators_and_completeness() {
@@ -46,7 +46,7 @@ fn people_see_operations_communicators_and_completeness() {
 fn what_of_the_job_was_recorded() {
     let scratch = Scratch::new();
     let head = |fixture: &Fixture, name: &str| {
-        let ended = Ended::run(scratch.tool().arg("info").arg(fixture.write(&scratch.join(name))));
+        let ended = ToolOutput::run(scratch.tool().arg("info").arg(fixture.write(&scratch.join(name))));
         ended.stdout.split("\n\n").next().unwrap_or_default().to_owned()
     };
     let plain = head(&Fixture::sound(), "plain");
@@ -107,7 +107,7 @@ fn what_is_no_archive_is_an_error() {
         ("wrong.otf2", "wrong.otf2"),
     ] {
         for verb in ["info", "check"] {
-            scratch.ends([verb, path]).with_code(2).says(word);
+            scratch.ends([verb, path]).with_code(2).assert_prints(word);
         }
     }
 }
@@ -115,7 +115,7 @@ fn what_is_no_archive_is_an_error() {
 #[test]
 fn the_version_names_all_that_shapes_archives() {
     let ended = Scratch::new().ends(["--version"]);
-    ["nccl-otf2 0.", "OTF2 3.", "journal format "].iter().for_each(|word| ended.says(word));
+    ["nccl-otf2 0.", "OTF2 3.", "journal format "].iter().for_each(|word| ended.assert_prints(word));
 }
 
 #[test]

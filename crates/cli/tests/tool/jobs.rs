@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::recording::{NO_PROCESS, record};
-use super::support::{Ended, Scratch};
+use super::support::{Scratch, ToolOutput};
 
 #[test]
 fn run_keeps_its_recordings_apart_from_those_that_are_there_or_adds_to_them() {
@@ -16,8 +16,8 @@ fn run_keeps_its_recordings_apart_from_those_that_are_there_or_adds_to_them() {
     let ended = scratch.ran(&["-o", "trace"], copy).with_code(0);
     let (directory, job) = ended.stdout.trim().split_once(' ').expect("both");
     assert!(directory.ends_with(&format!("/trace/jobs/{job}")), "{ended:?}");
-    ended.says("recordings of another run (run-1)");
-    ended.says("--append");
+    ended.assert_prints("recordings of another run (run-1)");
+    ended.assert_prints("--append");
     assert!(Path::new(directory).join("traces.otf2").exists());
     assert!(!scratch.join("trace/traces.otf2").exists());
     // If nothing is recorded, nothing is left.
@@ -26,7 +26,7 @@ fn run_keeps_its_recordings_apart_from_those_that_are_there_or_adds_to_them() {
 
     let ended = scratch.ran(&["-o", "trace", "--append"], copy).with_code(0);
     assert!(ended.stdout.trim().ends_with("/trace run-1"), "{ended:?}");
-    ended.says("2 processes");
+    ended.assert_prints("2 processes");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_job_is_named_by_its_directory_or_what_is_in_it() {
             assert_eq!(code(path), expected, "{verb} {path}");
         }
     }
-    let inside = Ended::run(scratch.tool().current_dir(&out).args(["hang", "parts"]));
+    let inside = ToolOutput::run(scratch.tool().current_dir(&out).args(["hang", "parts"]));
     assert!(inside.stdout.starts_with("CANNOT TELL: "), "{inside:?}");
 }
 
@@ -73,7 +73,7 @@ fn run_waits_for_processes_that_outlive_the_command() {
     record(&scratch.join("recorded"), 0, worker.parse().expect("a number"), 1);
     let script = format!("cp -r recorded/parts $NCCL_OTF2_DIR; (sleep 2; kill {worker}) > /dev/null 2>&1 & exit 130");
     let ended = scratch.ran(&["-o", "trace"], &script).with_code(130);
-    ended.says("1 process that it left and that still records");
+    ended.assert_prints("1 process that it left and that still records");
     assert!(!ended.stderr.contains("still runs"), "{ended:?}");
     assert!(scratch.join("trace/traces.otf2").exists(), "{ended:?}");
 }
@@ -87,7 +87,7 @@ fn one_rank_says_what_there_is_and_begins_with_the_answers() {
     scratch.ends(["finalize", "trace"]).with_code(0);
     let said = ["0", "1"].map(|rank| {
         let mut run = scratch.run(&["-o", "trace", "--append"], "true");
-        Ended::run(run.env("PMI_RANK", rank).env("PMI_SIZE", "2")).stderr
+        ToolOutput::run(run.env("PMI_RANK", rank).env("PMI_SIZE", "2")).stderr
     });
     let all = said.concat();
     assert_eq!(all.matches("traces.otf2: 2 processes").count(), 1, "{all}");
@@ -119,13 +119,13 @@ fn run_says_what_a_command_that_died_left() {
         ),
     ] {
         let ended = scratch.ran(&["-o", name], &script).with_code(128 + 9);
-        said.iter().for_each(|words| ended.says(words));
+        said.iter().for_each(|words| ended.assert_prints(words));
     }
     // If each rank has its own tool, the other ranks may still run.
     let mut run = scratch.run(&["-o", "ranks", "--append"], &format!("{copy}/host-1 $NCCL_OTF2_DIR/parts; kill -9 $$"));
-    let ended = Ended::run(run.env("PMI_RANK", "0").env("PMI_SIZE", "2")).with_code(128 + 9);
-    ended.says("the last process of the job makes the archive in ");
-    ended.says("if one was killed, `nccl-otf2 finalize ");
+    let ended = ToolOutput::run(run.env("PMI_RANK", "0").env("PMI_SIZE", "2")).with_code(128 + 9);
+    ended.assert_prints("the last process of the job makes the archive in ");
+    ended.assert_prints("if one was killed, `nccl-otf2 finalize ");
 }
 
 #[test]
@@ -134,9 +134,9 @@ fn top_says_what_is_missing_and_what_is_open() {
     let out = scratch.join("trace");
     record(&out, 0, std::process::id(), 3);
     let ended = scratch.ends(["top", "trace", "--once"]).with_code(0);
-    ended.says("1 process runs; nothing is missing\n");
+    ended.assert_prints("1 process runs; nothing is missing\n");
     record(&out, 1, NO_PROCESS, 2);
     fs::write(out.join("parts/host-1/journal/0.0"), "no journal").expect("damaged");
     let ended = scratch.ends(["top", "trace", "--once"]).with_code(0);
-    ended.says("1 record is damaged");
+    ended.assert_prints("1 record is damaged");
 }

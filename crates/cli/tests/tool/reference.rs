@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use whole_plugin::synthetic::{self, Job, Wrong};
+use whole_plugin::synthetic::{self, Disturbance, Job};
 
 use super::fixture::{Fixture, Step};
 use super::made_up::Timer;
@@ -166,9 +166,9 @@ fn write_jobs(scratch: &Scratch) {
     let _trace = fixture.write(scratch.path());
     let job = Job { has_kernels: true, has_ranges: true, instances: 150, ..Job::healthy(1) };
     for (name, wrong) in [
-        ("late", Wrong::LateRank { rank: 3, from: 60, ns: 400_000 }),
-        ("slow", Wrong::SlowPair { from: 2, latency: 3.0, time: 3.0 }),
-        ("once", Wrong::LateOnce { rank: 1, at: 80, ns: 9_000_000 }),
+        ("late", Disturbance::LateRank { rank: 3, from: 60, ns: 400_000 }),
+        ("slow", Disturbance::SlowPair { from: 2, latency: 3.0, time: 3.0 }),
+        ("once", Disturbance::LateOnce { rank: 1, at: 80, ns: 9_000_000 }),
     ] {
         let job = Job { wrong, ..job.clone() };
         fs::create_dir(scratch.join(name)).expect("made");

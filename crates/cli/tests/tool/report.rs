@@ -11,12 +11,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::ZlibDecoder;
 use serde_json::Value;
-use whole_plugin::synthetic::{self, Delayed, Job, Wrong};
+use whole_plugin::synthetic::{self, Delayed, Disturbance, Job};
 
 use super::diff;
 use super::fixture::Fixture;
 use super::recording;
-use super::support::{Ended, Scratch};
+use super::support::{Scratch, ToolOutput};
 
 /// The folder that `cargo xtask page` reads.
 fn folder() -> PathBuf {
@@ -49,7 +49,7 @@ fn model(page: &str) -> Value {
 /// The model of an archive's page.
 fn page_of(scratch: &Scratch, trace: &Path) -> Value {
     let page = scratch.join("model.html");
-    Ended::run(scratch.tool().arg("report").arg(trace).arg("-o").arg(&page)).with_code(0);
+    ToolOutput::run(scratch.tool().arg("report").arg(trace).arg("-o").arg(&page)).with_code(0);
     model(&fs::read_to_string(page).expect("a page"))
 }
 
@@ -62,7 +62,7 @@ fn events(model: &Value) -> u64 {
 fn the_page_has_the_report_and_every_event_and_asks_nobody_for_anything() {
     let scratch = Scratch::new();
     let trace = Fixture::sound().write(scratch.path());
-    scratch.ends(["report", "trace", "--title", "a <b> & c"]).with_code(0).says("report.html");
+    scratch.ends(["report", "trace", "--title", "a <b> & c"]).with_code(0).assert_prints("report.html");
     let path = trace.join("report.html");
     let page = fs::read_to_string(&path).expect("the page beside the archive");
     keep(&path, "sound");
@@ -130,7 +130,7 @@ fn unwritable_page_names_the_file_and_a_workaround() {
     let scratch = Scratch::new();
     Fixture::sound().write(scratch.path());
     let ended = scratch.ends(["report", "trace", "-o", "missing/page.html"]).with_code(2);
-    ended.says("missing/page.html; -o names another file");
+    ended.assert_prints("missing/page.html; -o names another file");
     scratch.ends(["report", "nothing-here"]).with_code(2);
 }
 
@@ -144,15 +144,17 @@ fn only_a_page_is_replaced_by_a_page() {
     std::os::unix::fs::symlink("file", scratch.join("link")).expect("a link");
     for (place, is) in [("fifo", "a FIFO"), ("link", "a symbolic link"), (".", "a directory")] {
         let ended = scratch.ends(["report", "trace", "-o", place]).with_code(2);
-        ended.says(&format!("cannot replace {place}; name another one with -o: it is {is}, not a regular file"));
-        scratch.ends(["report", "trace", "--diff", "trace", "-o", place]).with_code(2).says(is);
+        ended.assert_prints(&format!(
+            "cannot replace {place}; name another one with -o: it is {is}, not a regular file"
+        ));
+        scratch.ends(["report", "trace", "--diff", "trace", "-o", place]).with_code(2).assert_prints(is);
     }
-    scratch.ends(["watch", "trace", "--once", "--write", "fifo"]).with_code(2).says("it is a FIFO");
+    scratch.ends(["watch", "trace", "--once", "--write", "fifo"]).with_code(2).assert_prints("it is a FIFO");
     for verb in [["report", "trace"].as_slice(), &["export", "trace", "--format", "perfetto"]] {
-        scratch.ends(verb.iter().chain(&["-o", "-"])).with_code(2).says("this is not written to stdout");
+        scratch.ends(verb.iter().chain(&["-o", "-"])).with_code(2).assert_prints("this is not written to stdout");
     }
     assert!(fs::symlink_metadata(scratch.join("link")).expect("still there").is_symlink());
-    scratch.ends(["report", "trace", "-o", "file"]).with_code(2).says("file exists and is not a page");
+    scratch.ends(["report", "trace", "-o", "file"]).with_code(2).assert_prints("file exists and is not a page");
     assert_eq!(fs::read_to_string(scratch.join("file")).expect("still there"), "before");
     fs::write(scratch.join("file.part"), "mine").expect("written");
     for before in ["", "<!DOCTYPE html><p>before"] {
@@ -168,14 +170,14 @@ fn two_runs_have_a_page_of_what_diff_says() {
     let scratch = Scratch::new();
     let [a, b] = [("a", 2_000), ("b", 2_200)].map(|(name, ns)| diff::job(&scratch, name, 60, ns));
     let report = |arguments: &[&str]| {
-        Ended::run(scratch.tool().arg("report").arg(&a).arg("--diff").arg(&b).args(arguments)).with_code(0)
+        ToolOutput::run(scratch.tool().arg("report").arg(&a).arg("--diff").arg(&b).args(arguments)).with_code(0)
     };
     let ended = report(&["--function", "Broadcast"]);
     let wanted = "B is slower in 1 of 1 group of operations: ncclBroadcast of 1 MiB";
     assert!(ended.stdout.starts_with(wanted), "{ended:?}");
     let page = fs::read_to_string(a.join("diff.html")).expect("the page beside the first archive");
     assert!(!page.contains("src=") && !page.contains("<link"), "the page loads something");
-    let printed = Ended::run(scratch.tool().args(["diff", "--json", "--function", "Broadcast"]).args([&a, &b]));
+    let printed = ToolOutput::run(scratch.tool().args(["diff", "--json", "--function", "Broadcast"]).args([&a, &b]));
     let model = model(&page);
     assert_eq!(model["comparison"], printed.json());
     assert_eq!(model["title"], format!("{} and {}", a.display(), b.display()));
@@ -183,19 +185,19 @@ fn two_runs_have_a_page_of_what_diff_says() {
     assert_eq!((&summary["outcome"], &summary["page"]), (&"slower".into(), &"all.html".into()));
     keep(&scratch.join("all.html"), "diff");
     // A page of one run has all communicators and functions.
-    scratch.ends(["report", "a/trace", "--function", "Broadcast"]).with_code(2).says("--diff");
+    scratch.ends(["report", "a/trace", "--function", "Broadcast"]).with_code(2).assert_prints("--diff");
 }
 
 /// An event of a page: when it begins, the number of its name, and whether the page has its parent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Kept {
+struct PageEvent {
     begin_ns: u64,
     name: u64,
     has_parent: bool,
 }
 
 /// A chunk's events.
-fn events_of(chunk: &Value, bytes: &[u8]) -> Vec<Kept> {
+fn events_of(chunk: &Value, bytes: &[u8]) -> Vec<PageEvent> {
     let numbers: Vec<u64> = bytes
         .chunk_by(|byte, _| *byte >= 0x80)
         .map(|number| number.iter().rev().fold(0, |all, byte| all << 7 | u64::from(byte & 0x7f)))
@@ -211,19 +213,19 @@ fn events_of(chunk: &Value, bytes: &[u8]) -> Vec<Kept> {
         for _ in 0..*run {
             let at = kept.len();
             begin_ns += column(1)[at];
-            kept.push(Kept { begin_ns, name: column(3)[at], has_parent: column(7)[at] != 0 });
+            kept.push(PageEvent { begin_ns, name: column(3)[at], has_parent: column(7)[at] != 0 });
         }
     }
     kept
 }
 
 /// All events of a page, sorted by their begins.
-fn all_events(page: &str) -> Vec<Kept> {
+fn all_events(page: &str) -> Vec<PageEvent> {
     let model = model(page);
     let chunks = (0..).zip(model["timeline"]["chunks"].as_array().expect("chunks"));
     let chunks = chunks.filter(|(_, chunk)| chunk["at"] == "page");
     let of_chunk = |(at, chunk): (i32, &Value)| events_of(chunk, &data(page, &format!("chunk-{at}")).expect("a chunk"));
-    let mut all: Vec<Kept> = chunks.flat_map(of_chunk).collect();
+    let mut all: Vec<PageEvent> = chunks.flat_map(of_chunk).collect();
     all.sort_unstable();
     all
 }
@@ -253,7 +255,7 @@ fn assert_windows_are_whole(page: &str, all: &[u64]) -> Vec<[u64; 2]> {
 #[test]
 fn the_page_of_a_large_job_has_what_is_worst_and_says_what_it_lacks() {
     let scratch = Scratch::new();
-    let late = Wrong::LateOnce { rank: 1, at: 1000, ns: 9_000_000 };
+    let late = Disturbance::LateOnce { rank: 1, at: 1000, ns: 9_000_000 };
     let job = Job { wrong: late, instances: 1200, has_kernels: true, has_ranges: true, ..Job::healthy(1) };
     fs::create_dir(scratch.join("job")).expect("made");
     let _anchor = synthetic::write(&scratch.join("job"), &job, &synthetic::play(&job));
@@ -302,7 +304,7 @@ fn the_page_of_a_large_job_has_what_is_worst_and_says_what_it_lacks() {
 #[test]
 fn a_page_has_the_calls_of_operations_at_the_begin_of_complete_times() {
     let scratch = Scratch::new();
-    let wrong = Wrong::LateRank { rank: 1, from: 0, ns: 300_000 };
+    let wrong = Disturbance::LateRank { rank: 1, from: 0, ns: 300_000 };
     let job = Job { wrong, ranks: 2, channels: 1, instances: 9000, calls: Some(Delayed::Gpu), ..Job::healthy(1) };
     fs::create_dir(scratch.join("job")).expect("made");
     let _anchor = synthetic::write(&scratch.join("job"), &job, &synthetic::play(&job));
@@ -313,8 +315,8 @@ fn a_page_has_the_calls_of_operations_at_the_begin_of_complete_times() {
     let (part, all) = (page("1"), page("100"));
     let complete = assert_windows_are_whole(&part, &all_begins(&all));
     let in_windows = |page: &str| {
-        let is_inside = |it: &Kept| complete.iter().any(|[begin, end]| (begin..=end).contains(&&it.begin_ns));
-        all_events(page).into_iter().filter(is_inside).collect::<Vec<Kept>>()
+        let is_inside = |it: &PageEvent| complete.iter().any(|[begin, end]| (begin..=end).contains(&&it.begin_ns));
+        all_events(page).into_iter().filter(is_inside).collect::<Vec<PageEvent>>()
     };
     let (of_part, of_all) = (in_windows(&part), in_windows(&all));
     assert!(of_all.iter().any(|it| it.has_parent) && of_part == of_all);

@@ -15,7 +15,7 @@ use serde_json::Value;
 use whole_plugin::pages;
 
 use super::fixture::{BROADCAST, Fixture, KERNEL, LAUNCH, Step};
-use super::support::{Ended, Scratch};
+use super::support::{Scratch, ToolOutput};
 
 /// A rule and what breaks it.
 #[derive(Clone, Copy)]
@@ -137,7 +137,7 @@ fn every_rule_has_an_archive_that_breaks_it() {
         (case.spoil)(&mut fixture);
         let trace = fixture.write(scratch.path());
         (case.damage)(&trace);
-        let ended = Ended::run(scratch.tool().args(["check", "--json"]).arg(&trace));
+        let ended = ToolOutput::run(scratch.tool().args(["check", "--json"]).arg(&trace));
         let report = ended.json();
         let found: BTreeSet<&str> = report["rules"].as_object().expect("rules").keys().map(String::as_str).collect();
         let expected: BTreeSet<&str> = case.also.iter().copied().chain([case.rule]).collect();

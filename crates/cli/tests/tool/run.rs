@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::support::{Ended, Scratch};
+use super::support::{Scratch, ToolOutput};
 
 #[test]
 fn the_command_has_our_streams_to_itself_and_its_exit_code_is_ours() {
@@ -16,7 +16,7 @@ fn the_command_has_our_streams_to_itself_and_its_exit_code_is_ours() {
     for (script, code) in [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 128 + 9)] {
         scratch.ran(&[], script).with_code(code);
     }
-    let ended = Ended::run(scratch.run(&[], "cat; echo out; echo err >&2").write_stdin("in\n"));
+    let ended = ToolOutput::run(scratch.run(&[], "cat; echo out; echo err >&2").write_stdin("in\n"));
     assert_eq!(ended.stdout, "in\nout\n");
     assert!(ended.stderr.starts_with("err\n"), "{ended:?}");
     let words = ["run", "--plugin", "plugin.so", "-o", "trace", "printf", "%s,", "-o", "--force", "--", "x"];
@@ -50,10 +50,10 @@ fn the_variables_are_set_and_paths_are_absolute() {
     assert_eq!(ended.stdout, expected.concat());
     assert!(!scratch.join("dumped").exists(), "no dump, nothing recorded");
     let mut by_name = scratch.run(&["--by-name"], "echo $NCCL_PROFILER_PLUGIN $LD_LIBRARY_PATH");
-    let ended = Ended::run(by_name.env("LD_LIBRARY_PATH", "/a:/b"));
+    let ended = ToolOutput::run(by_name.env("LD_LIBRARY_PATH", "/a:/b"));
     assert_eq!(ended.stdout, format!("plugin.so {here}:/a:/b\n"));
-    let ended = Ended::run(scratch.run(&[], "true").env("NCCL_PROFILER_PLUGIN", "example"));
-    ended.says("NCCL_PROFILER_PLUGIN=example is replaced");
+    let ended = ToolOutput::run(scratch.run(&[], "true").env("NCCL_PROFILER_PLUGIN", "example"));
+    ended.assert_prints("NCCL_PROFILER_PLUGIN=example is replaced");
 }
 
 /// Which tool has NVTX's ranges, and which of them the plugin records.
@@ -65,7 +65,7 @@ fn nvtx_is_given_to_the_plugin_unless_another_tool_has_it() {
     symlink(std::env::current_exe().expect("this test"), &other).expect("linked");
     let given = |options: &[&str], variables: &[(&str, &str)]| {
         let mut run = scratch.run(options, "echo $NVTX_INJECTION64_PATH,$NCCL_OTF2_NVTX");
-        Ended::run(run.envs(variables.iter().copied()))
+        ToolOutput::run(run.envs(variables.iter().copied()))
     };
     let injection = "NVTX_INJECTION64_PATH";
     for (options, variables, expected) in [
@@ -83,16 +83,18 @@ fn nvtx_is_given_to_the_plugin_unless_another_tool_has_it() {
     }
     let theirs = given(&[], &[(injection, &other)]);
     assert_eq!(theirs.stdout.trim_end(), format!("{other},"));
-    theirs.says(&format!("{injection}={other} stays: Nsight Systems gets NVTX ranges, and they are not recorded"));
+    theirs.assert_prints(&format!(
+        "{injection}={other} stays: Nsight Systems gets NVTX ranges, and they are not recorded"
+    ));
     let copy = here.join("copy.so").display().to_string();
     fs::copy(&ours, &copy).expect("copied");
     let copied = given(&[], &[(injection, &copy)]);
     assert_eq!(copied.stdout.trim_end(), format!("{ours},"));
-    copied.says(&format!("not another copy of it ({copy})"));
+    copied.assert_prints(&format!("not another copy of it ({copy})"));
     let missing = given(&[], &[(injection, "/nowhere/lib.so")]);
     assert_eq!(missing.stdout, "/nowhere/lib.so,\n");
-    missing.says("does not find /nowhere/lib.so: nobody gets NVTX ranges");
-    scratch.ran(&["--nvtx", "some"], "touch ran").with_code(2).says("auto, nccl, all, off");
+    missing.assert_prints("does not find /nowhere/lib.so: nobody gets NVTX ranges");
+    scratch.ran(&["--nvtx", "some"], "touch ran").with_code(2).assert_prints("auto, nccl, all, off");
     assert!(!scratch.join("ran").exists());
 }
 
@@ -100,9 +102,9 @@ fn nvtx_is_given_to_the_plugin_unless_another_tool_has_it() {
 fn nothing_recorded_is_explained_and_leaves_nothing_behind() {
     let scratch = Scratch::new();
     let ended = scratch.ran(&["-o", "trace"], "true");
-    ["nothing was recorded", "NCCL_DEBUG=INFO", "one rank", "2.23"].iter().for_each(|word| ended.says(word));
+    ["nothing was recorded", "NCCL_DEBUG=INFO", "one rank", "2.23"].iter().for_each(|word| ended.assert_prints(word));
     assert!(!scratch.join("trace").exists());
-    scratch.ran(&["-o", "trace"], "kill -SEGV $$").with_code(139).says("The command failed: signal: 11");
+    scratch.ran(&["-o", "trace"], "kill -SEGV $$").with_code(139).assert_prints("The command failed: signal: 11");
     // Created directories are private.
     let modes = scratch.ran(&["-o", "outer/trace"], "stat -c %a outer outer/trace");
     assert_eq!(modes.stdout, "700\n700\n");
@@ -110,12 +112,14 @@ fn nothing_recorded_is_explained_and_leaves_nothing_behind() {
     for command in ["rm -r trace", "rmdir trace/parts", "mkdir trace/parts/x; rmdir trace/parts/x"] {
         let scratch = Scratch::new();
         let ended = scratch.ran(&["-o", "trace"], command);
-        ended.says("while the command ran");
+        ended.assert_prints("while the command ran");
         assert_eq!(ended.stderr.lines().count(), 1, "{command}: {ended:?}");
     }
     // A plugin that finds no room for its journal does the same.
     let scratch = Scratch::new();
-    scratch.ran(&["-o", "trace"], "mkdir trace/parts/x; rmdir trace/parts/x").says("no process could write one");
+    scratch
+        .ran(&["-o", "trace"], "mkdir trace/parts/x; rmdir trace/parts/x")
+        .assert_prints("no process could write one");
     assert!(!scratch.join("trace").exists());
 }
 
@@ -127,18 +131,20 @@ fn an_archive_that_is_there_stays_unless_it_is_to_be_replaced() {
         fs::write(scratch.join("trace").join(name), "precious").expect("written");
     }
     let ended = scratch.ran(&["-o", "trace"], "touch ran").with_code(2);
-    ["--out", "--force", "--append"].iter().for_each(|option| ended.says(option));
+    ["--out", "--force", "--append"].iter().for_each(|option| ended.assert_prints(option));
     assert!(!scratch.join("ran").exists(), "the command did not run");
     // Ranks of a job would remove each other's parts.
     let mut ranked = scratch.run(&["-o", "trace", "--force"], "touch ran");
-    Ended::run(ranked.env("PMI_RANK", "1").env("PMI_SIZE", "2")).with_code(2).says("--force cannot be used");
+    ToolOutput::run(ranked.env("PMI_RANK", "1").env("PMI_SIZE", "2"))
+        .with_code(2)
+        .assert_prints("--force cannot be used");
     assert_eq!(fs::read_to_string(scratch.join("trace/traces.otf2")).expect("still there"), "precious");
-    scratch.ran(&["-o", "trace", "--append"], "touch ran").with_code(2).says("nothing can be added to it");
+    scratch.ran(&["-o", "trace", "--append"], "touch ran").with_code(2).assert_prints("nothing can be added to it");
     fs::create_dir(scratch.join("trace/parts")).expect("made");
     scratch.ran(&["-o", "trace", "--append"], "touch ran").with_code(0);
     assert!(scratch.join("ran").exists() && scratch.join("trace/traces.otf2").exists());
     let words = ["run", "--plugin", "plugin.so", "-o", "trace", "--force", "--", "no-such-program"];
-    scratch.ends(words).with_code(2).says("nothing was removed");
+    scratch.ends(words).with_code(2).assert_prints("nothing was removed");
     assert!(scratch.join("trace/traces.otf2").exists());
     scratch.ran(&["-o", "trace", "--force"], "true").with_code(0);
     assert!(!scratch.join("trace/traces.otf2").exists() && scratch.join("trace/notes.txt").exists());
@@ -150,7 +156,7 @@ fn the_directory_is_a_template_like_the_variable() {
     let directory = |job: Option<&str>, template: &str| {
         let mut run = scratch.run(&["-o", template], "echo $NCCL_OTF2_DIR");
         run.envs(job.map(|job| ("SLURM_JOB_ID", job)));
-        Ended::run(&mut run).stdout.trim().rsplit('/').next().unwrap_or_default().to_owned()
+        ToolOutput::run(&mut run).stdout.trim().rsplit('/').next().unwrap_or_default().to_owned()
     };
     assert_eq!(directory(Some("77"), "trace-%j"), "trace-77");
     // The plugin expands `%` again.
@@ -174,18 +180,18 @@ fn wrong_usage_runs_nothing() {
         (&["-o", "taken"], "taken is a file: --out names a directory for the job"),
     ];
     for (options, said) in wrong {
-        scratch.ran(options, "touch ran").with_code(2).says(said);
+        scratch.ran(options, "touch ran").with_code(2).assert_prints(said);
         assert!(!scratch.join("ran").exists(), "{options:?}");
     }
     let mut ranked = scratch.run(&[], "touch ran");
-    Ended::run(ranked.env("PMI_RANK", "1").env("PMI_SIZE", "2")).with_code(2).says("--out");
+    ToolOutput::run(ranked.env("PMI_RANK", "1").env("PMI_SIZE", "2")).with_code(2).assert_prints("--out");
     scratch.ends(["run", "--plugin", "plugin.so"]).with_code(2);
     let absent = scratch.ends(["run", "--plugin", "/nowhere/plugin.so", "--", "touch", "ran"]).with_code(2);
-    absent.says("--plugin /nowhere/plugin.so: no such file");
+    absent.assert_prints("--plugin /nowhere/plugin.so: no such file");
     assert!(!scratch.join("ran").exists());
-    scratch.ends(["run", "--nonsense", "--", "x"]).with_code(2).says("--nonsense");
+    scratch.ends(["run", "--nonsense", "--", "x"]).with_code(2).assert_prints("--nonsense");
     let missing = scratch.ends(["run", "--plugin", "plugin.so", "-o", "trace", "--", "/nowhere/program"]);
-    missing.with_code(2).says("/nowhere/program");
+    missing.with_code(2).assert_prints("/nowhere/program");
     assert!(!scratch.join("trace").exists(), "nothing is left behind");
 }
 

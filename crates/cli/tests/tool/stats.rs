@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::fixture::{ALL_REDUCE, BROADCAST, Fixture, SEND, Step};
 use super::recording;
-use super::support::{Ended, Scratch};
+use super::support::{Scratch, ToolOutput};
 
 /// What `stats` prints of an archive.
 #[track_caller]
 fn stats(scratch: &Scratch, trace: &Path, arguments: &[&str]) -> String {
-    Ended::run(scratch.tool().arg("stats").arg(trace).args(arguments)).with_code(0).stdout
+    ToolOutput::run(scratch.tool().arg("stats").arg(trace).args(arguments)).with_code(0).stdout
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn jobs_of_all_sorts_have_a_verdict() {
     recording::record(&running, 0, recording::NO_PROCESS, 1);
     let ended = scratch.ends(["stats", "running"]).with_code(2);
     for said in ["no archive yet", "`nccl-otf2 top running`", "`nccl-otf2 dump running`"] {
-        ended.says(said);
+        ended.assert_prints(said);
     }
     // Killed, with nothing recorded but the enqueueing of its operations.
     assert!(job("killed", 2, 5).contains("in 5 of 5 collectives, only the enqueueing of a rank is known"));
@@ -195,7 +195,7 @@ fn archive_of_an_older_build_is_refused_with_a_workaround() {
     Fixture { has_kinds: false, ..Fixture::sound() }.write(scratch.path());
     for arguments in [&["stats", "trace"][..], &["report", "trace"], &["diff", "trace", "trace"]] {
         let ended = scratch.ends(arguments).with_code(2);
-        ended.says("older build");
-        ended.says("`nccl-otf2 finalize` again");
+        ended.assert_prints("older build");
+        ended.assert_prints("`nccl-otf2 finalize` again");
     }
 }

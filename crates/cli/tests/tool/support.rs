@@ -57,13 +57,13 @@ impl Scratch {
     }
 
     /// Runs the tool to its end.
-    pub(crate) fn ends<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Ended {
-        Ended::run(self.tool().args(arguments))
+    pub(crate) fn ends<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> ToolOutput {
+        ToolOutput::run(self.tool().args(arguments))
     }
 
     /// Runs `nccl-otf2 run` to its end.
-    pub(crate) fn ran(&self, options: &[&str], script: &str) -> Ended {
-        Ended::run(&mut self.run(options, script))
+    pub(crate) fn ran(&self, options: &[&str], script: &str) -> ToolOutput {
+        ToolOutput::run(&mut self.run(options, script))
     }
 
     /// `nccl-otf2 run` with these options and a shell script.
@@ -76,14 +76,14 @@ impl Scratch {
 
 /// How the tool ended, and what it printed.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ToolOutput {
     /// `None` if it was killed.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Ended {
+impl ToolOutput {
     pub(crate) fn run(command: &mut Command) -> Self {
         let output = command.output().expect("ran");
         Self { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
@@ -97,11 +97,11 @@ impl Ended {
 
     /// Asserts that it printed these words.
     #[track_caller]
-    pub(crate) fn says(&self, words: &str) {
-        assert!(self.said().contains(words), "{words}: {self:?}");
+    pub(crate) fn assert_prints(&self, words: &str) {
+        assert!(self.printed().contains(words), "{words}: {self:?}");
     }
 
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn printed(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }
 

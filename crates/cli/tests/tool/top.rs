@@ -127,7 +127,7 @@ fn without_a_terminal_it_prints_once() {
     assert!(snapshot["processes"][1]["last_record_ns"].is_u64(), "{snapshot:#}");
     record(&scratch.join("dead"), 0, NO_PROCESS, 3);
     for verb in ["top", "metrics"] {
-        scratch.ends([verb, "dead", "--once"]).says("the job is over, its last record was made ");
+        scratch.ends([verb, "dead", "--once"]).assert_prints("the job is over, its last record was made ");
     }
     scratch.ends(["top", "nowhere"]).with_code(2);
 }

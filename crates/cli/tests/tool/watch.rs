@@ -99,7 +99,7 @@ fn once_is_for_cron_and_gives_the_report_of_hang() {
     job(&scratch, 2);
     assert_eq!(once("100", 0).stdout, "");
     assert!(!scratch.join("hang.json").exists() && !scratch.join("last.json").exists());
-    once("0", 1).says("exit status: 3");
+    once("0", 1).assert_prints("exit status: 3");
     let hang = scratch.ends(["hang", "trace", "--json", "--after", "0"]);
     let report = |bytes: &[u8]| timeless(serde_json::from_slice(bytes).expect("JSON"));
     let read = |file: &str| fs::read(scratch.join(file)).expect("there");
@@ -107,7 +107,7 @@ fn once_is_for_cron_and_gives_the_report_of_hang() {
     assert_eq!(read("last.json"), read("hang.json"));
     // As `hang` reports it.
     fs::remove_dir_all(scratch.join("trace/parts/host-1/journal")).expect("removed");
-    once("0", 2).says("CANNOT TELL: ");
+    once("0", 2).assert_prints("CANNOT TELL: ");
 }
 
 /// Waits for the process whose id is in a file to end.

@@ -293,7 +293,10 @@ struct Members<'r, R> {
 }
 
 impl<R: Reader> Members<'_, R> {
-    fn hear<E: serde::de::Error>(&mut self, hear: impl FnOnce(&mut R) -> Result<()>) -> std::result::Result<(), E> {
+    fn with_reader<E: serde::de::Error>(
+        &mut self,
+        hear: impl FnOnce(&mut R) -> Result<()>,
+    ) -> std::result::Result<(), E> {
         self.left.set(MOST_VALUE_BYTES);
         hear(self.reader).map_err(|error| {
             *self.failed = Some(error);
@@ -315,7 +318,7 @@ impl<'de, R: Reader> Visitor<'de> for Members<'_, R> {
                 map.next_value_seed(Events(&mut self))?;
             } else {
                 let value: Box<RawValue> = map.next_value()?;
-                self.hear(|reader| reader.member(&name, &value))?;
+                self.with_reader(|reader| reader.member(&name, &value))?;
             }
         }
         Ok(())
@@ -340,11 +343,11 @@ impl<'de, R: Reader> Visitor<'de> for Events<'_, '_, R> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> std::result::Result<(), A::Error> {
-        self.0.hear(R::begin_events)?;
+        self.0.with_reader(R::begin_events)?;
         while let Some(event) = list.next_element::<Box<RawValue>>()? {
-            self.0.hear(|reader| reader.event(&event))?;
+            self.0.with_reader(|reader| reader.event(&event))?;
         }
-        self.0.hear(R::end_events)
+        self.0.with_reader(R::end_events)
     }
 }
 

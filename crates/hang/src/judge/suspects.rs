@@ -47,7 +47,7 @@ pub(crate) struct Suspects<'a> {
     blockages: &'a [Blockage],
     waiters: Vec<BTreeSet<Actor>>,
     waiting: BTreeMap<Actor, Vec<usize>>,
-    found: BTreeMap<(Reason, Member), FoundSuspect>,
+    found: BTreeMap<(Reason, Member), SuspectChain>,
     times_found: usize,
 }
 
@@ -56,7 +56,7 @@ fn waiters(job: &Job, blockage: &Blockage) -> BTreeSet<Actor> {
     ranks.map(|rank| rank.actor).gather()
 }
 
-struct FoundSuspect {
+struct SuspectChain {
     chain: Vec<usize>,
     blockage: usize,
     blocked: BTreeSet<Actor>,
@@ -92,7 +92,7 @@ impl<'a> Suspects<'a> {
         for index in starts.into_iter().take(MOST_STARTS) {
             search.follow(index, &mut Chain::default());
         }
-        let suspects = search.found.into_iter().map(|((reason, member), FoundSuspect { blockage, chain, blocked })| {
+        let suspects = search.found.into_iter().map(|((reason, member), SuspectChain { blockage, chain, blocked })| {
             Suspect { member, reason, blockage, chain, blocked: blocked.len() }
         });
         without_repetitions(job, suspects.collect())
@@ -102,7 +102,7 @@ impl<'a> Suspects<'a> {
         self.times_found += 1;
         let process = self.job.member(member).map(|rank| rank.actor.process);
         let blockages = &chain.blockages;
-        let found = self.found.entry((reason, member)).or_insert_with(|| FoundSuspect {
+        let found = self.found.entry((reason, member)).or_insert_with(|| SuspectChain {
             // The last blockage of a chain is the one that the suspect causes.
             blockage: blockages.last().copied().unwrap_or(0),
             chain: blockages.clone(),

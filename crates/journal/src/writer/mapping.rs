@@ -613,7 +613,7 @@ fn oldest(slots: &[Arc<Slot>]) -> Option<(&Slot, UsedFile)> {
 
 /// Something that could not be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
+pub enum LostRecord {
     /// An event's start.
     Start(Kind),
     /// The stop of the event with this id.
@@ -624,7 +624,7 @@ pub enum Lost {
     Communicator,
 }
 
-impl Lost {
+impl LostRecord {
     /// Some callback.
     pub const UNKNOWN: Self = Self::Stop(0);
 

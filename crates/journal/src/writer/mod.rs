@@ -21,7 +21,7 @@ mod mapping;
 mod names;
 mod slot_writer;
 
-pub use crate::writer::mapping::{Lost, Retention, Stop, WriterOptions};
+pub use crate::writer::mapping::{LostRecord, Retention, Stop, WriterOptions};
 pub use crate::writer::names::{PermanentName, PermanentText};
 pub use crate::writer::slot_writer::{SharedSlotWriter, SlotWriter};
 
@@ -139,7 +139,7 @@ impl JournalWriter {
     }
 
     /// Counts a loss of a thread without a slot.
-    pub fn count_loss(&self, what: Lost) {
+    pub fn count_loss(&self, what: LostRecord) {
         self.space.note_loss();
         if let Some(file) = self.first_file.get() {
             let place = what.index(self.space.options.tag);

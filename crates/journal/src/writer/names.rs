@@ -57,7 +57,7 @@ struct InternedName {
 }
 
 /// The strings of a slot by content. Has room for NCCL's from the beginning, because callbacks allocate nothing.
-struct KnownStrings {
+struct InternedStrings {
     text: Vec<u8>,
     all: Vec<InternedName>,
     /// Open addressing, by hash: an index into `all`, plus 1; 0 is free. At least half of the places are free.
@@ -70,7 +70,7 @@ fn hash(bytes: &[u8]) -> usize {
     usize::try_from(hasher.finish() >> 32).unwrap_or(0)
 }
 
-impl KnownStrings {
+impl InternedStrings {
     fn new() -> Self {
         let text = Vec::with_capacity(TEXT_BYTES);
         Self { text, all: Vec::with_capacity(ENTRIES), places: vec![0; 2 * ENTRIES] }
@@ -172,7 +172,7 @@ pub(crate) struct NameCache {
     /// A string that was recorded in an earlier generation must be recorded again.
     generation: u64,
     /// For strings that are not in `entries`: long ones, those at another address, and those evicted.
-    known: KnownStrings,
+    known: InternedStrings,
 }
 
 /// Made where they stay: a thread may have a stack of 16 KiB.
@@ -191,7 +191,7 @@ impl NameCache {
             last: 0,
             // Not 0: that is the generation of permanent strings that were never recorded.
             generation: 1,
-            known: KnownStrings::new(),
+            known: InternedStrings::new(),
         }
     }
 
@@ -331,7 +331,7 @@ impl NameCache {
 
 /// The start of a proxy control event that has not entered a state yet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HeldControl {
+pub(crate) struct PendingControl {
     /// The event's id; [`EventId::NONE`] while no event is held.
     pub(crate) id: EventId,
     pub(crate) ticks: u64,
@@ -340,7 +340,7 @@ pub(crate) struct HeldControl {
     pub(crate) rank: i32,
 }
 
-impl HeldControl {
+impl PendingControl {
     pub(crate) const NONE: Self = Self { id: EventId::NONE, ticks: 0, parent: 0, context: 0, rank: 0 };
 
     pub(crate) const fn new(id: EventId, ticks: u64, event: &Start<Name<'_>>) -> Self {

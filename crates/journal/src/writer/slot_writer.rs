@@ -12,8 +12,8 @@ use crate::format::{
     begin_word, end_word, flags, header, kind, mark, pair, record_word, segment_flag,
 };
 use crate::uninterrupted::uninterrupted;
-use crate::writer::mapping::{JournalFile, Lost, Segment, Slot, Space};
-use crate::writer::names::{HeldControl, NameCache, PermanentName, Waits};
+use crate::writer::mapping::{JournalFile, LostRecord, Segment, Slot, Space};
+use crate::writer::names::{NameCache, PendingControl, PermanentName, Waits};
 use crate::{format, host};
 use nccl_events::gpu::GpuRecord;
 use nccl_events::ids::{EventId, LAST_SEQUENCE};
@@ -41,7 +41,7 @@ pub struct SlotWriter {
     /// An id with the process tag and the number of this slot.
     own_id: EventId,
     segment: Segment,
-    held: HeldControl,
+    held: PendingControl,
     /// The record of the slot's thread. Here, because its tag also says whether a thread has a slot writer.
     thread: Option<ThreadBegin>,
     names: NameCache,
@@ -88,7 +88,7 @@ impl SlotWriter {
             next_sequence: 1,
             own_id: EventId::new(space.options.tag, slot.number, 0, Kind::Group),
             segment,
-            held: HeldControl::NONE,
+            held: PendingControl::NONE,
             thread: None,
             names: NameCache::new(),
             waits: Waits::new(),
@@ -112,7 +112,7 @@ impl SlotWriter {
         self.put_held();
         if matches!(event.body, Body::ProxyCtrl(event::ProxyCtrl {})) && sequence <= LAST_SEQUENCE {
             // Counted as empty from now on, so that the count is right even if the process is killed.
-            self.held = HeldControl::new(id, ticks(), event);
+            self.held = PendingControl::new(id, ticks(), event);
             self.add(header::EMPTY_CONTROLS, 1);
         } else if sequence > LAST_SEQUENCE || !format::put_start(self, id.get(), event) {
             self.next_sequence = sequence + 1;
@@ -134,7 +134,7 @@ impl SlotWriter {
 
     #[cold]
     fn lose_start(&mut self, id: EventId) -> EventId {
-        self.count_loss(Lost::Start(id.kind()));
+        self.count_loss(LostRecord::Start(id.kind()));
         self.set(header::STARTED_AT_LOSS, self.next_sequence - 1);
         id.unrecorded()
     }
@@ -151,7 +151,7 @@ impl SlotWriter {
     fn put_held_now(&mut self) {
         // A held event counts among the events of the next segment.
         self.make_room_for_names();
-        let held = std::mem::replace(&mut self.held, HeldControl::NONE);
+        let held = std::mem::replace(&mut self.held, PendingControl::NONE);
         let payload = [held.parent, held.context, u64::from(held.rank.cast_unsigned())];
         let control = Kind::ProxyCtrl;
         let record = kind::START + control as u8;
@@ -169,12 +169,12 @@ impl SlotWriter {
             // The event entered no state and is only counted. Its sequence number, the last one, becomes free again:
             // otherwise a day of these events would use up all numbers.
             self.next_sequence -= u64::from(!self.held.id.is_none());
-            self.held = HeldControl::NONE;
+            self.held = PendingControl::NONE;
             return;
         }
         self.put_held();
         if self.is_of_lost(event) || !self.put(kind::STOP, 0, event, []) {
-            self.count_loss(Lost::Stop(event));
+            self.count_loss(LostRecord::Stop(event));
         }
     }
 
@@ -194,12 +194,12 @@ impl SlotWriter {
         }
         self.put_held();
         if self.is_of_lost(event.event) || !format::put_state(self, event) {
-            self.count_loss(Lost::State(event.event));
+            self.count_loss(LostRecord::State(event.event));
         }
     }
 
     #[cold]
-    fn count_loss(&mut self, what: Lost) {
+    fn count_loss(&mut self, what: LostRecord) {
         let place = what.index(self.space.options.tag);
         self.add(header::LOST_STARTS + place, 1);
         self.space.note_loss();
@@ -501,7 +501,7 @@ impl SlotWriter {
     pub fn comm_init(&mut self, context: u64, begin_ticks: u64, repetition: u32, comm: &CommInit<'_>) {
         self.put_held();
         if !self.put_comm(kind::COMM_INIT, context, begin_ticks, repetition, comm) {
-            self.count_loss(Lost::Communicator);
+            self.count_loss(LostRecord::Communicator);
         }
     }
 
@@ -528,7 +528,7 @@ impl SlotWriter {
     pub fn comm_finalize(&mut self, context: u64, begin_ticks: u64) {
         self.put_held();
         if !self.put_at(kind::COMM_FINALIZE, 0, begin_ticks, context, [ticks()]) {
-            self.count_loss(Lost::Communicator);
+            self.count_loss(LostRecord::Communicator);
         }
     }
 

@@ -5,7 +5,7 @@ use nccl_events::event;
 use journal::format::SEGMENT_BYTES;
 use journal::format::{Record, RecordBody};
 use journal::reader::Outcome;
-use journal::writer::{Lost, SlotWriter, Stop};
+use journal::writer::{LostRecord, SlotWriter, Stop};
 use nccl_events::ids::{EventId, ProcessTag};
 use nccl_events::{Body, Kind, Name, NetData, State, StateArgs};
 
@@ -189,12 +189,12 @@ fn losses_without_a_slot_survive_the_process() {
     let (one, other) = (writer.slotless_id(Kind::Coll), writer.slotless_id(Kind::Coll));
     assert!(one.is_unrecorded() && one != other);
     assert_eq!((one.kind(), one.tag()), (Kind::Coll, TAG.get()));
-    writer.count_loss(Lost::Start(Kind::Coll));
-    writer.count_loss(Lost::Start(Kind::Coll));
-    writer.count_loss(Lost::State(one.get()));
-    writer.count_loss(Lost::Stop(one.get()));
-    writer.count_loss(Lost::Stop(7));
-    writer.count_loss(Lost::Communicator);
+    writer.count_loss(LostRecord::Start(Kind::Coll));
+    writer.count_loss(LostRecord::Start(Kind::Coll));
+    writer.count_loss(LostRecord::State(one.get()));
+    writer.count_loss(LostRecord::Stop(one.get()));
+    writer.count_loss(LostRecord::Stop(7));
+    writer.count_loss(LostRecord::Communicator);
     let (_, outcome) = read(directory.path());
     let losses = outcome.losses;
     let of = |kind: Kind| {

@@ -9,7 +9,7 @@ use journal::reader::Outcome;
 use journal::writer::SlotWriter;
 use nccl_events::gpu::{ALL_DEVICES, Backend, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel, LaunchTime};
 use nccl_events::{Body, CommInit, Kind, Name, NetData, Start, State, StateArgs, event};
-use nccl_events::{Cause, Span, StepSwitch, Switch, Wanted};
+use nccl_events::{Cause, EventSelection, Span, StepSwitch, Switch};
 
 use super::{Recording, text};
 
@@ -130,8 +130,8 @@ fn communicators_and_clocks_come_back() {
 fn switches_come_back() {
     let switch = Switch {
         cause: Cause::Signal,
-        before: Wanted { is_on: true, events: 0xffff },
-        after: Wanted { is_on: false, events: 0x80e },
+        before: EventSelection { is_on: true, events: 0xffff },
+        after: EventSelection { is_on: false, events: 0x80e },
     };
     let range = Some(Span { first: 100, last: u32::MAX });
     let of_steps =

@@ -250,7 +250,7 @@ impl Coverage {
 
 #[cfg(test)]
 mod tests {
-    use nccl_events::Wanted;
+    use nccl_events::EventSelection;
 
     use super::*;
 
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_named_step_without_collectives_covers_none() {
         let spans = [(1, 0), (1, u32::MAX), (1, 0), (1, u32::MAX), (1, 2), (3, u32::MAX), (3, 2), (5, u32::MAX)];
-        let wanted = Wanted { is_on: true, events: 0 };
+        let wanted = EventSelection { is_on: true, events: 0 };
         let at = |(first, last)| SwitchAt {
             time: 0,
             context: 7,

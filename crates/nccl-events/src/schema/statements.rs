@@ -39,7 +39,7 @@ macro_rules! properties {
         }
 
         impl Statements {
-            fn read_one(&mut self, name: &str, value: &str) -> Read {
+            fn read_one(&mut self, name: &str, value: &str) -> ReadOutcome {
                 match name {
                     $($text => read(&mut self.$field, value),)+
                     $($number => read(&mut self.$listed.number, value), $list => read(&mut self.$listed.lines, value),)+
@@ -152,7 +152,7 @@ properties! {
 }
 
 /// The result of reading a property.
-enum Read {
+enum ReadOutcome {
     Well,
     /// The value violates the grammar.
     Badly,
@@ -160,13 +160,13 @@ enum Read {
     Unknown,
 }
 
-fn read<G: Grammar>(into: &mut G, value: &str) -> Read {
+fn read<G: Grammar>(into: &mut G, value: &str) -> ReadOutcome {
     match G::parse(value) {
         Some(value) => {
             *into = value;
-            Read::Well
+            ReadOutcome::Well
         }
-        None => Read::Badly,
+        None => ReadOutcome::Badly,
     }
 }
 
@@ -182,9 +182,9 @@ impl Statements {
         for (name, value) in properties.into_iter().filter(|(name, _)| name.starts_with(PREFIX)) {
             let property = || (name.clone(), value.clone());
             match found.read_one(name, value) {
-                Read::Well => {}
-                Read::Badly => found.bad.push(property()),
-                Read::Unknown => found.unknown.push(property()),
+                ReadOutcome::Well => {}
+                ReadOutcome::Badly => found.bad.push(property()),
+                ReadOutcome::Unknown => found.unknown.push(property()),
             }
         }
         found
@@ -195,9 +195,9 @@ impl Statements {
         properties.iter().any(|(name, _)| name.starts_with(PREFIX))
     }
 
-    fn read_count(&mut self, name: &str, value: &str) -> Read {
+    fn read_count(&mut self, name: &str, value: &str) -> ReadOutcome {
         let Some((family, name)) = name.strip_prefix(PREFIX).and_then(|name| name.split_once("::")) else {
-            return Read::Unknown;
+            return ReadOutcome::Unknown;
         };
         let number = value.trim().parse();
         let into = match (family, name.split_once("::")) {
@@ -214,10 +214,10 @@ impl Statements {
         match (into, number) {
             (Some(into), Ok(number)) => {
                 *into = number;
-                Read::Well
+                ReadOutcome::Well
             }
-            (Some(_), Err(_)) => Read::Badly,
-            (None, _) => Read::Unknown,
+            (Some(_), Err(_)) => ReadOutcome::Badly,
+            (None, _) => ReadOutcome::Unknown,
         }
     }
 

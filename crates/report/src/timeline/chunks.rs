@@ -159,7 +159,7 @@ fn encode(events: &[Event], chunk: &Chunk, number: impl Fn(u64) -> Option<u64>) 
 
 /// The reason for which an event is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeptBecause {
+pub(crate) enum SelectionReason {
     /// The event is in a window. It is dropped if the window does not fit into the page.
     Window,
     Chosen,
@@ -170,7 +170,7 @@ pub(crate) enum KeptBecause {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeptEvent {
     pub(crate) event: Event,
-    pub(crate) why: KeptBecause,
+    pub(crate) why: SelectionReason,
     /// The `place` of the window that contains the event.
     pub(crate) place: u32,
 }
@@ -178,9 +178,9 @@ pub(crate) struct KeptEvent {
 impl KeptEvent {
     pub(crate) const fn stays(&self, fitting: u32) -> bool {
         match self.why {
-            KeptBecause::Chosen => true,
-            KeptBecause::Window => self.place < fitting,
-            KeptBecause::Longest => self.place >= fitting,
+            SelectionReason::Chosen => true,
+            SelectionReason::Window => self.place < fitting,
+            SelectionReason::Longest => self.place >= fitting,
         }
     }
 

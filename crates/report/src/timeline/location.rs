@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::timeline::chunks::{Event, KeptBecause, KeptEvent, Key, MOST_SETS, NONE, PageBudget, Set, Value, bits};
+use crate::timeline::chunks::{Event, KeptEvent, Key, MOST_SETS, NONE, PageBudget, SelectionReason, Set, Value, bits};
 use crate::timeline::plan::{KeepReason, LEVELS, Location, LocationPart, Plan, RanksByCall};
 use analysis::{Analysis, Clock, Role, Trace};
 use anyhow::{Context as _, Result};
@@ -37,7 +37,7 @@ const OWN: [AttributeId; 9] = [
 ];
 
 nccl_events::fields! {
-    struct Own {
+    struct InstanceFields {
         event: Event,
         parent: Parent,
         sequence: Sequence,
@@ -202,11 +202,11 @@ impl<'a> TimelineReader<'a> {
         let place = if let Some(KeepReason::Window(place)) = with { place.min(own) } else { own };
         if with == Some(KeepReason::Chosen) {
             let event = self.event(state, ended);
-            state.found.kept.push(KeptEvent { event, why: KeptBecause::Chosen, place });
+            state.found.kept.push(KeptEvent { event, why: SelectionReason::Chosen, place });
         } else {
             if place < state.fitting {
                 let event = self.event(state, ended);
-                state.found.kept.push(KeptEvent { event, why: KeptBecause::Window, place });
+                state.found.kept.push(KeptEvent { event, why: SelectionReason::Window, place });
             }
             if ended.row.is_none() {
                 self.sample(state, ended, place);
@@ -234,7 +234,7 @@ impl<'a> TimelineReader<'a> {
         if !state.is_thread {
             return None;
         }
-        let own: Own<'_> = self.trace.read_fields(&ended.attributes);
+        let own: InstanceFields<'_> = self.trace.read_fields(&ended.attributes);
         let ids = [own.event, own.parent].into_iter().flatten();
         let all = ids.flat_map(|id| [self.plan.call(id), state.parents.get(&id).copied()]);
         let with = all.flatten().min()?;
@@ -254,7 +254,7 @@ impl<'a> TimelineReader<'a> {
         let at = self.plan.part(ended.begin_ns, samples);
         if state.longest[row].get(at).is_some_and(|slot| slot.is_none_or(|kept| kept.length_ns() < length_ns)) {
             let event = self.event(state, ended);
-            state.longest[row][at] = Some(KeptEvent { event, why: KeptBecause::Longest, place });
+            state.longest[row][at] = Some(KeptEvent { event, why: SelectionReason::Longest, place });
         }
     }
 
@@ -268,7 +268,7 @@ impl<'a> TimelineReader<'a> {
     }
 
     fn event(&self, state: &mut LocationReader, ended: &EndedInstance) -> Event {
-        let own: Own<'_> = self.trace.read_fields(&ended.attributes);
+        let own: InstanceFields<'_> = self.trace.read_fields(&ended.attributes);
         let Analysis { tables, instances, .. } = self.analysis;
         let instance = ended.row.and_then(|row| instances.instance_of_operation(row));
         let waiting_ns = instance

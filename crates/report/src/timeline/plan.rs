@@ -467,7 +467,7 @@ fn rank_of(trace: &Trace, tables: &Tables, location: LocationRef) -> Option<usiz
 const MOST: usize = 1_000_000;
 
 nccl_events::fields! {
-    struct Own {
+    struct CallFields {
         event: Event,
     }
 }
@@ -498,7 +498,7 @@ impl RanksByCall {
         attributes: &[(AttributeRef, AttributeValue)],
         votes: &mut BTreeMap<u32, u64>,
     ) {
-        let Own { event: Some(event), .. } = trace.read_fields::<Own<'_>>(attributes) else {
+        let CallFields { event: Some(event), .. } = trace.read_fields::<CallFields<'_>>(attributes) else {
             return;
         };
         let first = self.0.partition_point(|(call, _)| *call < event);

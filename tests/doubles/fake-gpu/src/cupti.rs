@@ -83,17 +83,17 @@ impl Drop for Running {
     }
 }
 
-pub(crate) enum What<'a> {
+pub(crate) enum Activity<'a> {
     Kernel(&'a CStr),
     /// with its `CUpti_ActivityMemcpyKind` and bytes
     Copy(u32, usize),
 }
 
-pub(crate) fn begin(occasion: &Occasion, what: &What<'_>) -> Option<Running> {
+pub(crate) fn begin(occasion: &Occasion, what: &Activity<'_>) -> Option<Running> {
     let feed = feed()?;
     let (name, copy_kind, bytes) = match what {
-        What::Kernel(name) => (name.as_ptr(), 0, 0),
-        What::Copy(kind, bytes) => (null(), *kind, *bytes as u64),
+        Activity::Kernel(name) => (name.as_ptr(), 0, 0),
+        Activity::Copy(kind, bytes) => (null(), *kind, *bytes as u64),
     };
     let replay = occasion.replay.unwrap_or_default();
     let work = Work {

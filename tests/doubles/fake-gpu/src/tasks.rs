@@ -17,9 +17,9 @@ fn progress() {
     PROGRESS.set(PROGRESS.get() + 1);
 }
 
-struct Until<F>(F);
+struct PollUntil<F>(F);
 
-impl<F: FnMut() -> bool + Unpin> Future for Until<F> {
+impl<F: FnMut() -> bool + Unpin> Future for PollUntil<F> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
@@ -33,7 +33,7 @@ impl<F: FnMut() -> bool + Unpin> Future for Until<F> {
 }
 
 pub(crate) async fn poll_until<F: FnMut() -> bool + Unpin>(condition: F) {
-    Until(condition).await;
+    PollUntil(condition).await;
 }
 
 pub(crate) struct JoinAll<'a>(pub(crate) Vec<Task<'a>>);

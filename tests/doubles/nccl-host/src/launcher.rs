@@ -147,7 +147,7 @@ impl Worker {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum Ending {
     Normally,
     Failed,
     TimedOut,
@@ -162,7 +162,7 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn watch(&mut self, started: Instant) -> anyhow::Result<Ended> {
+    fn watch(&mut self, started: Instant) -> anyhow::Result<Ending> {
         let limit = (self.options.timeout > 0).then(|| Duration::from_secs(self.options.timeout));
         let mut all_ready: Option<Instant> = None;
         let mut first_failure: Option<Instant> = None;
@@ -173,16 +173,16 @@ impl Job<'_> {
             let failed = self.workers.iter().any(|w| w.status.is_some_and(|s| !s.success()));
             if self.workers.iter().all(|w| w.status.is_some()) {
                 return Ok(match (self.killed, failed) {
-                    (true, _) => Ended::Killed,
-                    (false, true) => Ended::Failed,
-                    (false, false) => Ended::Normally,
+                    (true, _) => Ending::Killed,
+                    (false, true) => Ending::Failed,
+                    (false, false) => Ending::Normally,
                 });
             }
             if failed && !self.killed {
                 let since = *first_failure.get_or_insert_with(Instant::now);
                 if since.elapsed() > GRACE {
                     self.kill_all();
-                    return Ok(Ended::Failed);
+                    return Ok(Ending::Failed);
                 }
             }
             if all_ready.is_none() && self.workers.iter().all(|w| self.rendezvous.has_reached(Point::Ready, w.process))
@@ -193,7 +193,7 @@ impl Job<'_> {
             if limit.is_some_and(|limit| started.elapsed() > limit) {
                 self.report_late_processes();
                 self.kill_all();
-                return Ok(if self.killed { Ended::Killed } else { Ended::TimedOut });
+                return Ok(if self.killed { Ending::Killed } else { Ending::TimedOut });
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -238,9 +238,9 @@ impl Job<'_> {
         }
     }
 
-    fn report(&self, ended: Ended, took: Duration) -> ExitCode {
+    fn report(&self, ended: Ending, took: Duration) -> ExitCode {
         for worker in &self.workers {
-            if let (Some(signal), Ended::Failed) = (worker.status.and_then(|s| s.signal()), ended) {
+            if let (Some(signal), Ending::Failed) = (worker.status.and_then(|s| s.signal()), ended) {
                 eprintln!("nccl-host: process {} ended by signal {signal}", worker.process);
             }
         }
@@ -253,8 +253,8 @@ impl Job<'_> {
             None => "NCCL".to_owned(),
         };
         let result = match ended {
-            Ended::Killed => "killed as asked".to_owned(),
-            Ended::TimedOut => "killed at the time limit".to_owned(),
+            Ending::Killed => "killed as asked".to_owned(),
+            Ending::TimedOut => "killed at the time limit".to_owned(),
             _ if !whole => "FAILED".to_owned(),
             _ => format!("{} calls, {} results checked, {wrong} wrong", sum(|o| o.calls), sum(|o| o.results_checked)),
         };
@@ -266,12 +266,12 @@ impl Job<'_> {
             took.as_secs_f64(),
         );
         let code = match ended {
-            Ended::Killed => EXIT_KILLED,
-            Ended::TimedOut => EXIT_TIMEOUT,
+            Ending::Killed => EXIT_KILLED,
+            Ending::TimedOut => EXIT_TIMEOUT,
             _ if wrong > 0 => EXIT_WRONG,
-            Ended::Failed => EXIT_ERROR,
-            Ended::Normally if !whole => EXIT_ERROR,
-            Ended::Normally => 0,
+            Ending::Failed => EXIT_ERROR,
+            Ending::Normally if !whole => EXIT_ERROR,
+            Ending::Normally => 0,
         };
         ExitCode::from(code)
     }

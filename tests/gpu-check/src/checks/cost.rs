@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::job::{Job, Listener};
 use crate::context::Context;
-use crate::outcome::{Answer, Outcome, Wrong};
+use crate::outcome::{Answer, Outcome, Problems};
 
 /// 64 bytes: nothing but latency.
 const ELEMENTS: u32 = 16;
@@ -55,7 +55,7 @@ fn compare(context: &Context<'_>, variable: &str, variants: &[Variant]) -> Answe
         facts[format!("{name}_call_ns")] = json!(least("call_ns"));
         facts[*name] = json!({ "call_ns": least("call_ns"), "each_ns": least("each_ns"), "turns": turns });
     }
-    Ok(Outcome::from_wrong(&Wrong::default(), facts))
+    Ok(Outcome::from_problems(&Problems::default(), facts))
 }
 
 /// The pace of the rank whose calls took longest, by the log of `nccl-host`.

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::context::{Context, Shape};
 use crate::machine::{HOST, PLUGIN, TOOL};
-use crate::outcome::{Outcome, Wrong, with};
-use crate::process::{self, Ran};
+use crate::outcome::{Outcome, Problems, with};
+use crate::process::{self, ProcessOutput};
 
 /// A bare machine may have no other network.
 const LOOPBACK: (&str, &str) = ("NCCL_SOCKET_IFNAME", "lo");
@@ -77,7 +77,7 @@ pub(super) fn recorded<'a>(name: &'a str, shape: &'a Shape, backend: &'static st
 }
 
 impl Job<'_> {
-    pub(super) fn run(&self, context: &Context<'_>, limit: Duration) -> Result<Ran, Outcome> {
+    pub(super) fn run(&self, context: &Context<'_>, limit: Duration) -> Result<ProcessOutput, Outcome> {
         let (machine, bundle) = (context.machine, context.bundle);
         let none = || Outcome::not_here("no libnccl.so.2 was found: give its path with --nccl");
         let nccl = machine.nccl.as_ref().ok_or_else(none)?;
@@ -134,14 +134,14 @@ impl Job<'_> {
         let folder = context.work.join(name);
         let info = tool(context, &["info", "--json"], &folder)?;
         let read = serde_json::from_str(&info.stdout);
-        let (mut faults, is_sound) = (Wrong::default(), tool(context, &["check"], &folder)?.succeeded());
+        let (mut faults, is_sound) = (Problems::default(), tool(context, &["check"], &folder)?.succeeded());
         faults.unless(is_sound, format!("{name}: nccl-otf2 check finds faults"));
         let info = read.map_err(|_| Outcome::failed(format!("{name}: {}", info.how_it_ended())))?;
         Ok(Archive { info, is_sound, faults, folder })
     }
 }
 
-pub(super) fn tool(context: &Context<'_>, verb: &[&str], archive: &Path) -> Result<Ran, Outcome> {
+pub(super) fn tool(context: &Context<'_>, verb: &[&str], archive: &Path) -> Result<ProcessOutput, Outcome> {
     let mut command = process::program(context.bundle.file(TOOL), Duration::from_secs(60));
     process::run(command.args(verb).arg(archive), &context.work.join(verb.join("")))
 }
@@ -151,7 +151,7 @@ pub(super) struct Archive {
     info: Value,
     is_sound: bool,
     /// Nothing, where `nccl-otf2 check` finds no fault.
-    pub(super) faults: Wrong,
+    pub(super) faults: Problems,
     pub(super) folder: PathBuf,
 }
 

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::job::{ALONE, Job, recorded, tool};
 use crate::context::{Context, Shape};
-use crate::outcome::{Answer, Outcome, Wrong, with};
+use crate::outcome::{Answer, Outcome, Problems, with};
 
 /// One rank: nothing is launched, and everything works.
 pub(crate) fn one_rank(context: &Context<'_>) -> Answer {
     let archive = recorded("one", &ALONE, "off", "--ops allreduce,allgather").archived(context)?;
-    Ok(Outcome::from_wrong(&archive.faults, archive.facts()))
+    Ok(Outcome::from_problems(&archive.faults, archive.facts()))
 }
 
 /// Several ranks: all operations are right, however NCCL lets them run.
@@ -18,7 +18,7 @@ pub(crate) fn several_ranks(context: &Context<'_>) -> Answer {
     // The stand-in takes long for each operation.
     let arguments = if context.is_fake { "--ops allreduce,group --count 10000" } else { "--ops all --count 10000" };
     let archive = recorded("several", shape, "off", arguments).archived(context)?;
-    Ok(Outcome::from_wrong(&archive.faults, with(archive.facts(), json!({ "shape": shape.words }))))
+    Ok(Outcome::from_problems(&archive.faults, with(archive.facts(), json!({ "shape": shape.words }))))
 }
 
 /// One kernel and one id for each launch.
@@ -43,7 +43,7 @@ pub(crate) fn nccl_kernels(context: &Context<'_>) -> Answer {
     let mut names: Vec<String> = printed.lines().filter_map(region).collect();
     names.sort();
     names.dedup();
-    Ok(Outcome::from_wrong(&wrong, with(archive.facts(), json!({ "kernel_names": names }))))
+    Ok(Outcome::from_problems(&wrong, with(archive.facts(), json!({ "kernel_names": names }))))
 }
 
 /// The GPU's own times of kernel channels, placed with the help of kernels.
@@ -53,7 +53,7 @@ pub(crate) fn kernel_channels(context: &Context<'_>) -> Answer {
     let (mut wrong, facts) = (archive.faults.clone(), archive.facts());
     let seen = facts["kinds"]["kernelch"]["seen"].as_u64();
     wrong.unless(seen > Some(0), "NCCL told of no kernel channel");
-    Ok(Outcome::from_wrong(&wrong, facts))
+    Ok(Outcome::from_problems(&wrong, facts))
 }
 
 pub(crate) fn events_backend(context: &Context<'_>) -> Answer {
@@ -64,14 +64,14 @@ pub(crate) fn events_backend(context: &Context<'_>) -> Answer {
     let timed = archive.number("launches_timed") + archive.number("captured");
     let all_timed = archive.is_by("events") && launches > 0 && timed == launches;
     wrong.unless(all_timed, format!("{launches} launches, {timed} captured or timed by events"));
-    Ok(Outcome::from_wrong(&wrong, archive.facts()))
+    Ok(Outcome::from_problems(&wrong, archive.facts()))
 }
 
 pub(crate) fn ends(context: &Context<'_>) -> Answer {
     let shape = context.shape()?;
     // Each takes seconds on the stand-in.
     let all: &[&str] = &["finalize", "destroy", "abort", "order", "exit"];
-    let (mut facts, mut wrong) = (json!({}), Wrong::default());
+    let (mut facts, mut wrong) = (json!({}), Problems::default());
     for end in if context.is_fake { &["exit"] } else { all } {
         let arguments = format!("--ops allreduce --end {end} --count 10000");
         match recorded(end, shape, "cupti", &arguments).archived(context) {
@@ -84,7 +84,7 @@ pub(crate) fn ends(context: &Context<'_>) -> Answer {
             Err(outcome) => wrong.unless(false, outcome.why),
         }
     }
-    Ok(Outcome::from_wrong(&wrong, facts))
+    Ok(Outcome::from_problems(&wrong, facts))
 }
 
 pub(crate) fn nccl_graphs(context: &Context<'_>) -> Answer {
@@ -94,7 +94,7 @@ pub(crate) fn nccl_graphs(context: &Context<'_>) -> Answer {
     // Which of two communicators of one process and GPU a replay belongs to cannot be known.
     let recognised = archive.number("kernels_of_graphs") + archive.number("kernels_of_graphs_unknown");
     wrong.unless(recognised > 0, "no kernel of a replay was recognised");
-    Ok(Outcome::from_wrong(&wrong, archive.facts()))
+    Ok(Outcome::from_problems(&wrong, archive.facts()))
 }
 
 pub(crate) fn several_gpus(context: &Context<'_>) -> Answer {
@@ -106,5 +106,5 @@ pub(crate) fn several_gpus(context: &Context<'_>) -> Answer {
     let archive = recorded("gpus", &shape, "cupti", "--ops all").archived(context)?;
     let (mut wrong, devices) = (archive.faults.clone(), archive.number("devices"));
     wrong.unless(devices == gpus as u64, format!("{gpus} GPUs, {devices} in the archive"));
-    Ok(Outcome::from_wrong(&wrong, archive.facts()))
+    Ok(Outcome::from_problems(&wrong, archive.facts()))
 }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::outcome::{Answer, Outcome, Verdict, Wrong, with};
-use crate::process::{self, Ran};
+use crate::outcome::{Answer, Outcome, Problems, Verdict, with};
+use crate::process::{self, ProcessOutput};
 
 /// CUPTI takes a refused buffer from this version on.
 const MAY_BE_REFUSED: u64 = cupti_sys::constants::VERSION_BUFFER_MAY_BE_REFUSED as u64;
@@ -13,7 +13,7 @@ pub(crate) fn probe(context: &Context<'_>, name: &str) -> Answer {
     ask(context, name).map(|ran| answer(&ran))
 }
 
-fn ask(context: &Context<'_>, name: &str) -> Result<Ran, Outcome> {
+fn ask(context: &Context<'_>, name: &str) -> Result<ProcessOutput, Outcome> {
     let me = std::env::current_exe().map_err(|error| Outcome::failed(format!("cannot find this program: {error}")))?;
     let machine = context.machine;
     let mut command = process::program(me, context.left());
@@ -30,7 +30,7 @@ fn ask(context: &Context<'_>, name: &str) -> Result<Ran, Outcome> {
     process::run(&mut command, &context.work.join(name))
 }
 
-fn answer(ran: &Ran) -> Outcome {
+fn answer(ran: &ProcessOutput) -> Outcome {
     let last = ran.stdout.lines().next_back().unwrap_or("");
     match serde_json::from_str::<Outcome>(last) {
         Ok(outcome) if ran.succeeded() => outcome,
@@ -44,7 +44,7 @@ fn answer(ran: &Ran) -> Outcome {
 
 /// The same question in several ways; wrong is what is wrong in any, and where none can be asked it is not here.
 fn each(context: &Context<'_>, name: &str, ways: &[&str]) -> Answer {
-    let (mut facts, mut wrong, mut asked) = (json!({}), Wrong::default(), false);
+    let (mut facts, mut wrong, mut asked) = (json!({}), Problems::default(), false);
     for way in ways {
         let outcome = probe(context, &format!("{name}:{way}")).unwrap_or_else(|outcome| outcome);
         wrong.unless(outcome.verdict != Verdict::Failed, format!("{way}: {}", outcome.why));
@@ -52,7 +52,7 @@ fn each(context: &Context<'_>, name: &str, ways: &[&str]) -> Answer {
         facts[*way] = json!(outcome);
     }
     let not_here = Outcome::not_here("in none of the ways");
-    Ok(if asked { Outcome::from_wrong(&wrong, facts) } else { Outcome { facts, ..not_here } })
+    Ok(if asked { Outcome::from_problems(&wrong, facts) } else { Outcome { facts, ..not_here } })
 }
 
 pub(crate) fn function_ids(context: &Context<'_>) -> Answer {
@@ -72,9 +72,9 @@ pub(crate) fn refused_buffer(context: &Context<'_>) -> Answer {
         return Ok(answer(&ran));
     };
     let survived = ran.succeeded();
-    let mut wrong = Wrong::default();
+    let mut wrong = Problems::default();
     let is_as_supposed = survived || version < MAY_BE_REFUSED;
     wrong.unless(is_as_supposed, format!("this release was to take a refused buffer: {}", ran.how_it_ended()));
     let facts: Value = json!({ "survived": survived, "signal": ran.signal() });
-    Ok(Outcome::from_wrong(&wrong, with(facts, answer(&ran).facts)))
+    Ok(Outcome::from_problems(&wrong, with(facts, answer(&ran).facts)))
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::machine::PLUGIN;
-use crate::outcome::{Answer, Outcome, Wrong};
+use crate::outcome::{Answer, Outcome, Problems};
 use crate::process;
 
 /// A process group of one rank, whose communicator loads the plugin, and PyTorch's profiler begun before it or after.
@@ -16,7 +16,7 @@ pub(crate) fn torch_profiler(context: &Context<'_>) -> Answer {
     let Some(python) = &context.machine.torch else {
         return Err(Outcome::not_here("no python3 with PyTorch (--python)"));
     };
-    let (mut facts, mut wrong) = (json!({}), Wrong::default());
+    let (mut facts, mut wrong) = (json!({}), Problems::default());
     for order in ["before", "after"] {
         let mut alone = None;
         for backend in ["none", "off", "auto", "events", "cupti"] {
@@ -47,7 +47,7 @@ pub(crate) fn torch_profiler(context: &Context<'_>) -> Answer {
             facts[name] = json!({ "seen": seen, "notices": notices, "ended": ran.how_it_ended() });
         }
     }
-    Ok(Outcome::from_wrong(&wrong, facts))
+    Ok(Outcome::from_problems(&wrong, facts))
 }
 
 pub(crate) fn nsys(context: &Context<'_>) -> Answer {
@@ -61,7 +61,7 @@ pub(crate) fn nsys(context: &Context<'_>) -> Answer {
     let names = ["NSYS", "QUADD", "NVTX", "CUDA_INJECTION", "LD_PRELOAD"];
     let is_its = |line: &&str| names.iter().any(|name| line.contains(name));
     let set: Vec<&str> = ran.stdout.lines().filter(is_its).collect();
-    let mut wrong = Wrong::default();
+    let mut wrong = Problems::default();
     wrong.unless(!set.is_empty(), "nsys set no variable that is known");
-    Ok(Outcome::from_wrong(&wrong, json!({ "variables": set, "ended": ran.how_it_ended() })))
+    Ok(Outcome::from_problems(&wrong, json!({ "variables": set, "ended": ran.how_it_ended() })))
 }

@@ -16,7 +16,7 @@ use super::driver::Driver;
 use super::gpu::Gpu;
 use super::tool::{Cupti, Family, Record, Tool, records_of_kind};
 use crate::options::Options;
-use crate::outcome::{Answer, Outcome, Wrong, with};
+use crate::outcome::{Answer, Outcome, Problems, with};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const KINDS: [u32; 2] = [KIND_EXTERNAL_CORRELATION, KIND_CONCURRENT_KERNEL];
@@ -45,8 +45,8 @@ fn recording(options: &Options) -> Result<(Gpu, Cupti, Tool), Outcome> {
     Ok((gpu, cupti, tool))
 }
 
-fn outcome(wrong: &Wrong, facts: Value, cupti: &Cupti) -> Answer {
-    Ok(Outcome::from_wrong(wrong, with(facts, cupti.facts())))
+fn outcome(wrong: &Problems, facts: Value, cupti: &Cupti) -> Answer {
+    Ok(Outcome::from_problems(wrong, with(facts, cupti.facts())))
 }
 
 pub(super) fn device(options: &Options) -> Answer {
@@ -56,7 +56,7 @@ pub(super) fn device(options: &Options) -> Answer {
     let facts = json!({
         "cuda_of_driver": version, "devices": devices, "name": name, "free_bytes": free_bytes,
     });
-    Ok(Outcome::from_wrong(&Wrong::default(), facts))
+    Ok(Outcome::from_problems(&Problems::default(), facts))
 }
 
 /// External ids with single functions, in one of the families: a process is of one.
@@ -94,7 +94,7 @@ pub(super) fn ids(options: &Options, family: &str) -> Answer {
         "kernel_records": kernels.len(),
         "driver_records": records_of_kind(&records, KIND_DRIVER).len(),
     });
-    let mut wrong = Wrong::default();
+    let mut wrong = Problems::default();
     wrong.unless(
         joined * 2 == all && kernels.len() == all,
         format!(
@@ -121,7 +121,7 @@ pub(super) fn fork(options: &Options) -> Answer {
     gpu.synchronize()?;
     let kernels = records_of_kind(&tool.records(20, PATIENCE)?, KIND_CONCURRENT_KERNEL).len();
     let ended_well = waited == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7;
-    let mut wrong = Wrong::default();
+    let mut wrong = Problems::default();
     wrong.unless(ended_well, "the child did not end as it was to");
     wrong.unless(kernels == 20, format!("{kernels} kernel records of 20"));
     outcome(&wrong, json!({ "kernel_records": kernels, "child_ended_well": ended_well }), &cupti)
@@ -150,7 +150,7 @@ pub(super) fn refuse(options: &Options) -> Answer {
         "kernel_records_later": records_of_kind(&later, KIND_CONCURRENT_KERNEL).len(),
         "dropped": tool.dropped(),
     });
-    outcome(&Wrong::default(), facts, &cupti)
+    outcome(&Problems::default(), facts, &cupti)
 }
 
 /// Pairs of families, for two tools.
@@ -177,7 +177,7 @@ pub(super) fn two_tools(options: &Options, order: &str) -> Answer {
         Ok(tool) => tool,
         Err(why) => {
             facts["first"] = refused(why);
-            return outcome(&Wrong::default(), facts, &cupti);
+            return outcome(&Problems::default(), facts, &cupti);
         }
     };
     // 13.0 to 13.2 have subscribers without all of their functions.
@@ -194,5 +194,5 @@ pub(super) fn two_tools(options: &Options, order: &str) -> Answer {
         let kernels = records_of_kind(&records, KIND_CONCURRENT_KERNEL).len();
         facts["kernel_records_of_first"] = json!(kernels);
     }
-    outcome(&Wrong::default(), facts, &cupti)
+    outcome(&Problems::default(), facts, &cupti)
 }

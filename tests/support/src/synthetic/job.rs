@@ -36,7 +36,7 @@ impl Random {
 
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the variants say what their fields are")]
-pub enum Wrong {
+pub enum Disturbance {
     Nothing,
     /// From this instance on, a rank is late by this time.
     LateRank {
@@ -99,7 +99,7 @@ pub struct Job {
     pub channels: u32,
     pub instances: u32,
     pub seed: u64,
-    pub wrong: Wrong,
+    pub wrong: Disturbance,
     pub jitter_ns: f64,
     /// Mean noise of a step, as a fraction of its time.
     pub noise: f64,
@@ -137,7 +137,7 @@ impl Job {
             channels: 4,
             instances: 300,
             seed,
-            wrong: Wrong::Nothing,
+            wrong: Disturbance::Nothing,
             jitter_ns: 4_000.0,
             noise: 0.08,
             error_ns: None,
@@ -186,8 +186,8 @@ pub fn play(job: &Job) -> Vec<Vec<Operation>> {
         let arrivals: Vec<u64> = (0..job.ranks)
             .map(|rank| {
                 let late_ns = match job.wrong {
-                    Wrong::LateRank { rank: late, from, ns } if rank == late && sequence >= from => ns,
-                    Wrong::LateOnce { rank: late, at, ns } if rank == late && sequence == at => ns,
+                    Disturbance::LateRank { rank: late, from, ns } if rank == late && sequence >= from => ns,
+                    Disturbance::LateOnce { rank: late, at, ns } if rank == late && sequence == at => ns,
                     _ => 0,
                 };
                 // 200 µs of computation between operations.
@@ -230,14 +230,18 @@ fn steps(
     let of_operation = bytes;
     let bytes = bytes / u64::from(job.channels * STEPS);
     let (latency, time) = match job.wrong {
-        Wrong::SlowSize { bytes, factor } if bytes == of_operation => (factor, factor),
-        Wrong::SlowPair { from, latency, time } if from == rank => (latency, time),
-        Wrong::SlowNic { rank: slow, factor } if slow == rank || slow == (rank + 1) % job.ranks => (factor, factor),
-        Wrong::SlowChannel { channel: slow, from, factor } if slow == channel && sequence >= from => (factor, factor),
+        Disturbance::SlowSize { bytes, factor } if bytes == of_operation => (factor, factor),
+        Disturbance::SlowPair { from, latency, time } if from == rank => (latency, time),
+        Disturbance::SlowNic { rank: slow, factor } if slow == rank || slow == (rank + 1) % job.ranks => {
+            (factor, factor)
+        }
+        Disturbance::SlowChannel { channel: slow, from, factor } if slow == channel && sequence >= from => {
+            (factor, factor)
+        }
         _ => (1.0, 1.0),
     };
     let stall_ns = match job.wrong {
-        Wrong::SlowOnce { from, channel: slow, at, ns } if (from, slow, at) == (rank, channel, sequence) => ns,
+        Disturbance::SlowOnce { from, channel: slow, at, ns } if (from, slow, at) == (rank, channel, sequence) => ns,
         _ => 0,
     };
     (0..STEPS)
@@ -255,12 +259,14 @@ impl Job {
     /// When a rank called an operation, and when it launched it.
     pub fn called_and_launched(&self, rank: usize, operation: &Operation) -> (u64, u64) {
         let late_ns = match self.wrong {
-            Wrong::LateRank { rank: late, from, ns }
+            Disturbance::LateRank { rank: late, from, ns }
                 if late as usize == rank && operation.sequence >= u64::from(from) =>
             {
                 ns
             }
-            Wrong::LateOnce { rank: late, at, ns } if late as usize == rank && operation.sequence == u64::from(at) => {
+            Disturbance::LateOnce { rank: late, at, ns }
+                if late as usize == rank && operation.sequence == u64::from(at) =>
+            {
                 ns
             }
             _ => 0,

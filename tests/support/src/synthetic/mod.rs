@@ -9,5 +9,5 @@
 mod job;
 mod write;
 
-pub use job::{BYTE_NS, CALL_NS, Delayed, Job, LATENCY_NS, Operation, Random, SIZES, Step, Wrong, play};
+pub use job::{BYTE_NS, CALL_NS, Delayed, Disturbance, Job, LATENCY_NS, Operation, Random, SIZES, Step, play};
 pub use write::write;

@@ -288,7 +288,7 @@ impl Definer<'_> {
         reference
     }
 
-    fn said(&mut self, name: &str, value: &str) -> (StringRef, AttributeValue) {
+    fn text_property(&mut self, name: &str, value: &str) -> (StringRef, AttributeValue) {
         (self.text(name), AttributeValue::String(self.text(value)))
     }
 }
@@ -309,7 +309,7 @@ fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)],
     }
     for host in 0..2 {
         let name = to.text(&format!("host{host}"));
-        let boot = to.said("boot id", &format!("boot{host}"));
+        let boot = to.text_property("boot id", &format!("boot{host}"));
         let class_name = to.text("node");
         let node = SystemTreeNode { name, class_name, properties: vec![boot], ..SystemTreeNode::default() };
         to.to.system_tree_node(SystemTreeNodeRef::new(host), &node)?;
@@ -319,7 +319,7 @@ fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)],
         let host = if job.error_ns.is_some() { rank * 2 / job.ranks } else { 0 };
         let mut properties = Vec::new();
         if let Some(error_ns) = job.error_ns {
-            properties.push(to.said("NCCL::CLOCK::REFERENCE", "host0"));
+            properties.push(to.text_property("NCCL::CLOCK::REFERENCE", "host0"));
             if let Some(error_ns) = error_ns {
                 properties.push((to.text("NCCL::CLOCK::UNCERTAINTY_NS"), AttributeValue::U64(error_ns)));
             }
@@ -343,7 +343,7 @@ fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)],
             odd if odd % 2 == 1 => "connection",
             _ => "slot",
         };
-        let mut properties = vec![to.said("NCCL::LOCATION_KIND", kind)];
+        let mut properties = vec![to.text_property("NCCL::LOCATION_KIND", kind)];
         if kind != "communicator" {
             let member = AttributeValue::Location(LocationRef::new(rank));
             properties.push((to.text("NCCL::RANK_LOCATION"), member));

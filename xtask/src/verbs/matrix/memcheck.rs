@@ -17,7 +17,7 @@ pub(super) const COUNT: &str = "1000";
 pub(super) const LIMIT_SECONDS: &str = "600";
 const PLUGIN: &str = "libnccl_profiler_otf2.so</obj>";
 
-pub(super) struct Found {
+pub(super) struct MemcheckFindings {
     /// Findings with the plugin on a stack, each as its first line.
     pub(super) ours: Vec<String>,
     pub(super) others: usize,
@@ -40,8 +40,8 @@ pub(super) fn in_front(command: &mut Command, folder: &Path) {
         .arg(format!("--xml-file={}", folder.join("memcheck.%p").display()));
 }
 
-pub(super) fn found(folder: &Path) -> Result<Found> {
-    let mut found = Found { ours: Vec::new(), others: 0 };
+pub(super) fn found(folder: &Path) -> Result<MemcheckFindings> {
+    let mut found = MemcheckFindings { ours: Vec::new(), others: 0 };
     let mut workers = 0;
     let is_finding = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == "memcheck");
     for path in cache::list(folder)?.into_iter().filter(is_finding) {
@@ -56,7 +56,7 @@ pub(super) fn found(folder: &Path) -> Result<Found> {
 }
 
 /// If a process executes another program (exec), one file contains both reports.
-fn sort(text: &str, found: &mut Found) {
+fn sort(text: &str, found: &mut MemcheckFindings) {
     for error in text.split("<error>").skip(1) {
         let error = error.split("</error>").next().unwrap_or_default();
         if error.contains(PLUGIN) {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn only_what_has_the_plugin_on_its_stack_is_ours() {
-        let mut found = Found { ours: Vec::new(), others: 0 };
+        let mut found = MemcheckFindings { ours: Vec::new(), others: 0 };
         sort(REPORT, &mut found);
         assert_eq!(found.ours, ["Leak_DefinitelyLost: 8 bytes are lost in start"]);
         assert_eq!(found.others, 1);

@@ -125,7 +125,7 @@ fn free_address() -> String {
 }
 
 /// What a program prints about its input, and whether it accepts the input.
-fn say(command: &mut Command, input: &str) -> (bool, String) {
+fn run_with_input(command: &mut Command, input: &str) -> (bool, String) {
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.expect("started");
     child.stdin.take().expect("stdin").write_all(input.as_bytes()).expect("written");

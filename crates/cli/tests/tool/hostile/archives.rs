@@ -47,9 +47,9 @@ fn an_archive_is_made_again_from_its_parts() {
             let found = bounded(&scratch, &["check", "trace"]);
             assert!(found.code == Some(1) || found.code == Some(2), "{name}: {found:?}");
             if file != &files[0] {
-                assert!(found.said().contains(&*name), "{name}: {found:?}");
+                assert!(found.printed().contains(&*name), "{name}: {found:?}");
             }
-            if !found.said().contains("no archive yet") {
+            if !found.printed().contains("no archive yet") {
                 assert!(found.stderr.contains("`nccl-otf2 finalize trace` makes the archive again"), "{found:?}");
             }
             let made = bounded(&scratch, &["finalize", "trace"]);

@@ -65,7 +65,7 @@ fn plant(scratch: &Scratch, files: &[&str], needs: impl Fn(&str, &str, &[&str]) 
                 if needs(file, what, verb) {
                     let name = path.file_name().expect("a name").to_string_lossy();
                     assert_ne!(ended.code, Some(0), "{what} for {file}: {verb:?}: {ended:?}");
-                    assert!(ended.said().contains(&*name), "{what} for {file}: {verb:?}: {ended:?}");
+                    assert!(ended.printed().contains(&*name), "{what} for {file}: {verb:?}: {ended:?}");
                 }
                 clear_made(scratch);
             }
@@ -149,7 +149,7 @@ fn files_that_the_user_names() {
             let ended = bounded(&scratch, &[verb, &[file]].concat());
             assert!(ended.code.is_some_and(|code| code == 1 || code == 2), "{verb:?} {what}: {ended:?}");
             // If `doctor` cannot read NCCL, it recognises it by name.
-            assert!(ended.said().contains(said) || verb == ["doctor"], "{verb:?} {what}: {ended:?}");
+            assert!(ended.printed().contains(said) || verb == ["doctor"], "{verb:?} {what}: {ended:?}");
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use assert_cmd::Command;
 
 use super::recording::{NO_PROCESS, record};
-use super::support::{Ended, Scratch};
+use super::support::{Scratch, ToolOutput};
 
 /// Long for bounded work, short for unbounded work.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const MOST_KIB: u32 = 3 << 20;
 
 /// Runs the tool with bounded time and memory.
-fn bounded(scratch: &Scratch, arguments: &[&str]) -> Ended {
+fn bounded(scratch: &Scratch, arguments: &[&str]) -> ToolOutput {
     let tool = scratch.tool();
     let mut command = Command::new("sh");
     command.args(["-c", &format!("umask 022; ulimit -v {MOST_KIB}; exec \"$0\" \"$@\"")]);
@@ -31,7 +31,7 @@ fn bounded(scratch: &Scratch, arguments: &[&str]) -> Ended {
             None => command.env_remove(name),
         };
     }
-    Ended::run(&mut command)
+    ToolOutput::run(&mut command)
 }
 
 /// A job of two processes: an archive and its journals.

@@ -52,7 +52,7 @@ fn metrics_that_nobody_got_are_an_error_without_secrets() {
     let ended = bounded(&scratch, &["metrics", "trace", "--once", "--otlp", url]).with_code(2);
     assert_eq!(ended.stderr.lines().filter(|line| line.contains("error: ")).count(), 1, "{ended:?}");
     assert!(ended.stderr.contains("http://***@127.0.0.1:1/v1/metrics"), "{ended:?}");
-    assert!(!ended.said().contains("secret"), "{ended:?}");
+    assert!(!ended.printed().contains("secret"), "{ended:?}");
     for (url, shown) in [
         ("http://127.0.0.1:1?token=secret", " http://127.0.0.1:1?***"),
         ("https://me:secret@host", " https://***@host: "),
@@ -71,7 +71,7 @@ fn metrics_that_nobody_got_are_an_error_without_secrets() {
         ("http://me: secret@127.0.0.1:1/", " http://***@127.0.0.1:1/: "),
     ] {
         let ended = bounded(&scratch, &["metrics", "trace", "--once", "--otlp", url]).with_code(2);
-        assert!(ended.stderr.contains(shown) && !ended.said().contains("secret"), "{url}: {ended:?}");
+        assert!(ended.stderr.contains(shown) && !ended.printed().contains("secret"), "{url}: {ended:?}");
     }
     bounded(&scratch, &["metrics", "trace", "--once", "--textfile", "/proc/self"]).with_code(2);
 }

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::made_up::Moment;
 use super::nccl::Nccl;
 use super::score_p::ScoreP;
-use super::support::{Ended, Scratch};
+use super::support::{Scratch, ToolOutput};
 
 fn open(directory: &Path) -> Archive {
     Archive::open(&directory.join("traces.otf2")).expect("an archive")
@@ -51,8 +51,8 @@ impl Job {
         Self { scorep: scorep.write(&scratch.join("scorep")), nccl: nccl.write(&scratch.join("nccl")), scratch }
     }
 
-    fn merge(&self, options: &[&str]) -> Ended {
-        Ended::run(self.scratch.tool().arg("merge").args(options).args([&self.scorep, &self.nccl]))
+    fn merge(&self, options: &[&str]) -> ToolOutput {
+        ToolOutput::run(self.scratch.tool().arg("merge").args(options).args([&self.scorep, &self.nccl]))
     }
 
     fn merged(&self) -> PathBuf {
@@ -61,7 +61,7 @@ impl Job {
     }
 
     fn refused(&self, options: &[&str], reason: &str) {
-        self.merge(options).with_code(2).says(reason);
+        self.merge(options).with_code(2).assert_prints(reason);
     }
 
     fn json(&self, options: &[&str]) -> Value {
@@ -70,7 +70,7 @@ impl Job {
 }
 
 fn checked(scratch: &Scratch, directory: &Path) {
-    Ended::run(scratch.tool().arg("check").arg("--strict").arg(directory)).with_code(0);
+    ToolOutput::run(scratch.tool().arg("check").arg("--strict").arg(directory)).with_code(0);
 }
 
 /// The events without a run of `number` from the first that `is_first` accepts, and that run.

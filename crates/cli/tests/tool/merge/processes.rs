@@ -57,7 +57,7 @@ fn what_does_not_fit_is_refused() {
     job.refused(&out, "out exists already");
     job.refused(&["-o", "out2", "--align-start=-1"], "not a number of seconds");
     for (archives, reason) in [(["out", "nccl"], "is merged already"), (["nccl", "nccl"], "none is Score-P's")] {
-        job.scratch.ends([&["merge", "-o", "out2"], &archives[..]].concat()).with_code(2).says(reason);
+        job.scratch.ends([&["merge", "-o", "out2"], &archives[..]].concat()).with_code(2).assert_prints(reason);
     }
     std::fs::write(job.scorep.join("scorep.cfg"), "SCOREP_TIMER='sundial'\n").expect("settings");
     job.refused(&["-o", "out2"], "SCOREP_TIMER='sundial'");

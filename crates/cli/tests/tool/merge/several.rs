@@ -76,7 +76,7 @@ fn several_traces_are_of_single_processes() {
     let only = ScoreP { only: Some(0), ..ScoreP::new(Timer::Counter) };
     only.write(&scratch.join("one"));
     let refused = |words: &[&str], reason: &str| {
-        scratch.ends([&["merge"], words].concat()).with_code(2).says(reason);
+        scratch.ends([&["merge"], words].concat()).with_code(2).assert_prints(reason);
     };
     refused(&["all", "one", "nccl", "-o", "out"], "several traces of Score-P's can be merged where each is of one");
     refused(&["one", "all", "-o", "out"], "no archive of NCCL is among these");

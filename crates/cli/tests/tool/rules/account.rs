@@ -51,7 +51,7 @@ pub(super) const OTHER_CASES: &[Case] = &[
     // Two hosts count each violation once.
     misaligned("A14", |fixture| {
         fixture.property("NCCL::CLOCK::ALIGNMENT::VIOLATIONS", "1");
-        fixture.say(1, "NCCL::CLOCK::VIOLATIONS", StatedValue::Unsigned(1));
+        fixture.set_statement(1, "NCCL::CLOCK::VIOLATIONS", StatedValue::Unsigned(1));
     })
     .with(&["T10"]),
     // The archive lacks a total of what its processes state.
@@ -68,7 +68,7 @@ pub(super) const OTHER_CASES: &[Case] = &[
         fixture.offsets[1] = vec![(100, 0), (456, 0)];
         fixture.deviation = 0.0;
         fixture.statements[1] = fixture.statements[0].clone();
-        fixture.say(1, "NCCL::CLOCK::WORST_VIOLATION_NS", StatedValue::Unsigned(7));
+        fixture.set_statement(1, "NCCL::CLOCK::WORST_VIOLATION_NS", StatedValue::Unsigned(7));
         fixture.property("NCCL::CLOCK::ALIGNMENT::HOSTS", "1");
         fixture.property("NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS", "5");
     }),
@@ -76,6 +76,6 @@ pub(super) const OTHER_CASES: &[Case] = &[
         fixture.property("NCCL::CLOCK::ALIGNMENT::WORST_VIOLATION_NS", "7");
     }),
     misaligned("A14", |fixture| {
-        fixture.say(1, "NCCL::CLOCK::RELATION", StatedValue::Text("system"));
+        fixture.set_statement(1, "NCCL::CLOCK::RELATION", StatedValue::Text("system"));
     }),
 ];

@@ -44,10 +44,10 @@ pub(super) const CASES: &[Case] = &[
     misaligned("T10", |fixture| {
         fixture.offsets[1] = vec![(100, 150), (456, 150)];
         fixture.span = (100, 700);
-        fixture.say(1, "NCCL::CLOCK::CORRECTION_NS", StatedValue::Signed(200));
+        fixture.set_statement(1, "NCCL::CLOCK::CORRECTION_NS", StatedValue::Signed(200));
         fixture.property("NCCL::CLOCK::ALIGNMENT::VIOLATIONS", "1");
         for process in 0..2 {
-            fixture.say(process, "NCCL::CLOCK::VIOLATIONS", StatedValue::Unsigned(1));
+            fixture.set_statement(process, "NCCL::CLOCK::VIOLATIONS", StatedValue::Unsigned(1));
         }
     }),
     spoiled("T11", |fixture| timed_by_kernel(fixture, 310, 351)),
@@ -66,10 +66,10 @@ pub(super) const CASES: &[Case] = &[
     }),
     misaligned("T16", |fixture| {
         fixture.offsets[1] = vec![(100, 0), (1_000_000_100, 1_300_000)];
-        fixture.say(1, "NCCL::CLOCK::DRIFT_PPB", StatedValue::Signed(1_300_000));
+        fixture.set_statement(1, "NCCL::CLOCK::DRIFT_PPB", StatedValue::Signed(1_300_000));
     }),
     misaligned("T17", |fixture| {
-        fixture.say(1, "NCCL::CLOCK::CORRECTION_NS", StatedValue::Signed(49));
+        fixture.set_statement(1, "NCCL::CLOCK::CORRECTION_NS", StatedValue::Signed(49));
     }),
 ];
 
@@ -104,10 +104,10 @@ pub(super) const OTHER_CASES: &[Case] = &[
         fixture.span = (100, 465);
     }),
     misaligned("T17", |fixture| {
-        fixture.say(1, "NCCL::CLOCK::DRIFT_PPB", StatedValue::Signed(-20_000));
+        fixture.set_statement(1, "NCCL::CLOCK::DRIFT_PPB", StatedValue::Signed(-20_000));
     }),
     misaligned("T17", |fixture| {
-        fixture.say(1, "NCCL::CLOCK::UNCERTAINTY_NS", StatedValue::Unsigned(8));
+        fixture.set_statement(1, "NCCL::CLOCK::UNCERTAINTY_NS", StatedValue::Unsigned(8));
         fixture.property("NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS", "8");
     }),
     misaligned("T17", |fixture| {

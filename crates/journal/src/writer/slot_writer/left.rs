@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use crate::format::{HEADER_WORDS, SEGMENT_WORDS, header, kind};
-use crate::writer::mapping::Lost;
-use crate::writer::names::HeldControl;
+use crate::writer::mapping::LostRecord;
+use crate::writer::names::PendingControl;
 use crate::writer::slot_writer::SlotWriter;
 use nccl_events::Kind;
 use nccl_events::ids::EventId;
@@ -21,7 +21,7 @@ impl SlotWriter {
         }
         self.next_sequence = self.next_sequence.max(self.newest_start() + 1);
         // Its fields may be those of two events.
-        let held = std::mem::replace(&mut self.held, HeldControl::NONE);
+        let held = std::mem::replace(&mut self.held, PendingControl::NONE);
         if !held.id.is_none() {
             self.next_sequence = self.next_sequence.max(held.id.sequence() + 1);
             let _marked = self.lose_start(held.id);
@@ -29,7 +29,7 @@ impl SlotWriter {
         }
         self.names.forget_addresses();
         // Whether the callback was complete is not known.
-        self.count_loss(Lost::UNKNOWN);
+        self.count_loss(LostRecord::UNKNOWN);
     }
 
     fn committed(&self) -> usize {

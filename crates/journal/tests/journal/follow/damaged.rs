@@ -6,13 +6,13 @@ use journal::format::{FORMAT_VERSION, MAGIC, OLDEST_READ, SEGMENT_BYTES, header}
 use journal::reader::{Error, Journal};
 
 use super::super::Recording;
-use super::{Followed, fill, numbers, recorded, whole};
+use super::{Followed, contents, fill, numbers, recorded};
 
 /// One bit of each byte is flipped, or the file is truncated before the byte.
 #[test]
 fn a_journal_that_is_damaged_at_any_byte() {
     let (_directory, journal) = recorded();
-    let intact = whole(&journal);
+    let intact = contents(&journal);
     let mut steps = numbers(1, 600);
     let (mut tried, mut damaged) = (0, 0);
     for entry in std::fs::read_dir(&journal).unwrap() {
@@ -23,11 +23,11 @@ fn a_journal_that_is_damaged_at_any_byte() {
             changed[at] ^= 1 << (at % 8);
             for changed in [&changed, &bytes[..at]] {
                 std::fs::write(&path, changed).unwrap();
-                let expected = whole(&journal);
+                let expected = contents(&journal);
                 let followed = Followed::new(&journal).until_idle(&mut steps);
                 let lost = followed.last.damaged_bytes;
                 assert_eq!(lost, followed.problems.iter().map(|problem| problem.lost_bytes).sum::<u64>());
-                assert_eq!(followed.whole(), expected, "{} byte {at}", path.display());
+                assert_eq!(followed.contents(), expected, "{} byte {at}", path.display());
                 damaged += usize::from(expected.records != intact.records);
                 tried += 1;
             }
@@ -52,10 +52,10 @@ fn a_journal_of_another_format_is_refused() {
         let files = std::fs::read_dir(&journal).unwrap();
         files.for_each(|file| replace(&file.unwrap().path(), 8 * header::VERSION, &format.to_le_bytes()));
     };
-    let intact = whole(&journal);
+    let intact = contents(&journal);
     for read in OLDEST_READ..=FORMAT_VERSION {
         is_of(read);
-        assert_eq!(whole(&journal), intact);
+        assert_eq!(contents(&journal), intact);
     }
     for found in [OLDEST_READ - 1, FORMAT_VERSION + 1] {
         is_of(found);
@@ -77,7 +77,7 @@ fn a_header_that_makes_no_sense_is_reported() {
         [(VERSION, 4, 0), (PROCESS, 2, 9), (BYTES, 2, 0), (COMMITTED, 1, 0), (PROCESS, 0, 9), (VERSION, 6, 9)]
     {
         replace(&path, 8 * word + byte, &[new]);
-        let problems = whole(&journal).problems;
+        let problems = contents(&journal).problems;
         let is_named = |(of, at, reason, _): &(_, _, String, _)| (of, *at) == (&path, 0) && reason.contains("segment");
         assert!(problems.iter().any(is_named), "word {word}: {problems:?}");
         std::fs::write(&path, &bytes).unwrap();
@@ -87,7 +87,7 @@ fn a_header_that_makes_no_sense_is_reported() {
 #[test]
 fn a_file_that_is_lost() {
     let (_directory, journal) = recorded();
-    assert_eq!(whole(&journal).problems, []);
+    assert_eq!(contents(&journal).problems, []);
     for slot in 0..3 {
         let path = journal.join(format!("{slot}.0"));
         let bytes = std::fs::read(&path).unwrap();
@@ -96,10 +96,10 @@ fn a_file_that_is_lost() {
                 Some(left) => std::fs::write(&path, left).unwrap(),
                 None => std::fs::remove_file(&path).unwrap(),
             }
-            let found = whole(&journal);
+            let found = contents(&journal);
             let problems: Vec<&Path> = found.problems.iter().map(|(path, ..)| path.as_path()).collect();
             assert_eq!(problems, [&path]);
-            assert_eq!(Followed::new(&journal).until_idle(|| u64::MAX).whole(), found);
+            assert_eq!(Followed::new(&journal).until_idle(|| u64::MAX).contents(), found);
             std::fs::write(&path, &bytes).unwrap();
         }
     }
@@ -109,7 +109,7 @@ fn a_file_that_is_lost() {
 #[test]
 fn a_journal_that_is_damaged_while_it_is_followed() {
     let (_directory, journal) = recorded();
-    let all = whole(&journal).records.values().map(Vec::len).sum::<usize>();
+    let all = contents(&journal).records.values().map(Vec::len).sum::<usize>();
     let path = journal.join("1.0");
     let bytes = std::fs::read(&path).unwrap();
     let mut steps = numbers(3, 400);

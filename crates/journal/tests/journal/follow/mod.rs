@@ -19,7 +19,7 @@ use super::{start, text, writer};
 
 /// What must be equal: the records of each slot, with their strings, and everything besides records.
 #[derive(Debug, Default, PartialEq)]
-struct Whole {
+struct JournalContents {
     records: BTreeMap<u16, Vec<String>>,
     problems: Vec<(PathBuf, u64, String, u64)>,
     losses: Losses,
@@ -41,11 +41,11 @@ fn sorted(problems: Vec<Problem>) -> Vec<(PathBuf, u64, String, u64)> {
     problems
 }
 
-fn whole(journal: &Path) -> Whole {
+fn contents(journal: &Path) -> JournalContents {
     let mut records = Vec::new();
     let outcome = Journal::open(journal).unwrap().read(&mut |record| records.push(record)).unwrap();
     let removed = &outcome.removed;
-    Whole {
+    JournalContents {
         records: by_slot(&records, &outcome.symbols),
         problems: sorted(outcome.problems),
         losses: outcome.losses,
@@ -90,9 +90,9 @@ impl Followed {
         panic!("no end: {:?}", self.last);
     }
 
-    fn whole(self) -> Whole {
+    fn contents(self) -> JournalContents {
         let removed = self.follower.removed();
-        Whole {
+        JournalContents {
             records: by_slot(&self.records, self.follower.symbols()),
             problems: sorted(self.problems),
             losses: self.last.losses,
@@ -134,14 +134,14 @@ fn numbers(seed: u64, below: u64) -> impl FnMut() -> u64 {
 #[test]
 fn every_step_gives_the_same() {
     let (_directory, journal) = recorded();
-    let expected = whole(&journal);
+    let expected = contents(&journal);
     assert!(expected.records.len() == 3 && expected.problems.is_empty(), "{expected:?}");
     for most_bytes in [1, 8, 100, 1000, u64::MAX] {
         let followed = Followed::new(&journal).until_idle(|| most_bytes);
         let process = Journal::open(&journal).unwrap();
         assert_eq!(followed.follower.process_tag(), process.process_tag);
         assert_eq!(followed.follower.tick_source(), process.tick_source);
-        assert_eq!(followed.whole(), expected, "{most_bytes} bytes at once");
+        assert_eq!(followed.contents(), expected, "{most_bytes} bytes at once");
     }
 }
 

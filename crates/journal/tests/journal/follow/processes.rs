@@ -11,7 +11,7 @@ use journal::writer::{JournalWriter, Retention, SlotWriter};
 use proptest::prelude::*;
 
 use super::super::{GROUP, Recording, options, start, writer};
-use super::{Followed, fill, whole};
+use super::{Followed, contents, fill};
 
 /// A step of a recording process or of its follower.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ proptest! {
         let followed = followed.until_idle(|| 1 << 20);
         prop_assert_eq!(counts(&followed.records), sent);
         prop_assert_eq!(followed.last.discarded, journal::follow::Discarded::default());
-        prop_assert_eq!(followed.whole(), whole(directory.path()));
+        prop_assert_eq!(followed.contents(), contents(directory.path()));
     }
 
     /// No record is returned twice, and every missing record is counted.

@@ -1,7 +1,7 @@
 //! Launches of kernels, and what becomes of a device that met one it cannot emulate.
 
 use super::call::{Handle, Outcome, code, driver, event_of, give, runtime, stream_of};
-use crate::cupti::{self, What, cbid};
+use crate::cupti::{self, Activity, cbid};
 use crate::device_memory::Addr;
 use crate::kernel::{Launch, Library};
 use crate::log::{break_device, is_broken, warning};
@@ -34,7 +34,7 @@ fn launch(function: Handle, stream: Handle, block: Option<(usize, usize)>, cbid:
     let job = Launch::copy(unsafe { Addr::new(address) }, len);
     let own_name = CString::new(name).unwrap_or_default();
     let op: Op = Arc::new(move |occasion| {
-        let _running = cupti::begin(occasion, &What::Kernel(&own_name));
+        let _running = cupti::begin(occasion, &Activity::Kernel(&own_name));
         job.run(&library);
     });
     stream.submit(op, false, cupti::api_call(cupti::DRIVER, cbid));

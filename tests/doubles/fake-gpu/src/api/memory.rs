@@ -2,7 +2,7 @@
 
 use super::call::{Handle, Outcome, code, device, driver, give, handle, runtime, stream_of};
 use crate::allocations::{self, Kind};
-use crate::cupti::{self, What, cbid};
+use crate::cupti::{self, Activity, cbid};
 use crate::device_memory::Addr;
 use crate::stream::{Occasion, Op};
 use c_double::args::Out;
@@ -121,7 +121,7 @@ runtime! {
     fn cudaMemcpyAsync(to: Handle, from: Handle, len: usize, kind: c_int, stream: Handle) {
         let copy = copy(to, from, len);
         let observed: Op = Arc::new(move |occasion| {
-            let _running = cupti::begin(occasion, &What::Copy(cupti_kind(kind), len));
+            let _running = cupti::begin(occasion, &Activity::Copy(cupti_kind(kind), len));
             copy(occasion);
         });
         stream_of(stream)?.submit(observed, true, cupti::api_call(cupti::RUNTIME, cbid::MEMCPY_ASYNC));

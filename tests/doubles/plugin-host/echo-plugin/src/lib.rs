@@ -71,7 +71,7 @@ fn next_mask() -> Option<()> {
 }
 
 /// One write per line: lines of many threads do not mix.
-fn say(line: &str) {
+fn write_line(line: &str) {
     let file = FILE.get_or_init(|| {
         let path = setting("OUT")?.replace("%p", &process::id().to_string());
         OpenOptions::new().create(true).append(true).open(path).ok()
@@ -137,7 +137,7 @@ unsafe extern "C" fn start<const VERSION: u8>(
         unsafe { handle.write(new) };
     }
     if descriptor.is_null() {
-        say("start NULL");
+        write_line("start NULL");
         return result("start");
     }
     // SAFETY: every version has the parent here.
@@ -145,12 +145,12 @@ unsafe extern "C" fn start<const VERSION: u8>(
     // SAFETY: every version has the rank here.
     let rank = unsafe { field::<c_int>(descriptor, 16) };
     let kind = kind::<VERSION>(descriptor);
-    say(&format!("start {kind:#x} ctx={context:?} parent={parent:#x} rank={rank} -> {new:?}"));
+    write_line(&format!("start {kind:#x} ctx={context:?} parent={parent:#x} rank={rank} -> {new:?}"));
     result("start")
 }
 
 unsafe extern "C" fn stop(handle: *mut c_void) -> c_int {
-    say(&format!("stop {handle:?}"));
+    write_line(&format!("stop {handle:?}"));
     let _none_left = next_mask();
     result("stop")
 }
@@ -162,12 +162,12 @@ unsafe extern "C" fn state(handle: *mut c_void, number: c_int, args: *const u8) 
         // SAFETY: the arguments have at least eight bytes in all versions.
         unsafe { field::<u64>(args, 0) }.to_string()
     };
-    say(&format!("state {handle:?} {number} {args}"));
+    write_line(&format!("state {handle:?} {number} {args}"));
     result("state")
 }
 
 unsafe extern "C" fn finalize(context: *mut c_void) -> c_int {
-    say(&format!("finalize {context:?}"));
+    write_line(&format!("finalize {context:?}"));
     result("finalize")
 }
 
@@ -221,7 +221,7 @@ unsafe fn begin(version: u8, context: *mut *mut c_void, mask: *mut c_int, all: c
     if let Some(mask) = unsafe { mask.as_mut() } {
         *mask = self::mask("MASK").unwrap_or(all);
     }
-    say(&format!("init v{version} {what}"));
+    write_line(&format!("init v{version} {what}"));
     result("init")
 }
 

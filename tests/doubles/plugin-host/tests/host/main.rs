@@ -21,7 +21,7 @@ fn plugin(name: &str) -> PathBuf {
     file
 }
 
-fn said(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     format!("{}\n{stdout}{stderr}", output.status)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::interface::{Kind, Version};
-use crate::{plugin, plugin_host, said};
+use crate::{plugin, plugin_host, printed};
 
 /// A stream with two threads, all kinds of version 5, and an address that is used twice.
 const STREAM: &str = include_str!("stream.jsonl");
@@ -83,7 +83,7 @@ fn echo(stream: &Path, version: Version, more: &[&str], mask: &str) -> String {
         .env("ECHO_MASK", mask)
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", printed(&output));
     fs::read_to_string(file).unwrap()
 }
 
@@ -156,7 +156,7 @@ fn what_the_plugin_does_wrong_is_told_by_the_exit_status() {
     ] {
         let output =
             plugin_host().arg("replay").arg(&stream).arg("--plugin").arg(plugin).env(name, value).output().unwrap();
-        assert_eq!(output.status.code(), Some(status), "{}", said(&output));
-        assert!(said(&output).contains(says), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(status), "{}", printed(&output));
+        assert!(printed(&output).contains(says), "{}", printed(&output));
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::{plugin, plugin_host, said};
+use crate::{plugin, plugin_host, printed};
 
 fn script(text: &str, environment: &[(&str, &str)]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
@@ -20,7 +20,7 @@ fn script(text: &str, environment: &[(&str, &str)]) -> (Option<i32>, String) {
         .output()
         .unwrap();
     let echo = fs::read_to_string(folder.path().join("echo")).unwrap_or_default();
-    (output.status.code(), format!("{}{echo}", said(&output)))
+    (output.status.code(), format!("{}{echo}", printed(&output)))
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_bench_counts_what_it_calls() {
         bench.output().unwrap()
     };
     let timed = bench(&["--threads", "2"], "empty", "");
-    assert!(timed.status.success(), "{}", said(&timed));
+    assert!(timed.status.success(), "{}", printed(&timed));
     let report: Value = serde_json::from_slice(&timed.stdout).unwrap();
     let callbacks = report["by_callback"].as_array().unwrap();
     for (name, samples) in
@@ -128,8 +128,8 @@ fn a_bench_counts_what_it_calls() {
     }
     // Group, Coll and their stops.
     let untimed = bench(&["--no-timing", "--table", "4"], "echo", "2");
-    assert!(said(&untimed).contains("30 operations, 120 callbacks"), "{}", said(&untimed));
+    assert!(printed(&untimed).contains("30 operations, 120 callbacks"), "{}", printed(&untimed));
     let switched_off = bench(&[], "echo", "0");
     assert_eq!(switched_off.status.code(), Some(2));
-    assert!(said(&switched_off).contains("asks for none"), "{}", said(&switched_off));
+    assert!(printed(&switched_off).contains("asks for none"), "{}", printed(&switched_off));
 }
